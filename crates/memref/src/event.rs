@@ -1,0 +1,86 @@
+//! What a thread's ordered stream consists of.
+
+use crate::{Access, Allocation, BlockOp, Gap, VirtAddr, coded};
+
+/// A point on one thread's own clock: instructions executed where the tracer counts them, the number of the thread's
+/// event otherwise. Never decreases within a thread.
+pub type Cycle = u64;
+
+/// A point in the session's one order of events that change what addresses mean. Starts at 1; 0 is "before all".
+pub type Order = u64;
+
+/// A process of the session, numbered from 0 in the order of appearance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ProcessId(pub u32);
+
+/// A thread of the session, numbered from 0 in the order of appearance, unique across its processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ThreadId(pub u32);
+
+coded! {
+    /// What a marker marks.
+    MarkerKind: u8 {
+        /// Recording was switched on.
+        Start = 0 "start",
+        /// Recording was switched off.
+        Stop = 1 "stop",
+        /// The program called `memtap_mark`; the name is in `name`.
+        Mark = 2 "mark",
+    }
+}
+
+/// A point that the program or the user named. `Name` is how the name is held: a reference in buffers and files, a
+/// string elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Marker<Name> {
+    /// When, on the thread's own clock.
+    pub cycle: Cycle,
+    /// When, in the session.
+    pub order: crate::Order,
+    /// Where it was called from.
+    pub ip: VirtAddr,
+    /// What it marks.
+    pub kind: MarkerKind,
+    /// Its name, empty for start and stop.
+    pub name: Name,
+}
+
+/// From `cycle` on, all events of this thread happened after `order`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OrderMark {
+    /// The first event it holds for.
+    pub cycle: Cycle,
+    /// The last ordered event that the thread is known to have come after.
+    pub order: Order,
+}
+
+/// One event of a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event<Name> {
+    /// A single access.
+    Access(Access),
+    /// A block operation.
+    Block(BlockOp),
+    /// An allocation or a release.
+    Allocation(Allocation),
+    /// A named point.
+    Marker(Marker<Name>),
+    /// The order that later events come after.
+    Order(OrderMark),
+    /// Missing events.
+    Gap(Gap),
+}
+
+impl<Name> Event<Name> {
+    /// When, on the thread's own clock.
+    pub fn cycle(&self) -> Cycle {
+        match self {
+            Self::Access(e) => e.cycle,
+            Self::Block(e) => e.cycle,
+            Self::Allocation(e) => e.cycle,
+            Self::Marker(e) => e.cycle,
+            Self::Order(e) => e.cycle,
+            Self::Gap(e) => e.cycle,
+        }
+    }
+}
