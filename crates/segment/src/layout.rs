@@ -1,0 +1,210 @@
+//! Where things lie in the pool.
+//!
+//! ```text
+//! 0            Control                    one page
+//! 4096         ProcessSlot  [1024]        64 bytes each
+//! 69632        BufferHeader [2048]        64 bytes each
+//! 204800       buffers      [2048]        64 KiB each
+//! ```
+//! All of it starts as zeros, which is a valid, empty pool but for the fields that [`Control::init`] sets.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use core::mem::size_of;
+
+/// Version of this layout. A tracer of another version must not touch the pool.
+pub const VERSION: u32 = 1;
+/// Bytes of one buffer. Small, because reused memory that stays in the cache is worth more than few hand-overs.
+pub const BUFFER_BYTES: usize = 64 << 10;
+/// Buffers of a pool, and so the threads that can be traced at the same time.
+pub const BUFFER_COUNT: usize = 2048;
+/// Processes that one session can hold.
+pub const PROCESS_COUNT: usize = 1024;
+
+const PAGE_BYTES: usize = 4096;
+const MAGIC: u64 = u64::from_le_bytes(*b"memtap!\0");
+
+pub(crate) const PROCESSES_AT: usize = PAGE_BYTES;
+pub(crate) const HEADERS_AT: usize = PROCESSES_AT + PROCESS_COUNT * size_of::<ProcessSlot>();
+pub(crate) const BUFFERS_AT: usize = HEADERS_AT + BUFFER_COUNT * 64;
+/// Bytes of a pool.
+pub const POOL_BYTES: usize = BUFFERS_AT + BUFFER_COUNT * BUFFER_BYTES;
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Control>() <= PAGE_BYTES);
+    assert!(size_of::<ProcessSlot>() == 64);
+    assert!(BUFFERS_AT.is_multiple_of(PAGE_BYTES));
+};
+
+/// The first page of a pool.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Control {
+    /// Written once by the recorder, before anybody else sees the pool.
+    magic: AtomicU64,
+    /// As above.
+    version: AtomicU32,
+    /// Counts hand-overs; the recorder waits on it. Written by producers after a buffer's state.
+    pub(crate) submitted: AtomicU32,
+    /// Counts buffers given back; producers wait on it. Written by the recorder after a buffer's state.
+    pub(crate) freed: AtomicU32,
+    /// Not zero: the recorder is gone or wants no more. Written by the recorder.
+    closed: AtomicU32,
+    /// The last order given out. Any producer draws from it.
+    order: AtomicU64,
+    /// Threads numbered so far, over all processes.
+    threads: AtomicU32,
+    /// Processes numbered so far.
+    processes: AtomicU32,
+    /// Where producers start to look for a free buffer: only a hint.
+    pub(crate) hint: AtomicU32,
+    /// Threads that got no number or buffer, because the tables were full.
+    refused: AtomicU32,
+}
+
+impl Control {
+    /// Sets what zeros don't say. Called once by the recorder.
+    pub fn init(&self) {
+        self.version.store(VERSION, Ordering::Relaxed);
+        self.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// Whether this is a pool of our version.
+    pub fn is_valid(&self) -> bool {
+        self.magic.load(Ordering::Acquire) == MAGIC && self.version.load(Ordering::Relaxed) == VERSION
+    }
+
+    /// Draws the next order: a point in the session's one sequence of events that change what addresses mean.
+    pub fn next_order(&self) -> u64 {
+        // AcqRel: whoever later reads this order also sees what led to it.
+        self.order.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The last order given out.
+    pub fn current_order(&self) -> u64 {
+        self.order.load(Ordering::Acquire)
+    }
+
+    /// A number for a new thread.
+    pub fn next_thread(&self) -> u32 {
+        self.threads.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Threads numbered so far.
+    pub fn threads(&self) -> u32 {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// A number for a new process, or `None` when the table is full.
+    pub fn next_process(&self) -> Option<u32> {
+        let next = self.processes.fetch_add(1, Ordering::Relaxed);
+        if (next as usize) < PROCESS_COUNT {
+            return Some(next);
+        }
+        self.processes.fetch_sub(1, Ordering::Relaxed);
+        self.refuse();
+        None
+    }
+
+    /// Processes numbered so far.
+    pub fn processes(&self) -> u32 {
+        self.processes.load(Ordering::Acquire).min(PROCESS_COUNT as u32)
+    }
+
+    /// Tells producers that nothing they write will be read.
+    pub fn close(&self) {
+        self.closed.store(1, Ordering::Release);
+        self.freed.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether [`Control::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire) != 0
+    }
+
+    /// Counts a thread or process that could not be recorded for want of room.
+    pub fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often [`Control::refuse`] was called.
+    pub fn refused(&self) -> u32 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// The word that changes with each hand-over, for a futex.
+    pub fn submitted_word(&self) -> &AtomicU32 {
+        &self.submitted
+    }
+
+    /// The word that changes with each buffer that becomes free, for a futex.
+    pub fn freed_word(&self) -> &AtomicU32 {
+        &self.freed
+    }
+}
+
+/// What the recorder knows of a process before its records arrive, so that it can watch for its death.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ProcessSlot {
+    /// A [`ProcessState`]; written by the process, last, with release.
+    state: AtomicU32,
+    /// Its process id in the recorder's name space; written by the process.
+    pid: AtomicU32,
+    /// The number of the process that made it, or all ones.
+    parent: AtomicU32,
+    _unused: u32,
+    /// When, in nanoseconds of CLOCK_REALTIME.
+    start_ns: AtomicU64,
+}
+
+/// Life of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ProcessState {
+    /// No process yet.
+    Empty = 0,
+    /// It runs, or died without saying so.
+    Live = 1,
+    /// It handed over everything; its pid may be another program's by now.
+    Ended = 2,
+}
+
+impl ProcessSlot {
+    /// Enters a process. `parent` is a process number of this session.
+    pub fn enter(&self, pid: u32, parent: Option<u32>, start_ns: u64) {
+        self.pid.store(pid, Ordering::Relaxed);
+        self.parent.store(parent.unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.start_ns.store(start_ns, Ordering::Relaxed);
+        self.state.store(ProcessState::Live as u32, Ordering::Release);
+    }
+
+    /// Notes that the process has no more to say (it ended, or another program takes its pid by exec).
+    pub fn end(&self) {
+        self.state.store(ProcessState::Ended as u32, Ordering::Release);
+    }
+
+    /// Its state. Words that are no state count as empty: a foreign process may have written them.
+    pub fn state(&self) -> ProcessState {
+        match self.state.load(Ordering::Acquire) {
+            1 => ProcessState::Live,
+            2 => ProcessState::Ended,
+            _ => ProcessState::Empty,
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Relaxed)
+    }
+
+    /// The process that made it, if that is of this session.
+    pub fn parent(&self) -> Option<u32> {
+        Some(self.parent.load(Ordering::Relaxed)).filter(|&p| p != u32::MAX)
+    }
+
+    /// When it appeared, nanoseconds since 1970.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns.load(Ordering::Relaxed)
+    }
+}

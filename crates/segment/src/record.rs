@@ -1,0 +1,487 @@
+//! The records inside a buffer.
+//!
+//! A record is a sequence of 16-byte slots. The first one holds, little-endian:
+//!
+//! ```text
+//! word 0   bits 0..48  address of the instruction      bits 48..64  access: bytes accessed; others: slots of the record
+//! word 1   bits 0..48  address of the data             bits 48..56  code (kind)   bits 56..64  tag, never 0
+//! ```
+//! Addresses are sign-extended from bit 47, as the hardware does. The slots that follow are named at [`encode`]; a name
+//! is its length in bytes as a word, an unused word, and its bytes padded with zeros to whole slots.
+//!
+//! An access is one slot: two stores. Cycles are not in the buffer: each record but `Order`, `Region`, `Counter` and the
+//! life of processes and threads counts one event of its thread.
+
+use memref::{
+    Access, AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, MarkerKind, RegionChange,
+    RegionKind, VirtAddr,
+};
+
+/// Bytes of a slot.
+pub(crate) const SLOT_BYTES: usize = 16;
+/// The longest name that a record carries; longer ones are cut.
+pub(crate) const MAX_NAME_BYTES: usize = 4096;
+/// The longest record.
+pub const MAX_RECORD_BYTES: usize = 8 * SLOT_BYTES + MAX_NAME_BYTES;
+
+/// One record. `Name` is `&[u8]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A single access; its cycle is not carried.
+    Access {
+        /// The instruction.
+        ip: VirtAddr,
+        /// The first byte accessed.
+        addr: VirtAddr,
+        /// Bytes accessed.
+        size: u16,
+        /// What is done to them.
+        kind: AccessKind,
+    },
+    /// A block operation.
+    Block {
+        /// The call.
+        ip: VirtAddr,
+        /// What is done.
+        kind: BlockKind,
+        /// By which call.
+        function: BlockFunction,
+        /// As in [`memref::BlockOp`].
+        dst: VirtAddr,
+        /// As in [`memref::BlockOp`].
+        src: VirtAddr,
+        /// Bytes.
+        len: u64,
+    },
+    /// An allocation or release.
+    Allocation {
+        /// Its place in the session.
+        order: u64,
+        /// The call.
+        ip: VirtAddr,
+        /// What it does.
+        kind: AllocationKind,
+        /// By which call.
+        function: AllocationFunction,
+        /// The block.
+        addr: VirtAddr,
+        /// Bytes.
+        len: u64,
+        /// The block that is replaced, or zero.
+        old_addr: VirtAddr,
+        /// Bytes of the mapping that is replaced, or zero.
+        old_len: u64,
+    },
+    /// What follows comes after that order.
+    Order {
+        /// The last order that the thread saw.
+        order: u64,
+    },
+    /// A change of the process's regions.
+    Region {
+        /// Its place in the session.
+        order: u64,
+        /// What happens.
+        change: RegionChange,
+        /// What the region is for.
+        kind: RegionKind,
+        /// Bit 0 read, bit 1 write, bit 2 execute.
+        rights: u8,
+        /// Whether accesses to it are recorded.
+        traced: bool,
+        /// First byte.
+        start: VirtAddr,
+        /// Bytes.
+        len: u64,
+        /// Offset in the file.
+        file_offset: u64,
+        /// Path or bracketed name.
+        name: &'a [u8],
+    },
+    /// A named point.
+    Marker {
+        /// Its place in the session.
+        order: u64,
+        /// The call.
+        ip: VirtAddr,
+        /// What it marks.
+        kind: MarkerKind,
+        /// Its name.
+        name: &'a [u8],
+    },
+    /// Missing events.
+    Gap {
+        /// Why.
+        reason: GapReason,
+        /// How many, at least one.
+        count: u64,
+        /// The instruction or mapping concerned, or zero.
+        addr: VirtAddr,
+        /// What is concerned (a program's path), or nothing.
+        name: &'a [u8],
+    },
+    /// Instructions that took the slow path, by instruction.
+    Counter {
+        /// The instruction.
+        ip: VirtAddr,
+        /// How often since the last such record.
+        count: u64,
+        /// What the instruction is.
+        name: &'a [u8],
+    },
+    /// What the process runs.
+    Program {
+        /// Path of the executable.
+        name: &'a [u8],
+    },
+    /// The thread has no more to say.
+    ThreadEnd,
+    /// The process has no more to say; its exit status where it named one (exec: none).
+    ProcessEnd {
+        /// As given to exit, or `None` when another program takes over.
+        status: Option<u8>,
+    },
+}
+
+/// A buffer's bytes are no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// Where in the buffer.
+    pub offset: usize,
+}
+
+const TAG_ACCESS: u8 = 1;
+const TAG_BLOCK: u8 = 2;
+const TAG_ALLOCATION: u8 = 3;
+const TAG_ORDER: u8 = 4;
+const TAG_REGION: u8 = 5;
+const TAG_MARKER: u8 = 6;
+const TAG_GAP: u8 = 7;
+const TAG_COUNTER: u8 = 8;
+const TAG_PROGRAM: u8 = 9;
+const TAG_THREAD_END: u8 = 10;
+const TAG_PROCESS_END: u8 = 11;
+
+const LOW_48: u64 = (1 << 48) - 1;
+
+/// The two words of an access: the hot case, which [`crate::Writer`] stores without anything else.
+#[inline]
+pub(crate) fn access_words(ip: VirtAddr, addr: VirtAddr, size: u16, kind: AccessKind) -> (u64, u64) {
+    (
+        ip.0 & LOW_48 | u64::from(size) << 48,
+        addr.0 & LOW_48 | u64::from(kind.code()) << 48 | u64::from(TAG_ACCESS) << 56,
+    )
+}
+
+/// Writes words one after the other; the caller made room.
+struct Out<'b> {
+    bytes: &'b mut [u8; MAX_RECORD_BYTES],
+    len: usize,
+}
+
+impl Out<'_> {
+    fn word(&mut self, word: u64) {
+        if let Some(place) = self.bytes.get_mut(self.len..self.len + 8) {
+            place.copy_from_slice(&word.to_le_bytes());
+            self.len += 8;
+        }
+    }
+
+    fn head(&mut self, ip: VirtAddr, addr: VirtAddr, code: u8, tag: u8) {
+        self.word(ip.0 & LOW_48);
+        self.word(addr.0 & LOW_48 | u64::from(code) << 48 | u64::from(tag) << 56);
+    }
+
+    fn name(&mut self, name: &[u8]) {
+        let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);
+        self.word(name.len() as u64);
+        self.word(0);
+        let padded = name.len().next_multiple_of(SLOT_BYTES);
+        if let Some(place) = self.bytes.get_mut(self.len..self.len + padded) {
+            place.fill(0);
+            for (to, from) in place.iter_mut().zip(name) {
+                *to = *from;
+            }
+            self.len += padded;
+        }
+    }
+
+    /// Enters the number of slots into the first word.
+    fn finish(self) -> usize {
+        let slots = (self.len / SLOT_BYTES) as u16;
+        if let Some(place) = self.bytes.get_mut(6..8) {
+            place.copy_from_slice(&slots.to_le_bytes());
+        }
+        self.len
+    }
+}
+
+/// Encodes a record at the front of `bytes` and returns its length, a multiple of a slot.
+pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize {
+    let none = VirtAddr(0);
+    let mut out = Out { bytes, len: 0 };
+    match *record {
+        Record::Access { ip, addr, size, kind } => {
+            let (first, second) = access_words(ip, addr, size, kind);
+            out.word(first);
+            out.word(second);
+            return out.len;
+        }
+        Record::Block { ip, kind, function, dst, src, len } => {
+            out.head(ip, dst, kind.code(), TAG_BLOCK);
+            out.word(src.0);
+            out.word(len);
+            out.word(u64::from(function.code()));
+            out.word(0);
+        }
+        Record::Allocation { order, ip, kind, function, addr, len, old_addr, old_len } => {
+            out.head(ip, addr, kind.code(), TAG_ALLOCATION);
+            out.word(order);
+            out.word(len);
+            out.word(old_addr.0);
+            out.word(old_len);
+            out.word(u64::from(function.code()));
+            out.word(0);
+        }
+        Record::Order { order } => {
+            out.head(none, none, 0, TAG_ORDER);
+            out.word(order);
+            out.word(0);
+        }
+        Record::Region { order, change, kind, rights, traced, start, len, file_offset, name } => {
+            out.head(none, start, kind.code(), TAG_REGION);
+            out.word(order);
+            out.word(len);
+            out.word(file_offset);
+            out.word(u64::from(change.code()) | u64::from(rights) << 8 | u64::from(traced) << 16);
+            out.name(name);
+        }
+        Record::Marker { order, ip, kind, name } => {
+            out.head(ip, none, kind.code(), TAG_MARKER);
+            out.word(order);
+            out.word(0);
+            out.name(name);
+        }
+        Record::Gap { reason, count, addr, name } => {
+            out.head(none, addr, reason.code(), TAG_GAP);
+            out.word(count);
+            out.word(0);
+            out.name(name);
+        }
+        Record::Counter { ip, count, name } => {
+            out.head(ip, none, 0, TAG_COUNTER);
+            out.word(count);
+            out.word(0);
+            out.name(name);
+        }
+        Record::Program { name } => {
+            out.head(none, none, 0, TAG_PROGRAM);
+            out.name(name);
+        }
+        Record::ThreadEnd => out.head(none, none, 0, TAG_THREAD_END),
+        Record::ProcessEnd { status } => {
+            out.head(none, none, 0, TAG_PROCESS_END);
+            out.word(u64::from(status.is_some()));
+            out.word(u64::from(status.unwrap_or(0)));
+        }
+    }
+    out.finish()
+}
+
+/// Reads the records of a buffer one after the other. After an error it ends: what follows can't be found.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Records<'a> {
+    /// The records in `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, offset: 0 }
+    }
+
+    fn word(&self, index: usize) -> Option<u64> {
+        let at = self.offset + index * 8;
+        let bytes: [u8; 8] = self.bytes.get(at..at + 8)?.try_into().ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// The name that starts at word `index`.
+    fn name(&self, index: usize) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.word(index)?).ok().filter(|&len| len <= MAX_NAME_BYTES)?;
+        let start = self.offset + (index + 2) * 8;
+        self.bytes.get(start..start + len)
+    }
+
+    fn decode(&self) -> Option<(Record<'a>, usize)> {
+        let (first, second) = (self.word(0)?, self.word(1)?);
+        let ip = sign_extend(first);
+        let addr = sign_extend(second);
+        let code = (second >> 48) as u8;
+        let high = (first >> 48) as u16;
+        if (second >> 56) as u8 == TAG_ACCESS {
+            let record = Record::Access { ip, addr, size: high, kind: AccessKind::from_code(code)? };
+            return Some((record, SLOT_BYTES));
+        }
+        let len = usize::from(high) * SLOT_BYTES;
+        if len < SLOT_BYTES || self.offset + len > self.bytes.len() {
+            return None;
+        }
+        let record = match (second >> 56) as u8 {
+            TAG_BLOCK => Record::Block {
+                ip,
+                kind: BlockKind::from_code(code)?,
+                dst: addr,
+                src: VirtAddr(self.word(2)?),
+                len: self.word(3)?,
+                function: BlockFunction::from_code(u8::try_from(self.word(4)?).ok()?)?,
+            },
+            TAG_ALLOCATION => Record::Allocation {
+                ip,
+                kind: AllocationKind::from_code(code)?,
+                addr,
+                order: self.word(2)?,
+                len: self.word(3)?,
+                old_addr: VirtAddr(self.word(4)?),
+                old_len: self.word(5)?,
+                function: AllocationFunction::from_code(u8::try_from(self.word(6)?).ok()?)?,
+            },
+            TAG_ORDER => Record::Order { order: self.word(2)? },
+            TAG_REGION => {
+                let flags = self.word(5)?;
+                Record::Region {
+                    order: self.word(2)?,
+                    change: RegionChange::from_code(flags as u8)?,
+                    kind: RegionKind::from_code(code)?,
+                    rights: (flags >> 8) as u8,
+                    traced: flags >> 16 & 1 != 0,
+                    start: addr,
+                    len: self.word(3)?,
+                    file_offset: self.word(4)?,
+                    name: self.name(6)?,
+                }
+            }
+            TAG_MARKER => {
+                Record::Marker { ip, kind: MarkerKind::from_code(code)?, order: self.word(2)?, name: self.name(4)? }
+            }
+            TAG_GAP => {
+                Record::Gap { reason: GapReason::from_code(code)?, addr, count: self.word(2)?, name: self.name(4)? }
+            }
+            TAG_COUNTER => Record::Counter { ip, count: self.word(2)?, name: self.name(4)? },
+            TAG_PROGRAM => Record::Program { name: self.name(2)? },
+            TAG_THREAD_END => Record::ThreadEnd,
+            TAG_PROCESS_END => {
+                Record::ProcessEnd { status: (self.word(2)? != 0).then_some(self.word(3)? as u8) }
+            }
+            _ => return None,
+        };
+        Some((record, len))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.offset >= self.bytes.len() {
+            return None;
+        }
+        match self.decode() {
+            Some((record, len)) => {
+                self.offset += len;
+                Some(Ok(record))
+            }
+            None => {
+                let offset = core::mem::replace(&mut self.offset, self.bytes.len());
+                Some(Err(DecodeError { offset }))
+            }
+        }
+    }
+}
+
+fn sign_extend(word: u64) -> VirtAddr {
+    VirtAddr(((word << 16) as i64 >> 16) as u64)
+}
+
+impl Record<'_> {
+    /// The access as the vocabulary has it, at that cycle; `None` for other records.
+    pub fn access(&self, cycle: u64) -> Option<Access> {
+        match *self {
+            Record::Access { ip, addr, size, kind } => Some(Access { cycle, ip, addr, size: size.into(), kind }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn addr() -> impl Strategy<Value = VirtAddr> {
+        prop_oneof![0u64..1 << 47, (u64::MAX << 47)..=u64::MAX].prop_map(VirtAddr)
+    }
+
+    fn pick<T: Copy + core::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
+        (0..all.len()).prop_map(|i| all[i])
+    }
+
+    fn check(records: &[Record<'_>]) {
+        let mut bytes = Vec::new();
+        for record in records {
+            let mut one = [0xee; MAX_RECORD_BYTES];
+            let len = encode(record, &mut one);
+            assert_eq!(len % SLOT_BYTES, 0);
+            bytes.extend_from_slice(&one[..len]);
+        }
+        let decoded: Vec<_> = Records::new(&bytes).map(|r| r.expect("a record")).collect();
+        assert_eq!(decoded, records);
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back(
+            ip in addr(), a in addr(), b in addr(), n in any::<u64>(), m in any::<u64>(), size in any::<u16>(), bits in any::<u8>(),
+            access in pick(AccessKind::ALL), block in pick(BlockKind::ALL), function in pick(BlockFunction::ALL),
+            alloc in pick(AllocationKind::ALL), call in pick(AllocationFunction::ALL), reason in pick(GapReason::ALL),
+            change in pick(RegionChange::ALL), kind in pick(RegionKind::ALL), marker in pick(MarkerKind::ALL),
+            name in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            check(&[
+                Record::Access { ip, addr: a, size, kind: access },
+                Record::Region { order: n, change, kind, rights: bits, traced: size % 2 == 0, start: a, len: m, file_offset: n, name: &name },
+                Record::Block { ip, kind: block, function, dst: a, src: b, len: n },
+                Record::Allocation { order: n, ip, kind: alloc, function: call, addr: a, len: m, old_addr: b, old_len: n },
+                Record::Order { order: n },
+                Record::Marker { order: n, ip, kind: marker, name: &name },
+                Record::Gap { reason, count: n, addr: a, name: &name },
+                Record::Counter { ip, count: n, name: &name },
+                Record::Program { name: &name },
+                Record::ThreadEnd,
+                Record::ProcessEnd { status: (size % 3 == 0).then_some(bits) },
+                Record::Access { ip: b, addr: ip, size, kind: access },
+            ]);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+            let read = Records::new(&bytes).count();
+            prop_assert!(read <= bytes.len() / SLOT_BYTES + 1);
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        let name = [b'x'; MAX_NAME_BYTES + 1];
+        let mut bytes = [0; MAX_RECORD_BYTES];
+        let len = encode(&Record::Program { name: &name }, &mut bytes);
+        assert_eq!(Records::new(&bytes[..len]).next(), Some(Ok(Record::Program { name: &name[..MAX_NAME_BYTES] })));
+    }
+
+    #[test]
+    fn zeros_are_no_record() {
+        assert_eq!(Records::new(&[0; 32]).next(), Some(Err(DecodeError { offset: 0 })));
+    }
+}

@@ -1,0 +1,89 @@
+//! A traced thread's end of the pool: fills the buffer that it owns.
+
+use crate::layout::BUFFER_BYTES;
+use crate::pool::{Buffer, Pool};
+use crate::record::{MAX_RECORD_BYTES, Record, SLOT_BYTES, access_words, encode};
+use memref::{AccessKind, VirtAddr};
+
+/// The buffer has no room for the record: submit it, take another one, and try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// Writes one thread's records. It belongs to that thread alone; a signal handler of the thread must not use it while
+/// the code that it interrupted does.
+#[derive(Debug)]
+pub struct Writer {
+    buffer: Option<Buffer>,
+    len: usize,
+    sequence: u32,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Writer {
+    /// A writer without a buffer: full.
+    pub const fn new() -> Self {
+        Self { buffer: None, len: BUFFER_BYTES, sequence: 0 }
+    }
+
+    /// Takes a free buffer, handing the present one over before. `false` when there is none just now. With `true` the
+    /// caller wakes the recorder if [`Writer::submit`] did hand one over.
+    pub fn refill(&mut self, pool: &Pool, process: u32, thread: u32, tid: u32) -> bool {
+        self.submit(pool);
+        let Some(buffer) = pool.take(process, thread, tid, self.sequence) else { return false };
+        self.buffer = Some(buffer);
+        self.len = 0;
+        self.sequence = self.sequence.wrapping_add(1);
+        true
+    }
+
+    /// Hands the present buffer over, if there is one. Returns whether it did.
+    pub fn submit(&mut self, pool: &Pool) -> bool {
+        self.len = BUFFER_BYTES;
+        match self.buffer.take() {
+            Some(buffer) => {
+                pool.submit(buffer);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Forgets the buffer without handing it over: after a fork it is the parent's.
+    pub fn forget(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Writes one access.
+    #[inline]
+    pub fn access(&mut self, ip: VirtAddr, addr: VirtAddr, size: u16, kind: AccessKind) -> Result<(), Full> {
+        let Some(buffer) = self.buffer.filter(|_| self.len + SLOT_BYTES <= BUFFER_BYTES) else { return Err(Full) };
+        let (first, second) = access_words(ip, addr, size, kind);
+        // SAFETY: the slot lies inside the buffer by the check above and is aligned to 16 because `len` is a multiple of
+        // it; this thread owns the buffer, so nobody else writes there and nobody reads beyond what is published.
+        unsafe {
+            let slot = buffer.start().add(self.len).cast::<u64>();
+            slot.write(first.to_le());
+            slot.add(1).write(second.to_le());
+        }
+        self.len += SLOT_BYTES;
+        buffer.header().publish(self.len);
+        Ok(())
+    }
+
+    /// Writes any record.
+    pub fn record(&mut self, record: &Record<'_>) -> Result<(), Full> {
+        let mut bytes = [0; MAX_RECORD_BYTES];
+        let len = encode(record, &mut bytes);
+        let Some(buffer) = self.buffer.filter(|_| self.len + len <= BUFFER_BYTES) else { return Err(Full) };
+        // SAFETY: as in `access`; `len` is at most MAX_RECORD_BYTES.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.start().add(self.len), len) };
+        self.len += len;
+        buffer.header().publish(self.len);
+        Ok(())
+    }
+}
