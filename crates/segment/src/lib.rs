@@ -22,7 +22,9 @@ mod record;
 mod sync;
 mod writer;
 
-pub use layout::{BUFFER_BYTES, BUFFER_COUNT, Control, POOL_BYTES, PROCESS_COUNT, ProcessSlot, ProcessState, VERSION};
+pub use layout::{
+    BUFFER_BYTES, BUFFER_COUNT, Control, POOL_BYTES, PROCESS_COUNT, ProcessSlot, ProcessState, VERSION,
+};
 pub use pool::{Buffer, BufferHeader, BufferState, Pool};
 pub use record::{DecodeError, MAX_RECORD_BYTES, Record, Records, encode};
 pub use writer::{Full, Writer};

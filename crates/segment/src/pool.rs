@@ -4,7 +4,10 @@
 //! moves a state from Free to Owned by compare-and-swap is the owner; only the owner leaves Owned, only the recorder
 //! leaves Submitted. When a process has died the recorder may take its Owned buffers too: nobody else can.
 
-use crate::layout::{BUFFER_BYTES, BUFFER_COUNT, BUFFERS_AT, Control, HEADERS_AT, POOL_BYTES, PROCESS_COUNT, PROCESSES_AT, ProcessSlot};
+use crate::layout::{
+    BUFFER_BYTES, BUFFER_COUNT, BUFFERS_AT, Control, HEADERS_AT, POOL_BYTES, PROCESS_COUNT, PROCESSES_AT,
+    ProcessSlot,
+};
 use crate::sync::{AtomicU32, Ordering};
 
 /// Who may touch a buffer.
@@ -87,7 +90,12 @@ impl BufferHeader {
     pub(crate) fn take(&self, process: u32, thread: u32, tid: u32, sequence: u32) -> bool {
         if self
             .state
-            .compare_exchange(BufferState::Free as u32, BufferState::Owned as u32, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(
+                BufferState::Free as u32,
+                BufferState::Owned as u32,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
             .is_err()
         {
             return false;
@@ -272,7 +280,8 @@ mod loom_tests {
                 header.free();
                 read += 1;
             }
-            let taken = producers.into_iter().filter(|_| true).map(|p| p.join().unwrap()).filter(|&t| t).count();
+            let taken =
+                producers.into_iter().filter(|_| true).map(|p| p.join().unwrap()).filter(|&t| t).count();
             if header.state() == BufferState::Submitted {
                 assert_eq!(header.thread(), data.load(Ordering::Relaxed));
                 header.free();

@@ -13,8 +13,8 @@
 //! life of processes and threads counts one event of its thread.
 
 use memref::{
-    Access, AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, MarkerKind, RegionChange,
-    RegionKind, VirtAddr,
+    Access, AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, MarkerKind,
+    RegionChange, RegionKind, VirtAddr,
 };
 
 /// Bytes of a slot.
@@ -362,12 +362,18 @@ impl<'a> Records<'a> {
                     name: self.name(6)?,
                 }
             }
-            TAG_MARKER => {
-                Record::Marker { ip, kind: MarkerKind::from_code(code)?, order: self.word(2)?, name: self.name(4)? }
-            }
-            TAG_GAP => {
-                Record::Gap { reason: GapReason::from_code(code)?, addr, count: self.word(2)?, name: self.name(4)? }
-            }
+            TAG_MARKER => Record::Marker {
+                ip,
+                kind: MarkerKind::from_code(code)?,
+                order: self.word(2)?,
+                name: self.name(4)?,
+            },
+            TAG_GAP => Record::Gap {
+                reason: GapReason::from_code(code)?,
+                addr,
+                count: self.word(2)?,
+                name: self.name(4)?,
+            },
             TAG_COUNTER => Record::Counter { ip, count: self.word(2)?, name: self.name(4)? },
             TAG_PROGRAM => Record::Program { name: self.name(2)? },
             TAG_THREAD_END => Record::ThreadEnd,
@@ -408,7 +414,9 @@ impl Record<'_> {
     /// The access as the vocabulary has it, at that cycle; `None` for other records.
     pub fn access(&self, cycle: u64) -> Option<Access> {
         match *self {
-            Record::Access { ip, addr, size, kind } => Some(Access { cycle, ip, addr, size: size.into(), kind }),
+            Record::Access { ip, addr, size, kind } => {
+                Some(Access { cycle, ip, addr, size: size.into(), kind })
+            }
             _ => None,
         }
     }
@@ -477,7 +485,10 @@ mod tests {
         let name = [b'x'; MAX_NAME_BYTES + 1];
         let mut bytes = [0; MAX_RECORD_BYTES];
         let len = encode(&Record::Program { name: &name }, &mut bytes);
-        assert_eq!(Records::new(&bytes[..len]).next(), Some(Ok(Record::Program { name: &name[..MAX_NAME_BYTES] })));
+        assert_eq!(
+            Records::new(&bytes[..len]).next(),
+            Some(Ok(Record::Program { name: &name[..MAX_NAME_BYTES] }))
+        );
     }
 
     #[test]

@@ -61,7 +61,9 @@ impl Writer {
     /// Writes one access.
     #[inline]
     pub fn access(&mut self, ip: VirtAddr, addr: VirtAddr, size: u16, kind: AccessKind) -> Result<(), Full> {
-        let Some(buffer) = self.buffer.filter(|_| self.len + SLOT_BYTES <= BUFFER_BYTES) else { return Err(Full) };
+        let Some(buffer) = self.buffer.filter(|_| self.len + SLOT_BYTES <= BUFFER_BYTES) else {
+            return Err(Full);
+        };
         let (first, second) = access_words(ip, addr, size, kind);
         // SAFETY: the slot lies inside the buffer by the check above and is aligned to 16 because `len` is a multiple of
         // it; this thread owns the buffer, so nobody else writes there and nobody reads beyond what is published.

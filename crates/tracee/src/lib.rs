@@ -1,0 +1,26 @@
+//! The runtime of code that lives inside a traced process.
+//!
+//! A tracer is a guest in somebody else's process: the program owns the C library, the heap, errno, the signal mask and
+//! the stack. So this crate gives a tracer what it needs without any of them: system calls by number, memory from the
+//! kernel alone, one pointer of thread-local storage, a lock whose holder can't be interrupted, the kernel's signal frame
+//! as types, and the memory functions that the compiler calls.
+//!
+//! **The rules for code in here and on top of it**
+//! - It runs in signal handlers, with all signals blocked that the program could handle. It may not wait for anything
+//!   that the interrupted program holds.
+//! - It allocates only by `mmap`. It never panics: what can fail returns a value.
+//! - It calls no function of another library, except where a wrapper runs as part of the program's own call.
+//!
+//! Start with [`sys`].
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod frame;
+pub mod lock;
+pub mod maps;
+pub mod mem;
+pub mod sys;
+pub mod text;
+pub mod tls;

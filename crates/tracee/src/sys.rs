@@ -1,0 +1,183 @@
+//! System calls by number, and the few that a tracer makes itself.
+//!
+//! Results are the kernel's: zero and up, or a negative errno.
+
+use core::arch::asm;
+
+pub use libc::{
+    CLONE_PARENT_SETTID, CLONE_SETTLS, CLONE_THREAD, CLONE_VFORK, CLONE_VM, EAGAIN, EBADF, EEXIST, EFAULT,
+    EINTR, EINVAL, ENOMEM, ENOSYS, EPERM, ESRCH, MAP_ANONYMOUS, MAP_FIXED, MAP_FIXED_NOREPLACE,
+    MAP_NORESERVE, MAP_PRIVATE, MAP_SHARED, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_EXEC, PROT_NONE, PROT_READ,
+    PROT_WRITE,
+};
+
+/// Whether a result is an error.
+pub const fn failed(result: isize) -> bool {
+    result < 0 && result >= -4095
+}
+
+/// Any system call.
+///
+/// # Safety
+/// The call must be sound with these arguments: the kernel reads and writes what they point to.
+#[inline(always)]
+pub unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the instruction clobbers rcx and r11 and what the caller vouched for; it uses no stack.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack)
+        );
+    }
+    result
+}
+
+macro_rules! call {
+    ($number:expr $(, $arg:expr)*) => {{
+        let list = [$($arg as usize),*];
+        let mut args = [0usize; 6];
+        let mut index = 0;
+        while index < list.len() {
+            args[index] = list[index];
+            index += 1;
+        }
+        syscall($number as usize, args)
+    }};
+}
+
+/// mmap.
+///
+/// # Safety
+/// With MAP_FIXED the range must be the caller's to replace.
+pub unsafe fn mmap(addr: u64, len: u64, prot: i32, flags: i32, fd: i32, offset: u64) -> isize {
+    // SAFETY: the caller vouches for the range.
+    unsafe { call!(libc::SYS_mmap, addr, len, prot, flags, fd as isize, offset) }
+}
+
+/// Fresh private memory, anywhere, or `None`.
+pub fn map_anonymous(len: u64, prot: i32) -> Option<*mut u8> {
+    // SAFETY: a new mapping replaces nothing.
+    let result = unsafe { mmap(0, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) };
+    (!failed(result)).then_some(result as *mut u8)
+}
+
+/// munmap.
+///
+/// # Safety
+/// Nothing may use the range afterwards.
+pub unsafe fn munmap(addr: u64, len: u64) -> isize {
+    // SAFETY: the caller vouches for the range.
+    unsafe { call!(libc::SYS_munmap, addr, len) }
+}
+
+/// mprotect.
+///
+/// # Safety
+/// Code that uses the range must be able to live with the new rights.
+pub unsafe fn mprotect(addr: u64, len: u64, prot: i32) -> isize {
+    // SAFETY: the caller vouches for the range.
+    unsafe { call!(libc::SYS_mprotect, addr, len, prot) }
+}
+
+/// mremap.
+///
+/// # Safety
+/// As for munmap of the old range, and mmap of the new one.
+pub unsafe fn mremap(old: u64, old_len: u64, new_len: u64, flags: i32, new: u64) -> isize {
+    // SAFETY: the caller vouches for both ranges.
+    unsafe { call!(libc::SYS_mremap, old, old_len, new_len, flags, new) }
+}
+
+/// Waits while `word` is `value`, at most `timeout_ns`.
+pub fn futex_wait(word: *const u32, value: u32, timeout_ns: u64) {
+    let timeout = [timeout_ns / 1_000_000_000, timeout_ns % 1_000_000_000];
+    // SAFETY: reads the word and the time; a bad address is an error result.
+    unsafe { call!(libc::SYS_futex, word, libc::FUTEX_WAIT, value, timeout.as_ptr()) };
+}
+
+/// Wakes all that wait on `word`, in any process.
+pub fn futex_wake(word: *const u32) {
+    // SAFETY: touches no memory; a bad address is an error result.
+    unsafe { call!(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// This thread's id.
+pub fn gettid() -> u32 {
+    // SAFETY: no pointers.
+    unsafe { call!(libc::SYS_gettid) as u32 }
+}
+
+/// This process's id.
+pub fn getpid() -> u32 {
+    // SAFETY: no pointers.
+    unsafe { call!(libc::SYS_getpid) as u32 }
+}
+
+/// Nanoseconds since 1970.
+pub fn realtime_ns() -> u64 {
+    let mut time = [0u64; 2];
+    // SAFETY: the kernel writes the two words.
+    unsafe { call!(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, time.as_mut_ptr()) };
+    time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1])
+}
+
+/// Sets this thread's signal mask and returns the former one. Bit n-1 is signal n.
+pub fn set_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: the kernel reads one word and writes the other.
+    unsafe { call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, &raw mut old, 8) };
+    old
+}
+
+/// Opens a file to read; `path` ends with a zero byte.
+pub fn open_read(path: &core::ffi::CStr) -> Option<Fd> {
+    // SAFETY: the path is a terminated string.
+    let fd = unsafe {
+        call!(libc::SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0)
+    };
+    (!failed(fd)).then_some(Fd(fd as i32))
+}
+
+/// An open file of the tracer, closed when dropped.
+#[derive(Debug)]
+pub struct Fd(pub i32);
+
+impl Fd {
+    /// Reads; zero at the end or on an error.
+    pub fn read(&self, into: &mut [u8]) -> usize {
+        // SAFETY: the kernel writes at most the slice.
+        let result = unsafe { call!(libc::SYS_read, self.0, into.as_mut_ptr(), into.len()) };
+        if failed(result) { 0 } else { result as usize }
+    }
+
+    /// Reads at an offset; zero at the end or on an error.
+    pub fn read_at(&self, into: &mut [u8], offset: u64) -> usize {
+        // SAFETY: the kernel writes at most the slice.
+        let result = unsafe { call!(libc::SYS_pread64, self.0, into.as_mut_ptr(), into.len(), offset) };
+        if failed(result) { 0 } else { result as usize }
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is ours and not used after this.
+        unsafe { call!(libc::SYS_close, self.0) };
+    }
+}
+
+/// Writes to standard error, for the one line before giving up.
+pub fn complain(text: &[u8]) {
+    // SAFETY: the kernel reads the slice.
+    unsafe { call!(libc::SYS_write, 2, text.as_ptr(), text.len()) };
+}
+
+/// Ends the process.
+pub fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: no pointers; does not return.
+        unsafe { call!(libc::SYS_exit_group, status) };
+    }
+}
