@@ -1,0 +1,50 @@
+//! Memory for descriptions that live as long as the process: one reserved mapping and a counter.
+//!
+//! Probes are discovered in the middle of arbitrary functions, the allocator's among them, so nothing here may call
+//! it, and no lock is taken. Nothing is ever given back.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const RESERVED_BYTES: usize = 1 << 30;
+
+/// Start of the reserved mapping, 0 before the first use; set once by whoever maps first.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Bytes handed out.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+fn base() -> Option<usize> {
+    let base = BASE.load(Ordering::Acquire);
+    if base != 0 {
+        return Some(base);
+    }
+    let fresh = map_anonymous(RESERVED_BYTES)?;
+    match BASE.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(fresh),
+        Err(winner) => {
+            // SAFETY: `fresh` was mapped a moment ago and nobody else has seen it.
+            unsafe { crate::sys::syscall(libc::SYS_munmap, [fresh, RESERVED_BYTES, 0, 0, 0, 0]) };
+            Some(winner)
+        }
+    }
+}
+
+/// A new zeroed anonymous mapping of at least `len_bytes` bytes, without going through libc.
+#[must_use]
+pub fn map_anonymous(len_bytes: usize) -> Option<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let prot = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new private anonymous mapping at an address of the kernel's choice disturbs nothing.
+    let got = unsafe {
+        crate::sys::syscall(libc::SYS_mmap, [0, len_bytes, prot as usize, flags as usize, usize::MAX, 0])
+    };
+    (got > 0).then_some(got as usize)
+}
+
+/// `len_bytes` zeroed bytes, aligned to 64, for the rest of the process's life; `None` when the reservation is used up.
+#[must_use]
+pub fn allocate(len_bytes: usize) -> Option<*mut u8> {
+    let rounded = len_bytes.checked_add(63)? & !63;
+    let base = base()?;
+    let offset = USED.fetch_add(rounded, Ordering::Relaxed);
+    (offset.checked_add(rounded)? <= RESERVED_BYTES).then_some((base + offset) as *mut u8)
+}

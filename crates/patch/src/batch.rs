@@ -1,0 +1,43 @@
+//! Patching many sites with at most three barriers in all.
+//!
+//! All guards are written, one barrier; all tails, one barrier; all heads, and one last barrier so that on return every
+//! core executes the new instructions. A site that another thread holds is reported and left alone.
+
+use crate::{
+    barrier,
+    error::PatchError,
+    protocol::Code,
+    site::{Guard, Site},
+    sys,
+    tier::Tier,
+};
+
+/// Patches each site to the low bytes of its value. The results are in the order of the patches.
+///
+/// # Safety
+/// As for [`Site::patch`], for each site.
+pub unsafe fn patch_all(patches: &[(Site, u64)]) -> Vec<Result<Tier, PatchError>> {
+    let mut results = Vec::with_capacity(patches.len());
+    // The allocator may run before sites are guarded, never while they are: it could be among them.
+    let mut held: Vec<Site> = Vec::with_capacity(patches.len());
+    for (site, value) in patches {
+        let result = site.claim_for(*value, Guard::Int3);
+        if result == Ok(Tier::Straddler) {
+            held.push(*site);
+        }
+        results.push(result);
+    }
+    if !held.is_empty() {
+        let _quiet = sys::SignalsBlocked::new();
+        held.iter().for_each(|site| site.0.write_guard());
+        barrier::pass();
+        held.iter().for_each(|site| site.0.write_tail());
+        barrier::pass();
+        for site in &held {
+            site.0.write_head();
+            site.0.protocol().release();
+        }
+        barrier::pass();
+    }
+    results
+}

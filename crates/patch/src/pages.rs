@@ -1,0 +1,163 @@
+//! Making code pages writable, once per mapping, never per toggle.
+//!
+//! A whole executable mapping is opened (read, write, execute) when its first site is. Where that is forbidden (W^X
+//! enforced by SELinux or seccomp) writes go through `/proc/self/mem` in aligned eight-byte words instead: slower, but
+//! the same protocol holds with eight bytes as the atomic unit.
+
+use crate::{error::Refusal, maps, sys};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+/// How bytes reach a code page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The mapping is writable: ordinary stores.
+    Direct,
+    /// The mapping cannot be made writable: `/proc/self/mem`.
+    ProcMem,
+}
+
+const CAPACITY: usize = 1024;
+
+/// An opened mapping. `start` is written last (release) and is 0 while the slot is free; bit 0 of `end_and_access` is
+/// set for [`Access::ProcMem`].
+struct Opened {
+    start: AtomicUsize,
+    end_and_access: AtomicUsize,
+}
+
+static OPENED: [Opened; CAPACITY] =
+    [const { Opened { start: AtomicUsize::new(0), end_and_access: AtomicUsize::new(0) } }; CAPACITY];
+/// Slots ever used; only grows.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// The descriptor of `/proc/self/mem` plus one; 0 before the first use.
+static PROC_MEM: AtomicI32 = AtomicI32::new(0);
+
+/// Opens the mapping that covers `[addr, addr + len_bytes)`, unless it is open already.
+pub fn open(addr: usize, len_bytes: usize) -> Result<Access, Refusal> {
+    let end = addr.checked_add(len_bytes).ok_or(Refusal::NotMapped)?;
+    if let Some(access) = opened(addr, end) {
+        return Ok(access);
+    }
+    let mut access = open_mapping(addr)?;
+    while let Some((_, covered)) = range_of(addr).filter(|(_, covered)| *covered < end) {
+        // The site runs on into the next mapping.
+        if open_mapping(covered)? == Access::ProcMem {
+            access = Access::ProcMem;
+        }
+        if range_of(covered).is_none_or(|(_, further)| further >= end) {
+            break;
+        }
+    }
+    Ok(access)
+}
+
+fn open_mapping(addr: usize) -> Result<Access, Refusal> {
+    let mapping = maps::find(addr).ok_or(Refusal::NotMapped)?;
+    if !mapping.executable {
+        return Err(Refusal::NotExecutable);
+    }
+    if mapping.shared && !mapping.writable {
+        return Err(Refusal::NotWritable);
+    }
+    let len_bytes = mapping.end - mapping.start;
+    let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    // SAFETY: adds the right to write to an existing mapping; reading and executing stay as they were.
+    let direct = mapping.writable
+        || unsafe { sys::syscall(libc::SYS_mprotect, [mapping.start, len_bytes, rights as usize, 0, 0, 0]) }
+            == 0;
+    let access = if direct { Access::Direct } else { Access::ProcMem };
+    if access == Access::ProcMem && proc_mem().is_none() {
+        return Err(Refusal::NotWritable);
+    }
+    remember(mapping.start, mapping.end, access)?;
+    Ok(access)
+}
+
+fn remember(start: usize, end: usize, access: Access) -> Result<(), Refusal> {
+    let word = end | usize::from(access == Access::ProcMem);
+    for (index, slot) in OPENED.iter().enumerate() {
+        // A free slot is taken by its start going 0 -> 1, which covers no address.
+        if slot.start.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            slot.end_and_access.store(word, Ordering::Relaxed);
+            slot.start.store(start, Ordering::Release);
+            USED.fetch_max(index + 1, Ordering::AcqRel);
+            return Ok(());
+        }
+    }
+    Err(Refusal::TableFull)
+}
+
+fn slots() -> &'static [Opened] {
+    &OPENED[..USED.load(Ordering::Acquire).min(CAPACITY)]
+}
+
+fn opened(addr: usize, end: usize) -> Option<Access> {
+    slots().iter().find_map(|slot| {
+        let start = slot.start.load(Ordering::Acquire);
+        let word = slot.end_and_access.load(Ordering::Relaxed);
+        (start > 1 && start <= addr && end <= (word & !1)).then_some(if word & 1 == 0 {
+            Access::Direct
+        } else {
+            Access::ProcMem
+        })
+    })
+}
+
+fn range_of(addr: usize) -> Option<(usize, usize)> {
+    slots().iter().find_map(|slot| {
+        let start = slot.start.load(Ordering::Acquire);
+        let end = slot.end_and_access.load(Ordering::Relaxed) & !1;
+        (start > 1 && start <= addr && addr < end).then_some((start, end))
+    })
+}
+
+/// Forgets the opened mappings that touch `[start, end)`: their code was unloaded.
+pub fn forget(start: usize, end: usize) {
+    for slot in slots() {
+        let from = slot.start.load(Ordering::Acquire);
+        let to = slot.end_and_access.load(Ordering::Relaxed) & !1;
+        if from > 1 && from < end && start < to {
+            slot.start.store(0, Ordering::Release);
+        }
+    }
+}
+
+fn proc_mem() -> Option<i32> {
+    let known = PROC_MEM.load(Ordering::Acquire);
+    if known != 0 {
+        return Some(known - 1);
+    }
+    let path = c"/proc/self/mem";
+    // SAFETY: the path is NUL-terminated and outlives the call.
+    let fd = unsafe {
+        sys::syscall(
+            libc::SYS_openat,
+            [
+                libc::AT_FDCWD as usize,
+                path.as_ptr() as usize,
+                (libc::O_RDWR | libc::O_CLOEXEC) as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    PROC_MEM.store(fd + 1, Ordering::Release);
+    Some(fd)
+}
+
+/// Writes one aligned word through `/proc/self/mem`; `false` where the kernel refuses. A child of fork must not use
+/// the descriptor of its parent: call [`after_fork`] there.
+pub fn write_word(addr: usize, word: u64) -> bool {
+    let Some(fd) = proc_mem() else { return false };
+    // SAFETY: the kernel reads eight bytes of `word`; the target is checked by the kernel.
+    let wrote =
+        unsafe { sys::syscall(libc::SYS_pwrite64, [fd as usize, &raw const word as usize, 8, addr, 0, 0]) };
+    wrote == 8
+}
+
+/// To be called in the child of a fork: the descriptor of `/proc/self/mem` still names the parent.
+pub fn after_fork() {
+    PROC_MEM.store(0, Ordering::Release);
+}

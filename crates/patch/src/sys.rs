@@ -1,0 +1,97 @@
+//! The few system calls of the patch path, made directly: no errno is touched, no libc call can block or allocate.
+//!
+//! Not a general wrapper: exactly what patching and its signal handler need.
+
+use std::arch::asm;
+
+/// Makes a system call with up to six arguments; the result is the kernel's (negative: minus errno).
+///
+/// # Safety
+/// The arguments must be right for the call `number`.
+#[inline]
+pub unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel clobbers rcx, r11 and rax only; the caller vouches for the arguments.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Lets another thread run.
+pub fn yield_now() {
+    // SAFETY: sched_yield takes no arguments and touches no memory.
+    unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
+}
+
+/// `membarrier(command)`; zero or minus errno (or, for the query, the set of commands).
+pub fn membarrier(command: i32) -> isize {
+    // SAFETY: membarrier touches no user memory.
+    unsafe { syscall(libc::SYS_membarrier, [command as usize, 0, 0, 0, 0, 0]) }
+}
+
+/// All signals of this thread held back until it is dropped, so that no handler runs while a site is guarded.
+pub struct SignalsBlocked {
+    before: u64,
+}
+
+impl SignalsBlocked {
+    /// Blocks every signal of the calling thread.
+    #[must_use]
+    pub fn new() -> Self {
+        // SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP stay open: blocked, a fault would kill without a handler.
+        let kept_open = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP]
+            .iter()
+            .fold(0u64, |set, s| set | 1 << (s - 1));
+        let all: u64 = !kept_open;
+        let mut before = 0u64;
+        // SAFETY: both sets are eight bytes, as the last argument says, and outlive the call.
+        unsafe {
+            syscall(
+                libc::SYS_rt_sigprocmask,
+                [libc::SIG_BLOCK as usize, &raw const all as usize, &raw mut before as usize, 8, 0, 0],
+            )
+        };
+        Self { before }
+    }
+}
+
+impl Default for SignalsBlocked {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the set is eight bytes and outlives the call.
+        unsafe {
+            syscall(
+                libc::SYS_rt_sigprocmask,
+                [libc::SIG_SETMASK as usize, &raw const self.before as usize, 0, 8, 0, 0],
+            )
+        };
+    }
+}
+
+/// The time stamp counter, in ticks.
+#[inline]
+#[must_use]
+pub fn ticks() -> u64 {
+    // SAFETY: rdtsc is part of x86-64 and allowed in user mode on Linux.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Waits until all earlier stores of this core left its store buffer.
+#[inline]
+pub fn drain_stores() {
+    // SAFETY: mfence is part of x86-64 (SSE2).
+    unsafe { core::arch::x86_64::_mm_mfence() };
+}

@@ -1,0 +1,95 @@
+//! All sites of the process, found by address without a lock: the trap handler looks here.
+//!
+//! An open-addressing table of fixed capacity that only grows; a retired site stays as a tombstone.
+
+use crate::{arena, site::Cell};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+const CAPACITY: usize = 1 << 20;
+type Slot = AtomicPtr<Cell>;
+
+/// The slots; null before the first use. Set once.
+static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+/// Slots in use, tombstones included.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+fn slots() -> Option<&'static [Slot]> {
+    let mut base = SLOTS.load(Ordering::Acquire);
+    if base.is_null() {
+        let fresh = arena::allocate(CAPACITY * size_of::<Slot>())?.cast::<Slot>();
+        base = match SLOTS.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => fresh,
+            Err(winner) => winner,
+        };
+    }
+    // SAFETY: the arena gave CAPACITY zeroed slots (null pointers) that are never freed.
+    Some(unsafe { std::slice::from_raw_parts(base, CAPACITY) })
+}
+
+fn hash(addr: usize) -> usize {
+    (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) & (CAPACITY - 1)
+}
+
+/// The site that begins at `addr` and is not retired. Safe in a signal handler.
+#[must_use]
+pub fn find(addr: usize) -> Option<&'static Cell> {
+    if SLOTS.load(Ordering::Acquire).is_null() {
+        return None;
+    }
+    let slots = slots()?;
+    let mut index = hash(addr);
+    loop {
+        // SAFETY: a non-null slot points to a cell of the arena that is never freed.
+        let cell = unsafe { slots[index].load(Ordering::Acquire).as_ref() }?;
+        if cell.addr() == addr && !cell.is_gone() {
+            return Some(cell);
+        }
+        index = (index + 1) & (CAPACITY - 1);
+    }
+}
+
+/// Adds a cell; an earlier one for the same address that is still alive is returned instead.
+pub fn insert(cell: &'static Cell) -> Option<&'static Cell> {
+    let slots = slots()?;
+    if USED.fetch_add(1, Ordering::Relaxed) > CAPACITY / 4 * 3 {
+        USED.fetch_sub(1, Ordering::Relaxed);
+        return None;
+    }
+    let mut index = hash(cell.addr());
+    loop {
+        let expect = std::ptr::null_mut();
+        match slots[index].compare_exchange(
+            expect,
+            std::ptr::from_ref(cell).cast_mut(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => return Some(cell),
+            Err(other) => {
+                // SAFETY: non-null, hence a cell of the arena that is never freed.
+                let other: &'static Cell = unsafe { &*other };
+                if other.addr() == cell.addr() && !other.is_gone() {
+                    USED.fetch_sub(1, Ordering::Relaxed);
+                    return Some(other);
+                }
+            }
+        }
+        index = (index + 1) & (CAPACITY - 1);
+    }
+}
+
+/// Retires every site in `[start, end)`: its code was unloaded.
+pub fn retire_range(start: usize, end: usize) {
+    if SLOTS.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    for slot in slots().unwrap_or(&[]) {
+        // SAFETY: a non-null slot points to a cell of the arena that is never freed.
+        if let Some(cell) = unsafe { slot.load(Ordering::Acquire).as_ref() }
+            && (start..end).contains(&cell.addr())
+        {
+            cell.retire();
+        }
+    }
+}
