@@ -1,0 +1,27 @@
+//! End-to-end tests: the real `memtap` binary records small programs, and what it says is compared with what was
+//! counted by hand, with a native run, and with Valgrind's Lackey.
+//!
+//! The programs are in `tests/programs`; the comment at the head of each says how it is built and what it must do
+//! ([`Header`]). This crate links nothing of memtap: it knows the command line and the output formats alone.
+//! Start with [`Program`], then [`Recording`].
+#![forbid(unsafe_code)]
+
+mod header;
+mod lackey;
+mod place;
+mod program;
+mod recording;
+mod run;
+mod section;
+mod tally;
+mod trace;
+
+pub use header::{Blocks, Expectation, Header};
+pub use lackey::{Reference, parse_lackey, run_lackey};
+pub use place::{bin_dir, memtap, repository, tool};
+pub use program::Program;
+pub use recording::{Recording, record};
+pub use run::{Outcome, run};
+pub use section::{Section, Variable, data_and_bss, variables};
+pub use tally::{Counts, Tally};
+pub use trace::{Row, Trace, is_named, total_of};

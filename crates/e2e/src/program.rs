@@ -1,0 +1,145 @@
+//! A test program: its source, its head, and the binary that is built from it once.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Header, Outcome, bin_dir, repository, run};
+
+/// A program of `tests/programs`, built.
+#[derive(Debug)]
+pub struct Program {
+    /// The binary, or the script.
+    pub path: PathBuf,
+    /// What the head of its source says.
+    pub header: Header,
+    args: Vec<String>,
+}
+
+impl Program {
+    /// The program with that file name, built with its own flags.
+    pub fn named(file: &str) -> Self {
+        Self::built(file, &[])
+    }
+
+    /// The program with that file name, built with more flags, which win.
+    pub fn built(file: &str, flags: &[&str]) -> Self {
+        let source = repository().join("tests/programs").join(file);
+        let header = Header::read(&source);
+        let path = build(&source, &header, flags);
+        let mut args = Vec::new();
+        if let Some(library) = &header.uses {
+            let library = repository().join("tests/programs").join(library).with_extension("c");
+            args.push(build(&library, &Header::read(&library), &[]).display().to_string());
+        }
+        args.extend(header.args.iter().cloned());
+        Self { path, header, args }
+    }
+
+    /// A program that is written by the test itself.
+    pub fn from_source(name: &str, text: &str, flags: &[&str]) -> Self {
+        let dir = bin_dir().join("e2e-programs");
+        std::fs::create_dir_all(&dir).expect("the target directory can be written");
+        let source = dir.join(format!("{:016x}-{name}", hash(&[text])));
+        write_whole(&source, |path| std::fs::write(path, text).expect("the target directory can be written"));
+        let header = Header::read(&source);
+        Self { path: build(&source, &header, flags), header, args: Vec::new() }
+    }
+
+    /// Whether the processor has what the program needs.
+    pub fn can_run(&self) -> bool {
+        let info = std::fs::read_to_string("/proc/cpuinfo").expect("Linux has it");
+        let flags: Vec<&str> =
+            info.lines().find(|l| l.starts_with("flags")).unwrap_or("").split_whitespace().collect();
+        self.header.needs.iter().all(|need| flags.contains(&need.as_str()))
+    }
+
+    /// The command line: the binary and its arguments.
+    pub fn command_line(&self) -> Vec<String> {
+        std::iter::once(self.path.display().to_string()).chain(self.args.iter().cloned()).collect()
+    }
+
+    /// A native run.
+    pub fn run(&self) -> Outcome {
+        let line = self.command_line();
+        run(Command::new(&line[0]).args(&line[1..]), self.header.stdin.as_bytes())
+    }
+
+    /// Asserts that a run did what the head says.
+    pub fn check(&self, outcome: &Outcome) {
+        assert_eq!(outcome.out(), self.header.stdout, "standard output of {:?}", self.path);
+        assert_eq!(outcome.err(), self.header.stderr, "standard error of {:?}", self.path);
+        assert_eq!(outcome.status, self.header.status, "exit status of {:?}", self.path);
+    }
+}
+
+fn hash(parts: &[&str]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Writes a file beside its place and moves it there: tests run in parallel.
+fn write_whole(path: &Path, write: impl FnOnce(&Path)) {
+    if path.exists() {
+        return;
+    }
+    let mut part = path.to_path_buf();
+    part.set_file_name(format!(
+        "{}-{}-{}",
+        std::process::id(),
+        part_number(),
+        path.file_name().expect("a file").display()
+    ));
+    write(&part);
+    std::fs::rename(&part, path).expect("a file can be moved within its directory");
+}
+
+fn part_number() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+fn build(source: &Path, header: &Header, flags: &[&str]) -> PathBuf {
+    let extension = source.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if extension == "sh" {
+        return source.to_path_buf();
+    }
+    let programs = repository().join("tests/programs");
+    let include = repository().join("include");
+    let (compiler, base): (_, &[&str]) = match extension {
+        "c" | "S" => ("gcc", &["-O1", "-g", "-no-pie", "-fcf-protection=none"]),
+        "cpp" => ("g++", &["-O1", "-g", "-no-pie", "-fcf-protection=none", "-std=c++17"]),
+        "rs" => (
+            "rustc",
+            &["--edition=2024", "-g", "-Copt-level=1", "-Crelocation-model=static", "-Cpanic=abort"],
+        ),
+        other => panic!("no compiler for .{other}"),
+    };
+    let mut line: Vec<String> = base.iter().map(|s| s.to_string()).collect();
+    if compiler != "rustc" {
+        line.extend([format!("-I{}", include.display()), format!("-I{}", programs.display())]);
+    }
+    line.extend(header.build.iter().cloned());
+    line.extend(flags.iter().map(|s| s.to_string()));
+    let shared = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let text =
+        shared(source.to_path_buf()) + &shared(programs.join("access.h")) + &shared(include.join("memtap.h"));
+    let key = hash(&[compiler, &line.join(" "), &text]);
+    let name = source.file_stem().and_then(|n| n.to_str()).expect("a name in ASCII");
+    // The binary keeps the source's name: reports and forged names of Rust contain it.
+    let dir = bin_dir().join("e2e-programs").join(format!("{key:016x}"));
+    std::fs::create_dir_all(&dir).expect("the target directory can be written");
+    let path = dir.join(name);
+    write_whole(&path, |part| {
+        let mut command = Command::new(compiler);
+        command.args(&line).arg("-o").arg(part);
+        if compiler == "rustc" {
+            command.arg("--crate-name").arg(name);
+        }
+        let built = run(command.arg(source), b"");
+        assert_eq!(built.status, 0, "{compiler} {line:?} {}: {}", source.display(), built.err());
+    });
+    path
+}

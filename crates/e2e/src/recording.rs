@@ -1,0 +1,34 @@
+//! One run of `memtap record`.
+
+use std::process::Command;
+
+use crate::{Outcome, Program, Trace, memtap, run};
+
+/// A recorded run and its trace.
+#[derive(Debug)]
+pub struct Recording {
+    /// What the run did, as seen from outside.
+    pub outcome: Outcome,
+    /// The file, which goes with this value.
+    pub trace: Trace,
+    _dir: tempfile::TempDir,
+}
+
+/// Records a command line with these options.
+pub fn record(options: &[String], line: &[String], stdin: &[u8]) -> Recording {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("t.memtap");
+    let mut command = Command::new(memtap());
+    command.arg("record").arg("-o").arg(&path).args(options).arg("--").args(line);
+    let outcome = run(&mut command, stdin);
+    Recording { outcome, trace: Trace { path }, _dir: dir }
+}
+
+impl Program {
+    /// Records the program as its head says, and asserts that it did the same as natively.
+    pub fn record(&self) -> Recording {
+        let recording = record(&self.header.record, &self.command_line(), self.header.stdin.as_bytes());
+        self.check(&recording.outcome);
+        recording
+    }
+}

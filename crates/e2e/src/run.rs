@@ -1,0 +1,79 @@
+//! Runs a command with an end: output, exit status, and a limit of time so that a hang fails instead of waiting.
+
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// What a command did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What it wrote to standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to standard error.
+    pub stderr: Vec<u8>,
+    /// Its exit status; 128 + signal where one ended it, as shells have it.
+    pub status: i32,
+}
+
+impl Outcome {
+    /// Standard output as text.
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard error as text.
+    pub fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+}
+
+/// No command of a test takes this long unless it hangs; `MEMTAP_TEST_SECONDS` changes it.
+fn limit() -> Duration {
+    Duration::from_secs(std::env::var("MEMTAP_TEST_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(240))
+}
+
+/// Runs to the end with that standard input. Panics where it can't be started or does not end.
+pub fn run(command: &mut Command, stdin: &[u8]) -> Outcome {
+    let what = format!("{command:?}");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap_or_else(|e| panic!("{what}: {e}"));
+    let group = child.id();
+    let mut input = child.stdin.take().expect("piped above");
+    let stdin = stdin.to_vec();
+    // A program that reads nothing closes the pipe: no error here.
+    std::thread::spawn(move || input.write_all(&stdin).is_ok());
+    let mut out = child.stdout.take().expect("piped above");
+    let mut err = child.stderr.take().expect("piped above");
+    let reader = std::thread::spawn(move || read_all(&mut err));
+    let stdout_reader = std::thread::spawn(move || read_all(&mut out));
+    let (done, ended) = mpsc::channel();
+    let watchdog = std::thread::spawn(move || {
+        if ended.recv_timeout(limit()).is_err() {
+            // The whole group: a recorder that hangs has a program that waits.
+            let _ = Command::new("kill").args(["-9", "--", &format!("-{group}")]).status();
+            return true;
+        }
+        false
+    });
+    let status = child.wait().expect("a child that was started can be waited for");
+    let stdout = stdout_reader.join().expect("reading does not panic");
+    let stderr = reader.join().expect("reading does not panic");
+    let _ = done.send(());
+    let hung = watchdog.join().expect("the watchdog does not panic");
+    assert!(!hung, "{what} did not end\n{}", String::from_utf8_lossy(&stderr));
+    let status = status.code().unwrap_or_else(|| 128 + status.signal().expect("no exit code means a signal"));
+    Outcome { stdout, stderr, status }
+}
+
+fn read_all(from: &mut impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).expect("a pipe can be read");
+    bytes
+}

@@ -1,0 +1,312 @@
+//! Bad input: exactly one clear line on standard error, exit status 1, or 2 where the command line is wrong.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::{Outcome, Program, Trace, memtap, record, run, tool};
+
+fn ask(args: &[&str]) -> Outcome {
+    run(Command::new(memtap()).args(args), b"")
+}
+
+/// One line, with these words in it, and this status.
+fn check(outcome: &Outcome, status: i32, words: &[&str]) {
+    let err = outcome.err();
+    assert_eq!(outcome.status, status, "{err}");
+    assert_eq!(err.lines().count(), 1, "one line, not:\n{err}");
+    for word in words {
+        assert!(err.contains(word), "{word:?} is missing in {err:?}");
+    }
+    assert!(outcome.stdout.is_empty(), "nothing on standard output: {}", outcome.out());
+}
+
+fn temp() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+fn write(dir: &tempfile::TempDir, name: &str, bytes: &[u8], mode: u32) -> PathBuf {
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).expect("a temporary directory can be written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("our own file");
+    path
+}
+
+/// Records that program to a new file, which must not come into being.
+fn check_program(program: &str, words: &[&str]) {
+    let dir = temp();
+    let trace = dir.path().join("t.memtap");
+    check(&ask(&["record", "-o", text(&trace), "--", program]), 1, words);
+    assert!(!trace.exists(), "a trace of nothing was left behind");
+}
+
+/// An ELF file of 64 bytes that names an architecture and a class.
+fn elf(machine: u16, bits: u8) -> Vec<u8> {
+    let mut bytes = vec![0u8; 120];
+    bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', bits, 1, 1]);
+    bytes[16] = 2;
+    bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+    bytes[20] = 1;
+    if bits == 2 {
+        bytes[52] = 64;
+        bytes[54] = 56;
+    } else {
+        bytes[40] = 52;
+        bytes[42] = 32;
+    }
+    bytes
+}
+
+#[test]
+fn no_such_program() {
+    check_program("/no/such/program", &["/no/such/program"]);
+    check_program("no-such-program-in-the-path", &["no-such-program-in-the-path"]);
+}
+
+#[test]
+fn not_executable() {
+    let dir = temp();
+    let path = write(&dir, "plain", b"#!/bin/sh\nexit 0\n", 0o644);
+    check_program(text(&path), &["plain", "execut"]);
+}
+
+#[test]
+fn a_directory_is_no_program() {
+    check_program("/usr", &["/usr"]);
+}
+
+#[test]
+fn no_format_of_a_program() {
+    let dir = temp();
+    let path = write(&dir, "noise", &[7; 100], 0o755);
+    check_program(text(&path), &["noise"]);
+}
+
+#[test]
+fn of_32_bits() {
+    let dir = temp();
+    let path = write(&dir, "old", &elf(3, 1), 0o755);
+    check_program(text(&path), &["old", "32-bit"]);
+}
+
+#[test]
+fn of_another_architecture() {
+    let dir = temp();
+    let path = write(&dir, "arm", &elf(183, 2), 0o755);
+    check_program(text(&path), &["arm", "x86-64"]);
+}
+
+#[test]
+fn static_programs_are_refused() {
+    let program = Program::built("status.c", &["-static"]);
+    check_program(text(&program.path), &["status", "static"]);
+}
+
+#[test]
+fn setuid_programs_are_refused() {
+    let dir = temp();
+    let path = dir.path().join("su");
+    std::fs::copy(Program::named("status.c").path, &path).expect("a program can be copied");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4755)).expect("our own file");
+    check_program(text(&path), &["su", "setuid"]);
+}
+
+#[test]
+fn no_permission_to_write_the_trace() {
+    // A directory that nobody can write to, also not root.
+    check(&ask(&["record", "-o", "/proc/t.memtap", "--", "/bin/true"]), 1, &["/proc/t.memtap"]);
+    check(&ask(&["record", "-o", "/no/such/dir/t.memtap", "--", "/bin/true"]), 1, &["/no/such/dir/t.memtap"]);
+}
+
+#[test]
+fn an_output_that_exists_is_kept() {
+    let dir = temp();
+    let path = write(&dir, "t.memtap", b"precious", 0o644);
+    check(&ask(&["record", "-o", text(&path), "--", "/bin/true"]), 1, &["t.memtap", "--force"]);
+    assert_eq!(std::fs::read(&path).expect("it is still there"), b"precious");
+    let forced = ask(&["record", "-o", text(&path), "--force", "--", "/bin/true"]);
+    assert_eq!(forced.status, 0, "{}", forced.err());
+    let trace = Trace { path };
+    assert_eq!(trace.number("gaps"), 0);
+}
+
+/// The disk is full: RLIMIT_FSIZE stands for it. What was written until then can be read.
+#[test]
+fn disk_full() {
+    let dir = temp();
+    let path = dir.path().join("t.memtap");
+    let program = Program::named("signals.c");
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 64; exec {} record -o {} -- {}",
+        text(&memtap()),
+        text(&path),
+        text(&program.path)
+    );
+    let outcome = run(Command::new(tool("bash")).args(["-c", &script]), b"");
+    let err = outcome.err();
+    assert_eq!(outcome.status, 1, "{err}");
+    assert_eq!(err.lines().count(), 1, "one line, not:\n{err}");
+    assert!(err.contains("t.memtap"), "{err}");
+    let trace = Trace { path };
+    assert!(trace.number("gaps") > 0, "what is missing is said");
+}
+
+#[test]
+fn the_command_line_is_wrong() {
+    for args in [
+        &["record"][..],
+        &["record", "--tracer", "magic", "--", "/bin/true"],
+        &["record", "--regions", "moon", "--", "/bin/true"],
+        &["no-such-command"],
+        &["stat"],
+        &["dump", "x.memtap", "--format", "poem"],
+        &["dump", "x.memtap", "--range", "9..x"],
+        &["report", "x.memtap", "--by", "colour"],
+        &["import", "--format", "lackey"],
+    ] {
+        let outcome = ask(args);
+        assert_eq!(outcome.status, 2, "memtap {args:?}: {}", outcome.err());
+        assert!(
+            !outcome.err().is_empty() && outcome.stdout.is_empty(),
+            "memtap {args:?}: words go to standard error"
+        );
+    }
+}
+
+const READERS: [&[&str]; 5] =
+    [&["stat"], &["dump", "--format", "lackey"], &["report"], &["heatmap", "-o", "/dev/null"], &["check"]];
+
+fn read(command: &[&str], path: &Path) -> Outcome {
+    run(Command::new(memtap()).arg(command[0]).arg(path).args(&command[1..]), b"")
+}
+
+#[test]
+fn a_trace_that_is_not_there() {
+    for command in READERS {
+        check(&read(command, Path::new("/no/such/trace.memtap")), 1, &["/no/such/trace.memtap"]);
+    }
+}
+
+#[test]
+fn a_directory_is_no_trace() {
+    for command in READERS {
+        check(&read(command, Path::new("/usr")), 1, &["/usr"]);
+    }
+}
+
+#[test]
+fn foreign_files() {
+    let dir = temp();
+    let foreign: [(&str, &[u8]); 3] = [
+        ("empty", b""),
+        ("words", b"These are words, and no trace. They go on for a while, as words do.\n"),
+        ("elf", &elf(62, 2)),
+    ];
+    for (name, bytes) in foreign {
+        let path = write(&dir, name, bytes, 0o644);
+        for command in READERS {
+            let outcome = read(command, &path);
+            assert_eq!(outcome.status, 1, "memtap {command:?} of {name}: {}", outcome.err());
+            assert_eq!(outcome.err().lines().count(), 1, "memtap {command:?} of {name}: {}", outcome.err());
+            assert!(outcome.err().contains(name), "{}", outcome.err());
+        }
+    }
+}
+
+fn recorded() -> (e2e::Recording, Vec<u8>) {
+    let recording = Program::named("statics.c").record();
+    let bytes = std::fs::read(&recording.trace.path).expect("it was just written");
+    (recording, bytes)
+}
+
+/// A version that this memtap does not know is said to be newer, not damaged (docs/format.md, file header).
+#[test]
+fn newer_version() {
+    let (_kept, mut bytes) = recorded();
+    let dir = temp();
+    bytes[8..10].copy_from_slice(&999u16.to_le_bytes());
+    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[..56]);
+    bytes[56..64].copy_from_slice(&checksum.to_le_bytes());
+    let path = write(&dir, "newer.memtap", &bytes, 0o644);
+    for command in READERS {
+        check(&read(command, &path), 1, &["newer.memtap", "version", "999"]);
+    }
+}
+
+/// Cut at any length: no crash, no endless loop, one line where nothing can be read, and `check` says what is damaged.
+#[test]
+fn truncated() {
+    let (recording, bytes) = recorded();
+    let whole = recording.trace.number("accesses");
+    let dir = temp();
+    for percent in [1, 10, 30, 50, 70, 90, 99] {
+        let path = write(&dir, &format!("cut{percent}.memtap"), &bytes[..bytes.len() * percent / 100], 0o644);
+        let stat = read(&["stat", "--json"], &path);
+        if stat.status == 0 {
+            let trace = Trace { path: path.clone() };
+            assert!(trace.number("accesses") <= whole);
+        } else {
+            check(&stat, 1, &[&format!("cut{percent}.memtap")]);
+        }
+        let checked = read(&["check"], &path);
+        assert_eq!(
+            checked.status,
+            1,
+            "a trace cut to {percent} % is not whole: {}{}",
+            checked.out(),
+            checked.err()
+        );
+    }
+}
+
+/// One flipped bit anywhere is found, and never changes a figure silently.
+#[test]
+fn bit_flipped() {
+    let (recording, bytes) = recorded();
+    let references = recording.trace.references();
+    let dir = temp();
+    for step in 0..40 {
+        let at = bytes.len() * step / 40 + step % 7;
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (step % 8);
+        let path = write(&dir, "flipped.memtap", &flipped, 0o644);
+        let checked = read(&["check"], &path);
+        let dumped = read(&["dump", "--format", "lackey"], &path);
+        assert!(checked.status <= 1 && dumped.status <= 1, "byte {at}: {} {}", checked.status, dumped.status);
+        if checked.status == 0 {
+            // Only in bytes that no reader looks at.
+            assert_eq!(
+                e2e::parse_lackey(&dumped.out()),
+                references,
+                "byte {at} is damaged and check says nothing"
+            );
+        }
+    }
+}
+
+/// Import: refuses what it can't read with the place of the mistake.
+#[test]
+fn import_of_a_broken_file() {
+    let dir = temp();
+    let path = write(&dir, "broken.lackey", b" L 1000,4\n S zzzz,4\n", 0o644);
+    let out = dir.path().join("t.memtap");
+    check(&ask(&["import", "--format", "lackey", text(&path), "-o", text(&out)]), 1, &["broken.lackey", "2"]);
+}
+
+/// A pipe that is closed early ends the command quietly.
+#[test]
+fn a_reader_that_stops_early() {
+    let recording = record(&[], &Program::named("strings.c").command_line(), b"");
+    let script = format!(
+        "set -o pipefail; {} dump {} --format jsonl | head -n 1",
+        text(&memtap()),
+        text(&recording.trace.path)
+    );
+    let outcome = run(Command::new(tool("bash")).args(["-c", &script]), b"");
+    assert_eq!(outcome.out().lines().count(), 1);
+    assert_eq!(outcome.err(), "", "no words about the pipe");
+}

@@ -1,0 +1,204 @@
+//! Hand-counted programs: exactly their counts per variable, size and kind, and the same run as natively.
+
+use e2e::{Program, Tally, record, variables};
+use serde_json::Value;
+
+/// Records a program and compares everything that its head states.
+fn check(file: &str) {
+    let program = Program::named(file);
+    if !program.can_run() {
+        return;
+    }
+    program.check(&program.run());
+    let recording = program.record();
+    let trace = &recording.trace;
+    let stat = trace.stat();
+    let mut wrong = Vec::new();
+    let mut compare = |what: String, found: String, expected: String| {
+        if found != expected {
+            wrong.push(format!("{what}: {found}, not {expected}"));
+        }
+    };
+    compare("gaps".into(), stat["gaps"].to_string(), "0".into());
+    for (key, expected) in &program.header.stat {
+        compare(key.clone(), stat[key].to_string(), expected.to_string());
+    }
+    for (key, expected) in &program.header.alloc {
+        let found = if key == "frees" { &stat["frees"] } else { &stat["allocations"][key] };
+        compare(format!("allocations by {key}"), found.to_string(), expected.to_string());
+    }
+
+    // By address: what binutils says of the variables, without memtap's symbols.
+    let places = variables(&program.path);
+    let references = trace.references();
+    for expectation in &program.header.expect {
+        if let Some(place) = places.iter().find(|p| e2e_name(&p.name) == expectation.name) {
+            let mut tally = Tally::default();
+            for r in references.iter().filter(|r| place.range.contains(&r.addr)) {
+                tally.count(r.kind, r.size);
+            }
+            compare(
+                format!("accesses at {}", place.name),
+                format!("{tally:?}"),
+                format!("{:?}", expectation.tally),
+            );
+        }
+    }
+    // By name.
+    let events = trace.events();
+    for expectation in &program.header.expect {
+        let tally = trace.tally(&events, &expectation.name);
+        compare(
+            format!("accesses to {}", expectation.name),
+            format!("{tally:?}"),
+            format!("{:?}", expectation.tally),
+        );
+    }
+    // The same figure is the same in every output.
+    let rows = trace.variables();
+    for expectation in &program.header.expect {
+        let total = e2e::total_of(&rows, &expectation.name);
+        compare(
+            format!("report's row {}", expectation.name),
+            format!("{total:?}"),
+            format!("{:?}", expectation.tally.total()),
+        );
+    }
+    for blocks in &program.header.blocks {
+        let found = events.iter().filter(|e| is_block(e, blocks)).count() as u64;
+        compare(format!("{blocks:?}"), found.to_string(), blocks.count.to_string());
+    }
+    for (name, expected) in &program.header.markers {
+        let found =
+            events.iter().filter(|e| e["type"] == "mark" && e["name"] == name.as_str()).count() as u64;
+        compare(format!("marks {name}"), found.to_string(), expected.to_string());
+    }
+    assert!(wrong.is_empty(), "{file}:\n{}", wrong.join("\n"));
+}
+
+/// `calls.0` of nm is `calls` of the source.
+fn e2e_name(symbol: &str) -> &str {
+    symbol.split_once('.').map_or(symbol, |(name, _)| name)
+}
+
+fn is_block(event: &Value, blocks: &e2e::Blocks) -> bool {
+    let names = |key: &str, wanted: &Option<String>| {
+        wanted.as_ref().is_none_or(|w| event[key].as_str().is_some_and(|v| e2e::is_named(v, w)))
+    };
+    matches!(event["type"].as_str(), Some("copy" | "fill" | "fetch"))
+        && event["function"] == blocks.function.as_str()
+        && event["size"] == blocks.bytes
+        && blocks.kind.as_ref().is_none_or(|k| event["type"] == k.as_str())
+        && names("dst_variable", &blocks.dst)
+        && names("src_variable", &blocks.src)
+}
+
+macro_rules! programs {
+    ($($name:ident: $file:literal),+ $(,)?) => { $(#[test] fn $name() { check($file); })+ };
+}
+
+programs! {
+    integers: "integers.c",
+    modify: "modify.c",
+    bits: "bits.c",
+    strings: "strings.c",
+    vectors: "vectors.c",
+    avx_where_the_processor_has_it: "avx.c",
+    fma_where_the_processor_has_it: "fma.c",
+    avx512_where_the_processor_has_it: "avx512.c",
+    emulation: "emulation.c",
+    straddle: "straddle.c",
+    statics: "statics.c",
+    heap: "heap.c",
+    use_after_free: "use_after_free.c",
+    disparity: "disparity.c",
+    objects: "objects.cpp",
+    containers: "containers.cpp",
+    boxes: "boxes.rs",
+    assembly: "assembly.S",
+    translate: "translate.S",
+    threads: "threads.c",
+    pipeline: "pipeline.c",
+    fork: "fork.c",
+    vfork: "vfork.c",
+    spawn: "spawn.c",
+    children: "children.sh",
+    segv_handler: "segv_handler.c",
+    signals: "signals.c",
+    mappings: "mappings.c",
+    dlopen: "dlopen.c",
+    coroutine: "coroutine.c",
+    syscalls: "syscalls.c",
+    blocks: "blocks.c",
+    wide: "wide.c",
+    files: "files.c",
+    crash: "crash.c",
+    abort: "abort.c",
+    status: "status.c",
+    marks: "marks.c",
+    window: "window.c",
+    jit: "jit.c",
+}
+
+/// Position-independent: names and counts are the same.
+#[test]
+fn counts_do_not_depend_on_the_load_address() {
+    for file in ["statics.c", "heap.c"] {
+        let program = Program::built(file, &["-fPIE", "-pie"]);
+        let trace = program.record().trace;
+        let rows = trace.variables();
+        for expectation in &program.header.expect {
+            assert_eq!(
+                e2e::total_of(&rows, &expectation.name),
+                expectation.tally.total(),
+                "{file} {}",
+                expectation.name
+            );
+        }
+    }
+}
+
+/// Stripped: no names, and the same accesses by address.
+#[test]
+fn stripped_programs_have_the_same_accesses() {
+    let (with, without) = (Program::named("integers.c"), Program::built("integers.c", &["-s"]));
+    let places: Vec<_> = e2e::data_and_bss(&with.path).into_iter().map(|s| s.range).collect();
+    let accesses = |program: &Program| -> Vec<_> {
+        let references = program.record().trace.references();
+        references.into_iter().filter(|r| places.iter().any(|p| p.contains(&r.addr))).collect()
+    };
+    let expected = accesses(&with);
+    assert!(expected.len() > 1000, "only {} accesses", expected.len());
+    assert_eq!(accesses(&without), expected);
+}
+
+/// One stream a thread: `dump --thread N` together is `dump`, and no thread has another one's accesses.
+#[test]
+fn threads_have_streams_of_their_own() {
+    let program = Program::named("threads.c");
+    let recording = program.record();
+    let shared =
+        variables(&program.path).into_iter().find(|v| v.name == "shared").expect("the program has it");
+    let mut per_thread = Vec::new();
+    for thread in 0..5 {
+        let out = recording.trace.ask("dump", &["--format", "lackey", "--thread", &thread.to_string()]);
+        assert_eq!(out.status, 0, "{}", out.err());
+        per_thread
+            .push(e2e::parse_lackey(&out.out()).iter().filter(|r| shared.range.contains(&r.addr)).count());
+    }
+    // The main thread reads it once, the others modify it a thousand times each.
+    per_thread.sort_unstable();
+    assert_eq!(per_thread, [1, 1000, 1000, 1000, 1000]);
+}
+
+/// `--no-children` leaves them alone, and they run as natively.
+#[test]
+fn children_are_left_alone_on_request() {
+    let program = Program::named("fork.c");
+    let alone = record(&["--no-children".to_owned()], &program.command_line(), b"");
+    program.check(&alone.outcome);
+    assert_eq!(alone.trace.number("threads"), 1);
+    let rows = alone.trace.variables();
+    let counter = e2e::total_of(&rows, "counter");
+    assert_eq!((counter.loads, counter.stores), (31, 30));
+}

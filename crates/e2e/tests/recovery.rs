@@ -1,0 +1,140 @@
+//! A recorder that is killed leaves a trace that can be read, and a program that dies leaves all it did until then.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use e2e::{Program, Trace, memtap};
+
+/// Starts to record a program that makes accesses for a while, kills the recorder after that time, and checks the rest.
+fn kill_after(milliseconds: u64) -> u64 {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path: PathBuf = dir.path().join("t.memtap");
+    let program = Program::from_source("endless.c", ENDLESS, &["-O1"]);
+    let mut recorder = Command::new(memtap())
+        .args(["record", "-o"])
+        .arg(&path)
+        .arg("--")
+        .args(program.command_line())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("memtap can be started");
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    recorder.kill().expect("SIGKILL to a child of ours");
+    recorder.wait().expect("it was started");
+    if !path.exists() {
+        // Killed before it began.
+        return 0;
+    }
+    let trace = Trace { path };
+    // Says that the end is missing, on one line or more, and what can be read.
+    let checked = trace.ask("check", &[]);
+    assert!(
+        checked.status == 0 || checked.status == 1,
+        "check crashed: {} {}",
+        checked.status,
+        checked.err()
+    );
+    let stat = trace.ask("stat", &["--json"]);
+    if stat.status != 0 {
+        // Nothing had been written yet.
+        assert_eq!((stat.status, stat.err().lines().count()), (1, 1), "{}", stat.err());
+        return 0;
+    }
+    let references = trace.references();
+    // What is left is a beginning of what happened: the program writes 0, 1, 2, ... to one place after another.
+    assert_eq!(trace.number("accesses"), references.len() as u64, "stat and dump agree");
+    for pair in references.windows(2) {
+        assert!(
+            pair[1].addr == pair[0].addr + 8 || pair[1].addr < pair[0].addr,
+            "an access is missing in the middle"
+        );
+    }
+    references.len() as u64
+}
+
+// The program ends by itself soon after its recorder is gone: the tracer's buffers are no longer emptied, or it is
+// finished. Nothing but `cells` is accessed in data, bss and heap.
+const ENDLESS: &str = "
+long cells[4096];
+int main(void)
+{
+    for (long turn = 0; turn < 400; turn++)
+        for (long i = 0; i < 4096; i++)
+            __asm__ volatile(\"movq %1, %0\" : \"=m\"(cells[i]) : \"r\"(turn));
+    return 0;
+}
+";
+
+#[test]
+fn killed_at_any_moment_the_trace_can_be_read() {
+    let kept: Vec<u64> = [40, 120, 250, 430, 700, 1100].into_iter().map(kill_after).collect();
+    assert!(kept.iter().any(|&n| n > 0), "nothing was ever kept: {kept:?}");
+}
+
+/// The same program to its end, so that the test above is known to look at the right thing.
+#[test]
+fn not_killed_nothing_is_missing() {
+    let program = Program::from_source("endless.c", &ENDLESS.replace("400", "4"), &["-O1"]);
+    let recording = program.record();
+    assert_eq!(recording.trace.number("stores"), 4 * 4096);
+    assert_eq!(recording.trace.number("loads"), 0);
+    let checked = recording.trace.ask("check", &[]);
+    assert_eq!(checked.status, 0, "{}{}", checked.out(), checked.err());
+}
+
+/// Ctrl-C stops the program and leaves a valid trace.
+#[test]
+fn interrupted_the_trace_is_valid() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("t.memtap");
+    let program = Program::from_source("endless.c", &ENDLESS.replace("400", "400000000"), &["-O1"]);
+    let mut recorder = Command::new(memtap())
+        .args(["record", "-o"])
+        .arg(&path)
+        .arg("--")
+        .args(program.command_line())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("memtap can be started");
+    std::thread::sleep(Duration::from_millis(1500));
+    let pid = recorder.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill is a program").success());
+    recorder.wait().expect("it was started");
+    let trace = Trace { path };
+    assert!(trace.number("stores") > 1000);
+    let checked = trace.ask("check", &[]);
+    assert_eq!(checked.status, 0, "{}{}", checked.out(), checked.err());
+    // Only this test's own program: its path is unique to its text.
+    let left = Command::new("pgrep").arg("-f").arg(&program.path).output().expect("pgrep is a program");
+    assert!(
+        left.stdout.is_empty(),
+        "the program is still running: {}",
+        String::from_utf8_lossy(&left.stdout)
+    );
+}
+
+/// A program that is killed from outside: its status is passed on, and what it did is there.
+#[test]
+fn the_program_is_killed() {
+    let source = "
+#include <signal.h>
+#include <unistd.h>
+long cells[4096];
+int main(void)
+{
+    for (long i = 0; i < 4096; i++)
+        __asm__ volatile(\"movq %1, %0\" : \"=m\"(cells[i]) : \"r\"(i));
+    kill(getpid(), SIGKILL);
+    return 0;
+}
+";
+    let program = Program::from_source("killed.c", source, &[]);
+    let recording = e2e::record(&[], &program.command_line(), b"");
+    assert_eq!(recording.outcome.status, 128 + 9);
+    assert_eq!(recording.trace.number("stores"), 4096);
+}
