@@ -1,2 +1,52 @@
-//! Developer tasks.
-fn main() {}
+//! Developer tasks: `cargo xtask test`, `demo`, `bench`, `stress`, `fuzz`.
+//!
+//! Everything a fresh machine needs is installed by the task that needs it. This crate depends on anyhow alone, so that
+//! it is built in seconds; it deliberately links nothing of memtap and drives the built binary instead.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod bench_record;
+mod demo;
+mod fuzz;
+mod install;
+mod kernel;
+mod shell;
+mod stress;
+mod table;
+mod test;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo xtask TASK
+  test                       install what is missing, then build, format, lint, document and run every test
+  demo                       install what is missing, record gzip, print its report, leave demo/report.html
+  bench record               one table: native, memtap, Lackey, and the two-signal mechanism
+  bench store|probes|rtvm    the benchmarks of that part
+  stress probes [SECONDS]    toggle probes and patch sites under load
+  fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
+  install                    only install what the tests need";
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Err(error) = run(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
+        eprintln!("xtask: {error:#}");
+        std::process::exit(1);
+    }
+}
+
+fn run(args: &[&str]) -> Result<()> {
+    std::env::set_current_dir(shell::repository())?;
+    match args {
+        ["test"] => test::run(),
+        ["demo"] => demo::run(),
+        ["bench", what, rest @ ..] => bench::run(what, rest),
+        ["stress", what, rest @ ..] => stress::run(what, rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["install"] => install::tools(install::TEST),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => bail!("no such task\n{USAGE}"),
+    }
+}

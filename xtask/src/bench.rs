@@ -1,0 +1,33 @@
+//! `cargo xtask bench WHAT`: each part's benchmarks, started in the same way.
+
+use anyhow::{Result, bail};
+
+use crate::{bench_record, shell};
+
+/// Runs the benchmarks of one part.
+pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
+    match what {
+        "record" => bench_record::run(rest),
+        "store" => of_crate("trace-format", rest),
+        "probes" => of_crate("probes", rest),
+        "rtvm" => of_crate("rtvm", rest),
+        other => bail!("nothing to measure under the name {other:?}: record, store, probes, rtvm"),
+    }
+}
+
+/// A crate has Criterion benchmarks in `benches/`, or one example named `bench`.
+fn of_crate(name: &str, rest: &[&str]) -> Result<()> {
+    let dir = shell::repository().join("crates").join(name);
+    let mut words = if dir.join("benches").exists() {
+        vec!["cargo", "bench", "-p", name]
+    } else if dir.join("examples/bench.rs").exists() {
+        vec!["cargo", "run", "--release", "-p", name, "--example", "bench"]
+    } else {
+        bail!("{} has neither benches/ nor examples/bench.rs", dir.display());
+    };
+    if !rest.is_empty() {
+        words.push("--");
+        words.extend(rest);
+    }
+    shell::run(&words)
+}

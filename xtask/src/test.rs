@@ -1,0 +1,87 @@
+//! `cargo xtask test`: everything that must hold, in one run, with a summary at the end.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::{install, shell};
+
+/// Crates with a protocol that loom checks, and where its models are.
+const LOOM: &[(&str, &[&str])] = &[("segment", &["--lib"]), ("patch", &["--test", "protocol_model"])];
+
+/// One stage: what it is called and what it does.
+type Stage<'a> = (&'a str, Box<dyn Fn() -> Result<()>>);
+
+/// Runs every stage; those after a failed build are left out, all others run whatever failed before.
+pub(crate) fn run() -> Result<()> {
+    let stages: Vec<Stage<'_>> = vec![
+        ("install", Box::new(|| install::tools(install::TEST).and_then(|()| install::rust_components()))),
+        // Libraries that are loaded at run time too: no test of another crate would have cargo build them.
+        ("build", Box::new(|| shell::run(&["cargo", "build", "--workspace", "--bins", "--lib"]))),
+        ("format", Box::new(|| shell::run(&["cargo", "fmt", "--all", "--check"]))),
+        (
+            "lint",
+            Box::new(|| {
+                shell::run(&["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+            }),
+        ),
+        ("tests", Box::new(tests)),
+        ("doc tests", Box::new(|| shell::run(&["cargo", "test", "--workspace", "--doc"]))),
+        ("loom", Box::new(loom)),
+        ("documentation", Box::new(documentation)),
+    ];
+    let mut lines = Vec::new();
+    let mut failed = 0;
+    for (name, stage) in stages {
+        eprintln!("\n== {name}");
+        let start = Instant::now();
+        let result = stage();
+        let seconds = start.elapsed().as_secs_f64();
+        match &result {
+            Ok(()) => lines.push(format!("ok      {name:<14} {seconds:7.1} s")),
+            Err(error) => {
+                failed += 1;
+                lines.push(format!("FAILED  {name:<14} {seconds:7.1} s  {error:#}"));
+            }
+        }
+        if result.is_err() && (name == "install" || name == "build") {
+            lines.push("        the rest was not run".to_owned());
+            break;
+        }
+    }
+    println!("\n{}", lines.join("\n"));
+    if failed > 0 {
+        bail!("{failed} of the stages failed");
+    }
+    println!("all tests passed");
+    Ok(())
+}
+
+fn tests() -> Result<()> {
+    if shell::succeeds(&["cargo", "nextest", "--version"]) {
+        shell::run(&["cargo", "nextest", "run", "--workspace", "--no-fail-fast"])
+    } else {
+        shell::run(&["cargo", "test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
+    }
+}
+
+fn loom() -> Result<()> {
+    let target = shell::target_dir().join("loom");
+    for (name, which) in LOOM {
+        if !shell::repository().join("crates").join(name).exists() {
+            bail!("there is no crate {name}: correct the list in xtask/src/test.rs");
+        }
+        let mut command = Command::new("cargo");
+        command.args(["test", "--release", "-p", name]).args(*which);
+        command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", &target);
+        shell::run_command(&mut command)?;
+    }
+    Ok(())
+}
+
+fn documentation() -> Result<()> {
+    let mut command =
+        shell::command(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    shell::run_command(command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"))
+}
