@@ -18,7 +18,7 @@ long zeroed;
 static short hidden = 1;
 struct { int width; long height; struct pixel pixels[16]; } frame = {.height = 3};
 double matrix[3][4];
-const int constant = 42;
+int constant = 42;
 
 __attribute__((noinline)) static int count(void)
 {
