@@ -24,9 +24,6 @@ enum Variant {
 
 use Variant::{Lackey, Memtap, Native, NoBursts, TwoSignals};
 
-/// Switches bursts off in the tracer, for this comparison alone.
-const NO_BURSTS: (&str, &str) = ("MEMTAP_BURSTS", "0");
-
 struct Bench {
     memtap: String,
     two_signals: String,
@@ -82,16 +79,17 @@ impl Bench {
     fn run(&self, variant: Variant, line: &[&str]) -> Result<Run> {
         let mut words: Vec<&str> = match variant {
             Native | TwoSignals => vec![],
-            Memtap | NoBursts => vec![&self.memtap, "record", "--force", "-o", &self.trace, "--"],
+            Memtap => vec![&self.memtap, "record", "--force", "-o", &self.trace, "--"],
+            NoBursts => {
+                vec![&self.memtap, "record", "--force", "--mechanism", "single", "-o", &self.trace, "--"]
+            }
             Lackey => vec!["valgrind", "--tool=lackey", "--trace-mem=yes", "--log-file=/dev/null"],
         };
         words.extend(line);
         let mut command = shell::command(&words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        match variant {
-            TwoSignals => drop(command.env("LD_PRELOAD", &self.two_signals)),
-            NoBursts => drop(command.env(NO_BURSTS.0, NO_BURSTS.1)),
-            _ => {}
+        if variant == TwoSignals {
+            command.env("LD_PRELOAD", &self.two_signals);
         }
         let start = Instant::now();
         let output = command.output().with_context(|| format!("can't start {}", words[0]))?;
