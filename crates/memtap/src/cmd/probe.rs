@@ -1,0 +1,189 @@
+//! `memtap probe`: runs a program with the latency profiler in it and reports.
+//!
+//! The profiler is a library that `LD_PRELOAD` puts into the program; this command passes the settings, waits, reads what
+//! the processes wrote, and writes the report. The exit status is the program's.
+
+use anyhow::{Context, bail};
+use patch::calibrate;
+use probes::{
+    profile::settings::Settings,
+    report::{Profile, flame, folded, json, text, timeline},
+};
+use std::{
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+/// Measures each function's latency while a program runs.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Calls of a function that are measured before its probe switches itself off for the rest of the epoch, or `all`
+    #[arg(long, default_value = "10", value_name = "N|all", value_parser = parse_sample)]
+    sample: Sample,
+    /// Epoch, in milliseconds
+    #[arg(long, default_value_t = 10, value_name = "MS")]
+    epoch: u64,
+    /// Probe only functions whose name matches, `*` for any characters; several joined by commas
+    #[arg(long, default_value = "", value_name = "GLOB")]
+    functions: String,
+    /// Keep the estimated cost of the probes below this share of the processor time, such as 3%
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    budget: Option<f64>,
+    /// Measure how long a patch of two cache lines must wait on this machine, and stop
+    #[arg(long)]
+    calibrate: bool,
+    /// Write the functions as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the report to a file: .json, .folded, .html, .trace.json (Chrome, Perfetto), otherwise the table
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "calibrate", value_name = "PROG")]
+    command: Vec<String>,
+}
+
+/// How many calls are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sample {
+    All,
+    Some(u32),
+}
+
+fn parse_sample(text: &str) -> Result<Sample, String> {
+    match text {
+        "all" => Ok(Sample::All),
+        _ => match text.parse() {
+            Ok(count) if count >= 3 => Ok(Sample::Some(count)),
+            _ => Err("a number of at least 3, or all".to_owned()),
+        },
+    }
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
+        _ => Err("a percentage above 0, such as 3%".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.calibrate {
+        return calibrate_waits();
+    }
+    let library = library()?;
+    let results = Results::new()?;
+    let settings = Settings {
+        out_dir: results.0.display().to_string(),
+        sample: match args.sample {
+            Sample::All => None,
+            Sample::Some(count) => Some(count),
+        },
+        epoch_ms: args.epoch.max(1),
+        functions: args.functions.clone(),
+        budget_percent: args.budget,
+        timeline: args.output.as_deref().is_some_and(is_timeline),
+    };
+    let Some((program, arguments)) = args.command.split_first() else { bail!("no program was named") };
+    let mut preload = library.into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|p| !p.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(settings.to_env())
+        .env("LD_PRELOAD", preload)
+        .status()
+        .with_context(|| format!("cannot start {program}"))?;
+    let profile = Profile::read(&results.0)?;
+    if profile.processes == 0 {
+        bail!("{program} left no profile: it has no functions to probe, or is statically linked or set-user-id");
+    }
+    write_report(&args, &profile)?;
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    Ok(ExitCode::from(code as u8))
+}
+
+fn is_timeline(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(".trace.json")
+}
+
+fn write_report(args: &Args, profile: &Profile) -> anyhow::Result<()> {
+    let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).map(|text| text + "\n");
+    let Some(path) = &args.output else {
+        if args.json {
+            print!("{}", pretty(&json::functions(profile))?);
+        } else {
+            print!("{}", text::table(profile));
+        }
+        return Ok(());
+    };
+    let report = match path.extension().and_then(|e| e.to_str()) {
+        _ if is_timeline(path) => timeline::chrome(profile).to_string(),
+        Some("html") => flame::page(profile),
+        Some("folded") => folded::stacks(profile),
+        Some("json") => pretty(&json::functions(profile))?,
+        _ if args.json => pretty(&json::functions(profile))?,
+        _ => text::table(profile),
+    };
+    std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The library next to the program, or where `MEMTAP_PROBES_LIB` says.
+fn library() -> anyhow::Result<PathBuf> {
+    const NAME: &str = "libmemtap_probes.so";
+    if let Some(path) = std::env::var_os("MEMTAP_PROBES_LIB") {
+        return Ok(path.into());
+    }
+    let program = std::env::current_exe().context("cannot tell where memtap itself is")?;
+    let beside = program.with_file_name(NAME);
+    let installed = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/memtap").join(NAME));
+    [Some(beside.clone()), installed]
+        .into_iter()
+        .flatten()
+        .find(|path| path.exists())
+        .with_context(|| format!("{} is missing: build it, or set MEMTAP_PROBES_LIB", beside.display()))
+}
+
+/// The directory that the probed processes write to; removed at the end.
+struct Results(PathBuf);
+
+impl Results {
+    fn new() -> anyhow::Result<Self> {
+        let dir = std::env::temp_dir().join(format!("memtap-probe-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        // Nothing depends on it: the report is written.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Figure 9 on this machine, and what follows from it.
+fn calibrate_waits() -> anyhow::Result<ExitCode> {
+    let waits = [1, 200, 400, 800, 1_600, 3_200, 6_400, 12_800];
+    let result = calibrate::calibrate(&waits, Duration::from_millis(150))?;
+    println!("{:>10} {:>5} {:>6} {:>13} {:>10} {:>8}", "wait", "split", "page", "executor", "toggles", "torn");
+    for p in &result.points {
+        let executor = format!("{:?}", p.executor);
+        println!(
+            "{:>10} {:>5} {:>6} {:>13} {:>10} {:>8}",
+            p.wait_ticks, p.split, p.page, executor, p.toggles, p.torn
+        );
+    }
+    match result.advised_ticks {
+        Some(ticks) => println!(
+            "a wait of {ticks} ticks is twice the longest that failed here; membarrier, the default, needs none and is safe"
+        ),
+        None => println!("no wait tried is safe on this machine: use membarrier, the default"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,79 @@
+//! The library's beginning and end in a process, and its forks.
+
+use probes::profile::{dump, epoch, settings::Settings, window};
+use std::sync::{
+    MutexGuard,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// Runs before the program's own constructors.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+static RUNNING: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn start() {
+    let Some(settings) = Settings::from_env() else { return };
+    RUNNING.store(true, Ordering::Relaxed);
+    probes::provider::instrument::set_hooks(
+        crate::hooks::__cyg_profile_func_enter as *const () as usize,
+        crate::hooks::__cyg_profile_func_exit as *const () as usize,
+    );
+    crate::unwind::bind();
+    // Registered first, so run last: after the program's own exit handlers.
+    // SAFETY: functions without arguments that live as long as the process.
+    unsafe {
+        libc::atexit(finish);
+        libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child));
+    }
+    probes::profile::start(settings);
+}
+
+extern "C" fn finish() {
+    let _pass = epoch::hold();
+    dump::write();
+}
+
+/// Writes the profile where the program ends without running exit handlers.
+///
+/// # Safety
+/// As the C function of this name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn _exit(status: i32) -> ! {
+    if RUNNING.load(Ordering::Relaxed) {
+        dump::write();
+    }
+    loop {
+        // SAFETY: ends the process; nothing runs after it.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// The pass that is held across a fork; touched by the forking thread only.
+struct Held(std::cell::UnsafeCell<Option<MutexGuard<'static, ()>>>);
+// SAFETY: libc runs the three handlers of one fork in one thread, and forks one at a time.
+unsafe impl Sync for Held {}
+static HELD: Held = Held(std::cell::UnsafeCell::new(None));
+
+extern "C" fn before_fork() {
+    let guard = epoch::hold();
+    // SAFETY: see `Held`.
+    unsafe { *HELD.0.get() = Some(guard) };
+}
+
+extern "C" fn after_fork_in_parent() {
+    // SAFETY: see `Held`.
+    drop(unsafe { (*HELD.0.get()).take() });
+}
+
+extern "C" fn after_fork_in_child() {
+    // SAFETY: see `Held`; the child has this one thread.
+    drop(unsafe { (*HELD.0.get()).take() });
+    patch::pages::after_fork();
+    patch::barrier::register();
+    probes::thread::after_fork();
+    window::after_fork();
+    dump::note_start();
+    probes::trampoline::muted(epoch::start);
+}

@@ -1,0 +1,132 @@
+//! What unwinds a stack must see the program's own return addresses: they are put back before, and replaced again
+//! afterwards in the frames that survive.
+//!
+//! `longjmp` needs nothing: frames that it jumps over are recognised by their place. A cancelled thread unwinds through
+//! the C library's own pointer to the unwinder, which no library can stand in for: its cleanup ends at the first frame
+//! under measurement.
+
+use probes::shadow;
+use std::{
+    arch::naked_asm,
+    ffi::{CStr, c_int, c_void},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// The next definition of a symbol, looked up once.
+struct Next {
+    name: &'static CStr,
+    addr: AtomicUsize,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, addr: AtomicUsize::new(0) }
+    }
+
+    fn get(&self) -> usize {
+        let known = self.addr.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        // SAFETY: a look-up of a NUL-terminated name.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
+        self.addr.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+static RAISE: Next = Next::new(c"_Unwind_RaiseException");
+static RESUME_OR_RETHROW: Next = Next::new(c"_Unwind_Resume_or_Rethrow");
+static FORCED: Next = Next::new(c"_Unwind_ForcedUnwind");
+static BACKTRACE: Next = Next::new(c"_Unwind_Backtrace");
+static BEGIN_CATCH: Next = Next::new(c"__cxa_begin_catch");
+static PTHREAD_EXIT: Next = Next::new(c"pthread_exit");
+
+/// Looks the symbols up that are there already.
+pub(crate) fn bind() {
+    for next in [&RAISE, &RESUME_OR_RETHROW, &FORCED, &BACKTRACE, &BEGIN_CATCH, &PTHREAD_EXIT] {
+        next.get();
+    }
+}
+
+extern "C" fn before(next: &'static Next) -> usize {
+    shadow::restore();
+    bound(next)
+}
+
+extern "C" fn at_catch(next: &'static Next, stack_pointer: usize) -> usize {
+    shadow::replace_again(stack_pointer);
+    bound(next)
+}
+
+fn bound(next: &Next) -> usize {
+    match next.get() {
+        // The caller was bound to this library's definition, so there was no other: there is nothing to go on with.
+        0 => std::process::abort(),
+        addr => addr,
+    }
+}
+
+/// A function that calls `$first` and then goes on, with its own arguments and its caller's stack, to the next
+/// definition of its symbol: no frame of this library is on the stack while it is unwound, it would not survive that.
+macro_rules! pass_on {
+    ($(#[$doc:meta])* $name:ident, $next:ident, $first:ident) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the function of this name.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name() {
+            naked_asm!(
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "lea rdi, [rip + {next}]",
+                "lea rsi, [rsp + 24]",
+                "call {first}",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "jmp rax",
+                next = sym $next,
+                first = sym $first,
+            );
+        }
+    };
+}
+
+pass_on!(
+    /// Throws an exception.
+    _Unwind_RaiseException, RAISE, before
+);
+pass_on!(
+    /// Throws an exception again.
+    _Unwind_Resume_or_Rethrow, RESUME_OR_RETHROW, before
+);
+pass_on!(
+    /// Unwinds without an exception.
+    _Unwind_ForcedUnwind, FORCED, before
+);
+pass_on!(
+    /// Ends a thread by unwinding it.
+    pthread_exit, PTHREAD_EXIT, before
+);
+pass_on!(
+    /// Enters a handler of an exception: the frames above it live on.
+    __cxa_begin_catch, BEGIN_CATCH, at_catch
+);
+
+/// Walks the stack.
+///
+/// # Safety
+/// As the unwinder's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn _Unwind_Backtrace(visit: usize, argument: *mut c_void) -> c_int {
+    shadow::restore();
+    // SAFETY: the next definition of the same symbol has this type.
+    let next: extern "C" fn(usize, *mut c_void) -> c_int = unsafe { std::mem::transmute(bound(&BACKTRACE)) };
+    let result = next(visit, argument);
+    shadow::replace_again(&raw const result as usize);
+    result
+}

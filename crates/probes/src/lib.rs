@@ -1,0 +1,34 @@
+//! Function probes that are switched on and off while all threads run, and the latency profiler made of them.
+//!
+//! The layers are those of "Living on the Edge" (its sections 7 and 9): [`patch`] changes code, [`registry`] turns sites
+//! into probes with dense identifiers ([`activate`], [`deactivate`], [`set_handler`]), [`provider`]s find the sites,
+//! [`profile`] measures latencies in the probed process, [`report`] reads what it wrote. Start reading at [`registry`],
+//! then [`trampoline`] for what a hit costs, then [`profile`].
+//!
+//! What it deliberately does not do: it never stops threads, never traces system calls, records no accesses; the
+//! interposed symbols of the `LD_PRELOAD` library are in the crate `probes-preload`, so that linking this one changes
+//! nothing in a program.
+
+pub mod capi;
+pub mod error;
+pub mod metadata;
+pub mod module;
+pub mod name;
+pub mod profile;
+pub mod provider;
+pub mod registry;
+pub mod report;
+pub mod shadow;
+pub mod site_macro;
+pub mod thread;
+pub mod trampoline;
+
+pub use error::ProbeError;
+pub use metadata::{ProbeId, ProbeKind, ProbeMetadata, Provider};
+pub use registry::{Handler, activate, deactivate, set_discovery_callback, set_handler};
+
+/// What the site macro needs; not for use by hand.
+#[doc(hidden)]
+pub mod macro_support {
+    pub use core::arch::asm;
+}

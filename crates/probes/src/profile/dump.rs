@@ -1,0 +1,190 @@
+//! Writing the profile: at the program's end, once a second before it (so that a killed process leaves one too), and
+//! whenever asked.
+//!
+//! Counts are read while threads go on writing them: each is right, together they are as of slightly different moments.
+
+use super::{epoch, histogram, raw::*, settings, unprobed, window};
+use crate::{module, registry, thread, trampoline};
+use patch::sys;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// When profiling began: TSC ticks and nanoseconds of the wall clock; written once a process.
+static START_TICKS: AtomicU64 = AtomicU64::new(0);
+static START_NS: AtomicU64 = AtomicU64::new(0);
+
+fn wall_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_nanos() as u64
+}
+
+/// Notes the beginning.
+pub fn note_start() {
+    START_TICKS.store(sys::ticks(), Ordering::Relaxed);
+    START_NS.store(wall_ns(), Ordering::Relaxed);
+}
+
+/// Writes the profile of this process to the directory of the settings; a later one replaces an earlier one.
+pub fn write() {
+    trampoline::muted(|| {
+        let Some(settings) = settings() else { return };
+        let pid = std::process::id();
+        let name = format!("{}/{pid}-{}.json", settings.out_dir, START_TICKS.load(Ordering::Relaxed));
+        let written = serde_json::to_vec(&collect()).map_err(std::io::Error::from).and_then(|bytes| {
+            let fresh = format!("{name}.new");
+            std::fs::write(&fresh, bytes)?;
+            std::fs::rename(&fresh, &name)
+        });
+        if let Err(error) = written {
+            eprintln!("memtap: cannot write the profile {name}: {error}");
+        }
+    });
+}
+
+/// All counts as they are now.
+#[must_use]
+pub fn collect() -> RawProfile {
+    let now = sys::ticks();
+    let sample = settings().and_then(|s| s.sample);
+    let start_ticks = START_TICKS.load(Ordering::Relaxed);
+    let mut elapsed_ns = wall_ns().saturating_sub(START_NS.load(Ordering::Relaxed));
+    if elapsed_ns < 1_000_000 {
+        // Too short to tell the frequency: measure a little longer.
+        std::thread::sleep(Duration::from_millis(2));
+        elapsed_ns = wall_ns().saturating_sub(START_NS.load(Ordering::Relaxed));
+    }
+    let ticks_per_ns = sys::ticks().saturating_sub(start_ticks) as f64 / elapsed_ns.max(1) as f64;
+    let mut kept: HashMap<u32, u32> = HashMap::new();
+    let mut functions = Vec::new();
+    for index in 0..registry::function_count() {
+        if let Some(function) = function(index, now, sample) {
+            kept.insert(index, functions.len() as u32);
+            functions.push(function);
+        }
+    }
+    RawProfile {
+        version: VERSION,
+        program: module::module(0).map_or_else(String::new, |m| m.path.clone()),
+        pid: std::process::id(),
+        ticks_per_ns,
+        sample,
+        epoch_ms: settings().map_or(0, |s| s.epoch_ms),
+        elapsed_ns,
+        start_ticks,
+        rearmed: epoch::rearmed(),
+        paths: paths(&kept),
+        events: events(&kept, start_ticks),
+        unprobed: unprobed()
+            .into_iter()
+            .map(|u| RawUnprobed { symbol: u.symbol, module: u.module, reason: u.reason.to_string() })
+            .collect(),
+        probes: registry::probe_count(),
+        gaps: gaps(),
+        functions,
+    }
+}
+
+fn function(index: u32, now: u64, sample: Option<u32>) -> Option<RawFunction> {
+    let (mut observed, mut sampled, mut total_ticks, mut self_ticks) = (0, 0, 0, 0);
+    let (mut recursive_ticks, mut max_ticks) = (0, 0);
+    let mut counts = vec![0u64; histogram::BUCKETS];
+    for state in thread::all() {
+        let record = state.records.get(index);
+        // SAFETY: records are mapped for ever; words may change while they are read, none is a reference.
+        unsafe {
+            observed += (&raw const (*record).observed).read_volatile();
+            sampled += (&raw const (*record).sampled).read_volatile();
+            total_ticks += (&raw const (*record).total_ticks).read_volatile();
+            self_ticks += (&raw const (*record).self_ticks).read_volatile();
+            recursive_ticks += (&raw const (*record).recursive_ticks).read_volatile();
+            max_ticks = max_ticks.max((&raw const (*record).max_ticks).read_volatile());
+            let histogram = (&raw const (*record).histogram).read_volatile();
+            if !histogram.is_null() {
+                for (bucket, count) in counts.iter_mut().enumerate() {
+                    *count += u64::from(histogram.add(bucket).read_volatile());
+                }
+            }
+        }
+    }
+    if observed == 0 {
+        return None;
+    }
+    let (calls, calls_error) = match sample {
+        None => (observed as f64, 0.0),
+        Some(samples) => window::calls(index, now, samples),
+    };
+    let (symbol, place) = registry::function_name(index);
+    let provider = registry::probes_of(index).next().and_then(|id| registry::metadata(id).ok());
+    Some(RawFunction {
+        symbol,
+        module: place.path.to_owned(),
+        offset: place.offset as u64,
+        provider: provider.map_or("?", |m| m.provider.name()).to_owned(),
+        calls,
+        calls_error,
+        sampled,
+        total_ticks,
+        recursive_ticks,
+        self_ticks,
+        max_ticks,
+        histogram: counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(b, n)| (b as u32, *n)).collect(),
+    })
+}
+
+/// The trees of all threads, joined.
+fn paths(kept: &HashMap<u32, u32>) -> Vec<RawPath> {
+    let mut joined: Vec<RawPath> = Vec::new();
+    let mut index: HashMap<(Option<u32>, u32), u32> = HashMap::new();
+    for state in thread::all() {
+        let mut numbers: Vec<Option<u32>> = vec![None];
+        for node in state.paths.nodes().iter().skip(1) {
+            let parent = numbers.get(node.parent as usize).copied().flatten();
+            let Some(function) = kept.get(&node.function).copied() else {
+                numbers.push(parent);
+                continue;
+            };
+            let number = *index.entry((parent, function)).or_insert_with(|| {
+                joined.push(RawPath { parent, function, calls: 0, total_ticks: 0, self_ticks: 0 });
+                joined.len() as u32 - 1
+            });
+            let path = &mut joined[number as usize];
+            path.calls += node.calls;
+            path.total_ticks += node.total_ticks;
+            path.self_ticks += node.self_ticks;
+            numbers.push(Some(number));
+        }
+    }
+    joined
+}
+
+fn events(kept: &HashMap<u32, u32>, start_ticks: u64) -> Vec<RawEvent> {
+    let mut events: Vec<RawEvent> = thread::all()
+        .flat_map(|state| {
+            let tid = state.tid.load(Ordering::Relaxed);
+            state.timeline.kept().iter().filter_map(move |event| {
+                Some(RawEvent {
+                    tid,
+                    function: *kept.get(&event.function)?,
+                    start_ticks: event.start_ticks.saturating_sub(start_ticks),
+                    ticks: event.ticks,
+                })
+            })
+        })
+        .collect();
+    events.sort_by_key(|e| (e.tid, e.start_ticks, u64::MAX - e.ticks));
+    events
+}
+
+fn gaps() -> RawGaps {
+    let mut gaps = RawGaps::default();
+    for state in thread::all() {
+        gaps.unfinished += state.shadow.unfinished;
+        gaps.too_deep += state.shadow.too_deep;
+        gaps.foreign_stack += state.shadow.foreign;
+        gaps.paths_joined += state.paths.overflowed;
+        gaps.events_overwritten += state.timeline.added.saturating_sub(super::timeline::EVENTS as u64);
+    }
+    gaps
+}

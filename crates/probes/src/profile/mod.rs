@@ -1,0 +1,75 @@
+//! The latency profiler of section 9, inside the probed process: it measures intervals, switches itself off after a
+//! few samples of a function, and on again with the next epoch.
+//!
+//! [`record`] holds the handlers, [`window`] the sampling, [`epoch`] the thread that switches on again, [`dump`] what is
+//! written for [`crate::report`]. Nothing here formats or names; that is the report's work, in another process.
+
+pub mod dump;
+pub mod epoch;
+pub mod histogram;
+pub mod paths;
+pub mod raw;
+pub mod record;
+pub mod settings;
+pub mod timeline;
+pub mod window;
+
+use crate::{
+    ProbeId, ProbeKind, module,
+    provider::{self, Unprobed},
+    registry, thread, trampoline,
+};
+use settings::Settings;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+/// Functions without a probe. Written by discovery, which is not on any hit's path.
+static UNPROBED: Mutex<Vec<Unprobed>> = Mutex::new(Vec::new());
+
+/// The settings, once the profiler runs.
+#[must_use]
+pub fn settings() -> Option<&'static Settings> {
+    SETTINGS.get()
+}
+
+/// Starts the profiler: finds the sites of all loaded modules, switches them on, and starts the epoch thread. To be
+/// called once, before the program's `main`.
+pub fn start(settings: Settings) {
+    trampoline::muted(|| {
+        if SETTINGS.set(settings).is_err() {
+            return;
+        }
+        thread::prepare();
+        dump::note_start();
+        registry::set_discovery_callback(Some(on_discovery));
+        discover();
+        epoch::start();
+    });
+}
+
+/// Probes the modules that are new since the last time. Called by [`start`] and by the epoch thread.
+pub fn discover() {
+    let Some(settings) = settings() else { return };
+    for index in module::refresh() {
+        let found = provider::probe_module(index, &|name| settings.wants(name));
+        registry::switch_all(&found.probes, true);
+        UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).extend(found.unprobed);
+    }
+}
+
+pub(crate) fn unprobed() -> Vec<Unprobed> {
+    UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Gives each new probe its handler.
+fn on_discovery(id: ProbeId) {
+    let Some((function, kind)) = registry::function_of(id.0) else { return };
+    let handler: registry::Handler = match kind {
+        ProbeKind::Entry => record::on_entry,
+        ProbeKind::Exit => record::on_exit,
+        ProbeKind::EntryWithReturn => record::on_entry_with_return,
+        ProbeKind::Point => record::on_point,
+    };
+    window::arm(function);
+    let _ = registry::set_handler(id, handler);
+}

@@ -1,0 +1,134 @@
+//! A thread's tree of call paths: who called whom, as far as both were measured.
+//!
+//! A hash table of (parent, function) of fixed size; when it is full, further paths are joined to their parent and
+//! counted as such.
+
+use patch::arena;
+
+const NODES: usize = 1 << 16;
+const SLOTS: usize = 2 * NODES;
+
+/// A node. Node 0 is the root.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Node {
+    /// The caller's node.
+    pub parent: u32,
+    /// The function.
+    pub function: u32,
+    /// Whether the same function stands further up.
+    pub recursive: u32,
+    _pad: u32,
+    /// Measured calls.
+    pub calls: u64,
+    /// Their ticks.
+    pub total_ticks: u64,
+    /// Their ticks outside measured callees.
+    pub self_ticks: u64,
+}
+
+/// The tree.
+pub struct Paths {
+    nodes: *mut Node,
+    /// Node numbers by hash; 0: free.
+    slots: *mut u32,
+    count: usize,
+    /// Calls whose path had no room.
+    pub overflowed: u64,
+}
+
+impl Paths {
+    pub(crate) fn new() -> Option<Self> {
+        let nodes = arena::map_anonymous(NODES * size_of::<Node>())? as *mut Node;
+        let slots = arena::map_anonymous(SLOTS * 4)? as *mut u32;
+        Some(Self { nodes, slots, count: 1, overflowed: 0 })
+    }
+
+    /// The nodes, the root first.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        // SAFETY: `count` nodes were written, inside the mapping.
+        unsafe { std::slice::from_raw_parts(self.nodes, self.count) }
+    }
+
+    /// The node of `function` below `parent`.
+    #[inline]
+    pub fn child(&mut self, parent: u32, function: u32) -> u32 {
+        let key = u64::from(parent) << 32 | u64::from(function);
+        let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+        loop {
+            // SAFETY: the index is below SLOTS; node numbers in slots are below `count`.
+            let (slot, node) = unsafe {
+                let slot = self.slots.add(at & (SLOTS - 1));
+                (slot, &*self.nodes.add(*slot as usize))
+            };
+            // SAFETY: as above.
+            let number = unsafe { *slot };
+            if number == 0 {
+                break self.add_node(slot, parent, function);
+            }
+            if (node.parent, node.function) == (parent, function) {
+                break number;
+            }
+            at += 1;
+        }
+    }
+
+    #[cold]
+    fn add_node(&mut self, slot: *mut u32, parent: u32, function: u32) -> u32 {
+        if self.count == NODES {
+            self.overflowed += 1;
+            return parent;
+        }
+        let mut recursive = false;
+        let mut up = parent;
+        while up != 0 && !recursive {
+            let node = self.nodes()[up as usize];
+            recursive = node.function == function;
+            up = node.parent;
+        }
+        let number = self.count as u32;
+        let node = Node {
+            parent,
+            function,
+            recursive: u32::from(recursive),
+            _pad: 0,
+            calls: 0,
+            total_ticks: 0,
+            self_ticks: 0,
+        };
+        // SAFETY: `count` is below NODES; the slot is one of ours.
+        unsafe {
+            self.nodes.add(self.count).write(node);
+            *slot = number;
+        }
+        self.count += 1;
+        number
+    }
+
+    /// Whether the node's function stands further up its path.
+    #[inline]
+    #[must_use]
+    pub fn is_recursive(&self, node: u32) -> bool {
+        self.nodes()[node as usize].recursive != 0
+    }
+
+    /// Adds a measured call.
+    #[inline]
+    pub fn add(&mut self, node: u32, total_ticks: u64, self_ticks: u64) {
+        // SAFETY: node numbers come from `child` and stay below `count`.
+        let node = unsafe { &mut *self.nodes.add(node as usize) };
+        node.calls += 1;
+        node.total_ticks += total_ticks;
+        node.self_ticks += self_ticks;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        for number in 1..self.count {
+            // SAFETY: below `count`. The tree stays: frames under way refer to it.
+            let node = unsafe { &mut *self.nodes.add(number) };
+            (node.calls, node.total_ticks, node.self_ticks) = (0, 0, 0);
+        }
+        self.overflowed = 0;
+    }
+}

@@ -1,0 +1,199 @@
+//! The entries of unmodified functions, found by their symbols.
+//!
+//! Only the first instruction is ever changed, so a thread that stands behind it is never in the way:
+//! - five bytes or more: a jump to a detour that holds the displaced instruction;
+//! - two to four bytes: a *punned* jump whose last displacement bytes are the program's next bytes, to a landing place
+//!   at an address that they dictate (see [`super::pun`]); with one byte the whole displacement is dictated;
+//! - where no landing place can be mapped: `int3`, whose handler goes to the detour (over a microsecond a hit, so only
+//!   sampling makes it bearable).
+//!
+//! The inactive probe is the program's own instruction. Functions that a probe would break are named with a reason.
+
+use super::{Found, pun, unprobeable};
+use crate::{
+    ProbeError, ProbeId, ProbeKind, Provider,
+    error::Reason,
+    module::{Module, Symbol},
+    registry::{self, Switch},
+    trampoline,
+};
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
+    InstructionBlock,
+};
+use patch::{CodeAddr, JMP_REL32, PatchError, Site};
+
+/// Bytes that a displaced instruction and the jump back may take.
+const BODY_BYTES: usize = 64;
+
+/// Functions without an ordinary return address on top of the stack, or that return twice, and the start-up code.
+const NEVER: &[&str] = &[
+    "_start",
+    "_init",
+    "_fini",
+    "_dl_relocate_static_pie",
+    "frame_dummy",
+    "register_tm_clones",
+    "deregister_tm_clones",
+    "__do_global_dtors_aux",
+    "__libc_csu_init",
+    "__libc_csu_fini",
+    "setjmp",
+    "_setjmp",
+    "sigsetjmp",
+    "__sigsetjmp",
+    "longjmp",
+    "_longjmp",
+    "siglongjmp",
+    "vfork",
+    "getcontext",
+    "setcontext",
+    "swapcontext",
+    "makecontext",
+    "__restore_rt",
+    "_dl_runtime_resolve",
+];
+
+/// Makes probes of the module's functions.
+pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
+    for symbol in module.symbols.iter().filter(|s| wants(&s.name)) {
+        let addr = CodeAddr(module.bias + symbol.offset);
+        let added = check(symbol, addr).and_then(|first| add(symbol, addr, &first));
+        found.take(module, &symbol.name, added);
+    }
+}
+
+/// Whether the function can be probed at all; its first instruction.
+fn check(symbol: &Symbol, addr: CodeAddr) -> Result<Instruction, ProbeError> {
+    let refuse = |reason| Err(unprobeable(&symbol.name, addr, reason));
+    let name = symbol.name.as_str();
+    if NEVER.contains(&name) || name.contains(".cold") || name.starts_with("__x86.get_pc_thunk") {
+        return refuse(Reason::NoReturnAddress);
+    }
+    if symbol.len_bytes == 0 {
+        return refuse(Reason::NoSize);
+    }
+    if patch::maps::find(addr.0)
+        .is_none_or(|m| !m.executable || !m.readable || addr.0 + symbol.len_bytes > m.end)
+    {
+        return refuse(Reason::Patch(patch::Refusal::NotExecutable));
+    }
+    // SAFETY: the function's bytes, inside one readable mapping.
+    let code = unsafe { std::slice::from_raw_parts(addr.0 as *const u8, symbol.len_bytes) };
+    let mut decoder = Decoder::with_ip(64, code, addr.0 as u64, DecoderOptions::NONE);
+    let first = decoder.decode();
+    if first.is_invalid() {
+        return refuse(Reason::Undecodable);
+    }
+    if matches!(first.flow_control(), FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt)
+    {
+        return refuse(Reason::NotRelocatable);
+    }
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        let jumps = matches!(
+            instruction.flow_control(),
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::XbeginXabortXend
+        );
+        if jumps && !instruction.is_jmp_near_indirect() && instruction.near_branch_target() == addr.0 as u64 {
+            return refuse(Reason::LoopToEntry);
+        }
+    }
+    Ok(first)
+}
+
+fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction) -> Result<ProbeId, ProbeError> {
+    let refused = |e: PatchError| unprobeable(&symbol.name, addr, Reason::Patch(e.refusal));
+    let id = registry::reserve()?;
+    let detour = trampoline::make_detour(addr, id.0, BODY_BYTES, |at| relocate(first, at))
+        .ok_or_else(|| unprobeable(&symbol.name, addr, Reason::NotRelocatable))?;
+    let switch = match jump(addr, first.len(), detour) {
+        Some((len_bytes, on)) => {
+            let site = Site::open(addr, len_bytes).map_err(refused)?;
+            Switch::Word { site, on, off: site.bytes() }
+        }
+        None => {
+            let site = Site::open(addr, 1).map_err(refused)?;
+            site.set_trap_target(Some(detour));
+            Switch::Word { site, on: u64::from(patch::INT3), off: site.bytes() }
+        }
+    };
+    registry::complete(id, addr, addr, ProbeKind::EntryWithReturn, Provider::Entry, switch, false)?;
+    Ok(id)
+}
+
+/// The displaced instruction for the address `at`, followed by a jump to the rest of the function.
+fn relocate(first: &Instruction, at: usize) -> Option<Vec<u8>> {
+    let back = Instruction::with_branch(Code::Jmp_rel32_64, first.next_ip()).ok()?;
+    let block = [*first, back];
+    let encoded =
+        BlockEncoder::encode(64, InstructionBlock::new(&block, at as u64), BlockEncoderOptions::NONE).ok()?;
+    Some(encoded.code_buffer)
+}
+
+/// A jump from `addr` to `detour` that changes at most `len_bytes` bytes: how many, and which.
+fn jump(addr: CodeAddr, len_bytes: usize, detour: CodeAddr) -> Option<(usize, u64)> {
+    if len_bytes >= 5 {
+        let displacement = patch::callpatch::displacement(addr, detour).ok()?;
+        return Some((5, u64::from(JMP_REL32) | u64::from(displacement) << 8));
+    }
+    // The displacement's bytes that belong to the next instructions stay.
+    let free_bits = 8 * (len_bytes - 1) as u32;
+    // SAFETY: five bytes of the module's text; a function is followed by more of it or by padding.
+    let kept = (unsafe { patch::store::read(addr.0, 5) } >> 8) as u32 & !((1u64 << free_bits) - 1) as u32;
+    let base = addr.0.wrapping_add(5).wrapping_add_signed(kept as i32 as isize);
+    let at = pun::landing(base, base.checked_add((1 << free_bits) - 1)?)?;
+    let onward = patch::callpatch::displacement(CodeAddr(at), detour).ok()?;
+    // SAFETY: five fresh executable bytes of ours.
+    unsafe {
+        (at as *mut u8).write(JMP_REL32);
+        ((at + 1) as *mut u32).write_unaligned(onward);
+    }
+    let displacement = (at.wrapping_sub(addr.0 + 5)) as u32;
+    let mask = (1u64 << (8 * len_bytes)) - 1;
+    Some((len_bytes, (u64::from(JMP_REL32) | u64::from(displacement) << 8) & mask))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_displaced_instruction_keeps_its_meaning() {
+        // lea rax, [rip + 0x10] at 0x1000 reads 0x1017 wherever it is moved.
+        let code = [0x48, 0x8d, 0x05, 0x10, 0, 0, 0];
+        let first = Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE).decode();
+        let moved = relocate(&first, 0x5000).unwrap();
+        let again = Decoder::with_ip(64, &moved, 0x5000, DecoderOptions::NONE).decode();
+        assert_eq!(again.ip_rel_memory_address(), 0x1017);
+        let mut decoder = Decoder::with_ip(64, &moved, 0x5000, DecoderOptions::NONE);
+        decoder.decode();
+        assert_eq!(decoder.decode().near_branch_target(), 0x1007);
+    }
+
+    #[test]
+    fn loops_to_the_entry_and_start_up_code_are_refused() {
+        // dec eax; jne entry; ret
+        static LOOP: [u8; 5] = [0xff, 0xc8, 0x75, 0xfc, 0xc3];
+        let place = patch::near::allocate_near(
+            loops_to_the_entry_and_start_up_code_are_refused as *const () as usize,
+            16,
+        )
+        .unwrap();
+        // SAFETY: fresh memory of this test.
+        unsafe { std::ptr::copy_nonoverlapping(LOOP.as_ptr(), place as *mut u8, 5) };
+        let reason = |name: &str, len_bytes| {
+            let symbol = Symbol { offset: place, len_bytes, name: name.to_owned() };
+            match check(&symbol, CodeAddr(place)) {
+                Err(ProbeError::Unprobeable { reason, .. }) => Some(reason),
+                _ => None,
+            }
+        };
+        assert_eq!(reason("spin", 5), Some(Reason::LoopToEntry));
+        assert_eq!(reason("spin", 2), None);
+        assert_eq!(reason("spin", 0), Some(Reason::NoSize));
+        assert_eq!(reason("_start", 5), Some(Reason::NoReturnAddress));
+        assert_eq!(reason("work.cold", 5), Some(Reason::NoReturnAddress));
+    }
+}

@@ -1,0 +1,103 @@
+//! Where probe sites come from. Each provider turns what it finds in a module into probes, and names what it cannot.
+//!
+//! Sites left by a compiler win; the entries of unmodified functions are used only in modules that have none, and never
+//! in this library, in the loader or (unless functions are asked for by name) in the system's libraries.
+
+pub mod entry;
+pub mod instrument;
+pub mod patchable;
+pub mod pun;
+pub mod rust_macro;
+pub mod xray;
+
+use crate::{
+    ProbeError, ProbeId,
+    error::Reason,
+    module::{self, Module},
+};
+use patch::CodeAddr;
+
+/// A function without a probe.
+#[derive(Clone, Debug)]
+pub struct Unprobed {
+    /// Its symbol.
+    pub symbol: String,
+    /// Its file.
+    pub module: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What a provider made of a module.
+#[derive(Default)]
+pub struct Found {
+    /// The probes, all switched off.
+    pub probes: Vec<ProbeId>,
+    /// The functions without one.
+    pub unprobed: Vec<Unprobed>,
+}
+
+impl Found {
+    /// Takes the result for one function.
+    pub(crate) fn take(&mut self, module: &Module, symbol: &str, result: Result<ProbeId, ProbeError>) {
+        match result {
+            Ok(id) => self.probes.push(id),
+            Err(ProbeError::Unprobeable { reason, .. }) => self.refuse(module, symbol, reason),
+            Err(_) => self.refuse(module, symbol, Reason::Patch(patch::Refusal::TableFull)),
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, module: &Module, symbol: &str, reason: Reason) {
+        self.unprobed.push(Unprobed { symbol: symbol.to_owned(), module: module.path.clone(), reason });
+    }
+}
+
+/// Makes the probes of module `index` for the functions that `wants` accepts by symbol name.
+#[must_use]
+pub fn probe_module(index: u32, wants: &dyn Fn(&str) -> bool) -> Found {
+    let mut found = Found::default();
+    let Some(module) = module::module(index) else { return found };
+    let own = (module.start..module.end).contains(&(probe_module as *const () as usize));
+    for (name, start, len_bytes) in &module.sections {
+        match name.as_str() {
+            "__patchable_function_entries" => patchable::probe(module, *start, *len_bytes, wants, &mut found),
+            "xray_instr_map" => xray::probe(module, *start, *len_bytes, wants, &mut found),
+            "memtap_probes" => rust_macro::probe(module, *start, *len_bytes, wants, &mut found),
+            _ => {}
+        }
+    }
+    if module.imports_instrumentation {
+        instrument::note_wanted(module, wants);
+    } else if !own
+        && module.sections.iter().all(|(name, ..)| name == "memtap_probes")
+        && may_probe_entries(module, index)
+    {
+        entry::probe(module, wants, &mut found);
+    }
+    found
+}
+
+fn may_probe_entries(module: &Module, index: u32) -> bool {
+    let system = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "linux-vdso", "[vdso]"];
+    index == 0 || !system.iter().any(|prefix| module.path.starts_with(prefix)) && module.path.starts_with('/')
+}
+
+/// Whether the process has one thread only, so that nobody can stand in the middle of a site.
+#[must_use]
+pub fn is_single_threaded() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
+}
+
+/// The function that a site belongs to: the symbol that covers it, or the one that begins just behind.
+fn function_of(module: &Module, site: CodeAddr) -> Option<&module::Symbol> {
+    let offset = site.0.wrapping_sub(module.bias);
+    let behind = module.symbols.partition_point(|s| s.offset <= offset);
+    let covering = behind.checked_sub(1).map(|at| &module.symbols[at]);
+    covering
+        .filter(|s| offset < s.offset + s.len_bytes.max(1))
+        .or_else(|| module.symbols.get(behind).filter(|s| s.offset - offset <= 64))
+}
+
+fn unprobeable(symbol: &str, addr: CodeAddr, reason: Reason) -> ProbeError {
+    ProbeError::Unprobeable { function: symbol.to_owned(), addr, reason }
+}

@@ -1,0 +1,35 @@
+//! The profile as one HTML page that needs nothing else: a flame graph of the call paths, the table, and a latency
+//! histogram of the function that is chosen.
+
+use super::{Profile, json};
+use crate::profile::histogram;
+use serde_json::{Value, json};
+
+const PAGE: &str = include_str!("flame.html");
+
+/// The page.
+#[must_use]
+pub fn page(profile: &Profile) -> String {
+    let paths: Vec<Value> = profile
+        .paths
+        .iter()
+        .map(|n| json!([n.parent, n.row, n.calls, n.total_ns.round(), n.self_ns.round()]))
+        .collect();
+    let histograms: Vec<Value> = profile
+        .rows
+        .iter()
+        .map(|row| {
+            let ns = |bucket: u32| histogram::middle(bucket as usize) * profile.ns_per_tick;
+            row.histogram.iter().map(|(bucket, count)| json!([ns(*bucket), count])).collect()
+        })
+        .collect();
+    let data = json!({
+        "program": profile.program,
+        "elapsed_ns": profile.elapsed_ns,
+        "functions": json::functions(profile),
+        "paths": paths,
+        "histograms": histograms,
+    });
+    // Inside a script element only `</` could end it early.
+    PAGE.replace("/*DATA*/null", &data.to_string().replace("</", "<\\/"))
+}

@@ -1,0 +1,40 @@
+//! The profile as JSON: an array of functions with stable keys.
+
+use super::Profile;
+use serde_json::{Map, Value, json};
+
+/// An array of `{function, file, line, calls, sampled, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, self_ns,
+/// total_ns}`, the largest total first. Where calls are an estimate there is `calls_error` too, its standard error.
+#[must_use]
+pub fn functions(profile: &Profile) -> Value {
+    let rounded = |ns: f64| json!((ns * 10.0).round() / 10.0);
+    profile
+        .rows
+        .iter()
+        .map(|row| {
+            let [p50, p90, p99, p999] = row.percentiles_ns;
+            let mut object = Map::new();
+            object.insert("function".to_owned(), json!(row.function));
+            object.insert("file".to_owned(), json!(row.file));
+            object.insert("line".to_owned(), json!(row.line));
+            object.insert("calls".to_owned(), json!(row.calls));
+            if profile.sample.is_some() {
+                object.insert("calls_error".to_owned(), rounded(row.calls_error));
+            }
+            object.insert("sampled".to_owned(), json!(row.sampled));
+            for (key, ns) in [
+                ("mean_ns", row.mean_ns),
+                ("p50_ns", p50),
+                ("p90_ns", p90),
+                ("p99_ns", p99),
+                ("p999_ns", p999),
+                ("max_ns", row.max_ns),
+                ("self_ns", row.self_ns),
+                ("total_ns", row.total_ns),
+            ] {
+                object.insert(key.to_owned(), rounded(ns));
+            }
+            Value::Object(object)
+        })
+        .collect()
+}

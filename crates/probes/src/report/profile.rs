@@ -1,0 +1,272 @@
+//! The profile of a run: what its processes wrote, joined by function and named.
+
+use super::source::Sources;
+use crate::{
+    name,
+    profile::{
+        histogram,
+        raw::{RawGaps, RawProfile, RawUnprobed},
+    },
+};
+use std::{collections::HashMap, io, path::Path};
+
+/// One function's figures. Times in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its name, demangled.
+    pub function: String,
+    /// Source file, where debug information names it.
+    pub file: Option<String>,
+    /// Line there.
+    pub line: Option<u32>,
+    /// The provider of its probes.
+    pub provider: String,
+    /// Calls: exact with every call measured, otherwise an estimate.
+    pub calls: u64,
+    /// Standard error of `calls`; 0: exact.
+    pub calls_error: f64,
+    /// Measured calls.
+    pub sampled: u64,
+    /// Calls a second.
+    pub rate_per_s: f64,
+    /// Mean latency.
+    pub mean_ns: f64,
+    /// Percentiles: 50, 90, 99, 99.9.
+    pub percentiles_ns: [f64; 4],
+    /// The longest.
+    pub max_ns: f64,
+    /// Time outside measured callees. With sampling an upper bound: callees that were switched off count as self.
+    pub self_ns: f64,
+    /// Time with callees, recursion counted once.
+    pub total_ns: f64,
+    /// Bucket (see [`histogram`]) and count.
+    pub histogram: Vec<(u32, u64)>,
+}
+
+/// One node of the tree of call paths; parents come first.
+#[derive(Clone, Debug)]
+pub struct PathNode {
+    /// Index of the caller's node.
+    pub parent: Option<u32>,
+    /// Index into the rows.
+    pub row: usize,
+    /// Measured calls.
+    pub calls: u64,
+    /// Their time.
+    pub total_ns: f64,
+    /// Their time outside measured callees.
+    pub self_ns: f64,
+}
+
+/// One call on the timeline.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Index into the rows.
+    pub row: usize,
+    /// Since the first process's start.
+    pub start_ns: f64,
+    /// How long.
+    pub duration_ns: f64,
+}
+
+/// A run.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// The program.
+    pub program: String,
+    /// How many processes left a profile.
+    pub processes: usize,
+    /// Samples of a function and epoch; `None`: every call.
+    pub sample: Option<u32>,
+    /// The longest time that a process was measured.
+    pub elapsed_ns: u64,
+    /// Nanoseconds a tick, of the first process.
+    pub ns_per_tick: f64,
+    /// Probes in all.
+    pub probes: u64,
+    /// The functions, the largest total first.
+    pub rows: Vec<Row>,
+    /// The call paths.
+    pub paths: Vec<PathNode>,
+    /// The latest calls.
+    pub calls: Vec<Call>,
+    /// Functions without a probe.
+    pub unprobed: Vec<RawUnprobed>,
+    /// What is missing.
+    pub gaps: RawGaps,
+}
+
+/// A function's figures while processes are joined.
+#[derive(Default)]
+struct Sum {
+    symbol: String,
+    provider: String,
+    calls: f64,
+    variance: f64,
+    sampled: u64,
+    total_ns: f64,
+    recursive_ns: f64,
+    self_ns: f64,
+    max_ns: f64,
+    histogram: HashMap<u32, u64>,
+}
+
+impl Profile {
+    /// Reads all profiles in `dir`.
+    pub fn read(dir: &Path) -> io::Result<Self> {
+        let mut raw = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "json") {
+                let bytes = std::fs::read(&path)?;
+                let profile: RawProfile = serde_json::from_slice(&bytes)
+                    .map_err(|e| io::Error::other(format!("{}: not a profile: {e}", path.display())))?;
+                raw.push(profile);
+            }
+        }
+        Ok(Self::join(raw))
+    }
+
+    /// Joins the profiles of a run's processes.
+    #[must_use]
+    pub fn join(mut raw: Vec<RawProfile>) -> Self {
+        raw.retain(|p| p.probes > 0);
+        raw.sort_by_key(|p| p.start_ticks);
+        let mut profile = Self { processes: raw.len(), ..Self::default() };
+        let mut keys: HashMap<(String, u64, String), usize> = HashMap::new();
+        let mut sums: Vec<(Sum, String, u64)> = Vec::new();
+        let mut nodes: HashMap<(Option<u32>, usize), u32> = HashMap::new();
+        let first_ticks = raw.first().map_or(0, |p| p.start_ticks);
+        for p in &raw {
+            let ns_per_tick = 1.0 / p.ticks_per_ns.max(1e-9);
+            if profile.program.is_empty() {
+                (profile.program, profile.sample) = (p.program.clone(), p.sample);
+                profile.ns_per_tick = ns_per_tick;
+            }
+            profile.elapsed_ns = profile.elapsed_ns.max(p.elapsed_ns);
+            profile.probes += u64::from(p.probes);
+            let rows: Vec<usize> = p
+                .functions
+                .iter()
+                .map(|f| {
+                    let key = (f.module.clone(), f.offset, f.symbol.clone());
+                    let row = *keys.entry(key).or_insert_with(|| {
+                        sums.push((
+                            Sum { symbol: f.symbol.clone(), ..Sum::default() },
+                            f.module.clone(),
+                            f.offset,
+                        ));
+                        sums.len() - 1
+                    });
+                    let sum = &mut sums[row].0;
+                    sum.provider.clone_from(&f.provider);
+                    sum.calls += f.calls;
+                    sum.variance += f.calls_error * f.calls_error;
+                    sum.sampled += f.sampled;
+                    sum.total_ns += f.total_ticks as f64 * ns_per_tick;
+                    sum.recursive_ns += f.recursive_ticks as f64 * ns_per_tick;
+                    sum.self_ns += f.self_ticks as f64 * ns_per_tick;
+                    sum.max_ns = sum.max_ns.max(f.max_ticks as f64 * ns_per_tick);
+                    for (bucket, count) in &f.histogram {
+                        *sum.histogram.entry(*bucket).or_default() += count;
+                    }
+                    row
+                })
+                .collect();
+            profile.add_paths(p, &rows, ns_per_tick, &mut nodes);
+            let offset_ns = (p.start_ticks - first_ticks) as f64 * ns_per_tick;
+            profile.calls.extend(p.events.iter().map(|e| Call {
+                pid: p.pid,
+                tid: e.tid,
+                row: rows[e.function as usize],
+                start_ns: offset_ns + e.start_ticks as f64 * ns_per_tick,
+                duration_ns: e.ticks as f64 * ns_per_tick,
+            }));
+            for u in &p.unprobed {
+                if !profile.unprobed.iter().any(|k| (&k.symbol, &k.module) == (&u.symbol, &u.module)) {
+                    profile.unprobed.push(u.clone());
+                }
+            }
+            profile.gaps.unfinished += p.gaps.unfinished;
+            profile.gaps.too_deep += p.gaps.too_deep;
+            profile.gaps.foreign_stack += p.gaps.foreign_stack;
+            profile.gaps.paths_joined += p.gaps.paths_joined;
+            profile.gaps.events_overwritten += p.gaps.events_overwritten;
+        }
+        profile.name_rows(sums);
+        profile
+    }
+
+    fn add_paths(
+        &mut self,
+        p: &RawProfile,
+        rows: &[usize],
+        ns_per_tick: f64,
+        nodes: &mut HashMap<(Option<u32>, usize), u32>,
+    ) {
+        let mut numbers: Vec<u32> = Vec::new();
+        for path in &p.paths {
+            let parent = path.parent.map(|up| numbers[up as usize]);
+            let row = rows[path.function as usize];
+            let number = *nodes.entry((parent, row)).or_insert_with(|| {
+                self.paths.push(PathNode { parent, row, calls: 0, total_ns: 0.0, self_ns: 0.0 });
+                self.paths.len() as u32 - 1
+            });
+            let node = &mut self.paths[number as usize];
+            node.calls += path.calls;
+            node.total_ns += path.total_ticks as f64 * ns_per_tick;
+            node.self_ns += path.self_ticks as f64 * ns_per_tick;
+            numbers.push(number);
+        }
+    }
+
+    fn name_rows(&mut self, sums: Vec<(Sum, String, u64)>) {
+        let mut sources = Sources::default();
+        let ns_per_tick = self.ns_per_tick;
+        let mut rows: Vec<(usize, Row)> = sums
+            .into_iter()
+            .map(|(sum, module, offset)| {
+                let source = sources.find(&module, offset);
+                let mut counts: Vec<(u32, u64)> = sum.histogram.into_iter().collect();
+                counts.sort_unstable();
+                // A percentile is a bucket's middle: never beyond the longest call.
+                let at = |q| {
+                    histogram::quantile(&counts, q).map_or(0.0, |ticks| (ticks * ns_per_tick).min(sum.max_ns))
+                };
+                let sampled = sum.sampled.max(1) as f64;
+                let scale = if self.sample.is_none() { 1.0 } else { sum.calls / sampled };
+                Row {
+                    function: name::demangle(&sum.symbol),
+                    file: source.as_ref().map(|s| s.0.clone()),
+                    line: source.map(|s| s.1),
+                    provider: sum.provider,
+                    calls: sum.calls.round() as u64,
+                    calls_error: sum.variance.sqrt(),
+                    sampled: sum.sampled,
+                    rate_per_s: sum.calls / (self.elapsed_ns.max(1) as f64 / 1e9),
+                    mean_ns: sum.total_ns / sampled,
+                    percentiles_ns: [at(0.5), at(0.9), at(0.99), at(0.999)],
+                    max_ns: sum.max_ns,
+                    self_ns: sum.self_ns * scale,
+                    total_ns: (sum.total_ns - sum.recursive_ns) * scale,
+                    histogram: counts,
+                }
+            })
+            .enumerate()
+            .collect();
+        rows.sort_by(|a, b| {
+            b.1.total_ns.total_cmp(&a.1.total_ns).then_with(|| a.1.function.cmp(&b.1.function))
+        });
+        let mut moved = vec![0; rows.len()];
+        for (to, (from, _)) in rows.iter().enumerate() {
+            moved[*from] = to;
+        }
+        self.paths.iter_mut().for_each(|node| node.row = moved[node.row]);
+        self.calls.iter_mut().for_each(|call| call.row = moved[call.row]);
+        self.rows = rows.into_iter().map(|(_, row)| row).collect();
+    }
+}

@@ -1,0 +1,179 @@
+//! The shadow stack: which calls are under way, and where they really return to.
+//!
+//! At an entry site the return address lies on top of the stack; it is kept here and replaced by the trampoline's, so
+//! that the exit is seen whatever way the function returns. Calls that never return that way (an exception, `longjmp`,
+//! a coroutine that is dropped) are recognised by their place: a frame whose slot lies below the current one is dead.
+//! Frames on a foreign stack (a signal stack, a coroutine) are counted but not paired.
+//!
+//! An unwinder must see the real addresses: [`restore`] puts them back, [`replace_again`] replaces those that survive.
+//! The `LD_PRELOAD` library calls both around what unwinds.
+
+use crate::{profile::record, thread, trampoline};
+use patch::{arena, sys};
+
+/// Frames that a thread can have under way; deeper ones are counted, not paired.
+pub const DEPTH: usize = 16 << 10;
+
+/// One call under way.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Frame {
+    /// Where on the stack the frame lies: the slot of its return address, or the call of the entry probe.
+    pub slot: usize,
+    /// The return address that was replaced; 0: none was, the exit has a probe.
+    pub returns_to: usize,
+    /// The function.
+    pub function: u32,
+    /// Its node in the tree of paths.
+    pub node: u32,
+    /// The probe that saw its entry.
+    pub probe: u32,
+    /// When it began, in TSC ticks.
+    pub start_ticks: u64,
+    /// Ticks spent in calls from it that were measured.
+    pub child_ticks: u64,
+}
+
+/// A thread's shadow stack.
+pub struct ShadowStack {
+    frames: *mut Frame,
+    depth: usize,
+    /// Calls that ended without their exit being seen.
+    pub unfinished: u64,
+    /// Calls deeper than [`DEPTH`].
+    pub too_deep: u64,
+    /// Calls on a foreign stack.
+    pub foreign: u64,
+}
+
+impl ShadowStack {
+    pub(crate) fn new() -> Option<Self> {
+        let frames = arena::map_anonymous(DEPTH * size_of::<Frame>())? as *mut Frame;
+        Some(Self { frames, depth: 0, unfinished: 0, too_deep: 0, foreign: 0 })
+    }
+
+    fn frames(&mut self) -> &mut [Frame] {
+        // SAFETY: `depth` frames were written, inside the mapping.
+        unsafe { std::slice::from_raw_parts_mut(self.frames, self.depth) }
+    }
+
+    /// The innermost frame.
+    #[inline]
+    #[must_use]
+    pub fn top(&mut self) -> Option<&mut Frame> {
+        self.frames().last_mut()
+    }
+
+    /// Forgets frames that cannot be live any more when probe `entering` is hit with its slot at `slot`: those below
+    /// it, and an earlier hit of the same probe at the same place. (Functions inlined into each other share a place,
+    /// but not a probe. A frame whose return address was replaced twice, by a tail call, is live.)
+    #[inline]
+    pub fn drop_dead(&mut self, slot: usize, entering: Option<u32>) {
+        while let Some(top) = self.top()
+            && (top.slot < slot || top.slot == slot && top.returns_to == 0 && Some(top.probe) == entering)
+        {
+            self.depth -= 1;
+            self.unfinished += 1;
+        }
+    }
+
+    /// Adds a frame; `false` when there is no room.
+    #[inline]
+    pub fn push(&mut self, frame: Frame) -> bool {
+        if self.depth == DEPTH {
+            self.too_deep += 1;
+            return false;
+        }
+        // SAFETY: `depth` is inside the mapping.
+        unsafe { self.frames.add(self.depth).write(frame) };
+        self.depth += 1;
+        true
+    }
+
+    /// Removes the innermost frame of `function` whose exit has a probe, and what lies above it.
+    pub fn pop_function(&mut self, function: u32) -> Option<Frame> {
+        let at = self.frames().iter().rposition(|f| f.function == function && f.returns_to == 0)?;
+        let replaced_above = self.frames()[at + 1..].iter().any(|f| f.returns_to != 0);
+        if replaced_above {
+            return None; // a live call above it still has to find its return address
+        }
+        let frame = self.frames()[at];
+        self.unfinished += (self.depth - at - 1) as u64;
+        self.depth = at;
+        Some(frame)
+    }
+
+    fn pop_slot(&mut self, slot: usize) -> Option<Frame> {
+        let at = self.frames().iter().rposition(|f| f.slot == slot && f.returns_to != 0)?;
+        let frame = self.frames()[at];
+        self.unfinished += (self.depth - at - 1) as u64;
+        self.depth = at;
+        Some(frame)
+    }
+
+    /// Puts all real return addresses back.
+    pub fn restore_all(&mut self) {
+        let replaced = trampoline::return_here as *const () as usize;
+        // Innermost first: a tail call replaced the same slot twice, the outermost address must stay.
+        for frame in self.frames().iter().rev().filter(|f| f.returns_to != 0) {
+            // SAFETY: the slot of a frame under way on this thread's own stack, or of a dead one below it, still mapped.
+            unsafe {
+                if (frame.slot as *const usize).read() == replaced {
+                    (frame.slot as *mut usize).write(frame.returns_to);
+                }
+            }
+        }
+    }
+
+    /// Replaces the addresses again of frames that lie above `sp`.
+    pub fn replace_again(&mut self, sp: usize) {
+        let replaced = trampoline::return_here as *const () as usize;
+        self.drop_dead(sp, None);
+        for frame in self.frames().iter().filter(|f| f.returns_to != 0) {
+            // SAFETY: the frame lies above the stack pointer of this thread's own stack, so it is live.
+            unsafe {
+                if (frame.slot as *const usize).read() == frame.returns_to {
+                    (frame.slot as *mut usize).write(replaced);
+                }
+            }
+        }
+    }
+
+    /// Forgets all frames.
+    pub fn clear(&mut self) {
+        self.depth = 0;
+    }
+}
+
+/// Called by the trampoline where a function returned: gives the real return address and ends the measurement.
+pub(crate) extern "C" fn on_return(slot: usize) -> usize {
+    let now = sys::ticks();
+    let guard = trampoline::set_guard(slot);
+    let returns_to = thread::existing().and_then(|thread| {
+        let frame = thread.shadow.pop_slot(slot)?;
+        record::finish(thread, &frame, now);
+        Some(frame.returns_to)
+    });
+    trampoline::set_guard(guard);
+    match returns_to {
+        Some(address) => address,
+        // The slot is only ever replaced together with its frame; without it there is no way on.
+        None => std::process::abort(),
+    }
+}
+
+/// Puts this thread's real return addresses back, before something unwinds its stack.
+pub fn restore() {
+    if let Some(thread) = thread::existing() {
+        thread.shadow.restore_all();
+    }
+}
+
+/// Replaces the return addresses again of this thread's frames above `sp`.
+pub fn replace_again(sp: usize) {
+    if let Some(thread) = thread::existing()
+        && (thread.stack.0..thread.stack.1).contains(&sp)
+    {
+        thread.shadow.replace_again(sp);
+    }
+}

@@ -1,0 +1,162 @@
+//! What each thread owns: its shadow stack, its records, its call paths.
+//!
+//! A state is mapped on a thread's first hit, without the program's allocator, and only its thread writes it; a thread
+//! that ends leaves its state, with all counts, to the next one. Readers look at the words as they are.
+
+use crate::{
+    profile::{paths::Paths, record::Records, timeline::Timeline},
+    shadow::ShadowStack,
+    trampoline::tls,
+};
+use patch::{arena, maps, sys};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+/// The state of one thread.
+pub struct ThreadState {
+    /// The state made before this one; written once.
+    next: AtomicPtr<ThreadState>,
+    /// Whether a living thread owns it.
+    owned: AtomicBool,
+    /// Which thread owns or owned it last.
+    pub tid: AtomicU32,
+    /// The bounds of the thread's own stack: only frames inside are paired with their returns.
+    pub stack: (usize, usize),
+    /// Frames under way.
+    pub shadow: ShadowStack,
+    /// Counts and histograms, by function.
+    pub records: Records,
+    /// The tree of call paths.
+    pub paths: Paths,
+    /// The latest calls, for the timeline.
+    pub timeline: Timeline,
+}
+
+static FIRST: AtomicPtr<ThreadState> = AtomicPtr::new(std::ptr::null_mut());
+/// The pthread key whose destructor gives the state back, plus one; 0: not made.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Makes the key that notices the end of threads. To be called once, before threads hit probes.
+pub fn prepare() {
+    if KEY.load(Ordering::Acquire) != 0 {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: `leave` takes the value that `current` stored, a leaked state.
+    if unsafe { libc::pthread_key_create(&mut key, Some(leave)) } == 0 {
+        KEY.store(key + 1, Ordering::Release);
+    }
+}
+
+extern "C" fn leave(state: *mut libc::c_void) {
+    // SAFETY: this thread's own words and its own state, both valid until the thread is gone.
+    unsafe {
+        (*tls())[0] = usize::MAX;
+        (*tls())[1] = 0;
+        (*state.cast::<ThreadState>()).shadow.restore_all();
+        (*state.cast::<ThreadState>()).owned.store(false, Ordering::Release);
+    }
+}
+
+/// All states.
+pub fn all() -> impl Iterator<Item = &'static ThreadState> {
+    let mut next = FIRST.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: states are never freed. The owner may write while this reads; counts are read as single words.
+        let state = unsafe { next.as_ref() }?;
+        next = state.next.load(Ordering::Acquire);
+        Some(state)
+    })
+}
+
+/// The state of this thread, if it has one.
+#[inline]
+#[must_use]
+pub fn existing() -> Option<&'static mut ThreadState> {
+    // SAFETY: this thread's own word is null or its own state; the guard keeps handlers of one thread apart.
+    unsafe { ((*tls())[1] as *mut ThreadState).as_mut() }
+}
+
+/// The state of this thread, made on its first hit; `None` when memory is out.
+#[inline]
+pub fn current() -> Option<&'static mut ThreadState> {
+    match existing() {
+        Some(state) => Some(state),
+        None => adopt(),
+    }
+}
+
+#[cold]
+fn adopt() -> Option<&'static mut ThreadState> {
+    let reused =
+        all().find(|s| s.owned.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+    let state: *mut ThreadState = match reused {
+        Some(state) => std::ptr::from_ref(state).cast_mut(),
+        None => {
+            let fresh = arena::map_anonymous(size_of::<ThreadState>())? as *mut ThreadState;
+            // SAFETY: fresh memory of that size; each part maps its own.
+            unsafe {
+                fresh.write(ThreadState {
+                    next: AtomicPtr::new(std::ptr::null_mut()),
+                    owned: AtomicBool::new(true),
+                    tid: AtomicU32::new(0),
+                    stack: (0, 0),
+                    shadow: ShadowStack::new()?,
+                    records: Records::new()?,
+                    paths: Paths::new()?,
+                    timeline: Timeline::new()?,
+                });
+            }
+            let mut first = FIRST.load(Ordering::Acquire);
+            loop {
+                // SAFETY: not yet published.
+                unsafe { (*fresh).next.store(first, Ordering::Relaxed) };
+                match FIRST.compare_exchange(first, fresh, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => break fresh,
+                    Err(other) => first = other,
+                }
+            }
+        }
+    };
+    // SAFETY: owned by this thread from here on; gettid has no arguments.
+    unsafe {
+        let tid = sys::syscall(libc::SYS_gettid, [0; 6]) as u32;
+        (*state).tid.store(tid, Ordering::Relaxed);
+        (*state).stack = own_stack(&raw const tid as usize, tid);
+        (*state).shadow.clear();
+        (*tls())[1] = state as usize;
+        let key = KEY.load(Ordering::Acquire);
+        if key != 0 {
+            libc::pthread_setspecific(key - 1, state.cast());
+        }
+        Some(&mut *state)
+    }
+}
+
+/// The bounds of the stack that `sp` lies on. The main thread's grows: its usual limit is assumed.
+fn own_stack(sp: usize, tid: u32) -> (usize, usize) {
+    // SAFETY: getpid has no arguments.
+    let pid = unsafe { sys::syscall(libc::SYS_getpid, [0; 6]) } as u32;
+    match maps::find(sp) {
+        Some(m) if pid == tid => (m.start.min(m.end.saturating_sub(8 << 20)), m.end),
+        Some(m) => (m.start, m.end),
+        None => (0, 0),
+    }
+}
+
+/// To be called in the child of a fork, by its only thread: the states of the others are free, all counts start anew.
+pub fn after_fork() {
+    let mine = existing().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    for state in all() {
+        let state = std::ptr::from_ref(state).cast_mut();
+        // SAFETY: the child has one thread, this one.
+        unsafe {
+            (*state).records.clear();
+            (*state).paths.clear();
+            (*state).timeline.clear();
+            if state != mine {
+                (*state).shadow.clear();
+                (*state).owned.store(false, Ordering::Release);
+            }
+        }
+    }
+}
