@@ -138,6 +138,14 @@ programs! {
     marks: "marks.c",
     window: "window.c",
     jit: "jit.c",
+    exec: "exec.c",
+    closing: "closing.c",
+    reserve: "reserve.c",
+    exits: "exits.c",
+    thread_local: "thread_local.c",
+    many_threads: "many_threads.c",
+    exceptions: "exceptions.cpp",
+    algorithms_where_the_processor_has_avx2: "algorithms.c",
 }
 
 /// Position-independent: names and counts are the same.
