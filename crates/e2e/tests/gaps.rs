@@ -1,0 +1,36 @@
+//! Nothing is lost silently: what could not be seen is a gap, `record` says so, and its exit status shows it.
+
+use e2e::{Program, Recording, record, tool};
+
+/// A program that can be traced starts one that can't.
+fn with_a_static_child(options: &[&str], status: &str) -> Recording {
+    let child = Program::built("status.c", &["-static"]);
+    let script = format!("{} one two < /dev/null; exit {status}", child.path.display());
+    let line = [tool("sh").display().to_string(), "-c".to_owned(), script];
+    let options: Vec<String> = options.iter().map(|s| s.to_string()).collect();
+    record(&options, &line, b"")
+}
+
+#[test]
+fn a_static_child_is_a_gap() {
+    let recording = with_a_static_child(&[], "0");
+    assert_eq!(recording.outcome.status, 1, "the program's own status was 0");
+    let err = recording.outcome.err();
+    assert!(err.contains("missing") && err.contains("--allow-gaps"), "{err}");
+    assert!(recording.trace.number("gaps") > 0);
+    // With its reason, for people too.
+    let stat = recording.trace.ask("stat", &[]).out();
+    assert!(stat.contains("untraced program"), "{stat}");
+}
+
+#[test]
+fn gaps_are_accepted_on_request() {
+    let recording = with_a_static_child(&["--allow-gaps"], "0");
+    assert_eq!(recording.outcome.status, 0);
+    assert!(recording.trace.number("gaps") > 0, "they are there all the same");
+}
+
+#[test]
+fn the_programs_own_status_wins_over_gaps() {
+    assert_eq!(with_a_static_child(&[], "9").outcome.status, 9);
+}
