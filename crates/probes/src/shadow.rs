@@ -64,13 +64,12 @@ impl ShadowStack {
         self.frames().last_mut()
     }
 
-    /// Forgets frames that cannot be live any more when probe `entering` is hit with its slot at `slot`: those below
-    /// it, and an earlier hit of the same probe at the same place. (Functions inlined into each other share a place,
-    /// but not a probe. A frame whose return address was replaced twice, by a tail call, is live.)
+    /// Forgets frames that cannot be live any more when a probe is hit with its slot at `slot`: those below it, and
+    /// those at the same place that `same_is_dead` says so of.
     #[inline]
-    pub fn drop_dead(&mut self, slot: usize, entering: Option<u32>) {
+    pub fn drop_dead(&mut self, slot: usize, same_is_dead: impl Fn(&Frame) -> bool) {
         while let Some(top) = self.top()
-            && (top.slot < slot || top.slot == slot && top.returns_to == 0 && Some(top.probe) == entering)
+            && (top.slot < slot || top.slot == slot && same_is_dead(top))
         {
             self.depth -= 1;
             self.unfinished += 1;
@@ -128,7 +127,7 @@ impl ShadowStack {
     /// Replaces the addresses again of frames that lie above `sp`.
     pub fn replace_again(&mut self, sp: usize) {
         let replaced = trampoline::return_here as *const () as usize;
-        self.drop_dead(sp, None);
+        self.drop_dead(sp, |_| false);
         for frame in self.frames().iter().filter(|f| f.returns_to != 0) {
             // SAFETY: the frame lies above the stack pointer of this thread's own stack, so it is live.
             unsafe {

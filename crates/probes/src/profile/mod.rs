@@ -70,6 +70,6 @@ fn on_discovery(id: ProbeId) {
         ProbeKind::EntryWithReturn => record::on_entry_with_return,
         ProbeKind::Point => record::on_point,
     };
-    window::arm(function);
+    window::arm_first(function);
     let _ = registry::set_handler(id, handler);
 }

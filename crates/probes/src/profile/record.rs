@@ -112,20 +112,23 @@ fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>) {
         thread.shadow.foreign += 1;
         return;
     }
-    thread.shadow.drop_dead(slot, Some(id));
+    // SAFETY: at an entry site the slot holds the return address.
+    let returns_to = return_slot.map_or(0, |at| unsafe { at.read() });
+    let ours = trampoline::return_here as *const () as usize;
+    // A fresh call overwrites the slot, so an earlier frame there is dead; after a tail call it still holds our address.
+    // Functions inlined into each other share a place, but not a probe.
+    thread
+        .shadow
+        .drop_dead(slot, |top| if return_slot.is_some() { returns_to != ours } else { top.probe == id });
     let parent = thread.shadow.top().map_or(0, |f| f.node);
     let node = thread.paths.child(parent, function);
-    let mut frame = Frame { slot, returns_to: 0, function, node, probe: id, start_ticks: 0, child_ticks: 0 };
-    if let Some(at) = return_slot {
-        // SAFETY: at an entry site the slot holds the return address.
-        frame.returns_to = unsafe { at.read() };
-    }
+    let mut frame = Frame { slot, returns_to, function, node, probe: id, start_ticks: 0, child_ticks: 0 };
     frame.start_ticks = sys::ticks();
     if thread.shadow.push(frame)
         && let Some(at) = return_slot
     {
         // SAFETY: as above; the real address is on the shadow stack.
-        unsafe { at.write(trampoline::return_here as *const () as usize) };
+        unsafe { at.write(ours) };
     }
 }
 

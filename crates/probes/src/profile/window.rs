@@ -56,6 +56,13 @@ fn first_use() -> Option<usize> {
     })
 }
 
+/// Opens the window of a function when its first probe is found; later probes of it change nothing.
+pub fn arm_first(function: u32) {
+    if window(function).is_some_and(|w| w.opened_ticks.load(Ordering::Relaxed) == 0) {
+        arm(function);
+    }
+}
+
 /// Opens the window of a function.
 pub fn arm(function: u32) {
     let (Some(window), Some(settings)) = (window(function), profile::settings()) else { return };

@@ -4,7 +4,7 @@
 //! - five bytes or more: a jump to a detour that holds the displaced instruction;
 //! - two to four bytes: a *punned* jump whose last displacement bytes are the program's next bytes, to a landing place
 //!   at an address that they dictate (see [`super::pun`]); with one byte the whole displacement is dictated;
-//! - where no landing place can be mapped: `int3`, whose handler goes to the detour (over a microsecond a hit, so only
+//! - where no landing place can be mapped, or the next function begins within five bytes: `int3`, whose handler goes to the detour (over a microsecond a hit, so only
 //!   sampling makes it bearable).
 //!
 //! The inactive probe is the program's own instruction. Functions that a probe would break are named with a reason.
@@ -56,9 +56,11 @@ const NEVER: &[&str] = &[
 
 /// Makes probes of the module's functions.
 pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
-    for symbol in module.symbols.iter().filter(|s| wants(&s.name)) {
+    for (index, symbol) in module.symbols.iter().enumerate().filter(|(_, s)| wants(&s.name)) {
         let addr = CodeAddr(module.bias + symbol.offset);
-        let added = check(symbol, addr).and_then(|first| add(symbol, addr, &first));
+        // A jump whose last bytes are the next function's first would change its target with that one's probe.
+        let alone = module.symbols.get(index + 1).is_none_or(|next| next.offset >= symbol.offset + 5);
+        let added = check(symbol, addr).and_then(|first| add(symbol, addr, &first, alone));
         found.take(module, &symbol.name, added);
     }
 }
@@ -103,12 +105,13 @@ fn check(symbol: &Symbol, addr: CodeAddr) -> Result<Instruction, ProbeError> {
     Ok(first)
 }
 
-fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction) -> Result<ProbeId, ProbeError> {
+fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Result<ProbeId, ProbeError> {
     let refused = |e: PatchError| unprobeable(&symbol.name, addr, Reason::Patch(e.refusal));
     let id = registry::reserve()?;
     let detour = trampoline::make_detour(addr, id.0, BODY_BYTES, |at| relocate(first, at))
         .ok_or_else(|| unprobeable(&symbol.name, addr, Reason::NotRelocatable))?;
-    let switch = match jump(addr, first.len(), detour) {
+    let jump = if alone { jump(addr, first.len(), detour) } else { None };
+    let switch = match jump {
         Some((len_bytes, on)) => {
             let site = Site::open(addr, len_bytes).map_err(refused)?;
             Switch::Word { site, on, off: site.bytes() }

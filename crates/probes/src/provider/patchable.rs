@@ -18,11 +18,13 @@ pub fn probe(
     let quiet = is_single_threaded();
     for index in 0..len_bytes / 8 {
         // SAFETY: a section of a loaded module, relocated by now.
-        let site = CodeAddr(unsafe { ((start + 8 * index) as *const usize).read() });
-        if !(module.start..module.end).contains(&site.0) {
+        let listed = CodeAddr(unsafe { ((start + 8 * index) as *const usize).read() });
+        if !(module.start..module.end).contains(&listed.0) {
             continue;
         }
-        let Some(symbol) = function_of(module, site) else { continue };
+        let Some(symbol) = function_of(module, listed) else { continue };
+        // With `=N,M` the list names the first of the M nops before the entry; only those from the entry on are run.
+        let site = CodeAddr(listed.0.max(module.bias + symbol.offset));
         if !wants(&symbol.name) {
             continue;
         }

@@ -1,0 +1,217 @@
+//! Programs whose calls are counted by hand, run under the library: exact counts with every call measured, sane
+//! percentiles with sampling, and programs that go on behaving as they did.
+
+use probes::{
+    profile::settings::Settings,
+    report::{Profile, Row, flame, folded, json},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+fn library() -> PathBuf {
+    let deps = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    [deps.join("libmemtap_probes.so"), deps.with_file_name("libmemtap_probes.so")]
+        .into_iter()
+        .find(|path| path.exists())
+        .expect("cargo builds the library before its tests")
+}
+
+fn build(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/tests/programs");
+    let program = dir.join("program");
+    let compiler = if source.ends_with(".c") || source.ends_with(".S") { "gcc" } else { "g++" };
+    let status = Command::new(compiler)
+        .args(["-O1", "-g", "-pthread", "-fno-inline", "-o"])
+        .arg(&program)
+        .arg(programs.join(source))
+        .args(flags)
+        .arg("-ldl")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{source} does not compile");
+    program
+}
+
+struct Run {
+    output: Output,
+    profile: Profile,
+}
+
+fn run(source: &str, flags: &[&str], change: impl FnOnce(&mut Settings)) -> Run {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build(dir.path(), source, flags);
+    let out = dir.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let mut settings = Settings {
+        out_dir: out.display().to_string(),
+        sample: None,
+        epoch_ms: 5,
+        functions: String::new(),
+        budget_percent: None,
+        timeline: false,
+    };
+    change(&mut settings);
+    let output =
+        Command::new(&program).envs(settings.to_env()).env("LD_PRELOAD", library()).output().unwrap();
+    assert!(output.status.success(), "{source} {flags:?}: {output:?}");
+    Run { output, profile: Profile::read(&out).unwrap() }
+}
+
+impl Run {
+    fn row(&self, function: &str) -> &Row {
+        let rows = &self.profile.rows;
+        rows.iter()
+            .find(|row| row.function == function)
+            .unwrap_or_else(|| panic!("no {function} in {rows:#?}"))
+    }
+
+    fn check_calls(&self, expect: &[(&str, u64)]) {
+        for (function, calls) in expect {
+            assert_eq!(self.row(function).calls, *calls, "{function}");
+        }
+    }
+}
+
+const SHAPES: &[(&str, u64)] = &[
+    ("main", 1),
+    ("fib", 465),
+    ("catcher", 4100),
+    ("thrower", 16400),
+    ("leaf", 24550),
+    ("jump_catcher", 50),
+    ("jumper", 250),
+    ("slow", 20),
+    ("worker", 4),
+];
+
+fn check_shapes(flags: &[&str], provider: &str) {
+    let run = run("shapes.cc", flags, |_| {});
+    assert_eq!(run.output.stdout, b"done\n");
+    run.check_calls(SHAPES);
+    for function in ["fib", "catcher", "leaf", "slow", "worker", "main"] {
+        let row = run.row(function);
+        assert_eq!((row.sampled, row.calls_error), (row.calls, 0.0), "{function}");
+        assert_eq!(row.provider, provider, "{function}");
+        let [p50, p90, p99, p999] = row.percentiles_ns;
+        assert!(p50 <= p90 && p90 <= p99 && p99 <= p999 && p999 <= row.max_ns, "{row:?}");
+        assert!(row.self_ns <= row.total_ns * 1.001 || function == "fib", "{row:?}");
+        assert!(row.file.as_ref().is_some_and(|f| f.ends_with("shapes.cc")) && row.line.is_some(), "{row:?}");
+    }
+    assert!(run.row("slow").percentiles_ns[0] > run.row("leaf").percentiles_ns[0]);
+    // main contains all that its thread did.
+    assert!(run.row("main").total_ns >= run.row("slow").total_ns);
+}
+
+#[test]
+fn unmodified_programs_are_counted_exactly() {
+    check_shapes(&[], "entry");
+}
+
+#[test]
+fn position_dependent_programs_are_counted_exactly() {
+    check_shapes(&["-no-pie"], "entry");
+}
+
+#[test]
+fn optimised_programs_with_frames_are_counted_exactly() {
+    check_shapes(&["-fno-omit-frame-pointer", "-fcf-protection"], "entry");
+}
+
+#[test]
+fn instrumented_programs_are_counted_exactly() {
+    check_shapes(&["-finstrument-functions"], "instrument-functions");
+}
+
+#[test]
+fn instrumented_programs_without_linkage_table_are_counted_exactly() {
+    check_shapes(&["-finstrument-functions", "-fno-plt"], "instrument-functions");
+}
+
+#[test]
+fn programs_with_patchable_entries_are_counted_exactly() {
+    check_shapes(&["-fpatchable-function-entry=5"], "patchable-function-entry");
+    check_shapes(&["-fpatchable-function-entry=8,3"], "patchable-function-entry");
+}
+
+#[test]
+fn too_little_space_is_named() {
+    let run = run("shapes.cc", &["-fpatchable-function-entry=3"], |_| {});
+    assert_eq!(run.output.stdout, b"done\n");
+    let reasons: Vec<_> = run.profile.unprobed.iter().filter(|u| u.symbol == "leaf").collect();
+    assert!(reasons.is_empty() || reasons[0].reason.contains("shorter than five bytes"), "{reasons:?}");
+}
+
+#[test]
+fn a_glob_selects_functions() {
+    for flags in [&[] as &[&str], &["-finstrument-functions"]] {
+        let run = run("shapes.cc", flags, |s| s.functions = "l?af,jump*".to_owned());
+        run.check_calls(&[("leaf", 24550), ("jumper", 250), ("jump_catcher", 50)]);
+        assert_eq!(run.profile.rows.len(), 3, "{:?}", run.profile.rows);
+    }
+}
+
+#[test]
+fn sampling_estimates_calls_and_gives_the_right_percentiles() {
+    for flags in [&[] as &[&str], &["-finstrument-functions"], &["-fpatchable-function-entry=5"]] {
+        let run = run("steady.c", flags, |s| s.sample = Some(10));
+        let (steady, seldom) = (run.row("steady"), run.row("seldom"));
+        assert!(steady.sampled < steady.calls && steady.sampled >= 10, "{flags:?} {steady:?}");
+        assert!(steady.calls_error > 0.0 && steady.calls > 10_000, "{flags:?} {steady:?}");
+        // Never more than ten an epoch: its window stays open, so it is exact.
+        assert_eq!((seldom.calls, seldom.calls_error), (3, 0.0), "{flags:?}");
+        // 9 of 10 calls are short, one is a hundred times as long.
+        let [p50, _, p99, _] = steady.percentiles_ns;
+        assert!(p99 > 5.0 * p50, "{flags:?} {steady:?}");
+    }
+}
+
+#[test]
+fn a_budget_thins_the_samples_out() {
+    let free = run("steady.c", &[], |s| s.sample = Some(10));
+    let bound = run("steady.c", &[], |s| {
+        s.sample = Some(10);
+        s.budget_percent = Some(0.000_1);
+    });
+    assert!(bound.row("steady").sampled < free.row("steady").sampled);
+}
+
+#[test]
+fn forks_exits_signals_and_unloading_are_survived() {
+    let run = run("life.c", &["-rdynamic"], |_| {});
+    assert_eq!(run.output.stdout, b"child\nparent\n");
+    // Parent and child each call once after the fork, the parent once before.
+    run.check_calls(&[("before_fork", 1), ("after_fork", 2), ("in_handler", 5), ("on_thread", 200)]);
+    assert_eq!(run.profile.processes, 2);
+}
+
+#[test]
+fn sleds_work_without_their_runtime() {
+    let run = run("sleds.S", &[], |_| {});
+    run.check_calls(&[("sledded", 1000)]);
+    let row = run.row("sledded");
+    assert_eq!((row.sampled, row.provider.as_str()), (1000, "xray"));
+}
+
+#[test]
+fn every_view_shows_the_same_figures() {
+    let run = run("shapes.cc", &[], |s| s.timeline = true);
+    let functions = json::functions(&run.profile);
+    let keys: Vec<&str> = functions[0].as_object().unwrap().keys().map(String::as_str).collect();
+    let mut expect = [
+        "function", "file", "line", "calls", "sampled", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns",
+        "max_ns", "self_ns", "total_ns",
+    ];
+    expect.sort_unstable();
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, expect);
+    let page = flame::page(&run.profile);
+    assert!(page.contains("\"jump_catcher\"") && !page.contains("src=") && !page.contains("href="));
+    let stacks = folded::stacks(&run.profile);
+    assert!(stacks.lines().any(|line| line.starts_with("main;jump_catcher;leaf ")), "{stacks}");
+    assert!(stacks.lines().any(|line| line.contains("fib;fib;fib")), "{stacks}");
+    let trace = probes::report::timeline::chrome(&run.profile);
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 1000);
+}
