@@ -1,0 +1,381 @@
+//! The encoder of accesses: per-instruction prediction, one byte an access that says what was predicted, and columns with
+//! what was not (docs/format.md, *Encoders*, 2).
+//!
+//! Encoder and decoder walk the same [`Model`]: a table of the frame's instructions, each with its two last successors, its
+//! last address, stride and so on. Wherever a program repeats itself, the bytes are zero, and zstd makes them vanish.
+
+use super::{ACCESS, Coding, Corrupt, Encoder, Part, entries_part};
+use crate::{
+    EntryType,
+    bytes::{Reader, put_varint, unzigzag, zigzag},
+};
+
+/// Accesses, by prediction.
+#[derive(Debug)]
+pub(crate) struct AccessEncoder;
+
+const COLUMNS: usize = 8;
+const ENTRY_BYTES: usize = 32;
+
+const IP_SECOND: u8 = 1;
+const IP_KNOWN: u8 = 2;
+const IP_NEW: u8 = 3;
+const STEP: u8 = 1 << 2;
+const SHAPE: u8 = 1 << 3;
+const ADDR_SHIFT: u32 = 4;
+const ADDR_STRIDE: u8 = 0;
+const ADDR_LAST: u8 = 1;
+const ADDR_RELATION: u8 = 2;
+const ADDR_1: u8 = 3;
+const ADDR_2: u8 = 4;
+const ADDR_4: u8 = 5;
+const ADDR_8: u8 = 6;
+
+/// What is known of one instruction: exactly a cache line.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Instruction {
+    ip: u64,
+    last: u64,
+    stride: u64,
+    relation: u64,
+    /// Size in the low half, kind above: the last 8 bytes of an entry.
+    shape: u64,
+    next: [u32; 2],
+    /// Steps longer than 32 bits are never predicted.
+    step: [u32; 2],
+}
+
+const _: () = assert!(size_of::<Instruction>() == 64);
+
+/// What entry after entry leaves behind.
+struct Model {
+    instructions: Vec<Instruction>,
+    previous: usize,
+    cycle: u64,
+    ip: u64,
+    addr: u64,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self { instructions: vec![Instruction::default()], previous: 0, cycle: 0, ip: 0, addr: 0 }
+    }
+}
+
+/// From ip to number: open addressing, at most half full.
+struct Numbers {
+    slots: Vec<(u64, u32)>,
+    shift: u32,
+    used: usize,
+}
+
+impl Numbers {
+    fn new() -> Self {
+        Self { slots: vec![(0, 0); 1 << 12], shift: 64 - 12, used: 0 }
+    }
+
+    fn slot(&self, ip: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut at = (ip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
+        // Number 0 is no instruction's: it marks a free slot. One is always free.
+        while self.slots[at].1 != 0 && self.slots[at].0 != ip {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// The instruction's number, or `new` after entering it.
+    fn get_or_insert(&mut self, ip: u64, new: u32) -> u32 {
+        let at = self.slot(ip);
+        if self.slots[at].1 != 0 {
+            return self.slots[at].1;
+        }
+        self.slots[at] = (ip, new);
+        self.used += 1;
+        if self.used * 2 > self.slots.len() {
+            let twice = vec![(0, 0); self.slots.len() * 2];
+            self.shift -= 1;
+            for entry in std::mem::replace(&mut self.slots, twice) {
+                if entry.1 != 0 {
+                    let at = self.slot(entry.0);
+                    self.slots[at] = entry;
+                }
+            }
+        }
+        new
+    }
+}
+
+fn word(entry: &[u8; ENTRY_BYTES], at: usize) -> u64 {
+    u64::from_le_bytes(entry[at..at + 8].try_into().expect("8 bytes"))
+}
+
+impl Encoder for AccessEncoder {
+    fn id(&self) -> u32 {
+        ACCESS
+    }
+
+    fn name(&self) -> &'static str {
+        "access"
+    }
+
+    fn encode(&self, _: &EntryType, entries: &[u8]) -> Vec<Part> {
+        let mut columns: [Vec<u8>; COLUMNS] = Default::default();
+        columns[0].reserve_exact(entries.len() / ENTRY_BYTES);
+        let mut model = Model::new();
+        let mut numbers = Numbers::new();
+        for entry in entries.as_chunks().0 {
+            encode_one(&mut model, &mut numbers, &mut columns, entry);
+        }
+        let mut bytes = Vec::with_capacity(8 * COLUMNS + columns.iter().map(Vec::len).sum::<usize>());
+        for column in &columns {
+            bytes.extend((column.len() as u64).to_le_bytes());
+        }
+        for column in &columns {
+            bytes.extend_from_slice(column);
+        }
+        vec![Part { kind: 0, coding: Coding::Zstd, bytes }]
+    }
+
+    fn decode(&self, _: &EntryType, count: usize, parts: &[Part], out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        const SHORT: Corrupt = Corrupt("a column is too short");
+        let mut reader = Reader::new(entries_part(parts)?);
+        let mut lens = [0; COLUMNS];
+        for len in &mut lens {
+            *len = reader.u64().and_then(|len| usize::try_from(len).ok()).ok_or(SHORT)?;
+        }
+        let mut columns: [&[u8]; COLUMNS] = Default::default();
+        for (column, len) in columns.iter_mut().zip(lens) {
+            *column = reader.take(len).ok_or(SHORT)?;
+        }
+        let [codes, rest @ ..] = columns;
+        if codes.len() != count || !reader.is_empty() {
+            return Err(Corrupt("the columns do not have the length that the header says"));
+        }
+        let mut rest = rest.map(Reader::new);
+        let mut model = Model::new();
+        let start = out.len();
+        out.resize(start + count * ENTRY_BYTES, 0);
+        for (&code, entry) in codes.iter().zip(out[start..].as_chunks_mut().0) {
+            decode_one(&mut model, code, &mut rest, entry).ok_or(SHORT)?;
+        }
+        if rest.iter().all(Reader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
+    }
+}
+
+#[inline]
+fn encode_one(
+    model: &mut Model,
+    numbers: &mut Numbers,
+    columns: &mut [Vec<u8>; COLUMNS],
+    entry: &[u8; ENTRY_BYTES],
+) {
+    let (cycle, ip, addr, shape) = (word(entry, 0), word(entry, 8), word(entry, 16), word(entry, 24));
+    let step = cycle.wrapping_sub(model.cycle);
+    let [_, new, known, steps, shapes, by_1, by_2, by_4] = columns;
+    let previous = model.instructions[model.previous];
+    let is = |number: u32| number != 0 && model.instructions[number as usize].ip == ip;
+    let (mut code, number, predicted);
+    if is(previous.next[0]) {
+        (code, number, predicted) = (0, previous.next[0], previous.step[0]);
+    } else if is(previous.next[1]) {
+        (code, number, predicted) = (IP_SECOND, previous.next[1], previous.step[1]);
+    } else {
+        let fresh = model.instructions.len() as u32;
+        number = numbers.get_or_insert(ip, fresh);
+        predicted = 0;
+        if number == fresh {
+            code = IP_NEW;
+            model.instructions.push(Instruction { ip, ..Default::default() });
+            put_varint(new, zigzag(ip.wrapping_sub(model.ip)));
+        } else {
+            code = IP_KNOWN;
+            known.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+    if u64::from(predicted) != step {
+        code |= STEP;
+        put_varint(steps, step);
+    }
+    follow(&mut model.instructions[model.previous], code, number, step);
+    let state = &mut model.instructions[number as usize];
+    if state.shape != shape {
+        code |= SHAPE;
+        shapes.extend_from_slice(&shape.to_le_bytes()[..5]);
+    }
+    let difference = addr.wrapping_sub(state.last);
+    let addr_code = if difference == state.stride {
+        ADDR_STRIDE
+    } else if difference == 0 {
+        ADDR_LAST
+    } else if addr.wrapping_sub(model.addr) == state.relation {
+        ADDR_RELATION
+    } else {
+        let value = zigzag(difference);
+        match value {
+            0..=0xff => {
+                by_1.push(value as u8);
+                ADDR_1
+            }
+            0x100..=0xffff => {
+                by_2.extend_from_slice(&(value as u16).to_le_bytes());
+                ADDR_2
+            }
+            0x1_0000..=0xffff_ffff => {
+                by_4.extend_from_slice(&(value as u32).to_le_bytes());
+                ADDR_4
+            }
+            _ => {
+                by_4.extend_from_slice(&value.to_le_bytes());
+                ADDR_8
+            }
+        }
+    };
+    columns[0].push(code | addr_code << ADDR_SHIFT);
+    settle(state, addr, model.addr, shape);
+    (model.previous, model.cycle, model.ip, model.addr) = (number as usize, cycle, ip, addr);
+}
+
+#[inline]
+fn decode_one(
+    model: &mut Model,
+    code: u8,
+    columns: &mut [Reader<'_>; COLUMNS - 1],
+    entry: &mut [u8; ENTRY_BYTES],
+) -> Option<()> {
+    let [new, known, steps, shapes, by_1, by_2, by_4] = columns;
+    let previous = model.instructions.get(model.previous)?;
+    let (number, predicted) = match code & 3 {
+        0 => (previous.next[0], previous.step[0]),
+        IP_SECOND => (previous.next[1], previous.step[1]),
+        IP_KNOWN => (known.u32()?, 0),
+        _ => {
+            let ip = model.ip.wrapping_add(unzigzag(new.varint()?));
+            model.instructions.push(Instruction { ip, ..Default::default() });
+            ((model.instructions.len() - 1) as u32, 0)
+        }
+    };
+    let step = if code & STEP == 0 { predicted.into() } else { steps.varint()? };
+    follow(model.instructions.get_mut(model.previous)?, code, number, step);
+    let state = model.instructions.get_mut(number as usize).filter(|_| number != 0)?;
+    let shape = if code & SHAPE == 0 {
+        state.shape
+    } else {
+        let bytes = shapes.take(5)?;
+        u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], 0, 0, 0])
+    };
+    let addr = match code >> ADDR_SHIFT {
+        ADDR_STRIDE => state.last.wrapping_add(state.stride),
+        ADDR_LAST => state.last,
+        ADDR_RELATION => model.addr.wrapping_add(state.relation),
+        by => {
+            let value = match by {
+                ADDR_1 => by_1.u8()?.into(),
+                ADDR_2 => by_2.u16()?.into(),
+                ADDR_4 => by_4.u32()?.into(),
+                ADDR_8 => by_4.u64()?,
+                _ => return None,
+            };
+            state.last.wrapping_add(unzigzag(value))
+        }
+    };
+    let cycle = model.cycle.wrapping_add(step);
+    let ip = state.ip;
+    settle(state, addr, model.addr, shape);
+    entry[0..8].copy_from_slice(&cycle.to_le_bytes());
+    entry[8..16].copy_from_slice(&ip.to_le_bytes());
+    entry[16..24].copy_from_slice(&addr.to_le_bytes());
+    entry[24..32].copy_from_slice(&shape.to_le_bytes());
+    (model.previous, model.cycle, model.ip, model.addr) = (number as usize, cycle, ip, addr);
+    Some(())
+}
+
+/// Enters what came after an instruction.
+#[inline]
+fn follow(instruction: &mut Instruction, code: u8, number: u32, step: u64) {
+    if code & 3 != 0 {
+        instruction.next = [number, instruction.next[0]];
+        instruction.step[1] = instruction.step[0];
+    }
+    instruction.step[0] = u32::try_from(step).unwrap_or(0);
+}
+
+/// Enters what an instruction did.
+#[inline]
+fn settle(instruction: &mut Instruction, addr: u64, previous_addr: u64, shape: u64) {
+    instruction.stride = addr.wrapping_sub(instruction.last);
+    instruction.relation = addr.wrapping_sub(previous_addr);
+    instruction.last = addr;
+    instruction.shape = shape;
+}
+
+#[cfg(test)]
+mod tests {
+    use memref::{Access, AccessKind, VirtAddr};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::{Entry, StreamKind};
+
+    fn round_trip(accesses: &[Access]) -> usize {
+        let mut entries = Vec::new();
+        accesses.iter().for_each(|access| access.put(&mut entries));
+        let entry_type = StreamKind::Accesses.entry_type();
+        let parts = AccessEncoder.encode(&entry_type, &entries);
+        let mut decoded = Vec::new();
+        assert_eq!(AccessEncoder.decode(&entry_type, accesses.len(), &parts, &mut decoded), Ok(()));
+        assert!(decoded == entries);
+        parts[0].bytes.len() - 8 * COLUMNS - accesses.len()
+    }
+
+    prop_compose! {
+        fn access()(cycle: u64, ip in prop_oneof![0..9_u64, any::<u64>()], addr in prop_oneof![0..99_u64, 0..1_u64 << 34, any::<u64>()], size: u32, kind in prop::sample::select(AccessKind::ALL)) -> Access {
+            Access { cycle, ip: VirtAddr(ip), addr: VirtAddr(addr), size, kind }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_accesses_round_trip(accesses in prop::collection::vec(access(), 1..200)) {
+            round_trip(&accesses);
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(
+            columns in prop::collection::vec(prop::collection::vec(prop_oneof![any::<u8>(), 0..4_u8], 0..40), COLUMNS)
+        ) {
+            let mut bytes: Vec<u8> = columns.iter().flat_map(|column| (column.len() as u64).to_le_bytes()).collect();
+            columns.iter().for_each(|column| bytes.extend(column));
+            let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
+            let entry_type = StreamKind::Accesses.entry_type();
+            let _ = AccessEncoder.decode(&entry_type, columns[0].len(), &parts, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn many_instructions_keep_their_numbers() {
+        let of = |i: u64| Access {
+            cycle: i,
+            ip: VirtAddr(i * 7 % 9973),
+            addr: VirtAddr(i * i),
+            size: 4,
+            kind: AccessKind::Load,
+        };
+        round_trip(&(0..40_000).map(of).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_loop_costs_nothing_but_its_first_rounds() {
+        let of = |i: u64| Access {
+            cycle: i * 3,
+            ip: VirtAddr(0x1000 + i % 5 * 4),
+            addr: VirtAddr(0x8000 + i / 5 * 8),
+            size: 8,
+            kind: AccessKind::Store,
+        };
+        let short = round_trip(&(0..50).map(of).collect::<Vec<_>>());
+        let long = round_trip(&(0..5000).map(of).collect::<Vec<_>>());
+        assert_eq!(short, long);
+    }
+}

@@ -1,0 +1,138 @@
+//! The encoder of any type: fields as columns, differences where a field grows or is an address (docs/format.md,
+//! *Encoders*, 1).
+
+use super::{COLUMNS, Coding, Corrupt, Encoder, Part, entries_part};
+use crate::{
+    EntryType, Field, FieldRole,
+    bytes::{Reader, put_varint, unzigzag, zigzag},
+};
+
+/// Fields as columns.
+#[derive(Debug)]
+pub(crate) struct Columns;
+
+fn field(entry: &[u8], field: &Field) -> u64 {
+    let at = usize::from(field.offset);
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(&entry[at..at + usize::from(field.bytes)]) {
+        *to = *from;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+impl Encoder for Columns {
+    fn id(&self) -> u32 {
+        COLUMNS
+    }
+
+    fn name(&self) -> &'static str {
+        "columns"
+    }
+
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
+        let mut bytes = Vec::new();
+        let mut column = Vec::new();
+        let rows = || entries.chunks_exact(entry_type.entry_bytes as usize);
+        for spec in &entry_type.fields {
+            column.clear();
+            if spec.role == FieldRole::Plain {
+                for plane in 0..spec.bytes {
+                    column.extend(rows().map(|entry| entry[usize::from(spec.offset) + usize::from(plane)]));
+                }
+            } else {
+                let mut last = 0;
+                for entry in rows() {
+                    let value = field(entry, spec);
+                    put_varint(&mut column, zigzag(value.wrapping_sub(last)));
+                    last = value;
+                }
+            }
+            bytes.extend((column.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(&column);
+        }
+        vec![Part { kind: 0, coding: Coding::Zstd, bytes }]
+    }
+
+    fn decode(
+        &self,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Corrupt> {
+        const SHORT: Corrupt = Corrupt("a column is too short");
+        let mut reader = Reader::new(entries_part(parts)?);
+        let width = entry_type.entry_bytes as usize;
+        let start = out.len();
+        // Before anything is allocated: each field takes a byte an entry or more.
+        let lens: usize = entry_type.fields.len().saturating_mul(count);
+        if reader.remaining() < lens {
+            return Err(SHORT);
+        }
+        out.resize(start + count * width, 0);
+        let rows = &mut out[start..];
+        for spec in &entry_type.fields {
+            let len = usize::try_from(reader.u64().ok_or(SHORT)?).map_err(|_| SHORT)?;
+            let column = reader.take(len).ok_or(SHORT)?;
+            let (at, bytes) = (usize::from(spec.offset), usize::from(spec.bytes));
+            if spec.role == FieldRole::Plain {
+                if column.len() != count * bytes {
+                    return Err(SHORT);
+                }
+                for (plane, values) in column.chunks_exact(count.max(1)).enumerate() {
+                    for (row, &value) in rows.chunks_exact_mut(width).zip(values) {
+                        row[at + plane] = value;
+                    }
+                }
+                continue;
+            }
+            let mut column = Reader::new(column);
+            let mut last = 0_u64;
+            for row in rows.chunks_exact_mut(width) {
+                last = last.wrapping_add(unzigzag(column.varint().ok_or(SHORT)?));
+                row[at..at + bytes].copy_from_slice(&last.to_le_bytes()[..bytes]);
+            }
+            if !column.is_empty() {
+                return Err(Corrupt("a column is too long"));
+            }
+        }
+        if reader.is_empty() { Ok(()) } else { Err(Corrupt("bytes follow the last column")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::StreamKind;
+
+    proptest! {
+        #[test]
+        fn entries_of_every_type_round_trip(kind in prop::sample::select(StreamKind::ALL), seed: Vec<u8>) {
+            let entry_type = kind.entry_type();
+            prop_assume!(!entry_type.fields.is_empty());
+            let width = kind.entry_bytes();
+            let mut entries = seed;
+            entries.resize(entries.len().next_multiple_of(width).max(width), 7);
+            for row in entries.chunks_exact_mut(width) {
+                for (at, byte) in row.iter_mut().enumerate() {
+                    let covered = |f: &Field| (f.offset..f.offset + u16::from(f.bytes)).contains(&(at as u16));
+                    if !entry_type.fields.iter().any(covered) {
+                        *byte = 0;
+                    }
+                }
+            }
+            let parts = Columns.encode(&entry_type, &entries);
+            let mut decoded = Vec::new();
+            prop_assert_eq!(Columns.decode(&entry_type, entries.len() / width, &parts, &mut decoded), Ok(()));
+            prop_assert_eq!(decoded, entries);
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(kind in prop::sample::select(StreamKind::ALL), bytes: Vec<u8>, count in 0..99_usize) {
+            let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
+            let _ = Columns.decode(&kind.entry_type(), count, &parts, &mut Vec::new());
+        }
+    }
+}

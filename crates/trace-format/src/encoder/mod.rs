@@ -1,0 +1,148 @@
+//! Encoders: how the entries of one segment become attributes of a frame, and back.
+//!
+//! An encoder works on the entries' bytes as docs/format.md lays them out, one segment at a time and without memory of
+//! others, so that each frame is decodable alone. The second stage (zstd) and the checksums are the frame's. Start with
+//! [`Encoder`]; the default of accesses is in `access.rs`.
+
+mod access;
+mod columns;
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+pub(crate) use access::AccessEncoder;
+pub(crate) use columns::Columns;
+
+use crate::EntryType;
+
+/// Number of the encoder that stores entries as they are.
+pub(crate) const RAW: u32 = 0;
+/// Number of [`Columns`].
+pub(crate) const COLUMNS: u32 = 1;
+/// Number of [`AccessEncoder`].
+pub(crate) const ACCESS: u32 = 2;
+
+/// How a payload is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// As it is.
+    Stored = 0,
+    /// As one zstd frame.
+    Zstd = 1,
+}
+
+/// An attribute of a frame, not yet or no longer compressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its type: 0 entries, 32 and up as the encoder likes.
+    pub kind: u16,
+    /// How to store it.
+    pub coding: Coding,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A frame's content is not what its encoder writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Corrupt(pub &'static str);
+
+/// Turns segments into attributes and back. Stateless: one instance serves all streams and threads at once.
+pub trait Encoder: Send + Sync {
+    /// The number in stream descriptions. Numbers below 1,024 are memtap's.
+    fn id(&self) -> u32;
+
+    /// The name for people.
+    fn name(&self) -> &'static str;
+
+    /// Encodes whole entries of `entry_type`: at least one, at most [`crate::MAX_FRAME_ENTRIES`].
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part>;
+
+    /// Decodes exactly `count` entries and appends them to `out`. The parts have passed their checksums but may still be
+    /// anything.
+    fn decode(
+        &self,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Corrupt>;
+}
+
+/// Entries as they are, for blocks of variable-sized data.
+#[derive(Debug)]
+struct Raw;
+
+impl Encoder for Raw {
+    fn id(&self) -> u32 {
+        RAW
+    }
+
+    fn name(&self) -> &'static str {
+        "raw"
+    }
+
+    fn encode(&self, _: &EntryType, entries: &[u8]) -> Vec<Part> {
+        raw(entries)
+    }
+
+    fn decode(
+        &self,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Corrupt> {
+        let bytes = entries_part(parts)?;
+        if count.checked_mul(entry_type.entry_bytes as usize) != Some(bytes.len()) {
+            return Err(Corrupt("the entries do not have the length that the header says"));
+        }
+        out.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// What encoder 0 makes of any entries.
+pub(crate) fn raw(entries: &[u8]) -> Vec<Part> {
+    vec![Part { kind: 0, coding: Coding::Zstd, bytes: entries.to_vec() }]
+}
+
+/// The one attribute of type 0.
+pub(crate) fn entries_part(parts: &[Part]) -> Result<&[u8], Corrupt> {
+    match parts {
+        [Part { kind: 0, bytes, .. }] => Ok(bytes),
+        _ => Err(Corrupt("the frame does not consist of one attribute with entries")),
+    }
+}
+
+/// The encoders that a writer or reader knows, by number.
+#[derive(Clone)]
+pub struct Encoders(BTreeMap<u32, Arc<dyn Encoder>>);
+
+impl Encoders {
+    /// Adds one, or replaces the one with its number.
+    pub fn add(&mut self, encoder: Arc<dyn Encoder>) {
+        self.0.insert(encoder.id(), encoder);
+    }
+
+    /// The one with that number.
+    pub fn get(&self, id: u32) -> Option<&Arc<dyn Encoder>> {
+        self.0.get(&id)
+    }
+}
+
+impl Default for Encoders {
+    /// memtap's own.
+    fn default() -> Self {
+        let mut encoders = Self(BTreeMap::new());
+        encoders.add(Arc::new(Raw));
+        encoders.add(Arc::new(Columns));
+        encoders.add(Arc::new(AccessEncoder));
+        encoders
+    }
+}
+
+impl fmt::Debug for Encoders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(id, encoder)| (id, encoder.name()))).finish()
+    }
+}

@@ -1,0 +1,124 @@
+//! The entries of memtap's own streams: their bytes, and what they add to a frame's bounds (docs/format.md, *Entry types*).
+
+mod kind;
+mod session;
+mod thread;
+
+pub(crate) use kind::StreamKind;
+pub(crate) use session::{
+    CounterEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, VALUE_NONE, ValueEntry,
+};
+pub(crate) use thread::{MarkerEntry, allocation_ranges};
+
+use crate::{Bounds, bytes::Reader};
+
+/// A fixed-size entry.
+pub(crate) trait Entry: Sized + Clone {
+    /// The kind of stream it lives in, which also says its size.
+    const KIND: StreamKind;
+
+    /// Appends exactly the entry's bytes.
+    fn put(&self, out: &mut Vec<u8>);
+
+    /// Reads one; `None` where a number stands for nothing.
+    fn get(reader: &mut Reader<'_>) -> Option<Self>;
+
+    /// Widens the bounds of its frame.
+    fn bound(&self, bounds: &mut Bounds);
+}
+
+/// Appends zeros up to the next multiple of `bytes`.
+pub(crate) fn pad(out: &mut Vec<u8>, count: usize) {
+    out.resize(out.len() + count, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use memref::*;
+
+    use super::{session::*, thread::*, *};
+
+    fn check<T: Entry + PartialEq + Debug>(entry: T) {
+        let mut bytes = Vec::new();
+        entry.put(&mut bytes);
+        assert_eq!(bytes.len(), T::KIND.entry_bytes(), "{entry:?}");
+        assert_eq!(T::get(&mut Reader::new(&bytes)).as_ref(), Some(&entry));
+        assert_eq!(T::get(&mut Reader::new(&bytes[1..])), None);
+        for field in T::KIND.entry_type().fields {
+            assert!(usize::from(field.offset) + usize::from(field.bytes) <= bytes.len(), "{}", field.name);
+        }
+    }
+
+    #[test]
+    fn entries_round_trip_in_exactly_their_bytes() {
+        let (ip, addr) = (VirtAddr(0x40_1000), VirtAddr(0x7fff_0000));
+        check(Access { cycle: 1, ip, addr, size: 8, kind: AccessKind::Modify });
+        check(BlockOp {
+            cycle: 1,
+            order: 2,
+            ip,
+            kind: BlockKind::Copy,
+            function: BlockFunction::Memmove,
+            dst: addr,
+            src: ip,
+            len: 9,
+        });
+        check(Allocation {
+            cycle: 1,
+            order: 2,
+            ip,
+            kind: AllocationKind::Mremap,
+            function: AllocationFunction::Mremap,
+            addr,
+            len: 3,
+            old_addr: ip,
+            old_len: 4,
+        });
+        check(MarkerEntry { cycle: 1, order: 2, ip, kind: MarkerKind::Mark, name: 7 });
+        check(OrderMark { cycle: 1, order: 2 });
+        check(Gap {
+            process: ProcessId(1),
+            thread: ThreadId(2),
+            cycle: 3,
+            count: 4,
+            reason: GapReason::Killed,
+            addr,
+        });
+        check(PropertyEntry { key: 1, value: 2 });
+        check(ProcessEntry {
+            process: 1,
+            pid: 2,
+            parent: 3,
+            exit_status: -4,
+            start_ns: 5,
+            end_ns: 6,
+            exe: 7,
+            args: 8,
+            flags: 1,
+        });
+        check(crate::ThreadRecord {
+            thread: ThreadId(1),
+            process: ProcessId(2),
+            tid: 3,
+            start_ns: 4,
+            end_ns: Some(5),
+        });
+        check(RegionEntry {
+            order: 1,
+            process: 2,
+            change: RegionChange::Unmap,
+            kind: RegionKind::Heap,
+            rights: 3,
+            traced: true,
+            start: 4,
+            len: 5,
+            file_offset: 6,
+            name: 7,
+        });
+        check(ModuleEntry { process: 1, order: 2, base: 3, len: 4, path: 5, build_id: 6 });
+        check(CounterEntry { process: 1, thread: 2, ip: 3, count: 4, name: 5, code: 6 });
+        check(ValueEntry { index: 1, value: 2, len: 3, reference: 4 });
+    }
+}

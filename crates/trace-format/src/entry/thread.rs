@@ -1,0 +1,192 @@
+//! Entries of a thread's streams.
+
+use memref::{
+    Access, AccessKind, Allocation, AllocationFunction, AllocationKind, BlockFunction, BlockKind, BlockOp,
+    Gap, GapReason, MarkerKind, OrderMark, ProcessId, ThreadId, VirtAddr,
+};
+
+use super::{Entry, StreamKind, pad};
+use crate::{Bounds, KindSet, bytes::Reader};
+
+impl Entry for Access {
+    const KIND: StreamKind = StreamKind::Accesses;
+
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut bytes = [0; 32];
+        bytes[0..8].copy_from_slice(&self.cycle.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.ip.0.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.addr.0.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.size.to_le_bytes());
+        bytes[28] = self.kind.code();
+        out.extend_from_slice(&bytes);
+    }
+
+    #[inline]
+    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+        let (cycle, ip, addr) = (reader.u64()?, VirtAddr(reader.u64()?), VirtAddr(reader.u64()?));
+        let (size, rest) = (reader.u32()?, reader.u32()?);
+        Some(Self { cycle, ip, addr, size, kind: AccessKind::from_code(u8::try_from(rest).ok()?)? })
+    }
+
+    #[inline]
+    fn bound(&self, bounds: &mut Bounds) {
+        bounds.cycles.add(self.cycle);
+        bounds.ips.add(self.ip.0);
+        bounds.addrs.add_bytes(self.addr, self.size.into());
+        bounds.kinds = bounds.kinds | KindSet::access(self.kind);
+    }
+}
+
+impl Entry for BlockOp {
+    const KIND: StreamKind = StreamKind::Blocks;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        for word in [self.cycle, self.order, self.ip.0, self.dst.0, self.src.0, self.len] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend([self.kind.code(), self.function.code()]);
+        pad(out, 6);
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+        let (cycle, order, ip) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
+        let (dst, src, len) = (VirtAddr(reader.u64()?), VirtAddr(reader.u64()?), reader.u64()?);
+        let kind = BlockKind::from_code(reader.u8()?)?;
+        let function = BlockFunction::from_code(reader.u8()?)?;
+        reader.take(6)?;
+        Some(Self { cycle, order, ip, kind, function, dst, src, len })
+    }
+
+    fn bound(&self, bounds: &mut Bounds) {
+        bounds.cycles.add(self.cycle);
+        bounds.orders.add(self.order);
+        bounds.ips.add(self.ip.0);
+        for (addr, len) in [self.written(), self.read(), self.compared()].into_iter().flatten() {
+            bounds.addrs.add_bytes(addr, len);
+        }
+        bounds.kinds = bounds.kinds | KindSet::block(self.kind);
+    }
+}
+
+impl Entry for Allocation {
+    const KIND: StreamKind = StreamKind::Allocations;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let words = [self.cycle, self.order, self.ip.0, self.addr.0, self.len, self.old_addr.0, self.old_len];
+        for word in words {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend([self.kind.code(), self.function.code()]);
+        pad(out, 14);
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+        let (cycle, order, ip) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
+        let (addr, len) = (VirtAddr(reader.u64()?), reader.u64()?);
+        let (old_addr, old_len) = (VirtAddr(reader.u64()?), reader.u64()?);
+        let kind = AllocationKind::from_code(reader.u8()?)?;
+        let function = AllocationFunction::from_code(reader.u8()?)?;
+        reader.take(14)?;
+        Some(Self { cycle, order, ip, kind, function, addr, len, old_addr, old_len })
+    }
+
+    fn bound(&self, bounds: &mut Bounds) {
+        bounds.cycles.add(self.cycle);
+        bounds.orders.add(self.order);
+        bounds.ips.add(self.ip.0);
+        for (addr, len) in allocation_ranges(self) {
+            bounds.addrs.add_bytes(addr, len);
+        }
+        bounds.kinds = bounds.kinds | KindSet::allocation(self.kind);
+    }
+}
+
+/// The blocks that an allocation event speaks of; a block of unknown length counts as its first byte.
+pub(crate) fn allocation_ranges(event: &Allocation) -> impl Iterator<Item = (VirtAddr, u64)> {
+    let old = (event.old_addr.0 != 0).then_some((event.old_addr, event.old_len));
+    [Some((event.addr, event.len)), old].into_iter().flatten()
+}
+
+/// A marker whose name is a reference.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MarkerEntry {
+    pub(crate) cycle: u64,
+    pub(crate) order: u64,
+    pub(crate) ip: VirtAddr,
+    pub(crate) kind: MarkerKind,
+    pub(crate) name: u64,
+}
+
+impl Entry for MarkerEntry {
+    const KIND: StreamKind = StreamKind::Markers;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        for word in [self.cycle, self.order, self.ip.0, self.name] {
+            out.extend(word.to_le_bytes());
+        }
+        out.push(self.kind.code());
+        pad(out, 7);
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+        let (cycle, order, ip) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
+        let name = reader.u64()?;
+        let kind = MarkerKind::from_code(reader.u8()?)?;
+        reader.take(7)?;
+        Some(Self { cycle, order, ip, kind, name })
+    }
+
+    fn bound(&self, bounds: &mut Bounds) {
+        bounds.cycles.add(self.cycle);
+        bounds.orders.add(self.order);
+        bounds.ips.add(self.ip.0);
+        bounds.kinds = bounds.kinds | KindSet::marker(self.kind);
+    }
+}
+
+impl Entry for OrderMark {
+    const KIND: StreamKind = StreamKind::Orders;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend(self.cycle.to_le_bytes());
+        out.extend(self.order.to_le_bytes());
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { cycle: reader.u64()?, order: reader.u64()? })
+    }
+
+    fn bound(&self, bounds: &mut Bounds) {
+        bounds.cycles.add(self.cycle);
+        bounds.orders.add(self.order);
+        bounds.kinds = bounds.kinds | KindSet::ORDERS;
+    }
+}
+
+impl Entry for Gap {
+    const KIND: StreamKind = StreamKind::Gaps;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        for word in [self.cycle, self.count, self.addr.0] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(self.process.0.to_le_bytes());
+        out.extend(self.thread.0.to_le_bytes());
+        out.push(self.reason.code());
+        pad(out, 7);
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+        let (cycle, count, addr) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
+        let (process, thread) = (ProcessId(reader.u32()?), ThreadId(reader.u32()?));
+        let reason = GapReason::from_code(reader.u8()?)?;
+        reader.take(7)?;
+        Some(Self { process, thread, cycle, count, reason, addr })
+    }
+
+    fn bound(&self, bounds: &mut Bounds) {
+        bounds.cycles.add(self.cycle);
+        bounds.kinds = bounds.kinds | KindSet::GAPS;
+    }
+}

@@ -1,0 +1,65 @@
+//! The trace file: what a recorder writes while a program runs, and what every analysis reads.
+//!
+//! The bytes are specified in docs/format.md; the organisation follows Simutrace, sections 2.2 to 3.2: streams of one entry
+//! type, cut into segments that are encoded alone and appended as checksummed frames, and directories that repeat the frame
+//! headers. A file is only ever appended to, so whatever was written before a crash is readable after it.
+//!
+//! Writing starts with [`TraceWriter`], reading with [`Trace`]. Both work *shard* by shard: a shard is one thread's
+//! ordered events. The crate deliberately knows nothing of tracers, sockets, symbols or reports.
+//!
+//! ```
+//! use memref::{Access, AccessKind, VirtAddr};
+//! use trace_format::{CreateOptions, Filter, ProcessRecord, ThreadRecord, Trace, TraceWriter};
+//!
+//! # fn main() -> Result<(), trace_format::Error> {
+//! # let dir = tempfile::tempdir().expect("a directory");
+//! # let path = dir.path().join("run.memtap");
+//! let writer = TraceWriter::create(&path, CreateOptions::default())?;
+//! let process = writer.add_process(&ProcessRecord { pid: 42, exe: "/bin/true".into(), ..Default::default() })?;
+//! let thread = writer.add_thread(&ThreadRecord { process, tid: 42, ..Default::default() })?;
+//! let access = Access { cycle: 1, ip: VirtAddr(0x1000), addr: VirtAddr(0x8000), size: 8, kind: AccessKind::Load };
+//! writer.shard(thread)?.push_accesses(&[access])?;
+//! writer.finish()?;
+//!
+//! let trace = Trace::open(&path)?;
+//! let mut cursor = trace.shard(thread).accesses(&Filter::default());
+//! assert_eq!(cursor.next_block()?, Some(&[access][..]));
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod bounds;
+mod bytes;
+mod directory;
+mod encoder;
+mod entry;
+mod error;
+mod file_header;
+mod frame;
+mod guid;
+mod kinds;
+mod reader;
+mod record;
+mod storage;
+mod stream;
+mod var;
+mod writer;
+
+pub use bounds::{Bounds, Interval};
+pub use encoder::{Coding, Corrupt, Encoder, Encoders, Part};
+pub use error::Error;
+pub use guid::Guid;
+pub use kinds::KindSet;
+pub use reader::{
+    AccessCursor, Batch, Damage, EventCursor, Filter, Finding, Report, Shard, StreamInfo, Trace, ValueCursor,
+};
+pub use record::{CounterRecord, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
+pub use storage::{FileStorage, Storage};
+pub use stream::{EntryType, Field, FieldRole, StreamDescription};
+pub use writer::{CreateOptions, ShardWriter, SyncPolicy, TraceWriter};
+
+/// The version of the format that this crate writes (docs/format.md).
+pub const FORMAT_VERSION: u16 = 1;
+/// The most entries that one frame holds.
+pub const MAX_FRAME_ENTRIES: usize = 1 << 22;

@@ -1,0 +1,190 @@
+//! Going through one stream of a shard, block by block.
+
+use std::{ops::Range, sync::Arc};
+
+use memref::{Access, Gap, GapReason, ProcessId, ThreadId, VirtAddr};
+
+use super::{
+    Filter, Inner, Shard,
+    file::FrameError,
+    filter::Filtered,
+    stream::{self, Stream},
+};
+use crate::{Error, KindSet, directory::FrameRef};
+
+/// What a cursor came to.
+pub(crate) enum Step {
+    /// Entries: in [`StreamCursor::block`].
+    Block,
+    /// Entries that are lost.
+    Gap(Gap),
+}
+
+/// A cursor over the matching entries of one stream.
+#[derive(Debug)]
+pub(crate) struct StreamCursor<E> {
+    pub(crate) inner: Arc<Inner>,
+    process: ProcessId,
+    thread: ThreadId,
+    stream: Option<Arc<Stream>>,
+    filter: Filter,
+    /// The next frame to look at.
+    next: usize,
+    /// Whether the hole before it was reported.
+    hole_told: bool,
+    bytes: Vec<u8>,
+    entries: Vec<E>,
+    chosen: Range<usize>,
+    first_index: u64,
+}
+
+impl<E: Filtered> StreamCursor<E> {
+    pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
+        let stream = shard.inner.stream(E::KIND, Some(shard.thread));
+        Self {
+            inner: shard.inner.clone(),
+            process: shard.process,
+            thread: shard.thread,
+            stream,
+            filter: filter.clone(),
+            next: 0,
+            hole_told: false,
+            bytes: Vec::new(),
+            entries: Vec::new(),
+            chosen: 0..0,
+            first_index: 0,
+        }
+    }
+
+    /// The entries that the last step came to.
+    pub(crate) fn block(&self) -> &[E] {
+        &self.entries[self.chosen.clone()]
+    }
+
+    /// The index of the block's first entry, where the filter takes whole runs of entries.
+    pub(crate) fn first_index(&self) -> u64 {
+        self.first_index
+    }
+
+    fn gap(&self, cycle: u64, count: u64) -> Option<Step> {
+        let wanted = self.filter.kinds.intersects(KindSet::GAPS);
+        (wanted && count > 0).then_some(Step::Gap(Gap {
+            process: self.process,
+            thread: self.thread,
+            cycle,
+            count,
+            reason: GapReason::DamagedFrame,
+            addr: VirtAddr(0),
+        }))
+    }
+
+    /// Lost entries right before a frame that exists, if the filter may have asked for them.
+    fn hole(&self, stream: &Stream, place: usize) -> Option<Step> {
+        let missing = stream.missing_before(place);
+        let header = &stream.frames[place].header;
+        let first = header.first_index - missing;
+        let by_index = |range: &Range<u64>| first < range.end && header.first_index > range.start;
+        // The lost ones were somewhere between the frames around them.
+        let after = place.checked_sub(1).map_or(0, |before| stream.frames[before].header.bounds.cycles.max);
+        let by_cycle = |range: &Range<u64>| after < range.end && header.bounds.cycles.min >= range.start;
+        let asked = (!E::BY_INDEX || self.filter.index.as_ref().is_none_or(by_index))
+            && (!E::BY_CYCLE || self.filter.cycles.as_ref().is_none_or(by_cycle));
+        if asked { self.gap(header.bounds.cycles.min, missing) } else { None }
+    }
+
+    /// Goes on to the next block or gap; `None` at the end.
+    pub(crate) fn step(&mut self) -> Result<Option<Step>, Error> {
+        let Some(stream) = self.stream.clone() else { return Ok(None) };
+        if self.next == 0
+            && E::BY_INDEX
+            && let Some(index) = &self.filter.index
+        {
+            self.next = stream.frames.partition_point(|frame| frame.header.end_index() <= index.start);
+        }
+        while let Some(frame) = stream.frames.get(self.next) {
+            if !self.hole_told {
+                self.hole_told = true;
+                if let Some(gap) = self.hole(&stream, self.next) {
+                    return Ok(Some(gap));
+                }
+            }
+            self.next += 1;
+            self.hole_told = false;
+            if !self.filter.may_match::<E>(&frame.header) {
+                continue;
+            }
+            match self.load(&stream, frame) {
+                Ok(()) if self.chosen.is_empty() => {}
+                Ok(()) => return Ok(Some(Step::Block)),
+                Err(FrameError::Damaged(_)) => {
+                    self.chosen = 0..0;
+                    if let Some(gap) = self.gap(frame.header.bounds.cycles.min, frame.header.entries) {
+                        return Ok(Some(gap));
+                    }
+                }
+                Err(FrameError::Failed(error)) => return Err(error),
+            }
+        }
+        self.chosen = 0..0;
+        Ok(None)
+    }
+
+    fn load(&mut self, stream: &Stream, frame: &FrameRef) -> Result<(), FrameError> {
+        stream.decode(&self.inner.file, &self.inner.encoders, frame, &mut self.bytes)?;
+        stream::entries(&self.bytes, &mut self.entries)?;
+        let header = &frame.header;
+        self.chosen = 0..self.entries.len();
+        if E::BY_INDEX
+            && let Some(index) = &self.filter.index
+        {
+            let place = |index: u64| index.saturating_sub(header.first_index).min(header.entries) as usize;
+            self.chosen = place(index.start)..place(index.end);
+        }
+        self.first_index = header.first_index + self.chosen.start as u64;
+        if !self.filter.must_match::<E>(header) {
+            self.entries.truncate(self.chosen.end);
+            self.entries.drain(..self.chosen.start);
+            let filter = &self.filter;
+            self.entries.retain(|entry| entry.matches(filter));
+            self.chosen = 0..self.entries.len();
+        }
+        Ok(())
+    }
+}
+
+/// Goes through the matching accesses of a shard, a block at a time.
+#[derive(Debug)]
+pub struct AccessCursor {
+    cursor: StreamCursor<Access>,
+    gaps: Vec<Gap>,
+}
+
+impl AccessCursor {
+    pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
+        // Losses are told apart from the accesses, whatever kinds are asked for.
+        let filter = Filter { kinds: filter.kinds | KindSet::GAPS, ..filter.clone() };
+        Self { cursor: StreamCursor::new(shard, &filter), gaps: Vec::new() }
+    }
+
+    /// The next accesses, at least one; `None` at the end. Damaged frames are passed over and remembered.
+    pub fn next_block(&mut self) -> Result<Option<&[Access]>, Error> {
+        loop {
+            match self.cursor.step()? {
+                Some(Step::Block) => return Ok(Some(self.cursor.block())),
+                Some(Step::Gap(gap)) => self.gaps.push(gap),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The index of the current block's first access, where the filter names indices at most; with other conditions, of
+    /// the first access that was tested.
+    pub fn first_index(&self) -> u64 {
+        self.cursor.first_index()
+    }
+
+    /// What was lost so far to damaged and missing frames. Gaps that the tracer reported are events.
+    pub fn lost(&self) -> &[Gap] {
+        &self.gaps
+    }
+}

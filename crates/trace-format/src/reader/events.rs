@@ -1,0 +1,223 @@
+//! All kinds of events of a shard, merged by cycle.
+
+use std::ops::Range;
+
+use memref::{Access, Allocation, BlockOp, Event, Gap, Marker, OrderMark};
+
+use super::{
+    Filter, Shard,
+    cursor::{Step, StreamCursor},
+    filter::Filtered,
+    session::NameReader,
+};
+use crate::{Error, entry::MarkerEntry};
+
+/// The position in the merged order: cycle, then kind.
+type Key = (u64, u8);
+
+/// One stream of the merge.
+#[derive(Debug)]
+struct Source<E> {
+    cursor: StreamCursor<E>,
+    rank: u8,
+    at: usize,
+    gap: Option<Gap>,
+    started: bool,
+}
+
+/// Gaps come before everything but order marks.
+const GAP_RANK: u8 = 1;
+
+enum Head<E> {
+    Entry(E),
+    Gap(Gap),
+}
+
+impl<E: Filtered> Source<E> {
+    fn new(shard: &Shard, filter: &Filter, rank: u8) -> Self {
+        Self { cursor: StreamCursor::new(shard, filter), rank, at: 0, gap: None, started: false }
+    }
+
+    /// Where the next event of this stream belongs; `None` at its end.
+    fn key(&mut self) -> Result<Option<Key>, Error> {
+        while self.gap.is_none() && self.at >= self.cursor.block().len() {
+            if self.started && self.cursor.block().is_empty() {
+                return Ok(None);
+            }
+            self.started = true;
+            self.at = 0;
+            if let Some(Step::Gap(gap)) = self.cursor.step()? {
+                self.gap = Some(gap);
+                self.at = self.cursor.block().len();
+                self.started = false;
+            }
+        }
+        Ok(match (&self.gap, self.cursor.block().get(self.at)) {
+            (Some(gap), _) => Some((gap.cycle, GAP_RANK)),
+            (None, entry) => entry.map(|entry| (entry.cycle(), self.rank)),
+        })
+    }
+
+    /// Takes the event that `key` spoke of.
+    fn take(&mut self) -> Option<Head<E>> {
+        if let Some(gap) = self.gap.take() {
+            return Some(Head::Gap(gap));
+        }
+        let entry = self.cursor.block().get(self.at).cloned()?;
+        self.at += 1;
+        Some(Head::Entry(entry))
+    }
+}
+
+/// Some events of a shard.
+#[derive(Debug, PartialEq)]
+pub enum Batch<'a> {
+    /// Accesses without any other event between them.
+    Accesses(&'a [Access]),
+    /// One event that is no access.
+    Event(Event<String>),
+}
+
+enum Next {
+    Run(Range<usize>),
+    Event(Event<String>),
+}
+
+/// Goes through all matching events of a shard in order: as batches with [`Self::next_batch`], which is the fast path, or
+/// one by one as an iterator.
+#[derive(Debug)]
+pub struct EventCursor {
+    orders: Source<OrderMark>,
+    gaps: Source<Gap>,
+    markers: Source<MarkerEntry>,
+    allocations: Source<Allocation>,
+    blocks: Source<BlockOp>,
+    accesses: Source<Access>,
+    names: NameReader,
+    /// Keys of the sources, in the order of the fields; those at `stale` must be asked again.
+    keys: [Option<Key>; 6],
+    stale: [bool; 6],
+    /// Accesses of the current block that the iterator has yet to give.
+    run: Range<usize>,
+    failed: bool,
+}
+
+const ACCESSES: usize = 5;
+
+impl EventCursor {
+    pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
+        Self {
+            orders: Source::new(shard, filter, 0),
+            gaps: Source::new(shard, filter, GAP_RANK),
+            markers: Source::new(shard, filter, 2),
+            allocations: Source::new(shard, filter, 3),
+            blocks: Source::new(shard, filter, 4),
+            accesses: Source::new(shard, filter, 5),
+            names: NameReader::new(&shard.inner),
+            keys: [None; 6],
+            stale: [true; 6],
+            run: 0..0,
+            failed: false,
+        }
+    }
+
+    fn refresh(&mut self) -> Result<(), Error> {
+        for index in 0..self.keys.len() {
+            if std::mem::take(&mut self.stale[index]) {
+                self.keys[index] = match index {
+                    0 => self.orders.key(),
+                    1 => self.gaps.key(),
+                    2 => self.markers.key(),
+                    3 => self.allocations.key(),
+                    4 => self.blocks.key(),
+                    _ => self.accesses.key(),
+                }?;
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Result<Option<Next>, Error> {
+        self.refresh()?;
+        let keys = self.keys.iter().enumerate();
+        let first = keys.filter_map(|(index, key)| key.map(|key| (key, index))).min();
+        let Some((_, index)) = first else { return Ok(None) };
+        self.stale[index] = true;
+        if index == ACCESSES && self.accesses.gap.is_none() {
+            return Ok(Some(Next::Run(self.run_of_accesses())));
+        }
+        let event = match index {
+            0 => self.orders.take().map(|head| head.event(Event::Order)),
+            1 => self.gaps.take().map(|head| head.event(Event::Gap)),
+            2 => match self.markers.take() {
+                Some(Head::Entry(MarkerEntry { cycle, order, ip, kind, name })) => {
+                    let name = self.names.get(&self.markers.cursor.inner, name)?;
+                    Some(Event::Marker(Marker { cycle, order, ip, kind, name }))
+                }
+                Some(Head::Gap(gap)) => Some(Event::Gap(gap)),
+                None => None,
+            },
+            3 => self.allocations.take().map(|head| head.event(Event::Allocation)),
+            4 => self.blocks.take().map(|head| head.event(Event::Block)),
+            _ => self.accesses.take().map(|head| head.event(Event::Access)),
+        };
+        Ok(event.map(Next::Event))
+    }
+
+    /// The accesses from the current one up to the next event of another kind, inside the current block.
+    fn run_of_accesses(&mut self) -> Range<usize> {
+        let others = self.keys[..ACCESSES].iter().flatten().min();
+        let rest = &self.accesses.cursor.block()[self.accesses.at..];
+        let len = match others {
+            Some(&(cycle, _)) => rest.partition_point(|access| access.cycle < cycle),
+            None => rest.len(),
+        };
+        // The first one is due, or this would not have been called.
+        let run = self.accesses.at..self.accesses.at + len.max(1);
+        self.accesses.at = run.end;
+        run
+    }
+
+    /// The next events; `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<Batch<'_>>, Error> {
+        let run = std::mem::take(&mut self.run);
+        let next = if run.is_empty() { self.advance()? } else { Some(Next::Run(run)) };
+        Ok(next.map(|next| match next {
+            Next::Run(run) => Batch::Accesses(&self.accesses.cursor.block()[run]),
+            Next::Event(event) => Batch::Event(event),
+        }))
+    }
+}
+
+impl<E> Head<E> {
+    fn event(self, make: impl FnOnce(E) -> Event<String>) -> Event<String> {
+        match self {
+            Self::Entry(entry) => make(entry),
+            Self::Gap(gap) => Event::Gap(gap),
+        }
+    }
+}
+
+impl Iterator for EventCursor {
+    type Item = Result<Event<String>, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.run.is_empty() {
+            if self.failed {
+                return None;
+            }
+            match self.advance() {
+                Ok(Some(Next::Run(run))) => self.run = run,
+                Ok(Some(Next::Event(event))) => return Some(Ok(event)),
+                Ok(None) => return None,
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        let access = self.accesses.cursor.block()[self.run.next()?];
+        Some(Ok(Event::Access(access)))
+    }
+}

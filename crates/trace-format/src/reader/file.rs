@@ -1,0 +1,246 @@
+//! Frames out of a file: reading one, and finding all of them, by directories or by scanning.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use super::Damage;
+use crate::{
+    Error, FORMAT_VERSION,
+    directory::{Directory, END_BYTES, End, FrameRef},
+    encoder::Part,
+    file_header::{self, FileHeader, Refusal},
+    frame::{self, FrameKind, Head},
+};
+
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// Why a frame could not be read.
+#[derive(Debug)]
+pub(crate) enum FrameError {
+    /// The file could not be read at all.
+    Failed(Error),
+    /// The frame is not what was written.
+    Damaged(&'static str),
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct TraceFile {
+    pub(crate) path: PathBuf,
+    file: File,
+    pub(crate) len: u64,
+    /// None where the header is damaged and no frame was found yet.
+    pub(crate) session: u64,
+}
+
+/// All frames with entries or descriptions, in the order of the file, and what was wrong on the way.
+#[derive(Debug, Default)]
+pub(crate) struct FrameList {
+    pub(crate) frames: Vec<FrameRef>,
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) closed: bool,
+}
+
+impl TraceFile {
+    pub(crate) fn open(path: &Path) -> Result<(Self, Option<FileHeader>), Error> {
+        let failed = |operation, source| Error::Io { path: path.into(), operation, offset: 0, source };
+        let file = File::open(path).map_err(|source| failed("open the file", source))?;
+        let len = file.metadata().map_err(|source| failed("ask for the length", source))?.len();
+        let mut file = Self { path: path.into(), file, len, session: 0 };
+        let mut bytes = [0; file_header::BYTES];
+        let read = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
+        file.read_exact(0, &mut bytes[..read])?;
+        let path = || path.to_path_buf();
+        match FileHeader::from_bytes(&bytes) {
+            Ok(header) => {
+                file.session = header.session.session_key();
+                Ok((file, Some(header)))
+            }
+            Err(_) if read < bytes.len() && bytes[..8] == FileHeader::MAGIC => {
+                Err(Error::TruncatedHeader { path: path(), len })
+            }
+            Err(Refusal::NotATrace) => Err(Error::NotATrace { path: path() }),
+            Err(Refusal::Newer(version)) => {
+                Err(Error::NewerVersion { path: path(), version, supported: FORMAT_VERSION })
+            }
+            Err(Refusal::Damaged) => {
+                let head = file.search(file_header::BYTES as u64, None)?.1;
+                let head = head.ok_or_else(|| Error::DamagedHeader { path: path() })?;
+                file.session = head.session;
+                Ok((file, None))
+            }
+        }
+    }
+
+    fn read_exact(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        self.file.read_exact_at(bytes, offset).map_err(|source| Error::Io {
+            path: self.path.clone(),
+            operation: "read",
+            offset,
+            source,
+        })
+    }
+
+    /// Reads up to `len` bytes; fewer at the end of the file.
+    fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
+        let len = len.min(self.len.saturating_sub(offset));
+        let failed = |source| Error::Io { path: self.path.clone(), operation: "read", offset, source };
+        let len = usize::try_from(len).map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
+        let mut bytes = vec![0; len];
+        self.read_exact(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The header at `offset`, if a frame of this session (of any, if that is not known) starts there.
+    fn head(&self, offset: u64, session: Option<u64>) -> Result<Option<Head>, Error> {
+        let fixed = self.read(offset, frame::HEADER_BYTES as u64)?;
+        let Some(len) = frame::head_bytes(&fixed) else { return Ok(None) };
+        let bytes = if len > fixed.len() { self.read(offset, len as u64)? } else { fixed };
+        Ok(frame::parse_head(&bytes).filter(|head| session.is_none_or(|session| session == head.session)))
+    }
+
+    /// Reads a frame and verifies that it is the one that the reference speaks of.
+    pub(crate) fn parts(&self, frame: &FrameRef, verify_only: bool) -> Result<Vec<Part>, FrameError> {
+        let end = frame.offset.checked_add(frame.header.total_bytes);
+        if end.is_none_or(|end| end > self.len) {
+            return Err(FrameError::Damaged("it reaches beyond the end of the file"));
+        }
+        let bytes = self.read(frame.offset, frame.header.total_bytes).map_err(FrameError::Failed)?;
+        match frame::parse_head(&bytes) {
+            Some(head)
+                if head.session == self.session
+                    && head.checksum == frame.checksum
+                    && head.header == frame.header =>
+            {
+                frame::parts(&bytes, &head.header, verify_only).map_err(FrameError::Damaged)
+            }
+            Some(_) => Err(FrameError::Damaged("it is not the frame that the directory references")),
+            None => Err(FrameError::Damaged("the checksum of its header does not hold")),
+        }
+    }
+
+    /// All frames: by the directories if the trace was closed and they are intact, by scanning otherwise.
+    pub(crate) fn list(&self) -> Result<FrameList, Error> {
+        if let Some(end) = self.end()? {
+            match self.by_directories(end)? {
+                Ok(frames) => return Ok(FrameList { frames, damage: Vec::new(), closed: true }),
+                Err(damage) => {
+                    let mut list = self.scan(true)?;
+                    if !list.damage.contains(&damage) {
+                        list.damage.push(damage);
+                    }
+                    return Ok(list);
+                }
+            }
+        }
+        self.scan(true)
+    }
+
+    fn end(&self) -> Result<Option<End>, Error> {
+        let Some(offset) = self.len.checked_sub(END_BYTES as u64) else { return Ok(None) };
+        Ok(End::parse(&self.read(offset, END_BYTES as u64)?, self.session))
+    }
+
+    fn by_directories(&self, end: End) -> Result<Result<Vec<FrameRef>, Damage>, Error> {
+        let mut chain = Vec::new();
+        let mut next = end.last_directory;
+        let mut below = self.len;
+        while let Some(offset) = next {
+            let damaged = |what| Damage::Frame { offset, stream: 0, entries: 0, what };
+            if offset >= below {
+                return Ok(Err(damaged("the directories do not link backwards")));
+            }
+            below = offset;
+            let head = self.head(offset, Some(self.session))?;
+            let Some(Head { header, checksum, .. }) =
+                head.filter(|head| head.header.kind == FrameKind::Directory)
+            else {
+                return Ok(Err(damaged("no directory where one should be")));
+            };
+            let directory = match self.parts(&FrameRef { offset, header, checksum }, false) {
+                Ok(parts) => Directory::parse(&parts),
+                Err(FrameError::Damaged(what)) => return Ok(Err(damaged(what))),
+                Err(FrameError::Failed(error)) => return Err(error),
+            };
+            let Some(directory) = directory else { return Ok(Err(damaged("its references are malformed"))) };
+            next = directory.previous;
+            chain.push(directory.frames);
+        }
+        let frames: Vec<FrameRef> = chain.into_iter().rev().flatten().collect();
+        if frames.len() as u64 != end.frames {
+            let offset = self.len - END_BYTES as u64;
+            let what = "the directories do not have the number of frames that the end says";
+            return Ok(Err(Damage::Frame { offset, stream: 0, entries: 0, what }));
+        }
+        Ok(Ok(frames))
+    }
+
+    /// All frames, from header to header.
+    pub(crate) fn scan(&self, verify_payloads: bool) -> Result<FrameList, Error> {
+        let mut list = FrameList::default();
+        let mut offset = file_header::BYTES as u64;
+        while offset < self.len {
+            let Some(head) = self.head(offset, Some(self.session))? else {
+                let found = self.search(offset + frame::ALIGN as u64, Some(self.session))?.0;
+                list.damage.push(Damage::Bytes { offset, len: found - offset });
+                offset = found;
+                continue;
+            };
+            let Head { header, checksum, .. } = head;
+            let reference = FrameRef { offset, header, checksum };
+            let (stream, entries) = (header.stream, header.entries);
+            let Some(end) = offset.checked_add(header.total_bytes).filter(|&end| end <= self.len) else {
+                list.damage.push(Damage::Torn { offset, stream, entries });
+                break;
+            };
+            if verify_payloads {
+                match self.parts(&reference, true) {
+                    Ok(_) => {}
+                    Err(FrameError::Damaged(what)) => {
+                        list.damage.push(Damage::Frame { offset, stream, entries, what });
+                    }
+                    Err(FrameError::Failed(error)) => return Err(error),
+                }
+            }
+            list.closed = header.kind == FrameKind::End;
+            if matches!(header.kind, FrameKind::Description | FrameKind::Data) {
+                list.frames.push(reference);
+            }
+            offset = end;
+        }
+        list.closed &= list.damage.is_empty();
+        if !list.closed {
+            list.damage.push(Damage::NotClosed);
+        }
+        Ok(list)
+    }
+
+    /// The next place from `offset` on where a frame starts, or the end of the file.
+    fn search(&self, mut offset: u64, session: Option<u64>) -> Result<(u64, Option<Head>), Error> {
+        while offset < self.len {
+            let bytes = self.read(offset, SEARCH_BYTES as u64)?;
+            for (index, word) in bytes.chunks_exact(frame::ALIGN).enumerate() {
+                if word == frame::MAGIC {
+                    let at = offset + (index * frame::ALIGN) as u64;
+                    if let Some(head) = self.head(at, session)? {
+                        return Ok((at, Some(head)));
+                    }
+                }
+            }
+            offset += SEARCH_BYTES as u64;
+        }
+        Ok((self.len, None))
+    }
+
+    /// The references of every directory in the file, for verification.
+    pub(crate) fn end_of_chain(&self) -> Result<Option<Vec<FrameRef>>, Error> {
+        Ok(match self.end()? {
+            Some(end) => self.by_directories(end)?.ok(),
+            None => None,
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! One stream of an open trace: its frames in order, decoding them, and looking up variable-sized data.
+
+use std::sync::Arc;
+
+use super::{
+    Damage,
+    file::{FrameError, TraceFile},
+};
+use crate::{
+    Encoders, Error, StreamDescription,
+    bytes::Reader,
+    directory::FrameRef,
+    entry::{Entry, StreamKind},
+    var,
+};
+
+const MAX_DECODED_BYTES: u64 = 1 << 30;
+
+/// A stream and the frames that hold it, by sequence number.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) number: u32,
+    pub(crate) description: StreamDescription,
+    pub(crate) kind: Option<StreamKind>,
+    pub(crate) frames: Vec<FrameRef>,
+}
+
+impl Stream {
+    /// Sorts the frames and names those that are missing or there twice.
+    pub(crate) fn new(
+        number: u32,
+        description: StreamDescription,
+        mut frames: Vec<FrameRef>,
+        damage: &mut Vec<Damage>,
+    ) -> Self {
+        frames.sort_by_key(|frame| frame.header.sequence);
+        let (mut sequence, mut index) = (0, 0);
+        frames.retain(|frame| {
+            let header = &frame.header;
+            if header.sequence < sequence || header.first_index < index {
+                let (offset, entries) = (frame.offset, header.entries);
+                let what = "its sequence number or index is that of an earlier frame";
+                damage.push(Damage::Frame { offset, stream: number, entries, what });
+                return false;
+            }
+            if header.sequence > sequence || header.first_index > index {
+                damage.push(Damage::Missing {
+                    stream: number,
+                    frames: header.sequence - sequence,
+                    entries: header.first_index - index,
+                    first_index: index,
+                });
+            }
+            sequence = header.sequence.saturating_add(1);
+            index = header.end_index();
+            true
+        });
+        let kind = StreamKind::from_guid(description.entry_type.guid)
+            .filter(|kind| kind.entry_bytes() as u32 == description.entry_type.entry_bytes);
+        Self { number, description, kind, frames }
+    }
+
+    /// Entries before the frame that are nowhere in the file.
+    pub(crate) fn missing_before(&self, frame: usize) -> u64 {
+        let Some(this) = self.frames.get(frame) else { return 0 };
+        let before = frame.checked_sub(1).map_or(0, |before| self.frames[before].header.end_index());
+        this.header.first_index.saturating_sub(before)
+    }
+
+    /// Decodes a frame into the bytes of its entries, which replace what is in `out`.
+    pub(crate) fn decode(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        frame: &FrameRef,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FrameError> {
+        out.clear();
+        let description = &self.description;
+        let encoder = encoders.get(description.encoder).ok_or_else(|| {
+            FrameError::Failed(Error::UnknownEncoder {
+                path: file.path.clone(),
+                stream: self.number,
+                encoder: description.encoder,
+            })
+        })?;
+        let width = u64::from(description.entry_type.entry_bytes);
+        let count = frame.header.entries;
+        if count.checked_mul(width).is_none_or(|bytes| bytes > MAX_DECODED_BYTES) {
+            return Err(FrameError::Damaged("it claims more entries than a frame may have"));
+        }
+        let parts = file.parts(frame, false)?;
+        encoder
+            .decode(&description.entry_type, count as usize, &parts, out)
+            .map_err(|corrupt| FrameError::Damaged(corrupt.0))?;
+        if out.len() as u64 == count * width {
+            Ok(())
+        } else {
+            Err(FrameError::Damaged("its encoder gave another number of entries than the header says"))
+        }
+    }
+}
+
+/// The entries in decoded bytes.
+pub(crate) fn entries<E: Entry>(bytes: &[u8], out: &mut Vec<E>) -> Result<(), FrameError> {
+    out.clear();
+    out.reserve(bytes.len() / E::KIND.entry_bytes());
+    for entry in bytes.chunks_exact(E::KIND.entry_bytes()) {
+        let entry = E::get(&mut Reader::new(entry));
+        out.push(entry.ok_or(FrameError::Damaged("an entry has a number that stands for nothing"))?);
+    }
+    Ok(())
+}
+
+/// Looks up variable-sized data; keeps the frame it decoded last.
+#[derive(Debug)]
+pub(crate) struct VarReader {
+    stream: Option<Arc<Stream>>,
+    decoded: Option<usize>,
+    bytes: Vec<u8>,
+}
+
+impl VarReader {
+    pub(crate) fn new(stream: Option<Arc<Stream>>) -> Self {
+        Self { stream, decoded: None, bytes: Vec::new() }
+    }
+
+    /// The datum at a reference; `None` where it is damaged, missing, or none starts there.
+    pub(crate) fn get(
+        &mut self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        reference: u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let mut failure = None;
+        let blocks = (reference..).map(|index| match self.block(file, encoders, index) {
+            Ok(block) => block,
+            Err(error) => {
+                failure = Some(error);
+                None
+            }
+        });
+        let datum = var::get(blocks);
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(datum),
+        }
+    }
+
+    fn block(
+        &mut self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        index: u64,
+    ) -> Result<Option<[u8; var::BLOCK_BYTES]>, Error> {
+        let Some(stream) = self.stream.clone() else { return Ok(None) };
+        let place = stream.frames.partition_point(|frame| frame.header.end_index() <= index);
+        let Some(frame) = stream.frames.get(place).filter(|frame| frame.header.first_index <= index) else {
+            return Ok(None);
+        };
+        if self.decoded != Some(place) {
+            self.decoded = None;
+            match stream.decode(file, encoders, frame, &mut self.bytes) {
+                Ok(()) => self.decoded = Some(place),
+                Err(FrameError::Damaged(_)) => return Ok(None),
+                Err(FrameError::Failed(error)) => return Err(error),
+            }
+        }
+        let blocks = self.bytes.as_chunks().0;
+        Ok(blocks.get((index - frame.header.first_index) as usize).copied())
+    }
+}

@@ -1,0 +1,147 @@
+//! Streams: what their entries are, and whose (docs/format.md, *Stream description*).
+
+use memref::{ProcessId, ThreadId};
+
+use crate::{
+    Guid,
+    bytes::{Reader, put_string},
+    encoder::{Coding, Part},
+};
+
+const ATTRIBUTE_DESCRIPTION: u16 = 1;
+const NONE: u32 = u32::MAX;
+const MAX_ENTRY_BYTES: u32 = 4096;
+const FLAG_VARIABLE: u32 = 1;
+const FLAG_HIDDEN: u32 = 2;
+
+/// What an encoder may expect of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldRole {
+    /// Nothing.
+    Plain = 0,
+    /// It grows from entry to entry: cycles, orders, times.
+    Growing = 1,
+    /// It is an address.
+    Address = 2,
+}
+
+/// One field of an entry: a little-endian integer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Where in the entry, in bytes.
+    pub offset: u16,
+    /// 1, 2, 4 or 8.
+    pub bytes: u8,
+    /// What it holds.
+    pub role: FieldRole,
+}
+
+/// The type of a stream's entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryType {
+    /// Identifies the type.
+    pub guid: Guid,
+    /// Its name for people.
+    pub name: String,
+    /// Bytes of an entry, 1 to 4096.
+    pub entry_bytes: u32,
+    /// The fields, in the order of their offsets. Bytes that none covers are zero.
+    pub fields: Vec<Field>,
+}
+
+/// What a trace says about a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamDescription {
+    /// The name: unique among the streams of a thread, and among those of the session.
+    pub name: String,
+    /// The type of its entries.
+    pub entry_type: EntryType,
+    /// The number of its encoder.
+    pub encoder: u32,
+    /// Whether the entries are blocks of variable-sized data.
+    pub variable: bool,
+    /// Whether the stream serves an encoder and is not meant for users.
+    pub hidden: bool,
+    /// The process it belongs to, if to one.
+    pub process: Option<ProcessId>,
+    /// The thread it belongs to, if to one.
+    pub thread: Option<ThreadId>,
+    /// Free for writers: key and value.
+    pub properties: Vec<(String, String)>,
+}
+
+impl StreamDescription {
+    pub(crate) fn part(&self) -> Part {
+        let mut out = Vec::new();
+        let kind = &self.entry_type;
+        let flags = (u32::from(self.variable) * FLAG_VARIABLE) | (u32::from(self.hidden) * FLAG_HIDDEN);
+        out.extend(kind.guid.0);
+        out.extend(self.encoder.to_le_bytes());
+        out.extend(kind.entry_bytes.to_le_bytes());
+        out.extend(flags.to_le_bytes());
+        out.extend(self.process.map_or(NONE, |process| process.0).to_le_bytes());
+        out.extend(self.thread.map_or(NONE, |thread| thread.0).to_le_bytes());
+        out.extend((kind.fields.len() as u16).to_le_bytes());
+        out.extend((self.properties.len() as u16).to_le_bytes());
+        put_string(&mut out, &self.name);
+        put_string(&mut out, &kind.name);
+        for field in &kind.fields {
+            out.extend(field.offset.to_le_bytes());
+            out.extend([field.bytes, field.role as u8]);
+            put_string(&mut out, &field.name);
+        }
+        for (key, value) in &self.properties {
+            put_string(&mut out, key);
+            put_string(&mut out, value);
+        }
+        Part { kind: ATTRIBUTE_DESCRIPTION, coding: Coding::Stored, bytes: out }
+    }
+
+    pub(crate) fn parse(parts: &[Part]) -> Option<Self> {
+        let [Part { kind: ATTRIBUTE_DESCRIPTION, bytes, .. }] = parts else { return None };
+        let mut reader = Reader::new(bytes);
+        let guid = Guid(reader.take(16)?.try_into().ok()?);
+        let encoder = reader.u32()?;
+        let entry_bytes = reader.u32().filter(|bytes| (1..=MAX_ENTRY_BYTES).contains(bytes))?;
+        let flags = reader.u32().filter(|flags| flags & !(FLAG_VARIABLE | FLAG_HIDDEN) == 0)?;
+        let process = reader.u32().map(|id| (id != NONE).then_some(ProcessId(id)))?;
+        let thread = reader.u32().map(|id| (id != NONE).then_some(ThreadId(id)))?;
+        let (fields, properties) = (reader.u16()?, reader.u16()?);
+        let name = reader.string()?;
+        let type_name = reader.string()?;
+        let mut end = 0;
+        let fields = (0..fields)
+            .map(|_| {
+                let (offset, bytes) = (reader.u16()?, reader.u8()?);
+                let role = match reader.u8()? {
+                    0 => FieldRole::Plain,
+                    1 => FieldRole::Growing,
+                    2 => FieldRole::Address,
+                    _ => return None,
+                };
+                let fits = matches!(bytes, 1 | 2 | 4 | 8) && offset >= end;
+                end = offset.checked_add(bytes.into())?;
+                (fits && u32::from(end) <= entry_bytes).then_some(Field {
+                    name: reader.string()?,
+                    offset,
+                    bytes,
+                    role,
+                })
+            })
+            .collect::<Option<_>>()?;
+        let properties =
+            (0..properties).map(|_| Some((reader.string()?, reader.string()?))).collect::<Option<_>>()?;
+        reader.is_empty().then_some(Self {
+            name,
+            entry_type: EntryType { guid, name: type_name, entry_bytes, fields },
+            encoder,
+            variable: flags & FLAG_VARIABLE != 0,
+            hidden: flags & FLAG_HIDDEN != 0,
+            process,
+            thread,
+            properties,
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! The file as a log of frames: one lock, one append at a time (docs/format.md, *Write order*).
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::lock;
+use crate::{
+    Error, Guid, Storage, StreamDescription,
+    directory::{CAPACITY, Directory, End, FrameRef},
+    encoder::Part,
+    file_header::FileHeader,
+    frame::{self, FrameHeader, FrameKind},
+};
+
+/// The file.
+pub(crate) struct Log {
+    path: PathBuf,
+    session: u64,
+    state: Mutex<State>,
+    /// Set once, under the lock of `state`; read relaxed as a hint by those who only buffer.
+    finished: AtomicBool,
+}
+
+struct State {
+    storage: Box<dyn Storage>,
+    /// Where the next frame goes: the end of the last complete one.
+    end: u64,
+    /// Whether bytes of a torn frame may follow `end`.
+    torn: bool,
+    /// Frames that no directory references yet.
+    due: Vec<FrameRef>,
+    last_directory: Option<u64>,
+    directories: u64,
+    referenced: u64,
+    streams: u32,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Appends all of `bytes` or nothing.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
+        if self.torn {
+            self.storage.truncate(self.end)?;
+            self.torn = false;
+        }
+        let offset = self.end;
+        if let Err(error) = self.storage.write_at(offset, bytes) {
+            self.torn = self.storage.truncate(offset).is_err();
+            return Err(error);
+        }
+        self.end += bytes.len() as u64;
+        Ok(offset)
+    }
+
+    fn append_frame(&mut self, session: u64, header: FrameHeader, parts: &[Part]) -> io::Result<u64> {
+        let (header, bytes, checksum) = frame::build(session, header, parts);
+        self.append_built(session, header, &bytes, checksum)
+    }
+
+    fn append_built(
+        &mut self,
+        session: u64,
+        header: FrameHeader,
+        bytes: &[u8],
+        checksum: u64,
+    ) -> io::Result<u64> {
+        // A directory that could not be written is tried again before the next frame. That it fails does not keep the
+        // frame out: readers fall back to scanning.
+        if self.due.len() >= CAPACITY {
+            let _ = self.append_directory(session);
+        }
+        let offset = self.append(bytes)?;
+        self.due.push(FrameRef { offset, header, checksum });
+        Ok(offset)
+    }
+
+    /// Writes the due references, up to a directory's capacity.
+    fn append_directory(&mut self, session: u64) -> io::Result<()> {
+        let count = self.due.len().min(CAPACITY);
+        let frames = self.due[..count].to_vec();
+        let directory = Directory { previous: self.last_directory, frames };
+        let header = FrameHeader::plain(FrameKind::Directory, 0, self.directories);
+        let (_, bytes, _) = frame::build(session, header, &[directory.part()]);
+        self.last_directory = Some(self.append(&bytes)?);
+        self.due.drain(..count);
+        self.directories += 1;
+        self.referenced += count as u64;
+        Ok(())
+    }
+}
+
+impl Log {
+    pub(crate) fn create(
+        mut storage: Box<dyn Storage>,
+        path: &Path,
+        session: Guid,
+        clock: fn() -> u64,
+    ) -> Result<Self, Error> {
+        let header = FileHeader { session, created_ns: clock() }.to_bytes();
+        storage.write_at(0, &header).map_err(|source| Error::Io {
+            path: path.into(),
+            operation: "write the file header",
+            offset: 0,
+            source,
+        })?;
+        let state = State {
+            storage,
+            end: header.len() as u64,
+            torn: false,
+            due: Vec::new(),
+            last_directory: None,
+            directories: 0,
+            referenced: 0,
+            streams: 0,
+        };
+        let (session, finished) = (session.session_key(), AtomicBool::new(false));
+        Ok(Self { path: path.into(), session, state: Mutex::new(state), finished })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn act<T>(
+        &self,
+        operation: &'static str,
+        act: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> Result<T, Error> {
+        let mut state = lock(&self.state);
+        self.check_open()?;
+        act(&mut state).map_err(|source| {
+            let (path, offset) = (self.path.clone(), state.end);
+            Error::Io { path, operation, offset, source }
+        })
+    }
+
+    /// Fails once the trace is finished.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.finished.load(Ordering::Relaxed) {
+            return Err(Error::Finished { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    /// Writes the description of a new stream and returns its number.
+    pub(crate) fn add_stream(&self, description: &StreamDescription) -> Result<u32, Error> {
+        let part = description.part();
+        self.act("write a stream description", |state| {
+            let stream = state.streams + 1;
+            let header = FrameHeader::plain(FrameKind::Description, stream, 0);
+            state.append_frame(self.session, header, std::slice::from_ref(&part))?;
+            state.streams = stream;
+            Ok(stream)
+        })
+    }
+
+    /// Compresses in the caller's thread, then appends under the lock.
+    pub(crate) fn add_data(&self, header: FrameHeader, parts: &[Part]) -> Result<(), Error> {
+        let (header, bytes, checksum) = frame::build(self.session, header, parts);
+        self.act("write a frame", |state| state.append_built(self.session, header, &bytes, checksum))?;
+        Ok(())
+    }
+
+    /// Waits until what was written is on disk.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        self.act("sync", |state| state.storage.sync())
+    }
+
+    /// Writes directories and the end. A trace whose end could not be written stays open for another try.
+    pub(crate) fn finish(&self, sync: bool) -> Result<(), Error> {
+        self.act("close the trace", |state| {
+            while !state.due.is_empty() {
+                state.append_directory(self.session)?;
+            }
+            let end = End { last_directory: state.last_directory, frames: state.referenced };
+            let header = FrameHeader::plain(FrameKind::End, 0, 0);
+            let (_, bytes, _) = frame::build(self.session, header, &[end.part()]);
+            state.append(&bytes)?;
+            self.finished.store(true, Ordering::Relaxed);
+            if sync { state.storage.sync() } else { Ok(()) }
+        })
+    }
+}

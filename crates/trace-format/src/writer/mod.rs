@@ -1,0 +1,176 @@
+//! Writing a trace.
+//!
+//! [`TraceWriter`] is shared by all threads of a recorder; each traced thread's events go through a [`ShardWriter`]. Full
+//! segments are encoded in the thread that filled them, and appended under one lock (`log.rs`), which also decides
+//! what a failed write leaves behind. Locks are taken in the order shard, session, log.
+
+mod log;
+mod names;
+mod options;
+mod segment;
+mod session;
+mod shard;
+
+use std::{
+    collections::BTreeMap,
+    fs::OpenOptions,
+    io,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use memref::{ProcessId, RegionEvent, ThreadId};
+
+pub use options::{CreateOptions, SyncPolicy};
+pub use shard::ShardWriter;
+
+use crate::{CounterRecord, Error, FileStorage, Guid, ModuleRecord, ProcessRecord, Storage, ThreadRecord};
+use log::Log;
+use session::Session;
+use shard::ShardState;
+
+/// A poisoned lock means that a writer panicked between two consistent states; what it guards is still valid.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What all writers of a trace share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    options: CreateOptions,
+    log: Log,
+    session: Mutex<Session>,
+    shards: Mutex<BTreeMap<ThreadId, Arc<Mutex<ShardState>>>>,
+}
+
+impl Shared {
+    /// Writes what the session's streams buffer: what events of shards may refer to.
+    fn flush_session(&self) -> Result<(), Error> {
+        lock(&self.session).flush(&self.log, &self.options)
+    }
+}
+
+/// A trace that is being written. Cheap to clone; all clones write the same trace.
+#[derive(Clone, Debug)]
+pub struct TraceWriter {
+    shared: Arc<Shared>,
+}
+
+impl TraceWriter {
+    /// Creates the file. One that is there already is kept unless `options.force` is set, and then replaced.
+    pub fn create(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let mut open = OpenOptions::new();
+        open.write(true);
+        if options.force {
+            open.create(true).truncate(true);
+        } else {
+            open.create_new(true);
+        }
+        let file = open.open(path).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists if !options.force => Error::Exists { path: path.into() },
+            _ => Error::Io { path: path.into(), operation: "create the file", offset: 0, source },
+        })?;
+        Self::create_on(Box::new(FileStorage(file)), path, options)
+    }
+
+    /// Writes the trace to an empty storage; `path` is what errors call it.
+    pub fn create_on(
+        storage: Box<dyn Storage>,
+        path: impl AsRef<Path>,
+        options: CreateOptions,
+    ) -> Result<Self, Error> {
+        let session = options.session.unwrap_or_else(Guid::random);
+        let log = Log::create(storage, path.as_ref(), session, options.clock)?;
+        let session = Mutex::new(Session::new(options.clock));
+        Ok(Self { shared: Arc::new(Shared { options, log, session, shards: Mutex::default() }) })
+    }
+
+    /// Says something about the session. The last value of a key holds.
+    pub fn set_property(&self, key: &str, value: &str) -> Result<(), Error> {
+        self.session(|session| session.set_property(key, value))
+    }
+
+    /// Announces a process; its number is given here.
+    pub fn add_process(&self, record: &ProcessRecord) -> Result<ProcessId, Error> {
+        self.session(|session| session.add_process(record))?.ok_or_else(|| self.too_many("processes"))
+    }
+
+    /// Says that a process ended: when (ns since the Unix epoch), and with what status if that is known.
+    pub fn end_process(
+        &self,
+        process: ProcessId,
+        end_ns: u64,
+        exit_status: Option<i32>,
+    ) -> Result<(), Error> {
+        self.session(|session| session.end_process(process, end_ns, exit_status))
+    }
+
+    /// Replaces what is known of a process (an exec changes its program).
+    pub fn update_process(&self, record: &ProcessRecord) -> Result<(), Error> {
+        self.session(|session| session.update_process(record))
+    }
+
+    /// Announces a thread; its number is given here.
+    pub fn add_thread(&self, record: &ThreadRecord) -> Result<ThreadId, Error> {
+        self.session(|session| session.add_thread(record))?.ok_or_else(|| self.too_many("threads"))
+    }
+
+    /// Says that a thread ended (ns since the Unix epoch).
+    pub fn end_thread(&self, thread: ThreadId, end_ns: u64) -> Result<(), Error> {
+        self.session(|session| session.end_thread(thread, end_ns))
+    }
+
+    /// Adds a change of a process's mappings. They may come in any order; readers sort them.
+    pub fn add_region(&self, event: &RegionEvent<&str>) -> Result<(), Error> {
+        self.session(|session| session.add_region(event))
+    }
+
+    /// Adds a program or library that a process loaded.
+    pub fn add_module(&self, record: &ModuleRecord) -> Result<(), Error> {
+        self.session(|session| session.add_module(record))
+    }
+
+    /// Adds to a count; readers sum up.
+    pub fn add_counter(&self, record: &CounterRecord) -> Result<(), Error> {
+        self.session(|session| session.add_counter(record))
+    }
+
+    /// The writer of a thread's events. All writers of one thread are one: they share its buffers.
+    pub fn shard(&self, thread: ThreadId) -> Result<ShardWriter, Error> {
+        ShardWriter::open(&self.shared, thread)
+    }
+
+    /// Writes everything that is buffered, of the session and of all shards, as frames. What was flushed survives the
+    /// recorder's death. To be called about once a second.
+    pub fn flush(&self) -> Result<(), Error> {
+        let mut result = self.shared.flush_session();
+        let shards: Vec<_> = lock(&self.shared.shards).values().cloned().collect();
+        for shard in shards {
+            result = result.and(lock(&shard).flush(&self.shared));
+        }
+        if self.shared.options.sync == SyncPolicy::EachFlush {
+            result = result.and(self.shared.log.sync());
+        }
+        result
+    }
+
+    /// Flushes, and closes the trace: directories, end, fsync as the options say. Nothing can be added afterwards. A
+    /// trace that fails to close, or is dropped without it, loses nothing that was flushed.
+    pub fn finish(self) -> Result<(), Error> {
+        let flushed = self.flush();
+        flushed.and(self.shared.log.finish(self.shared.options.sync != SyncPolicy::Never))
+    }
+
+    fn session<T>(&self, act: impl FnOnce(&mut Session) -> T) -> Result<T, Error> {
+        self.shared.log.check_open()?;
+        let mut session = lock(&self.shared.session);
+        let value = act(&mut session);
+        session.flush_if_full(&self.shared.log, &self.shared.options)?;
+        Ok(value)
+    }
+
+    fn too_many(&self, what: &'static str) -> Error {
+        Error::TooMany { path: self.shared.log.path().into(), what }
+    }
+}

@@ -1,0 +1,151 @@
+//! The entries of one stream that wait to be encoded.
+
+use super::{CreateOptions, log::Log};
+use crate::{
+    Bounds, Error, StreamDescription,
+    bounds::Interval,
+    encoder::{self, Encoder},
+    entry::{Entry, StreamKind},
+    frame::{FrameHeader, FrameKind},
+};
+use memref::{ProcessId, ThreadId};
+
+/// A stream's open segment, and how far the stream got. The stream appears in the file with its first frame.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    kind: StreamKind,
+    owner: Option<(ProcessId, ThreadId)>,
+    stream: Option<u32>,
+    sequence: u64,
+    first_index: u64,
+    bytes: Vec<u8>,
+    bounds: Bounds,
+}
+
+impl Segment {
+    pub(crate) fn new(kind: StreamKind, owner: Option<(ProcessId, ThreadId)>) -> Self {
+        Self {
+            kind,
+            owner,
+            stream: None,
+            sequence: 0,
+            first_index: 0,
+            bytes: Vec::new(),
+            bounds: Bounds::NONE,
+        }
+    }
+
+    /// Buffered entries.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() / self.kind.entry_bytes()
+    }
+
+    /// The index of the next entry in its stream.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.first_index + self.len() as u64
+    }
+
+    /// The smallest cycle buffered; all ones where there is none.
+    pub(crate) fn first_cycle(&self) -> u64 {
+        self.bounds.cycles.min
+    }
+
+    fn arrive(&mut self, clock: fn() -> u64) {
+        if self.bytes.is_empty() {
+            self.bounds = Bounds { wall_ns: Interval { min: clock(), max: 0 }, ..Bounds::NONE };
+        }
+    }
+
+    pub(crate) fn push<E: Entry>(&mut self, entry: &E, clock: fn() -> u64) {
+        debug_assert_eq!(self.kind, E::KIND, "an entry of another stream");
+        self.arrive(clock);
+        entry.put(&mut self.bytes);
+        entry.bound(&mut self.bounds);
+    }
+
+    /// Adds a datum of variable size and returns its reference.
+    pub(crate) fn push_data(&mut self, data: &[u8], clock: fn() -> u64) -> u64 {
+        self.arrive(clock);
+        let reference = self.next_index();
+        crate::var::put(&mut self.bytes, data);
+        reference
+    }
+
+    /// Drops what is buffered.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Encodes and appends what is buffered. Entries that could not be written stay buffered for the next try if `keep` is
+    /// set, and are dropped otherwise: the caller must account for them.
+    pub(crate) fn write(&mut self, log: &Log, options: &CreateOptions, keep: bool) -> Result<(), Error> {
+        let width = self.kind.entry_bytes();
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let mut written = 0;
+        let result = bytes.chunks(crate::MAX_FRAME_ENTRIES * width).try_for_each(|entries| {
+            self.write_frame(log, options, entries)?;
+            written += entries.len();
+            Ok(())
+        });
+        if keep || result.is_ok() {
+            bytes.drain(..written);
+        } else {
+            if self.kind.variable() {
+                // References into the stream were handed out; a hole keeps those to later entries right.
+                self.sequence += 1;
+                self.first_index += ((bytes.len() - written) / width) as u64;
+            }
+            bytes.clear();
+        }
+        // Keep what the next segment needs, unless it was exceptional.
+        if bytes.capacity() > options.segment_entries.saturating_mul(width).saturating_mul(2) {
+            bytes.shrink_to_fit();
+        }
+        self.bytes = bytes;
+        result
+    }
+
+    fn write_frame(&mut self, log: &Log, options: &CreateOptions, entries: &[u8]) -> Result<(), Error> {
+        let number = self.kind.encoder();
+        // memtap's own are there unless the caller built the registry from nothing.
+        let known: Option<&dyn Encoder> = options.encoders.get(number).map(AsRef::as_ref);
+        let stream = match self.stream {
+            Some(stream) => stream,
+            None => {
+                let encoder = known.map_or(encoder::RAW, Encoder::id);
+                let stream = log.add_stream(&self.description(encoder))?;
+                *self.stream.insert(stream)
+            }
+        };
+        let entry_type = self.kind.entry_type();
+        let parts = match known {
+            Some(encoder) => encoder.encode(&entry_type, entries),
+            None => encoder::raw(entries),
+        };
+        self.bounds.wall_ns.add((options.clock)());
+        let count = (entries.len() / self.kind.entry_bytes()) as u64;
+        let header = FrameHeader {
+            first_index: self.first_index,
+            entries: count,
+            bounds: self.bounds,
+            ..FrameHeader::plain(FrameKind::Data, stream, self.sequence)
+        };
+        log.add_data(header, &parts)?;
+        self.sequence += 1;
+        self.first_index += count;
+        Ok(())
+    }
+
+    fn description(&self, encoder: u32) -> StreamDescription {
+        StreamDescription {
+            name: self.kind.name().into(),
+            entry_type: self.kind.entry_type(),
+            encoder,
+            variable: self.kind.variable(),
+            hidden: false,
+            process: self.owner.map(|(process, _)| process),
+            thread: self.owner.map(|(_, thread)| thread),
+            properties: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The writer of one thread's events.
+
+use std::sync::{Arc, Mutex};
+
+use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, VirtAddr};
+
+use super::{CreateOptions, Shared, lock, segment::Segment};
+use crate::{
+    Error, MAX_FRAME_ENTRIES,
+    entry::{Entry, MarkerEntry, StreamKind, VALUE_NONE, ValueEntry},
+};
+
+/// Buffers of one thread, in the order in which they are written: what accesses need comes before them.
+#[derive(Debug)]
+pub(crate) struct ShardState {
+    process: ProcessId,
+    thread: ThreadId,
+    segments: Vec<Segment>,
+    last_cycle: Cycle,
+    /// Events that could not be written and are not yet in a gap entry: their number and first cycle.
+    lost: Option<(u64, Cycle)>,
+}
+
+const KINDS: [StreamKind; 8] = [
+    StreamKind::Gaps,
+    StreamKind::Orders,
+    StreamKind::Markers,
+    StreamKind::Allocations,
+    StreamKind::Blocks,
+    StreamKind::Accesses,
+    StreamKind::ValuesData,
+    StreamKind::Values,
+];
+
+fn place(kind: StreamKind) -> usize {
+    KINDS.iter().position(|&other| other == kind).expect("a stream of a thread")
+}
+
+impl ShardState {
+    fn new(process: ProcessId, thread: ThreadId) -> Self {
+        let segments = KINDS.map(|kind| Segment::new(kind, Some((process, thread)))).into();
+        Self { process, thread, segments, last_cycle: 0, lost: None }
+    }
+
+    /// Writes what is buffered. What fails is dropped, and becomes a gap as soon as that can be written.
+    pub(crate) fn flush(&mut self, shared: &Shared) -> Result<(), Error> {
+        let mut result = shared.flush_session();
+        for kind in KINDS {
+            result = result.and(self.write(kind, shared));
+        }
+        result
+    }
+
+    fn write(&mut self, kind: StreamKind, shared: &Shared) -> Result<(), Error> {
+        let gaps = place(StreamKind::Gaps);
+        if kind == StreamKind::Gaps
+            && let Some((count, cycle)) = self.lost.take()
+        {
+            let (process, thread) = (self.process, self.thread);
+            let gap =
+                Gap { process, thread, cycle, count, reason: GapReason::StoreFailed, addr: VirtAddr(0) };
+            self.segments[gaps].push(&gap, shared.options.clock);
+        }
+        let segment = &mut self.segments[place(kind)];
+        let (count, cycle) = (segment.len() as u64, segment.first_cycle());
+        // Gaps are few, and the last thing to be lost.
+        let keep = kind == StreamKind::Gaps;
+        let result = segment.write(&shared.log, &shared.options, keep);
+        let event = !matches!(kind, StreamKind::Gaps | StreamKind::Values | StreamKind::ValuesData);
+        if result.is_err() && event && count > 0 {
+            let (lost, first) = self.lost.unwrap_or((0, cycle));
+            self.lost = Some((lost + count, first.min(cycle)));
+            if kind == StreamKind::Accesses {
+                // Accesses are always written before their values, so these have lost theirs.
+                self.segments[place(StreamKind::Values)].clear();
+            }
+        }
+        result
+    }
+
+    fn full(&self, kind: StreamKind, options: &CreateOptions) -> bool {
+        self.segments[place(kind)].len() >= options.segment_entries.clamp(1, MAX_FRAME_ENTRIES)
+    }
+
+    fn push<E: Entry>(&mut self, entry: &E, shared: &Shared) -> Result<(), Error> {
+        self.segments[place(E::KIND)].push(entry, shared.options.clock);
+        if !self.full(E::KIND, &shared.options) {
+            return Ok(());
+        }
+        // First the announcement of the thread, and names.
+        let mut result = shared.flush_session();
+        if E::KIND == StreamKind::Values {
+            for kind in [StreamKind::Accesses, StreamKind::ValuesData] {
+                result = result.and(self.write(kind, shared));
+            }
+        }
+        result.and(self.write(E::KIND, shared))
+    }
+
+    fn advance(&mut self, cycle: Cycle, shared: &Shared) -> Result<(), Error> {
+        if cycle < self.last_cycle {
+            let (thread, last) = (self.thread, self.last_cycle);
+            return Err(Error::OutOfOrder { path: shared.log.path().into(), thread, cycle, last });
+        }
+        self.last_cycle = cycle;
+        Ok(())
+    }
+}
+
+/// Writes the events of one thread. Cheap to clone and [`Send`]; meant to be used by one thread at a time.
+///
+/// Full segments are encoded in the caller's thread. What is buffered when the last writer of the trace is dropped without
+/// [`flush`](Self::flush) or [`TraceWriter::finish`](super::TraceWriter::finish) is lost.
+#[derive(Clone, Debug)]
+pub struct ShardWriter {
+    shared: Arc<Shared>,
+    state: Arc<Mutex<ShardState>>,
+}
+
+impl ShardWriter {
+    pub(crate) fn open(shared: &Arc<Shared>, thread: ThreadId) -> Result<Self, Error> {
+        let unknown = || Error::UnknownThread { path: shared.log.path().into(), thread };
+        let process = lock(&shared.session).process_of(thread).ok_or_else(unknown)?;
+        let mut shards = lock(&shared.shards);
+        let known = shards.get(&thread).cloned();
+        let state = known.unwrap_or_else(|| {
+            let state = Arc::new(Mutex::new(ShardState::new(process, thread)));
+            shards.insert(thread, state.clone());
+            state
+        });
+        Ok(Self { shared: shared.clone(), state })
+    }
+
+    /// Adds an event. Cycles must not decrease. An error of the store means that events were lost: they are counted, and
+    /// a later flush that succeeds writes them as a [`Gap`].
+    pub fn push(&mut self, event: &Event<&str>) -> Result<(), Error> {
+        self.shared.log.check_open()?;
+        let mut state = lock(&self.state);
+        state.advance(event.cycle(), &self.shared)?;
+        match event {
+            Event::Access(access) => state.push(access, &self.shared),
+            Event::Block(block) => state.push(block, &self.shared),
+            Event::Allocation(allocation) => state.push(allocation, &self.shared),
+            Event::Marker(Marker { cycle, order, ip, kind, name }) => {
+                let name = lock(&self.shared.session).name(name);
+                let entry = MarkerEntry { cycle: *cycle, order: *order, ip: *ip, kind: *kind, name };
+                state.push(&entry, &self.shared)
+            }
+            Event::Order(mark) => state.push(mark, &self.shared),
+            Event::Gap(gap) => state.push(gap, &self.shared),
+        }
+    }
+
+    /// Adds accesses: the fast path.
+    pub fn push_accesses(&mut self, accesses: &[Access]) -> Result<(), Error> {
+        self.shared.log.check_open()?;
+        let mut state = lock(&self.state);
+        let mut result = Ok(());
+        for access in accesses {
+            state.advance(access.cycle, &self.shared)?;
+            result = result.and(state.push(access, &self.shared));
+        }
+        result
+    }
+
+    /// Adds the bytes that an access read or wrote. Indices must grow; accesses without a value are fine.
+    pub fn push_value(&mut self, access_index: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.shared.log.check_open()?;
+        let clock = self.shared.options.clock;
+        let mut state = lock(&self.state);
+        let mut value = [0; 8];
+        let reference = match value.get_mut(..bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                VALUE_NONE
+            }
+            None => state.segments[place(StreamKind::ValuesData)].push_data(bytes, clock),
+        };
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        if state.full(StreamKind::ValuesData, &self.shared.options) {
+            state.write(StreamKind::ValuesData, &self.shared)?;
+        }
+        let entry = ValueEntry { index: access_index, value: u64::from_le_bytes(value), len, reference };
+        state.push(&entry, &self.shared)
+    }
+
+    /// The index that the next access will have, for [`Self::push_value`].
+    pub fn next_access_index(&self) -> u64 {
+        lock(&self.state).segments[place(StreamKind::Accesses)].next_index()
+    }
+
+    /// Writes what is buffered as (small) frames. What was flushed survives the recorder's death; called about once a
+    /// second, no more than that is lost.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        lock(&self.state).flush(&self.shared)
+    }
+}

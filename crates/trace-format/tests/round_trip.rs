@@ -1,0 +1,169 @@
+//! What is written is read back, by any cursor.
+
+mod common;
+
+use memref::{Access, AccessKind, Event, OrderMark, ThreadId, VirtAddr};
+use proptest::prelude::*;
+use trace_format::{
+    Batch, CreateOptions, Filter, KindSet, ModuleRecord, ProcessRecord, ThreadRecord, Trace, TraceWriter,
+};
+
+use common::{Model, events, small};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_session_is_read_back(model in common::model(), segment in 1..40_usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.memtap");
+        let options = CreateOptions { segment_entries: segment, ..Default::default() };
+        model.write(&TraceWriter::create(&path, options).unwrap());
+        let trace = Trace::open(&path).unwrap();
+        prop_assert!(trace.closed());
+        prop_assert_eq!(trace.damage(), &[]);
+        for (thread, expected) in model.shards.iter().enumerate() {
+            let shard = trace.shard(ThreadId(thread as u32));
+            prop_assert_eq!(&events(&shard, &Filter::default()), expected);
+            let mut batched = Vec::new();
+            let mut cursor = shard.events(&Filter::default());
+            while let Some(batch) = cursor.next_batch().unwrap() {
+                match batch {
+                    Batch::Accesses(accesses) => batched.extend(accesses.iter().map(|&a| Event::Access(a))),
+                    Batch::Event(event) => batched.push(event),
+                }
+            }
+            prop_assert_eq!(&batched, expected);
+        }
+        let report = trace.check().unwrap();
+        prop_assert!(report.is_sound(), "{:?}", report.findings);
+    }
+
+    #[test]
+    fn pushing_a_filter_down_changes_nothing(
+        model in common::model(), segment in 1..40_usize, filter in common::filter(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.memtap");
+        let options = CreateOptions { segment_entries: segment, ..Default::default() };
+        model.write(&TraceWriter::create(&path, options).unwrap());
+        let trace = Trace::open(&path).unwrap();
+        for (thread, all) in model.shards.iter().enumerate() {
+            let shard = trace.shard(ThreadId(thread as u32));
+            prop_assert_eq!(events(&shard, &filter), common::filtered(all, &filter));
+            let mut accesses = Vec::new();
+            let mut cursor = shard.accesses(&filter);
+            while let Some(block) = cursor.next_block().unwrap() {
+                prop_assert!(!block.is_empty());
+                accesses.extend(block.iter().map(|&access| Event::Access(access)));
+            }
+            let mut expected = common::filtered(all, &filter);
+            expected.retain(|event| matches!(event, Event::Access(_)));
+            prop_assert_eq!(accesses, expected);
+        }
+    }
+}
+
+#[test]
+fn session_tables_are_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    let model = small();
+    model.write(&TraceWriter::create(&path, CreateOptions::default()).unwrap());
+    let trace = Trace::open(&path).unwrap();
+    assert_eq!(trace.properties()["program"], "gzip");
+    assert_eq!(trace.properties()["status"], "second");
+    let process = &trace.processes()[0];
+    assert_eq!((process.pid, process.exit_status, process.end_ns), (42, Some(-9), Some(77)));
+    assert_eq!((process.exe.as_str(), process.args.as_str()), ("/bin/gzip", ""));
+    assert_eq!(trace.threads().len(), 2);
+    assert_eq!(trace.threads()[1].end_ns, Some(66));
+    let regions = trace.regions().unwrap();
+    assert_eq!(regions.iter().map(|region| region.order).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(regions[0].name, "[heap]");
+    let counters = trace.counters().unwrap();
+    assert_eq!(counters.len(), 1);
+    assert_eq!((counters[0].count, counters[0].name.as_str()), (7, "cpuid"));
+    let modules = trace.modules().unwrap();
+    let long = "/lib/".repeat(50);
+    assert_eq!(modules, [ModuleRecord { path: long, build_id: "abcdef".into(), ..modules[0].clone() }]);
+    let values: Vec<_> = trace.shard(ThreadId(0)).values(&Filter::default()).map(Result::unwrap).collect();
+    assert_eq!(values.len(), 2);
+    assert_eq!((values[0].access_index, values[0].bytes.as_slice()), (0, &[1, 2, 3][..]));
+    assert_eq!((values[1].access_index, values[1].bytes.len()), (1, 100));
+    assert!(trace.check().unwrap().is_sound());
+    assert!(Model::default().shards.is_empty());
+}
+
+#[test]
+fn an_order_mark_comes_before_the_event_of_its_cycle() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    let writer = TraceWriter::create(&path, CreateOptions::default()).unwrap();
+    let process = writer.add_process(&ProcessRecord::default()).unwrap();
+    let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
+    let mut shard = writer.shard(thread).unwrap();
+    let access =
+        |cycle| Access { cycle, ip: VirtAddr(1), addr: VirtAddr(2), size: 1, kind: AccessKind::Load };
+    shard.push_accesses(&[access(5)]).unwrap();
+    shard.push(&Event::Order(OrderMark { cycle: 6, order: 9 })).unwrap();
+    shard.push_accesses(&[access(6)]).unwrap();
+    writer.finish().unwrap();
+    let read = events(&Trace::open(&path).unwrap().shard(thread), &Filter::default());
+    let expected =
+        [Event::Access(access(5)), Event::Order(OrderMark { cycle: 6, order: 9 }), Event::Access(access(6))];
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn events_must_come_in_order_and_threads_must_be_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = TraceWriter::create(dir.path().join("trace.memtap"), CreateOptions::default()).unwrap();
+    let unknown = writer.shard(ThreadId(0)).unwrap_err().to_string();
+    assert!(unknown.ends_with("thread 0 was not added to the trace"), "{unknown}");
+    let process = writer.add_process(&ProcessRecord::default()).unwrap();
+    let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
+    let mut shard = writer.shard(thread).unwrap();
+    shard.push(&Event::Order(OrderMark { cycle: 6, order: 9 })).unwrap();
+    let error = shard.push(&Event::Order(OrderMark { cycle: 5, order: 9 })).unwrap_err().to_string();
+    assert!(error.ends_with("thread 0: cycle 5 after cycle 6; the events of a thread must come in order"));
+    writer.finish().unwrap();
+    let error = shard.push(&Event::Order(OrderMark { cycle: 7, order: 9 })).unwrap_err().to_string();
+    assert!(error.ends_with("the trace is finished; nothing can be added"));
+}
+
+#[test]
+fn frames_without_a_match_are_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    let options = CreateOptions { segment_entries: 10, ..Default::default() };
+    let writer = TraceWriter::create(&path, options).unwrap();
+    let process = writer.add_process(&ProcessRecord::default()).unwrap();
+    let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
+    let of =
+        |cycle| Access { cycle, ip: VirtAddr(1), addr: VirtAddr(cycle * 8), size: 8, kind: AccessKind::Load };
+    writer.shard(thread).unwrap().push_accesses(&(0..100).map(of).collect::<Vec<_>>()).unwrap();
+    writer.finish().unwrap();
+    let trace = Trace::open(&path).unwrap();
+    assert_eq!(trace.shard(thread).access_count(), 100);
+    assert_eq!(trace.streams().find(|stream| stream.description.name == "accesses").unwrap().frames, 10);
+    // Everything but the frame with cycles 50..60 becomes unreadable.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let frames = common::data_frames(&bytes, 6);
+    for (index, range) in frames.into_iter().enumerate() {
+        if index != 5 {
+            bytes[range.end - 8] ^= 1;
+        }
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let shard = Trace::open(&path).unwrap().shard(thread);
+    for filter in [
+        Filter { cycles: Some(52..55), ..Default::default() },
+        Filter { index: Some(52..55), ..Default::default() },
+        Filter { addresses: vec![VirtAddr(52 * 8)..VirtAddr(55 * 8)], ..Default::default() },
+    ] {
+        let filter = Filter { kinds: KindSet::ALL, ..filter };
+        let read = events(&shard, &filter);
+        assert_eq!(read, (52..55).map(|cycle| Event::Access(of(cycle))).collect::<Vec<_>>());
+    }
+}
