@@ -145,6 +145,10 @@ programs! {
     thread_local: "thread_local.c",
     many_threads: "many_threads.c",
     exceptions: "exceptions.cpp",
+    cancel: "cancel.c",
+    masks: "masks.c",
+    openmp: "openmp.c",
+    library: "library.cpp",
     algorithms_where_the_processor_has_avx2: "algorithms.c",
 }
 
