@@ -16,12 +16,14 @@
 #[cfg(test)]
 extern crate std;
 
+mod config;
 mod layout;
 mod pool;
 mod record;
 mod sync;
 mod writer;
 
+pub use config::{Breakpoint, BreakpointKind, CONFIG_BYTES, Config, MAX_BREAKPOINTS, MAX_PATH_BYTES};
 pub use layout::{
     BUFFER_BYTES, BUFFER_COUNT, Control, POOL_BYTES, PROCESS_COUNT, ProcessSlot, ProcessState, VERSION,
 };

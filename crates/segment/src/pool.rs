@@ -238,6 +238,11 @@ impl Buffer {
         unsafe { self.pool.base.add(BUFFERS_AT + self.index * BUFFER_BYTES) }
     }
 
+    /// Whether it is the buffer of a process that may be dead: owned, and by that process.
+    pub fn is_owned_by(&self, process: u32) -> bool {
+        self.header().state() == BufferState::Owned && self.header().process() == process
+    }
+
     /// Copies its complete records to `into` and returns how many bytes they are. For the recorder, which may not trust
     /// that a traced program leaves shared memory alone while it reads.
     pub fn read(&self, into: &mut [u8; BUFFER_BYTES]) -> usize {

@@ -83,6 +83,13 @@ pub struct SigInfo {
     _rest: [u64; 13],
 }
 
+impl SigInfo {
+    /// What the kernel says of a fault at an address.
+    pub const fn fault(signo: i32, code: i32, addr: u64) -> Self {
+        Self { signo, errno: 0, code, _pad: 0, addr, _rest: [0; 13] }
+    }
+}
+
 /// rt_sigaction(2)'s structure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,6 +17,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod alloc;
 pub mod frame;
 pub mod lock;
 pub mod maps;

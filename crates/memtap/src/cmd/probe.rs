@@ -101,7 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot start {program}"))?;
     let profile = Profile::read(&results.0)?;
     if profile.processes == 0 {
-        bail!("{program} left no profile: it has no functions to probe, or is statically linked or set-user-id");
+        bail!("{program} left no profile: LD_PRELOAD does not reach a program that is statically linked or set-user-id");
     }
     write_report(&args, &profile)?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));

@@ -1,0 +1,209 @@
+//! The functions that the program calls instead of the C library's.
+//!
+//! Nothing but entry points: each passes the caller's address on and jumps to its implementation in the tracer. They are
+//! a crate of their own so that no object file both defines `memcpy` and calls it: the linker sends the calls that the
+//! compiler makes in the other object files to the tracer's own memory functions (`--wrap`, see `tracee::mem`).
+//!
+//! The caller's address goes into `r9`, the sixth argument, which none of the wrapped functions has; the functions in
+//! the second list have more arguments or may unwind, so they only leave a note of their caller in the thread's state and
+//! jump on to the real function.
+#![no_std]
+
+use core::arch::naked_asm;
+
+/// Defines entry points that jump to `implementation` with the return address as sixth argument.
+macro_rules! entries {
+    ($($name:ident => $implementation:literal),* $(,)?) => {
+        $(
+            /// # Safety
+            /// As the C library's function of this name.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name() {
+                naked_asm!("mov r9, qword ptr [rsp]", concat!("jmp ", $implementation));
+            }
+        )*
+    };
+}
+
+/// Defines entry points that note their caller and what they are, then jump to the real function of that index.
+macro_rules! notes {
+    ($($name:ident => $index:literal, $function:literal),* $(,)?) => {
+        $(
+            /// # Safety
+            /// As the C or C++ library's function of this name.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            pub unsafe extern "C" fn $name() {
+                naked_asm!(
+                    "mov r11, qword ptr [rip + memtap_tls@gottpoff]",
+                    "mov r11, qword ptr fs:[r11]",
+                    "test r11, r11",
+                    "jz 2f",
+                    "mov rax, qword ptr [rsp]",
+                    "mov qword ptr [r11 + 16], rax",
+                    concat!("mov qword ptr [r11 + 24], ", $function),
+                    "2:",
+                    "xor eax, eax",
+                    "mov r11, qword ptr [rip + memtap_real@GOTPCREL]",
+                    concat!("mov r11, qword ptr [r11 + 8 * ", $index, "]"),
+                    "test r11, r11",
+                    "jz 3f",
+                    "jmp r11",
+                    // The first call: ask the loader for the real function, keeping the arguments.
+                    "3:",
+                    "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "sub rsp, 8",
+                    concat!("mov edi, ", $index),
+                    "call memtap_resolve",
+                    "mov r11, rax",
+                    "add rsp, 8", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                    "xor eax, eax",
+                    "jmp r11",
+                );
+            }
+        )*
+    };
+}
+
+entries! {
+    malloc => "memtap_malloc",
+    calloc => "memtap_calloc",
+    realloc => "memtap_realloc",
+    reallocarray => "memtap_reallocarray",
+    free => "memtap_free",
+    posix_memalign => "memtap_posix_memalign",
+    aligned_alloc => "memtap_aligned_alloc",
+    memalign => "memtap_memalign",
+    valloc => "memtap_valloc",
+    pvalloc => "memtap_pvalloc",
+    memcpy => "memtap_memcpy",
+    memmove => "memtap_memmove",
+    mempcpy => "memtap_mempcpy",
+    __mempcpy => "memtap_mempcpy",
+    memccpy => "memtap_memccpy",
+    memset => "memtap_memset",
+    bzero => "memtap_bzero",
+    explicit_bzero => "memtap_explicit_bzero",
+    bcopy => "memtap_bcopy",
+    strcpy => "memtap_strcpy",
+    stpcpy => "memtap_stpcpy",
+    __stpcpy => "memtap_stpcpy",
+    strncpy => "memtap_strncpy",
+    stpncpy => "memtap_stpncpy",
+    strcat => "memtap_strcat",
+    strncat => "memtap_strncat",
+    strlen => "memtap_strlen",
+    strnlen => "memtap_strnlen",
+    strcmp => "memtap_strcmp",
+    strncmp => "memtap_strncmp",
+    strcasecmp => "memtap_strcasecmp",
+    strncasecmp => "memtap_strncasecmp",
+    memcmp => "memtap_memcmp",
+    bcmp => "memtap_bcmp",
+    memchr => "memtap_memchr",
+    memrchr => "memtap_memrchr",
+    rawmemchr => "memtap_rawmemchr",
+    __rawmemchr => "memtap_rawmemchr",
+    strchr => "memtap_strchr",
+    index => "memtap_strchr",
+    strrchr => "memtap_strrchr",
+    rindex => "memtap_strrchr",
+    strchrnul => "memtap_strchrnul",
+    wmemcpy => "memtap_wmemcpy",
+    wmemmove => "memtap_wmemmove",
+    wmempcpy => "memtap_wmempcpy",
+    wmemset => "memtap_wmemset",
+    wcscpy => "memtap_wcscpy",
+    wcsncpy => "memtap_wcsncpy",
+    wcscat => "memtap_wcscat",
+    wcslen => "memtap_wcslen",
+    wcscmp => "memtap_wcscmp",
+    wcsncmp => "memtap_wcsncmp",
+    wmemcmp => "memtap_wmemcmp",
+    wmemchr => "memtap_wmemchr",
+    fread => "memtap_fread",
+    fwrite => "memtap_fwrite",
+    fread_unlocked => "memtap_fread_unlocked",
+    fwrite_unlocked => "memtap_fwrite_unlocked",
+    __memcpy_chk => "memtap___memcpy_chk",
+    __memmove_chk => "memtap___memmove_chk",
+    __mempcpy_chk => "memtap___mempcpy_chk",
+    __memset_chk => "memtap___memset_chk",
+    __strcpy_chk => "memtap___strcpy_chk",
+    __stpcpy_chk => "memtap___stpcpy_chk",
+    __strncpy_chk => "memtap___strncpy_chk",
+    __strcat_chk => "memtap___strcat_chk",
+    __strncat_chk => "memtap___strncat_chk",
+    memtap_start => "memtap_on_start",
+    memtap_stop => "memtap_on_stop",
+    memtap_mark => "memtap_on_mark",
+}
+
+notes! {
+    _Znwm => "0", "9",
+    _Znam => "1", "10",
+    _ZnwmRKSt9nothrow_t => "2", "9",
+    _ZnamRKSt9nothrow_t => "3", "10",
+    _ZnwmSt11align_val_t => "4", "9",
+    _ZnamSt11align_val_t => "5", "10",
+    _ZnwmSt11align_val_tRKSt9nothrow_t => "6", "9",
+    _ZnamSt11align_val_tRKSt9nothrow_t => "7", "10",
+    _ZdlPv => "8", "11",
+    _ZdaPv => "9", "12",
+    _ZdlPvm => "10", "11",
+    _ZdaPvm => "11", "12",
+    _ZdlPvSt11align_val_t => "12", "11",
+    _ZdaPvSt11align_val_t => "13", "12",
+    _ZdlPvmSt11align_val_t => "14", "11",
+    _ZdaPvmSt11align_val_t => "15", "12",
+    _ZdlPvRKSt9nothrow_t => "16", "11",
+    _ZdaPvRKSt9nothrow_t => "17", "12",
+    mmap => "18", "13",
+    mmap64 => "19", "13",
+    mremap => "20", "14",
+    munmap => "21", "15",
+}
+
+/// The program's entry into its C library: the tracer takes main's place.
+///
+/// # Safety
+/// Called by the program's start-up code.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __libc_start_main() {
+    naked_asm!(
+        "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "sub rsp, 8",
+        "call memtap_take_main",
+        "mov r11, rax",
+        "add rsp, 8", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+        "mov rdi, qword ptr [rip + memtap_main@GOTPCREL]",
+        "jmp r11",
+    );
+}
+
+/// Names of the functions behind `notes!`, in the order of their indices: what the loader is asked for.
+pub const NOTED: [&core::ffi::CStr; 22] = [
+    c"_Znwm",
+    c"_Znam",
+    c"_ZnwmRKSt9nothrow_t",
+    c"_ZnamRKSt9nothrow_t",
+    c"_ZnwmSt11align_val_t",
+    c"_ZnamSt11align_val_t",
+    c"_ZnwmSt11align_val_tRKSt9nothrow_t",
+    c"_ZnamSt11align_val_tRKSt9nothrow_t",
+    c"_ZdlPv",
+    c"_ZdaPv",
+    c"_ZdlPvm",
+    c"_ZdaPvm",
+    c"_ZdlPvSt11align_val_t",
+    c"_ZdaPvSt11align_val_t",
+    c"_ZdlPvmSt11align_val_t",
+    c"_ZdaPvmSt11align_val_t",
+    c"_ZdlPvRKSt9nothrow_t",
+    c"_ZdaPvRKSt9nothrow_t",
+    c"mmap",
+    c"mmap64",
+    c"mremap",
+    c"munmap",
+];

@@ -1,0 +1,143 @@
+//! `memtap record`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use memref::RegionKind;
+use segment::{Config, MAX_BREAKPOINTS};
+
+use crate::record::{self, Job};
+
+/// Who sees the accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tracer {
+    /// Native execution, accesses found by page protection
+    Protect,
+}
+
+/// A kind of memory that can be traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Region {
+    /// Initialised data of the program and its libraries
+    Data,
+    /// Data without initial values
+    Bss,
+    /// What brk gives
+    Heap,
+    /// Anonymous mappings
+    Anon,
+}
+
+/// How an access to closed memory is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mechanism {
+    /// One signal for a run of instructions (the default)
+    Bursts,
+    /// One signal for each access
+    Single,
+    /// Two signals and two changes of rights for each access, as in the paper: only for comparison
+    TwoSignals,
+}
+
+/// Run a program and record what it does to its memory
+#[derive(Debug, Parser)]
+pub struct Args {
+    /// The trace to write [default: PROG.memtap in this directory]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace FILE if it exists
+    #[arg(long)]
+    force: bool,
+    /// Who sees the accesses
+    #[arg(long, value_enum, default_value = "protect")]
+    tracer: Tracer,
+    /// The kinds of memory to trace
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "data,bss,heap,anon")]
+    regions: Vec<Region>,
+    /// Start recording at the entry of this function instead of main (may be given several times)
+    #[arg(long, value_name = "FN")]
+    start: Vec<String>,
+    /// Stop recording at the entry of this function (may be given several times)
+    #[arg(long, value_name = "FN")]
+    stop: Vec<String>,
+    /// Leave the processes that the program starts alone
+    #[arg(long)]
+    no_children: bool,
+    /// Exit with the program's status even where events are missing
+    #[arg(long)]
+    allow_gaps: bool,
+    /// How an access to closed memory is made
+    #[arg(long, value_enum, default_value = "bursts", hide = true)]
+    mechanism: Mechanism,
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "PROG")]
+    program: Vec<String>,
+}
+
+/// Records, and ends with the program's own status.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let (name, rest) = args.program.split_first().expect("clap requires a program");
+    let program = record::find(name)?;
+    record::check(&program)?;
+    let mut breakpoints = [None; MAX_BREAKPOINTS];
+    for (place, breakpoint) in breakpoints.iter_mut().zip(record::breakpoints(&program, &args.start, &args.stop)?) {
+        *place = Some(breakpoint);
+    }
+    let job = Job {
+        output: args.output.unwrap_or_else(|| default_output(name)),
+        force: args.force,
+        name: name.clone(),
+        program,
+        args: rest.to_vec(),
+        config: Config {
+            regions: region_mask(&args.regions),
+            children: !args.no_children,
+            bursts: args.mechanism == Mechanism::Bursts,
+            two_signals: args.mechanism == Mechanism::TwoSignals,
+            at_main: args.start.is_empty(),
+            breakpoints,
+        },
+    };
+    let outcome = record::record(&job)?;
+    if outcome.totals.gaps == 0 || args.allow_gaps {
+        return Ok(ExitCode::from(outcome.status));
+    }
+    let file = job.output.display();
+    eprintln!(
+        "memtap: {file}: {} events are missing; memtap stat {file} says why, --allow-gaps accepts it",
+        outcome.totals.gaps
+    );
+    Ok(ExitCode::from(if outcome.status == 0 { 1 } else { outcome.status }))
+}
+
+/// The program's own name in the present directory.
+fn default_output(name: &str) -> PathBuf {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    PathBuf::from(format!("{base}.memtap"))
+}
+
+/// A bit for each kind, as tracers have it.
+fn region_mask(regions: &[Region]) -> u32 {
+    regions.iter().fold(0, |mask, region| {
+        let kind = match region {
+            Region::Data => RegionKind::Data,
+            Region::Bss => RegionKind::Bss,
+            Region::Heap => RegionKind::Heap,
+            Region::Anon => RegionKind::Anonymous,
+        };
+        mask | 1 << kind.code()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_become_bits() {
+        assert_eq!(region_mask(&[Region::Data, Region::Heap]), 1 << 1 | 1 << 4);
+        assert_eq!(default_output("/usr/bin/gzip"), PathBuf::from("gzip.memtap"));
+    }
+}

@@ -1,0 +1,308 @@
+//! Recording a program: from its name to a finished file.
+//!
+//! [`record`] reads as an outline. The traced processes fill shared buffers (crate `segment`); this process reads them,
+//! gives events their place in the trace (`sink`), and writes the file (crate `trace-format`). It ends when the program
+//! and all traced processes that it started have ended.
+
+mod library;
+mod program;
+mod progress;
+mod sink;
+mod watch;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use segment::{Breakpoint, BufferState, Config};
+use segment_host::{Listener, OwnedPool};
+use trace_format::{CreateOptions, TraceWriter};
+
+use progress::Progress;
+use sink::{Sink, Totals, now_ns, quote};
+use watch::Watch;
+
+pub use program::{check, find};
+
+/// How long data may wait in memory before it is written.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How often the recorder looks at what nobody wakes it for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The file to write.
+    pub output: PathBuf,
+    /// Whether to replace a file that is there.
+    pub force: bool,
+    /// The program as the user named it.
+    pub name: String,
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// What a traced process is told.
+    pub config: Config,
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// The program's exit status, as a shell gives it: 128 and the signal's number where one killed it.
+    pub status: u8,
+    /// What was recorded.
+    pub totals: Totals,
+}
+
+/// Records a program until it and all that it started have ended.
+pub fn record(job: &Job) -> Result<Outcome> {
+    let library = library::find()?;
+    let options = CreateOptions { force: job.force, ..Default::default() };
+    let trace = TraceWriter::create(&job.output, options).map_err(anyhow::Error::new)?;
+    let started = Instant::now();
+    describe(&trace, job)?;
+    let pool = Arc::new(OwnedPool::create().context("shared memory for the traced program can't be had")?);
+    let name = format!("memtap-{}-{}", std::process::id(), now_ns());
+    let listener = Arc::new(Listener::bind(name).context("a socket for the traced program can't be had")?);
+    let stop = stop_signals()?;
+    serve(&listener, &pool, job.config);
+    let (pid, ended) = match start(job, &library, listener.name(), &pool) {
+        Ok(child) => child,
+        Err(error) => {
+            // Nothing was recorded: no file is better than an empty one.
+            drop(trace);
+            let _ = std::fs::remove_file(&job.output);
+            return Err(error);
+        }
+    };
+    let mut sink = Sink::new(trace.clone());
+    let drained = drain(&pool, &mut sink, pid, &ended, &stop, &job.output);
+    pool.pool().control().close();
+    pool.wake_producers();
+    listener.shut_down();
+    let status = ended.wait();
+    drained.and_then(|()| close(&trace, &mut sink, status, started)).with_context(|| {
+        let code = shell_status(status);
+        format!("the program ended with status {code}, but the trace is not complete")
+    })?;
+    Ok(Outcome { status: shell_status(status), totals: sink.totals() })
+}
+
+/// What a reader should know of the run.
+fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
+    let mut args = vec![quote(&job.name)];
+    args.extend(job.args.iter().map(|arg| quote(arg)));
+    let program = std::fs::canonicalize(&job.program).unwrap_or_else(|_| job.program.clone());
+    trace.set_property("program", &program.to_string_lossy())?;
+    trace.set_property("args", &args.join(" "))?;
+    trace.set_property("tracer", "protect")?;
+    trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
+    trace.set_property("start_ns", &now_ns().to_string())?;
+    Ok(())
+}
+
+/// Signals that end a recording: the terminal sends them to the program too, others are passed on.
+fn stop_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone()).context("signals can't be handled")?;
+    }
+    // Ctrl-C and Ctrl-\ reach the program by themselves; it decides, and the trace is finished either way.
+    let ignored = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
+        signal_hook::flag::register(signal, ignored.clone()).context("signals can't be handled")?;
+    }
+    Ok(stop)
+}
+
+/// Gives the pool to every process that connects.
+fn serve(listener: &Arc<Listener>, pool: &Arc<OwnedPool>, config: Config) {
+    let (listener, pool) = (listener.clone(), pool.clone());
+    std::thread::spawn(move || {
+        while !pool.pool().control().is_closed() {
+            if listener.serve_one(&pool, &config).is_err() {
+                // The process is gone again, or descriptors are short for a moment.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+}
+
+/// The program's end, seen by a thread that waits for it.
+struct Ended {
+    flag: Arc<AtomicBool>,
+    waiter: std::thread::JoinHandle<ExitStatus>,
+}
+
+impl Ended {
+    fn is_over(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+
+    fn wait(self) -> ExitStatus {
+        self.waiter.join().unwrap_or_else(|_| ExitStatus::from_raw(0))
+    }
+}
+
+/// Starts the program with the tracer in it.
+fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Result<(u32, Ended)> {
+    let mut preload = library.as_os_str().to_owned();
+    if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|more| !more.is_empty()) {
+        preload.push(":");
+        preload.push(more);
+    }
+    let mut command = Command::new(&job.program);
+    std::os::unix::process::CommandExt::arg0(&mut command, &job.name);
+    command.args(&job.args).env("LD_PRELOAD", preload).env("MEMTAP_CHANNEL", channel);
+    let mut child = command.spawn().with_context(|| format!("{}: can't be started", job.program.display()))?;
+    let pid = child.id();
+    let flag = Arc::new(AtomicBool::new(false));
+    let (over, pool) = (flag.clone(), pool.clone());
+    let waiter = std::thread::spawn(move || {
+        let status = child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0));
+        over.store(true, Ordering::Release);
+        pool.wake();
+        status
+    });
+    Ok((pid, Ended { flag, waiter }))
+}
+
+/// Reads buffers until nobody is left who could fill one.
+fn drain(
+    pool: &OwnedPool,
+    sink: &mut Sink,
+    pid: u32,
+    ended: &Ended,
+    stop: &AtomicBool,
+    output: &Path,
+) -> Result<()> {
+    let mut progress = Progress::new(output);
+    let mut watch = Watch::default();
+    let mut known = 0;
+    let mut flushed = Instant::now();
+    let mut looked = Instant::now();
+    let mut result = Ok(());
+    loop {
+        let seen = pool.submissions();
+        let over = ended.is_over();
+        let control = pool.pool().control();
+        while known < control.processes() {
+            let Some(slot) = pool.pool().process(known) else { break };
+            if slot.state() == segment::ProcessState::Empty {
+                // It has its number and is about to fill its slot. One that died in between never will.
+                if !over {
+                    break;
+                }
+                known += 1;
+                continue;
+            }
+            let added = sink.add_process(known, slot.pid(), slot.parent(), slot.start_ns());
+            result = result.and(added.map_err(anyhow::Error::new));
+            if let Some(former) = watch.add(known, slot.pid()) {
+                result = result.and(leave(pool, sink, former));
+            }
+            known += 1;
+        }
+        let some = read_submitted(pool, sink, &mut result);
+        if over || looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            for number in watch.dead() {
+                result = result.and(leave(pool, sink, number));
+            }
+            if stop.swap(false, Ordering::AcqRel) {
+                terminate(pid);
+            }
+            progress.show(sink.totals());
+        }
+        if flushed.elapsed() >= FLUSH_EVERY {
+            flushed = Instant::now();
+            result = result.and(sink.flush().map_err(anyhow::Error::new));
+        }
+        if result.is_err() {
+            // Nothing more can be kept: the program goes on, unrecorded.
+            break;
+        }
+        if over && watch.is_empty() && !some && known == control.processes() {
+            break;
+        }
+        if !some {
+            pool.wait(seen, LOOK_EVERY);
+        }
+    }
+    progress.clear();
+    result
+}
+
+/// Reads what was handed over. Whether there was anything.
+fn read_submitted(pool: &OwnedPool, sink: &mut Sink, result: &mut Result<()>) -> bool {
+    let mut some = false;
+    for buffer in pool.pool().buffers() {
+        if buffer.header().state() == BufferState::Submitted {
+            some = true;
+            if result.is_ok() {
+                *result = sink.read(buffer).map_err(anyhow::Error::new);
+            }
+            pool.pool().free(buffer);
+        }
+    }
+    if some {
+        pool.wake_producers();
+    }
+    some
+}
+
+/// A process is gone: what it handed over, then what it had begun.
+fn leave(pool: &OwnedPool, sink: &mut Sink, number: u32) -> Result<()> {
+    let mut result = Ok(());
+    read_submitted(pool, sink, &mut result);
+    for buffer in pool.pool().buffers().filter(|buffer| buffer.is_owned_by(number)) {
+        result = result.and(sink.read(buffer).map_err(anyhow::Error::new));
+        pool.pool().free(buffer);
+    }
+    result?;
+    sink.settle(number)?;
+    sink.end_process(number)?;
+    Ok(())
+}
+
+fn terminate(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+fn close(trace: &TraceWriter, sink: &mut Sink, status: ExitStatus, started: Instant) -> Result<()> {
+    sink.finish()?;
+    trace.set_property("exit_status", &shell_status(status).to_string())?;
+    trace.set_property("wall_seconds", &format!("{:.6}", started.elapsed().as_secs_f64()))?;
+    trace.clone().finish()?;
+    Ok(())
+}
+
+/// A status as a shell gives it.
+fn shell_status(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128u8.saturating_add(signal as u8),
+        (None, None) => 1,
+    }
+}
+
+/// Makes the list of functions that start and stop recording, from their names.
+pub fn breakpoints(program: &Path, start: &[String], stop: &[String]) -> Result<Vec<Breakpoint>> {
+    let mut list = Vec::new();
+    for (names, kind) in [(start, segment::BreakpointKind::Start), (stop, segment::BreakpointKind::Stop)] {
+        for name in names {
+            list.push(library::breakpoint(program, name, kind)?);
+        }
+    }
+    if list.len() > segment::MAX_BREAKPOINTS {
+        bail!("--start and --stop: at most {} functions together", segment::MAX_BREAKPOINTS);
+    }
+    Ok(list)
+}

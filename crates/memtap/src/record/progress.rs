@@ -1,0 +1,85 @@
+//! The line that shows a person what happens, where standard error is a terminal.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::sink::Totals;
+
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Rewrites one line of the terminal now and then.
+pub struct Progress {
+    file: PathBuf,
+    shown: bool,
+    started: Instant,
+    last: Instant,
+    last_accesses: u64,
+    terminal: bool,
+}
+
+impl Progress {
+    /// For a trace that is written to `file`.
+    pub fn new(file: &Path) -> Self {
+        let now = Instant::now();
+        let terminal = std::io::stderr().is_terminal();
+        Self { file: file.into(), shown: false, started: now, last: now, last_accesses: 0, terminal }
+    }
+
+    /// Shows the totals, if it is time.
+    pub fn show(&mut self, totals: Totals) {
+        let since = self.last.elapsed();
+        if !self.terminal || since < EVERY {
+            return;
+        }
+        let rate = (totals.accesses - self.last_accesses) as f64 / since.as_secs_f64();
+        let bytes = self.file.metadata().map_or(0, |metadata| metadata.len());
+        let slow = if totals.accesses == 0 { 0.0 } else { totals.slow as f64 * 100.0 / totals.accesses as f64 };
+        let line = format!(
+            "{:.0} s  {} accesses  {}/s  {} written  {slow:.1} % on the slow path",
+            self.started.elapsed().as_secs_f64(),
+            short(totals.accesses as f64),
+            short(rate),
+            short_bytes(bytes as f64),
+        );
+        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+        (self.shown, self.last, self.last_accesses) = (true, Instant::now(), totals.accesses);
+    }
+
+    /// Removes the line.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 1e9 => format!("{:.1} G", v / 1e9),
+        v if v >= 1e6 => format!("{:.1} M", v / 1e6),
+        v if v >= 1e4 => format!("{:.0} k", v / 1e3),
+        v => format!("{v:.0}"),
+    }
+}
+
+fn short_bytes(value: f64) -> String {
+    match value {
+        v if v >= f64::from(1 << 30) => format!("{:.1} GiB", v / f64::from(1 << 30)),
+        v if v >= f64::from(1 << 20) => format!("{:.1} MiB", v / f64::from(1 << 20)),
+        v => format!("{:.0} KiB", v / 1024.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!(short(950.0), "950");
+        assert_eq!(short(12_345.0), "12 k");
+        assert_eq!(short(3_400_000.0), "3.4 M");
+        assert_eq!(short_bytes(3.0 * 1024.0 * 1024.0), "3.0 MiB");
+    }
+}

@@ -1,0 +1,356 @@
+//! What becomes of records: each traced thread's buffers, in their order, go into its shard of the trace.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use memref::{
+    Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange, RegionEvent, ThreadId, VirtAddr,
+};
+use segment::{BUFFER_BYTES, Buffer, Record, Records};
+use trace_format::{CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter};
+
+/// The code of a counter that counts instructions on the slow path.
+pub const COUNTER_SLOW_PATH: u32 = 0;
+/// The code of a counter whose name is a program that could not be traced.
+pub const COUNTER_UNTRACED_PROGRAM: u32 = 1;
+
+/// Nanoseconds since 1970.
+pub fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// What has been recorded so far, for the progress line and the closing words.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Single accesses.
+    pub accesses: u64,
+    /// Accesses whose instruction took the slow path.
+    pub slow: u64,
+    /// Events that are known to be missing.
+    pub gaps: u64,
+}
+
+/// One traced thread.
+struct Thread {
+    process: u32,
+    id: ThreadId,
+    shard: ShardWriter,
+    /// Events so far: the cycle of the next one.
+    cycle: u64,
+    order: u64,
+    /// The buffer that comes next.
+    sequence: u32,
+    /// Buffers that came before their turn: kernel-side races between submission and our look.
+    early: BTreeMap<u32, Vec<u8>>,
+}
+
+/// A traced process of the session.
+struct Process {
+    id: ProcessId,
+    record: ProcessRecord,
+    status: Option<i32>,
+}
+
+/// All threads of the session.
+pub struct Sink {
+    trace: TraceWriter,
+    processes: HashMap<u32, Process>,
+    threads: HashMap<u32, Thread>,
+    slow: HashMap<(u32, u64), (u64, String)>,
+    totals: Totals,
+    bytes: Box<[u8; BUFFER_BYTES]>,
+}
+
+impl Sink {
+    /// Records go to that trace.
+    pub fn new(trace: TraceWriter) -> Self {
+        Self {
+            trace,
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            slow: HashMap::new(),
+            totals: Totals::default(),
+            bytes: Box::new([0; BUFFER_BYTES]),
+        }
+    }
+
+    /// What was recorded.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// A process appeared. Its number in the pool is given by whoever appeared first, so parents come before children.
+    pub fn add_process(&mut self, number: u32, pid: u32, parent: Option<u32>, start_ns: u64) -> Result<(), Error> {
+        let parent = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| parent.id);
+        let mut record = ProcessRecord { pid, parent, start_ns, ..Default::default() };
+        record.exe = std::fs::read_link(format!("/proc/{pid}/exe"))
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        record.args = arguments(pid);
+        let id = self.trace.add_process(&record)?;
+        record.process = id;
+        self.processes.insert(number, Process { id, record, status: None });
+        Ok(())
+    }
+
+    /// A process has no more to say.
+    pub fn end_process(&mut self, number: u32) -> Result<(), Error> {
+        let Some(process) = self.processes.get(&number) else { return Ok(()) };
+        self.trace.end_process(process.id, now_ns(), process.status)
+    }
+
+    /// Reads a buffer that was handed over, or that a dead process left.
+    pub fn read(&mut self, buffer: Buffer) -> Result<(), Error> {
+        let header = buffer.header();
+        let (process, number, tid, sequence) = (header.process(), header.thread(), header.tid(), header.sequence());
+        let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
+        let filled = buffer.read(&mut bytes);
+        let result = self.take(process, number, tid, sequence, &bytes[..filled]);
+        self.bytes = bytes;
+        result
+    }
+
+    fn take(&mut self, process: u32, number: u32, tid: u32, sequence: u32, bytes: &[u8]) -> Result<(), Error> {
+        let Some(owner) = self.processes.get(&process).map(|process| process.id) else { return Ok(()) };
+        if !self.threads.contains_key(&number) {
+            let record = ThreadRecord { process: owner, tid, start_ns: now_ns(), ..Default::default() };
+            let id = self.trace.add_thread(&record)?;
+            let shard = self.trace.shard(id)?;
+            let thread = Thread { process, id, shard, cycle: 0, order: 0, sequence: 0, early: BTreeMap::new() };
+            self.threads.insert(number, thread);
+        }
+        let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
+        let mut result = Ok(());
+        if sequence != thread.sequence {
+            thread.early.insert(sequence, bytes.to_vec());
+        } else {
+            result = self.records(&mut thread, bytes);
+            thread.sequence = thread.sequence.wrapping_add(1);
+            while let Some(next) = thread.early.remove(&thread.sequence) {
+                result = result.and_then(|()| self.records(&mut thread, &next));
+                thread.sequence = thread.sequence.wrapping_add(1);
+            }
+        }
+        self.threads.insert(number, thread);
+        result
+    }
+
+    fn records(&mut self, thread: &mut Thread, bytes: &[u8]) -> Result<(), Error> {
+        let mut accesses = Vec::with_capacity(bytes.len() / 16);
+        for record in Records::new(bytes) {
+            if let Ok(record) = &record {
+                if let Some(access) = record.access(thread.cycle) {
+                    accesses.push(access);
+                    thread.cycle += 1;
+                    continue;
+                }
+            }
+            if !accesses.is_empty() {
+                self.totals.accesses += accesses.len() as u64;
+                thread.shard.push_accesses(&accesses)?;
+                accesses.clear();
+            }
+            match record {
+                Ok(record) => self.record(thread, &record)?,
+                // A program that writes into our buffers destroys what it has recorded, not us.
+                Err(_) => self.gap(thread, GapReason::Killed, 1, VirtAddr(0))?,
+            }
+        }
+        if !accesses.is_empty() {
+            self.totals.accesses += accesses.len() as u64;
+            thread.shard.push_accesses(&accesses)?;
+        }
+        Ok(())
+    }
+
+    fn gap(&mut self, thread: &mut Thread, reason: GapReason, count: u64, addr: VirtAddr) -> Result<(), Error> {
+        self.totals.gaps += count;
+        let process = self.processes.get(&thread.process).map_or(ProcessId(0), |process| process.id);
+        let gap = Gap { process, thread: thread.id, cycle: thread.cycle, count, reason, addr };
+        thread.cycle += 1;
+        thread.shard.push(&Event::Gap(gap))
+    }
+
+    fn record(&mut self, thread: &mut Thread, record: &Record<'_>) -> Result<(), Error> {
+        let cycle = thread.cycle;
+        let process = self.processes.get(&thread.process).map_or(ProcessId(0), |process| process.id);
+        let event = match *record {
+            Record::Access { .. } => return Ok(()),
+            Record::Order { order } => {
+                thread.order = order;
+                return thread.shard.push(&Event::Order(OrderMark { cycle, order }));
+            }
+            Record::Block { ip, kind, function, dst, src, len } => {
+                Event::Block(BlockOp { cycle, order: thread.order, ip, kind, function, dst, src, len })
+            }
+            Record::Allocation { order, ip, kind, function, addr, len, old_addr, old_len } => {
+                thread.order = thread.order.max(order);
+                Event::Allocation(Allocation { cycle, order, ip, kind, function, addr, len, old_addr, old_len })
+            }
+            Record::Marker { order, ip, kind, name } => {
+                let name = String::from_utf8_lossy(name);
+                thread.cycle += 1;
+                return thread.shard.push(&Event::Marker(Marker { cycle, order, ip, kind, name: &*name }));
+            }
+            Record::Gap { reason, count, addr, name } => {
+                if reason == GapReason::UntracedProgram {
+                    self.trace.add_counter(&CounterRecord {
+                        process,
+                        thread: Some(thread.id),
+                        ip: addr,
+                        code: COUNTER_UNTRACED_PROGRAM,
+                        count: 1,
+                        name: String::from_utf8_lossy(name).into_owned(),
+                    })?;
+                }
+                return self.gap(thread, reason, count.max(1), addr);
+            }
+            Record::Region { order, change, kind, rights, traced, start, len, file_offset, name } => {
+                let name = String::from_utf8_lossy(name);
+                self.trace.add_region(&RegionEvent {
+                    order,
+                    process,
+                    change,
+                    kind,
+                    rights,
+                    traced,
+                    start,
+                    len,
+                    file_offset,
+                    name: &*name,
+                })?;
+                if change == RegionChange::Map && file_offset == 0 && name.starts_with('/') {
+                    if let Some(build_id) = build_id(&name) {
+                        let path = name.into_owned();
+                        self.trace.add_module(&ModuleRecord { process, order, base: start, len, path, build_id })?;
+                    }
+                }
+                return Ok(());
+            }
+            Record::Counter { ip, count, name } => {
+                self.totals.slow += count;
+                let entry = self.slow.entry((thread.process, ip.0)).or_default();
+                entry.0 += count;
+                if entry.1.is_empty() {
+                    entry.1 = String::from_utf8_lossy(name).into_owned();
+                }
+                return Ok(());
+            }
+            Record::Program { name } => {
+                if let Some(process) = self.processes.get_mut(&thread.process) {
+                    process.record.exe = String::from_utf8_lossy(name).into_owned();
+                    if process.record.args.is_empty() {
+                        process.record.args = arguments(process.record.pid);
+                    }
+                    self.trace.update_process(&process.record)?;
+                }
+                return Ok(());
+            }
+            Record::ThreadEnd => return self.trace.end_thread(thread.id, now_ns()),
+            Record::ProcessEnd { status } => {
+                if let Some(process) = self.processes.get_mut(&thread.process) {
+                    process.status = status.map(i32::from);
+                }
+                return Ok(());
+            }
+        };
+        thread.cycle += 1;
+        thread.shard.push(&event)
+    }
+
+    /// All buffers of a process are in: what came before its turn has lost its predecessor.
+    pub fn settle(&mut self, process: u32) -> Result<(), Error> {
+        let numbers: Vec<u32> =
+            self.threads.iter().filter(|(_, thread)| thread.process == process).map(|(&number, _)| number).collect();
+        for number in numbers {
+            let Some(mut thread) = self.threads.remove(&number) else { continue };
+            for (_, bytes) in std::mem::take(&mut thread.early) {
+                self.gap(&mut thread, GapReason::Killed, 1, VirtAddr(0))?;
+                self.records(&mut thread, &bytes)?;
+            }
+            thread.shard.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Notes that threads or processes found no room in the pool.
+    pub fn refused(&mut self, count: u32) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        let Some(&number) = self.threads.keys().next() else { return Ok(()) };
+        let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
+        let result = self.gap(&mut thread, GapReason::TooManyThreads, count.into(), VirtAddr(0));
+        self.threads.insert(number, thread);
+        result
+    }
+
+    /// Writes what is buffered, so that a killed recorder loses little.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.trace.flush()
+    }
+
+    /// The last counts.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        for (&(process, ip), (count, name)) in &self.slow {
+            let Some(process) = self.processes.get(&process) else { continue };
+            self.trace.add_counter(&CounterRecord {
+                process: process.id,
+                thread: None,
+                ip: VirtAddr(ip),
+                code: COUNTER_SLOW_PATH,
+                count: *count,
+                name: name.clone(),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A process's command line, as a shell would take it.
+fn arguments(pid: u32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<String> = bytes
+        .split(|&byte| byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| quote(&String::from_utf8_lossy(word)))
+        .collect();
+    words.join(" ")
+}
+
+/// A word in quotes where a shell would otherwise split or change it.
+pub fn quote(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A module's build id in hexadecimal, empty where it has none; `None` where the file is no module.
+fn build_id(path: &str) -> Option<String> {
+    use object::Object;
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let id = file.build_id().ok().flatten().unwrap_or_default();
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        assert_eq!(quote("a-b/c.d"), "a-b/c.d");
+        assert_eq!(quote("two words"), "'two words'");
+        assert_eq!(quote("it's"), r"'it'\''s'");
+        assert_eq!(quote(""), "''");
+    }
+
+    #[test]
+    fn a_shell_has_a_build_id_and_a_text_is_no_module() {
+        assert!(build_id("/bin/sh").is_some());
+        assert_eq!(build_id("/etc/passwd"), None);
+    }
+}

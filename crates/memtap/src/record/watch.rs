@@ -1,0 +1,76 @@
+//! Which traced processes still live.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A process of the pool that has not ended, as far as we know.
+struct Watched {
+    pid: u32,
+    /// None where it was gone before we could look.
+    descriptor: Option<OwnedFd>,
+}
+
+/// The live ones, by their number in the pool.
+#[derive(Default)]
+pub struct Watch {
+    live: BTreeMap<u32, Watched>,
+}
+
+impl Watch {
+    /// Begins to watch. Returns the number of a process that had the same pid: it called exec, and has no more to say.
+    pub fn add(&mut self, number: u32, pid: u32) -> Option<u32> {
+        let former = self.live.iter().find(|(_, watched)| watched.pid == pid).map(|(&number, _)| number);
+        let descriptor = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        self.live.insert(number, Watched { pid, descriptor });
+        former.and_then(|former| self.live.remove(&former).map(|_| former))
+    }
+
+    /// Whether none is left.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Takes out those that are dead.
+    pub fn dead(&mut self) -> Vec<u32> {
+        let dead: Vec<u32> = self
+            .live
+            .iter()
+            .filter(|(_, watched)| watched.descriptor.as_ref().is_none_or(is_dead))
+            .map(|(&number, _)| number)
+            .collect();
+        for number in &dead {
+            self.live.remove(number);
+        }
+        dead
+    }
+}
+
+/// A pidfd becomes readable when its process ends.
+fn is_dead(descriptor: &OwnedFd) -> bool {
+    let mut list = [PollFd::new(descriptor, PollFlags::IN)];
+    poll(&mut list, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_live_until_it_ends() {
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut watch = Watch::default();
+        assert_eq!(watch.add(3, child.id()), None);
+        assert!(watch.dead().is_empty());
+        assert_eq!(watch.add(4, child.id()), Some(3));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(watch.dead(), [4]);
+        assert!(watch.is_empty());
+    }
+}

@@ -1,0 +1,15 @@
+//! Link arguments of the preloaded library.
+
+fn main() {
+    // The library exports these to the program; the compiler's own calls must not end up there (see tracee::mem).
+    for name in ["memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen", "rust_eh_personality", "_Unwind_Resume"] {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name}");
+    }
+    // Our own entry points call our own implementations, whatever else exports such names.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
+    // Every import is bound before the program runs: a lazy binding inside a handler would enter the loader.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,now");
+    // The tracer is ready before any other library's own start-up code runs.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,initfirst");
+    println!("cargo:rerun-if-changed=build.rs");
+}

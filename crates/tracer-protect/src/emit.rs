@@ -1,0 +1,112 @@
+//! Writing records: a thread's own writer, refilled from the pool; back-pressure, never loss.
+
+use core::sync::atomic::Ordering;
+
+use memref::{AccessKind, GapReason, VirtAddr};
+use segment::{Pool, Record};
+use tracee::sys;
+
+use crate::state::{PROCESS, Thread};
+
+/// How long a thread without a buffer sleeps before it looks again by itself.
+const WAIT_NS: u64 = 20_000_000;
+
+impl Thread {
+    /// Records one access.
+    #[inline]
+    pub(crate) fn emit_access(&mut self, pool: &Pool, ip: u64, addr: u64, size: u32, kind: AccessKind) {
+        self.note_order(pool);
+        let size = size.min(u16::MAX.into()) as u16;
+        while self.writer.access(VirtAddr(ip), VirtAddr(addr), size, kind).is_err() {
+            if !self.refill(pool) {
+                return;
+            }
+        }
+    }
+
+    /// Records anything else.
+    pub(crate) fn emit(&mut self, record: &Record<'_>) {
+        let Some(pool) = PROCESS.pool() else { return };
+        if !matches!(record, Record::Allocation { .. } | Record::Region { .. } | Record::Order { .. }) {
+            self.note_order(&pool);
+        }
+        self.write(&pool, record);
+    }
+
+    /// Records that something is missing.
+    pub(crate) fn emit_gap(&mut self, reason: GapReason, count: u64, addr: u64, name: &[u8]) {
+        self.emit(&Record::Gap { reason, count, addr: VirtAddr(addr), name });
+    }
+
+    /// Where others have moved the session's order on, later records of this thread come after that.
+    #[inline]
+    fn note_order(&mut self, pool: &Pool) {
+        let order = pool.control().current_order();
+        if order != self.order {
+            self.order = order;
+            self.write(pool, &Record::Order { order });
+        }
+    }
+
+    #[inline(never)]
+    fn write(&mut self, pool: &Pool, record: &Record<'_>) {
+        while self.writer.record(record).is_err() {
+            if !self.refill(pool) {
+                return;
+            }
+        }
+    }
+
+    /// Gets an empty buffer, waiting for the recorder where it is behind. `false` when the recorder is gone.
+    #[inline(never)]
+    fn refill(&mut self, pool: &Pool) -> bool {
+        let control = pool.control();
+        let process = PROCESS.number.load(Ordering::Relaxed);
+        loop {
+            if control.is_closed() {
+                return false;
+            }
+            let freed = control.freed_word().load(Ordering::Acquire);
+            let got = self.writer.refill(pool, process, self.number, self.tid);
+            sys::futex_wake(control.submitted_word().as_ptr());
+            if got {
+                return true;
+            }
+            sys::futex_wait(control.freed_word().as_ptr(), freed, WAIT_NS);
+        }
+    }
+
+    /// Hands over what is there.
+    pub(crate) fn submit(&mut self) {
+        let Some(pool) = PROCESS.pool() else { return };
+        if self.writer.submit(&pool) {
+            sys::futex_wake(pool.control().submitted_word().as_ptr());
+        }
+    }
+}
+
+/// The next order of the session.
+pub(crate) fn next_order() -> u64 {
+    PROCESS.pool().map_or(0, |pool| pool.control().next_order())
+}
+
+/// Runs `body` as the calling thread, outside of a handler: signals that come meanwhile are put off. `None` where the
+/// process is not traced.
+pub(crate) fn as_thread<R>(body: impl FnOnce(&mut Thread) -> R) -> Option<R> {
+    let thread = Thread::current();
+    if thread.is_null() || !PROCESS.ready.load(Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: the state of the calling thread; handlers that interrupt us leave it alone while `busy` is set.
+    unsafe {
+        (*thread).busy += 1;
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        let result = body(&mut *thread);
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        (*thread).busy -= 1;
+        if (*thread).busy == 0 && (*thread).pending.iter().any(Option::is_some) {
+            crate::signals::send_pending_again(&mut *thread);
+        }
+        Some(result)
+    }
+}

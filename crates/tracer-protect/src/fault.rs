@@ -1,0 +1,338 @@
+//! The fast path: one signal an access.
+//!
+//! A program's instruction touches a closed page. The handler executes that instruction itself - the engine of `x86` runs
+//! it with its address replaced by the open view - records what it accessed, and goes on executing as long as memory
+//! instructions come densely (a *burst*). Then it returns behind the last one. No page is ever opened, so no other thread
+//! slips through. What the engine can't execute takes the paper's way (MadT, section III-D): the memory is opened, the
+//! instruction runs under the trap flag, and the trap closes the memory again.
+
+use core::sync::atomic::Ordering;
+
+use memref::{AccessKind, GapReason, VirtAddr};
+use segment::{Pool, Record};
+use tracee::frame::{SigInfo, UContext};
+use tracee::{sys, tls};
+use x86::{Environment, Operand, Outcome, Refused};
+
+use crate::control::registers;
+use crate::memory::{PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE, page, view};
+use crate::state::{PROCESS, Thread};
+use crate::{breakpoint, dispatch, process, signals};
+
+/// A burst ends behind that many instructions without an access to closed memory. A new fault costs about as much as
+/// executing this many instructions does: whichever comes, at most twice the best possible time is lost.
+const QUIET_STEPS: u32 = 24;
+/// A burst ends in any case behind that many instructions, so that the program's signals get through.
+const MAX_STEPS: u32 = 50_000;
+const TRAP_FLAG: u64 = 1 << 8;
+/// si_code of a system call that dispatch sent to us.
+const SYS_USER_DISPATCH: i32 = 2;
+/// si_code of a fault for want of a right.
+const SEGV_ACCERR: i32 = 2;
+/// Accesses of one instruction that can be held back until it is executed; a gather makes 16.
+const HELD: usize = 40;
+
+/// How the engine sees memory.
+struct Memory<'a> {
+    thread: &'a mut Thread,
+    pool: Option<Pool>,
+    ip: u64,
+    recorded: bool,
+    /// Accesses of the instruction that is being executed: they count when it is done.
+    held: [(u64, u32, AccessKind); HELD],
+    count: usize,
+    /// Whether the instruction touched closed memory.
+    touched: bool,
+}
+
+impl Memory<'_> {
+    fn commit(&mut self) {
+        let held = self.held;
+        if let Some(pool) = self.pool {
+            for &(addr, len, kind) in held.iter().take(self.count) {
+                self.thread.emit_access(&pool, self.ip, addr, len, kind);
+            }
+        }
+        self.count = 0;
+    }
+}
+
+impl Environment for Memory<'_> {
+    #[inline]
+    fn access(&mut self, operand: Operand) -> Result<u64, Refused> {
+        let first = page(operand.addr);
+        let last = operand.addr.wrapping_add(u64::from(operand.len.max(1)) - 1);
+        if (operand.addr ^ last) >> 12 != 0 {
+            return self.access_across(operand, last);
+        }
+        if first & PAGE_VIEWED == 0 {
+            return Ok(operand.addr);
+        }
+        let needed = if operand.kind.writes() { PAGE_WRITE } else { PAGE_READ };
+        if first & needed == 0 && operand.kind != AccessKind::Prefetch {
+            return Err(Refused);
+        }
+        self.hold(operand, first);
+        Ok(view(operand.addr))
+    }
+
+    fn fs_base(&self) -> u64 {
+        tls::fs_base()
+    }
+
+    fn gs_base(&self) -> u64 {
+        const ARCH_GET_GS: usize = 0x1004;
+        let mut base = 0u64;
+        // SAFETY: the kernel writes the word.
+        unsafe {
+            let args = [ARCH_GET_GS, &raw mut base as usize, 0, 0, 0, 0];
+            sys::syscall(libc::SYS_arch_prctl as usize, args);
+        }
+        base
+    }
+}
+
+impl Memory<'_> {
+    #[inline]
+    fn hold(&mut self, operand: Operand, flags: u8) {
+        if flags & PAGE_TRACED == 0 {
+            return;
+        }
+        self.touched = true;
+        if self.recorded {
+            if self.count == HELD {
+                // A repeated string instruction: those before this one are done.
+                self.commit();
+            }
+            if let Some(place) = self.held.get_mut(self.count) {
+                *place = (operand.addr, operand.len, operand.kind);
+                self.count += 1;
+            }
+        }
+    }
+
+    /// An access that crosses pages: all viewed, or none.
+    fn access_across(&mut self, operand: Operand, last: u64) -> Result<u64, Refused> {
+        let (first, end) = (page(operand.addr), page(last));
+        if (first | end) & PAGE_VIEWED == 0 {
+            return Ok(operand.addr);
+        }
+        let needed = PAGE_VIEWED | if operand.kind.writes() { PAGE_WRITE } else { PAGE_READ };
+        if first & end & needed != needed {
+            return Err(Refused);
+        }
+        self.hold(operand, first | end);
+        Ok(view(operand.addr))
+    }
+}
+
+/// SIGSEGV, SIGTRAP, SIGSYS, and the other faults where the program handles them.
+///
+/// # Safety
+/// Called by the kernel as a handler.
+pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UContext) {
+    let current = Thread::current();
+    if signal == libc::SIGTRAP && signals::is_birth(context.gregs.rip) {
+        process::be_born(context);
+        return;
+    }
+    if current.is_null() {
+        // A thread that nobody announced: its faults are its own.
+        signals::give_back();
+        return;
+    }
+    // A fault inside one of our stubs: the step that runs it ends with `Outcome::Fault`.
+    // SAFETY: this thread's engine; `recover` only reads it.
+    if unsafe { (*(*current).engine).recover(registers(context)) } {
+        // SAFETY: this thread's own state; the step that we interrupted reads it after us.
+        unsafe { (*current).nested = Some(*info) };
+        return;
+    }
+    // SAFETY: this thread's state; the code that we interrupted is the program's, or ours outside of handlers, which
+    // does not fault while it uses the state.
+    let thread = unsafe { &mut *current };
+    match signal {
+        // SAFETY: the kernel's context of a dispatched system call.
+        libc::SIGSYS if info.code == SYS_USER_DISPATCH => unsafe { dispatch::on_system_call(thread, context) },
+        libc::SIGSEGV if info.code > 0 && page(info.addr) & PAGE_VIEWED != 0 => on_closed_page(thread, info, context),
+        libc::SIGTRAP if thread.step.active => end_step(thread, context),
+        libc::SIGTRAP if info.code > 0 && breakpoint::on_trap(thread, context) => {}
+        _ => {
+            signals::leave_redirect(thread, context);
+            // SAFETY: the context that we return to.
+            unsafe { signals::deliver(thread, signal, info, context) };
+        }
+    }
+}
+
+fn on_closed_page(thread: &mut Thread, info: &SigInfo, context: &mut UContext) {
+    if thread.step.active || PROCESS.settings().two_signals {
+        // The instruction that runs under the trap flag needs one more place, or everything goes the paper's way.
+        open_for_step(thread, context, info.addr);
+        return;
+    }
+    thread.nested = None;
+    match burst(thread, context) {
+        Burst::Progress => {}
+        Burst::NotEmulated => open_for_step(thread, context, info.addr),
+        Burst::Faulted => {
+            // The program's own fault: no right, or no such memory, or a division by zero with its operand in memory.
+            let mut own = thread.nested.take().unwrap_or(*info);
+            if matches!(own.signo, libc::SIGFPE | libc::SIGILL) {
+                own.addr = context.gregs.rip;
+            } else if own.addr != 0 {
+                own.addr = info.addr;
+            }
+            // SAFETY: the context that we return to.
+            unsafe { signals::deliver(thread, own.signo, &own, context) };
+        }
+    }
+}
+
+enum Burst {
+    /// At least one instruction was executed.
+    Progress,
+    /// The first instruction is none of the engine's.
+    NotEmulated,
+    /// The first instruction faults by itself.
+    Faulted,
+}
+
+/// Executes the instruction at rip and those behind it.
+fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
+    let state = signals::vector_state(context);
+    let regs = registers(context);
+    let engine = thread.engine;
+    let recorded = PROCESS.is_recording() && thread.silent == 0;
+    let limit = if PROCESS.settings().bursts { MAX_STEPS } else { 1 };
+    let pool = PROCESS.pool();
+    let mut memory =
+        Memory { thread, pool, ip: 0, recorded, held: [(0, 0, AccessKind::Load); HELD], count: 0, touched: false };
+    let mut steps = 0;
+    let mut quiet = 0;
+    while steps < limit {
+        if PROCESS.owns_code(regs.rip) {
+            break;
+        }
+        memory.ip = regs.rip;
+        memory.touched = false;
+        memory.count = 0;
+        // SAFETY: this thread's engine, which nobody else uses and `memory` does not reach; the state is that of the
+        // signal frame.
+        let outcome = unsafe { (*engine).step(regs, state, &mut memory) };
+        match outcome {
+            Outcome::Executed | Outcome::Again => memory.commit(),
+            Outcome::NotEmulated(_) if steps == 0 => return Burst::NotEmulated,
+            Outcome::Refused | Outcome::Fault if steps == 0 => return Burst::Faulted,
+            // Natively it will fault or trap again, with the context that the program expects.
+            Outcome::NotEmulated(_) | Outcome::Refused | Outcome::Fault => break,
+        }
+        steps += 1;
+        quiet = if memory.touched { 0 } else { quiet + 1 };
+        if quiet >= QUIET_STEPS {
+            break;
+        }
+    }
+    Burst::Progress
+}
+
+/// Executes the one instruction at rip, natively if the engine can't.
+pub(crate) fn execute_one(thread: &mut Thread, context: &mut UContext) {
+    let state = signals::vector_state(context);
+    let regs = registers(context);
+    let engine = thread.engine;
+    let recorded = PROCESS.is_recording() && thread.silent == 0;
+    let pool = PROCESS.pool();
+    let ip = regs.rip;
+    let mut memory =
+        Memory { thread, pool, ip, recorded, held: [(0, 0, AccessKind::Load); HELD], count: 0, touched: false };
+    // SAFETY: as in `burst`.
+    if unsafe { (*engine).step(regs, state, &mut memory) } == Outcome::Executed {
+        memory.commit();
+    }
+}
+
+/// The paper's way, first half: opens what the instruction at rip touches and lets it run under the trap flag.
+fn open_for_step(thread: &mut Thread, context: &mut UContext, addr: u64) {
+    let first = !thread.step.active;
+    let ip = context.gregs.rip;
+    if first {
+        thread.step.active = true;
+        thread.step.mask = context.mask;
+        thread.step.program_traps = context.gregs.rflags & TRAP_FLAG != 0;
+        thread.step.opened = [0; 4];
+        context.mask = !signals::OURS;
+        context.gregs.rflags |= TRAP_FLAG;
+        if PROCESS.is_recording() && thread.silent == 0 {
+            record_operands(thread, context, ip);
+        }
+    }
+    let ranges = PROCESS.ranges.lock();
+    let Some(range) = ranges.find(addr) else { return };
+    if range.prot == sys::PROT_NONE || thread.step.opened.contains(&range.start) {
+        // Open already, and it faults all the same: the program has no right to it.
+        drop(ranges);
+        end_step(thread, context);
+        let info = SigInfo::fault(libc::SIGSEGV, SEGV_ACCERR, addr);
+        // SAFETY: the context that we return to.
+        unsafe { signals::deliver(thread, libc::SIGSEGV, &info, context) };
+        return;
+    }
+    if let Some(place) = thread.step.opened.iter_mut().find(|start| **start == 0) {
+        *place = range.start;
+    }
+    // SAFETY: gives the program the rights that it thinks it has.
+    unsafe { sys::mprotect(range.start, range.end - range.start, range.prot) };
+    drop(ranges);
+    if first && signals::is_threaded() {
+        thread.emit_gap(GapReason::OpenForInstruction, 1, ip, b"");
+    }
+}
+
+/// Records what an instruction is about to access, and that it took the slow path.
+fn record_operands(thread: &mut Thread, context: &mut UContext, ip: u64) {
+    let pool = PROCESS.pool();
+    let regs = *registers(context);
+    let mut name = tracee::text::Text::<32>::new();
+    let mut held = [(0u64, 0u32, AccessKind::Load); HELD];
+    let mut count = 0;
+    // SAFETY: the processor has just executed from there.
+    unsafe {
+        x86::accesses(&regs, tls::fs_base(), 0, |operand: Operand| {
+            if page(operand.addr) & PAGE_TRACED != 0 {
+                if let Some(place) = held.get_mut(count) {
+                    *place = (operand.addr, operand.len, operand.kind);
+                    count += 1;
+                }
+            }
+        });
+        x86::mnemonic(ip, &mut name);
+    }
+    if let Some(pool) = pool {
+        for &(addr, len, kind) in held.iter().take(count) {
+            thread.emit_access(&pool, ip, addr, len, kind);
+        }
+    }
+    if !PROCESS.settings().two_signals {
+        thread.emit(&Record::Counter { ip: VirtAddr(ip), count: 1, name: name.as_bytes() });
+    }
+}
+
+/// The paper's way, second half: the instruction is done, or can't be.
+fn end_step(thread: &mut Thread, context: &mut UContext) {
+    let opened = core::mem::replace(&mut thread.step.opened, [0; 4]);
+    if PROCESS.recording.load(Ordering::Acquire) {
+        let ranges = PROCESS.ranges.lock();
+        for start in opened {
+            if let Some(range) = ranges.find(start).filter(|range| range.traced && start != 0) {
+                // SAFETY: closes what `open_for_step` opened.
+                unsafe { sys::mprotect(range.start, range.end - range.start, sys::PROT_NONE) };
+            }
+        }
+    }
+    context.mask = thread.step.mask;
+    if !thread.step.program_traps {
+        context.gregs.rflags &= !TRAP_FLAG;
+    }
+    thread.step.active = false;
+}

@@ -1,0 +1,55 @@
+//! The tracer that runs programs natively and finds their accesses by page protection (MadT).
+//!
+//! A library without std that the loader puts into the program before everything else. It removes the rights of the
+//! program's data, bss, heap and anonymous memory; each access then faults, and the handler performs it, records it and
+//! goes on (`fault`). Memory has two views for that (`memory`). The kernel must be able to follow the program's pointers,
+//! so every system call comes by here first (`dispatch`, `pointers`); signals are delivered by hand (`signals`); threads,
+//! forks and execs are followed (`process`). malloc, memcpy and their relatives are taken as one event each
+//! (`wrap_alloc`, `wrap_block`).
+//!
+//! It records no access to stacks, thread-local variables, code, read-only data, mapped files, the loader's memory and its
+//! own. It gives nothing a name: addresses become names when a trace is read.
+//!
+//! Start with `start`, which the loader calls, then `fault`.
+#![no_std]
+
+mod breakpoint;
+mod control;
+mod dispatch;
+mod emit;
+mod fault;
+mod memory;
+mod pointers;
+mod process;
+mod program;
+mod real;
+mod signals;
+mod start;
+mod state;
+mod wrap_alloc;
+mod wrap_block;
+
+/// Nothing here panics; if it does all the same, the program must not go on with half a step done.
+#[panic_handler]
+fn on_panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    use core::fmt::Write;
+    let mut line = tracee::text::Text::<512>::new();
+    let _ = writeln!(line, "memtap: a bug in the tracer ({info}); the program ends");
+    tracee::sys::complain(line.as_bytes());
+    tracee::sys::exit_group(134)
+}
+
+/// The precompiled core library names these two in its unwinding tables; nothing unwinds here. Wrapped at link time (see
+/// build.rs), because a program's own must not be replaced by them.
+#[unsafe(no_mangle)]
+extern "C" fn __wrap_rust_eh_personality() {}
+
+/// As above.
+#[unsafe(no_mangle)]
+extern "C" fn __wrap__Unwind_Resume() -> ! {
+    tracee::sys::exit_group(134)
+}
+
+/// For the instruction decoder; never the program's heap.
+#[global_allocator]
+static ALLOCATOR: tracee::alloc::Allocator = tracee::alloc::Allocator::new();

@@ -1,0 +1,259 @@
+//! Which arguments of a system call are pointers, and to what.
+//!
+//! The kernel can't read or write closed pages, so every pointer into a page with a second view is replaced by its view.
+//! What the kernel then reads and writes is recorded: as a fetch (it reads) or a fill (it writes). A call that is not in
+//! the table has all its arguments taken for pointers where they point into viewed memory, and nothing is recorded.
+
+use libc::c_long;
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arg {
+    /// A number, or an address that the kernel does not follow.
+    Value,
+    /// A pointer of which no more is known.
+    Any,
+    /// A string that the kernel reads.
+    Path,
+    /// The kernel reads as many bytes as the argument of that index says.
+    In(u8),
+    /// The kernel reads as many bytes as it returns; at most argument of that index.
+    InResult,
+    /// The kernel writes as many bytes as it returns.
+    OutResult,
+    /// The kernel reads that many bytes.
+    InBytes(u16),
+    /// The kernel writes that many bytes, where the call succeeds.
+    OutBytes(u16),
+    /// The kernel reads, then writes that many bytes.
+    Both(u16),
+    /// iovecs, as many as the argument of that index says, that the kernel reads from.
+    InVectors(u8),
+    /// As above; the kernel writes to them.
+    OutVectors(u8),
+    /// A msghdr that the kernel reads from, or writes to.
+    InMessage,
+    OutMessage,
+    /// mmsghdrs, as many as the argument of that index says.
+    InMessages(u8),
+    OutMessages(u8),
+    /// Elements of that many bytes, as many as the argument of that index says, written back.
+    Elements(u8, u8),
+    /// Elements of that many bytes, written, as many as the call returns.
+    OutElements(u8),
+    /// A signal mask: what we live on is taken out of it.
+    Mask,
+    /// pselect6's pair of a mask and its size.
+    MaskPair,
+}
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// It returns soon; the program's signals wait.
+    Quick,
+    /// It may wait, and signals may interrupt it.
+    Waits,
+    /// It has pointers behind pointers that we don't know: closed memory is opened meanwhile.
+    Open,
+}
+
+use Arg::{
+    Any, Both, Elements, In, InBytes, InMessage, InMessages, InResult, InVectors, Mask, MaskPair, OutBytes, OutElements,
+    OutMessage, OutMessages, OutResult, OutVectors, Path, Value,
+};
+use Manner::{Open, Quick, Waits};
+
+const STAT: Arg = OutBytes(144);
+const TIME: Arg = InBytes(16);
+const TIME_OUT: Arg = OutBytes(16);
+
+/// The table.
+pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
+    let (manner, args): (Manner, &[Arg]) = match number {
+        libc::SYS_read => (Waits, &[Value, OutResult, Value]),
+        libc::SYS_pread64 => (Waits, &[Value, OutResult, Value, Value]),
+        libc::SYS_write => (Waits, &[Value, InResult, Value]),
+        libc::SYS_pwrite64 => (Waits, &[Value, InResult, Value, Value]),
+        libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 => {
+            (Waits, &[Value, OutVectors(2), Value, Value, Value, Value])
+        }
+        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => {
+            (Waits, &[Value, InVectors(2), Value, Value, Value, Value])
+        }
+        libc::SYS_vmsplice => (Waits, &[Value, InVectors(2), Value, Value]),
+        libc::SYS_recvfrom => (Waits, &[Value, OutResult, Value, Value, Any, Any]),
+        libc::SYS_sendto => (Waits, &[Value, InResult, Value, Value, In(5), Value]),
+        libc::SYS_recvmsg => (Waits, &[Value, OutMessage, Value]),
+        libc::SYS_sendmsg => (Waits, &[Value, InMessage, Value]),
+        libc::SYS_recvmmsg => (Waits, &[Value, OutMessages(2), Value, Value, Any]),
+        libc::SYS_sendmmsg => (Waits, &[Value, InMessages(2), Value, Value]),
+        libc::SYS_open => (Waits, &[Path, Value, Value]),
+        libc::SYS_openat => (Waits, &[Value, Path, Value, Value]),
+        libc::SYS_openat2 => (Waits, &[Value, Path, In(3), Value]),
+        libc::SYS_creat => (Waits, &[Path, Value]),
+        libc::SYS_stat | libc::SYS_lstat => (Quick, &[Path, STAT]),
+        libc::SYS_fstat => (Quick, &[Value, STAT]),
+        libc::SYS_newfstatat => (Quick, &[Value, Path, STAT, Value]),
+        libc::SYS_statx => (Quick, &[Value, Path, Value, Value, OutBytes(256)]),
+        libc::SYS_statfs => (Quick, &[Path, OutBytes(120)]),
+        libc::SYS_fstatfs => (Quick, &[Value, OutBytes(120)]),
+        libc::SYS_access | libc::SYS_chmod | libc::SYS_truncate | libc::SYS_mkdir => (Quick, &[Path, Value]),
+        libc::SYS_mknod | libc::SYS_chown | libc::SYS_lchown => (Quick, &[Path, Value, Value]),
+        libc::SYS_faccessat | libc::SYS_faccessat2 | libc::SYS_mkdirat | libc::SYS_unlinkat | libc::SYS_fchmodat => {
+            (Quick, &[Value, Path, Value, Value])
+        }
+        libc::SYS_fchownat | libc::SYS_mknodat => (Quick, &[Value, Path, Value, Value, Value]),
+        libc::SYS_chdir | libc::SYS_rmdir | libc::SYS_unlink | libc::SYS_chroot => (Quick, &[Path]),
+        libc::SYS_rename | libc::SYS_link | libc::SYS_symlink => (Quick, &[Path, Path]),
+        libc::SYS_renameat | libc::SYS_linkat | libc::SYS_renameat2 => (Quick, &[Value, Path, Value, Path, Value]),
+        libc::SYS_symlinkat => (Quick, &[Path, Value, Path]),
+        libc::SYS_readlink => (Quick, &[Path, OutResult, Value]),
+        libc::SYS_readlinkat => (Quick, &[Value, Path, OutResult, Value]),
+        libc::SYS_getcwd => (Quick, &[OutResult, Value]),
+        libc::SYS_getdents | libc::SYS_getdents64 => (Quick, &[Value, OutResult, Value]),
+        libc::SYS_getrandom => (Waits, &[OutResult, Value, Value]),
+        libc::SYS_pipe => (Quick, &[OutBytes(8)]),
+        libc::SYS_pipe2 => (Quick, &[OutBytes(8), Value]),
+        libc::SYS_socketpair => (Quick, &[Value, Value, Value, OutBytes(8)]),
+        libc::SYS_connect => (Waits, &[Value, In(2), Value]),
+        libc::SYS_bind => (Quick, &[Value, In(2), Value]),
+        libc::SYS_accept | libc::SYS_accept4 => (Waits, &[Value, Any, Any, Value]),
+        libc::SYS_getsockname | libc::SYS_getpeername => (Quick, &[Value, Any, Any]),
+        libc::SYS_setsockopt => (Quick, &[Value, Value, Value, In(4), Value]),
+        libc::SYS_getsockopt => (Quick, &[Value, Value, Value, Any, Any]),
+        libc::SYS_poll => (Waits, &[Elements(8, 1), Value, Value]),
+        libc::SYS_ppoll => (Waits, &[Elements(8, 1), Value, Both(16), Mask, Value]),
+        libc::SYS_select => (Waits, &[Value, Any, Any, Any, Both(16)]),
+        libc::SYS_pselect6 => (Waits, &[Value, Any, Any, Any, Both(16), MaskPair]),
+        libc::SYS_epoll_ctl => (Quick, &[Value, Value, Value, InBytes(12)]),
+        libc::SYS_epoll_wait => (Waits, &[Value, OutElements(12), Value, Value]),
+        libc::SYS_epoll_pwait => (Waits, &[Value, OutElements(12), Value, Value, Mask, Value]),
+        libc::SYS_epoll_pwait2 => (Waits, &[Value, OutElements(12), Value, TIME, Mask, Value]),
+        libc::SYS_nanosleep => (Waits, &[TIME, TIME_OUT]),
+        libc::SYS_clock_nanosleep => (Waits, &[Value, Value, TIME, Any]),
+        libc::SYS_clock_gettime | libc::SYS_clock_getres => (Quick, &[Value, TIME_OUT]),
+        libc::SYS_clock_settime => (Quick, &[Value, TIME]),
+        libc::SYS_gettimeofday => (Quick, &[TIME_OUT, Any]),
+        libc::SYS_time => (Quick, &[OutBytes(8)]),
+        libc::SYS_times => (Quick, &[OutBytes(32)]),
+        libc::SYS_uname => (Quick, &[OutBytes(390)]),
+        libc::SYS_sysinfo => (Quick, &[OutBytes(112)]),
+        libc::SYS_getrlimit => (Quick, &[Value, OutBytes(16)]),
+        libc::SYS_setrlimit => (Quick, &[Value, InBytes(16)]),
+        libc::SYS_prlimit64 => (Quick, &[Value, Value, InBytes(16), OutBytes(16)]),
+        libc::SYS_getrusage => (Quick, &[Value, OutBytes(144)]),
+        libc::SYS_wait4 => (Waits, &[Value, OutBytes(4), Value, Any]),
+        libc::SYS_waitid => (Waits, &[Value, Value, OutBytes(128), Value, Any]),
+        libc::SYS_futex => (Waits, &[Any, Value, Value, Any, Any, Value]),
+        libc::SYS_futex_waitv => (Open, &[]),
+        libc::SYS_rt_sigtimedwait => (Waits, &[InBytes(8), OutBytes(128), TIME, Value]),
+        libc::SYS_rt_sigsuspend => (Waits, &[Mask, Value]),
+        libc::SYS_rt_sigpending => (Quick, &[OutBytes(8), Value]),
+        libc::SYS_rt_sigqueueinfo => (Quick, &[Value, Value, InBytes(128)]),
+        libc::SYS_rt_tgsigqueueinfo => (Quick, &[Value, Value, Value, InBytes(128)]),
+        libc::SYS_signalfd | libc::SYS_signalfd4 => (Quick, &[Value, InBytes(8), Value, Value]),
+        libc::SYS_pause => (Waits, &[]),
+        libc::SYS_flock | libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_close => (Waits, &[Value, Value]),
+        libc::SYS_fcntl => (Waits, &[Value, Value, Any]),
+        libc::SYS_sendfile | libc::SYS_splice | libc::SYS_copy_file_range => {
+            (Waits, &[Value, Any, Value, Any, Value, Value])
+        }
+        libc::SYS_tee => (Waits, &[Value, Value, Value, Value]),
+        libc::SYS_semop => (Waits, &[Value, In(2), Value]),
+        libc::SYS_semtimedop => (Waits, &[Value, Any, Value, TIME]),
+        libc::SYS_msgsnd | libc::SYS_msgrcv => (Waits, &[Value, Any, Value, Value, Value]),
+        libc::SYS_mq_timedsend | libc::SYS_mq_timedreceive => (Waits, &[Value, Any, Value, Any, Any]),
+        libc::SYS_getpid
+        | libc::SYS_getppid
+        | libc::SYS_gettid
+        | libc::SYS_getuid
+        | libc::SYS_geteuid
+        | libc::SYS_getgid
+        | libc::SYS_getegid
+        | libc::SYS_getpgid
+        | libc::SYS_setpgid
+        | libc::SYS_getpgrp
+        | libc::SYS_getsid
+        | libc::SYS_setsid
+        | libc::SYS_sched_yield
+        | libc::SYS_lseek
+        | libc::SYS_ftruncate
+        | libc::SYS_fallocate
+        | libc::SYS_fadvise64
+        | libc::SYS_readahead
+        | libc::SYS_dup
+        | libc::SYS_dup2
+        | libc::SYS_dup3
+        | libc::SYS_close_range
+        | libc::SYS_socket
+        | libc::SYS_listen
+        | libc::SYS_shutdown
+        | libc::SYS_umask
+        | libc::SYS_fchmod
+        | libc::SYS_fchown
+        | libc::SYS_fchdir
+        | libc::SYS_kill
+        | libc::SYS_tkill
+        | libc::SYS_tgkill
+        | libc::SYS_alarm
+        | libc::SYS_eventfd
+        | libc::SYS_eventfd2
+        | libc::SYS_epoll_create
+        | libc::SYS_epoll_create1
+        | libc::SYS_timerfd_create
+        | libc::SYS_inotify_init1
+        | libc::SYS_sync
+        | libc::SYS_syncfs
+        | libc::SYS_setuid
+        | libc::SYS_setgid
+        | libc::SYS_setreuid
+        | libc::SYS_setregid
+        | libc::SYS_setresuid
+        | libc::SYS_setresgid
+        | libc::SYS_sched_setscheduler
+        | libc::SYS_sched_getscheduler
+        | libc::SYS_getpriority
+        | libc::SYS_setpriority
+        | libc::SYS_pidfd_open
+        | libc::SYS_personality
+        | libc::SYS_membarrier
+        | libc::SYS_rseq
+        | libc::SYS_shmget
+        | libc::SYS_semget
+        | libc::SYS_msgget
+        | libc::SYS_set_tid_address
+        | libc::SYS_set_robust_list
+        | libc::SYS_restart_syscall => (Quick, &[Value; 6]),
+        // A lookup of addresses, which our view answers as well.
+        libc::SYS_mlock | libc::SYS_munlock | libc::SYS_msync | libc::SYS_mlock2 => (Quick, &[Any, Value, Value]),
+        libc::SYS_mincore => (Quick, &[Any, Value, Any]),
+        libc::SYS_io_submit
+        | libc::SYS_io_setup
+        | libc::SYS_io_getevents
+        | libc::SYS_process_vm_readv
+        | libc::SYS_process_vm_writev
+        | libc::SYS_ptrace
+        | libc::SYS_bpf
+        | libc::SYS_perf_event_open
+        | libc::SYS_keyctl
+        | libc::SYS_move_pages
+        | libc::SYS_process_madvise
+        | libc::SYS_seccomp
+        | libc::SYS_quotactl
+        | libc::SYS_mount => (Open, &[]),
+        _ => (Waits, &[Any; 6]),
+    };
+    let mut all = [Value; 6];
+    for (to, from) in all.iter_mut().zip(args) {
+        *to = *from;
+    }
+    (manner, all)
+}
+
+/// Whether an ioctl's argument is a flat structure, or none. The others may point on to more memory.
+pub(crate) fn is_flat_ioctl(request: usize) -> bool {
+    // Terminals (0x54..), files (FIONREAD and so on are 0x54 too), file systems ('f', 'X'), random ('R'), loop and block
+    // devices without lists, and all that encode "no argument".
+    matches!(request >> 8 & 0xff, 0x54 | 0x66 | 0x58 | 0x52 | 0x12) || request >> 30 == 0 && request >> 16 == 0 && request < 0x5000
+}

@@ -1,0 +1,391 @@
+//! Threads and processes: how they begin, become others, and end.
+
+use core::ffi::CStr;
+use core::sync::atomic::Ordering;
+
+use memref::{GapReason, RegionKind};
+use segment::Record;
+use tracee::frame::UContext;
+use tracee::sys;
+use tracee::text::Text;
+
+use crate::dispatch::Call;
+use crate::memory::{self, close_all, open_address};
+use crate::program::{Verdict, judge};
+use crate::signals;
+use crate::state::{Birth, PROCESS, Thread};
+
+const CLONE_ARGS_BYTES: u64 = 88;
+/// Bytes of `LD_PRELOAD=` and `MEMTAP_CHANNEL=` lines.
+const VARIABLE_BYTES: usize = 8192;
+
+impl Thread {
+    /// Room that lasts until the next system call of this thread; null where there is no memory.
+    pub(crate) fn scratch(&mut self, bytes: usize) -> *mut u8 {
+        if self.scratch_len < bytes {
+            let len = bytes.next_multiple_of(4096);
+            let Some(memory) = sys::map_anonymous(len as u64, sys::PROT_READ | sys::PROT_WRITE) else {
+                return core::ptr::null_mut();
+            };
+            if !self.scratch.is_null() {
+                // SAFETY: used only within the system call for which it was asked.
+                unsafe { sys::munmap(self.scratch as u64, self.scratch_len as u64) };
+            }
+            (self.scratch, self.scratch_len) = (memory, len);
+        }
+        self.scratch
+    }
+}
+
+/// fork, vfork, clone and clone3. `None`: the program goes on in a redirected call.
+pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) -> Option<isize> {
+    let (flags, stack, stack_len) = match call.number {
+        libc::SYS_clone3 => {
+            let args = open_address(call.args[0] as u64) as *const u64;
+            // SAFETY: the program's clone_args: flags first, stack and its size as sixth and seventh word.
+            let read = |word: usize| unsafe { args.add(word).read_unaligned() };
+            let len = if (call.args[1] as u64) < CLONE_ARGS_BYTES - 32 { 0 } else { read(6) };
+            (read(0), read(5).wrapping_add(len), len)
+        }
+        libc::SYS_clone => (call.args[0] as u64, call.args[1] as u64, 0),
+        libc::SYS_vfork => ((libc::CLONE_VM | libc::CLONE_VFORK) as u64, 0, 0),
+        _ => (0, 0, 0),
+    };
+    let has = |flag: i32| flags & flag as u64 != 0;
+    if has(libc::CLONE_VM) && PROCESS.is_vfork_child() {
+        // A vfork in a vfork child: as fork. It costs more and does the same.
+        return fork(thread, context, libc::SIGCHLD as u64);
+    }
+    if !has(libc::CLONE_VM) {
+        return match call.number {
+            libc::SYS_clone3 => fork_with(thread, context, call, open_address(call.args[0] as u64) as usize, stack),
+            libc::SYS_clone => fork_with(thread, context, call, call.args[0], stack),
+            _ => fork(thread, context, libc::SIGCHLD as u64),
+        };
+    }
+    if !has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS) {
+        // A thread that shares its creator's thread pointer: nobody could tell the two apart.
+        lose_control(thread, context.gregs.rip);
+    }
+    if stack != 0 {
+        keep_open(stack.wrapping_sub(stack_len.max(1)));
+    }
+    let resume = context.gregs.rip;
+    thread.vfork_resume = resume;
+    if stack != 0 {
+        let mut births = PROCESS.births.lock();
+        let index = births.iter().position(|birth| birth.rsp == stack).or(births.iter().position(|birth| birth.rsp == 0));
+        if let Some(place) = index.and_then(|index| births.get_mut(index)) {
+            *place = Birth { rsp: stack, resume, virtual_mask: thread.virtual_mask };
+        }
+    }
+    if has(libc::CLONE_THREAD) {
+        PROCESS.live_threads.fetch_add(1, Ordering::Relaxed);
+    }
+    if call.number == libc::SYS_clone3 {
+        context.gregs.rdi = open_address(context.gregs.rdi);
+    }
+    context.gregs.rip = signals::clone_entry();
+    None
+}
+
+/// A stack, and the thread control block on it, that the program took from traced memory: the kernel writes there.
+fn keep_open(addr: u64) {
+    let mut ranges = PROCESS.ranges.lock();
+    let Some(range) = ranges.find(addr) else { return };
+    ranges.update(range.start, range.end, |range| {
+        range.kind = RegionKind::Stack;
+        range.traced = false;
+    });
+    // SAFETY: gives the program the rights that it thinks it has.
+    unsafe { sys::mprotect(range.start, range.end - range.start, range.prot) };
+}
+
+fn fork(thread: &mut Thread, context: &mut UContext, flags: u64) -> Option<isize> {
+    let call = Call { number: libc::SYS_clone, args: [flags as usize, 0, 0, 0, 0, 0], ip: context.gregs.rip };
+    fork_with(thread, context, &call, call.args[0], 0)
+}
+
+/// Makes a process with memory of its own, inside our handler: the child returns from the same handler.
+fn fork_with(
+    thread: &mut Thread,
+    context: &mut UContext,
+    call: &Call,
+    first: usize,
+    stack: u64,
+) -> Option<isize> {
+    if !memory::copy_for_child() {
+        memory::drop_copy();
+        return Some(-(sys::ENOMEM as isize));
+    }
+    let mut args = call.args;
+    args[0] = first;
+    if call.number == libc::SYS_clone {
+        // The child comes up on our stack, as a copy; its own is set below.
+        args[1] = 0;
+        args[2] = open_address(args[2] as u64) as usize;
+        args[3] = open_address(args[3] as u64) as usize;
+    }
+    let ranges = PROCESS.ranges.lock();
+    let actions = PROCESS.actions.lock();
+    let births = PROCESS.births.lock();
+    let breakpoints = PROCESS.breakpoints.lock();
+    // SAFETY: a new process with a copy of everything; the locks are held so that no other thread is in the middle of a
+    // change that the child would inherit half made.
+    let result = unsafe { sys::syscall(call.number as usize, args) };
+    drop((ranges, actions, births, breakpoints));
+    if result != 0 {
+        memory::drop_copy();
+        return Some(result);
+    }
+    memory::take_copy();
+    if stack != 0 {
+        context.gregs.rsp = stack;
+    }
+    be_child(thread);
+    Some(0)
+}
+
+/// In a forked child: a process of its own in the session.
+fn be_child(thread: &mut Thread) {
+    let parent = PROCESS.number.load(Ordering::Relaxed);
+    PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
+    PROCESS.live_threads.store(1, Ordering::Relaxed);
+    thread.tid = sys::gettid();
+    thread.writer.forget();
+    thread.order = 0;
+    thread.pending = [None; 32];
+    // The kernel switches the dispatch of system calls off in a child.
+    let followed = PROCESS.settings().children && Thread::watch_system_calls(true);
+    let number = if followed { PROCESS.pool().and_then(|pool| pool.control().next_process()) } else { None };
+    let (Some(number), Some(pool)) = (number, PROCESS.pool()) else {
+        leave_alone();
+        return;
+    };
+    PROCESS.number.store(number, Ordering::Relaxed);
+    thread.number = pool.control().next_thread();
+    if let Some(slot) = pool.process(number) {
+        slot.enter(sys::getpid(), Some(parent), sys::realtime_ns());
+    }
+    let mut path = [0u8; 1024];
+    let args = [c"/proc/self/exe".as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
+    // SAFETY: a terminated name; the kernel writes at most the array.
+    let len = unsafe { sys::syscall(libc::SYS_readlink as usize, args) };
+    if !sys::failed(len) {
+        thread.emit(&Record::Program { name: path.get(..len as usize).unwrap_or(&[]) });
+    }
+}
+
+/// The process goes on without us: its memory is open for good and its system calls are its own.
+fn leave_alone() {
+    PROCESS.recording.store(false, Ordering::Release);
+    close_all(false);
+    PROCESS.pool.store(0, Ordering::Release);
+    PROCESS.ready.store(false, Ordering::Release);
+    Thread::watch_system_calls(false);
+    signals::give_back();
+}
+
+/// Recording ends for the process, because the program does something that we can't follow.
+fn lose_control(thread: &mut Thread, ip: u64) {
+    thread.emit_gap(GapReason::LostControl, 1, ip, b"thread without its own thread pointer");
+    PROCESS.recording.store(false, Ordering::Release);
+    close_all(false);
+}
+
+/// The first moment of a thread, or of a vfork child: our trap in its way.
+pub(crate) fn be_born(context: &mut UContext) {
+    let gregs = &mut context.gregs;
+    let birth = {
+        let mut births = PROCESS.births.lock();
+        let found = births.iter_mut().find(|birth| birth.rsp == gregs.rsp && birth.rsp != 0);
+        found.map(|birth| core::mem::replace(birth, Birth { rsp: 0, resume: 0, virtual_mask: 0 }))
+    };
+    let current = Thread::current();
+    if current.is_null() {
+        let Some(birth) = birth else { return };
+        gregs.rip = birth.resume;
+        match Thread::enter() {
+            Some(thread) => {
+                signals::start_thread(thread, birth.virtual_mask);
+                Thread::watch_system_calls(true);
+            }
+            None => {
+                // No memory for our state: the program would not get far either.
+                sys::complain(b"memtap: no memory for the state of a new thread; the program ends\n");
+                sys::exit_group(1);
+            }
+        }
+        // The return from this handler sets the signal stack of the context.
+        // SAFETY: not null, `enter` has just set it.
+        context.stack = unsafe { (*Thread::current()).handler_stack };
+        return;
+    }
+    // A vfork child: memory, thread pointer and our state are the parent's, which waits.
+    // SAFETY: the state of the waiting parent; nobody else uses it.
+    let thread = unsafe { &mut *current };
+    gregs.rip = birth.map_or(thread.vfork_resume, |birth| birth.resume);
+    Thread::watch_system_calls(true);
+    thread.install_handler_stack();
+    context.stack = thread.handler_stack;
+}
+
+/// exit: the thread's last records.
+pub(crate) fn exit_thread(thread: &mut Thread) {
+    if PROCESS.is_vfork_child() {
+        return;
+    }
+    thread.emit(&Record::ThreadEnd);
+    thread.submit();
+    PROCESS.live_threads.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// exit_group: the process's last records. Other threads' buffers are taken by the recorder once the process is gone.
+pub(crate) fn exit(thread: &mut Thread, status: u8) {
+    if PROCESS.is_vfork_child() {
+        return;
+    }
+    thread.emit(&Record::ProcessEnd { status: Some(status) });
+    thread.submit();
+}
+
+/// execve and execveat. Returns only where they fail.
+pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> isize {
+    let at = call.number == libc::SYS_execveat;
+    let [a, b, c, d, e, _] = call.args.map(|arg| arg as u64);
+    let (path, argv, envp) = if at { (b, c, d) } else { (a, b, c) };
+    let follow = PROCESS.settings().children && PROCESS.ready.load(Ordering::Relaxed);
+    let verdict = if !follow {
+        Verdict::Untraced
+    } else if at && (a as i32 != libc::AT_FDCWD || e != 0) {
+        let mut name = Text::<1024>::new();
+        crate::dispatch::path_of_descriptor(a as i32, &mut name);
+        name.push(b"\0");
+        // A path relative to an open directory is judged by nobody: most programs can be traced.
+        if e as i32 & libc::AT_EMPTY_PATH != 0 {
+            CStr::from_bytes_until_nul(name.as_bytes()).map_or(Verdict::Traceable, judge)
+        } else {
+            Verdict::Traceable
+        }
+    } else if memory::page(path) & memory::PAGE_VIEWED != 0 {
+        // SAFETY: a viewed page is open to us; the string ends within the program's memory or the call fails anyway.
+        judge(unsafe { CStr::from_ptr(open_address(path) as *const _) })
+    } else if path == 0 {
+        Verdict::Missing
+    } else {
+        // SAFETY: the program's own string.
+        judge(unsafe { CStr::from_ptr(path as *const _) })
+    };
+    let Some((argv, envp)) = arguments(thread, argv, envp, verdict == Verdict::Traceable) else {
+        return -(sys::EFAULT as isize);
+    };
+    if verdict == Verdict::Untraced && follow && !PROCESS.is_vfork_child() {
+        let name = Text::<1024>::new();
+        thread.emit_gap(GapReason::UntracedProgram, 1, 0, name_of(path, name).as_bytes());
+    } else if verdict == Verdict::Untraced && follow {
+        thread.emit_gap(GapReason::UntracedProgram, 1, 0, name_of(path, Text::new()).as_bytes());
+    }
+    thread.submit();
+    let mut args = call.args;
+    if at {
+        args[1] = open_address(path) as usize;
+        args[2] = argv;
+        args[3] = envp;
+    } else {
+        args[0] = open_address(path) as usize;
+        args[1] = argv;
+        args[2] = envp;
+    }
+    // A mask outlives exec, and the new program must find the one that this one set.
+    let real = sys::set_mask(context.mask | thread.virtual_mask);
+    // SAFETY: the program's own call, its strings at open addresses.
+    let result = unsafe { sys::syscall(call.number as usize, args) };
+    sys::set_mask(real);
+    result
+}
+
+fn name_of(path: u64, mut into: Text<1024>) -> Text<1024> {
+    // SAFETY: only called where the path was readable.
+    let len = unsafe { crate::dispatch::string_len(path) };
+    for index in 0..len {
+        // SAFETY: as above.
+        into.push(&[unsafe { (open_address(path + index) as *const u8).read_volatile() }]);
+    }
+    into
+}
+
+/// Number of pointers before the null of a list.
+fn count(list: u64) -> usize {
+    let mut count = 0;
+    // SAFETY: the program's list; a null list counts as empty, as the kernel has it.
+    while list != 0 && unsafe { (open_address(list + count as u64 * 8) as *const u64).read_volatile() } != 0 {
+        count += 1;
+    }
+    count
+}
+
+/// Copies of the two lists with open addresses, and our variables where the new program is to be traced.
+fn arguments(thread: &mut Thread, argv: u64, envp: u64, traced: bool) -> Option<(usize, usize)> {
+    let (args, variables) = (count(argv), count(envp));
+    let bytes = (args + variables + 4) * 8;
+    let room = thread.scratch(bytes + VARIABLE_BYTES);
+    if room.is_null() {
+        return None;
+    }
+    let list = room.cast::<u64>();
+    // SAFETY: `room` holds both lists, their nulls, two more entries and the text behind them.
+    unsafe {
+        for index in 0..args {
+            let pointer = (open_address(argv + index as u64 * 8) as *const u64).read();
+            list.add(index).write(open_address(pointer));
+        }
+        list.add(args).write(0);
+        let env = list.add(args + 1);
+        let mut used = 0;
+        let text = core::slice::from_raw_parts_mut(room.add(bytes), VARIABLE_BYTES);
+        let mut preload = Text::<{ VARIABLE_BYTES / 2 }>::new();
+        let settings = PROCESS.settings();
+        let library = settings.library.get(..settings.library_len).unwrap_or(&[]);
+        preload.push(b"LD_PRELOAD=");
+        preload.push(library);
+        for index in 0..variables {
+            let pointer = (open_address(envp + index as u64 * 8) as *const u64).read();
+            let variable = open_address(pointer);
+            if let Some(value) = value_of(variable, b"LD_PRELOAD=").filter(|_| traced) {
+                preload.push(b":");
+                for offset in 0..crate::dispatch::string_len(value) {
+                    preload.push(&[(open_address(value + offset) as *const u8).read()]);
+                }
+                continue;
+            }
+            env.add(used).write(variable);
+            used += 1;
+        }
+        if traced {
+            preload.push(b"\0");
+            let mut channel = Text::<128>::new();
+            channel.push(b"MEMTAP_CHANNEL=");
+            channel.push(settings.channel.get(..settings.channel_len).unwrap_or(&[]));
+            channel.push(b"\0");
+            let (first, rest) = text.split_at_mut_checked(preload.as_bytes().len())?;
+            first.copy_from_slice(preload.as_bytes());
+            rest.get_mut(..channel.as_bytes().len())?.copy_from_slice(channel.as_bytes());
+            env.add(used).write(first.as_ptr() as u64);
+            env.add(used + 1).write(rest.as_ptr() as u64);
+            used += 2;
+        }
+        env.add(used).write(0);
+        Some((list as usize, env as usize))
+    }
+}
+
+/// The address of a variable's value where it has that name.
+unsafe fn value_of(variable: u64, name: &[u8]) -> Option<u64> {
+    for (index, byte) in name.iter().enumerate() {
+        // SAFETY: reads no further than the first difference, so not behind the terminating zero.
+        if unsafe { (open_address(variable + index as u64) as *const u8).read() } != *byte {
+            return None;
+        }
+    }
+    Some(variable + name.len() as u64)
+}

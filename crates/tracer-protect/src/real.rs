@@ -1,0 +1,111 @@
+//! The functions that ours stand in front of, asked from the loader at their first use.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use tracee::sys;
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
+
+/// One function, and its address once it is known.
+pub(crate) struct Real {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Real {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicUsize::new(0) }
+    }
+
+    /// Its address.
+    pub(crate) fn address(&self) -> usize {
+        let known = self.address.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        let found = find(self.name);
+        self.address.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// The function of that name behind ours. A program that calls it has it, so a missing one is the end.
+fn find(name: &CStr) -> usize {
+    // SAFETY: a terminated name; the loader's lock is not held by a handler, which never comes here.
+    let found = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) } as usize;
+    if found == 0 {
+        sys::complain(b"memtap: the C library has no function named ");
+        sys::complain(name.to_bytes());
+        sys::complain(b"; the program can't go on\n");
+        sys::exit_group(127);
+    }
+    found
+}
+
+/// Addresses for the entry points that only leave a note; read by assembly. Written with the loader's answer.
+#[unsafe(no_mangle)]
+static memtap_real: [AtomicUsize; interpose::NOTED.len()] = [const { AtomicUsize::new(0) }; interpose::NOTED.len()];
+
+/// Called by assembly for the first call of a noted function.
+#[unsafe(no_mangle)]
+extern "C" fn memtap_resolve(index: usize) -> usize {
+    let (Some(name), Some(place)) = (interpose::NOTED.get(index), memtap_real.get(index)) else {
+        sys::exit_group(127)
+    };
+    let found = find(name);
+    place.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Declares the real function behind a wrapper and a way to call it.
+macro_rules! real {
+    ($vis:vis fn $name:ident($($arg:ident: $kind:ty),*) $(-> $result:ty)? = $symbol:literal) => {
+        #[inline]
+        $vis unsafe fn $name($($arg: $kind),*) $(-> $result)? {
+            static REAL: $crate::real::Real = $crate::real::Real::new($symbol);
+            // SAFETY: the loader's function of that name has this signature; the caller vouches for the arguments.
+            unsafe {
+                let function: unsafe extern "C" fn($($kind),*) $(-> $result)? = core::mem::transmute(REAL.address());
+                function($($arg),*)
+            }
+        }
+    };
+}
+pub(crate) use real;
+
+/// The address of a call, from the one that it returns to: the call instruction ends there.
+pub(crate) fn call_site(return_to: u64) -> u64 {
+    if return_to < 16 {
+        return return_to;
+    }
+    // SAFETY: the bytes of the instruction that has just been executed, and at most a few of what stands before it on
+    // the same page.
+    let at = |distance: u64| unsafe { ((return_to - distance) as *const u8).read() };
+    let same_page = |distance: u64| (return_to - 1) >> 12 == (return_to - distance) >> 12;
+    // call rel32
+    if same_page(5) && at(5) == 0xe8 {
+        return return_to - 5;
+    }
+    // call [rip + disp32], call [reg + disp32]
+    if same_page(6) && at(6) == 0xff && at(5) & 0x38 == 0x10 {
+        return return_to - 6;
+    }
+    // call [reg + disp8]
+    if same_page(3) && at(3) == 0xff && at(2) & 0xf8 == 0x50 {
+        return return_to - 3;
+    }
+    // call r8..r15, call reg
+    if same_page(3) && at(3) == 0x41 && at(2) == 0xff && at(1) & 0xf8 == 0xd0 {
+        return return_to - 3;
+    }
+    if same_page(2) && at(2) == 0xff && matches!(at(1) & 0xf8, 0xd0 | 0x10) {
+        return return_to - 2;
+    }
+    // A tail call jumped here: the caller's caller returns to this address.
+    return_to
+}

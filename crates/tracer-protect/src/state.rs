@@ -1,0 +1,339 @@
+//! What the tracer knows: once for the process, and once for each thread.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use segment::{Pool, Writer};
+use tracee::frame::{AltStack, SigAction, SigInfo};
+use tracee::lock::Lock;
+use tracee::{sys, tls};
+
+use crate::breakpoint::Breakpoints;
+use crate::memory::Ranges;
+
+/// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, and faults nest twice.
+pub(crate) const HANDLER_STACK_BYTES: usize = 96 << 10;
+/// Bytes of a thread's instruction stubs.
+pub(crate) const CODE_BYTES: usize = 512 << 10;
+/// Bytes of a thread's table of decoded instructions.
+pub(crate) const TABLE_BYTES: usize = 1 << 20;
+
+/// The process.
+pub(crate) struct Process {
+    /// Everything below is set. Written once, by the constructor.
+    pub(crate) ready: AtomicBool,
+    /// Accesses are recorded just now. Written by start and stop.
+    pub(crate) recording: AtomicBool,
+    /// Its number in the session, and its pid. Written by the constructor and in forked children.
+    pub(crate) number: AtomicU32,
+    pub(crate) pid: AtomicU32,
+    /// The pool's address.
+    pub(crate) pool: AtomicUsize,
+    /// Settings, written by the constructor.
+    pub(crate) settings: UnsafeCell<Settings>,
+    /// Our own code: addresses of the first byte and behind the last.
+    pub(crate) text: [AtomicU64; 2],
+    /// Memory that has a second view.
+    pub(crate) ranges: Lock<Ranges>,
+    /// The program's signal handlers, as it sees them; index is the signal's number.
+    pub(crate) actions: Lock<[SigAction; 65]>,
+    /// Functions whose entry starts or stops recording.
+    pub(crate) breakpoints: Lock<Breakpoints>,
+    /// Threads of this process that were created and have not ended.
+    pub(crate) live_threads: AtomicU32,
+    /// All thread states ever made, linked by `Thread::next`.
+    pub(crate) threads: AtomicUsize,
+    /// Where threads that are being created go on.
+    pub(crate) births: Lock<[Birth; 64]>,
+}
+
+// SAFETY: `settings` is written by the constructor alone, before any other thread exists, and only read afterwards; all
+// other fields are atomics or locks.
+unsafe impl Sync for Process {}
+
+/// A thread that a clone call is about to create: it starts with this stack pointer.
+#[derive(Clone, Copy)]
+pub(crate) struct Birth {
+    pub(crate) rsp: u64,
+    pub(crate) resume: u64,
+    pub(crate) virtual_mask: u64,
+}
+
+/// What the recorder asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    /// Which kinds of regions are traced; bit n is `RegionKind` n.
+    pub(crate) regions: u32,
+    /// Whether processes that this one makes are traced too.
+    pub(crate) children: bool,
+    /// Whether the handler goes on executing behind the access that faulted.
+    pub(crate) bursts: bool,
+    /// Whether every access takes two signals and two mprotects, for comparison with the paper.
+    pub(crate) two_signals: bool,
+    /// Whether recording starts at main.
+    pub(crate) at_main: bool,
+    /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
+    pub(crate) channel: [u8; 64],
+    pub(crate) channel_len: usize,
+    /// Path of this library.
+    pub(crate) library: [u8; 1024],
+    pub(crate) library_len: usize,
+}
+
+pub(crate) static PROCESS: Process = Process {
+    ready: AtomicBool::new(false),
+    recording: AtomicBool::new(false),
+    number: AtomicU32::new(u32::MAX),
+    pid: AtomicU32::new(0),
+    pool: AtomicUsize::new(0),
+    settings: UnsafeCell::new(Settings {
+        regions: 0,
+        children: true,
+        bursts: true,
+        two_signals: false,
+        at_main: true,
+        channel: [0; 64],
+        channel_len: 0,
+        library: [0; 1024],
+        library_len: 0,
+    }),
+    text: [AtomicU64::new(0), AtomicU64::new(0)],
+    ranges: Lock::new(Ranges::new()),
+    actions: Lock::new([SigAction { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65]),
+    breakpoints: Lock::new(Breakpoints::new()),
+    live_threads: AtomicU32::new(1),
+    threads: AtomicUsize::new(0),
+    births: Lock::new([Birth { rsp: 0, resume: 0, virtual_mask: 0 }; 64]),
+};
+
+impl Process {
+    /// The settings.
+    pub(crate) fn settings(&self) -> &Settings {
+        // SAFETY: written only by the constructor, see `Sync`.
+        unsafe { &*self.settings.get() }
+    }
+
+    /// The pool, once the process is connected.
+    pub(crate) fn pool(&self) -> Option<Pool> {
+        let base = self.pool.load(Ordering::Acquire) as *mut u8;
+        // SAFETY: the constructor stored the address of a mapped pool, which stays mapped for ever.
+        (!base.is_null()).then(|| unsafe { Pool::new(base) })
+    }
+
+    /// Whether accesses are recorded just now.
+    #[inline]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recording.load(Ordering::Acquire)
+    }
+
+    /// Whether an address lies in our own code.
+    pub(crate) fn owns_code(&self, ip: u64) -> bool {
+        (self.text[0].load(Ordering::Relaxed)..self.text[1].load(Ordering::Relaxed)).contains(&ip)
+    }
+
+    /// Whether this is a child that shares the memory of `thread`'s process (vfork) and has not called exec yet.
+    pub(crate) fn is_vfork_child(&self) -> bool {
+        sys::getpid() != self.pid.load(Ordering::Relaxed)
+    }
+}
+
+/// A signal that came at a moment at which the program can't be told.
+#[derive(Clone, Copy)]
+pub(crate) struct Pending {
+    pub(crate) signal: i32,
+    pub(crate) info: SigInfo,
+}
+
+/// What a handler of the program has put aside, by the address of its frame.
+#[derive(Clone, Copy)]
+pub(crate) struct Suspended {
+    pub(crate) frame: u64,
+    pub(crate) silent: u32,
+}
+
+/// An instruction that runs with memory open, under the trap flag.
+#[derive(Clone, Copy)]
+pub(crate) struct SingleStep {
+    pub(crate) active: bool,
+    /// The program had the trap flag set itself.
+    pub(crate) program_traps: bool,
+    /// The signal mask to go back to.
+    pub(crate) mask: u64,
+    /// Starts of the ranges that are open meanwhile; zero: none.
+    pub(crate) opened: [u64; 4],
+}
+
+/// One thread. Used by that thread alone, from its handlers (all signals blocked) or with `busy` set.
+#[repr(C)]
+pub(crate) struct Thread {
+    /// Where a redirected system call returns to. At offset 0: read by assembly.
+    pub(crate) resume: u64,
+    /// The same for vfork, whose child uses `resume` before the parent does. At offset 8.
+    pub(crate) vfork_resume: u64,
+    /// The return address of the call that leads to the next allocation, where that caller is of more interest than the
+    /// allocator's; zero otherwise. At offset 16: written by assembly, as the next.
+    pub(crate) site: u64,
+    /// Which call that is, as `AllocationFunction` numbers them. At offset 24.
+    pub(crate) site_function: u64,
+    /// The next one in the list of all.
+    pub(crate) next: *mut Thread,
+    pub(crate) tid: u32,
+    /// Number in the session.
+    pub(crate) number: u32,
+    /// Not zero while code outside of handlers uses this structure; signals are put off.
+    pub(crate) busy: u32,
+    /// Not zero inside calls whose accesses are not recorded.
+    pub(crate) silent: u32,
+    /// The last order that this thread's records tell of.
+    pub(crate) order: u64,
+    pub(crate) writer: Writer,
+    /// Blocked by the program, but never really blocked: SIGSEGV, SIGTRAP, SIGSYS. Bit n-1 is signal n.
+    pub(crate) virtual_mask: u64,
+    /// The program's own signal stack, as it sees it.
+    pub(crate) alt_stack: AltStack,
+    /// Ours.
+    pub(crate) handler_stack: AltStack,
+    pub(crate) pending: [Option<Pending>; 32],
+    pub(crate) suspended: [Suspended; 16],
+    pub(crate) step: SingleStep,
+    /// What a stub of ours faulted with. Written by the nested handler, read by the step that it interrupted.
+    pub(crate) nested: Option<SigInfo>,
+    /// Executes single instructions of the program.
+    pub(crate) engine: *mut x86::CodeCache<'static>,
+    /// Room for the arguments of exec.
+    pub(crate) scratch: *mut u8,
+    pub(crate) scratch_len: usize,
+}
+
+impl Thread {
+    /// The calling thread's state; null in a thread that was never seen.
+    #[inline]
+    pub(crate) fn current() -> *mut Thread {
+        tls::get()
+    }
+
+    /// Makes a state for the calling thread and enters it, reusing that of a dead thread where there is one.
+    pub(crate) fn enter() -> Option<&'static mut Thread> {
+        let tid = sys::gettid();
+        let reused = Self::reuse(tid);
+        let thread = match reused {
+            Some(thread) => thread,
+            None => Self::make(tid)?,
+        };
+        // SAFETY: fresh, or of a dead thread that `reuse` claimed for us: nobody else uses it.
+        let thread = unsafe { &mut *thread };
+        thread.number = PROCESS.pool().map_or(u32::MAX, |pool| pool.control().next_thread());
+        tls::set(thread as *mut Thread);
+        Some(thread)
+    }
+
+    fn reuse(tid: u32) -> Option<*mut Thread> {
+        let pid = sys::getpid() as usize;
+        let mut thread = PROCESS.threads.load(Ordering::Acquire) as *mut Thread;
+        while !thread.is_null() {
+            // SAFETY: states are never unmapped; `tid` is only written by who claims it, through the atomic view below.
+            let owner = unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) };
+            let old = owner.load(Ordering::Acquire);
+            // SAFETY: tgkill with signal 0 only asks whether the thread exists.
+            let alive = unsafe { sys::syscall(libc::SYS_tgkill as usize, [pid, old as usize, 0, 0, 0, 0]) } == 0;
+            if !alive && owner.compare_exchange(old, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                // SAFETY: claimed: the former owner is dead and nobody else can claim it now.
+                unsafe { (*thread).reset() };
+                return Some(thread);
+            }
+            // SAFETY: as above; `next` never changes once the state is in the list.
+            thread = unsafe { (*thread).next };
+        }
+        None
+    }
+
+    /// Back to the beginning, but for the memory that it owns.
+    fn reset(&mut self) {
+        self.busy = 0;
+        self.silent = 0;
+        self.order = 0;
+        self.writer = Writer::new();
+        self.virtual_mask = 0;
+        self.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
+        self.pending = [None; 32];
+        self.suspended = [Suspended { frame: 0, silent: 0 }; 16];
+        self.step = SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] };
+        self.site = 0;
+    }
+
+    fn make(tid: u32) -> Option<*mut Thread> {
+        let rw = sys::PROT_READ | sys::PROT_WRITE;
+        let own = (size_of::<Thread>() as u64).next_multiple_of(4096);
+        let memory = sys::map_anonymous(own, rw)?.cast::<Thread>();
+        // One closed page below the stack: an overflow kills the program visibly instead of changing its memory.
+        let stack = sys::map_anonymous(HANDLER_STACK_BYTES as u64 + 4096, sys::PROT_NONE)? as u64 + 4096;
+        // SAFETY: a part of the mapping just made.
+        if sys::failed(unsafe { sys::mprotect(stack, HANDLER_STACK_BYTES as u64, rw) }) {
+            return None;
+        }
+        let code = sys::map_anonymous(CODE_BYTES as u64, rw | sys::PROT_EXEC)?;
+        let table = sys::map_anonymous(TABLE_BYTES as u64, rw)?;
+        // SAFETY: both mappings are fresh, of that length, and used for nothing else for as long as the process lives.
+        let cache = unsafe { x86::CodeCache::new(code, CODE_BYTES, table, TABLE_BYTES) };
+        let engine: *mut x86::CodeCache<'static> =
+            sys::map_anonymous((size_of::<x86::CodeCache<'_>>() as u64).next_multiple_of(4096), rw)?.cast();
+        // SAFETY: fresh memory of sufficient size and alignment.
+        unsafe { engine.write(cache) };
+        let mut thread = Thread {
+            resume: 0,
+            vfork_resume: 0,
+            site: 0,
+            site_function: 0,
+            next: core::ptr::null_mut(),
+            tid,
+            number: 0,
+            busy: 0,
+            silent: 0,
+            order: 0,
+            writer: Writer::new(),
+            virtual_mask: 0,
+            alt_stack: AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 },
+            handler_stack: AltStack { sp: stack, flags: 0, size: HANDLER_STACK_BYTES as u64 },
+            pending: [None; 32],
+            suspended: [Suspended { frame: 0, silent: 0 }; 16],
+            step: SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },
+            nested: None,
+            engine,
+            scratch: core::ptr::null_mut(),
+            scratch_len: 0,
+        };
+        let mut head = PROCESS.threads.load(Ordering::Acquire);
+        thread.next = head as *mut Thread;
+        // SAFETY: fresh memory of sufficient size and alignment.
+        unsafe { memory.write(thread) };
+        while let Err(now) =
+            PROCESS.threads.compare_exchange(head, memory as usize, Ordering::AcqRel, Ordering::Acquire)
+        {
+            head = now;
+            // SAFETY: not in the list yet, so nobody else reads it.
+            unsafe { (*memory).next = head as *mut Thread };
+        }
+        Some(memory)
+    }
+
+    /// Tells the kernel to use our stack for handlers of this thread.
+    pub(crate) fn install_handler_stack(&self) {
+        // SAFETY: the kernel reads the structure; the stack it names is ours.
+        unsafe {
+            sys::syscall(libc::SYS_sigaltstack as usize, [&raw const self.handler_stack as usize, 0, 0, 0, 0, 0]);
+        }
+    }
+
+    /// Hands every system call of this thread that is not made from our own code to our SIGSYS handler.
+    pub(crate) fn watch_system_calls(on: bool) -> bool {
+        const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+        let (start, end) = (PROCESS.text[0].load(Ordering::Relaxed), PROCESS.text[1].load(Ordering::Relaxed));
+        let args = if on {
+            [PR_SET_SYSCALL_USER_DISPATCH, 1, start as usize, (end - start) as usize, 0, 0]
+        } else {
+            [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]
+        };
+        // SAFETY: changes how this thread's system calls are made; our code range stays allowed.
+        !sys::failed(unsafe { sys::syscall(libc::SYS_prctl as usize, args) })
+    }
+}

@@ -1,0 +1,258 @@
+//! From bytes to what a step needs: a form, the parts of an address, and whether there is a stub.
+
+use iced_x86::{
+    ConditionCode, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, InstructionInfoOptions, Instruction,
+    Mnemonic, OpAccess, OpKind, Register,
+};
+use memref::AccessKind;
+
+use crate::operand::Reason;
+use crate::registers::NONE;
+
+/// How an instruction is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In a stub, without memory.
+    Plain,
+    /// In a stub, with one access through its operand.
+    Memory,
+    /// Nothing happens.
+    Nop,
+    /// A conditional branch to `target`.
+    Branch(ConditionCode),
+    /// jrcxz and the loops.
+    CountBranch,
+    /// A jump to `target`.
+    Jump,
+    /// A jump to a register or memory.
+    JumpIndirect,
+    /// A call of `target`.
+    Call,
+    /// A call of a register or memory.
+    CallIndirect,
+    /// ret, releasing more bytes.
+    Return,
+    /// push of a register, number or memory.
+    Push,
+    /// pop to a register or memory.
+    Pop,
+    /// leave.
+    Leave,
+    /// lea.
+    Lea,
+    /// movs, stos, lods, cmps, scas, with or without a repeat prefix.
+    Strings,
+    /// cld and std.
+    Direction,
+    /// Not here.
+    Not(Reason),
+}
+
+/// Base and index of an address. A number of `NONE` is none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) base: u8,
+    pub(crate) index: u8,
+    pub(crate) scale: u8,
+    /// 0 none, 1 fs, 2 gs.
+    pub(crate) segment: u8,
+    /// Whether it wraps at 32 bits.
+    pub(crate) short: bool,
+    pub(crate) displacement: u64,
+}
+
+/// A decoded instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decoded {
+    pub(crate) form: Form,
+    pub(crate) instruction: Instruction,
+    pub(crate) address: Address,
+    pub(crate) kind: AccessKind,
+    /// Bytes of the access.
+    pub(crate) len: u32,
+    /// For bt and its relatives with a register: the register's number that moves the address, else `NONE`.
+    pub(crate) bit_register: u8,
+}
+
+/// The processor's number of a general register; `NONE` for others.
+pub(crate) fn number(register: Register) -> u8 {
+    if register == Register::None || register == Register::RIP || register == Register::EIP || !register.is_gpr() {
+        return NONE;
+    }
+    register.full_register().number() as u8
+}
+
+/// Decodes the instruction at `ip` from its bytes. `None` where the bytes end too early.
+pub(crate) fn decode(bytes: &[u8], ip: u64) -> Option<Decoded> {
+    let mut decoder = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    if instruction.is_invalid() {
+        if bytes.len() < 15 {
+            return None;
+        }
+        return Some(Decoded::new(Form::Not(Reason::Invalid), instruction));
+    }
+    Some(Decoded::of(instruction))
+}
+
+impl Decoded {
+    fn new(form: Form, instruction: Instruction) -> Self {
+        let address = Address { base: NONE, index: NONE, scale: 1, segment: 0, short: false, displacement: 0 };
+        Self { form, instruction, address, kind: AccessKind::Load, len: 0, bit_register: NONE }
+    }
+
+    fn of(instruction: Instruction) -> Self {
+        let mut decoded = Self::new(Form::Plain, instruction);
+        let has_memory = (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
+        if has_memory && !decoded.read_address() {
+            decoded.form = Form::Not(Reason::Memory);
+            return decoded;
+        }
+        decoded.form = decoded.find_form(has_memory);
+        decoded
+    }
+
+    /// Takes the address apart; `false` where it is not made of general registers.
+    fn read_address(&mut self) -> bool {
+        let instruction = &self.instruction;
+        let (base, index) = (instruction.memory_base(), instruction.memory_index());
+        let relative = base == Register::RIP || base == Register::EIP;
+        if (base != Register::None && !relative && !base.is_gpr()) || (index != Register::None && !index.is_gpr()) {
+            return false;
+        }
+        self.address = Address {
+            base: number(base),
+            index: number(index),
+            scale: instruction.memory_index_scale() as u8,
+            segment: match instruction.segment_prefix() {
+                Register::FS => 1,
+                Register::GS => 2,
+                _ => 0,
+            },
+            short: base.is_gpr32() || index.is_gpr32() || base == Register::EIP,
+            displacement: instruction.memory_displacement64(),
+        };
+        true
+    }
+
+    fn find_form(&mut self, has_memory: bool) -> Form {
+        let instruction = self.instruction;
+        match instruction.mnemonic() {
+            Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Prefetcht0 | Mnemonic::Prefetcht1 | Mnemonic::Prefetcht2
+            | Mnemonic::Prefetchnta | Mnemonic::Prefetchw => return Form::Nop,
+            Mnemonic::Lea => return Form::Lea,
+            Mnemonic::Leave if instruction.stack_pointer_increment() == 0 => return Form::Leave,
+            Mnemonic::Push if !is_segment(&instruction) => return Form::Push,
+            Mnemonic::Pop if !is_segment(&instruction) => return Form::Pop,
+            Mnemonic::Cld | Mnemonic::Std => return Form::Direction,
+            Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsq | Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd
+            | Mnemonic::Stosq | Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq | Mnemonic::Scasb
+            | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq | Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsq => {
+                return strings(&instruction);
+            }
+            Mnemonic::Movsd | Mnemonic::Cmpsd if instruction.is_string_instruction() => return strings(&instruction),
+            Mnemonic::Cpuid | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Xgetbv | Mnemonic::Pause => {}
+            Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Hlt | Mnemonic::Wrfsbase | Mnemonic::Wrgsbase
+            | Mnemonic::Xbegin | Mnemonic::Xend | Mnemonic::Xabort | Mnemonic::Pushfq | Mnemonic::Popfq | Mnemonic::Pushf
+            | Mnemonic::Popf | Mnemonic::Enter | Mnemonic::Wrpkru | Mnemonic::Xrstor | Mnemonic::Xrstor64
+            | Mnemonic::Int3 | Mnemonic::Int | Mnemonic::Int1 => {
+                return Form::Not(Reason::System);
+            }
+            _ => {}
+        }
+        match instruction.flow_control() {
+            FlowControl::Next => {}
+            FlowControl::ConditionalBranch => {
+                return match instruction.condition_code() {
+                    ConditionCode::None => Form::CountBranch,
+                    condition => Form::Branch(condition),
+                };
+            }
+            FlowControl::UnconditionalBranch if instruction.op0_kind() == OpKind::NearBranch64 => return Form::Jump,
+            FlowControl::Call if instruction.op0_kind() == OpKind::NearBranch64 => return Form::Call,
+            FlowControl::IndirectBranch if is_near(&instruction) => return Form::JumpIndirect,
+            FlowControl::IndirectCall if is_near(&instruction) => return Form::CallIndirect,
+            FlowControl::Return if matches!(instruction.mnemonic(), Mnemonic::Ret) => return Form::Return,
+            _ => return Form::Not(Reason::System),
+        }
+        if instruction.is_privileged() || instruction.is_save_restore_instruction() {
+            return Form::Not(Reason::System);
+        }
+        self.find_access(has_memory)
+    }
+
+    /// Whether the instruction makes one access, and through its operand.
+    fn find_access(&mut self, has_memory: bool) -> Form {
+        let instruction = self.instruction;
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
+        let used = info.used_memory();
+        if !has_memory {
+            return if used.is_empty() { Form::Plain } else { Form::Not(Reason::Memory) };
+        }
+        let [only] = used else {
+            return if used.is_empty() { Form::Nop } else { Form::Not(Reason::Memory) };
+        };
+        self.kind = match only.access() {
+            OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
+            OpAccess::Write => AccessKind::Store,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Modify,
+            OpAccess::NoMemAccess => return Form::Nop,
+            OpAccess::None | OpAccess::CondWrite => return Form::Not(Reason::Memory),
+        };
+        // A mask decides which bytes are accessed at all.
+        if instruction.has_op_mask() || instruction.is_vsib() || is_masked(instruction.mnemonic()) {
+            return Form::Not(Reason::Memory);
+        }
+        self.len = instruction.memory_size().size() as u32;
+        if instruction.is_broadcast() {
+            self.len = instruction.memory_size().element_size() as u32;
+        }
+        if matches!(instruction.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
+            && instruction.op1_kind() == OpKind::Register
+        {
+            self.bit_register = number(instruction.op1_register());
+        }
+        if self.len == 0 { Form::Not(Reason::Memory) } else { Form::Memory }
+    }
+}
+
+fn is_masked(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Maskmovq
+            | Mnemonic::Maskmovdqu
+            | Mnemonic::Vmaskmovdqu
+            | Mnemonic::Vmaskmovps
+            | Mnemonic::Vmaskmovpd
+            | Mnemonic::Vpmaskmovd
+            | Mnemonic::Vpmaskmovq
+    )
+}
+
+fn is_segment(instruction: &Instruction) -> bool {
+    instruction.op0_kind() == OpKind::Register && !instruction.op0_register().is_gpr()
+}
+
+fn is_near(instruction: &Instruction) -> bool {
+    match instruction.op0_kind() {
+        OpKind::Register => true,
+        OpKind::Memory => instruction.memory_size().size() == 8,
+        _ => false,
+    }
+}
+
+/// String instructions with 64-bit addresses and without a segment prefix.
+fn strings(instruction: &Instruction) -> Form {
+    let plain = (0..instruction.op_count()).all(|index| {
+        !matches!(
+            instruction.op_kind(index),
+            OpKind::MemorySegESI | OpKind::MemoryESEDI | OpKind::MemorySegEDI | OpKind::MemorySegSI | OpKind::MemoryESDI
+        )
+    });
+    if plain && instruction.segment_prefix() == Register::None {
+        Form::Strings
+    } else {
+        Form::Not(Reason::Memory)
+    }
+}

@@ -1,0 +1,64 @@
+//! What an instruction is about to access, without executing it: for instructions that run natively.
+
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess, Register};
+use memref::AccessKind;
+
+use crate::decode::number;
+use crate::operand::Operand;
+use crate::registers::{NONE, Registers};
+
+/// Calls `each` with the accesses of the instruction at `regs.rip`, in the order in which the architecture names them.
+/// Elements of gathers and bytes under a mask are not told apart: vector registers are not looked at.
+///
+/// # Safety
+/// The code at rip must be readable.
+pub unsafe fn accesses(regs: &Registers, fs_base: u64, gs_base: u64, mut each: impl FnMut(Operand)) {
+    // SAFETY: the caller's promise.
+    let Some(instruction) = (unsafe { instruction_at(regs.rip) }) else { return };
+    let mut factory = InstructionInfoFactory::new();
+    for used in factory.info(&instruction).used_memory() {
+        let kind = match used.access() {
+            OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
+            OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Modify,
+            OpAccess::None | OpAccess::NoMemAccess => continue,
+        };
+        let addr = used.virtual_address(0, |register, _, _| match register {
+            Register::FS => Some(fs_base),
+            Register::GS => Some(gs_base),
+            Register::CS | Register::DS | Register::ES | Register::SS => Some(0),
+            register => Some(number(register)).filter(|&number| number != NONE).map(|number| regs.get(number)),
+        });
+        if let Some(addr) = addr {
+            each(Operand { addr, len: used.memory_size().size().max(1) as u32, kind });
+        }
+    }
+}
+
+/// Writes the name of the instruction at `ip`.
+///
+/// # Safety
+/// The code at `ip` must be readable.
+pub unsafe fn mnemonic(ip: u64, into: &mut impl core::fmt::Write) {
+    // SAFETY: the caller's promise.
+    if let Some(instruction) = unsafe { instruction_at(ip) } {
+        // A name that does not fit is cut by the writer.
+        let _ = write!(into, "{:?}", instruction.mnemonic());
+    }
+}
+
+unsafe fn instruction_at(ip: u64) -> Option<iced_x86::Instruction> {
+    let mut bytes = [0u8; 15];
+    let on_page = (4096 - (ip & 4095)) as usize;
+    for limit in [on_page.min(15), 15] {
+        for (index, byte) in bytes.iter_mut().enumerate().take(limit) {
+            // SAFETY: bytes of the page that rip is in, or of the next one where the instruction goes on there.
+            *byte = unsafe { (ip as *const u8).add(index).read_volatile() };
+        }
+        let instruction = Decoder::with_ip(64, bytes.get(..limit)?, ip, DecoderOptions::NONE).decode();
+        if !instruction.is_invalid() {
+            return Some(instruction);
+        }
+    }
+    None
+}

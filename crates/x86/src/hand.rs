@@ -1,0 +1,395 @@
+//! Instructions that are executed by hand: branches, the stack, string instructions, lea.
+
+use iced_x86::{ConditionCode, Mnemonic, OpKind};
+use memref::AccessKind;
+
+use crate::cache::CodeCache;
+use crate::decode::{Decoded, Form, number};
+use crate::operand::{Environment, Operand, Outcome, Reason, Refused};
+use crate::registers::{NONE, Registers};
+
+const CF: u64 = 1;
+const PF: u64 = 1 << 2;
+const AF: u64 = 1 << 4;
+const ZF: u64 = 1 << 6;
+const SF: u64 = 1 << 7;
+const DF: u64 = 1 << 10;
+const OF: u64 = 1 << 11;
+const RAX: u8 = 0;
+const RCX: u8 = 1;
+const RSP: u8 = 4;
+const RBP: u8 = 5;
+const RSI: u8 = 6;
+const RDI: u8 = 7;
+/// Elements of a repeated string instruction in one step.
+const MAX_ELEMENTS: u32 = 4096;
+
+/// Why a step by hand ends early.
+enum Stop {
+    Refused,
+    Fault,
+    Not,
+}
+
+impl From<Refused> for Stop {
+    fn from(_: Refused) -> Self {
+        Self::Refused
+    }
+}
+
+impl Decoded {
+    /// The address of the memory operand without its segment.
+    #[inline]
+    fn offset(&self, regs: &Registers) -> u64 {
+        let address = &self.address;
+        let mut at = address.displacement;
+        if address.base != NONE {
+            at = at.wrapping_add(regs.get(address.base));
+        }
+        if address.index != NONE {
+            at = at.wrapping_add(regs.get(address.index).wrapping_mul(address.scale.into()));
+        }
+        if address.short { at & 0xffff_ffff } else { at }
+    }
+
+    /// The address of the memory operand.
+    #[inline]
+    pub(crate) fn effective<E: Environment>(&self, regs: &Registers, env: &E) -> u64 {
+        let at = self.offset(regs);
+        match self.address.segment {
+            1 => at.wrapping_add(env.fs_base()),
+            2 => at.wrapping_add(env.gs_base()),
+            _ => at,
+        }
+    }
+}
+
+/// Whether a condition holds.
+fn holds(condition: ConditionCode, flags: u64) -> bool {
+    let set = |flag: u64| flags & flag != 0;
+    let less = set(SF) != set(OF);
+    match condition {
+        ConditionCode::o => set(OF),
+        ConditionCode::no => !set(OF),
+        ConditionCode::b => set(CF),
+        ConditionCode::ae => !set(CF),
+        ConditionCode::e => set(ZF),
+        ConditionCode::ne => !set(ZF),
+        ConditionCode::be => set(CF) || set(ZF),
+        ConditionCode::a => !set(CF) && !set(ZF),
+        ConditionCode::s => set(SF),
+        ConditionCode::ns => !set(SF),
+        ConditionCode::p => set(PF),
+        ConditionCode::np => !set(PF),
+        ConditionCode::l => less,
+        ConditionCode::ge => !less,
+        ConditionCode::le => less || set(ZF),
+        ConditionCode::g => !less && !set(ZF),
+        ConditionCode::None => true,
+    }
+}
+
+/// The flags of `a - b` for operands of that many bytes.
+fn compare(flags: u64, a: u64, b: u64, bytes: u32) -> u64 {
+    let bits = bytes * 8;
+    let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+    let top = 1u64 << (bits - 1);
+    let (a, b) = (a & mask, b & mask);
+    let result = a.wrapping_sub(b) & mask;
+    let mut new = flags & !(CF | PF | AF | ZF | SF | OF);
+    let mut put = |flag: u64, on: bool| new |= if on { flag } else { 0 };
+    put(CF, a < b);
+    put(PF, (result as u8).count_ones().is_multiple_of(2));
+    put(AF, (a ^ b ^ result) & 0x10 != 0);
+    put(ZF, result == 0);
+    put(SF, result & top != 0);
+    put(OF, (a ^ b) & (a ^ result) & top != 0);
+    new
+}
+
+impl CodeCache<'_> {
+    /// Executes an instruction that has no stub.
+    pub(crate) unsafe fn by_hand<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &mut Registers,
+        env: &mut E,
+    ) -> Outcome {
+        // SAFETY: the promise of `step`.
+        let done = unsafe {
+            match decoded.form {
+                Form::Strings => return self.strings(decoded, regs, env),
+                Form::Branch(condition) => {
+                    let taken = holds(condition, regs.rflags);
+                    regs.rip =
+                        if taken { decoded.instruction.near_branch64() } else { decoded.instruction.next_ip() };
+                    return Outcome::Executed;
+                }
+                Form::Jump => {
+                    regs.rip = decoded.instruction.near_branch64();
+                    return Outcome::Executed;
+                }
+                Form::CountBranch => return count_branch(decoded, regs),
+                Form::Lea => {
+                    let register = decoded.instruction.op0_register();
+                    regs.set_sized(number(register), decoded.offset(regs), register.size() as u32);
+                    Ok(decoded.instruction.next_ip())
+                }
+                Form::Direction => {
+                    if decoded.instruction.mnemonic() == Mnemonic::Std {
+                        regs.rflags |= DF;
+                    } else {
+                        regs.rflags &= !DF;
+                    }
+                    Ok(decoded.instruction.next_ip())
+                }
+                Form::Call | Form::CallIndirect => self.call(decoded, regs, env),
+                Form::JumpIndirect => self.target(decoded, regs, env),
+                Form::Return => self.ret(decoded, regs, env),
+                Form::Push => self.push(decoded, regs, env),
+                Form::Pop => self.pop(decoded, regs, env),
+                Form::Leave => self.leave(decoded, regs, env),
+                _ => Err(Stop::Not),
+            }
+        };
+        match done {
+            Ok(next) => {
+                regs.rip = next;
+                Outcome::Executed
+            }
+            Err(Stop::Refused) => Outcome::Refused,
+            Err(Stop::Fault) => Outcome::Fault,
+            Err(Stop::Not) => Outcome::NotEmulated(Reason::Memory),
+        }
+    }
+
+    unsafe fn load<E: Environment>(&mut self, env: &mut E, addr: u64, len: u32) -> Result<u64, Stop> {
+        let place = env.access(Operand { addr, len, kind: AccessKind::Load })?;
+        let mut value = 0u64;
+        // SAFETY: the environment vouches for the place, or it faults and the copy says so.
+        if unsafe { self.copy(&raw mut value as u64, place, len.into()) } { Ok(value) } else { Err(Stop::Fault) }
+    }
+
+    unsafe fn store_at(&mut self, place: u64, value: u64, len: u32) -> Result<(), Stop> {
+        // SAFETY: as in `load`.
+        if unsafe { self.copy(place, &raw const value as u64, len.into()) } { Ok(()) } else { Err(Stop::Fault) }
+    }
+
+    unsafe fn store<E: Environment>(&mut self, env: &mut E, addr: u64, value: u64, len: u32) -> Result<(), Stop> {
+        let place = env.access(Operand { addr, len, kind: AccessKind::Store })?;
+        // SAFETY: as in `load`.
+        unsafe { self.store_at(place, value, len) }
+    }
+
+    /// Where an indirect branch goes.
+    unsafe fn target<E: Environment>(&mut self, decoded: &Decoded, regs: &Registers, env: &mut E) -> Result<u64, Stop> {
+        match decoded.instruction.op0_kind() {
+            OpKind::NearBranch64 => Ok(decoded.instruction.near_branch64()),
+            OpKind::Register => match number(decoded.instruction.op0_register()) {
+                NONE => Err(Stop::Not),
+                register => Ok(regs.get(register)),
+            },
+            OpKind::Memory => {
+                let addr = decoded.effective(regs, env);
+                // SAFETY: the promise of `step`.
+                unsafe { self.load(env, addr, 8) }
+            }
+            _ => Err(Stop::Not),
+        }
+    }
+
+    unsafe fn call<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+        // SAFETY: the promise of `step`.
+        unsafe {
+            let target = self.target(decoded, regs, env)?;
+            let sp = regs.rsp.wrapping_sub(8);
+            self.store(env, sp, decoded.instruction.next_ip(), 8)?;
+            regs.rsp = sp;
+            Ok(target)
+        }
+    }
+
+    unsafe fn ret<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+        // SAFETY: the promise of `step`.
+        let target = unsafe { self.load(env, regs.rsp, 8)? };
+        let more =
+            if decoded.instruction.op_count() > 0 { u64::from(decoded.instruction.immediate16()) } else { 0 };
+        regs.rsp = regs.rsp.wrapping_add(8 + more);
+        Ok(target)
+    }
+
+    unsafe fn push<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+        let instruction = &decoded.instruction;
+        let len = instruction.stack_pointer_increment().unsigned_abs();
+        // SAFETY: the promise of `step`.
+        unsafe {
+            let value = match instruction.op0_kind() {
+                OpKind::Register => regs.get(number(instruction.op0_register())),
+                OpKind::Memory => {
+                    let addr = decoded.effective(regs, env);
+                    self.load(env, addr, len)?
+                }
+                _ => instruction.immediate(0),
+            };
+            let sp = regs.rsp.wrapping_sub(len.into());
+            self.store(env, sp, value, len)?;
+            regs.rsp = sp;
+        }
+        Ok(instruction.next_ip())
+    }
+
+    unsafe fn pop<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+        let instruction = &decoded.instruction;
+        let len = instruction.stack_pointer_increment().unsigned_abs();
+        // SAFETY: the promise of `step`.
+        unsafe {
+            let value = self.load(env, regs.rsp, len)?;
+            match instruction.op0_kind() {
+                OpKind::Register => {
+                    regs.rsp = regs.rsp.wrapping_add(len.into());
+                    regs.set_sized(number(instruction.op0_register()), value, len);
+                }
+                OpKind::Memory => {
+                    // An address with rsp in it is that after the pop.
+                    let mut after = *regs;
+                    after.rsp = regs.rsp.wrapping_add(len.into());
+                    let addr = decoded.effective(&after, env);
+                    self.store(env, addr, value, len)?;
+                    regs.rsp = after.rsp;
+                }
+                _ => return Err(Stop::Not),
+            }
+        }
+        Ok(instruction.next_ip())
+    }
+
+    unsafe fn leave<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+        let frame = regs.get(RBP);
+        // SAFETY: the promise of `step`.
+        let value = unsafe { self.load(env, frame, 8)? };
+        regs.set(RSP, frame.wrapping_add(8));
+        regs.set(RBP, value);
+        Ok(decoded.instruction.next_ip())
+    }
+
+    /// A string instruction, or a part of its repetitions.
+    unsafe fn strings<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Outcome {
+        let instruction = &decoded.instruction;
+        let repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+        let next = instruction.next_ip();
+        let mut left = if repeated { MAX_ELEMENTS } else { 1 };
+        while left > 0 {
+            if repeated && regs.get(RCX) == 0 {
+                regs.rip = next;
+                return Outcome::Executed;
+            }
+            // SAFETY: the promise of `step`.
+            let compared = match unsafe { self.element(decoded, regs, env) } {
+                Ok(compared) => compared,
+                Err(stop) if left < MAX_ELEMENTS && repeated => {
+                    // What was done before is done; the fault comes again at the next step.
+                    let _ = stop;
+                    return Outcome::Again;
+                }
+                Err(Stop::Refused) => return Outcome::Refused,
+                Err(Stop::Fault) => return Outcome::Fault,
+                Err(Stop::Not) => return Outcome::NotEmulated(Reason::Memory),
+            };
+            if !repeated {
+                regs.rip = next;
+                return Outcome::Executed;
+            }
+            regs.set(RCX, regs.get(RCX).wrapping_sub(1));
+            let equal = regs.rflags & ZF != 0;
+            if compared && equal == instruction.has_repne_prefix() {
+                regs.rip = next;
+                return Outcome::Executed;
+            }
+            left -= 1;
+        }
+        Outcome::Again
+    }
+
+    /// One element. Whether it was a comparison.
+    unsafe fn element<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<bool, Stop> {
+        use Mnemonic as M;
+        let mnemonic = decoded.instruction.mnemonic();
+        let len = match mnemonic {
+            M::Movsb | M::Stosb | M::Lodsb | M::Scasb | M::Cmpsb => 1u32,
+            M::Movsw | M::Stosw | M::Lodsw | M::Scasw | M::Cmpsw => 2,
+            M::Movsd | M::Stosd | M::Lodsd | M::Scasd | M::Cmpsd => 4,
+            _ => 8,
+        };
+        let step = if regs.rflags & DF != 0 { u64::from(len).wrapping_neg() } else { len.into() };
+        let (source, target) = (regs.get(RSI), regs.get(RDI));
+        // SAFETY: the promise of `step`.
+        unsafe {
+            match mnemonic {
+                M::Movsb | M::Movsw | M::Movsd | M::Movsq => {
+                    let value = self.load(env, source, len)?;
+                    self.store(env, target, value, len)?;
+                    regs.set(RSI, source.wrapping_add(step));
+                    regs.set(RDI, target.wrapping_add(step));
+                }
+                M::Stosb | M::Stosw | M::Stosd | M::Stosq => {
+                    self.store(env, target, regs.get(RAX), len)?;
+                    regs.set(RDI, target.wrapping_add(step));
+                }
+                M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq => {
+                    let value = self.load(env, source, len)?;
+                    regs.set_sized(RAX, value, len);
+                    regs.set(RSI, source.wrapping_add(step));
+                }
+                M::Scasb | M::Scasw | M::Scasd | M::Scasq => {
+                    let value = self.load(env, target, len)?;
+                    regs.rflags = compare(regs.rflags, regs.get(RAX), value, len);
+                    regs.set(RDI, target.wrapping_add(step));
+                    return Ok(true);
+                }
+                _ => {
+                    let a = self.load(env, source, len)?;
+                    let b = self.load(env, target, len)?;
+                    regs.rflags = compare(regs.rflags, a, b, len);
+                    regs.set(RSI, source.wrapping_add(step));
+                    regs.set(RDI, target.wrapping_add(step));
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// jrcxz, jecxz, loop, loope, loopne.
+fn count_branch(decoded: &Decoded, regs: &mut Registers) -> Outcome {
+    let instruction = &decoded.instruction;
+    let short = matches!(instruction.mnemonic(), Mnemonic::Jecxz)
+        || instruction.op0_kind() == OpKind::NearBranch64 && uses_ecx(instruction);
+    let mask = if short { 0xffff_ffff } else { u64::MAX };
+    let zero = regs.rflags & ZF != 0;
+    let taken = match instruction.mnemonic() {
+        Mnemonic::Jrcxz | Mnemonic::Jecxz => regs.get(RCX) & mask == 0,
+        Mnemonic::Loop | Mnemonic::Loope | Mnemonic::Loopne => {
+            let count = regs.get(RCX).wrapping_sub(1) & mask;
+            regs.set(RCX, count);
+            count != 0
+                && match instruction.mnemonic() {
+                    Mnemonic::Loope => zero,
+                    Mnemonic::Loopne => !zero,
+                    _ => true,
+                }
+        }
+        _ => return Outcome::NotEmulated(Reason::System),
+    };
+    regs.rip = if taken { instruction.near_branch64() } else { instruction.next_ip() };
+    Outcome::Executed
+}
+
+/// Whether a loop counts in ecx: it has an address size prefix.
+fn uses_ecx(instruction: &iced_x86::Instruction) -> bool {
+    use iced_x86::Code;
+    matches!(
+        instruction.code(),
+        Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX | Code::Jecxz_rel8_64
+    )
+}
