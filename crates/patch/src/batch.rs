@@ -10,6 +10,7 @@ use crate::{
     site::{Guard, Site},
     sys,
     tier::Tier,
+    trap,
 };
 
 /// Patches each site to the low bytes of its value. The results are in the order of the patches.
@@ -20,8 +21,11 @@ pub unsafe fn patch_all(patches: &[(Site, u64)]) -> Vec<Result<Tier, PatchError>
     let mut results = Vec::with_capacity(patches.len());
     // The allocator may run before sites are guarded, never while they are: it could be among them.
     let mut held: Vec<Site> = Vec::with_capacity(patches.len());
+    if patches.iter().any(|(site, _)| site.split().is_some()) {
+        trap::ensure_installed();
+    }
     for (site, value) in patches {
-        let result = site.claim_for(*value, Guard::Int3);
+        let result = site.claim_with_trap_handler(*value, Guard::Int3);
         if result == Ok(Tier::Straddler) {
             held.push(*site);
         }

@@ -84,6 +84,15 @@ impl Cell {
         unsafe { store::read(self.addr, self.len()) }
     }
 
+    /// Notes when a step was made, where a wait counts from it: once the store has left the store buffer. A barrier
+    /// needs neither.
+    fn stamp_step(&self) {
+        if matches!(barrier::separation(), barrier::Separation::Wait { .. }) {
+            sys::drain_stores();
+            self.stamp.store(sys::ticks(), Ordering::Relaxed);
+        }
+    }
+
     /// One store of the bytes `low..high` of `value`, all inside one unit.
     #[inline]
     fn write(&self, low: usize, high: usize, value: u64) {
@@ -105,8 +114,7 @@ impl Code for Cell {
         } else {
             self.write(0, 1, u64::from(crate::INT3));
         }
-        sys::drain_stores();
-        self.stamp.store(sys::ticks(), Ordering::Relaxed);
+        self.stamp_step();
     }
 
     fn write_tail(&self) {
@@ -114,8 +122,7 @@ impl Code for Cell {
         for at in usize::from(self.guard_bytes.load(Ordering::Relaxed))..self.len() {
             self.write(at, at + 1, value);
         }
-        sys::drain_stores();
-        self.stamp.store(sys::ticks(), Ordering::Relaxed);
+        self.stamp_step();
     }
 
     fn write_head(&self) {
@@ -258,6 +265,14 @@ impl Site {
     /// Claims the site; a patch that fits a single store is made and the site given back, a straddler stays claimed
     /// with its new bytes pending.
     pub(crate) fn claim_for(self, value: u64, guard: Guard) -> Result<Tier, PatchError> {
+        if self.0.front_bytes != 0 && (guard == Guard::Int3 || self.0.front_bytes < 2) {
+            trap::ensure_installed();
+        }
+        self.claim_with_trap_handler(value, guard)
+    }
+
+    /// As [`Self::claim_for`]; the trap handler has been looked after.
+    pub(crate) fn claim_with_trap_handler(self, value: u64, guard: Guard) -> Result<Tier, PatchError> {
         let cell = self.0;
         self.claim()?;
         let old = cell.read();
@@ -277,9 +292,6 @@ impl Site {
                     return give_up(Refusal::NoSeparation);
                 }
                 let two_bytes = guard == Guard::SelfJump && cell.front_bytes >= 2;
-                if !two_bytes {
-                    trap::ensure_installed();
-                }
                 cell.guard_bytes.store(1 + u8::from(two_bytes), Ordering::Relaxed);
                 cell.pending.store(value, Ordering::Relaxed);
                 return Ok(tier);

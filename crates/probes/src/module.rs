@@ -191,6 +191,12 @@ fn read(path: String, bias: usize, start: usize, end: usize) -> Module {
         }
     }
     module.symbols = functions(&file);
+    if file.symbols().next().is_none() {
+        // Stripped: what remains in the dynamic symbols are exports; the unwind table knows the rest.
+        let known: Vec<usize> = module.symbols.iter().map(|s| s.offset).collect();
+        module.symbols.extend(unwound(&file).into_iter().filter(|s| known.binary_search(&s.offset).is_err()));
+        module.symbols.sort_by_key(|s| s.offset);
+    }
     module.imports_instrumentation = file
         .dynamic_symbols()
         .any(|s| s.is_undefined() && s.name().is_ok_and(|name| name.starts_with("__cyg_profile_func_")));
@@ -213,6 +219,42 @@ pub fn functions(file: &object::File<'_>) -> Vec<Symbol> {
         .filter(|s| !s.name.is_empty())
         .collect();
     symbols.sort_by(|a, b| (a.offset, b.len_bytes, &a.name).cmp(&(b.offset, a.len_bytes, &b.name)));
+    symbols.dedup_by_key(|s| s.offset);
+    symbols
+}
+
+/// The functions that the unwind table describes, named by their offset: for stripped files. Only those in `.text`
+/// whose return address lies on top of the stack at the first instruction, so that pieces of functions that were split
+/// off, which are entered by jumps with any stack, are left out, and so is the start-up code.
+fn unwound(file: &object::File<'_>) -> Vec<Symbol> {
+    use gimli::{BaseAddresses, CfaRule, EhFrame, RunTimeEndian, UnwindContext, UnwindSection, X86_64};
+    let (Some(section), Some(text)) = (file.section_by_name(".eh_frame"), file.section_by_name(".text"))
+    else {
+        return Vec::new();
+    };
+    let Ok(data) = section.data() else { return Vec::new() };
+    let bases = BaseAddresses::default().set_eh_frame(section.address()).set_text(text.address());
+    let table = EhFrame::new(data, RunTimeEndian::Little);
+    let inside = text.address()..text.address() + text.size();
+    let mut context = UnwindContext::new();
+    let mut entries = table.entries(&bases);
+    let mut symbols = Vec::new();
+    while let Ok(Some(entry)) = entries.next() {
+        let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        let start = fde.initial_address();
+        if !inside.contains(&start) {
+            continue;
+        }
+        let Ok(row) = fde.unwind_info_for_address(&table, &bases, &mut context, start) else { continue };
+        let at_top = matches!(row.cfa(), CfaRule::RegisterAndOffset { register, offset: 8 } if *register == X86_64::RSP);
+        let returns = row.register(X86_64::RA) == gimli::RegisterRule::Offset(-8);
+        if at_top && returns {
+            let name = format!("function_{start:x}");
+            symbols.push(Symbol { offset: start as usize, len_bytes: fde.len() as usize, name });
+        }
+    }
+    symbols.sort_by_key(|s| s.offset);
     symbols.dedup_by_key(|s| s.offset);
     symbols
 }

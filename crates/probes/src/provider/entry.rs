@@ -171,7 +171,7 @@ mod tests {
         let again = Decoder::with_ip(64, &moved, 0x5000, DecoderOptions::NONE).decode();
         assert_eq!(again.ip_rel_memory_address(), 0x1017);
         let mut decoder = Decoder::with_ip(64, &moved, 0x5000, DecoderOptions::NONE);
-        decoder.decode();
+        assert_eq!(decoder.decode().len(), 7);
         assert_eq!(decoder.decode().near_branch_target(), 0x1007);
     }
 

@@ -134,7 +134,10 @@ impl Profile {
     /// Joins the profiles of a run's processes.
     #[must_use]
     pub fn join(mut raw: Vec<RawProfile>) -> Self {
-        raw.retain(|p| p.probes > 0);
+        // A wrapper (env, timeout) without a probe is no part of the answer, unless there is nothing else.
+        if raw.iter().any(|p| p.probes > 0) {
+            raw.retain(|p| p.probes > 0);
+        }
         raw.sort_by_key(|p| p.start_ticks);
         let mut profile = Self { processes: raw.len(), ..Self::default() };
         let mut keys: HashMap<(String, u64, String), usize> = HashMap::new();
