@@ -55,7 +55,7 @@ pub use reader::{
     AccessCursor, Batch, Damage, EventCursor, Filter, Finding, Report, Shard, StreamInfo, Trace, ValueCursor,
 };
 pub use record::{CounterRecord, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
-pub use storage::{FileStorage, Storage};
+pub use storage::{FileStorage, Source, Storage};
 pub use stream::{EntryType, Field, FieldRole, StreamDescription};
 pub use writer::{CreateOptions, ShardWriter, SyncPolicy, TraceWriter};
 

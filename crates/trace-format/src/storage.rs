@@ -1,6 +1,37 @@
-//! What a trace is written to. A trait, so that tests can make any write fail.
+//! What a trace is written to and read from. Traits, so that tests can make any operation fail.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
+
+/// The bytes of a trace to read. Several threads read at once.
+pub trait Source: Send + Sync {
+    /// How many bytes there are.
+    fn len_bytes(&self) -> io::Result<u64>;
+    /// Fills `bytes` from `offset` on, which the length allows.
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
+}
+
+impl Source for File {
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(bytes, offset)
+    }
+}
+
+impl Source for Vec<u8> {
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        let range = start..start.saturating_add(bytes.len());
+        bytes.copy_from_slice(self.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
 
 /// A growing sequence of bytes. One writer at a time: the trace holds its lock.
 pub trait Storage: Send {

@@ -102,10 +102,6 @@ impl Trace {
         }
         damage.sort();
         damage.dedup();
-        if self.closed {
-            // The scan says so of a trace whose end it could not reach.
-            damage.retain(|damage| *damage != Damage::NotClosed || !self.closed);
-        }
         report.lost_entries = damage
             .iter()
             .map(|damage| match damage {

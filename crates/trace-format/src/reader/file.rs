@@ -1,15 +1,13 @@
 //! Frames out of a file: reading one, and finding all of them, by directories or by scanning.
 
 use std::{
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
 use super::Damage;
 use crate::{
-    Error, FORMAT_VERSION,
+    Error, FORMAT_VERSION, Source,
     directory::{Directory, END_BYTES, End, FrameRef},
     encoder::Part,
     file_header::{self, FileHeader, Refusal},
@@ -28,10 +26,9 @@ pub(crate) enum FrameError {
 }
 
 /// An open file.
-#[derive(Debug)]
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
-    file: File,
+    source: Box<dyn Source>,
     pub(crate) len: u64,
     /// None where the header is damaged and no frame was found yet.
     pub(crate) session: u64,
@@ -45,12 +42,18 @@ pub(crate) struct FrameList {
     pub(crate) closed: bool,
 }
 
+impl fmt::Debug for TraceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TraceFile").field("path", &self.path).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
 impl TraceFile {
-    pub(crate) fn open(path: &Path) -> Result<(Self, Option<FileHeader>), Error> {
-        let failed = |operation, source| Error::Io { path: path.into(), operation, offset: 0, source };
-        let file = File::open(path).map_err(|source| failed("open the file", source))?;
-        let len = file.metadata().map_err(|source| failed("ask for the length", source))?.len();
-        let mut file = Self { path: path.into(), file, len, session: 0 };
+    pub(crate) fn open(path: &Path, source: Box<dyn Source>) -> Result<(Self, Option<FileHeader>), Error> {
+        let failed =
+            |source| Error::Io { path: path.into(), operation: "ask for the length", offset: 0, source };
+        let len = source.len_bytes().map_err(failed)?;
+        let mut file = Self { path: path.into(), source, len, session: 0 };
         let mut bytes = [0; file_header::BYTES];
         let read = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
         file.read_exact(0, &mut bytes[..read])?;
@@ -77,7 +80,7 @@ impl TraceFile {
     }
 
     fn read_exact(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
-        self.file.read_exact_at(bytes, offset).map_err(|source| Error::Io {
+        self.source.read_at(offset, bytes).map_err(|source| Error::Io {
             path: self.path.clone(),
             operation: "read",
             offset,
@@ -185,6 +188,7 @@ impl TraceFile {
         let mut offset = file_header::BYTES as u64;
         while offset < self.len {
             let Some(head) = self.head(offset, Some(self.session))? else {
+                list.closed = false;
                 let found = self.search(offset + frame::ALIGN as u64, Some(self.session))?.0;
                 list.damage.push(Damage::Bytes { offset, len: found - offset });
                 offset = found;
@@ -194,6 +198,7 @@ impl TraceFile {
             let reference = FrameRef { offset, header, checksum };
             let (stream, entries) = (header.stream, header.entries);
             let Some(end) = offset.checked_add(header.total_bytes).filter(|&end| end <= self.len) else {
+                list.closed = false;
                 list.damage.push(Damage::Torn { offset, stream, entries });
                 break;
             };
@@ -206,13 +211,12 @@ impl TraceFile {
                     Err(FrameError::Failed(error)) => return Err(error),
                 }
             }
-            list.closed = header.kind == FrameKind::End;
+            list.closed = header.kind == FrameKind::End && end == self.len;
             if matches!(header.kind, FrameKind::Description | FrameKind::Data) {
                 list.frames.push(reference);
             }
             offset = end;
         }
-        list.closed &= list.damage.is_empty();
         if !list.closed {
             list.damage.push(Damage::NotClosed);
         }

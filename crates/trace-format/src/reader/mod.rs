@@ -12,7 +12,7 @@ mod shard;
 mod stream;
 mod values;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
 
 use memref::ThreadId;
 
@@ -25,8 +25,8 @@ pub use shard::Shard;
 pub use values::ValueCursor;
 
 use crate::{
-    Bounds, Encoders, Error, Guid, ProcessRecord, StreamDescription, ThreadRecord, directory::FrameRef,
-    entry::StreamKind, frame::FrameKind,
+    Bounds, Encoders, Error, Guid, ProcessRecord, Source, StreamDescription, ThreadRecord,
+    directory::FrameRef, entry::StreamKind, frame::FrameKind,
 };
 use file::{FrameError, TraceFile};
 use stream::Stream;
@@ -85,7 +85,18 @@ impl Trace {
 
     /// As [`Self::open`], with other encoders than memtap's own.
     pub fn open_with(path: impl AsRef<Path>, encoders: Encoders) -> Result<Self, Error> {
-        let (file, header) = TraceFile::open(path.as_ref())?;
+        let path = path.as_ref();
+        let failed = |source| Error::Io { path: path.into(), operation: "open the file", offset: 0, source };
+        Self::open_on(Box::new(File::open(path).map_err(failed)?), path, encoders)
+    }
+
+    /// As [`Self::open_with`], from anything that holds the bytes; `path` is what errors call it.
+    pub fn open_on(
+        source: Box<dyn Source>,
+        path: impl AsRef<Path>,
+        encoders: Encoders,
+    ) -> Result<Self, Error> {
+        let (file, header) = TraceFile::open(path.as_ref(), source)?;
         let mut list = file.list()?;
         if header.is_none() {
             list.damage.push(Damage::FileHeader);

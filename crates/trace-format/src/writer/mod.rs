@@ -155,11 +155,17 @@ impl TraceWriter {
         result
     }
 
-    /// Flushes, and closes the trace: directories, end, fsync as the options say. Nothing can be added afterwards. A
-    /// trace that fails to close, or is dropped without it, loses nothing that was flushed.
+    /// Flushes, and closes the trace: directories, end, fsync as the options say. Nothing can be added afterwards.
+    ///
+    /// Events that cannot be written even now become gaps. Where not even those can be written, the trace stays open: a
+    /// clone can try again. A trace that is never closed loses nothing that was flushed.
     pub fn finish(self) -> Result<(), Error> {
         let flushed = self.flush();
-        flushed.and(self.shared.log.finish(self.shared.options.sync != SyncPolicy::Never))
+        if flushed.is_err() && self.flush().is_err() {
+            return flushed;
+        }
+        let closed = self.shared.log.finish(self.shared.options.sync != SyncPolicy::Never);
+        flushed.and(closed)
     }
 
     fn session<T>(&self, act: impl FnOnce(&mut Session) -> T) -> Result<T, Error> {

@@ -48,6 +48,10 @@ impl ShardState {
         for kind in KINDS {
             result = result.and(self.write(kind, shared));
         }
+        if self.lost.is_some() {
+            // Often the large frame did not fit, and the small one that says so does.
+            let _ = self.write(StreamKind::Gaps, shared);
+        }
         result
     }
 

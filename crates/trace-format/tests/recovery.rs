@@ -1,0 +1,316 @@
+//! Whatever happens to the file or to the recorder, what was flushed is read back, nothing wrong is read, and what is
+//! missing is named.
+
+mod common;
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use memref::{Access, AccessKind, Event, GapReason, ThreadId, VirtAddr};
+use proptest::prelude::*;
+use trace_format::{
+    CreateOptions, Damage, Encoders, Filter, Guid, ProcessRecord, ThreadRecord, Trace, TraceWriter,
+};
+
+use common::{Model, events, small};
+
+fn fixed(segment_entries: usize) -> CreateOptions {
+    CreateOptions { segment_entries, session: Some(Guid([0x5a; 16])), clock: || 1_000, ..Default::default() }
+}
+
+fn small_file() -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    small().write(&TraceWriter::create(&path, fixed(8)).unwrap());
+    std::fs::read(path).unwrap()
+}
+
+fn open(bytes: Vec<u8>) -> Result<Trace, trace_format::Error> {
+    Trace::open_on(Box::new(bytes), "test", Encoders::default())
+}
+
+/// Whether all events but the reader's own gaps, and lost names, are among the written ones in their order. Returns how many
+/// were read.
+fn assert_nothing_wrong(trace: &Trace, model: &Model) -> usize {
+    let mut read = 0;
+    for (thread, written) in model.shards.iter().enumerate() {
+        let mut written = written.iter();
+        for event in events(&trace.shard(ThreadId(thread as u32)), &Filter::default()) {
+            if matches!(&event, Event::Gap(gap) if gap.reason == GapReason::DamagedFrame) {
+                continue;
+            }
+            let same = |other: &Event<String>| match (&event, other) {
+                (Event::Marker(a), Event::Marker(b)) => {
+                    (a.cycle, a.ip) == (b.cycle, b.ip) && (a.name == b.name || a.name == "<name lost>")
+                }
+                (event, other) => *event == *other,
+            };
+            assert!(written.any(same), "{event:?} was not written there");
+            read += 1;
+        }
+    }
+    read
+}
+
+#[test]
+fn a_file_cut_at_any_byte_gives_all_whole_frames_and_nothing_wrong() {
+    let (bytes, model) = (small_file(), small());
+    let frames = common::data_frames(&bytes, 6);
+    for len in 0..bytes.len() {
+        let cut = bytes[..len].to_vec();
+        let trace = match open(cut) {
+            Ok(trace) => trace,
+            Err(error) => {
+                assert!(len < 64, "{len}: {error}");
+                let expected = if len < 8 { "not a memtap trace" } else { "truncated" };
+                assert!(error.to_string().contains(expected), "{len}: {error}");
+                continue;
+            }
+        };
+        assert!(!trace.closed(), "{len}");
+        assert!(trace.damage().contains(&Damage::NotClosed));
+        assert_nothing_wrong(&trace, &model);
+        let whole = frames.iter().filter(|range| range.end <= len).count() as u64;
+        let read: u64 = trace
+            .streams()
+            .filter(|stream| stream.description.name == "accesses")
+            .map(|stream| stream.frames)
+            .sum();
+        assert_eq!(read, whole, "{len}");
+        assert!(!trace.check().unwrap().is_sound());
+    }
+    let trace = open(bytes).unwrap();
+    assert!(trace.closed() && trace.check().unwrap().is_sound());
+    assert_eq!(assert_nothing_wrong(&trace, &model), model.shards.iter().map(Vec::len).sum::<usize>());
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_found_and_nothing_wrong_is_read() {
+    let (bytes, model) = (small_file(), small());
+    for at in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let Ok(trace) = open(flipped) else {
+            assert!(at < 64, "byte {at}");
+            continue;
+        };
+        assert_nothing_wrong(&trace, &model);
+        assert!(!trace.check().unwrap().is_sound(), "byte {at}");
+    }
+}
+
+#[test]
+fn damaged_frames_are_gaps_with_their_number_of_entries() {
+    let mut bytes = small_file();
+    let range = common::data_frames(&bytes, 6)[1].clone();
+    let entries = u64::from_le_bytes(bytes[range.start + 48..range.start + 56].try_into().unwrap());
+    bytes[range.start + 192] ^= 4;
+    let trace = open(bytes).unwrap();
+    assert!(trace.closed(), "directories are intact");
+    let lost = |thread| {
+        let mut cursor = trace.shard(ThreadId(thread)).accesses(&Filter::default());
+        while cursor.next_block().unwrap().is_some() {}
+        cursor.lost().iter().map(|gap| gap.count).sum::<u64>()
+    };
+    assert_eq!(lost(0) + lost(1), entries);
+    assert_eq!(trace.check().unwrap().lost_entries, entries);
+}
+
+#[test]
+fn a_trace_with_a_damaged_file_header_is_read_by_its_frames() {
+    let mut bytes = small_file();
+    bytes[20] ^= 1;
+    let trace = open(bytes.clone()).unwrap();
+    assert!(trace.damage().contains(&Damage::FileHeader));
+    assert_eq!(trace.session(), None);
+    let all = small().shards.iter().map(Vec::len).sum::<usize>();
+    assert_eq!(assert_nothing_wrong(&trace, &small()), all);
+    bytes.truncate(64);
+    let error = open(bytes).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "test: the file header (offset 0) is damaged and no frame follows; nothing can be recovered"
+    );
+}
+
+#[test]
+fn foreign_files_newer_versions_and_files_in_the_way_are_named() {
+    let check = |bytes: &[u8], expected: &str| {
+        assert_eq!(open(bytes.to_vec()).unwrap_err().to_string(), expected);
+    };
+    check(b"", "test: not a memtap trace (it does not begin with the magic)");
+    check(&[0x7f; 500], "test: not a memtap trace (it does not begin with the magic)");
+    let mut newer = small_file();
+    newer[8] = 2;
+    let checksum = xxhash_rust::xxh3::xxh3_64(&newer[..56]);
+    newer[56..64].copy_from_slice(&checksum.to_le_bytes());
+    check(
+        &newer,
+        "test: written in version 2 of the trace format, this memtap reads up to 1; use a newer one",
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    std::fs::write(&path, "precious").unwrap();
+    let error = TraceWriter::create(&path, CreateOptions::default()).unwrap_err().to_string();
+    assert!(error.ends_with("exists already; choose another name or overwrite it with --force"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    let force = CreateOptions { force: true, ..Default::default() };
+    TraceWriter::create(&path, force).unwrap().finish().unwrap();
+    assert!(Trace::open(&path).unwrap().check().unwrap().is_sound());
+    let error = Trace::open(dir.path().join("none")).unwrap_err().to_string();
+    assert!(error.contains("cannot open the file at offset 0: No such file"), "{error}");
+}
+
+#[test]
+fn the_golden_file_of_version_1_is_read_and_written_again_byte_by_byte() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/v1.memtap");
+    let bytes = small_file();
+    if std::env::var_os("MEMTAP_BLESS").is_some() {
+        std::fs::write(path, &bytes).unwrap();
+    }
+    let golden = std::fs::read(path).unwrap();
+    let trace = open(golden.clone()).unwrap();
+    let all = small().shards.iter().map(Vec::len).sum::<usize>();
+    assert_eq!(assert_nothing_wrong(&trace, &small()), all);
+    assert!(trace.check().unwrap().is_sound());
+    // A newer zstd may compress otherwise: then this, and this alone, may be relaxed.
+    assert!(bytes == golden, "the writer's bytes changed: raise the version, or keep the format");
+}
+
+proptest! {
+    #[test]
+    fn mutated_files_are_read_or_refused(
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_u8, any::<u8>()), 1..6)
+    ) {
+        let mut bytes = small_file();
+        for (from, to, action, value) in cuts {
+            if bytes.is_empty() {
+                break;
+            }
+            let (from, to) = (from.index(bytes.len()), to.index(bytes.len()));
+            let range = from.min(to)..from.max(to);
+            match action {
+                0 => bytes[from] ^= value,
+                1 => bytes.truncate(from.max(64)),
+                2 => bytes[range].fill(value),
+                _ => bytes.copy_within(range, 0),
+            }
+        }
+        if let Ok(trace) = open(bytes) {
+            assert_nothing_wrong(&trace, &small());
+            let _ = trace.check().unwrap();
+            let _ = (trace.regions().unwrap(), trace.modules().unwrap(), trace.counters().unwrap());
+            let _ = trace.shard(ThreadId(0)).values(&Filter::default()).count();
+        }
+    }
+
+    #[test]
+    fn random_frames_are_read_or_refused(noise: Vec<u8>, at in any::<prop::sample::Index>()) {
+        let mut bytes = small_file();
+        let frame = common::data_frames(&bytes, 6)[0].start;
+        // Content that passes every checksum and still means nothing.
+        let at = frame + 16 + at.index(136 + 32);
+        for (to, from) in bytes[at..].iter_mut().zip(&noise) {
+            *to = *from;
+        }
+        reseal(&mut bytes, frame);
+        if let Ok(trace) = open(bytes) {
+            for record in trace.threads() {
+                let _ = events(&trace.shard(record.thread), &Filter::default());
+            }
+            let _ = trace.check().unwrap();
+        }
+    }
+}
+
+/// Makes the checksums of a frame hold again, if its lengths still make sense.
+fn reseal(bytes: &mut [u8], frame: usize) {
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    if bytes[frame + 18..frame + 20] != [1, 0] {
+        return;
+    }
+    let stored = word(bytes, frame + 168) as usize;
+    if let Some(payload) = bytes.get(frame + 192..).and_then(|rest| rest.get(..stored)) {
+        let checksum = xxhash_rust::xxh3::xxh3_64(payload);
+        bytes[frame + 184..frame + 192].copy_from_slice(&checksum.to_le_bytes());
+    }
+    bytes[frame + 152..frame + 160].fill(0);
+    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[frame..frame + 192]);
+    bytes[frame + 152..frame + 160].copy_from_slice(&checksum.to_le_bytes());
+}
+
+const CHILD_PATH: &str = "TRACE_FORMAT_TEST_CHILD_PATH";
+
+fn endless(cycle: u64) -> Access {
+    let kind = AccessKind::ALL[cycle as usize % 4];
+    Access { cycle, ip: VirtAddr(0x1000 + cycle % 7), addr: VirtAddr(cycle * cycle), size: 4, kind }
+}
+
+/// Not a test of its own: what the killed process runs.
+#[test]
+fn child_that_writes_until_it_is_killed() {
+    let Some(path) = std::env::var_os(CHILD_PATH) else { return };
+    let options = CreateOptions { segment_entries: 1_000, ..Default::default() };
+    let writer = TraceWriter::create(path, options).unwrap();
+    let process = writer.add_process(&ProcessRecord::default()).unwrap();
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
+            let mut shard = writer.shard(thread).unwrap();
+            std::thread::spawn(move || {
+                for cycle in 0.. {
+                    shard.push_accesses(&[endless(cycle)]).unwrap();
+                    if cycle % 777 == 776 {
+                        shard.flush().unwrap();
+                        println!("flushed {} {}", thread.0, cycle + 1);
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_killed_recorder_loses_nothing_that_it_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..8_usize {
+        let path = dir.path().join(format!("{round}.memtap"));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_writes_until_it_is_killed", "--nocapture"])
+            .env(CHILD_PATH, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut flushed = [0_u64; 2];
+        // The child is killed (SIGKILL) wherever it is when its n-th line was read.
+        for line in lines.map(Result::unwrap) {
+            let words: Vec<_> = line.split(' ').collect();
+            if let ["flushed", thread, count] = words[..] {
+                flushed[thread.parse::<usize>().unwrap()] = count.parse().unwrap();
+                if flushed.iter().sum::<u64>() as usize > 777 * (3 + round * 5) {
+                    break;
+                }
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let trace = Trace::open(&path).unwrap();
+        assert!(trace.damage().contains(&Damage::NotClosed));
+        for (thread, &flushed) in flushed.iter().enumerate() {
+            let mut read = 0;
+            let mut cursor = trace.shard(ThreadId(thread as u32)).accesses(&Filter::default());
+            while let Some(block) = cursor.next_block().unwrap() {
+                for access in block {
+                    assert_eq!(*access, endless(read));
+                    read += 1;
+                }
+            }
+            assert!(read >= flushed, "{read} of {flushed}");
+            assert!(cursor.lost().is_empty());
+        }
+    }
+}
