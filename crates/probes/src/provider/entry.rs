@@ -22,6 +22,7 @@ use iced_x86::{
     InstructionBlock,
 };
 use patch::{CodeAddr, JMP_REL32, PatchError, Site};
+use std::ops::Range;
 
 /// Bytes that a displaced instruction and the jump back may take.
 const BODY_BYTES: usize = 64;
@@ -56,17 +57,24 @@ const NEVER: &[&str] = &[
 
 /// Makes probes of the module's functions.
 pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
+    let mut executable = Vec::new();
+    patch::maps::for_each(|mapping| {
+        if mapping.executable && mapping.readable {
+            executable.push(mapping.start..mapping.end);
+        }
+        true
+    });
     for (index, symbol) in module.symbols.iter().enumerate().filter(|(_, s)| wants(&s.name)) {
         let addr = CodeAddr(module.bias + symbol.offset);
         // A jump whose last bytes are the next function's first would change its target with that one's probe.
         let alone = module.symbols.get(index + 1).is_none_or(|next| next.offset >= symbol.offset + 5);
-        let added = check(symbol, addr).and_then(|first| add(symbol, addr, &first, alone));
+        let added = check(symbol, addr, &executable).and_then(|first| add(symbol, addr, &first, alone));
         found.take(module, &symbol.name, added);
     }
 }
 
 /// Whether the function can be probed at all; its first instruction.
-fn check(symbol: &Symbol, addr: CodeAddr) -> Result<Instruction, ProbeError> {
+fn check(symbol: &Symbol, addr: CodeAddr, executable: &[Range<usize>]) -> Result<Instruction, ProbeError> {
     let refuse = |reason| Err(unprobeable(&symbol.name, addr, reason));
     let name = symbol.name.as_str();
     if NEVER.contains(&name) || name.contains(".cold") || name.starts_with("__x86.get_pc_thunk") {
@@ -75,9 +83,8 @@ fn check(symbol: &Symbol, addr: CodeAddr) -> Result<Instruction, ProbeError> {
     if symbol.len_bytes == 0 {
         return refuse(Reason::NoSize);
     }
-    if patch::maps::find(addr.0)
-        .is_none_or(|m| !m.executable || !m.readable || addr.0 + symbol.len_bytes > m.end)
-    {
+    let end = addr.0 + symbol.len_bytes.max(5);
+    if !executable.iter().any(|range| range.start <= addr.0 && end <= range.end) {
         return refuse(Reason::Patch(patch::Refusal::NotExecutable));
     }
     // SAFETY: the function's bytes, inside one readable mapping.
@@ -188,7 +195,7 @@ mod tests {
         unsafe { std::ptr::copy_nonoverlapping(LOOP.as_ptr(), place as *mut u8, 5) };
         let reason = |name: &str, len_bytes| {
             let symbol = Symbol { offset: place, len_bytes, name: name.to_owned() };
-            match check(&symbol, CodeAddr(place)) {
+            match check(&symbol, CodeAddr(place), std::slice::from_ref(&(place..place + 16))) {
                 Err(ProbeError::Unprobeable { reason, .. }) => Some(reason),
                 _ => None,
             }
