@@ -119,6 +119,23 @@ fn damaged_frames_are_gaps_with_their_number_of_entries() {
 }
 
 #[test]
+fn the_frame_that_the_file_ends_in_is_a_gap() {
+    let bytes = small_file();
+    let last = common::data_frames(&bytes, 6).pop().unwrap();
+    let entries = u64::from_le_bytes(bytes[last.start + 48..last.start + 56].try_into().unwrap());
+    let trace = open(bytes[..last.end - 1].to_vec()).unwrap();
+    let torn = |damage: &Damage| matches!(damage, Damage::Torn { entries: count, .. } if *count == entries);
+    assert!(trace.damage().iter().any(torn), "{:?}", trace.damage());
+    let read = [0, 1].map(|thread| events(&trace.shard(ThreadId(thread)), &Filter::default()));
+    let gaps = read.iter().flatten().filter_map(|event| match event {
+        Event::Gap(gap) if gap.reason == GapReason::DamagedFrame => Some(gap.count),
+        _ => None,
+    });
+    assert_eq!(gaps.sum::<u64>(), entries);
+    assert_eq!(trace.check().unwrap().lost_entries, entries);
+}
+
+#[test]
 fn a_trace_with_a_damaged_file_header_is_read_by_its_frames() {
     let mut bytes = small_file();
     bytes[20] ^= 1;

@@ -4,6 +4,8 @@
 //! Encoder and decoder walk the same [`Model`]: a table of the frame's instructions, each with its two last successors, its
 //! last address, stride and so on. Wherever a program repeats itself, the bytes are zero, and zstd makes them vanish.
 
+use memref::{Access, AccessKind, VirtAddr};
+
 use super::{ACCESS, Coding, Corrupt, Encoder, Part, entries_part};
 use crate::{
     EntryType,
@@ -139,29 +141,61 @@ impl Encoder for AccessEncoder {
     }
 
     fn decode(&self, _: &EntryType, count: usize, parts: &[Part], out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        const SHORT: Corrupt = Corrupt("a column is too short");
-        let mut reader = Reader::new(entries_part(parts)?);
-        let mut lens = [0; COLUMNS];
-        for len in &mut lens {
-            *len = reader.u64().and_then(|len| usize::try_from(len).ok()).ok_or(SHORT)?;
-        }
-        let mut columns: [&[u8]; COLUMNS] = Default::default();
-        for (column, len) in columns.iter_mut().zip(lens) {
-            *column = reader.take(len).ok_or(SHORT)?;
-        }
-        let [codes, rest @ ..] = columns;
-        if codes.len() != count || !reader.is_empty() {
-            return Err(Corrupt("the columns do not have the length that the header says"));
-        }
-        let mut rest = rest.map(Reader::new);
-        let mut model = Model::new();
-        let start = out.len();
-        out.resize(start + count * ENTRY_BYTES, 0);
-        for (&code, entry) in codes.iter().zip(out[start..].as_chunks_mut().0) {
-            decode_one(&mut model, code, &mut rest, entry).ok_or(SHORT)?;
-        }
-        if rest.iter().all(Reader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
+        decode_all(count, parts, |cycle, ip, addr, shape| {
+            let mut entry = [0; ENTRY_BYTES];
+            entry[0..8].copy_from_slice(&cycle.to_le_bytes());
+            entry[8..16].copy_from_slice(&ip.to_le_bytes());
+            entry[16..24].copy_from_slice(&addr.to_le_bytes());
+            entry[24..32].copy_from_slice(&shape.to_le_bytes());
+            out.extend_from_slice(&entry);
+            Some(())
+        })
     }
+
+    fn decode_accesses(
+        &self,
+        _: &EntryType,
+        count: usize,
+        parts: &[Part],
+        out: &mut Vec<Access>,
+    ) -> Result<(), Corrupt> {
+        decode_all(count, parts, |cycle, ip, addr, shape| {
+            let kind = AccessKind::from_code(u8::try_from(shape >> 32).ok()?)?;
+            out.push(Access { cycle, ip: VirtAddr(ip), addr: VirtAddr(addr), size: shape as u32, kind });
+            Some(())
+        })
+    }
+}
+
+/// Gives cycle, ip, address and shape of each entry to `emit`, which may refuse them.
+fn decode_all(
+    count: usize,
+    parts: &[Part],
+    mut emit: impl FnMut(u64, u64, u64, u64) -> Option<()>,
+) -> Result<(), Corrupt> {
+    const SHORT: Corrupt = Corrupt("a column is too short");
+    let mut reader = Reader::new(entries_part(parts)?);
+    let mut lens = [0; COLUMNS];
+    for len in &mut lens {
+        *len = reader.u64().and_then(|len| usize::try_from(len).ok()).ok_or(SHORT)?;
+    }
+    let mut columns: [&[u8]; COLUMNS] = Default::default();
+    for (column, len) in columns.iter_mut().zip(lens) {
+        *column = reader.take(len).ok_or(SHORT)?;
+    }
+    let [codes, rest @ ..] = columns;
+    if codes.len() != count || !reader.is_empty() {
+        return Err(Corrupt("the columns do not have the length that the header says"));
+    }
+    let mut rest = rest.map(Reader::new);
+    let mut model = Model::new();
+    for &code in codes {
+        let (ip, shape) = decode_one(&mut model, code, &mut rest)
+            .ok_or(Corrupt("a column is too short, or has a code that stands for nothing"))?;
+        emit(model.cycle, ip, model.addr, shape)
+            .ok_or(Corrupt("an entry has a number that stands for nothing"))?;
+    }
+    if rest.iter().all(Reader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
 }
 
 #[inline]
@@ -237,13 +271,9 @@ fn encode_one(
     (model.previous, model.cycle, model.ip, model.addr) = (number as usize, cycle, ip, addr);
 }
 
+/// Moves the model on by one entry and returns what it does not hold: ip and shape.
 #[inline]
-fn decode_one(
-    model: &mut Model,
-    code: u8,
-    columns: &mut [Reader<'_>; COLUMNS - 1],
-    entry: &mut [u8; ENTRY_BYTES],
-) -> Option<()> {
+fn decode_one(model: &mut Model, code: u8, columns: &mut [Reader<'_>; COLUMNS - 1]) -> Option<(u64, u64)> {
     let [new, known, steps, shapes, by_1, by_2, by_4] = columns;
     let previous = model.instructions.get(model.previous)?;
     let (number, predicted) = match code & 3 {
@@ -283,12 +313,8 @@ fn decode_one(
     let cycle = model.cycle.wrapping_add(step);
     let ip = state.ip;
     settle(state, addr, model.addr, shape);
-    entry[0..8].copy_from_slice(&cycle.to_le_bytes());
-    entry[8..16].copy_from_slice(&ip.to_le_bytes());
-    entry[16..24].copy_from_slice(&addr.to_le_bytes());
-    entry[24..32].copy_from_slice(&shape.to_le_bytes());
     (model.previous, model.cycle, model.ip, model.addr) = (number as usize, cycle, ip, addr);
-    Some(())
+    Some((ip, shape))
 }
 
 /// Enters what came after an instruction.
@@ -312,7 +338,6 @@ fn settle(instruction: &mut Instruction, addr: u64, previous_addr: u64, shape: u
 
 #[cfg(test)]
 mod tests {
-    use memref::{Access, AccessKind, VirtAddr};
     use proptest::prelude::*;
 
     use super::*;
@@ -326,6 +351,9 @@ mod tests {
         let mut decoded = Vec::new();
         assert_eq!(AccessEncoder.decode(&entry_type, accesses.len(), &parts, &mut decoded), Ok(()));
         assert!(decoded == entries);
+        let mut direct = Vec::new();
+        assert_eq!(AccessEncoder.decode_accesses(&entry_type, accesses.len(), &parts, &mut direct), Ok(()));
+        assert!(direct == accesses);
         parts[0].bytes.len() - 8 * COLUMNS - accesses.len()
     }
 

@@ -12,7 +12,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 pub(crate) use access::AccessEncoder;
 pub(crate) use columns::Columns;
 
-use crate::EntryType;
+use memref::Access;
+
+use crate::{EntryType, bytes::Reader, entry::Entry};
 
 /// Number of the encoder that stores entries as they are.
 pub(crate) const RAW: u32 = 0;
@@ -66,6 +68,29 @@ pub trait Encoder: Send + Sync {
         parts: &[Part],
         out: &mut Vec<u8>,
     ) -> Result<(), Corrupt>;
+
+    /// As [`Self::decode`] for entries that are accesses, without the detour over their bytes where the encoder knows one.
+    fn decode_accesses(
+        &self,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        out: &mut Vec<Access>,
+    ) -> Result<(), Corrupt> {
+        let mut bytes = Vec::new();
+        self.decode(entry_type, count, parts, &mut bytes)?;
+        entries(&bytes, out)
+    }
+}
+
+/// Appends the entries in decoded bytes.
+pub(crate) fn entries<E: Entry>(bytes: &[u8], out: &mut Vec<E>) -> Result<(), Corrupt> {
+    out.reserve(bytes.len() / E::KIND.entry_bytes());
+    for entry in bytes.chunks_exact(E::KIND.entry_bytes()) {
+        let entry = E::get(&mut Reader::new(entry));
+        out.push(entry.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
+    }
+    Ok(())
 }
 
 /// Entries as they are, for blocks of variable-sized data.

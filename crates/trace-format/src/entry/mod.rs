@@ -10,7 +10,7 @@ pub(crate) use session::{
 };
 pub(crate) use thread::{MarkerEntry, allocation_ranges};
 
-use crate::{Bounds, bytes::Reader};
+use crate::{Bounds, Corrupt, Encoder, EntryType, Part, bytes::Reader, encoder};
 
 /// A fixed-size entry.
 pub(crate) trait Entry: Sized + Clone {
@@ -25,6 +25,19 @@ pub(crate) trait Entry: Sized + Clone {
 
     /// Widens the bounds of its frame.
     fn bound(&self, bounds: &mut Bounds);
+
+    /// Decodes a segment's entries and appends them.
+    fn decode(
+        encoder: &dyn Encoder,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        out: &mut Vec<Self>,
+    ) -> Result<(), Corrupt> {
+        let mut bytes = Vec::new();
+        encoder.decode(entry_type, count, parts, &mut bytes)?;
+        encoder::entries(&bytes, out)
+    }
 }
 
 /// Appends zeros up to the next multiple of `bytes`.

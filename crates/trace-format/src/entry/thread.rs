@@ -6,7 +6,7 @@ use memref::{
 };
 
 use super::{Entry, StreamKind, pad};
-use crate::{Bounds, KindSet, bytes::Reader};
+use crate::{Bounds, Corrupt, Encoder, EntryType, KindSet, Part, bytes::Reader};
 
 impl Entry for Access {
     const KIND: StreamKind = StreamKind::Accesses;
@@ -35,6 +35,17 @@ impl Entry for Access {
         bounds.ips.add(self.ip.0);
         bounds.addrs.add_bytes(self.addr, self.size.into());
         bounds.kinds = bounds.kinds | KindSet::access(self.kind);
+    }
+
+    fn decode(
+        encoder: &dyn Encoder,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        out: &mut Vec<Self>,
+    ) -> Result<(), Corrupt> {
+        out.reserve(count);
+        encoder.decode_accesses(entry_type, count, parts, out)
     }
 }
 

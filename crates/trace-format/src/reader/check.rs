@@ -4,15 +4,11 @@ use std::fmt;
 
 use memref::{Access, Allocation, BlockOp, Gap, OrderMark, ThreadId};
 
-use super::{
-    Damage, Trace,
-    file::FrameError,
-    session::NameReader,
-    stream::{self, Stream},
-};
+use super::{Damage, Trace, file::FrameError, session::NameReader, stream::Stream};
 use crate::{
     Bounds, Error, ThreadRecord,
     directory::FrameRef,
+    encoder,
     entry::{
         CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind,
         VALUE_NONE, ValueEntry,
@@ -131,7 +127,10 @@ impl Trace {
             match stream.decode(file, &self.inner.encoders, frame, &mut bytes) {
                 Ok(()) => {}
                 Err(FrameError::Damaged(what)) => {
-                    damage.push(Damage::Frame { offset, stream: number, entries, what });
+                    let torn = Damage::Torn { offset, stream: number, entries };
+                    if !damage.contains(&torn) {
+                        damage.push(Damage::Frame { offset, stream: number, entries, what });
+                    }
                     continue;
                 }
                 Err(FrameError::Failed(error)) => return Err(error),
@@ -231,7 +230,7 @@ impl Walk<'_> {
         check: impl Fn(&mut Self, &E) -> Result<(), FrameError>,
     ) -> Result<(), FrameError> {
         let mut entries = Vec::<E>::new();
-        stream::entries(bytes, &mut entries)?;
+        encoder::entries(bytes, &mut entries).map_err(|corrupt| FrameError::Damaged(corrupt.0))?;
         let mut seen = Bounds::NONE;
         for entry in &entries {
             entry.bound(&mut seen);

@@ -4,12 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use memref::{Access, Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 
-use super::{
-    Filter, Inner, Shard,
-    file::FrameError,
-    filter::Filtered,
-    stream::{self, Stream},
-};
+use super::{Filter, Inner, Shard, file::FrameError, filter::Filtered, stream::Stream};
 use crate::{Error, KindSet, directory::FrameRef};
 
 /// What a cursor came to.
@@ -32,7 +27,6 @@ pub(crate) struct StreamCursor<E> {
     next: usize,
     /// Whether the hole before it was reported.
     hole_told: bool,
-    bytes: Vec<u8>,
     entries: Vec<E>,
     chosen: Range<usize>,
     first_index: u64,
@@ -49,7 +43,6 @@ impl<E: Filtered> StreamCursor<E> {
             filter: filter.clone(),
             next: 0,
             hole_told: false,
-            bytes: Vec::new(),
             entries: Vec::new(),
             chosen: 0..0,
             first_index: 0,
@@ -130,8 +123,7 @@ impl<E: Filtered> StreamCursor<E> {
     }
 
     fn load(&mut self, stream: &Stream, frame: &FrameRef) -> Result<(), FrameError> {
-        stream.decode(&self.inner.file, &self.inner.encoders, frame, &mut self.bytes)?;
-        stream::entries(&self.bytes, &mut self.entries)?;
+        stream.decode_entries(&self.inner.file, &self.inner.encoders, frame, &mut self.entries)?;
         let header = &frame.header;
         self.chosen = 0..self.entries.len();
         if E::BY_INDEX

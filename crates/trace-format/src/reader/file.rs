@@ -200,6 +200,10 @@ impl TraceFile {
             let Some(end) = offset.checked_add(header.total_bytes).filter(|&end| end <= self.len) else {
                 list.closed = false;
                 list.damage.push(Damage::Torn { offset, stream, entries });
+                if header.kind == FrameKind::Data {
+                    // It cannot be decoded, so cursors give a gap in its place.
+                    list.frames.push(reference);
+                }
                 break;
             };
             if verify_payloads {

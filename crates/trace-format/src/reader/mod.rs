@@ -174,7 +174,7 @@ impl Trace {
 
     /// The streams, by number.
     pub fn streams(&self) -> impl Iterator<Item = StreamInfo> + '_ {
-        self.inner.streams.values().map(|stream| info(stream))
+        self.inner.streams.values().map(|stream| info(stream, self.inner.file.len))
     }
 
     /// One thread's events. A thread without any is fine.
@@ -185,15 +185,19 @@ impl Trace {
     }
 }
 
-fn info(stream: &Stream) -> StreamInfo {
+fn info(stream: &Stream, file_bytes: u64) -> StreamInfo {
     let mut bounds = Bounds::NONE;
-    let (mut entries, mut stored_bytes) = (0, 0);
-    for frame in &stream.frames {
+    let (mut entries, mut frames, mut stored_bytes) = (0, 0, 0);
+    for frame in stream
+        .frames
+        .iter()
+        .filter(|frame| frame.offset.saturating_add(frame.header.total_bytes) <= file_bytes)
+    {
+        frames += 1;
         bounds.join(&frame.header.bounds);
         entries += frame.header.entries;
         stored_bytes += frame.header.total_bytes;
     }
-    let frames = stream.frames.len() as u64;
     let (number, description) = (stream.number, stream.description.clone());
     StreamInfo { number, description, entries, frames, stored_bytes, bounds }
 }

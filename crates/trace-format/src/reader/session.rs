@@ -4,11 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use memref::{ProcessId, RegionEvent, ThreadId, VirtAddr};
 
-use super::{
-    Damage, Inner, Trace,
-    file::FrameError,
-    stream::{self, VarReader},
-};
+use super::{Damage, Inner, Trace, file::FrameError, stream::VarReader};
 use crate::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, ThreadRecord,
     entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind},
@@ -50,10 +46,9 @@ impl NameReader {
 fn all<E: Entry>(inner: &Inner, damage: &mut Vec<Damage>) -> Result<Vec<E>, Error> {
     let mut all = Vec::new();
     let Some(stream) = inner.stream(E::KIND, None) else { return Ok(all) };
-    let (mut bytes, mut block) = (Vec::new(), Vec::new());
+    let mut block = Vec::new();
     for frame in &stream.frames {
-        let decoded = stream.decode(&inner.file, &inner.encoders, frame, &mut bytes);
-        match decoded.and_then(|()| stream::entries(&bytes, &mut block)) {
+        match stream.decode_entries(&inner.file, &inner.encoders, frame, &mut block) {
             Ok(()) => all.append(&mut block),
             Err(FrameError::Damaged(what)) => {
                 let (offset, entries) = (frame.offset, frame.header.entries);

@@ -33,13 +33,13 @@ impl Shard {
     /// The thread's streams.
     pub fn streams(&self) -> impl Iterator<Item = StreamInfo> + '_ {
         let ours = |stream: &&Arc<Stream>| stream.description.thread == Some(self.thread);
-        self.inner.streams.values().filter(ours).map(|stream| info(stream))
+        self.inner.streams.values().filter(ours).map(|stream| info(stream, self.inner.file.len))
     }
 
     /// How many accesses it has, as far as frame headers tell.
     pub fn access_count(&self) -> u64 {
         let stream = self.inner.stream(StreamKind::Accesses, Some(self.thread));
-        stream.map_or(0, |stream| info(&stream).entries)
+        stream.map_or(0, |stream| info(&stream, self.inner.file.len).entries)
     }
 
     /// The accesses that match: the fast path.

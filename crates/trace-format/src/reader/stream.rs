@@ -7,8 +7,7 @@ use super::{
     file::{FrameError, TraceFile},
 };
 use crate::{
-    Encoders, Error, StreamDescription,
-    bytes::Reader,
+    Corrupt, Encoder, Encoders, Error, Part, StreamDescription,
     directory::FrameRef,
     entry::{Entry, StreamKind},
     var,
@@ -67,13 +66,14 @@ impl Stream {
         this.header.first_index.saturating_sub(before)
     }
 
-    /// Decodes a frame into the bytes of its entries, which replace what is in `out`.
-    pub(crate) fn decode(
+    /// Reads a frame, and gives it to `decode` with the number of its entries.
+    fn decode_with<T>(
         &self,
         file: &TraceFile,
         encoders: &Encoders,
         frame: &FrameRef,
-        out: &mut Vec<u8>,
+        out: &mut Vec<T>,
+        decode: impl FnOnce(&dyn Encoder, usize, &[Part], &mut Vec<T>) -> Result<(), Corrupt>,
     ) -> Result<(), FrameError> {
         out.clear();
         let description = &self.description;
@@ -90,26 +90,47 @@ impl Stream {
             return Err(FrameError::Damaged("it claims more entries than a frame may have"));
         }
         let parts = file.parts(frame, false)?;
-        encoder
-            .decode(&description.entry_type, count as usize, &parts, out)
-            .map_err(|corrupt| FrameError::Damaged(corrupt.0))?;
-        if out.len() as u64 == count * width {
+        let decoded = decode(encoder.as_ref(), count as usize, &parts, out);
+        decoded.map_err(|corrupt| FrameError::Damaged(corrupt.0))
+    }
+
+    /// Decodes a frame into the bytes of its entries, which replace what is in `out`.
+    pub(crate) fn decode(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        frame: &FrameRef,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FrameError> {
+        let entry_type = &self.description.entry_type;
+        self.decode_with(file, encoders, frame, out, |encoder, count, parts, out| {
+            encoder.decode(entry_type, count, parts, out)
+        })?;
+        self.check_count(frame, out.len() as u64 / u64::from(entry_type.entry_bytes))
+    }
+
+    /// Decodes a frame into its entries, which replace what is in `out`.
+    pub(crate) fn decode_entries<E: Entry>(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        frame: &FrameRef,
+        out: &mut Vec<E>,
+    ) -> Result<(), FrameError> {
+        let entry_type = &self.description.entry_type;
+        self.decode_with(file, encoders, frame, out, |encoder, count, parts, out| {
+            E::decode(encoder, entry_type, count, parts, out)
+        })?;
+        self.check_count(frame, out.len() as u64)
+    }
+
+    fn check_count(&self, frame: &FrameRef, count: u64) -> Result<(), FrameError> {
+        if count == frame.header.entries {
             Ok(())
         } else {
             Err(FrameError::Damaged("its encoder gave another number of entries than the header says"))
         }
     }
-}
-
-/// The entries in decoded bytes.
-pub(crate) fn entries<E: Entry>(bytes: &[u8], out: &mut Vec<E>) -> Result<(), FrameError> {
-    out.clear();
-    out.reserve(bytes.len() / E::KIND.entry_bytes());
-    for entry in bytes.chunks_exact(E::KIND.entry_bytes()) {
-        let entry = E::get(&mut Reader::new(entry));
-        out.push(entry.ok_or(FrameError::Damaged("an entry has a number that stands for nothing"))?);
-    }
-    Ok(())
 }
 
 /// Looks up variable-sized data; keeps the frame it decoded last.

@@ -23,7 +23,7 @@ pub(crate) struct Log {
     path: PathBuf,
     session: u64,
     state: Mutex<State>,
-    /// Set once, under the lock of `state`; read relaxed as a hint by those who only buffer.
+    /// Set once, under the lock of `state`, which orders it.
     finished: AtomicBool,
 }
 
@@ -138,19 +138,18 @@ impl Log {
         act: impl FnOnce(&mut State) -> io::Result<T>,
     ) -> Result<T, Error> {
         let mut state = lock(&self.state);
-        self.check_open()?;
+        if self.is_finished() {
+            return Err(Error::Finished { path: self.path.clone() });
+        }
         act(&mut state).map_err(|source| {
             let (path, offset) = (self.path.clone(), state.end);
             Error::Io { path, operation, offset, source }
         })
     }
 
-    /// Fails once the trace is finished.
-    pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.finished.load(Ordering::Relaxed) {
-            return Err(Error::Finished { path: self.path.clone() });
-        }
-        Ok(())
+    /// Whether the trace is closed.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Relaxed)
     }
 
     /// Writes the description of a new stream and returns its number.

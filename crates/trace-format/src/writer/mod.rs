@@ -16,7 +16,10 @@ use std::{
     fs::OpenOptions,
     io,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use memref::{ProcessId, RegionEvent, ThreadId};
@@ -41,9 +44,25 @@ pub(crate) struct Shared {
     log: Log,
     session: Mutex<Session>,
     shards: Mutex<BTreeMap<ThreadId, Arc<Mutex<ShardState>>>>,
+    /// Set before the last flush. Whoever adds something tests it under the lock that this flush takes, so nothing is added
+    /// that it misses.
+    closing: AtomicBool,
 }
 
 impl Shared {
+    /// Fails once the trace is being finished. The caller holds the lock of what it adds to.
+    fn check_open(&self) -> Result<(), Error> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Error::Finished { path: self.log.path().into() });
+        }
+        Ok(())
+    }
+
+    /// Forces what was flushed to disk, if the options say so.
+    fn sync_flushed(&self) -> Result<(), Error> {
+        if self.options.sync == SyncPolicy::EachFlush { self.log.sync() } else { Ok(()) }
+    }
+
     /// Writes what the session's streams buffer: what events of shards may refer to.
     fn flush_session(&self) -> Result<(), Error> {
         lock(&self.session).flush(&self.log, &self.options)
@@ -83,7 +102,15 @@ impl TraceWriter {
         let session = options.session.unwrap_or_else(Guid::random);
         let log = Log::create(storage, path.as_ref(), session, options.clock)?;
         let session = Mutex::new(Session::new(options.clock));
-        Ok(Self { shared: Arc::new(Shared { options, log, session, shards: Mutex::default() }) })
+        Ok(Self {
+            shared: Arc::new(Shared {
+                options,
+                log,
+                session,
+                shards: Mutex::default(),
+                closing: AtomicBool::new(false),
+            }),
+        })
     }
 
     /// Says something about the session. The last value of a key holds.
@@ -149,10 +176,7 @@ impl TraceWriter {
         for shard in shards {
             result = result.and(lock(&shard).flush(&self.shared));
         }
-        if self.shared.options.sync == SyncPolicy::EachFlush {
-            result = result.and(self.shared.log.sync());
-        }
-        result
+        result.and(self.shared.sync_flushed())
     }
 
     /// Flushes, and closes the trace: directories, end, fsync as the options say. Nothing can be added afterwards.
@@ -160,6 +184,17 @@ impl TraceWriter {
     /// Events that cannot be written even now become gaps. Where not even those can be written, the trace stays open: a
     /// clone can try again. A trace that is never closed loses nothing that was flushed.
     pub fn finish(self) -> Result<(), Error> {
+        if self.shared.closing.swap(true, Ordering::AcqRel) {
+            return Err(Error::Finished { path: self.shared.log.path().into() });
+        }
+        let closed = self.close();
+        if !self.shared.log.is_finished() {
+            self.shared.closing.store(false, Ordering::Release);
+        }
+        closed
+    }
+
+    fn close(&self) -> Result<(), Error> {
         let flushed = self.flush();
         if flushed.is_err() && self.flush().is_err() {
             return flushed;
@@ -169,8 +204,8 @@ impl TraceWriter {
     }
 
     fn session<T>(&self, act: impl FnOnce(&mut Session) -> T) -> Result<T, Error> {
-        self.shared.log.check_open()?;
         let mut session = lock(&self.shared.session);
+        self.shared.check_open()?;
         let value = act(&mut session);
         session.flush_if_full(&self.shared.log, &self.shared.options)?;
         Ok(value)

@@ -138,8 +138,8 @@ impl ShardWriter {
     /// Adds an event. Cycles must not decrease. An error of the store means that events were lost: they are counted, and
     /// a later flush that succeeds writes them as a [`Gap`].
     pub fn push(&mut self, event: &Event<&str>) -> Result<(), Error> {
-        self.shared.log.check_open()?;
         let mut state = lock(&self.state);
+        self.shared.check_open()?;
         state.advance(event.cycle(), &self.shared)?;
         match event {
             Event::Access(access) => state.push(access, &self.shared),
@@ -157,8 +157,8 @@ impl ShardWriter {
 
     /// Adds accesses: the fast path.
     pub fn push_accesses(&mut self, accesses: &[Access]) -> Result<(), Error> {
-        self.shared.log.check_open()?;
         let mut state = lock(&self.state);
+        self.shared.check_open()?;
         let mut result = Ok(());
         for access in accesses {
             state.advance(access.cycle, &self.shared)?;
@@ -169,9 +169,9 @@ impl ShardWriter {
 
     /// Adds the bytes that an access read or wrote. Indices must grow; accesses without a value are fine.
     pub fn push_value(&mut self, access_index: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.shared.log.check_open()?;
         let clock = self.shared.options.clock;
         let mut state = lock(&self.state);
+        self.shared.check_open()?;
         let mut value = [0; 8];
         let reference = match value.get_mut(..bytes.len()) {
             Some(place) => {
@@ -196,6 +196,7 @@ impl ShardWriter {
     /// Writes what is buffered as (small) frames. What was flushed survives the recorder's death; called about once a
     /// second, no more than that is lost.
     pub fn flush(&mut self) -> Result<(), Error> {
-        lock(&self.state).flush(&self.shared)
+        let flushed = lock(&self.state).flush(&self.shared);
+        flushed.and(self.shared.sync_flushed())
     }
 }
