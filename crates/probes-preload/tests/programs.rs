@@ -187,6 +187,26 @@ fn forks_exits_signals_and_unloading_are_survived() {
 }
 
 #[test]
+fn modules_that_come_and_go_are_survived() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = dir.path().join("plugin.so");
+    for flags in [&[] as &[&str], &["-finstrument-functions"], &["-fpatchable-function-entry=5"]] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/tests/programs/plugin.c");
+        let mut compile = Command::new("gcc");
+        compile.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&plugin).arg(source).args(flags);
+        assert!(compile.status().unwrap().success());
+        let define = format!("-DPLUGIN=\"{}\"", plugin.display());
+        let run = run("loader.c", &[&define], |s| {
+            s.sample = Some(3);
+            s.epoch_ms = 1;
+        });
+        assert_eq!(run.output.stdout, b"done\n");
+        assert_eq!(run.row("main").calls, 1);
+        assert!(run.profile.rows.iter().any(|row| row.function == "plugged"), "{flags:?}");
+    }
+}
+
+#[test]
 fn sleds_work_without_their_runtime() {
     let run = run("sleds.S", &[], |_| {});
     run.check_calls(&[("sledded", 1000)]);

@@ -90,13 +90,13 @@ fn toggles() {
         "150",
     );
     row(
-        "toggle, paper's encoding 1|4, no other thread",
+        "toggle, paper's encoding 1/4, no other thread",
         toggle(call(function(1), Encoding::Paper)),
         "315-432",
         "150",
     );
     row(
-        "toggle, paper's encoding 3|2, no other thread",
+        "toggle, paper's encoding 3/2, no other thread",
         toggle(call(function(3), Encoding::Paper)),
         "315-432",
         "150",

@@ -57,13 +57,7 @@ pub enum Reason {
     /// The space left by the compiler is shorter than a call.
     #[error("the space left by the compiler is shorter than five bytes")]
     SpaceTooShort,
-    /// The module was loaded while threads were running, and the site is several instructions.
-    #[error("its module was loaded while threads ran, and the site is more than one instruction")]
-    LoadedLate,
     /// The patch was refused.
     #[error("{0}")]
     Patch(patch::Refusal),
-    /// The compiler left the site at its very end as a jump that cannot be switched.
-    #[error("its exit is a tail jump, which is counted but not switched")]
-    TailJump,
 }

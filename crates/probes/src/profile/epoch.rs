@@ -83,7 +83,18 @@ fn run() {
             }
             skip
         });
-        with_loader_locked(|| rearm(&due, now));
+        let mut current = true;
+        with_loader_locked(|seen| {
+            current = seen == generation;
+            if current {
+                rearm(&due, now);
+            }
+        });
+        if !current {
+            // Something was unloaded or loaded: first learn what, then switch.
+            waiting.append(&mut due);
+            since_look = HOUSEKEEPING;
+        }
         if since_snapshot >= SNAPSHOT {
             since_snapshot = Duration::ZERO;
             dump::write();
@@ -110,14 +121,19 @@ fn rearm(due: &[u32], now_ticks: u64) {
     registry::switch_all(&straddlers, true);
 }
 
-/// Runs `f` while the loader can unload nothing: its lock is held during an iteration over the modules.
-fn with_loader_locked(f: impl FnMut()) {
-    extern "C" fn visit<F: FnMut()>(_: *mut libc::dl_phdr_info, _: usize, data: *mut libc::c_void) -> i32 {
-        // SAFETY: the pointer to the closure of the call below.
-        unsafe { (*data.cast::<F>())() };
+/// Runs `f` while the loader can unload nothing: its lock is held during an iteration over the modules. `f` gets the
+/// loader's counts of loads and unloads, see [`module::generation`].
+fn with_loader_locked(f: impl FnMut((u64, u64))) {
+    extern "C" fn visit<F: FnMut((u64, u64))>(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        data: *mut libc::c_void,
+    ) -> i32 {
+        // SAFETY: the loader's record, and the pointer to the closure of the call below.
+        unsafe { (*data.cast::<F>())(((*info).dlpi_adds, (*info).dlpi_subs)) };
         1
     }
-    fn call<F: FnMut()>(mut f: F) {
+    fn call<F: FnMut((u64, u64))>(mut f: F) {
         // SAFETY: `visit` gets a pointer to `f`, which outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(visit::<F>), (&raw mut f).cast()) };
     }

@@ -57,20 +57,36 @@ const NEVER: &[&str] = &[
 
 /// Makes probes of the module's functions.
 pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
-    let mut executable = Vec::new();
+    let executable = executable();
+    for (index, symbol) in module.symbols.iter().enumerate().filter(|(_, s)| wants(&s.name)) {
+        found.take(module, &symbol.name, probe_one(module, index, &executable));
+    }
+}
+
+/// The ranges that are mapped executable and readable now.
+pub(super) fn executable() -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
     patch::maps::for_each(|mapping| {
         if mapping.executable && mapping.readable {
-            executable.push(mapping.start..mapping.end);
+            ranges.push(mapping.start..mapping.end);
         }
         true
     });
-    for (index, symbol) in module.symbols.iter().enumerate().filter(|(_, s)| wants(&s.name)) {
-        let addr = CodeAddr(module.bias + symbol.offset);
-        // A jump whose last bytes are the next function's first would change its target with that one's probe.
-        let alone = module.symbols.get(index + 1).is_none_or(|next| next.offset >= symbol.offset + 5);
-        let added = check(symbol, addr, &executable).and_then(|first| add(symbol, addr, &first, alone));
-        found.take(module, &symbol.name, added);
-    }
+    ranges
+}
+
+/// Makes a probe of the module's function with this index.
+pub(super) fn probe_one(
+    module: &Module,
+    index: usize,
+    executable: &[Range<usize>],
+) -> Result<ProbeId, ProbeError> {
+    let symbol = &module.symbols[index];
+    let addr = CodeAddr(module.bias + symbol.offset);
+    // A jump whose last bytes are the next function's first would change its target with that one's probe.
+    let alone = module.symbols.get(index + 1).is_none_or(|next| next.offset >= symbol.offset + 5);
+    let first = check(symbol, addr, executable)?;
+    add(symbol, addr, &first, alone)
 }
 
 /// Whether the function can be probed at all; its first instruction.

@@ -1,9 +1,10 @@
 //! `-fpatchable-function-entry=N` (C, C++, nightly Rust): nops at each function's entry, listed in a section.
 //!
 //! The first five bytes become a call that is switched by its first byte; flags are dead there. Five one-byte nops are
-//! five instructions: they are joined only while the process has one thread.
+//! five instructions: they are joined only while the process has one thread; in modules that come later the function is
+//! probed like an unmodified one.
 
-use super::{Found, function_of, is_single_threaded};
+use super::{Found, entry, function_of, is_single_threaded};
 use crate::{ProbeKind, Provider, error::Reason, module::Module, registry};
 use patch::{CodeAddr, store};
 
@@ -16,6 +17,7 @@ pub fn probe(
     found: &mut Found,
 ) {
     let quiet = is_single_threaded();
+    let executable = entry::executable();
     for index in 0..len_bytes / 8 {
         // SAFETY: a section of a loaded module, relocated by now.
         let listed = CodeAddr(unsafe { ((start + 8 * index) as *const usize).read() });
@@ -34,7 +36,8 @@ pub fn probe(
         if !one_instruction && bytes[..5] != [0x90; 5] {
             found.refuse(module, &symbol.name, Reason::SpaceTooShort);
         } else if !one_instruction && !quiet {
-            found.refuse(module, &symbol.name, Reason::LoadedLate);
+            let at = module.symbols.partition_point(|s| s.offset < symbol.offset);
+            found.take(module, &symbol.name, entry::probe_one(module, at, &executable));
         } else {
             let function = CodeAddr(module.bias + symbol.offset);
             // SAFETY: five bytes of nops at a function's entry.
