@@ -1,0 +1,2 @@
+//! Look-ups.
+fn main() {}

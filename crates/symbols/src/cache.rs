@@ -1,0 +1,96 @@
+//! Which variable was found lately: most accesses go where others went before.
+
+use memref::VirtAddr;
+
+use crate::{RegionId, VariableId};
+
+/// One answer, for each byte of `start..end` within its granule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The variable's first byte.
+    pub(crate) base: u64,
+    pub(crate) variable: VariableId,
+    pub(crate) region: Option<RegionId>,
+}
+
+const GRANULE_BITS: u32 = 6;
+const SLOTS: usize = 4096;
+/// Larger changes empty the whole cache.
+const MAX_GRANULES: u64 = 1024;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    granule: u64,
+    epoch: u32,
+    found: Found,
+}
+
+/// A direct-mapped cache of answers by 64-byte granule, and the last answer whatever its length.
+#[derive(Clone, Debug)]
+pub(crate) struct DataCache {
+    last: Found,
+    slots: Box<[Slot]>,
+    epoch: u32,
+}
+
+const NOTHING: Found = Found { start: 1, end: 0, base: 0, variable: VariableId(0), region: None };
+
+fn slot_index(granule: u64) -> usize {
+    (granule ^ granule >> 12 ^ granule >> 24) as usize % SLOTS
+}
+
+impl DataCache {
+    pub(crate) fn new() -> Self {
+        let slot = Slot { granule: 0, epoch: 0, found: NOTHING };
+        Self { last: NOTHING, slots: vec![slot; SLOTS].into_boxed_slice(), epoch: 1 }
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, addr: VirtAddr) -> Option<Found> {
+        let holds = |found: &Found| found.start <= addr.0 && addr.0 < found.end;
+        if holds(&self.last) {
+            return Some(self.last);
+        }
+        let granule = addr.0 >> GRANULE_BITS;
+        let slot = self.slots.get(slot_index(granule))?;
+        if slot.granule == granule && slot.epoch == self.epoch && holds(&slot.found) {
+            self.last = slot.found;
+            return Some(slot.found);
+        }
+        None
+    }
+
+    pub(crate) fn put(&mut self, addr: VirtAddr, found: Found) {
+        self.last = found;
+        let granule = addr.0 >> GRANULE_BITS;
+        if let Some(slot) = self.slots.get_mut(slot_index(granule)) {
+            *slot = Slot { granule, epoch: self.epoch, found };
+        }
+    }
+
+    /// The meaning of these bytes changed.
+    pub(crate) fn forget(&mut self, start: VirtAddr, len: u64) {
+        self.last = NOTHING;
+        let first = start.0 >> GRANULE_BITS;
+        let last = start.0.saturating_add(len.max(1) - 1) >> GRANULE_BITS;
+        if last - first >= MAX_GRANULES {
+            return self.clear();
+        }
+        for granule in first..=last {
+            if let Some(slot) = self.slots.get_mut(slot_index(granule)).filter(|slot| slot.granule == granule)
+            {
+                slot.epoch = 0;
+            }
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.last = NOTHING;
+        match self.epoch.checked_add(1) {
+            Some(next) => self.epoch = next,
+            None => *self = Self::new(),
+        }
+    }
+}

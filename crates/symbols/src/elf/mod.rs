@@ -1,0 +1,14 @@
+//! ELF files: segments, sections, symbols and procedure linkage entries.
+//!
+//! What is read here is read when a file is opened; debug information is not.
+
+mod file;
+mod note;
+mod plt;
+mod section;
+mod symbol;
+
+pub(crate) use file::{ElfFacts, ReadFacts, Source, section_at};
+pub use section::{Section, SectionKind, Segment};
+pub(crate) use symbol::SymbolTable;
+pub use symbol::{Symbol, SymbolKind};

@@ -1,0 +1,12 @@
+//! Dynamic memory: which allocation owns which byte (MadT, sections II-C and III-F, Table II).
+//!
+//! [`HeapMap`] applies [`memref::Allocation`] events in order. It gives each new block the next number of its process,
+//! keeps released blocks findable until their bytes are allocated again, and forges the names of Table II. It knows
+//! nothing of symbols: the name of the allocating function comes from the caller.
+
+mod block;
+mod map;
+mod spans;
+
+pub use block::{Block, BlockHit, BlockId, BlockState, HeapChange, Site, SiteId};
+pub use map::HeapMap;

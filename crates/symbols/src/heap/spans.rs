@@ -1,0 +1,240 @@
+//! Who owns which byte of a 48-bit address space: a radix tree like the page tables of the processor.
+//!
+//! Each of four levels divides by 512; a page that has several owners keeps a sorted list of parts. A stretch with one
+//! owner takes one slot at the highest level that it covers, so a mapping of a terabyte costs no more than one of a page.
+//! Nodes are shared between clones and copied when written: a clone costs nothing, the first write to each 2 MiB
+//! afterwards copies its node and the lists of its pages.
+
+use std::sync::Arc;
+
+const FANOUT_BITS: u32 = 9;
+const FANOUT: usize = 1 << FANOUT_BITS;
+const PAGE_BITS: u32 = 12;
+const PAGE_BYTES: u64 = 1 << PAGE_BITS;
+const LEVELS: u32 = 4;
+/// Addresses end here; nothing above can be owned.
+pub(crate) const END: u64 = 1 << (PAGE_BITS + FANOUT_BITS * LEVELS);
+
+/// A stretch of bytes and its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// First byte.
+    pub(crate) start: u64,
+    /// First byte after it.
+    pub(crate) end: u64,
+    /// The owner, if there is one.
+    pub(crate) owner: Option<u32>,
+}
+
+/// Bytes of one page with one owner; `end` is up to 4096.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    start: u16,
+    end: u16,
+    owner: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Slot {
+    Empty,
+    Whole(u32),
+    Node(Arc<Node>),
+    /// Only in the lowest level: sorted, disjoint, neither empty nor one part over the whole page.
+    Parts(Vec<Part>),
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    slots: [Slot; FANOUT],
+}
+
+impl Node {
+    fn filled(owner: Option<u32>) -> Arc<Self> {
+        Arc::new(Self { slots: std::array::from_fn(|_| owner.map_or(Slot::Empty, Slot::Whole)) })
+    }
+}
+
+/// The map.
+#[derive(Clone, Debug)]
+pub(crate) struct SpanMap {
+    root: Arc<Node>,
+}
+
+/// Bits below a slot of a level: the lowest level (1) has pages.
+const fn slot_bits(level: u32) -> u32 {
+    PAGE_BITS + FANOUT_BITS * (level - 1)
+}
+
+const fn index(addr: u64, level: u32) -> usize {
+    (addr >> slot_bits(level)) as usize & (FANOUT - 1)
+}
+
+impl SpanMap {
+    pub(crate) fn new() -> Self {
+        Self { root: Node::filled(None) }
+    }
+
+    /// The owner of a byte, and the stretch around it of which the tree knows in one place that it has that owner.
+    pub(crate) fn get(&self, addr: u64) -> Span {
+        if addr >= END {
+            return Span { start: END, end: u64::MAX, owner: None };
+        }
+        let mut node = &self.root;
+        let mut level = LEVELS;
+        loop {
+            let bytes = 1 << slot_bits(level);
+            let start = addr & !(bytes - 1);
+            match node.slots.get(index(addr, level)) {
+                None | Some(Slot::Empty) => return Span { start, end: start + bytes, owner: None },
+                Some(Slot::Whole(owner)) => return Span { start, end: start + bytes, owner: Some(*owner) },
+                Some(Slot::Node(child)) => (node, level) = (child, level - 1),
+                Some(Slot::Parts(parts)) => return find_part(parts, start, (addr - start) as u16),
+            }
+        }
+    }
+
+    /// Gives all bytes of `start..end` an owner, or none.
+    pub(crate) fn fill(&mut self, start: u64, end: u64, owner: Option<u32>) {
+        let end = end.min(END);
+        if start < end {
+            update(Arc::make_mut(&mut self.root), LEVELS, start, end, &mut |_| owner, true);
+        }
+    }
+
+    /// Replaces each owner within `start..end`.
+    pub(crate) fn replace(&mut self, start: u64, end: u64, mut with: impl FnMut(u32) -> u32) {
+        let end = end.min(END);
+        if start < end {
+            update(Arc::make_mut(&mut self.root), LEVELS, start, end, &mut |old| old.map(&mut with), false);
+        }
+    }
+}
+
+fn find_part(parts: &[Part], page: u64, at: u16) -> Span {
+    let after = parts.partition_point(|part| part.start <= at);
+    let before = after.checked_sub(1).and_then(|i| parts.get(i));
+    if let Some(part) = before.filter(|part| at < part.end) {
+        return Span {
+            start: page + u64::from(part.start),
+            end: page + u64::from(part.end),
+            owner: Some(part.owner),
+        };
+    }
+    let start = before.map_or(page, |part| page + u64::from(part.end));
+    let end = parts.get(after).map_or(page + PAGE_BYTES, |part| page + u64::from(part.start));
+    Span { start, end, owner: None }
+}
+
+/// Applies `change` to `start..end`, which lies within the node; `constant` says that the old owner doesn't matter.
+fn update(
+    node: &mut Node,
+    level: u32,
+    start: u64,
+    end: u64,
+    change: &mut dyn FnMut(Option<u32>) -> Option<u32>,
+    constant: bool,
+) {
+    let bytes = 1u64 << slot_bits(level);
+    let mut at = start;
+    while at < end {
+        let slot_start = at & !(bytes - 1);
+        let piece_end = end.min(slot_start + bytes);
+        let whole = at == slot_start && piece_end == slot_start + bytes;
+        if let Some(slot) = node.slots.get_mut(index(at, level)) {
+            update_slot(slot, level, at, piece_end, whole, change, constant);
+        }
+        at = piece_end;
+    }
+}
+
+fn update_slot(
+    slot: &mut Slot,
+    level: u32,
+    start: u64,
+    end: u64,
+    whole: bool,
+    change: &mut dyn FnMut(Option<u32>) -> Option<u32>,
+    constant: bool,
+) {
+    let uniform = match slot {
+        Slot::Empty => Some(None),
+        Slot::Whole(owner) => Some(Some(*owner)),
+        Slot::Node(_) | Slot::Parts(_) => None,
+    };
+    if let Some(old) = uniform {
+        let new = change(old);
+        if new == old {
+            return;
+        }
+        if whole {
+            *slot = new.map_or(Slot::Empty, Slot::Whole);
+            return;
+        }
+        *slot = if level > 1 {
+            Slot::Node(Node::filled(old))
+        } else {
+            Slot::Parts(
+                old.map(|owner| Part { start: 0, end: PAGE_BYTES as u16, owner }).into_iter().collect(),
+            )
+        };
+    } else if whole && constant {
+        *slot = change(None).map_or(Slot::Empty, Slot::Whole);
+        return;
+    }
+    match slot {
+        Slot::Node(child) => update(Arc::make_mut(child), level - 1, start, end, change, constant),
+        Slot::Parts(parts) => {
+            let (from, to) = ((start % PAGE_BYTES) as u16, (end - (start - start % PAGE_BYTES)) as u16);
+            if constant {
+                fill_parts(parts, from, to, change(None))
+            } else {
+                replace_parts(parts, from, to, change)
+            }
+            match parts.as_slice() {
+                [] => *slot = Slot::Empty,
+                [Part { start: 0, end, owner }] if u64::from(*end) == PAGE_BYTES => {
+                    *slot = Slot::Whole(*owner)
+                }
+                _ => {}
+            }
+        }
+        Slot::Empty | Slot::Whole(_) => {}
+    }
+}
+
+/// The parts that touch `from..to`.
+fn touched(parts: &[Part], from: u16, to: u16) -> std::ops::Range<usize> {
+    let first = parts.partition_point(|part| part.end <= from);
+    let last = parts.partition_point(|part| part.start < to);
+    first..last.max(first)
+}
+
+fn fill_parts(parts: &mut Vec<Part>, from: u16, to: u16, owner: Option<u32>) {
+    let range = touched(parts, from, to);
+    let head = parts.get(range.start).filter(|part| !range.is_empty() && part.start < from);
+    let head = head.map(|part| Part { end: from, ..*part });
+    let tail = parts.get(range.end.wrapping_sub(1)).filter(|part| !range.is_empty() && part.end > to);
+    let tail = tail.map(|part| Part { start: to, ..*part });
+    let new = owner.map(|owner| Part { start: from, end: to, owner });
+    parts.splice(range, [head, new, tail].into_iter().flatten());
+}
+
+fn replace_parts(
+    parts: &mut Vec<Part>,
+    from: u16,
+    to: u16,
+    change: &mut dyn FnMut(Option<u32>) -> Option<u32>,
+) {
+    let range = touched(parts, from, to);
+    let mut cut = Vec::new();
+    for part in parts.get(range.clone()).unwrap_or_default() {
+        let (start, end) = (part.start.max(from), part.end.min(to));
+        let pieces = [
+            (part.start < from).then_some(Part { end: from, ..*part }),
+            change(Some(part.owner)).map(|owner| Part { start, end, owner }),
+            (part.end > to).then_some(Part { start: to, ..*part }),
+        ];
+        cut.extend(pieces.into_iter().flatten());
+    }
+    parts.splice(range, cut);
+}

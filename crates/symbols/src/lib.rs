@@ -1,0 +1,40 @@
+//! Names for the addresses of a traced program (MadT, sections II-B, III-E and III-F).
+//!
+//! An address becomes a function and source line, a variable and its field, a heap block or a region. This happens when a
+//! trace is read, never in the traced process: the trace holds addresses, the order of mappings and allocations, and the
+//! build ids of the files; this crate reads those files.
+//!
+//! Start with [`Resolver`]: one process at one point of its run. It is made of a [`ProcessImage`] (which file is mapped
+//! where), a [`HeapMap`] (which allocation owns which byte) and [`Names`] (numbers for names, shared by all resolvers of a
+//! session). [`Module`] is one ELF file, usable alone, for example to find the address of a function by name.
+//!
+//! Deliberately not here: split DWARF and `.gnu_debugaltlink`, type units, names of thread-local variables by address
+//! (their place differs by thread), and local variables on the stack.
+#![forbid(unsafe_code)]
+
+mod build_id;
+mod cache;
+mod demangle;
+mod dwarf;
+mod elf;
+mod error;
+mod heap;
+mod image;
+mod layout;
+mod module;
+mod names;
+mod resolver;
+mod search;
+mod store;
+
+pub use build_id::BuildId;
+pub use elf::{Section, SectionKind, Segment, Symbol, SymbolKind};
+pub use error::Error;
+pub use heap::{Block, BlockHit, BlockId, BlockState, HeapChange, HeapMap, Site, SiteId};
+pub use image::{Instance, InstanceId, ProcessImage, Region, RegionId, RegionMap};
+pub use layout::{Member, TypeKind, TypeLayout};
+pub use module::{DataObject, LineFrame, Module, SourceLine};
+pub use names::{CodeId, CodeName, FunctionId, Names, Variable, VariableId, VariableKind};
+pub use resolver::{DataName, Resolver};
+pub use search::{Place, PlacedVariable};
+pub use store::{ModuleStore, SearchPath};

@@ -1,0 +1,307 @@
+//! One ELF file: its functions, data objects, lines and types.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use memref::VirtAddr;
+
+use crate::{
+    BuildId, Error, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind, TypeLayout,
+    dwarf::{self, DebugInfo},
+    elf::{ElfFacts, ReadFacts, Source, section_at},
+};
+
+/// A line of source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SourceLine {
+    /// Path of the file, as the compiler was given it.
+    pub file: Arc<str>,
+    /// Its number, from 1; `None` where the compiler gave none.
+    pub line: Option<u32>,
+}
+
+/// One function at an address: the first of several is the innermost inlined one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineFrame {
+    /// Its name, demangled.
+    pub function: Option<Arc<str>>,
+    /// Where in its source.
+    pub line: Option<SourceLine>,
+}
+
+/// A variable or constant of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataObject {
+    /// Address, before relocation.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Its name, with the scopes it lies in: `counter`, `next::counter` (a static variable of function `next`).
+    pub name: String,
+    /// What the section it lies in is for.
+    pub section: SectionKind,
+}
+
+/// One ELF file.
+#[derive(Debug)]
+pub struct Module {
+    serial: u32,
+    mapped_name: Box<str>,
+    path: PathBuf,
+    facts: ElfFacts,
+    /// Where the debug information is.
+    debug_source: Option<(Source, PathBuf)>,
+    debug: OnceLock<Option<DebugInfo>>,
+    problem: OnceLock<Error>,
+}
+
+impl Module {
+    /// Opens a file. Reads its headers and symbols (and those of its separate debug file), not its debug information.
+    ///
+    /// # Errors
+    /// If it can't be read, is not an x86-64 ELF file, is damaged, or is another build than `expected`.
+    pub fn open(path: &Path, expected: Option<&BuildId>, search: &SearchPath) -> Result<Self, Error> {
+        Self::open_mapped(&path.to_string_lossy(), path, expected, search)
+    }
+
+    /// A file that is in memory already. It has no separate debug file.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn from_bytes(name: &str, bytes: Arc<[u8]>) -> Result<Self, Error> {
+        let source = Source::Memory(bytes);
+        let mut facts = source.with(Path::new(name), ReadFacts { more: None })??;
+        finish(&mut facts);
+        let debug_source = facts.has_dwarf.then(|| (source, PathBuf::from(name)));
+        Ok(Self::with_facts(name, Path::new(name), facts, debug_source))
+    }
+
+    pub(crate) fn open_mapped(
+        name: &str,
+        path: &Path,
+        expected: Option<&BuildId>,
+        search: &SearchPath,
+    ) -> Result<Self, Error> {
+        let source = Source::Path(path.to_owned());
+        let mut facts = source.with(path, ReadFacts { more: None })??;
+        if let Some(expected) = expected.filter(|expected| facts.build_id.as_ref() != Some(expected)) {
+            let found = facts.build_id.as_ref().map_or_else(|| "none".to_owned(), BuildId::to_string);
+            return Err(Error::BuildIdMismatch { path: path.to_owned(), expected: expected.clone(), found });
+        }
+        let mut debug_source = facts.has_dwarf.then(|| (source, path.to_owned()));
+        if !facts.has_dwarf || !facts.has_symtab {
+            if let Some(separate) = dwarf::separate_file(path, &facts, search) {
+                let source = Source::Path(separate.clone());
+                if let Ok(Ok(more)) = source.with(&separate, ReadFacts { more: Some(&facts) }) {
+                    if !facts.has_symtab {
+                        facts.symbols.append(&more.symbols);
+                    }
+                    if debug_source.is_none() && more.has_dwarf {
+                        debug_source = Some((source, separate));
+                    }
+                }
+            }
+        }
+        finish(&mut facts);
+        Ok(Self::with_facts(name, path, facts, debug_source))
+    }
+
+    /// A file of which nothing is known but its name.
+    pub(crate) fn nameless(name: &str) -> Self {
+        Self::with_facts(name, Path::new(name), ElfFacts::default(), None)
+    }
+
+    fn with_facts(name: &str, path: &Path, facts: ElfFacts, debug_source: Option<(Source, PathBuf)>) -> Self {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        Self {
+            // Relaxed: only distinct numbers are needed.
+            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
+            mapped_name: name.into(),
+            path: path.to_owned(),
+            facts,
+            debug_source,
+            debug: OnceLock::new(),
+            problem: OnceLock::new(),
+        }
+    }
+
+    /// A number that no other module of this program has.
+    pub(crate) fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    /// Its name among the mappings.
+    pub fn mapped_name(&self) -> &str {
+        &self.mapped_name
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last part of its path.
+    pub fn name(&self) -> &str {
+        self.path.file_name().and_then(|name| name.to_str()).unwrap_or(&self.mapped_name)
+    }
+
+    /// Which build it is, if it says so.
+    pub fn build_id(&self) -> Option<&BuildId> {
+        self.facts.build_id.as_ref()
+    }
+
+    /// Whether it is linked to fixed addresses (not position-independent).
+    pub fn is_fixed(&self) -> bool {
+        self.facts.fixed
+    }
+
+    /// Whether it or its separate debug file has debug information.
+    pub fn has_debug_info(&self) -> bool {
+        self.debug_source.is_some()
+    }
+
+    /// The stretches of the file that are mapped.
+    pub fn segments(&self) -> &[Segment] {
+        &self.facts.segments
+    }
+
+    /// The sections that are mapped, in the order of addresses, thread-local ones last.
+    pub fn sections(&self) -> &[Section] {
+        &self.facts.sections
+    }
+
+    /// The section of an address.
+    pub fn section_at(&self, address: u64) -> Option<&Section> {
+        section_at(&self.facts.sections, address)
+    }
+
+    /// First address and first address after the last, in whole pages; both zero if nothing is mapped.
+    pub fn extent(&self) -> (u64, u64) {
+        let page = VirtAddr::PAGE_BYTES;
+        let segments = || self.segments().iter().filter(|segment| segment.bytes != 0);
+        let low = segments().map(|s| s.address & !(page - 1)).min().unwrap_or(0);
+        let high = segments().map(|s| s.address.saturating_add(s.bytes)).max().unwrap_or(0);
+        (low, high.checked_next_multiple_of(page).unwrap_or(high).max(low))
+    }
+
+    /// All symbols, in the order of addresses.
+    pub fn symbols(&self) -> impl Iterator<Item = Symbol<'_>> {
+        self.facts.symbols.iter()
+    }
+
+    /// The function or procedure linkage entry of an address.
+    pub fn function_at(&self, address: u64) -> Option<Symbol<'_>> {
+        self.facts.symbols.find(address).2.filter(|symbol| symbol.kind == SymbolKind::Function)
+    }
+
+    /// The functions at an address with their source lines, innermost inlined one first; empty without debug
+    /// information. Parses it on the first call.
+    pub fn frames(&self, address: u64) -> Vec<LineFrame> {
+        self.debug().map(|debug| debug.frames(address)).unwrap_or_default()
+    }
+
+    /// The variable or constant that owns an address.
+    pub fn data_at(&self, address: u64) -> Option<DataObject> {
+        self.data_span(address).2
+    }
+
+    /// As [`data_at`](Self::data_at), with a range around the address (first, first after) that has the same answer.
+    pub fn data_span(&self, address: u64) -> (u64, u64, Option<DataObject>) {
+        let (start, end, symbol) = self.facts.symbols.find(address);
+        let symbol = symbol.filter(|symbol| symbol.kind == SymbolKind::Data);
+        let Some(debug) = self.debug() else {
+            return (start, end, symbol.map(|symbol| object(&symbol, None)));
+        };
+        let (from, to, variable) = debug.variables().find(address);
+        let (start, end) = (start.max(from), end.min(to));
+        let found = match (symbol, variable) {
+            (Some(symbol), variable) => Some(object(
+                &symbol,
+                variable.filter(|v| v.address == symbol.address).map(|v| v.name.as_str()),
+            )),
+            (None, Some(variable)) => self.section_at(variable.address).map(|section| DataObject {
+                address: variable.address,
+                bytes: variable.bytes,
+                name: variable.name.clone(),
+                section: section.kind,
+            }),
+            (None, None) => None,
+        };
+        (start, end, found)
+    }
+
+    /// All variables and constants, in the order of addresses, without thread-local ones. Aliases come once.
+    pub fn data_objects(&self) -> Vec<DataObject> {
+        let mut starts: Vec<u64> = self
+            .symbols()
+            .filter(|symbol| symbol.kind == SymbolKind::Data)
+            .map(|symbol| symbol.address)
+            .collect();
+        if let Some(debug) = self.debug() {
+            starts.extend(debug.variables().iter().map(|variable| variable.address));
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        starts
+            .into_iter()
+            .filter_map(|start| self.data_at(start).filter(|object| object.address == start))
+            .collect()
+    }
+
+    /// The type of the variable that begins at an address, where debug information tells it.
+    pub fn type_at(&self, address: u64) -> Option<Arc<TypeLayout>> {
+        let debug = self.debug()?;
+        let variable = debug.variables().find(address).2.filter(|variable| variable.address == address)?;
+        debug.layout(variable.type_ref?)
+    }
+
+    /// A type by its name (`struct tag`, a typedef, a class with its namespaces, a base type).
+    pub fn type_named(&self, name: &str) -> Option<Arc<TypeLayout>> {
+        self.debug()?.type_named(name)
+    }
+
+    /// Why the debug information could not be read, if it was tried and failed.
+    pub fn debug_problem(&self) -> Option<&Error> {
+        self.problem.get()
+    }
+
+    pub(crate) fn debug(&self) -> Option<&DebugInfo> {
+        let load = || {
+            let (source, path) = self.debug_source.as_ref()?;
+            match DebugInfo::load(source, path) {
+                Ok(debug) => Some(debug),
+                Err(problem) => {
+                    let _first = self.problem.set(problem);
+                    None
+                }
+            }
+        };
+        self.debug.get_or_init(load).as_ref()
+    }
+}
+
+fn finish(facts: &mut ElfFacts) {
+    let sections = &facts.sections;
+    facts.symbols.finish(|address| section_at(sections, address).map(|s| s.address.saturating_add(s.bytes)));
+}
+
+/// Compilers number the static variables of C functions: `counter.0`. Debug information knows the function.
+fn is_numbered(symbol: &Symbol<'_>) -> bool {
+    symbol.local
+        && symbol.raw_name.rsplit_once('.').is_some_and(|(stem, digits)| {
+            !stem.is_empty() && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+        })
+}
+
+fn object(symbol: &Symbol<'_>, from_debug_info: Option<&str>) -> DataObject {
+    let name = match from_debug_info {
+        Some(name) if is_numbered(symbol) => name.to_owned(),
+        _ => symbol.name().into_owned(),
+    };
+    DataObject { address: symbol.address, bytes: symbol.bytes, name, section: symbol.section }
+}

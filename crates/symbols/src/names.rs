@@ -1,0 +1,238 @@
+//! Numbers for names, so that tables can be counted by number and names written at the end.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use memref::{ProcessId, RegionKind, VirtAddr};
+
+use crate::{BlockId, BlockState, LineFrame, Module, RegionId};
+
+/// A variable of the session: a static variable, a heap block in one state, a section or a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VariableId(pub u32);
+
+/// An instruction of the session: a module and an address in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CodeId(pub u32);
+
+/// A function of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);
+
+/// What a variable is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum VariableKind {
+    /// A variable or constant of a module.
+    Static,
+    /// A dynamic block of a process.
+    Block {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        block: BlockId,
+        /// Whether it was live when it was accessed.
+        state: BlockState,
+    },
+    /// A part of a module that has no symbols: a section.
+    Section,
+    /// Memory of a process without a better name.
+    Region {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        region: RegionId,
+    },
+    /// No region was known at the address.
+    Nowhere,
+}
+
+/// A variable and its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// `frame`, `next::counter`, `<malloc0014@func1+230>`, `libc.so.6:.bss`, `[heap]`.
+    pub name: Arc<str>,
+    /// What it is.
+    pub kind: VariableKind,
+    /// What its memory is for.
+    pub region: RegionKind,
+    /// Bytes.
+    pub bytes: u64,
+    /// The file name of the module it lies in, if it does.
+    pub module: Option<Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum VariableKey {
+    /// Module and address.
+    Static(u32, u64),
+    /// Module and address of the section; `u64::MAX` for what lies in none.
+    Section(u32, u64),
+    Block(ProcessId, BlockId, BlockState),
+    Region(ProcessId, RegionId),
+    Nowhere,
+}
+
+/// An instruction and its name. Displayed as the paper does: `func1+230`; without symbols `libfoo.so+0x1f0`.
+#[derive(Clone, Debug)]
+pub struct CodeName {
+    /// The function's name, demangled.
+    pub function: Option<Arc<str>>,
+    /// The function, or the module or address that stands for it.
+    pub function_id: FunctionId,
+    /// Bytes from the start of the function; of the module or from zero without one.
+    pub offset: u64,
+    /// The file name of the module.
+    pub module: Option<Arc<str>>,
+    /// The file and the address in it.
+    place: Option<(Arc<Module>, u64)>,
+    frames: OnceLock<Vec<LineFrame>>,
+}
+
+impl CodeName {
+    /// The functions there with their source lines, innermost inlined one first. Reads debug information.
+    pub fn frames(&self) -> &[LineFrame] {
+        let read =
+            || self.place.as_ref().map(|(module, address)| module.frames(*address)).unwrap_or_default();
+        self.frames.get_or_init(read)
+    }
+
+    /// Source file and line of the innermost function. Reads debug information.
+    pub fn line(&self) -> Option<(&str, Option<u32>)> {
+        let line = self.frames().first()?.line.as_ref()?;
+        Some((&line.file, line.line))
+    }
+}
+
+impl fmt::Display for CodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.function, &self.module) {
+            (Some(function), _) => write!(f, "{function}+{}", self.offset),
+            (None, Some(module)) => write!(f, "{module}+{:#x}", self.offset),
+            (None, None) => write!(f, "{:#x}", self.offset),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    variables: Vec<Arc<Variable>>,
+    variable_of: HashMap<VariableKey, VariableId>,
+    codes: Vec<Arc<CodeName>>,
+    code_of: HashMap<(Option<u32>, u64), CodeId>,
+    functions: Vec<Arc<str>>,
+    function_of: HashMap<(Option<u32>, Option<u64>), FunctionId>,
+}
+
+/// All names of a session. Shared by the resolvers of its processes and shards; numbers are the same in all of them.
+#[derive(Debug, Default)]
+pub struct Names {
+    inner: Mutex<Inner>,
+}
+
+impl Names {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn variable_id(&self, key: VariableKey, make: impl FnOnce() -> Variable) -> VariableId {
+        if let Some(&id) = self.lock().variable_of.get(&key) {
+            return id;
+        }
+        // Not under the lock: a name may need debug information. Whoever is first wins.
+        let variable = Arc::new(make());
+        let mut inner = self.lock();
+        if let Some(&id) = inner.variable_of.get(&key) {
+            return id;
+        }
+        let id = VariableId(inner.variables.len() as u32);
+        inner.variables.push(variable);
+        inner.variable_of.insert(key, id);
+        id
+    }
+
+    /// The instruction at `address` of a module, or at an absolute address.
+    pub(crate) fn code_id(&self, module: Option<&Arc<Module>>, address: u64) -> CodeId {
+        let serial = module.map(|module| module.serial());
+        if let Some(&id) = self.lock().code_of.get(&(serial, address)) {
+            return id;
+        }
+        let symbol = module.and_then(|module| module.function_at(address));
+        let name = module.map(|module| Arc::<str>::from(module.name()));
+        let function: Option<Arc<str>> = symbol.map(|symbol| symbol.name().into());
+        let mut inner = self.lock();
+        if let Some(&id) = inner.code_of.get(&(serial, address)) {
+            return id;
+        }
+        let key = (serial, symbol.map(|symbol| symbol.address));
+        let function_id = match inner.function_of.get(&key) {
+            Some(&id) => id,
+            None => {
+                let id = FunctionId(inner.functions.len() as u32);
+                let text = function.clone().or_else(|| name.clone()).unwrap_or_else(|| "[unknown]".into());
+                inner.functions.push(text);
+                inner.function_of.insert(key, id);
+                id
+            }
+        };
+        let id = CodeId(inner.codes.len() as u32);
+        inner.codes.push(Arc::new(CodeName {
+            function,
+            function_id,
+            offset: symbol.map_or(address, |symbol| address - symbol.address),
+            module: name,
+            place: module.map(|module| (Arc::clone(module), address)),
+            frames: OnceLock::new(),
+        }));
+        inner.code_of.insert((serial, address), id);
+        id
+    }
+
+    /// A variable by its number.
+    pub fn variable(&self, id: VariableId) -> Option<Arc<Variable>> {
+        self.lock().variables.get(id.0 as usize).cloned()
+    }
+
+    /// All variables numbered so far, in the order of their numbers.
+    pub fn variables(&self) -> Vec<Arc<Variable>> {
+        self.lock().variables.clone()
+    }
+
+    /// An instruction by its number.
+    pub fn code(&self, id: CodeId) -> Option<Arc<CodeName>> {
+        self.lock().codes.get(id.0 as usize).cloned()
+    }
+
+    /// A function's name by its number; the module's file name where it has no symbols, `[unknown]` outside modules.
+    pub fn function(&self, id: FunctionId) -> Option<Arc<str>> {
+        self.lock().functions.get(id.0 as usize).cloned()
+    }
+
+    /// How many variables are numbered; their numbers are below it.
+    pub fn variable_count(&self) -> usize {
+        self.lock().variables.len()
+    }
+
+    /// How many functions are numbered; their numbers are below it.
+    pub fn function_count(&self) -> usize {
+        self.lock().functions.len()
+    }
+}
+
+/// Where nothing is known.
+pub(crate) fn nowhere() -> Variable {
+    Variable {
+        name: "[unknown]".into(),
+        kind: VariableKind::Nowhere,
+        region: RegionKind::Anonymous,
+        bytes: 0,
+        module: None,
+    }
+}
+
+/// What is added to a file's address to give the address in the process.
+pub(crate) fn placed(bias: u64, address: u64) -> VirtAddr {
+    VirtAddr(address.wrapping_add(bias))
+}

@@ -1,0 +1,78 @@
+//! The files of a session, each opened once, whichever process maps it.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{BuildId, Error, Module};
+
+/// Where separate debug files are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchPath {
+    /// Directories laid out like `/usr/lib/debug`: `.build-id/xx/yyyy.debug`, and paths of files for debug links.
+    pub debug_roots: Vec<PathBuf>,
+}
+
+impl Default for SearchPath {
+    fn default() -> Self {
+        Self { debug_roots: vec![PathBuf::from("/usr/lib/debug")] }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    expected: HashMap<String, BuildId>,
+    modules: HashMap<String, Option<Arc<Module>>>,
+    problems: Vec<Error>,
+}
+
+/// All modules of a session. Shared by its processes and by the threads that read it.
+#[derive(Debug, Default)]
+pub struct ModuleStore {
+    search: SearchPath,
+    inner: Mutex<Inner>,
+}
+
+impl ModuleStore {
+    /// A store that looks for debug files in `search`.
+    pub fn new(search: SearchPath) -> Self {
+        Self { search, inner: Mutex::default() }
+    }
+
+    /// The build that was traced: a file at `path` that is another gives no names. Say so before the file's mappings are
+    /// applied.
+    pub fn expect(&self, path: &str, build_id: BuildId) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.expected.insert(path.to_owned(), build_id);
+        inner.modules.remove(path);
+    }
+
+    /// The module of a mapped file, by its name among the mappings; `None` if the file is there and is no module.
+    ///
+    /// A file that can't be read, is damaged or is another build gives a module without symbols, and a
+    /// [problem](Self::take_problems).
+    pub fn get(&self, name: &str) -> Option<Arc<Module>> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = inner.modules.get(name) {
+            return known.clone();
+        }
+        let path = Path::new(name.strip_suffix(" (deleted)").unwrap_or(name));
+        let module = match Module::open_mapped(name, path, inner.expected.get(name), &self.search) {
+            Ok(module) => Some(Arc::new(module)),
+            Err(Error::NotElf { .. }) => None,
+            Err(problem) => {
+                inner.problems.push(problem);
+                Some(Arc::new(Module::nameless(name)))
+            }
+        };
+        inner.modules.insert(name.to_owned(), module.clone());
+        module
+    }
+
+    /// Why some files gave no names, since the last call.
+    pub fn take_problems(&self) -> Vec<Error> {
+        std::mem::take(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner).problems)
+    }
+}
