@@ -77,7 +77,7 @@ impl Trace {
     pub fn check(&self) -> Result<Report, Error> {
         let mut report = Report::default();
         let mut damage = self.damage.to_vec();
-        let list = self.inner.file.scan(true)?;
+        let list = self.inner.file.scan()?;
         if self.closed
             && let Some(mut referenced) = self.inner.file.end_of_chain()?
         {

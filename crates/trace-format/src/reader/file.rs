@@ -1,6 +1,7 @@
 //! Frames out of a file: reading one, and finding all of them, by directories or by scanning.
 
 use std::{
+    collections::BTreeMap,
     fmt, io,
     path::{Path, PathBuf},
 };
@@ -132,7 +133,7 @@ impl TraceFile {
             match self.by_directories(end)? {
                 Ok(frames) => return Ok(FrameList { frames, damage: Vec::new(), closed: true }),
                 Err(damage) => {
-                    let mut list = self.scan(true)?;
+                    let mut list = self.scan()?;
                     if !list.damage.contains(&damage) {
                         list.damage.push(damage);
                     }
@@ -140,7 +141,7 @@ impl TraceFile {
                 }
             }
         }
-        self.scan(true)
+        self.scan()
     }
 
     fn end(&self) -> Result<Option<End>, Error> {
@@ -182,9 +183,11 @@ impl TraceFile {
         Ok(Ok(frames))
     }
 
-    /// All frames, from header to header.
-    pub(crate) fn scan(&self, verify_payloads: bool) -> Result<FrameList, Error> {
+    /// All frames, from header to header. Those whose header is damaged are added from the directories that are intact: they
+    /// cannot be decoded, but what they held is known.
+    pub(crate) fn scan(&self) -> Result<FrameList, Error> {
         let mut list = FrameList::default();
+        let mut referenced = BTreeMap::new();
         let mut offset = file_header::BYTES as u64;
         while offset < self.len {
             let Some(head) = self.head(offset, Some(self.session))? else {
@@ -206,14 +209,18 @@ impl TraceFile {
                 }
                 break;
             };
-            if verify_payloads {
-                match self.parts(&reference, true) {
-                    Ok(_) => {}
-                    Err(FrameError::Damaged(what)) => {
-                        list.damage.push(Damage::Frame { offset, stream, entries, what });
-                    }
-                    Err(FrameError::Failed(error)) => return Err(error),
+            // Directories are small; the content of others is not needed here.
+            let directory = header.kind == FrameKind::Directory;
+            match self.parts(&reference, !directory) {
+                Ok(parts) if directory => {
+                    let frames = Directory::parse(&parts).map_or(Vec::new(), |directory| directory.frames);
+                    referenced.extend(frames.into_iter().map(|frame| (frame.offset, frame)));
                 }
+                Ok(_) => {}
+                Err(FrameError::Damaged(what)) => {
+                    list.damage.push(Damage::Frame { offset, stream, entries, what });
+                }
+                Err(FrameError::Failed(error)) => return Err(error),
             }
             list.closed = header.kind == FrameKind::End && end == self.len;
             if matches!(header.kind, FrameKind::Description | FrameKind::Data) {
@@ -221,6 +228,10 @@ impl TraceFile {
             }
             offset = end;
         }
+        for frame in &list.frames {
+            referenced.remove(&frame.offset);
+        }
+        list.frames.extend(referenced.into_values().filter(|frame| frame.header.kind == FrameKind::Data));
         if !list.closed {
             list.damage.push(Damage::NotClosed);
         }
