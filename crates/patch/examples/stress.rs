@@ -34,6 +34,20 @@ fn main() -> ExitCode {
             }
         }
     }
+    // The control: the same site without the protocol. A checker that saw nothing here would prove nothing above.
+    let control = Case {
+        boundary: Boundary::Line { split: 2 },
+        executor: Executor::Hot,
+        executors: 1,
+        patchers: 1,
+        method: Method::Unprotected,
+    };
+    if let Ok(o) = run(control, 5_000_000, Duration::from_secs(20)) {
+        println!(
+            "control without protocol: {} toggles, {} torn of {} executions",
+            o.toggles, o.torn, o.executions
+        );
+    }
     println!("{toggles} toggles, {torn} torn executions");
     if torn == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
