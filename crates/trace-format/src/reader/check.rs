@@ -157,8 +157,10 @@ impl Walk<'_> {
             StreamKind::Blocks => self.cycles::<BlockOp>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Allocations => self.cycles::<Allocation>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Orders => self.cycles::<OrderMark>(bytes, bounds, |entry| entry.cycle),
-            // The store's own gaps come after what was lost.
-            StreamKind::Gaps => self.each::<Gap>(bytes, bounds, |walk, entry| walk.thread(entry.thread)),
+            StreamKind::Gaps => {
+                self.cycles::<Gap>(bytes, bounds, |entry| entry.cycle)?;
+                self.each::<Gap>(bytes, bounds, |walk, entry| walk.thread(entry.thread))
+            }
             StreamKind::Markers => {
                 self.cycles::<MarkerEntry>(bytes, bounds, |entry| entry.cycle)?;
                 self.each::<MarkerEntry>(bytes, bounds, |walk, entry| walk.name(entry.name))

@@ -17,6 +17,8 @@ pub(crate) struct ShardState {
     thread: ThreadId,
     segments: Vec<Segment>,
     last_cycle: Cycle,
+    /// The cycle of the last gap entry, which the next one must not precede.
+    last_gap: Cycle,
     /// Events that could not be written and are not yet in a gap entry: their number and first cycle.
     lost: Option<(u64, Cycle)>,
 }
@@ -39,7 +41,7 @@ fn place(kind: StreamKind) -> usize {
 impl ShardState {
     fn new(process: ProcessId, thread: ThreadId) -> Self {
         let segments = KINDS.map(|kind| Segment::new(kind, Some((process, thread)))).into();
-        Self { process, thread, segments, last_cycle: 0, lost: None }
+        Self { process, thread, segments, last_cycle: 0, last_gap: 0, lost: None }
     }
 
     /// Writes what is buffered. What fails is dropped, and becomes a gap as soon as that can be written.
@@ -61,6 +63,8 @@ impl ShardState {
             && let Some((count, cycle)) = self.lost.take()
         {
             let (process, thread) = (self.process, self.thread);
+            let cycle = cycle.max(self.last_gap);
+            self.last_gap = cycle;
             let gap =
                 Gap { process, thread, cycle, count, reason: GapReason::StoreFailed, addr: VirtAddr(0) };
             self.segments[gaps].push(&gap, shared.options.clock);
@@ -151,11 +155,14 @@ impl ShardWriter {
                 state.push(&entry, &self.shared)
             }
             Event::Order(mark) => state.push(mark, &self.shared),
-            Event::Gap(gap) => state.push(gap, &self.shared),
+            Event::Gap(gap) => {
+                state.last_gap = gap.cycle;
+                state.push(gap, &self.shared)
+            }
         }
     }
 
-    /// Adds accesses: the fast path.
+    /// Adds accesses: the fast path. Of accesses that are out of order, those before the first such one are kept.
     pub fn push_accesses(&mut self, accesses: &[Access]) -> Result<(), Error> {
         let mut state = lock(&self.state);
         self.shared.check_open()?;
