@@ -37,6 +37,7 @@ impl Next {
 
 static RAISE: Next = Next::new(c"_Unwind_RaiseException");
 static RESUME_OR_RETHROW: Next = Next::new(c"_Unwind_Resume_or_Rethrow");
+static RESUME: Next = Next::new(c"_Unwind_Resume");
 static FORCED: Next = Next::new(c"_Unwind_ForcedUnwind");
 static BACKTRACE: Next = Next::new(c"_Unwind_Backtrace");
 static BEGIN_CATCH: Next = Next::new(c"__cxa_begin_catch");
@@ -44,13 +45,13 @@ static PTHREAD_EXIT: Next = Next::new(c"pthread_exit");
 
 /// Looks the symbols up that are there already.
 pub(crate) fn bind() {
-    for next in [&RAISE, &RESUME_OR_RETHROW, &FORCED, &BACKTRACE, &BEGIN_CATCH, &PTHREAD_EXIT] {
+    for next in [&RAISE, &RESUME_OR_RETHROW, &RESUME, &FORCED, &BACKTRACE, &BEGIN_CATCH, &PTHREAD_EXIT] {
         next.get();
     }
 }
 
-extern "C" fn before(next: &'static Next) -> usize {
-    shadow::restore();
+extern "C" fn before(next: &'static Next, stack_pointer: usize) -> usize {
+    shadow::restore(stack_pointer);
     bound(next)
 }
 
@@ -105,6 +106,10 @@ pass_on!(
     _Unwind_Resume_or_Rethrow, RESUME_OR_RETHROW, before
 );
 pass_on!(
+    /// Goes on unwinding after a cleanup, which may have hit probes.
+    _Unwind_Resume, RESUME, before
+);
+pass_on!(
     /// Unwinds without an exception.
     _Unwind_ForcedUnwind, FORCED, before
 );
@@ -123,7 +128,8 @@ pass_on!(
 /// As the unwinder's function.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn _Unwind_Backtrace(visit: usize, argument: *mut c_void) -> c_int {
-    shadow::restore();
+    let here = 0u8;
+    shadow::restore(&raw const here as usize);
     // SAFETY: the next definition of the same symbol has this type.
     let next: extern "C" fn(usize, *mut c_void) -> c_int = unsafe { std::mem::transmute(bound(&BACKTRACE)) };
     let result = next(visit, argument);

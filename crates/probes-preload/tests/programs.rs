@@ -136,6 +136,29 @@ fn programs_with_patchable_entries_are_counted_exactly() {
 }
 
 #[test]
+fn cleanups_and_nested_exceptions_are_survived() {
+    for flags in [&[] as &[&str], &["-fpatchable-function-entry=5"], &["-finstrument-functions"]] {
+        let run = run("cleanup.cc", flags, |_| {});
+        assert_eq!(run.output.stdout, b"done 3000\n");
+        run.check_calls(&[
+            ("outer", 1000),
+            ("middle", 1000),
+            ("inner", 1000),
+            ("cleaned", 2000),
+            ("helper", 3000),
+        ]);
+        assert_eq!((run.row("outer").sampled, run.row("main").sampled), (1000, 1), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_program_with_its_own_unwinder_is_left_alone() {
+    let run = run("cleanup.cc", &["-static-libgcc"], |_| {});
+    assert_eq!(run.output.stdout, b"done 3000\n");
+    assert!(run.profile.unprobed.iter().any(|u| u.symbol == "outer" && u.reason.contains("unwinder")));
+}
+
+#[test]
 fn too_little_space_is_named() {
     let run = run("shapes.cc", &["-fpatchable-function-entry=3"], |_| {});
     assert_eq!(run.output.stdout, b"done\n");

@@ -54,6 +54,11 @@ pub enum Reason {
     /// The function returns twice, has no return address, or belongs to the start-up code.
     #[error("it has no ordinary return address")]
     NoReturnAddress,
+    /// The module brings its own unwinder, which would meet replaced return addresses.
+    #[error(
+        "its module has the unwinder linked in (-static-libgcc), which cannot be told of replaced return addresses"
+    )]
+    StaticUnwinder,
     /// The space left by the compiler is shorter than a call.
     #[error("the space left by the compiler is shorter than five bytes")]
     SpaceTooShort,

@@ -42,6 +42,14 @@ pub struct Module {
     pub imports_instrumentation: bool,
 }
 
+impl Module {
+    /// Whether the unwinder is linked into it: its calls cannot be seen from outside.
+    #[must_use]
+    pub fn has_unwinder(&self) -> bool {
+        !self.path.contains("/libgcc_s.so") && self.symbols.iter().any(|s| s.name == "_Unwind_RaiseException")
+    }
+}
+
 const CAPACITY: usize = 4096;
 static MODULES: [AtomicPtr<Module>; CAPACITY] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CAPACITY];
 static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -38,6 +38,9 @@ pub struct Frame {
 pub struct ShadowStack {
     frames: *mut Frame,
     depth: usize,
+    /// Where the stack pointer was when the real return addresses were put back for something that unwinds; 0: they
+    /// are replaced.
+    restored_at: usize,
     /// Calls that ended without their exit being seen.
     pub unfinished: u64,
     /// Calls deeper than [`DEPTH`].
@@ -49,7 +52,7 @@ pub struct ShadowStack {
 impl ShadowStack {
     pub(crate) fn new() -> Option<Self> {
         let frames = arena::map_anonymous(DEPTH * size_of::<Frame>())? as *mut Frame;
-        Some(Self { frames, depth: 0, unfinished: 0, too_deep: 0, foreign: 0 })
+        Some(Self { frames, depth: 0, restored_at: 0, unfinished: 0, too_deep: 0, foreign: 0 })
     }
 
     fn frames(&mut self) -> &mut [Frame] {
@@ -111,7 +114,8 @@ impl ShadowStack {
     }
 
     /// Puts all real return addresses back.
-    pub fn restore_all(&mut self) {
+    pub fn restore_all(&mut self, sp: usize) {
+        self.restored_at = sp;
         let replaced = trampoline::return_here as *const () as usize;
         // Innermost first: a tail call replaced the same slot twice, the outermost address must stay.
         for frame in self.frames().iter().rev().filter(|f| f.returns_to != 0) {
@@ -126,6 +130,7 @@ impl ShadowStack {
 
     /// Replaces the addresses again of frames that lie above `sp`.
     pub fn replace_again(&mut self, sp: usize) {
+        self.restored_at = 0;
         let replaced = trampoline::return_here as *const () as usize;
         self.drop_dead(sp, |_| false);
         for frame in self.frames().iter().filter(|f| f.returns_to != 0) {
@@ -138,9 +143,18 @@ impl ShadowStack {
         }
     }
 
+    /// Whether a hit at `slot` shows that unwinding is over for now: the real addresses are still on the stack, but the
+    /// program runs above the place where unwinding began (the unwinder and what it calls run below).
+    #[inline]
+    #[must_use]
+    pub fn has_landed(&self, slot: usize) -> bool {
+        self.restored_at != 0 && slot > self.restored_at
+    }
+
     /// Forgets all frames.
     pub fn clear(&mut self) {
         self.depth = 0;
+        self.restored_at = 0;
     }
 }
 
@@ -161,10 +175,10 @@ pub(crate) extern "C" fn on_return(slot: usize) -> usize {
     }
 }
 
-/// Puts this thread's real return addresses back, before something unwinds its stack.
-pub fn restore() {
+/// Puts this thread's real return addresses back, before something unwinds its stack from `sp` on.
+pub fn restore(sp: usize) {
     if let Some(thread) = thread::existing() {
-        thread.shadow.restore_all();
+        thread.shadow.restore_all(sp);
     }
 }
 

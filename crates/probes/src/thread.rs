@@ -52,7 +52,7 @@ extern "C" fn leave(state: *mut libc::c_void) {
     unsafe {
         (*tls())[0] = usize::MAX;
         (*tls())[1] = 0;
-        (*state.cast::<ThreadState>()).shadow.restore_all();
+        (*state.cast::<ThreadState>()).shadow.restore_all(0);
         (*state.cast::<ThreadState>()).owned.store(false, Ordering::Release);
     }
 }

@@ -112,6 +112,9 @@ fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>) {
         thread.shadow.foreign += 1;
         return;
     }
+    if thread.shadow.has_landed(slot) {
+        thread.shadow.replace_again(slot);
+    }
     // SAFETY: at an entry site the slot holds the return address.
     let returns_to = return_slot.map_or(0, |at| unsafe { at.read() });
     let ours = trampoline::return_here as *const () as usize;

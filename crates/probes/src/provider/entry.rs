@@ -58,6 +58,12 @@ const NEVER: &[&str] = &[
 /// Makes probes of the module's functions.
 pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
     let executable = executable();
+    if module.has_unwinder() {
+        for symbol in module.symbols.iter().filter(|s| wants(&s.name)) {
+            found.refuse(module, &symbol.name, Reason::StaticUnwinder);
+        }
+        return;
+    }
     for (index, symbol) in module.symbols.iter().enumerate().filter(|(_, s)| wants(&s.name)) {
         found.take(module, &symbol.name, probe_one(module, index, &executable));
     }

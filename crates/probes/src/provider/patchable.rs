@@ -25,6 +25,10 @@ pub fn probe(
             continue;
         }
         let Some(symbol) = function_of(module, listed) else { continue };
+        if module.has_unwinder() {
+            found.refuse(module, &symbol.name, Reason::StaticUnwinder);
+            continue;
+        }
         // With `=N,M` the list names the first of the M nops before the entry; only those from the entry on are run.
         let site = CodeAddr(listed.0.max(module.bias + symbol.offset));
         if !wants(&symbol.name) {
