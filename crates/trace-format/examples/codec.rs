@@ -48,6 +48,13 @@ fn measure(file: &str, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     };
     let (decoded, found) = read(&Filter::default())?;
     assert_eq!(found, accesses.len() as u64, "all accesses are read");
+    let mut written_ones = accesses.as_slice();
+    let mut cursor = trace.shard(thread).accesses(&Filter::default());
+    while let Some(block) = cursor.next_block()? {
+        let (front, rest) = written_ones.split_at(block.len());
+        assert!(front == block, "what is read is what was written");
+        written_ones = rest;
+    }
     let addresses = vec![VirtAddr(0)..VirtAddr(1 << 40)];
     let (filtered, _) = read(&Filter { addresses, ..Default::default() })?;
     let start = Instant::now();
