@@ -2,7 +2,9 @@
 
 fn main() {
     // The library exports these to the program; the compiler's own calls must not end up there (see tracee::mem).
-    for name in ["memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen", "rust_eh_personality", "_Unwind_Resume"] {
+    for name in
+        ["memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen", "rust_eh_personality", "_Unwind_Resume"]
+    {
         println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name}");
     }
     // Our own entry points call our own implementations, whatever else exports such names.

@@ -173,10 +173,22 @@ notes! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __libc_start_main() {
     naked_asm!(
-        "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "sub rsp, 8",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "sub rsp, 8",
         "call memtap_take_main",
         "mov r11, rax",
-        "add rsp, 8", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+        "add rsp, 8",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
         "mov rdi, qword ptr [rip + memtap_main@GOTPCREL]",
         "jmp r11",
     );

@@ -2,8 +2,16 @@
 #![forbid(unsafe_code)]
 
 mod cmd {
+    pub(crate) mod check;
+    pub(crate) mod dump;
+    pub(crate) mod heatmap;
+    pub(crate) mod import;
+    pub(crate) mod probe;
     pub(crate) mod record;
+    pub(crate) mod report;
+    pub(crate) mod stat;
 }
+mod output;
 mod record;
 
 use std::process::ExitCode;
@@ -21,13 +29,30 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Record(cmd::record::Args),
+    Stat(cmd::stat::Args),
+    Dump(cmd::dump::Args),
+    Report(cmd::report::Args),
+    Heatmap(cmd::heatmap::Args),
+    Check(cmd::check::Args),
+    Import(cmd::import::Args),
+    Probe(cmd::probe::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Record(args) => cmd::record::run(args),
+        Command::Stat(args) => cmd::stat::run(&args),
+        Command::Dump(args) => cmd::dump::run(&args),
+        Command::Report(args) => cmd::report::run(&args),
+        Command::Heatmap(args) => cmd::heatmap::run(&args),
+        Command::Check(args) => cmd::check::run(&args),
+        Command::Import(args) => cmd::import::run(&args),
+        Command::Probe(args) => cmd::probe::run(args),
     };
     result.unwrap_or_else(|error| {
+        if error.is::<output::ReaderGone>() {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("memtap: {error:#}");
         ExitCode::from(1)
     })

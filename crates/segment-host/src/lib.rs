@@ -10,7 +10,8 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
 };
 use rustix::thread::futex;
 
@@ -57,7 +58,8 @@ impl OwnedPool {
             tv_nsec: timeout.subsec_nanos().into(),
         };
         // Woken, changed before we slept, timed out, interrupted: in each case the caller looks again.
-        let _ = futex::wait(self.pool.control().submitted_word(), futex::Flags::empty(), seen, Some(&timeout));
+        let _ =
+            futex::wait(self.pool.control().submitted_word(), futex::Flags::empty(), seen, Some(&timeout));
     }
 
     /// How many buffers were handed over so far.
@@ -104,7 +106,8 @@ impl Listener {
     /// # Errors
     /// Where the name is taken or sockets are refused.
     pub fn bind(name: String) -> io::Result<Self> {
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         rustix::net::listen(&socket, 128)?;
         Ok(Self { socket, name })

@@ -67,7 +67,16 @@ impl Config {
         };
         put(&MAGIC);
         put(&self.regions.to_le_bytes());
-        put(&[self.children.into(), self.bursts.into(), self.two_signals.into(), self.at_main.into(), 0, 0, 0, 0]);
+        put(&[
+            self.children.into(),
+            self.bursts.into(),
+            self.two_signals.into(),
+            self.at_main.into(),
+            0,
+            0,
+            0,
+            0,
+        ]);
         for breakpoint in &self.breakpoints {
             let kind = match breakpoint.map(|breakpoint| breakpoint.kind) {
                 None => 0u64,
@@ -124,8 +133,14 @@ mod tests {
         let mut breakpoints = [None; MAX_BREAKPOINTS];
         breakpoints[0] = Some(Breakpoint { kind: BreakpointKind::Start, address: 0x1234, module });
         breakpoints[15] = Some(Breakpoint { kind: BreakpointKind::Stop, address: u64::MAX, module });
-        let config =
-            Config { regions: 0x1e, children: true, bursts: false, two_signals: true, at_main: false, breakpoints };
+        let config = Config {
+            regions: 0x1e,
+            children: true,
+            bursts: false,
+            two_signals: true,
+            at_main: false,
+            breakpoints,
+        };
         assert_eq!(Config::decode(&config.encode()), Some(config));
         assert_eq!(breakpoints[0].map(|b| b.module().to_vec()), Some(b"/bin".to_vec()));
         assert_eq!(Config::decode(&[0; CONFIG_BYTES]), None);

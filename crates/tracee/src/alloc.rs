@@ -41,7 +41,13 @@ impl core::fmt::Debug for Allocator {
 impl Allocator {
     /// Empty.
     pub const fn new() -> Self {
-        Self { heap: Lock::new(Heap { free: [core::ptr::null_mut(); CLASSES], chunk: core::ptr::null_mut(), left: 0 }) }
+        Self {
+            heap: Lock::new(Heap {
+                free: [core::ptr::null_mut(); CLASSES],
+                chunk: core::ptr::null_mut(),
+                left: 0,
+            }),
+        }
     }
 }
 
@@ -74,7 +80,9 @@ unsafe impl GlobalAlloc for Allocator {
         let gap = (heap.chunk as usize).wrapping_neg() & (bytes - 1);
         if heap.left < bytes + gap {
             let rw = sys::PROT_READ | sys::PROT_WRITE;
-            let Some(chunk) = sys::map_anonymous(CHUNK_BYTES as u64, rw) else { return core::ptr::null_mut() };
+            let Some(chunk) = sys::map_anonymous(CHUNK_BYTES as u64, rw) else {
+                return core::ptr::null_mut();
+            };
             (heap.chunk, heap.left) = (chunk, CHUNK_BYTES);
         }
         let gap = (heap.chunk as usize).wrapping_neg() & (bytes - 1);
@@ -119,7 +127,8 @@ mod tests {
                 // SAFETY: the block has that size.
                 unsafe { block.write_bytes(round as u8, layout.size()) };
                 assert!(blocks.iter().all(|(other, l)| {
-                    *other as usize + l.size() <= block as usize || block as usize + layout.size() <= *other as usize
+                    *other as usize + l.size() <= block as usize
+                        || block as usize + layout.size() <= *other as usize
                 }));
                 blocks.push((block, layout));
             }

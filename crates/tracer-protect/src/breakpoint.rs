@@ -68,7 +68,9 @@ pub(crate) fn plant(wanted: &[Option<Wanted>]) {
 pub(crate) fn on_trap(thread: &mut Thread, context: &mut UContext) -> bool {
     let addr = context.gregs.rip.wrapping_sub(1);
     let breakpoints = PROCESS.breakpoints.lock();
-    let Some(breakpoint) = breakpoints.list.iter().flatten().find(|breakpoint| breakpoint.addr == addr).copied() else {
+    let Some(breakpoint) =
+        breakpoints.list.iter().flatten().find(|breakpoint| breakpoint.addr == addr).copied()
+    else {
         return false;
     };
     context.gregs.rip = addr;

@@ -3,7 +3,10 @@
 
 use core::sync::atomic::Ordering;
 
-use memref::{AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, RegionChange, RegionKind, VirtAddr};
+use memref::{
+    AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, RegionChange, RegionKind,
+    VirtAddr,
+};
 use segment::Record;
 use tracee::frame::UContext;
 use tracee::sys;
@@ -65,7 +68,9 @@ impl Call {
                     signals::sigreturn(thread, context);
                     return None;
                 }
-                libc::SYS_rt_sigaction => Some(signals::sigaction(a as i32, open_address(b), open_address(c), d as usize)),
+                libc::SYS_rt_sigaction => {
+                    Some(signals::sigaction(a as i32, open_address(b), open_address(c), d as usize))
+                }
                 libc::SYS_rt_sigprocmask => {
                     Some(signals::sigprocmask(thread, context, a as i32, open_address(b), open_address(c)))
                 }
@@ -91,7 +96,9 @@ impl Call {
                 libc::SYS_mremap => Some(self.mremap(thread)),
                 libc::SYS_brk => Some(self.brk(thread)),
                 libc::SYS_mprotect => Some(memory::protect(a, b, c as i32)),
-                libc::SYS_madvise if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE) && a & 4095 == 0 => {
+                libc::SYS_madvise
+                    if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE) && a & 4095 == 0 =>
+                {
                     Some(memory::discard(a, b, c as usize))
                 }
                 libc::SYS_madvise => Some(sys::syscall(self.number as usize, self.args)),
@@ -186,7 +193,9 @@ impl Call {
                 Arg::InBytes(bytes) => self.block(thread, BlockKind::Fetch, arg, bytes.into()),
                 Arg::InResult => self.block(thread, BlockKind::Fetch, arg, returned),
                 Arg::OutResult => self.block(thread, BlockKind::Fill, arg, returned),
-                Arg::OutBytes(bytes) if !sys::failed(result) => self.block(thread, BlockKind::Fill, arg, bytes.into()),
+                Arg::OutBytes(bytes) if !sys::failed(result) => {
+                    self.block(thread, BlockKind::Fill, arg, bytes.into())
+                }
                 Arg::Both(bytes) => {
                     self.block(thread, BlockKind::Fetch, arg, bytes.into());
                     self.block(thread, BlockKind::Fill, arg, bytes.into());
@@ -197,7 +206,9 @@ impl Call {
                         self.block(thread, BlockKind::Fill, arg, count(index) * u64::from(bytes));
                     }
                 }
-                Arg::OutElements(bytes) => self.block(thread, BlockKind::Fill, arg, returned * u64::from(bytes)),
+                Arg::OutElements(bytes) => {
+                    self.block(thread, BlockKind::Fill, arg, returned * u64::from(bytes))
+                }
                 Arg::InVectors(index) => self.vectors(thread, BlockKind::Fetch, arg, count(index), returned),
                 Arg::OutVectors(index) => self.vectors(thread, BlockKind::Fill, arg, count(index), returned),
                 Arg::InMessage | Arg::OutMessage => {
@@ -206,7 +217,8 @@ impl Call {
                     self.vectors(thread, kind, at, len, returned);
                 }
                 Arg::InMessages(_) | Arg::OutMessages(_) => {
-                    let block = if matches!(kind, Arg::InMessages(_)) { BlockKind::Fetch } else { BlockKind::Fill };
+                    let block =
+                        if matches!(kind, Arg::InMessages(_)) { BlockKind::Fetch } else { BlockKind::Fill };
                     for index in 0..returned {
                         let header = arg + index * MMSGHDR_BYTES;
                         let (at, len) = message_vectors(header);
@@ -245,8 +257,14 @@ impl Call {
             _ => BlockFunction::Syscall,
         };
         let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
-        let record =
-            Record::Block { ip: VirtAddr(self.ip), kind, function, dst: VirtAddr(dst), src: VirtAddr(src), len };
+        let record = Record::Block {
+            ip: VirtAddr(self.ip),
+            kind,
+            function,
+            dst: VirtAddr(dst),
+            src: VirtAddr(src),
+            len,
+        };
         thread.emit(&record);
     }
 
@@ -299,7 +317,11 @@ impl Call {
         let of_loader = flags & MAP_DENYWRITE != 0;
         let writable = prot & sys::PROT_WRITE != 0;
         let after_data = page(start.wrapping_sub(1)) & memory::PAGE_VIEWED != 0
-            && PROCESS.ranges.lock().find(start.wrapping_sub(1)).is_some_and(|range| range.kind == RegionKind::Data);
+            && PROCESS
+                .ranges
+                .lock()
+                .find(start.wrapping_sub(1))
+                .is_some_and(|range| range.kind == RegionKind::Data);
         let kind = if prot & sys::PROT_EXEC != 0 {
             RegionKind::Text
         } else if flags & (MAP_STACK | MAP_GROWSDOWN) != 0 {
@@ -316,8 +338,14 @@ impl Call {
             RegionKind::File
         };
         let traced = matches!(kind, RegionKind::Bss | RegionKind::Anonymous | RegionKind::Data);
-        let range =
-            Range { start, end: start + bytes, prot, kind, traced, shared: flags & sys::MAP_SHARED == sys::MAP_SHARED };
+        let range = Range {
+            start,
+            end: start + bytes,
+            prot,
+            kind,
+            traced,
+            shared: flags & sys::MAP_SHARED == sys::MAP_SHARED,
+        };
         let mut name = Text::<1024>::new();
         if !anonymous {
             path_of_descriptor(fd as i32, &mut name);
@@ -325,7 +353,16 @@ impl Call {
         memory::follow(thread, range, kind == RegionKind::Data, offset as u64, name.as_bytes());
         if !of_loader && kind != RegionKind::Stack && kind != RegionKind::Bss {
             let order = next_order();
-            self.allocation(thread, order, AllocationKind::Mmap, AllocationFunction::Mmap, start, len as u64, 0, 0);
+            self.allocation(
+                thread,
+                order,
+                AllocationKind::Mmap,
+                AllocationFunction::Mmap,
+                start,
+                len as u64,
+                0,
+                0,
+            );
         }
         result
     }
@@ -341,7 +378,16 @@ impl Call {
         // SAFETY: the program's own call.
         let result = unsafe { sys::syscall(libc::SYS_munmap as usize, self.args) };
         if !sys::failed(result) {
-            self.allocation(thread, order, AllocationKind::Munmap, AllocationFunction::Munmap, addr, len, 0, 0);
+            self.allocation(
+                thread,
+                order,
+                AllocationKind::Munmap,
+                AllocationFunction::Munmap,
+                addr,
+                len,
+                0,
+                0,
+            );
             let range = Range {
                 start: addr,
                 end: addr + bytes,
@@ -560,8 +606,7 @@ impl Scratch {
             let part = (4096 - (at & 4095)).min(len - done);
             let local = [place as u64 + done, part];
             let remote = [open_address(at), part];
-            let args =
-                [sys::getpid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+            let args = [sys::getpid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
             // SAFETY: `place` has room for `len` bytes.
             let copied = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
             if copied != part as isize {

@@ -153,8 +153,12 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
     let thread = unsafe { &mut *current };
     match signal {
         // SAFETY: the kernel's context of a dispatched system call.
-        libc::SIGSYS if info.code == SYS_USER_DISPATCH => unsafe { dispatch::on_system_call(thread, context) },
-        libc::SIGSEGV if info.code > 0 && page(info.addr) & PAGE_VIEWED != 0 => on_closed_page(thread, info, context),
+        libc::SIGSYS if info.code == SYS_USER_DISPATCH => unsafe {
+            dispatch::on_system_call(thread, context)
+        },
+        libc::SIGSEGV if info.code > 0 && page(info.addr) & PAGE_VIEWED != 0 => {
+            on_closed_page(thread, info, context)
+        }
         libc::SIGTRAP if thread.step.active => end_step(thread, context),
         libc::SIGTRAP if info.code > 0 && breakpoint::on_trap(thread, context) => {}
         _ => {
@@ -206,8 +210,15 @@ fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
     let recorded = PROCESS.is_recording() && thread.silent == 0;
     let limit = if PROCESS.settings().bursts { MAX_STEPS } else { 1 };
     let pool = PROCESS.pool();
-    let mut memory =
-        Memory { thread, pool, ip: 0, recorded, held: [(0, 0, AccessKind::Load); HELD], count: 0, touched: false };
+    let mut memory = Memory {
+        thread,
+        pool,
+        ip: 0,
+        recorded,
+        held: [(0, 0, AccessKind::Load); HELD],
+        count: 0,
+        touched: false,
+    };
     let mut steps = 0;
     let mut quiet = 0;
     while steps < limit {
@@ -244,8 +255,15 @@ pub(crate) fn execute_one(thread: &mut Thread, context: &mut UContext) {
     let recorded = PROCESS.is_recording() && thread.silent == 0;
     let pool = PROCESS.pool();
     let ip = regs.rip;
-    let mut memory =
-        Memory { thread, pool, ip, recorded, held: [(0, 0, AccessKind::Load); HELD], count: 0, touched: false };
+    let mut memory = Memory {
+        thread,
+        pool,
+        ip,
+        recorded,
+        held: [(0, 0, AccessKind::Load); HELD],
+        count: 0,
+        touched: false,
+    };
     // SAFETY: as in `burst`.
     if unsafe { (*engine).step(regs, state, &mut memory) } == Outcome::Executed {
         memory.commit();

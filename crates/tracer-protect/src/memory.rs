@@ -107,7 +107,9 @@ impl Ranges {
     /// Makes room for the list and for the pages' bytes. Once, by the constructor.
     pub(crate) fn prepare(&mut self) -> bool {
         let rw = sys::PROT_READ | sys::PROT_WRITE;
-        let Some(list) = sys::map_anonymous((MAX_RANGES * size_of::<Range>()) as u64, rw) else { return false };
+        let Some(list) = sys::map_anonymous((MAX_RANGES * size_of::<Range>()) as u64, rw) else {
+            return false;
+        };
         let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
         // SAFETY: NOREPLACE replaces nothing.
         let pages = unsafe { sys::mmap(PAGES_AT, PAGES_BYTES, rw, flags, -1, 0) };
@@ -187,7 +189,9 @@ impl Ranges {
         let mut at = start;
         while at < end {
             let index = self.position(at);
-            let Some(range) = self.as_slice().get(index).copied().filter(|range| range.start < end) else { return };
+            let Some(range) = self.as_slice().get(index).copied().filter(|range| range.start < end) else {
+                return;
+            };
             let mut part = Range { start: range.start.max(start), end: range.end.min(end), ..range };
             at = part.end;
             let before = part;
@@ -264,8 +268,7 @@ pub(crate) fn adopt(range: Range, keep: bool) -> bool {
     }
     // SAFETY: an old length of zero makes a second mapping of the same shared pages and leaves the first; it replaces the
     // program's range, whose contents were copied.
-    let dup =
-        unsafe { sys::mremap(ours, 0, len, sys::MREMAP_MAYMOVE | sys::MREMAP_FIXED, range.start) };
+    let dup = unsafe { sys::mremap(ours, 0, len, sys::MREMAP_MAYMOVE | sys::MREMAP_FIXED, range.start) };
     if sys::failed(dup) {
         // SAFETY: our own view, which nobody knows of yet.
         unsafe { sys::munmap(ours, len) };
@@ -320,7 +323,8 @@ pub(crate) fn protect(start: u64, len: u64, prot: i32) -> isize {
     // Code can't be closed, and relocated data that becomes read-only is rodata like that of the modules from start-up.
     ranges.update(start, end, |range| {
         range.prot = prot;
-        range.traced &= prot & sys::PROT_EXEC == 0 && !(range.kind == RegionKind::Data && prot & sys::PROT_WRITE == 0);
+        range.traced &=
+            prot & sys::PROT_EXEC == 0 && !(range.kind == RegionKind::Data && prot & sys::PROT_WRITE == 0);
     });
     // The gaps between ranges get the call itself; the ranges get what the tracer needs.
     let mut result = 0;
@@ -353,7 +357,10 @@ pub(crate) fn discard(start: u64, len: u64, advice: usize) -> isize {
         if from < to {
             // SAFETY: the program's own call on its own memory.
             let part = unsafe {
-                sys::syscall(libc::SYS_madvise as usize, [from as usize, (to - from) as usize, advice, 0, 0, 0])
+                sys::syscall(
+                    libc::SYS_madvise as usize,
+                    [from as usize, (to - from) as usize, advice, 0, 0, 0],
+                )
             };
             if sys::failed(part) {
                 result = part;
@@ -366,7 +373,10 @@ pub(crate) fn discard(start: u64, len: u64, advice: usize) -> isize {
             let bytes = (part.end - part.start) as usize;
             // SAFETY: frees the pages behind our view, as the program asked for its own.
             unsafe {
-                sys::syscall(libc::SYS_madvise as usize, [view(part.start) as usize, bytes, libc::MADV_REMOVE as usize, 0, 0, 0]);
+                sys::syscall(
+                    libc::SYS_madvise as usize,
+                    [view(part.start) as usize, bytes, libc::MADV_REMOVE as usize, 0, 0, 0],
+                );
             }
         }
         at = part.end;

@@ -59,8 +59,8 @@ pub(crate) enum Manner {
 }
 
 use Arg::{
-    Any, Both, Elements, In, InBytes, InMessage, InMessages, InResult, InVectors, Mask, MaskPair, OutBytes, OutElements,
-    OutMessage, OutMessages, OutResult, OutVectors, Path, Value,
+    Any, Both, Elements, In, InBytes, InMessage, InMessages, InResult, InVectors, Mask, MaskPair, OutBytes,
+    OutElements, OutMessage, OutMessages, OutResult, OutVectors, Path, Value,
 };
 use Manner::{Open, Quick, Waits};
 
@@ -100,13 +100,17 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         libc::SYS_fstatfs => (Quick, &[Value, OutBytes(120)]),
         libc::SYS_access | libc::SYS_chmod | libc::SYS_truncate | libc::SYS_mkdir => (Quick, &[Path, Value]),
         libc::SYS_mknod | libc::SYS_chown | libc::SYS_lchown => (Quick, &[Path, Value, Value]),
-        libc::SYS_faccessat | libc::SYS_faccessat2 | libc::SYS_mkdirat | libc::SYS_unlinkat | libc::SYS_fchmodat => {
-            (Quick, &[Value, Path, Value, Value])
-        }
+        libc::SYS_faccessat
+        | libc::SYS_faccessat2
+        | libc::SYS_mkdirat
+        | libc::SYS_unlinkat
+        | libc::SYS_fchmodat => (Quick, &[Value, Path, Value, Value]),
         libc::SYS_fchownat | libc::SYS_mknodat => (Quick, &[Value, Path, Value, Value, Value]),
         libc::SYS_chdir | libc::SYS_rmdir | libc::SYS_unlink | libc::SYS_chroot => (Quick, &[Path]),
         libc::SYS_rename | libc::SYS_link | libc::SYS_symlink => (Quick, &[Path, Path]),
-        libc::SYS_renameat | libc::SYS_linkat | libc::SYS_renameat2 => (Quick, &[Value, Path, Value, Path, Value]),
+        libc::SYS_renameat | libc::SYS_linkat | libc::SYS_renameat2 => {
+            (Quick, &[Value, Path, Value, Path, Value])
+        }
         libc::SYS_symlinkat => (Quick, &[Path, Value, Path]),
         libc::SYS_readlink => (Quick, &[Path, OutResult, Value]),
         libc::SYS_readlinkat => (Quick, &[Value, Path, OutResult, Value]),
@@ -226,7 +230,9 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         | libc::SYS_set_robust_list
         | libc::SYS_restart_syscall => (Quick, &[Value; 6]),
         // A lookup of addresses, which our view answers as well.
-        libc::SYS_mlock | libc::SYS_munlock | libc::SYS_msync | libc::SYS_mlock2 => (Quick, &[Any, Value, Value]),
+        libc::SYS_mlock | libc::SYS_munlock | libc::SYS_msync | libc::SYS_mlock2 => {
+            (Quick, &[Any, Value, Value])
+        }
         libc::SYS_mincore => (Quick, &[Any, Value, Any]),
         libc::SYS_io_submit
         | libc::SYS_io_setup
@@ -255,5 +261,6 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
 pub(crate) fn is_flat_ioctl(request: usize) -> bool {
     // Terminals (0x54..), files (FIONREAD and so on are 0x54 too), file systems ('f', 'X'), random ('R'), loop and block
     // devices without lists, and all that encode "no argument".
-    matches!(request >> 8 & 0xff, 0x54 | 0x66 | 0x58 | 0x52 | 0x12) || request >> 30 == 0 && request >> 16 == 0 && request < 0x5000
+    matches!(request >> 8 & 0xff, 0x54 | 0x66 | 0x58 | 0x52 | 0x12)
+        || request >> 30 == 0 && request >> 16 == 0 && request < 0x5000
 }

@@ -58,7 +58,9 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
     }
     if !has(libc::CLONE_VM) {
         return match call.number {
-            libc::SYS_clone3 => fork_with(thread, context, call, open_address(call.args[0] as u64) as usize, stack),
+            libc::SYS_clone3 => {
+                fork_with(thread, context, call, open_address(call.args[0] as u64) as usize, stack)
+            }
             libc::SYS_clone => fork_with(thread, context, call, call.args[0], stack),
             _ => fork(thread, context, libc::SIGCHLD as u64),
         };
@@ -74,7 +76,10 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
     thread.vfork_resume = resume;
     if stack != 0 {
         let mut births = PROCESS.births.lock();
-        let index = births.iter().position(|birth| birth.rsp == stack).or(births.iter().position(|birth| birth.rsp == 0));
+        let index = births
+            .iter()
+            .position(|birth| birth.rsp == stack)
+            .or(births.iter().position(|birth| birth.rsp == 0));
         if let Some(place) = index.and_then(|index| births.get_mut(index)) {
             *place = Birth { rsp: stack, resume, virtual_mask: thread.virtual_mask };
         }

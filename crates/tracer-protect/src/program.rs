@@ -37,9 +37,12 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
             .next()
             .and_then(|line| line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty()))
             .unwrap_or(&[]);
-        let Some(place) = name.get_mut(..word.len()).filter(|_| scripts > 0) else { return Verdict::Untraced };
+        let Some(place) = name.get_mut(..word.len()).filter(|_| scripts > 0) else {
+            return Verdict::Untraced;
+        };
         place.copy_from_slice(word);
-        return CStr::from_bytes_until_nul(&name).map_or(Verdict::Untraced, |name| judge_nested(name, scripts - 1));
+        return CStr::from_bytes_until_nul(&name)
+            .map_or(Verdict::Untraced, |name| judge_nested(name, scripts - 1));
     }
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     let args = [file.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
@@ -51,13 +54,17 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
     if mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
         return Verdict::Untraced;
     }
-    let half = |at: usize| head.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
-    let long = |at: usize| head.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    let half =
+        |at: usize| head.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
+    let long =
+        |at: usize| head.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
     let is_64 = head.get(..6) == Some(b"\x7fELF\x02\x01");
     if !is_64 || half(18) != Some(EM_X86_64) {
         return Verdict::Untraced;
     }
-    let (Some(table), Some(entry), Some(count)) = (long(32), half(54), half(56)) else { return Verdict::Untraced };
+    let (Some(table), Some(entry), Some(count)) = (long(32), half(54), half(56)) else {
+        return Verdict::Untraced;
+    };
     for index in 0..count {
         let mut kind = [0u8; 4];
         let at = table + u64::from(index) * u64::from(entry);

@@ -49,7 +49,8 @@ fn find(name: &CStr) -> usize {
 
 /// Addresses for the entry points that only leave a note; read by assembly. Written with the loader's answer.
 #[unsafe(no_mangle)]
-static memtap_real: [AtomicUsize; interpose::NOTED.len()] = [const { AtomicUsize::new(0) }; interpose::NOTED.len()];
+static memtap_real: [AtomicUsize; interpose::NOTED.len()] =
+    [const { AtomicUsize::new(0) }; interpose::NOTED.len()];
 
 /// Called by assembly for the first call of a noted function.
 #[unsafe(no_mangle)]

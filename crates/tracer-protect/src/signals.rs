@@ -187,7 +187,10 @@ fn real_action(handler: u64, flags: u64, mask: u64) -> SigAction {
 fn set_real(signal: i32, action: &SigAction) -> isize {
     // SAFETY: the kernel reads the structure.
     unsafe {
-        sys::syscall(libc::SYS_rt_sigaction as usize, [signal as usize, &raw const *action as usize, 0, 8, 0, 0])
+        sys::syscall(
+            libc::SYS_rt_sigaction as usize,
+            [signal as usize, &raw const *action as usize, 0, 8, 0, 0],
+        )
     }
 }
 
@@ -198,7 +201,10 @@ pub(crate) fn take_over() {
         let mut old = SigAction::default();
         // SAFETY: the kernel writes the structure.
         unsafe {
-            sys::syscall(libc::SYS_rt_sigaction as usize, [signal as usize, 0, &raw mut old as usize, 8, 0, 0]);
+            sys::syscall(
+                libc::SYS_rt_sigaction as usize,
+                [signal as usize, 0, &raw mut old as usize, 8, 0, 0],
+            );
         }
         if let Some(place) = actions.get_mut(signal as usize) {
             *place = old;
@@ -230,7 +236,10 @@ fn address_of_handler(signal: i32) -> u64 {
 /// # Safety
 /// `new` and `old` are null or addresses that can be read and written.
 pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> isize {
-    if size != 8 || !(1..=64).contains(&signal) || (new != 0 && (signal == libc::SIGKILL || signal == libc::SIGSTOP)) {
+    if size != 8
+        || !(1..=64).contains(&signal)
+        || (new != 0 && (signal == libc::SIGKILL || signal == libc::SIGSTOP))
+    {
         return -(sys::EINVAL as isize);
     }
     let vfork_child = PROCESS.is_vfork_child();
@@ -309,7 +318,13 @@ fn is_on(stack: &AltStack, rsp: u64) -> bool {
 ///
 /// # Safety
 /// As for [`sigaction`].
-pub(crate) unsafe fn sigprocmask(thread: &mut Thread, context: &mut UContext, how: i32, new: u64, old: u64) -> isize {
+pub(crate) unsafe fn sigprocmask(
+    thread: &mut Thread,
+    context: &mut UContext,
+    how: i32,
+    new: u64,
+    old: u64,
+) -> isize {
     let current = context.mask | thread.virtual_mask;
     if new != 0 {
         // SAFETY: the caller vouches for the address.
@@ -427,7 +442,14 @@ pub(crate) unsafe fn deliver(thread: &mut Thread, signal: i32, info: &SigInfo, c
         if action.flags & libc::SA_RESETHAND as u32 as u64 != 0 && action.handler > SIG_IGN {
             entry.handler = SIG_DFL;
             if OURS & bit(signal) == 0 {
-                set_real(signal, &SigAction { restorer: address(memtap_restorer), flags: SA_RESTORER, ..Default::default() });
+                set_real(
+                    signal,
+                    &SigAction {
+                        restorer: address(memtap_restorer),
+                        flags: SA_RESTORER,
+                        ..Default::default()
+                    },
+                );
             }
         }
         action
@@ -509,7 +531,11 @@ unsafe fn write_program(to: u64, from: *const u8, len: u64) {
         let part = (4096 - (at & 4095)).min(len - done);
         // SAFETY: the caller's promise, a page at a time because neighbours may differ.
         unsafe {
-            core::ptr::copy_nonoverlapping(from.add(done as usize), open_address(at) as *mut u8, part as usize);
+            core::ptr::copy_nonoverlapping(
+                from.add(done as usize),
+                open_address(at) as *mut u8,
+                part as usize,
+            );
         }
         done += part;
     }
@@ -519,7 +545,10 @@ unsafe fn write_program(to: u64, from: *const u8, len: u64) {
 fn die_by(thread: &mut Thread, signal: i32, info: &SigInfo, synchronous: bool) {
     if OURS & bit(signal) != 0 || synchronous {
         thread.submit();
-        set_real(signal, &SigAction { restorer: address(memtap_restorer), flags: SA_RESTORER, ..Default::default() });
+        set_real(
+            signal,
+            &SigAction { restorer: address(memtap_restorer), flags: SA_RESTORER, ..Default::default() },
+        );
         if !synchronous {
             let args = [sys::getpid() as usize, sys::gettid() as usize, signal as usize, 0, 0, 0];
             // SAFETY: no pointers. The signal arrives when our handler returns.
@@ -529,7 +558,10 @@ fn die_by(thread: &mut Thread, signal: i32, info: &SigInfo, synchronous: bool) {
     } else {
         let _ = info;
         let args = [sys::getpid() as usize, sys::gettid() as usize, signal as usize, 0, 0, 0];
-        set_real(signal, &SigAction { restorer: address(memtap_restorer), flags: SA_RESTORER, ..Default::default() });
+        set_real(
+            signal,
+            &SigAction { restorer: address(memtap_restorer), flags: SA_RESTORER, ..Default::default() },
+        );
         // SAFETY: no pointers.
         unsafe { sys::syscall(libc::SYS_tgkill as usize, args) };
     }

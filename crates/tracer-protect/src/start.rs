@@ -13,6 +13,8 @@ use crate::state::{PROCESS, Settings, Thread};
 use crate::{breakpoint, signals};
 
 const CHANNEL: &[u8] = b"MEMTAP_CHANNEL=";
+/// What the kernel calls the recorder's shared memory.
+const POOL_NAME: &[u8] = b"/memfd:memtap";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
 /// In the list of functions that the loader calls before the program starts; the linker's flag makes it the first.
@@ -66,7 +68,9 @@ unsafe extern "C" fn construct(_argc: c_int, _argv: *mut *mut c_char, envp: *mut
         slot.enter(sys::getpid(), None, sys::realtime_ns());
     }
     if !PROCESS.ranges.lock().prepare() {
-        sys::complain(b"memtap: no address space for the page table (ulimit -v?); the program runs untraced\n");
+        sys::complain(
+            b"memtap: no address space for the page table (ulimit -v?); the program runs untraced\n",
+        );
         return;
     }
     let Some(thread) = Thread::enter() else {
@@ -78,7 +82,9 @@ unsafe extern "C" fn construct(_argc: c_int, _argv: *mut *mut c_char, envp: *mut
     tell_program(thread);
     follow_mappings(thread);
     if !Thread::watch_system_calls(true) {
-        sys::complain(b"memtap: this kernel has no system call user dispatch (Linux 5.11); the program runs untraced\n");
+        sys::complain(
+            b"memtap: this kernel has no system call user dispatch (Linux 5.11); the program runs untraced\n",
+        );
         return;
     }
     PROCESS.ready.store(true, Ordering::Release);
@@ -170,7 +176,8 @@ fn connect(channel: &[u8]) -> Option<(Pool, Config)> {
     header[4] = control.as_mut_ptr() as usize;
     header[5] = size_of_val(&control);
     let cloexec = libc::MSG_CMSG_CLOEXEC as usize;
-    let received = call(libc::SYS_recvmsg, [socket.0 as usize, header.as_mut_ptr() as usize, cloexec, 0, 0, 0]);
+    let received =
+        call(libc::SYS_recvmsg, [socket.0 as usize, header.as_mut_ptr() as usize, cloexec, 0, 0, 0]);
     if received != CONFIG_BYTES as isize || control[0] < 20 {
         return None;
     }
@@ -288,7 +295,15 @@ fn follow_mappings(thread: &mut Thread) {
             core::slice::from_raw_parts_mut(names, NAME_BYTES),
         )
     };
-    let mut scan = Scan { modules, module_count: 0, names, names_len: 0, last_name: (0, 0), count: 0, fs: tls::fs_base() };
+    let mut scan = Scan {
+        modules,
+        module_count: 0,
+        names,
+        names_len: 0,
+        last_name: (0, 0),
+        count: 0,
+        fs: tls::fs_base(),
+    };
     maps::each(|mapping| scan.module(&mapping));
     maps::each(|mapping| scan.stretches(&mapping, found));
     let count = scan.count;
@@ -350,7 +365,8 @@ impl Scan<'_> {
 
     /// Cuts a mapping where its pages are for different things.
     fn stretches(&mut self, mapping: &Mapping<'_>, found: &mut [core::mem::MaybeUninit<Found>]) {
-        let name = self.keep_name(mapping.name);
+        let pool = mapping.name.starts_with(POOL_NAME);
+        let name = self.keep_name(if pool { b"[memtap]" } else { mapping.name });
         let mut at = mapping.start;
         while at < mapping.end {
             let kind = self.kind_of(mapping, at);
@@ -380,6 +396,7 @@ impl Scan<'_> {
             return (if kernel { RegionKind::Kernel } else { RegionKind::Text }, false);
         }
         match mapping.name {
+            name if name.starts_with(POOL_NAME) => return (RegionKind::Tracer, true),
             b"[heap]" => return (RegionKind::Heap, false),
             b"[stack]" => return (RegionKind::Stack, false),
             b"[vvar]" | b"[vdso]" | b"[vvar_vclock]" => return (RegionKind::Kernel, false),

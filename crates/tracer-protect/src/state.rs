@@ -235,7 +235,8 @@ impl Thread {
             let owner = unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) };
             let old = owner.load(Ordering::Acquire);
             // SAFETY: tgkill with signal 0 only asks whether the thread exists.
-            let alive = unsafe { sys::syscall(libc::SYS_tgkill as usize, [pid, old as usize, 0, 0, 0, 0]) } == 0;
+            let alive =
+                unsafe { sys::syscall(libc::SYS_tgkill as usize, [pid, old as usize, 0, 0, 0, 0]) } == 0;
             if !alive && owner.compare_exchange(old, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 // SAFETY: claimed: the former owner is dead and nobody else can claim it now.
                 unsafe { (*thread).reset() };
@@ -320,7 +321,10 @@ impl Thread {
     pub(crate) fn install_handler_stack(&self) {
         // SAFETY: the kernel reads the structure; the stack it names is ours.
         unsafe {
-            sys::syscall(libc::SYS_sigaltstack as usize, [&raw const self.handler_stack as usize, 0, 0, 0, 0, 0]);
+            sys::syscall(
+                libc::SYS_sigaltstack as usize,
+                [&raw const self.handler_stack as usize, 0, 0, 0, 0, 0],
+            );
         }
     }
 

@@ -61,7 +61,8 @@ impl Event {
             let (return_to, function) = if noted == 0 {
                 (self.return_to, self.function)
             } else {
-                let function = AllocationFunction::from_code(thread.site_function as u8).unwrap_or(self.function);
+                let function =
+                    AllocationFunction::from_code(thread.site_function as u8).unwrap_or(self.function);
                 (noted, function)
             };
             thread.emit(&Record::Allocation {
@@ -79,7 +80,13 @@ impl Event {
 }
 
 /// A call that gave a new block.
-fn allocated(kind: AllocationKind, function: AllocationFunction, block: *mut c_void, len: usize, return_to: u64) {
+fn allocated(
+    kind: AllocationKind,
+    function: AllocationFunction,
+    block: *mut c_void,
+    len: usize,
+    return_to: u64,
+) {
     if !block.is_null() && is_event() {
         // Drawn after the call: whoever freed this memory before has drawn already.
         let order = next_order();
@@ -111,7 +118,13 @@ wrapper!(memtap_calloc(count: usize, size: usize; _c _d _e; return_to) -> *mut c
     block
 });
 
-fn reallocated(function: AllocationFunction, old: *mut c_void, block: *mut c_void, len: usize, return_to: u64) {
+fn reallocated(
+    function: AllocationFunction,
+    old: *mut c_void,
+    block: *mut c_void,
+    len: usize,
+    return_to: u64,
+) {
     if !is_event() {
         return;
     }

@@ -473,7 +473,8 @@ unsafe fn compare_wide(
     // SAFETY: the program's own call.
     unsafe {
         let pair = |index: usize| {
-            let (x, y) = (wide_at(a.wrapping_add(index as u64 * 4)), wide_at(b.wrapping_add(index as u64 * 4)));
+            let (x, y) =
+                (wide_at(a.wrapping_add(index as u64 * 4)), wide_at(b.wrapping_add(index as u64 * 4)));
             (x as i32, y as i32, ends && x == 0)
         };
         let equal = common(limit, pair);

@@ -69,9 +69,16 @@ impl<'a> CodeCache<'a> {
     /// The code at rip must be readable, `state` must be valid or null (then instructions that need it are not
     /// executed), and where the environment lets an access be made, that must be sound for this process. A fault in a
     /// stub must reach [`CodeCache::recover`].
-    pub unsafe fn step<E: Environment>(&mut self, regs: &mut Registers, state: *mut u8, env: &mut E) -> Outcome {
+    pub unsafe fn step<E: Environment>(
+        &mut self,
+        regs: &mut Registers,
+        state: *mut u8,
+        env: &mut E,
+    ) -> Outcome {
         // SAFETY: the caller's promise.
-        let Some(entry) = (unsafe { self.find(regs.rip) }) else { return Outcome::NotEmulated(Reason::Space) };
+        let Some(entry) = (unsafe { self.find(regs.rip) }) else {
+            return Outcome::NotEmulated(Reason::Space);
+        };
         let next = entry.ip.wrapping_add(u64::from(entry.len));
         match entry.decoded.form {
             Form::Plain => {
@@ -173,7 +180,11 @@ impl<'a> CodeCache<'a> {
             }
             let at = self.used;
             let mask = self.state_mask;
-            match self.code.get_mut(at..at + MAX_STUB_BYTES).and_then(|place| build(&decoded, place, at, mask)) {
+            match self
+                .code
+                .get_mut(at..at + MAX_STUB_BYTES)
+                .and_then(|place| build(&decoded, place, at, mask))
+            {
                 Some(bytes) => {
                     stub = at as u32;
                     self.used = (at + bytes).next_multiple_of(16);

@@ -1,8 +1,8 @@
 //! From bytes to what a step needs: a form, the parts of an address, and whether there is a stub.
 
 use iced_x86::{
-    ConditionCode, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, InstructionInfoOptions, Instruction,
-    Mnemonic, OpAccess, OpKind, Register,
+    ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register,
 };
 use memref::AccessKind;
 
@@ -76,7 +76,11 @@ pub(crate) struct Decoded {
 
 /// The processor's number of a general register; `NONE` for others.
 pub(crate) fn number(register: Register) -> u8 {
-    if register == Register::None || register == Register::RIP || register == Register::EIP || !register.is_gpr() {
+    if register == Register::None
+        || register == Register::RIP
+        || register == Register::EIP
+        || !register.is_gpr()
+    {
         return NONE;
     }
     register.full_register().number() as u8
@@ -97,13 +101,15 @@ pub(crate) fn decode(bytes: &[u8], ip: u64) -> Option<Decoded> {
 
 impl Decoded {
     fn new(form: Form, instruction: Instruction) -> Self {
-        let address = Address { base: NONE, index: NONE, scale: 1, segment: 0, short: false, displacement: 0 };
+        let address =
+            Address { base: NONE, index: NONE, scale: 1, segment: 0, short: false, displacement: 0 };
         Self { form, instruction, address, kind: AccessKind::Load, len: 0, bit_register: NONE }
     }
 
     fn of(instruction: Instruction) -> Self {
         let mut decoded = Self::new(Form::Plain, instruction);
-        let has_memory = (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
+        let has_memory =
+            (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
         if has_memory && !decoded.read_address() {
             decoded.form = Form::Not(Reason::Memory);
             return decoded;
@@ -117,7 +123,9 @@ impl Decoded {
         let instruction = &self.instruction;
         let (base, index) = (instruction.memory_base(), instruction.memory_index());
         let relative = base == Register::RIP || base == Register::EIP;
-        if (base != Register::None && !relative && !base.is_gpr()) || (index != Register::None && !index.is_gpr()) {
+        if (base != Register::None && !relative && !base.is_gpr())
+            || (index != Register::None && !index.is_gpr())
+        {
             return false;
         }
         self.address = Address {
@@ -138,24 +146,61 @@ impl Decoded {
     fn find_form(&mut self, has_memory: bool) -> Form {
         let instruction = self.instruction;
         match instruction.mnemonic() {
-            Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Prefetcht0 | Mnemonic::Prefetcht1 | Mnemonic::Prefetcht2
-            | Mnemonic::Prefetchnta | Mnemonic::Prefetchw => return Form::Nop,
+            Mnemonic::Nop
+            | Mnemonic::Endbr64
+            | Mnemonic::Prefetcht0
+            | Mnemonic::Prefetcht1
+            | Mnemonic::Prefetcht2
+            | Mnemonic::Prefetchnta
+            | Mnemonic::Prefetchw => return Form::Nop,
             Mnemonic::Lea => return Form::Lea,
             Mnemonic::Leave if instruction.stack_pointer_increment() == 0 => return Form::Leave,
             Mnemonic::Push if !is_segment(&instruction) => return Form::Push,
             Mnemonic::Pop if !is_segment(&instruction) => return Form::Pop,
             Mnemonic::Cld | Mnemonic::Std => return Form::Direction,
-            Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsq | Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd
-            | Mnemonic::Stosq | Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq | Mnemonic::Scasb
-            | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq | Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsq => {
+            Mnemonic::Movsb
+            | Mnemonic::Movsw
+            | Mnemonic::Movsq
+            | Mnemonic::Stosb
+            | Mnemonic::Stosw
+            | Mnemonic::Stosd
+            | Mnemonic::Stosq
+            | Mnemonic::Lodsb
+            | Mnemonic::Lodsw
+            | Mnemonic::Lodsd
+            | Mnemonic::Lodsq
+            | Mnemonic::Scasb
+            | Mnemonic::Scasw
+            | Mnemonic::Scasd
+            | Mnemonic::Scasq
+            | Mnemonic::Cmpsb
+            | Mnemonic::Cmpsw
+            | Mnemonic::Cmpsq => {
                 return strings(&instruction);
             }
-            Mnemonic::Movsd | Mnemonic::Cmpsd if instruction.is_string_instruction() => return strings(&instruction),
+            Mnemonic::Movsd | Mnemonic::Cmpsd if instruction.is_string_instruction() => {
+                return strings(&instruction);
+            }
             Mnemonic::Cpuid | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Xgetbv | Mnemonic::Pause => {}
-            Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Hlt | Mnemonic::Wrfsbase | Mnemonic::Wrgsbase
-            | Mnemonic::Xbegin | Mnemonic::Xend | Mnemonic::Xabort | Mnemonic::Pushfq | Mnemonic::Popfq | Mnemonic::Pushf
-            | Mnemonic::Popf | Mnemonic::Enter | Mnemonic::Wrpkru | Mnemonic::Xrstor | Mnemonic::Xrstor64
-            | Mnemonic::Int3 | Mnemonic::Int | Mnemonic::Int1 => {
+            Mnemonic::Syscall
+            | Mnemonic::Sysenter
+            | Mnemonic::Hlt
+            | Mnemonic::Wrfsbase
+            | Mnemonic::Wrgsbase
+            | Mnemonic::Xbegin
+            | Mnemonic::Xend
+            | Mnemonic::Xabort
+            | Mnemonic::Pushfq
+            | Mnemonic::Popfq
+            | Mnemonic::Pushf
+            | Mnemonic::Popf
+            | Mnemonic::Enter
+            | Mnemonic::Wrpkru
+            | Mnemonic::Xrstor
+            | Mnemonic::Xrstor64
+            | Mnemonic::Int3
+            | Mnemonic::Int
+            | Mnemonic::Int1 => {
                 return Form::Not(Reason::System);
             }
             _ => {}
@@ -168,7 +213,9 @@ impl Decoded {
                     condition => Form::Branch(condition),
                 };
             }
-            FlowControl::UnconditionalBranch if instruction.op0_kind() == OpKind::NearBranch64 => return Form::Jump,
+            FlowControl::UnconditionalBranch if instruction.op0_kind() == OpKind::NearBranch64 => {
+                return Form::Jump;
+            }
             FlowControl::Call if instruction.op0_kind() == OpKind::NearBranch64 => return Form::Call,
             FlowControl::IndirectBranch if is_near(&instruction) => return Form::JumpIndirect,
             FlowControl::IndirectCall if is_near(&instruction) => return Form::CallIndirect,
@@ -247,7 +294,11 @@ fn strings(instruction: &Instruction) -> Form {
     let plain = (0..instruction.op_count()).all(|index| {
         !matches!(
             instruction.op_kind(index),
-            OpKind::MemorySegESI | OpKind::MemoryESEDI | OpKind::MemorySegEDI | OpKind::MemorySegSI | OpKind::MemoryESDI
+            OpKind::MemorySegESI
+                | OpKind::MemoryESEDI
+                | OpKind::MemorySegEDI
+                | OpKind::MemorySegSI
+                | OpKind::MemoryESDI
         )
     });
     if plain && instruction.segment_prefix() == Register::None {

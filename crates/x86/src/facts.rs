@@ -27,7 +27,9 @@ pub unsafe fn accesses(regs: &Registers, fs_base: u64, gs_base: u64, mut each: i
             Register::FS => Some(fs_base),
             Register::GS => Some(gs_base),
             Register::CS | Register::DS | Register::ES | Register::SS => Some(0),
-            register => Some(number(register)).filter(|&number| number != NONE).map(|number| regs.get(number)),
+            register => {
+                Some(number(register)).filter(|&number| number != NONE).map(|number| regs.get(number))
+            }
         });
         if let Some(addr) = addr {
             each(Operand { addr, len: used.memory_size().size().max(1) as u32, kind });

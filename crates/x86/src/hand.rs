@@ -121,8 +121,11 @@ impl CodeCache<'_> {
                 Form::Strings => return self.strings(decoded, regs, env),
                 Form::Branch(condition) => {
                     let taken = holds(condition, regs.rflags);
-                    regs.rip =
-                        if taken { decoded.instruction.near_branch64() } else { decoded.instruction.next_ip() };
+                    regs.rip = if taken {
+                        decoded.instruction.near_branch64()
+                    } else {
+                        decoded.instruction.next_ip()
+                    };
                     return Outcome::Executed;
                 }
                 Form::Jump => {
@@ -167,22 +170,41 @@ impl CodeCache<'_> {
         let place = env.access(Operand { addr, len, kind: AccessKind::Load })?;
         let mut value = 0u64;
         // SAFETY: the environment vouches for the place, or it faults and the copy says so.
-        if unsafe { self.copy(&raw mut value as u64, place, len.into()) } { Ok(value) } else { Err(Stop::Fault) }
+        if unsafe { self.copy(&raw mut value as u64, place, len.into()) } {
+            Ok(value)
+        } else {
+            Err(Stop::Fault)
+        }
     }
 
     unsafe fn store_at(&mut self, place: u64, value: u64, len: u32) -> Result<(), Stop> {
         // SAFETY: as in `load`.
-        if unsafe { self.copy(place, &raw const value as u64, len.into()) } { Ok(()) } else { Err(Stop::Fault) }
+        if unsafe { self.copy(place, &raw const value as u64, len.into()) } {
+            Ok(())
+        } else {
+            Err(Stop::Fault)
+        }
     }
 
-    unsafe fn store<E: Environment>(&mut self, env: &mut E, addr: u64, value: u64, len: u32) -> Result<(), Stop> {
+    unsafe fn store<E: Environment>(
+        &mut self,
+        env: &mut E,
+        addr: u64,
+        value: u64,
+        len: u32,
+    ) -> Result<(), Stop> {
         let place = env.access(Operand { addr, len, kind: AccessKind::Store })?;
         // SAFETY: as in `load`.
         unsafe { self.store_at(place, value, len) }
     }
 
     /// Where an indirect branch goes.
-    unsafe fn target<E: Environment>(&mut self, decoded: &Decoded, regs: &Registers, env: &mut E) -> Result<u64, Stop> {
+    unsafe fn target<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &Registers,
+        env: &mut E,
+    ) -> Result<u64, Stop> {
         match decoded.instruction.op0_kind() {
             OpKind::NearBranch64 => Ok(decoded.instruction.near_branch64()),
             OpKind::Register => match number(decoded.instruction.op0_register()) {
@@ -198,7 +220,12 @@ impl CodeCache<'_> {
         }
     }
 
-    unsafe fn call<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+    unsafe fn call<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &mut Registers,
+        env: &mut E,
+    ) -> Result<u64, Stop> {
         // SAFETY: the promise of `step`.
         unsafe {
             let target = self.target(decoded, regs, env)?;
@@ -209,7 +236,12 @@ impl CodeCache<'_> {
         }
     }
 
-    unsafe fn ret<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+    unsafe fn ret<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &mut Registers,
+        env: &mut E,
+    ) -> Result<u64, Stop> {
         // SAFETY: the promise of `step`.
         let target = unsafe { self.load(env, regs.rsp, 8)? };
         let more =
@@ -218,7 +250,12 @@ impl CodeCache<'_> {
         Ok(target)
     }
 
-    unsafe fn push<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+    unsafe fn push<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &mut Registers,
+        env: &mut E,
+    ) -> Result<u64, Stop> {
         let instruction = &decoded.instruction;
         let len = instruction.stack_pointer_increment().unsigned_abs();
         // SAFETY: the promise of `step`.
@@ -238,7 +275,12 @@ impl CodeCache<'_> {
         Ok(instruction.next_ip())
     }
 
-    unsafe fn pop<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+    unsafe fn pop<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &mut Registers,
+        env: &mut E,
+    ) -> Result<u64, Stop> {
         let instruction = &decoded.instruction;
         let len = instruction.stack_pointer_increment().unsigned_abs();
         // SAFETY: the promise of `step`.
@@ -263,7 +305,12 @@ impl CodeCache<'_> {
         Ok(instruction.next_ip())
     }
 
-    unsafe fn leave<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<u64, Stop> {
+    unsafe fn leave<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &mut Registers,
+        env: &mut E,
+    ) -> Result<u64, Stop> {
         let frame = regs.get(RBP);
         // SAFETY: the promise of `step`.
         let value = unsafe { self.load(env, frame, 8)? };
@@ -273,7 +320,12 @@ impl CodeCache<'_> {
     }
 
     /// A string instruction, or a part of its repetitions.
-    unsafe fn strings<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Outcome {
+    unsafe fn strings<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &mut Registers,
+        env: &mut E,
+    ) -> Outcome {
         let instruction = &decoded.instruction;
         let repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
         let next = instruction.next_ip();
@@ -311,7 +363,12 @@ impl CodeCache<'_> {
     }
 
     /// One element. Whether it was a comparison.
-    unsafe fn element<E: Environment>(&mut self, decoded: &Decoded, regs: &mut Registers, env: &mut E) -> Result<bool, Stop> {
+    unsafe fn element<E: Environment>(
+        &mut self,
+        decoded: &Decoded,
+        regs: &mut Registers,
+        env: &mut E,
+    ) -> Result<bool, Stop> {
         use Mnemonic as M;
         let mnemonic = decoded.instruction.mnemonic();
         let len = match mnemonic {

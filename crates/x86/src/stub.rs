@@ -5,8 +5,8 @@
 //! rsp gets another register in its place.
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock, InstructionInfoFactory, OpAccess, OpKind, Register,
-    RflagsBits,
+    BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock, InstructionInfoFactory, OpAccess,
+    OpKind, Register, RflagsBits,
 };
 
 use crate::decode::{Decoded, Form, number};
@@ -24,23 +24,76 @@ const FREE: [u8; 11] = [6, 3, 5, 8, 9, 10, 11, 13, 14, 15, 1];
 
 const GPR: [[Register; 16]; 4] = [
     [
-        Register::AL, Register::CL, Register::DL, Register::BL, Register::SPL, Register::BPL, Register::SIL, Register::DIL,
-        Register::R8L, Register::R9L, Register::R10L, Register::R11L, Register::R12L, Register::R13L, Register::R14L,
+        Register::AL,
+        Register::CL,
+        Register::DL,
+        Register::BL,
+        Register::SPL,
+        Register::BPL,
+        Register::SIL,
+        Register::DIL,
+        Register::R8L,
+        Register::R9L,
+        Register::R10L,
+        Register::R11L,
+        Register::R12L,
+        Register::R13L,
+        Register::R14L,
         Register::R15L,
     ],
     [
-        Register::AX, Register::CX, Register::DX, Register::BX, Register::SP, Register::BP, Register::SI, Register::DI,
-        Register::R8W, Register::R9W, Register::R10W, Register::R11W, Register::R12W, Register::R13W, Register::R14W,
+        Register::AX,
+        Register::CX,
+        Register::DX,
+        Register::BX,
+        Register::SP,
+        Register::BP,
+        Register::SI,
+        Register::DI,
+        Register::R8W,
+        Register::R9W,
+        Register::R10W,
+        Register::R11W,
+        Register::R12W,
+        Register::R13W,
+        Register::R14W,
         Register::R15W,
     ],
     [
-        Register::EAX, Register::ECX, Register::EDX, Register::EBX, Register::ESP, Register::EBP, Register::ESI, Register::EDI,
-        Register::R8D, Register::R9D, Register::R10D, Register::R11D, Register::R12D, Register::R13D, Register::R14D,
+        Register::EAX,
+        Register::ECX,
+        Register::EDX,
+        Register::EBX,
+        Register::ESP,
+        Register::EBP,
+        Register::ESI,
+        Register::EDI,
+        Register::R8D,
+        Register::R9D,
+        Register::R10D,
+        Register::R11D,
+        Register::R12D,
+        Register::R13D,
+        Register::R14D,
         Register::R15D,
     ],
     [
-        Register::RAX, Register::RCX, Register::RDX, Register::RBX, Register::RSP, Register::RBP, Register::RSI, Register::RDI,
-        Register::R8, Register::R9, Register::R10, Register::R11, Register::R12, Register::R13, Register::R14, Register::R15,
+        Register::RAX,
+        Register::RCX,
+        Register::RDX,
+        Register::RBX,
+        Register::RSP,
+        Register::RBP,
+        Register::RSI,
+        Register::RDI,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
     ],
 ];
 
@@ -156,14 +209,16 @@ fn needs(instruction: &Instruction) -> Needs {
             needs.written |= 1 << number;
         }
     }
-    let arithmetic = RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
+    let arithmetic =
+        RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
     needs.writes_flags = instruction.rflags_modified() & arithmetic != 0;
     // A shift by zero leaves the flags as they were: what is written is read as well.
     needs.reads_flags = needs.writes_flags || instruction.rflags_read() & arithmetic != 0;
     // Anything beyond the general instructions may use the vector or floating point unit's control words.
     needs.vectors |= instruction.cpuid_features().iter().any(|feature| {
         use iced_x86::CpuidFeature as F;
-        matches!(feature, F::FPU | F::FPU287 | F::FPU387 | F::SSE | F::SSE2 | F::SSE3 | F::MMX) && !is_general(instruction)
+        matches!(feature, F::FPU | F::FPU287 | F::FPU387 | F::SSE | F::SSE2 | F::SSE3 | F::MMX)
+            && !is_general(instruction)
     });
     needs
 }

@@ -101,7 +101,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot start {program}"))?;
     let profile = Profile::read(&results.0)?;
     if profile.processes == 0 {
-        bail!("{program} left no profile: LD_PRELOAD does not reach a program that is statically linked or set-user-id");
+        bail!(
+            "{program} left no profile: LD_PRELOAD does not reach a program that is statically linked or set-user-id"
+        );
     }
     write_report(&args, &profile)?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
@@ -141,7 +143,8 @@ fn library() -> anyhow::Result<PathBuf> {
     }
     let program = std::env::current_exe().context("cannot tell where memtap itself is")?;
     let beside = program.with_file_name(NAME);
-    let installed = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/memtap").join(NAME));
+    let installed =
+        program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/memtap").join(NAME));
     [Some(beside.clone()), installed]
         .into_iter()
         .flatten()
@@ -171,7 +174,10 @@ impl Drop for Results {
 fn calibrate_waits() -> anyhow::Result<ExitCode> {
     let waits = [1, 200, 400, 800, 1_600, 3_200, 6_400, 12_800];
     let result = calibrate::calibrate(&waits, Duration::from_millis(150))?;
-    println!("{:>10} {:>5} {:>6} {:>13} {:>10} {:>8}", "wait", "split", "page", "executor", "toggles", "torn");
+    println!(
+        "{:>10} {:>5} {:>6} {:>13} {:>10} {:>8}",
+        "wait", "split", "page", "executor", "toggles", "torn"
+    );
     for p in &result.points {
         let executor = format!("{:?}", p.executor);
         println!(

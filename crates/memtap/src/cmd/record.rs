@@ -12,14 +12,14 @@ use crate::record::{self, Job};
 
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Tracer {
+pub(crate) enum Tracer {
     /// Native execution, accesses found by page protection
     Protect,
 }
 
 /// A kind of memory that can be traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Region {
+pub(crate) enum Region {
     /// Initialised data of the program and its libraries
     Data,
     /// Data without initial values
@@ -32,7 +32,7 @@ pub enum Region {
 
 /// How an access to closed memory is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mechanism {
+pub(crate) enum Mechanism {
     /// One signal for a run of instructions (the default)
     Bursts,
     /// One signal for each access
@@ -43,7 +43,7 @@ pub enum Mechanism {
 
 /// Run a program and record what it does to its memory
 #[derive(Debug, Parser)]
-pub struct Args {
+pub(crate) struct Args {
     /// The trace to write [default: PROG.memtap in this directory]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -77,12 +77,14 @@ pub struct Args {
 }
 
 /// Records, and ends with the program's own status.
-pub fn run(args: Args) -> Result<ExitCode> {
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let (name, rest) = args.program.split_first().expect("clap requires a program");
     let program = record::find(name)?;
     record::check(&program)?;
     let mut breakpoints = [None; MAX_BREAKPOINTS];
-    for (place, breakpoint) in breakpoints.iter_mut().zip(record::breakpoints(&program, &args.start, &args.stop)?) {
+    for (place, breakpoint) in
+        breakpoints.iter_mut().zip(record::breakpoints(&program, &args.start, &args.stop)?)
+    {
         *place = Some(breakpoint);
     }
     let job = Job {

@@ -9,16 +9,18 @@ use segment::{Breakpoint, BreakpointKind, MAX_PATH_BYTES};
 const NAME: &str = "libmemtap_protect.so";
 
 /// Finds the tracer: where $MEMTAP_LIB_DIR says, beside this program, or where an installation puts it.
-pub fn find() -> Result<PathBuf> {
+pub(crate) fn find() -> Result<PathBuf> {
     let own = std::env::current_exe().context("the path of memtap itself can't be found")?;
     let own = std::fs::canonicalize(&own).unwrap_or(own);
     let beside = own.parent().unwrap_or(Path::new("/")).to_path_buf();
-    let mut places: Vec<PathBuf> = std::env::var_os("MEMTAP_LIB_DIR").map(PathBuf::from).into_iter().collect();
+    let mut places: Vec<PathBuf> =
+        std::env::var_os("MEMTAP_LIB_DIR").map(PathBuf::from).into_iter().collect();
     places.extend([beside.clone(), beside.join("../lib/memtap"), beside.join("../lib")]);
     for place in &places {
         let candidate = place.join(NAME);
         if candidate.is_file() {
-            return std::fs::canonicalize(&candidate).with_context(|| format!("{}: can't be found", candidate.display()));
+            return std::fs::canonicalize(&candidate)
+                .with_context(|| format!("{}: can't be found", candidate.display()));
         }
     }
     let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
@@ -26,13 +28,20 @@ pub fn find() -> Result<PathBuf> {
 }
 
 /// A function of the program as a breakpoint; its address relative to the module's first mapping.
-pub fn breakpoint(program: &Path, name: &str, kind: BreakpointKind) -> Result<Breakpoint> {
-    let path = std::fs::canonicalize(program).with_context(|| format!("{}: can't be found", program.display()))?;
+pub(crate) fn breakpoint(program: &Path, name: &str, kind: BreakpointKind) -> Result<Breakpoint> {
+    let path =
+        std::fs::canonicalize(program).with_context(|| format!("{}: can't be found", program.display()))?;
     let shown = path.display();
     let bytes = std::fs::read(&path).with_context(|| format!("{shown}: can't be read"))?;
-    let file = object::File::parse(&*bytes).with_context(|| format!("{shown}: has no symbols to look {name} up in"))?;
-    let functions = || file.symbols().chain(file.dynamic_symbols()).filter(|s| s.kind() == SymbolKind::Text && s.is_definition());
-    let found = functions().find(|symbol| symbol.name() == Ok(name) || demangled(symbol.name().unwrap_or("")) == name);
+    let file = object::File::parse(&*bytes)
+        .with_context(|| format!("{shown}: has no symbols to look {name} up in"))?;
+    let functions = || {
+        file.symbols()
+            .chain(file.dynamic_symbols())
+            .filter(|s| s.kind() == SymbolKind::Text && s.is_definition())
+    };
+    let found = functions()
+        .find(|symbol| symbol.name() == Ok(name) || demangled(symbol.name().unwrap_or("")) == name);
     let Some(symbol) = found else {
         let mut near: Vec<(usize, String)> = functions()
             .filter_map(|symbol| symbol.name().ok().map(demangled))
@@ -42,7 +51,8 @@ pub fn breakpoint(program: &Path, name: &str, kind: BreakpointKind) -> Result<Br
         near.sort();
         near.dedup();
         let near: Vec<String> = near.into_iter().take(3).map(|(_, name)| name).collect();
-        let hint = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };
+        let hint =
+            if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };
         bail!("{shown}: has no function named {name} (is it stripped?){hint}");
     };
     let first = if file.kind() == ObjectKind::Executable {

@@ -26,7 +26,8 @@ use progress::Progress;
 use sink::{Sink, Totals, now_ns, quote};
 use watch::Watch;
 
-pub use program::{check, find};
+pub(crate) use program::{check, find};
+pub(crate) use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM};
 
 /// How long data may wait in memory before it is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
@@ -35,32 +36,32 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub(crate) struct Job {
     /// The file to write.
-    pub output: PathBuf,
+    pub(crate) output: PathBuf,
     /// Whether to replace a file that is there.
-    pub force: bool,
+    pub(crate) force: bool,
     /// The program as the user named it.
-    pub name: String,
+    pub(crate) name: String,
     /// The program's file.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// Its arguments.
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// What a traced process is told.
-    pub config: Config,
+    pub(crate) config: Config,
 }
 
 /// How it went.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The program's exit status, as a shell gives it: 128 and the signal's number where one killed it.
-    pub status: u8,
+    pub(crate) status: u8,
     /// What was recorded.
-    pub totals: Totals,
+    pub(crate) totals: Totals,
 }
 
 /// Records a program until it and all that it started have ended.
-pub fn record(job: &Job) -> Result<Outcome> {
+pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let library = library::find()?;
     let options = CreateOptions { force: job.force, ..Default::default() };
     let trace = TraceWriter::create(&job.output, options).map_err(anyhow::Error::new)?;
@@ -159,7 +160,8 @@ fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Res
     let mut command = Command::new(&job.program);
     std::os::unix::process::CommandExt::arg0(&mut command, &job.name);
     command.args(&job.args).env("LD_PRELOAD", preload).env("MEMTAP_CHANNEL", channel);
-    let mut child = command.spawn().with_context(|| format!("{}: can't be started", job.program.display()))?;
+    let mut child =
+        command.spawn().with_context(|| format!("{}: can't be started", job.program.display()))?;
     let pid = child.id();
     let flag = Arc::new(AtomicBool::new(false));
     let (over, pool) = (flag.clone(), pool.clone());
@@ -235,7 +237,7 @@ fn drain(
         }
     }
     progress.clear();
-    result
+    result.and_then(|()| sink.refused(pool.pool().control().refused()).map_err(anyhow::Error::new))
 }
 
 /// Reads what was handed over. Whether there was anything.
@@ -294,7 +296,7 @@ fn shell_status(status: ExitStatus) -> u8 {
 }
 
 /// Makes the list of functions that start and stop recording, from their names.
-pub fn breakpoints(program: &Path, start: &[String], stop: &[String]) -> Result<Vec<Breakpoint>> {
+pub(crate) fn breakpoints(program: &Path, start: &[String], stop: &[String]) -> Result<Vec<Breakpoint>> {
     let mut list = Vec::new();
     for (names, kind) in [(start, segment::BreakpointKind::Start), (stop, segment::BreakpointKind::Stop)] {
         for name in names {

@@ -14,7 +14,7 @@ const SET_ID: u32 = 0o6000;
 const MAX_SCRIPTS: usize = 5;
 
 /// Finds a program as a shell would: in PATH, unless its name has a slash.
-pub fn find(name: &str) -> Result<PathBuf> {
+pub(crate) fn find(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         let path = PathBuf::from(name);
         let kind = path.metadata().with_context(|| format!("{name}: can't be run"))?;
@@ -45,7 +45,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
 }
 
 /// Refuses what the page-protection tracer can't record.
-pub fn check(path: &Path) -> Result<()> {
+pub(crate) fn check(path: &Path) -> Result<()> {
     check_nested(path, MAX_SCRIPTS)
 }
 
@@ -56,7 +56,8 @@ fn check_nested(path: &Path, scripts: usize) -> Result<()> {
     file.try_clone()?.take(4096).read_to_end(&mut head).with_context(|| format!("{shown}: can't be read"))?;
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let interpreter = String::from_utf8_lossy(line).split_whitespace().next().unwrap_or_default().to_owned();
+        let interpreter =
+            String::from_utf8_lossy(line).split_whitespace().next().unwrap_or_default().to_owned();
         if interpreter.is_empty() || scripts == 0 {
             bail!("{shown}: its first line names no interpreter; name one behind #!");
         }
@@ -65,7 +66,9 @@ fn check_nested(path: &Path, scripts: usize) -> Result<()> {
     }
     let metadata = file.metadata()?;
     if metadata.mode() & SET_ID != 0 {
-        bail!("{shown}: runs with another user's rights (setuid), and the loader then ignores the tracer; record a copy without the bit");
+        bail!(
+            "{shown}: runs with another user's rights (setuid), and the loader then ignores the tracer; record a copy without the bit"
+        );
     }
     check_elf(&head, &file).map_err(|what| anyhow::anyhow!("{shown}: {what}"))
 }
@@ -80,7 +83,9 @@ fn check_elf(head: &[u8], file: &File) -> Result<(), String> {
         return Err("is a 32-bit program; memtap records x86-64 programs only".into());
     }
     if machine != EM_X86_64 || head.get(5) != Some(&1) {
-        return Err(format!("is for another processor (machine {machine}); memtap records x86-64 programs only"));
+        return Err(format!(
+            "is for another processor (machine {machine}); memtap records x86-64 programs only"
+        ));
     }
     let table = head.get(32..40).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
     let (size, count) = (half(54).unwrap_or(0), half(56).unwrap_or(0));

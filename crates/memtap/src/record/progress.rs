@@ -9,7 +9,7 @@ use super::sink::Totals;
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Rewrites one line of the terminal now and then.
-pub struct Progress {
+pub(crate) struct Progress {
     file: PathBuf,
     shown: bool,
     started: Instant,
@@ -20,21 +20,22 @@ pub struct Progress {
 
 impl Progress {
     /// For a trace that is written to `file`.
-    pub fn new(file: &Path) -> Self {
+    pub(crate) fn new(file: &Path) -> Self {
         let now = Instant::now();
         let terminal = std::io::stderr().is_terminal();
         Self { file: file.into(), shown: false, started: now, last: now, last_accesses: 0, terminal }
     }
 
     /// Shows the totals, if it is time.
-    pub fn show(&mut self, totals: Totals) {
+    pub(crate) fn show(&mut self, totals: Totals) {
         let since = self.last.elapsed();
         if !self.terminal || since < EVERY {
             return;
         }
         let rate = (totals.accesses - self.last_accesses) as f64 / since.as_secs_f64();
         let bytes = self.file.metadata().map_or(0, |metadata| metadata.len());
-        let slow = if totals.accesses == 0 { 0.0 } else { totals.slow as f64 * 100.0 / totals.accesses as f64 };
+        let slow =
+            if totals.accesses == 0 { 0.0 } else { totals.slow as f64 * 100.0 / totals.accesses as f64 };
         let line = format!(
             "{:.0} s  {} accesses  {}/s  {} written  {slow:.1} % on the slow path",
             self.started.elapsed().as_secs_f64(),
@@ -47,7 +48,7 @@ impl Progress {
     }
 
     /// Removes the line.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }

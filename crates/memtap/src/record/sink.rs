@@ -4,30 +4,33 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use memref::{
-    Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange, RegionEvent, ThreadId, VirtAddr,
+    Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange, RegionEvent,
+    ThreadId, VirtAddr,
 };
 use segment::{BUFFER_BYTES, Buffer, Record, Records};
-use trace_format::{CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter};
+use trace_format::{
+    CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter,
+};
 
 /// The code of a counter that counts instructions on the slow path.
-pub const COUNTER_SLOW_PATH: u32 = 0;
+pub(crate) const COUNTER_SLOW_PATH: u32 = 0;
 /// The code of a counter whose name is a program that could not be traced.
-pub const COUNTER_UNTRACED_PROGRAM: u32 = 1;
+pub(crate) const COUNTER_UNTRACED_PROGRAM: u32 = 1;
 
 /// Nanoseconds since 1970.
-pub fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// What has been recorded so far, for the progress line and the closing words.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Single accesses.
-    pub accesses: u64,
+    pub(crate) accesses: u64,
     /// Accesses whose instruction took the slow path.
-    pub slow: u64,
+    pub(crate) slow: u64,
     /// Events that are known to be missing.
-    pub gaps: u64,
+    pub(crate) gaps: u64,
 }
 
 /// One traced thread.
@@ -52,7 +55,7 @@ struct Process {
 }
 
 /// All threads of the session.
-pub struct Sink {
+pub(crate) struct Sink {
     trace: TraceWriter,
     processes: HashMap<u32, Process>,
     threads: HashMap<u32, Thread>,
@@ -63,7 +66,7 @@ pub struct Sink {
 
 impl Sink {
     /// Records go to that trace.
-    pub fn new(trace: TraceWriter) -> Self {
+    pub(crate) fn new(trace: TraceWriter) -> Self {
         Self {
             trace,
             processes: HashMap::new(),
@@ -75,12 +78,18 @@ impl Sink {
     }
 
     /// What was recorded.
-    pub fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> Totals {
         self.totals
     }
 
     /// A process appeared. Its number in the pool is given by whoever appeared first, so parents come before children.
-    pub fn add_process(&mut self, number: u32, pid: u32, parent: Option<u32>, start_ns: u64) -> Result<(), Error> {
+    pub(crate) fn add_process(
+        &mut self,
+        number: u32,
+        pid: u32,
+        parent: Option<u32>,
+        start_ns: u64,
+    ) -> Result<(), Error> {
         let parent = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| parent.id);
         let mut record = ProcessRecord { pid, parent, start_ns, ..Default::default() };
         record.exe = std::fs::read_link(format!("/proc/{pid}/exe"))
@@ -94,15 +103,16 @@ impl Sink {
     }
 
     /// A process has no more to say.
-    pub fn end_process(&mut self, number: u32) -> Result<(), Error> {
+    pub(crate) fn end_process(&mut self, number: u32) -> Result<(), Error> {
         let Some(process) = self.processes.get(&number) else { return Ok(()) };
         self.trace.end_process(process.id, now_ns(), process.status)
     }
 
     /// Reads a buffer that was handed over, or that a dead process left.
-    pub fn read(&mut self, buffer: Buffer) -> Result<(), Error> {
+    pub(crate) fn read(&mut self, buffer: Buffer) -> Result<(), Error> {
         let header = buffer.header();
-        let (process, number, tid, sequence) = (header.process(), header.thread(), header.tid(), header.sequence());
+        let (process, number, tid, sequence) =
+            (header.process(), header.thread(), header.tid(), header.sequence());
         let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
         let filled = buffer.read(&mut bytes);
         let result = self.take(process, number, tid, sequence, &bytes[..filled]);
@@ -110,13 +120,21 @@ impl Sink {
         result
     }
 
-    fn take(&mut self, process: u32, number: u32, tid: u32, sequence: u32, bytes: &[u8]) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        process: u32,
+        number: u32,
+        tid: u32,
+        sequence: u32,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
         let Some(owner) = self.processes.get(&process).map(|process| process.id) else { return Ok(()) };
         if !self.threads.contains_key(&number) {
             let record = ThreadRecord { process: owner, tid, start_ns: now_ns(), ..Default::default() };
             let id = self.trace.add_thread(&record)?;
             let shard = self.trace.shard(id)?;
-            let thread = Thread { process, id, shard, cycle: 0, order: 0, sequence: 0, early: BTreeMap::new() };
+            let thread =
+                Thread { process, id, shard, cycle: 0, order: 0, sequence: 0, early: BTreeMap::new() };
             self.threads.insert(number, thread);
         }
         let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
@@ -163,7 +181,13 @@ impl Sink {
         Ok(())
     }
 
-    fn gap(&mut self, thread: &mut Thread, reason: GapReason, count: u64, addr: VirtAddr) -> Result<(), Error> {
+    fn gap(
+        &mut self,
+        thread: &mut Thread,
+        reason: GapReason,
+        count: u64,
+        addr: VirtAddr,
+    ) -> Result<(), Error> {
         self.totals.gaps += count;
         let process = self.processes.get(&thread.process).map_or(ProcessId(0), |process| process.id);
         let gap = Gap { process, thread: thread.id, cycle: thread.cycle, count, reason, addr };
@@ -185,7 +209,17 @@ impl Sink {
             }
             Record::Allocation { order, ip, kind, function, addr, len, old_addr, old_len } => {
                 thread.order = thread.order.max(order);
-                Event::Allocation(Allocation { cycle, order, ip, kind, function, addr, len, old_addr, old_len })
+                Event::Allocation(Allocation {
+                    cycle,
+                    order,
+                    ip,
+                    kind,
+                    function,
+                    addr,
+                    len,
+                    old_addr,
+                    old_len,
+                })
             }
             Record::Marker { order, ip, kind, name } => {
                 let name = String::from_utf8_lossy(name);
@@ -222,7 +256,14 @@ impl Sink {
                 if change == RegionChange::Map && file_offset == 0 && name.starts_with('/') {
                     if let Some(build_id) = build_id(&name) {
                         let path = name.into_owned();
-                        self.trace.add_module(&ModuleRecord { process, order, base: start, len, path, build_id })?;
+                        self.trace.add_module(&ModuleRecord {
+                            process,
+                            order,
+                            base: start,
+                            len,
+                            path,
+                            build_id,
+                        })?;
                     }
                 }
                 return Ok(());
@@ -259,9 +300,13 @@ impl Sink {
     }
 
     /// All buffers of a process are in: what came before its turn has lost its predecessor.
-    pub fn settle(&mut self, process: u32) -> Result<(), Error> {
-        let numbers: Vec<u32> =
-            self.threads.iter().filter(|(_, thread)| thread.process == process).map(|(&number, _)| number).collect();
+    pub(crate) fn settle(&mut self, process: u32) -> Result<(), Error> {
+        let numbers: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.process == process)
+            .map(|(&number, _)| number)
+            .collect();
         for number in numbers {
             let Some(mut thread) = self.threads.remove(&number) else { continue };
             for (_, bytes) in std::mem::take(&mut thread.early) {
@@ -274,7 +319,7 @@ impl Sink {
     }
 
     /// Notes that threads or processes found no room in the pool.
-    pub fn refused(&mut self, count: u32) -> Result<(), Error> {
+    pub(crate) fn refused(&mut self, count: u32) -> Result<(), Error> {
         if count == 0 {
             return Ok(());
         }
@@ -286,12 +331,12 @@ impl Sink {
     }
 
     /// Writes what is buffered, so that a killed recorder loses little.
-    pub fn flush(&mut self) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.trace.flush()
     }
 
     /// The last counts.
-    pub fn finish(&mut self) -> Result<(), Error> {
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
         for (&(process, ip), (count, name)) in &self.slow {
             let Some(process) = self.processes.get(&process) else { continue };
             self.trace.add_counter(&CounterRecord {
@@ -319,7 +364,7 @@ fn arguments(pid: u32) -> String {
 }
 
 /// A word in quotes where a shell would otherwise split or change it.
-pub fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
         return word.to_owned();

@@ -15,13 +15,13 @@ struct Watched {
 
 /// The live ones, by their number in the pool.
 #[derive(Default)]
-pub struct Watch {
+pub(crate) struct Watch {
     live: BTreeMap<u32, Watched>,
 }
 
 impl Watch {
     /// Begins to watch. Returns the number of a process that had the same pid: it called exec, and has no more to say.
-    pub fn add(&mut self, number: u32, pid: u32) -> Option<u32> {
+    pub(crate) fn add(&mut self, number: u32, pid: u32) -> Option<u32> {
         let former = self.live.iter().find(|(_, watched)| watched.pid == pid).map(|(&number, _)| number);
         let descriptor = i32::try_from(pid)
             .ok()
@@ -32,12 +32,12 @@ impl Watch {
     }
 
     /// Whether none is left.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
 
     /// Takes out those that are dead.
-    pub fn dead(&mut self) -> Vec<u32> {
+    pub(crate) fn dead(&mut self) -> Vec<u32> {
         let dead: Vec<u32> = self
             .live
             .iter()
@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_process_is_live_until_it_ends() {
-        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let mut watch = Watch::default();
         assert_eq!(watch.add(3, child.id()), None);
         assert!(watch.dead().is_empty());

@@ -1,0 +1,65 @@
+//! Counts of accesses: the one kind of figure that every table, page and picture shows.
+
+use memref::{Access, AccessKind};
+
+/// How often something was accessed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Accesses that only read.
+    pub loads: u64,
+    /// Accesses that only write.
+    pub stores: u64,
+    /// Read-modify-writes, counted once each.
+    pub modifies: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+impl Count {
+    /// Adds an access. Prefetches change nothing and are not counted.
+    #[inline]
+    pub fn add(&mut self, access: &Access) {
+        match access.kind {
+            AccessKind::Load => self.loads += 1,
+            AccessKind::Store => self.stores += 1,
+            AccessKind::Modify => self.modifies += 1,
+            AccessKind::Prefetch => return,
+        }
+        self.bytes += u64::from(access.size);
+    }
+
+    /// Loads, stores and modifies together.
+    pub fn accesses(&self) -> u64 {
+        self.loads + self.stores + self.modifies
+    }
+}
+
+impl std::ops::AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.modifies += other.modifies;
+        self.bytes += other.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memref::VirtAddr;
+
+    #[test]
+    fn a_modify_counts_once_and_a_prefetch_not_at_all() {
+        let mut count = Count::default();
+        for (kind, size) in [
+            (AccessKind::Load, 4),
+            (AccessKind::Store, 8),
+            (AccessKind::Modify, 1),
+            (AccessKind::Prefetch, 64),
+        ] {
+            count.add(&Access { cycle: 0, ip: VirtAddr(1), addr: VirtAddr(2), size, kind });
+        }
+        assert_eq!(count, Count { loads: 1, stores: 1, modifies: 1, bytes: 13 });
+        assert_eq!(count.accesses(), 3);
+    }
+}

@@ -1,0 +1,21 @@
+//! What can go wrong in an analysis.
+
+/// An error of an analysis.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The trace can't be read.
+    #[error(transparent)]
+    Trace(#[from] trace_format::Error),
+    /// The result can't be written.
+    #[error("the result can't be written: {0}")]
+    Output(#[from] std::io::Error),
+    /// The user asked for a thread that the trace has not.
+    #[error("there is no thread {thread}; the trace has threads 0 to {last}")]
+    NoThread {
+        /// The number asked for.
+        thread: u32,
+        /// The last number there is.
+        last: u32,
+    },
+}

@@ -1,0 +1,225 @@
+//! Where the cells of the heat map are.
+
+use memref::{ProcessId, RegionKind, VirtAddr};
+
+use crate::{Count, Pages};
+
+/// Which accesses are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Only {
+    /// All.
+    #[default]
+    All,
+    /// Those that read.
+    Loads,
+    /// Those that write.
+    Stores,
+}
+
+impl Only {
+    fn of(self, count: Count) -> u64 {
+        match self {
+            Self::All => count.accesses(),
+            Self::Loads => count.loads + count.modifies,
+            Self::Stores => count.stores + count.modifies,
+        }
+    }
+}
+
+/// A region that is to be drawn, at its largest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapRegion {
+    /// Whose.
+    pub process: ProcessId,
+    /// First byte.
+    pub start: VirtAddr,
+    /// Bytes.
+    pub len: u64,
+    /// What it is for.
+    pub kind: RegionKind,
+    /// Whether its accesses were recorded.
+    pub traced: bool,
+    /// A path, a name in brackets, or nothing.
+    pub name: String,
+}
+
+/// A part of the picture, from top to bottom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Regions that were not traced, or without accesses: one band for all.
+    Band { label: String, traced: bool },
+    /// A region's pages, row by row.
+    Pages { label: String, cells: Vec<u64> },
+}
+
+/// What is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) columns: usize,
+    /// Edge of a cell in pixels.
+    pub(crate) cell: usize,
+    pub(crate) most: u64,
+    pub(crate) title: String,
+    pub(crate) only: Only,
+}
+
+/// Width of the drawn pages in pixels.
+const WIDTH: usize = 960;
+/// Runs of untouched pages longer than this are cut out of a region.
+const LONGEST_REST: usize = 512;
+
+impl Layout {
+    /// Lays regions out. Regions that share addresses (one after the other) are merged into the larger one.
+    pub fn new(title: &str, regions: &[MapRegion], pages: &Pages, only: Only) -> Self {
+        let mut sorted: Vec<&MapRegion> = regions.iter().filter(|region| region.len > 0).collect();
+        sorted.sort_by_key(|region| (region.process, region.start, std::cmp::Reverse(region.len)));
+        let processes =
+            sorted.iter().map(|region| region.process).collect::<std::collections::BTreeSet<_>>().len();
+        let mut parts: Vec<Part> = Vec::new();
+        let mut quiet: Vec<&MapRegion> = Vec::new();
+        let mut end = (ProcessId(0), 0u64);
+        let mut most = 0;
+        let mut total = 0;
+        for region in sorted {
+            let mut start = region.start.0;
+            if end.0 == region.process && start < end.1 {
+                start = end.1;
+            }
+            let stop = region.start.0.saturating_add(region.len);
+            if start >= stop {
+                continue;
+            }
+            end = (region.process, stop);
+            let counts: Vec<u64> = if region.traced {
+                (start..stop)
+                    .step_by(VirtAddr::PAGE_BYTES as usize)
+                    .map(|page| only.of(pages.get(region.process, VirtAddr(page))))
+                    .collect()
+            } else {
+                Vec::new()
+            };
+            if counts.iter().all(|&count| count == 0) {
+                quiet.push(region);
+                continue;
+            }
+            flush(&mut quiet, &mut parts);
+            most = most.max(counts.iter().copied().max().unwrap_or(0));
+            let who = if processes > 1 { format!("process {} ", region.process.0) } else { String::new() };
+            let name = if region.name.is_empty() { region.kind.name() } else { &region.name };
+            for (offset, cells) in pieces(&counts) {
+                total += cells.len();
+                let at = start + offset as u64 * VirtAddr::PAGE_BYTES;
+                let label =
+                    format!("{who}{name}  {at:#x}  {}", size(cells.len() as u64 * VirtAddr::PAGE_BYTES));
+                parts.push(Part::Pages { label, cells });
+            }
+        }
+        flush(&mut quiet, &mut parts);
+        let cell = match total {
+            0..=4_000 => 12,
+            4_001..=20_000 => 8,
+            20_001..=60_000 => 5,
+            _ => 3,
+        };
+        Self { parts, columns: WIDTH / cell, cell, most, title: title.to_owned(), only }
+    }
+}
+
+/// Cuts long untouched stretches out of a region: offset in pages, and the cells.
+fn pieces(counts: &[u64]) -> Vec<(usize, Vec<u64>)> {
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    let mut last = 0;
+    for (index, &count) in counts.iter().enumerate() {
+        if count == 0 {
+            continue;
+        }
+        if index > last + LONGEST_REST {
+            if counts[start..=last].iter().any(|&count| count > 0) {
+                pieces.push((start, counts[start..=last].to_vec()));
+            }
+            start = index;
+        }
+        last = index;
+    }
+    let stop = if counts.len() - last > LONGEST_REST { last + 1 } else { counts.len() };
+    pieces.push((start, counts[start..stop].to_vec()));
+    pieces
+}
+
+/// One band a run of regions that are alike.
+fn flush(quiet: &mut Vec<&MapRegion>, parts: &mut Vec<Part>) {
+    for traced in [true, false] {
+        let some: Vec<&&MapRegion> = quiet.iter().filter(|region| region.traced == traced).collect();
+        let Some(first) = some.first() else { continue };
+        let bytes: u64 = some.iter().map(|region| region.len).sum();
+        let what = if traced { "without an access" } else { "not traced" };
+        let name = if first.name.is_empty() { first.kind.name() } else { &first.name };
+        let name = name.rsplit('/').next().unwrap_or(name);
+        let label = match some.len() {
+            1 => format!("{name} ({}): {}, {what}", first.kind, size(bytes)),
+            n => format!("{n} regions from {name} ({}): {}, {what}", first.kind, size(bytes)),
+        };
+        parts.push(Part::Band { label, traced });
+    }
+    quiet.clear();
+}
+
+/// Bytes as people write them.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..=10_239 => format!("{bytes} B"),
+        10_240..=10_485_759 => format!("{} KiB", bytes >> 10),
+        10_485_760..=10_737_418_239 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memref::{Access, AccessKind};
+
+    fn region(start: u64, pages: u64, kind: RegionKind, traced: bool, name: &str) -> MapRegion {
+        let name = name.to_owned();
+        MapRegion { process: ProcessId(0), start: VirtAddr(start), len: pages * 4096, kind, traced, name }
+    }
+
+    #[test]
+    fn quiet_regions_become_bands_and_busy_ones_pages() {
+        let mut pages = Pages::default();
+        let access =
+            Access { cycle: 0, ip: VirtAddr(1), addr: VirtAddr(0x5000), size: 4, kind: AccessKind::Store };
+        pages.add(ProcessId(0), &[access, access]);
+        let regions = [
+            region(0x8000, 2, RegionKind::Stack, false, "[stack]"),
+            region(0x1000, 1, RegionKind::Text, false, "/bin/a"),
+            region(0x2000, 1, RegionKind::Rodata, false, "/bin/a"),
+            region(0x4000, 3, RegionKind::Heap, true, "[heap]"),
+        ];
+        let layout = Layout::new("a", &regions, &pages, Only::All);
+        assert_eq!(
+            layout.parts,
+            [
+                Part::Band { label: "2 regions from a (text): 8192 B, not traced".into(), traced: false },
+                Part::Pages { label: "[heap]  0x4000  12 KiB".into(), cells: vec![0, 2, 0] },
+                Part::Band { label: "[stack] (stack): 8192 B, not traced".into(), traced: false },
+            ]
+        );
+        assert_eq!(layout.most, 2);
+        let loads = Layout::new("a", &regions, &pages, Only::Loads);
+        assert!(loads.parts.iter().all(|part| matches!(part, Part::Band { .. })));
+    }
+
+    #[test]
+    fn long_untouched_stretches_are_cut_out() {
+        let mut counts = vec![0; 5000];
+        counts[10] = 1;
+        counts[4000] = 2;
+        let pieces = pieces(&counts);
+        assert_eq!(pieces.len(), 2);
+        assert_eq!((pieces[0].0, pieces[0].1.len()), (0, 11));
+        assert_eq!((pieces[1].0, pieces[1].1[0]), (4000, 2));
+    }
+}

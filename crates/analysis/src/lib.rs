@@ -1,0 +1,29 @@
+//! Tools that replay a trace.
+//!
+//! One replay ([`Session::replay`]) brings the events of all threads into an order in which every address means what it
+//! meant when it was accessed; a [`Tool`] sees them with a resolver that knows that meaning. The tools here count
+//! ([`Tally`]), sum up ([`Summary`]) and look for accesses to released memory ([`Stale`]); [`heatmap`] and [`page`] draw.
+//! The same figure is the same in every output because all outputs take it from the same tool.
+//!
+//! Nothing here writes to a terminal or parses a command line. Start with [`Session`].
+#![forbid(unsafe_code)]
+
+mod count;
+mod error;
+pub mod heatmap;
+pub mod page;
+mod pages;
+mod replay;
+mod session;
+mod stale;
+mod summary;
+mod tally;
+
+pub use count::Count;
+pub use error::Error;
+pub use pages::Pages;
+pub use replay::{Moment, Tool};
+pub use session::Session;
+pub use stale::{Stale, StaleAccess};
+pub use summary::Summary;
+pub use tally::{By, Row, Tally};

@@ -1,0 +1,238 @@
+//! The replay: all threads' events in an order in which addresses mean what they meant.
+//!
+//! Events that change meaning (allocations, releases, mappings) have an order that holds for the whole session. A thread's
+//! accesses lie between two order marks: they came after the first one, and nobody knows whether before or after what
+//! other threads did meanwhile. So the thread whose mark is lowest goes first, after all changes up to that mark were
+//! applied. Whatever synchronisation the program used makes the right name come out; where it used none, either name is
+//! right. A forked child begins with what its parent had.
+
+use std::collections::BTreeMap;
+
+use memref::{Access, Allocation, Event, Order, ProcessId, ThreadId};
+use symbols::{HeapChange, Resolver};
+use trace_format::{Batch, EventCursor, Filter, KindSet};
+
+use crate::{Error, Session};
+
+/// Where the replay is.
+#[derive(Debug)]
+pub struct Moment<'a> {
+    /// Names at this point.
+    pub resolver: &'a mut Resolver,
+    /// Whose events these are.
+    pub process: ProcessId,
+    /// As above.
+    pub thread: ThreadId,
+}
+
+/// Looks at a replay.
+pub trait Tool {
+    /// Accesses of one thread, without any other event of it between them.
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error>;
+
+    /// Any other event. An allocation has been applied to the resolver already.
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        let _ = (at, event);
+        Ok(())
+    }
+
+    /// What an allocation event of a process changed, in the order of the session.
+    fn change(&mut self, resolver: &mut Resolver, event: &Allocation, change: HeapChange) {
+        let _ = (resolver, event, change);
+    }
+}
+
+/// A change of what addresses mean in one process.
+enum Change {
+    Region(usize),
+    Allocation(Allocation),
+}
+
+/// A process on its way through its changes.
+struct Process {
+    resolver: Resolver,
+    changes: Vec<(Order, Change)>,
+    next: usize,
+}
+
+impl Process {
+    fn advance<T: Tool + ?Sized>(&mut self, session: &Session, order: Order, tool: &mut T) {
+        while let Some((at, change)) = self.changes.get(self.next).filter(|(at, _)| *at <= order) {
+            let _ = at;
+            match change {
+                Change::Region(index) => {
+                    if let Some(event) = session.region_events().get(*index) {
+                        self.resolver.apply_region(event);
+                    }
+                }
+                Change::Allocation(event) => {
+                    let change = self.resolver.apply_allocation(event);
+                    tool.change(&mut self.resolver, event, change);
+                }
+            }
+            self.next += 1;
+        }
+    }
+}
+
+/// One thread's cursor.
+struct Thread {
+    thread: ThreadId,
+    process: ProcessId,
+    cursor: EventCursor,
+    order: Order,
+}
+
+impl Session {
+    /// Replays the events that match; names are right even where the filter leaves allocations out. With `only`, one
+    /// thread's. Returns the resolvers as they are at the end.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or the tool fails.
+    pub fn replay<T: Tool + ?Sized>(
+        &self,
+        filter: &Filter,
+        only: Option<ThreadId>,
+        tool: &mut T,
+    ) -> Result<Vec<Resolver>, Error> {
+        let trace = self.trace();
+        if let Some(thread) = only
+            && !trace.threads().iter().any(|record| record.thread == thread)
+        {
+            let last = trace.threads().len().saturating_sub(1) as u32;
+            return Err(Error::NoThread { thread: thread.0, last });
+        }
+        let mut changes = self.changes()?;
+        let mut threads = self.threads(filter, only)?;
+        let mut processes: BTreeMap<ProcessId, Process> = BTreeMap::new();
+        // The lowest order first; of equals the lowest thread.
+        while let Some(index) =
+            (0..threads.len()).min_by_key(|&index| (threads[index].order, threads[index].thread))
+        {
+            let thread = &mut threads[index];
+            self.enter(thread.process, thread.order, &mut processes, &mut changes, tool);
+            let Some(process) = processes.get_mut(&thread.process) else { break };
+            process.advance(self, thread.order, tool);
+            let mut at =
+                Moment { resolver: &mut process.resolver, process: thread.process, thread: thread.thread };
+            let over = loop {
+                match thread.cursor.next_batch()? {
+                    None => break true,
+                    Some(Batch::Accesses(accesses)) => tool.accesses(&mut at, accesses)?,
+                    Some(Batch::Event(Event::Order(mark))) => {
+                        thread.order = thread.order.max(mark.order);
+                        tool.event(&mut at, &Event::Order(mark))?;
+                        break false;
+                    }
+                    Some(Batch::Event(Event::Allocation(event))) => {
+                        // Its own changes are in its own order, whatever others do.
+                        thread.order = thread.order.max(event.order);
+                        process.advance(self, event.order, tool);
+                        at = Moment {
+                            resolver: &mut process.resolver,
+                            process: thread.process,
+                            thread: thread.thread,
+                        };
+                        tool.event(&mut at, &Event::Allocation(event))?;
+                    }
+                    Some(Batch::Event(event)) => tool.event(&mut at, &event)?,
+                }
+            };
+            if over {
+                threads.remove(index);
+            }
+        }
+        // What happened after the last access still made regions.
+        for record in trace.processes() {
+            self.enter(record.process, Order::MAX, &mut processes, &mut changes, tool);
+        }
+        for process in processes.values_mut() {
+            process.advance(self, Order::MAX, tool);
+        }
+        Ok(processes.into_values().map(|process| process.resolver).collect())
+    }
+
+    /// All changes by process, each list in its order.
+    fn changes(&self) -> Result<BTreeMap<ProcessId, Vec<(Order, Change)>>, Error> {
+        let mut changes: BTreeMap<ProcessId, Vec<(Order, Change)>> = BTreeMap::new();
+        for (index, event) in self.region_events().iter().enumerate() {
+            changes.entry(event.process).or_default().push((event.order, Change::Region(index)));
+        }
+        let filter = Filter { kinds: KindSet::ALLOCATIONS, ..Default::default() };
+        for record in self.trace().threads() {
+            let mut cursor = self.trace().shard(record.thread).events(&filter);
+            let list = changes.entry(record.process).or_default();
+            while let Some(batch) = cursor.next_batch()? {
+                if let Batch::Event(Event::Allocation(event)) = batch {
+                    list.push((event.order, Change::Allocation(event)));
+                }
+            }
+        }
+        for list in changes.values_mut() {
+            list.sort_by_key(|(order, _)| *order);
+        }
+        Ok(changes)
+    }
+
+    fn threads(&self, filter: &Filter, only: Option<ThreadId>) -> Result<Vec<Thread>, Error> {
+        let mut wanted = filter.clone();
+        wanted.kinds = KindSet(filter.kinds.0 | KindSet::ORDERS.0);
+        let mut threads = Vec::new();
+        for record in self.trace().threads() {
+            if only.is_some_and(|only| only != record.thread) {
+                continue;
+            }
+            let shard = self.trace().shard(record.thread);
+            let mut order = 0;
+            if let Some(cycles) = filter.cycles.as_ref().filter(|cycles| cycles.start > 0) {
+                // The mark that holds where the filter begins.
+                let kinds = KindSet(KindSet::ORDERS.0 | KindSet::ALLOCATIONS.0);
+                let before = Filter { kinds, cycles: Some(0..cycles.start), ..Default::default() };
+                let mut cursor = shard.events(&before);
+                while let Some(batch) = cursor.next_batch()? {
+                    match batch {
+                        Batch::Event(Event::Order(mark)) => order = order.max(mark.order),
+                        Batch::Event(Event::Allocation(event)) => order = order.max(event.order),
+                        _ => {}
+                    }
+                }
+            }
+            let cursor = shard.events(&wanted);
+            threads.push(Thread { thread: record.thread, process: record.process, cursor, order });
+        }
+        Ok(threads)
+    }
+
+    /// Makes a process at its first event: a forked one from its parent as it is now.
+    fn enter<T: Tool + ?Sized>(
+        &self,
+        id: ProcessId,
+        order: Order,
+        processes: &mut BTreeMap<ProcessId, Process>,
+        changes: &mut BTreeMap<ProcessId, Vec<(Order, Change)>>,
+        tool: &mut T,
+    ) {
+        if processes.contains_key(&id) {
+            return;
+        }
+        let record = self.trace().processes().iter().find(|record| record.process == id);
+        // A process number is given after that of the parent, so this ends.
+        let parent = record.and_then(|record| record.parent).filter(|parent| *parent < id);
+        let own = changes.remove(&id).unwrap_or_default();
+        let resolver = match parent {
+            None => self.resolver(id),
+            Some(parent) => {
+                let born = own.first().map_or(order, |(first, _)| (*first).min(order));
+                self.enter(parent, born, processes, changes, tool);
+                match processes.get_mut(&parent) {
+                    Some(parent) => {
+                        parent.advance(self, born, tool);
+                        parent.resolver.fork(id)
+                    }
+                    None => self.resolver(id),
+                }
+            }
+        };
+        processes.insert(id, Process { resolver, changes: own, next: 0 });
+    }
+}

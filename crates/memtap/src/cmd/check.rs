@@ -1,0 +1,40 @@
+//! `memtap check`: whether a trace is whole, and what can be read where it is not.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use trace_format::Trace;
+
+use crate::output::{Out, grouped};
+
+/// Say whether a trace is whole, and what can be read of a damaged one
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let trace = Trace::open(&args.file)?;
+    let report = trace.check()?;
+    let mut out = Out::stdout();
+    for finding in &report.findings {
+        out.line(&finding.to_string())?;
+    }
+    let readable =
+        format!("{} entries in {} frames", grouped(report.readable_entries), grouped(report.readable_frames));
+    if report.is_sound() {
+        out.line(&format!("sound: {readable}"))?;
+        out.finish()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    out.line(&format!("readable: {readable}; known to be lost: {} entries", grouped(report.lost_entries)))?;
+    out.finish()?;
+    let file = args.file.display();
+    eprintln!(
+        "memtap: {file}: the trace is damaged; what is readable can be used, missing parts show as gaps"
+    );
+    Ok(ExitCode::FAILURE)
+}

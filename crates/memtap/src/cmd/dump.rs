@@ -1,0 +1,518 @@
+//! `memtap dump`: the events of a trace, one after the other, in seven formats.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::{Moment, Session, Tool};
+use anyhow::{Result, bail};
+use clap::{Parser, ValueEnum};
+use memref::{
+    Access, AccessKind, Allocation, AllocationKind, BlockOp, Event, MarkerKind, ThreadId, VirtAddr,
+};
+use serde_json::json;
+use symbols::Resolver;
+use trace_format::{Filter, KindSet};
+
+use crate::output::{Letter, Out, ReaderGone, letter};
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Addresses, as MadT's raw lines
+    Raw,
+    /// Names, as MadT's symbolic lines
+    Symbolic,
+    /// A raw and a symbolic line for each event
+    Both,
+    /// As Valgrind's lackey --trace-mem=yes prints data accesses
+    Lackey,
+    /// As DineroIV reads: 0 or 1 and an address
+    Din,
+    /// One JSON object a line
+    Jsonl,
+    /// 32 binary bytes an access: cycle and size, instruction, address, data
+    Entries64,
+}
+
+/// Print the events of a trace
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// How events are written
+    #[arg(long, value_enum, default_value = "symbolic")]
+    format: Format,
+    /// Only this kind of events
+    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps"])]
+    stream: Option<String>,
+    /// Only accesses with these numbers among their thread's accesses
+    #[arg(long, value_name = "A..B", value_parser = parse_range)]
+    range: Option<Range<u64>>,
+    /// Only events at these cycles
+    #[arg(long, value_name = "A..B", value_parser = parse_range)]
+    cycles: Option<Range<u64>>,
+    /// Only this thread's events, by its number in the trace
+    #[arg(long, value_name = "N")]
+    thread: Option<u32>,
+}
+
+/// `A..B`, `A..` or `..B`.
+fn parse_range(text: &str) -> Result<Range<u64>, String> {
+    let wrong = || format!("{text:?} is no range; write A..B, with A included and B not");
+    let (start, end) = text.split_once("..").ok_or_else(wrong)?;
+    let number =
+        |text: &str, none: u64| if text.is_empty() { Ok(none) } else { text.parse().map_err(|_| wrong()) };
+    let range = number(start, 0)?..number(end, u64::MAX)?;
+    if range.is_empty() {
+        Err(format!("{text:?} is empty; the first number must be the smaller one"))
+    } else {
+        Ok(range)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let session = Session::open(&args.file)?;
+    let mut filter = Filter { cycles: args.cycles.clone(), index: args.range.clone(), ..Default::default() };
+    let stream = args.stream.as_deref().or(args.range.is_some().then_some("accesses"));
+    filter.kinds = match stream {
+        Some("accesses") => KindSet::ACCESSES,
+        Some("blocks") => KindSet::BLOCKS,
+        Some("allocations") => KindSet::ALLOCATIONS,
+        Some("markers") => KindSet::MARKERS,
+        Some("gaps") => KindSet::GAPS,
+        _ => KindSet::ALL,
+    };
+    let mut dump = Dump {
+        out: Out::stdout(),
+        format: args.format,
+        kinds: filter.kinds,
+        number: 0,
+        values: args.format == Format::Entries64,
+        failed: None,
+        line: String::new(),
+    };
+    if dump.values {
+        entries64(&session, &filter, args.thread.map(ThreadId), &mut dump.out)?;
+        dump.out.finish()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let replayed = session.replay(&filter, args.thread.map(ThreadId), &mut dump);
+    if let Some(error) = dump.failed {
+        return Err(error);
+    }
+    replayed?;
+    dump.out.finish()?;
+    for problem in session.problems() {
+        eprintln!("memtap: note: {problem}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Dump {
+    out: Out,
+    format: Format,
+    kinds: KindSet,
+    /// The number of the next event.
+    number: u64,
+    values: bool,
+    failed: Option<anyhow::Error>,
+    line: String,
+}
+
+impl Dump {
+    /// Writes the line that was made; an error ends the replay.
+    fn put(&mut self) -> Result<(), analysis::Error> {
+        self.line.push('\n');
+        let line = std::mem::take(&mut self.line);
+        let result = self.out.bytes(line.as_bytes());
+        self.line = line;
+        self.line.clear();
+        result.map_err(|error| {
+            let kind = if error.is::<ReaderGone>() {
+                std::io::ErrorKind::BrokenPipe
+            } else {
+                std::io::ErrorKind::Other
+            };
+            self.failed = Some(error);
+            analysis::Error::Output(kind.into())
+        })
+    }
+
+    fn access(
+        &mut self,
+        resolver: &mut Resolver,
+        thread: ThreadId,
+        access: &Access,
+    ) -> Result<(), analysis::Error> {
+        use std::fmt::Write;
+        let size = access.size;
+        match self.format {
+            Format::Lackey => {
+                let kind = match access.kind {
+                    AccessKind::Load => 'L',
+                    AccessKind::Store => 'S',
+                    AccessKind::Modify => 'M',
+                    AccessKind::Prefetch => return Ok(()),
+                };
+                let _ = write!(self.line, " {kind} {:08x},{size}", access.addr);
+                self.put()
+            }
+            Format::Din => {
+                if access.kind.reads() {
+                    let _ = write!(self.line, "0 {:x}", access.addr);
+                    self.put()?;
+                }
+                if access.kind.writes() {
+                    let _ = write!(self.line, "1 {:x}", access.addr);
+                    self.put()?;
+                }
+                Ok(())
+            }
+            Format::Jsonl => self.access_json(resolver, thread, access),
+            _ => {
+                // A modify is what the paper logs as two: a load, then a store.
+                let number = self.number;
+                self.number += 1;
+                if access.kind.reads() {
+                    self.access_lines(resolver, access, Letter::Load, number)?;
+                }
+                if access.kind.writes() {
+                    self.access_lines(resolver, access, Letter::Store, number)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn access_lines(
+        &mut self,
+        resolver: &mut Resolver,
+        access: &Access,
+        kind: Letter,
+        number: u64,
+    ) -> Result<(), analysis::Error> {
+        use std::fmt::Write;
+        let Some(letter) = letter(kind) else { return Ok(()) };
+        let region = region_name(resolver, access.addr);
+        if matches!(self.format, Format::Raw | Format::Both) {
+            let _ = write!(self.line, "{letter}#{number}:{},{region},{}", access.addr, access.ip);
+            self.put()?;
+        }
+        if matches!(self.format, Format::Symbolic | Format::Both) {
+            let name = data_name(resolver, access.addr);
+            let code = code_name(resolver, access.ip);
+            let _ = write!(self.line, "{letter}${number}:{name},{region},{code}");
+            self.put()?;
+        }
+        Ok(())
+    }
+
+    fn access_json(
+        &mut self,
+        resolver: &mut Resolver,
+        thread: ThreadId,
+        access: &Access,
+    ) -> Result<(), analysis::Error> {
+        let name = resolver.resolve_data(access.addr);
+        let variable = resolver.names().variable(name.variable);
+        let path = resolver.field_path(access.addr, access.size);
+        let code = resolver.code_name(access.ip);
+        let line = code.as_ref().and_then(|code| code.line().map(|(file, line)| (file.to_owned(), line)));
+        let object = json!({
+            "type": access.kind.name(),
+            "thread": thread.0,
+            "process": resolver.process().0,
+            "cycle": access.cycle,
+            "ip": format!("{:#x}", access.ip),
+            "addr": format!("{:#x}", access.addr),
+            "size": access.size,
+            "variable": variable.as_ref().map(|variable| &*variable.name),
+            "offset": name.offset,
+            "field": path.as_deref(),
+            "region": region_name(resolver, access.addr),
+            "code": code.as_ref().map(|code| code.to_string()),
+            "file": line.as_ref().map(|(file, _)| file),
+            "line": line.as_ref().and_then(|(_, line)| *line),
+        });
+        self.json(&object)
+    }
+
+    fn json(&mut self, object: &serde_json::Value) -> Result<(), analysis::Error> {
+        self.line = object.to_string();
+        self.put()
+    }
+
+    fn block(
+        &mut self,
+        resolver: &mut Resolver,
+        thread: ThreadId,
+        block: &BlockOp,
+    ) -> Result<(), analysis::Error> {
+        use std::fmt::Write;
+        let shown = |addr: VirtAddr| addr.0 != 0;
+        match self.format {
+            Format::Lackey | Format::Din | Format::Entries64 => Ok(()),
+            Format::Jsonl => {
+                let mut variable = |addr: VirtAddr| {
+                    if !shown(addr) {
+                        return serde_json::Value::Null;
+                    }
+                    let name = resolver.resolve_data(addr);
+                    resolver.names().variable(name.variable).map(|v| v.name.to_string()).into()
+                };
+                let (dst, src) = (variable(block.dst), variable(block.src));
+                let object = json!({
+                    "type": block.kind.name(),
+                    "thread": thread.0,
+                    "process": resolver.process().0,
+                    "cycle": block.cycle,
+                    "ip": format!("{:#x}", block.ip),
+                    "function": block.function.name(),
+                    "dst": shown(block.dst).then(|| format!("{:#x}", block.dst)),
+                    "src": shown(block.src).then(|| format!("{:#x}", block.src)),
+                    "dst_variable": dst,
+                    "src_variable": src,
+                    "size": block.len,
+                    "code": code_name(resolver, block.ip),
+                });
+                self.json(&object)
+            }
+            _ => {
+                let number = self.number;
+                self.number += 1;
+                let Some(letter) = letter(Letter::Block(block.kind)) else { return Ok(()) };
+                let places = [block.dst, block.src].map(|addr| shown(addr).then_some(addr));
+                let function = block.function;
+                if matches!(self.format, Format::Raw | Format::Both) {
+                    let _ = write!(self.line, "{letter}#{number}:");
+                    for addr in places.into_iter().flatten() {
+                        let _ = write!(self.line, "{addr},{},", region_name(resolver, addr));
+                    }
+                    let _ = write!(self.line, "{},{function},{}", block.len, block.ip);
+                    self.put()?;
+                }
+                if matches!(self.format, Format::Symbolic | Format::Both) {
+                    let _ = write!(self.line, "{letter}${number}:");
+                    for addr in places.into_iter().flatten() {
+                        let (name, region) = (data_name(resolver, addr), region_name(resolver, addr));
+                        let _ = write!(self.line, "{name},{region},");
+                    }
+                    let code = code_name(resolver, block.ip);
+                    let _ = write!(self.line, "{},{function},{code}", block.len);
+                    self.put()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn allocation(
+        &mut self,
+        resolver: &mut Resolver,
+        thread: ThreadId,
+        event: &Allocation,
+    ) -> Result<(), analysis::Error> {
+        use std::fmt::Write;
+        let variable = resolver.resolve_data(event.addr).variable;
+        let name = resolver
+            .names()
+            .variable(variable)
+            .map_or_else(String::new, |variable| variable.name.to_string());
+        match self.format {
+            Format::Lackey | Format::Din | Format::Entries64 => Ok(()),
+            Format::Jsonl => {
+                let object = json!({
+                    "type": event.kind.name(),
+                    "thread": thread.0,
+                    "process": resolver.process().0,
+                    "cycle": event.cycle,
+                    "order": event.order,
+                    "ip": format!("{:#x}", event.ip),
+                    "function": event.function.name(),
+                    "addr": format!("{:#x}", event.addr),
+                    "size": event.len,
+                    "old_addr": (event.old_addr.0 != 0).then(|| format!("{:#x}", event.old_addr)),
+                    "variable": name,
+                    "code": code_name(resolver, event.ip),
+                });
+                self.json(&object)
+            }
+            _ => {
+                let Some(letter) = letter(Letter::Allocation(event.kind)) else { return Ok(()) };
+                let number = self.number;
+                self.number += 1;
+                let bytes = match event.kind {
+                    AllocationKind::Free => String::new(),
+                    _ => format!(",{}", event.len),
+                };
+                if matches!(self.format, Format::Raw | Format::Both) {
+                    let _ = write!(self.line, "{letter}#{number}:{}{bytes}", event.addr);
+                    self.put()?;
+                }
+                if matches!(self.format, Format::Symbolic | Format::Both) {
+                    let _ = write!(self.line, "{letter}${number}:{name}{bytes}");
+                    self.put()?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Tool for Dump {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), analysis::Error> {
+        accesses.iter().try_for_each(|access| self.access(at.resolver, at.thread, access))
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), analysis::Error> {
+        use std::fmt::Write;
+        match event {
+            Event::Access(access) => self.access(at.resolver, at.thread, access),
+            Event::Block(block) => self.block(at.resolver, at.thread, block),
+            Event::Allocation(event) if self.kinds.intersects(KindSet::ALLOCATIONS) => {
+                self.allocation(at.resolver, at.thread, event)
+            }
+            Event::Marker(marker) => match self.format {
+                Format::Jsonl => {
+                    let kind = match marker.kind {
+                        MarkerKind::Start => "start",
+                        MarkerKind::Stop => "stop",
+                        MarkerKind::Mark => "mark",
+                    };
+                    let object = json!({
+                        "type": kind, "thread": at.thread.0, "process": at.process.0, "cycle": marker.cycle,
+                        "order": marker.order, "ip": format!("{:#x}", marker.ip), "name": marker.name,
+                        "code": code_name(at.resolver, marker.ip),
+                    });
+                    self.json(&object)
+                }
+                Format::Raw | Format::Symbolic | Format::Both if marker.kind == MarkerKind::Mark => {
+                    let _ = write!(self.line, "/* {} */", marker.name.replace("*/", "* /"));
+                    self.put()
+                }
+                _ => Ok(()),
+            },
+            Event::Gap(gap) => match self.format {
+                Format::Jsonl => {
+                    let object = json!({
+                        "type": "gap", "thread": at.thread.0, "process": at.process.0, "cycle": gap.cycle,
+                        "count": gap.count, "reason": gap.reason.name(), "addr": format!("{:#x}", gap.addr),
+                    });
+                    self.json(&object)
+                }
+                Format::Raw | Format::Symbolic | Format::Both => {
+                    let _ = write!(self.line, "/* {} events are missing: {} */", gap.count, gap.reason);
+                    self.put()
+                }
+                _ => Ok(()),
+            },
+            Event::Allocation(_) | Event::Order(_) => Ok(()),
+        }
+    }
+}
+
+/// `symbol+offset`, the offset always there, as the paper has it.
+fn data_name(resolver: &mut Resolver, addr: VirtAddr) -> String {
+    let name = resolver.resolve_data(addr);
+    match resolver.names().variable(name.variable) {
+        Some(variable) => format!("{}+{}", variable.name, name.offset),
+        None => addr.to_string(),
+    }
+}
+
+fn code_name(resolver: &mut Resolver, ip: VirtAddr) -> String {
+    resolver.code_name(ip).map_or_else(|| ip.to_string(), |code| code.to_string())
+}
+
+/// The region in brackets: its kind.
+fn region_name(resolver: &mut Resolver, addr: VirtAddr) -> String {
+    let id = resolver.resolve_region(addr);
+    let region = id.and_then(|id| resolver.image().regions().region(id));
+    region.map_or_else(|| "[unknown]".to_owned(), |region| format!("[{}]", region.kind))
+}
+
+/// The 32-byte form: cycle (48 bits), whether the data is a whole word, a tag whose lowest bit is a store's; instruction;
+/// address; data. A modify is two entries, unless its bytes were imported as one.
+fn entries64(session: &Session, filter: &Filter, only: Option<ThreadId>, out: &mut Out) -> Result<()> {
+    for record in session.trace().threads() {
+        if only.is_some_and(|only| only != record.thread) {
+            continue;
+        }
+        let shard = session.trace().shard(record.thread);
+        let mut accesses = shard.accesses(filter);
+        let mut values = shard.values(&Filter { index: filter.index.clone(), ..Default::default() });
+        let mut next = values.next().transpose()?;
+        loop {
+            let Some(block) = accesses.next_block()? else { break };
+            let block = block.to_vec();
+            let first = accesses.first_index();
+            for (place, access) in block.iter().enumerate() {
+                let index = first + place as u64;
+                while next.as_ref().is_some_and(|value| value.access_index < index) {
+                    next = values.next().transpose()?;
+                }
+                let value = next.as_ref().filter(|value| value.access_index == index);
+                write_entry(access, value.map(|value| &*value.bytes), out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_entry(access: &Access, value: Option<&[u8]>, out: &mut Out) -> Result<()> {
+    const FULL: u64 = 1 << 48;
+    const STORE: u64 = 1 << 49;
+    if access.size > 8 && value.is_none_or(|value| value.len() != 8) {
+        // Wider accesses have no place in this form: they are cut into words, as simulators do.
+        for offset in (0..access.size).step_by(8) {
+            let part = Access {
+                addr: access.addr.offset(offset.into()),
+                size: (access.size - offset).min(8),
+                ..*access
+            };
+            write_entry(&part, None, out)?;
+        }
+        return Ok(());
+    }
+    let mut number = [0u8; 8];
+    for (to, from) in number.iter_mut().zip(value.unwrap_or(&[])) {
+        *to = *from;
+    }
+    let number = u64::from_le_bytes(number);
+    let whole = access.size == 8;
+    let data = if whole { number } else { number & 0xffff_ffff | u64::from(access.size) << 32 };
+    let mut entry = |store: bool| -> Result<()> {
+        let meta = access.cycle & (FULL - 1) | if whole { FULL } else { 0 } | if store { STORE } else { 0 };
+        let mut bytes = Vec::with_capacity(32);
+        for word in [meta, access.ip.0, access.addr.0, data] {
+            bytes.write_all(&word.to_le_bytes())?;
+        }
+        out.bytes(&bytes)
+    };
+    if access.kind.reads() {
+        entry(false)?;
+    }
+    if access.kind.writes() {
+        entry(true)?;
+    }
+    if access.kind == AccessKind::Prefetch {
+        bail!("prefetches can't be written as entries64");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_have_two_ends() {
+        assert_eq!(parse_range("3..7"), Ok(3..7));
+        assert_eq!(parse_range("..7"), Ok(0..7));
+        assert_eq!(parse_range("3.."), Ok(3..u64::MAX));
+        assert!(parse_range("7..3").unwrap_err().contains("is empty"));
+        assert!(parse_range("seven").unwrap_err().contains("is no range"));
+    }
+}

@@ -1,0 +1,145 @@
+//! `memtap import`: traces of others.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, ValueEnum};
+use memref::{Access, AccessKind, VirtAddr};
+use trace_format::{CreateOptions, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter};
+
+/// Whose form the input has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// 32 binary bytes an access: cycle and size, instruction, address, data
+    Entries64,
+    /// What valgrind --tool=lackey --trace-mem=yes prints
+    Lackey,
+}
+
+/// Make a trace from another tool's
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The form of the input
+    #[arg(long, value_enum)]
+    format: Format,
+    /// Replace FILE if it exists
+    #[arg(long)]
+    force: bool,
+    /// The input, or - for standard input
+    input: String,
+    /// The trace to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut input: Box<dyn BufRead> = if args.input == "-" {
+        Box::new(BufReader::with_capacity(1 << 20, std::io::stdin()))
+    } else {
+        let file = File::open(&args.input).with_context(|| format!("{}: can't be opened", args.input))?;
+        Box::new(BufReader::with_capacity(1 << 20, file))
+    };
+    let trace = TraceWriter::create(&args.output, CreateOptions { force: args.force, ..Default::default() })?;
+    let result = import(args, &mut *input, &trace);
+    if result.is_err() {
+        let _ = std::fs::remove_file(&args.output);
+    }
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+fn import(args: &Args, input: &mut dyn BufRead, trace: &TraceWriter) -> Result<()> {
+    let name = Path::new(&args.input).file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy());
+    let (tracer, format) = match args.format {
+        Format::Entries64 => {
+            ("imported entries64", entries64 as fn(&mut dyn BufRead, &mut ShardWriter) -> Result<()>)
+        }
+        Format::Lackey => ("imported lackey", lackey as _),
+    };
+    trace.set_property("program", &name)?;
+    trace.set_property("tracer", tracer)?;
+    let process = trace.add_process(&ProcessRecord { exe: name.into_owned(), ..Default::default() })?;
+    let thread = trace.add_thread(&ThreadRecord { process, ..Default::default() })?;
+    let mut shard = trace.shard(thread)?;
+    format(input, &mut shard).with_context(|| args.input.clone())?;
+    drop(shard);
+    trace.clone().finish()?;
+    Ok(())
+}
+
+const ENTRY_BYTES: usize = 32;
+const CYCLE: u64 = (1 << 48) - 1;
+const FULL: u64 = 1 << 48;
+const STORE: u64 = 1 << 49;
+
+fn entries64(input: &mut dyn BufRead, shard: &mut ShardWriter) -> Result<()> {
+    let mut entry = [0u8; ENTRY_BYTES];
+    let mut index = 0;
+    loop {
+        let mut filled = 0;
+        while filled < ENTRY_BYTES {
+            match input.read(&mut entry[filled..]).context("can't be read")? {
+                0 => break,
+                bytes => filled += bytes,
+            }
+        }
+        if filled == 0 {
+            return Ok(());
+        }
+        if filled < ENTRY_BYTES {
+            bail!("entry {index}: ends after {filled} of {ENTRY_BYTES} bytes; is this the 32-byte form?");
+        }
+        let [meta, ip, addr, data] = std::array::from_fn(|word| {
+            u64::from_le_bytes(std::array::from_fn(|byte| entry[word * 8 + byte]))
+        });
+        let full = meta & FULL != 0;
+        let size = if full { 8 } else { (data >> 32) as u32 };
+        if meta >> 50 != 0 || size == 0 || (full && size != 8) || (!full && size == 8) {
+            bail!("entry {index}: is none of the 32-byte form (tag {:#x}, {size} bytes)", meta >> 49);
+        }
+        let kind = if meta & STORE != 0 { AccessKind::Store } else { AccessKind::Load };
+        let cycle = meta & CYCLE;
+        shard.push_accesses(&[Access { cycle, ip: VirtAddr(ip), addr: VirtAddr(addr), size, kind }])?;
+        let len = if full { 8 } else { 4 };
+        shard.push_value(index, &data.to_le_bytes()[..len])?;
+        index += 1;
+    }
+}
+
+fn lackey(input: &mut dyn BufRead, shard: &mut ShardWriter) -> Result<()> {
+    let mut ip = VirtAddr(0);
+    let mut cycle = 0;
+    let mut line = String::new();
+    for number in 1u64.. {
+        line.clear();
+        if input.read_line(&mut line).with_context(|| format!("line {number}: can't be read"))? == 0 {
+            return Ok(());
+        }
+        // Valgrind's own messages stand between the lines.
+        let text = line.trim_end();
+        if text.is_empty() || text.starts_with("==") {
+            continue;
+        }
+        let (mark, rest) =
+            text.split_at_checked(3).with_context(|| format!("line {number}: is none of lackey's"))?;
+        let wrong = || format!("line {number}: {text:?} is none of lackey's");
+        let (addr, size) = rest.split_once(',').with_context(wrong)?;
+        let addr = VirtAddr(u64::from_str_radix(addr.trim(), 16).with_context(wrong)?);
+        let size: u32 = size.parse().with_context(wrong)?;
+        let kind = match mark.trim() {
+            "I" => {
+                ip = addr;
+                cycle += 1;
+                continue;
+            }
+            "L" => AccessKind::Load,
+            "S" => AccessKind::Store,
+            "M" => AccessKind::Modify,
+            _ => bail!(wrong()),
+        };
+        shard.push_accesses(&[Access { cycle, ip, addr, size, kind }])?;
+    }
+    Ok(())
+}

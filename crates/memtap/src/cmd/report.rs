@@ -1,0 +1,141 @@
+//! `memtap report`: who accesses what, how often.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::heatmap::{Layout, Only, to_svg};
+use analysis::page::{Content, to_html};
+use analysis::{By, Row, Session, Stale, Summary, Tally};
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::output::{Out, grouped};
+
+/// What the rows of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Grouping {
+    /// A static variable or a heap block
+    Variable,
+    /// A function that makes accesses
+    Function,
+    /// A call that allocates
+    Allocation,
+    /// A page
+    Page,
+    /// A region
+    Region,
+    /// A thread
+    Thread,
+}
+
+/// Print who accesses what, most accessed first
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// What the rows are
+    #[arg(long, value_enum, default_value = "variable")]
+    by: Grouping,
+    /// Split variables by field and element, where debug information tells them
+    #[arg(long)]
+    fields: bool,
+    /// As a JSON array
+    #[arg(long)]
+    json: bool,
+    /// Print only the first N rows
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Write everything as one HTML page
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let session = Session::open(&args.file)?;
+    let by = match args.by {
+        Grouping::Variable if args.fields => By::Field,
+        Grouping::Variable => By::Variable,
+        Grouping::Function => By::Function,
+        Grouping::Allocation => By::Allocation,
+        Grouping::Page => By::Page,
+        Grouping::Region => By::Region,
+        Grouping::Thread => By::Thread,
+    };
+    if let Some(html) = &args.html {
+        write_page(&session, html)?;
+        if !args.json {
+            eprintln!("memtap: wrote {}", html.display());
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let mut tally = Tally::new(&[by]);
+    let resolvers = session.replay(&Default::default(), None, &mut tally)?;
+    let mut rows = tally.rows(by, &session, &resolvers);
+    rows.truncate(args.top.unwrap_or(usize::MAX));
+    let mut out = Out::stdout();
+    if args.json {
+        let rows: Vec<Value> = rows.iter().map(to_json).collect();
+        out.line(&serde_json::to_string_pretty(&rows)?)?;
+    } else {
+        print(&mut out, &rows)?;
+    }
+    out.finish()?;
+    for problem in session.problems() {
+        eprintln!("memtap: note: {problem}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_json(row: &Row) -> Value {
+    json!({
+        "name": row.name,
+        "region": row.region,
+        "loads": row.count.loads,
+        "stores": row.count.stores,
+        "modifies": row.count.modifies,
+        "bytes": row.count.bytes,
+        "size": row.size,
+        "things": row.things,
+        "line": row.line,
+    })
+}
+
+fn print(out: &mut Out, rows: &[Row]) -> Result<()> {
+    out.line(&format!(
+        "{:>14} {:>14} {:>14} {:>16}  {:<8} name",
+        "loads", "stores", "modifies", "bytes", "memory"
+    ))?;
+    for row in rows {
+        let count = &row.count;
+        let [loads, stores, modifies, bytes] =
+            [count.loads, count.stores, count.modifies, count.bytes].map(grouped);
+        let line = row.line.as_deref().map_or_else(String::new, |line| format!("  ({line})"));
+        let things =
+            if row.things > 1 { format!("  [{} of them]", grouped(row.things)) } else { String::new() };
+        out.line(&format!(
+            "{loads:>14} {stores:>14} {modifies:>14} {bytes:>16}  {:<8} {}{things}{line}",
+            row.region, row.name
+        ))?;
+    }
+    Ok(())
+}
+
+fn write_page(session: &Session, path: &std::path::Path) -> Result<()> {
+    let wanted = [By::Variable, By::Function, By::Allocation, By::Page];
+    let mut tools = (Tally::new(&wanted), (Stale::default(), Summary::default()));
+    let resolvers = session.replay(&Default::default(), None, &mut tools)?;
+    let (tally, (stale, summary)) = tools;
+    let rows = |by| tally.rows(by, session, &resolvers);
+    let tables = [
+        ("Variables and blocks", "size", rows(By::Variable)),
+        ("Functions", "", rows(By::Function)),
+        ("Allocation sites", "bytes allocated", rows(By::Allocation)),
+    ];
+    let properties = session.trace().properties();
+    let title = properties.get("args").or(properties.get("program")).map_or("trace", |args| args);
+    let map = Layout::new(title, &session.map_regions(&resolvers), tally.pages(), Only::All);
+    let heatmap = to_svg(&map);
+    let content = Content { title, summary: &summary, tables: &tables, stale: &stale, heatmap: &heatmap };
+    std::fs::write(path, to_html(&content)).with_context(|| format!("{}: can't be written", path.display()))
+}

@@ -1,0 +1,200 @@
+//! `memtap stat`: the totals of a trace (MadT, Table III).
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::{Session, Summary};
+use anyhow::Result;
+use clap::Parser;
+use memref::{AllocationKind, RegionChange};
+use serde_json::{Value, json};
+
+use crate::output::{Out, grouped};
+use crate::record::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM};
+
+/// Print the totals of a trace
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Everything that both outputs show.
+struct Stat {
+    program: String,
+    tracer: String,
+    summary: Summary,
+    threads: usize,
+    processes: usize,
+    regions: usize,
+    file_bytes: u64,
+    wall_seconds: Option<f64>,
+    slow: Vec<(String, String, u64)>,
+    untraced: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let session = Session::open(&args.file)?;
+    let stat = collect(&session)?;
+    let mut out = Out::stdout();
+    if args.json {
+        out.line(&serde_json::to_string_pretty(&stat.to_json())?)?;
+    } else {
+        stat.print(&mut out)?;
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn collect(session: &Session) -> Result<Stat> {
+    let trace = session.trace();
+    let property = |key: &str| trace.properties().get(key).cloned().unwrap_or_default();
+    let mut slow: Vec<(String, String, u64)> = Vec::new();
+    let mut untraced = Vec::new();
+    let resolvers = session.replay(&nothing(), None, &mut Quiet)?;
+    for counter in trace.counters()? {
+        match counter.code {
+            COUNTER_SLOW_PATH => {
+                let resolver = resolvers.iter().find(|resolver| resolver.process() == counter.process);
+                let code = resolver.cloned().and_then(|mut resolver| resolver.code_name(counter.ip));
+                let function = code.map_or_else(|| counter.ip.to_string(), |code| code.to_string());
+                match slow.iter_mut().find(|row| row.0 == counter.name && row.1 == function) {
+                    Some(row) => row.2 += counter.count,
+                    None => slow.push((counter.name, function, counter.count)),
+                }
+            }
+            COUNTER_UNTRACED_PROGRAM => untraced.push(counter.name),
+            _ => {}
+        }
+    }
+    slow.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.1.cmp(&b.1)));
+    Ok(Stat {
+        program: property("program"),
+        tracer: property("tracer"),
+        summary: Summary::of(session)?,
+        threads: trace.threads().len(),
+        processes: trace.processes().len(),
+        regions: trace.regions()?.iter().filter(|event| event.change == RegionChange::Map).count(),
+        file_bytes: trace.file_bytes(),
+        wall_seconds: property("wall_seconds").parse().ok(),
+        slow,
+        untraced,
+    })
+}
+
+/// A filter that lets no access through: for the names alone.
+fn nothing() -> trace_format::Filter {
+    trace_format::Filter { kinds: trace_format::KindSet::NONE, ..Default::default() }
+}
+
+struct Quiet;
+
+impl analysis::Tool for Quiet {
+    fn accesses(
+        &mut self,
+        _: &mut analysis::Moment<'_>,
+        _: &[memref::Access],
+    ) -> Result<(), analysis::Error> {
+        Ok(())
+    }
+}
+
+impl Stat {
+    fn bytes_per_access(&self) -> Option<f64> {
+        let accesses = self.summary.count.accesses();
+        (accesses > 0).then(|| self.file_bytes as f64 / accesses as f64)
+    }
+
+    fn to_json(&self) -> Value {
+        let summary = &self.summary;
+        let slow: Vec<Value> = self
+            .slow
+            .iter()
+            .map(|(instruction, function, count)| json!({"instruction": instruction, "function": function, "count": count}))
+            .collect();
+        json!({
+            "program": self.program,
+            "tracer": self.tracer,
+            "loads": summary.count.loads,
+            "stores": summary.count.stores,
+            "modifies": summary.count.modifies,
+            "accesses": summary.count.accesses(),
+            "prefetches": summary.prefetches,
+            "block_copies": summary.copies.0,
+            "block_fills": summary.fills.0,
+            "block_fetches": summary.fetches.0,
+            "block_bytes": summary.copies.1 + summary.fills.1 + summary.fetches.1,
+            "allocations": {
+                "malloc": summary.allocations_of(AllocationKind::Malloc),
+                "calloc": summary.allocations_of(AllocationKind::Calloc),
+                "realloc": summary.allocations_of(AllocationKind::Realloc),
+                "mmap": summary.allocations_of(AllocationKind::Mmap),
+                "mremap": summary.allocations_of(AllocationKind::Mremap),
+            },
+            "frees": summary.allocations_of(AllocationKind::Free),
+            "unmaps": summary.allocations_of(AllocationKind::Munmap),
+            "markers": summary.markers,
+            "threads": self.threads,
+            "processes": self.processes,
+            "regions": self.regions,
+            "gaps": summary.missing(),
+            "gaps_by_reason": summary.gaps,
+            "untraced_programs": self.untraced,
+            "slow_path": slow,
+            "instructions": Value::Null,
+            "file_bytes": self.file_bytes,
+            "bytes_per_access": self.bytes_per_access(),
+            "wall_seconds": self.wall_seconds,
+        })
+    }
+
+    fn print(&self, out: &mut Out) -> Result<()> {
+        let summary = &self.summary;
+        out.line(&format!("{} (tracer: {})", self.program, self.tracer))?;
+        for (name, number) in [
+            ("loads", summary.count.loads),
+            ("stores", summary.count.stores),
+            ("modifies", summary.count.modifies),
+            ("accesses", summary.count.accesses()),
+            ("block copies", summary.copies.0),
+            ("block fills", summary.fills.0),
+            ("block fetches", summary.fetches.0),
+            ("malloc", summary.allocations_of(AllocationKind::Malloc)),
+            ("calloc", summary.allocations_of(AllocationKind::Calloc)),
+            ("realloc", summary.allocations_of(AllocationKind::Realloc)),
+            ("mmap", summary.allocations_of(AllocationKind::Mmap)),
+            ("mremap", summary.allocations_of(AllocationKind::Mremap)),
+            ("free", summary.allocations_of(AllocationKind::Free)),
+            ("munmap", summary.allocations_of(AllocationKind::Munmap)),
+            ("processes", self.processes as u64),
+            ("threads", self.threads as u64),
+            ("regions", self.regions as u64),
+            ("missing events", summary.missing()),
+            ("file bytes", self.file_bytes),
+        ] {
+            out.line(&format!("{name:<16} {:>16}", grouped(number)))?;
+        }
+        if let Some(bytes) = self.bytes_per_access() {
+            out.line(&format!("{:<16} {bytes:>16.3}", "bytes an access"))?;
+        }
+        if let Some(seconds) = self.wall_seconds {
+            out.line(&format!("{:<16} {seconds:>16.3}", "seconds"))?;
+        }
+        for (reason, count) in &summary.gaps {
+            out.line(&format!("missing: {count} ({reason})"))?;
+        }
+        for program in &self.untraced {
+            out.line(&format!("not traced: {program}"))?;
+        }
+        if !self.slow.is_empty() {
+            out.line("instructions on the slow path (opened, stepped, closed):")?;
+            for (instruction, function, count) in self.slow.iter().take(20) {
+                out.line(&format!("{:>12}  {instruction:<12} {function}", grouped(*count)))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Writing results: buffered, and quiet where the reader has seen enough.
+
+mod letters;
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+pub(crate) use letters::{Letter, letter};
+
+/// Standard output. Once its reader is gone (`| head`), everything written vanishes and the command ends well.
+pub(crate) struct Out {
+    inner: BufWriter<StdoutLock<'static>>,
+}
+
+/// The reader of standard output is gone: no error, but a reason to stop.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of standard output is gone")]
+pub(crate) struct ReaderGone;
+
+impl Out {
+    /// Standard output.
+    pub(crate) fn stdout() -> Self {
+        Self { inner: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, text: &str) -> anyhow::Result<()> {
+        self.bytes(text.as_bytes())?;
+        self.bytes(b"\n")
+    }
+
+    /// Writes bytes.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.inner.write_all(bytes).map_err(check)
+    }
+
+    /// Writes what is buffered.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        self.inner.flush().map_err(check)
+    }
+}
+
+fn check(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return ReaderGone.into();
+    }
+    anyhow::Error::new(error).context("standard output can't be written")
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1 234 567");
+    }
+}
