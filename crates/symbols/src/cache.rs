@@ -24,6 +24,8 @@ const MAX_GRANULES: u64 = 1024;
 struct Slot {
     granule: u64,
     epoch: u32,
+    /// How many changes had been told: after another one the answer holds within the granule only.
+    changes: u64,
     found: Found,
 }
 
@@ -33,6 +35,7 @@ pub(crate) struct DataCache {
     last: Found,
     slots: Box<[Slot]>,
     epoch: u32,
+    changes: u64,
 }
 
 const NOTHING: Found = Found { start: 1, end: 0, base: 0, variable: VariableId(0), region: None };
@@ -43,8 +46,8 @@ fn slot_index(granule: u64) -> usize {
 
 impl DataCache {
     pub(crate) fn new() -> Self {
-        let slot = Slot { granule: 0, epoch: 0, found: NOTHING };
-        Self { last: NOTHING, slots: vec![slot; SLOTS].into_boxed_slice(), epoch: 1 }
+        let slot = Slot { granule: 0, epoch: 0, changes: 0, found: NOTHING };
+        Self { last: NOTHING, slots: vec![slot; SLOTS].into_boxed_slice(), epoch: 1, changes: 0 }
     }
 
     #[inline]
@@ -56,7 +59,9 @@ impl DataCache {
         let granule = addr.0 >> GRANULE_BITS;
         let slot = self.slots.get(slot_index(granule))?;
         if slot.granule == granule && slot.epoch == self.epoch && holds(&slot.found) {
-            self.last = slot.found;
+            if slot.changes == self.changes {
+                self.last = slot.found;
+            }
             return Some(slot.found);
         }
         None
@@ -66,13 +71,14 @@ impl DataCache {
         self.last = found;
         let granule = addr.0 >> GRANULE_BITS;
         if let Some(slot) = self.slots.get_mut(slot_index(granule)) {
-            *slot = Slot { granule, epoch: self.epoch, found };
+            *slot = Slot { granule, epoch: self.epoch, changes: self.changes, found };
         }
     }
 
     /// The meaning of these bytes changed.
     pub(crate) fn forget(&mut self, start: VirtAddr, len: u64) {
         self.last = NOTHING;
+        self.changes += 1;
         let first = start.0 >> GRANULE_BITS;
         let last = start.0.saturating_add(len.max(1) - 1) >> GRANULE_BITS;
         if last - first >= MAX_GRANULES {

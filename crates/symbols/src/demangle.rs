@@ -10,11 +10,10 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
     if name.len() > MAX_MANGLED_BYTES {
         return Cow::Borrowed(name);
     }
-    // Legacy Rust names are valid C++ names too: Rust first.
-    if name.starts_with("_R") || name.starts_with("_ZN") {
-        if let Ok(rust) = rustc_demangle::try_demangle(name) {
-            return Cow::Owned(format!("{rust:#}"));
-        }
+    if (name.starts_with("_R") || is_legacy_rust(name))
+        && let Ok(rust) = rustc_demangle::try_demangle(name)
+    {
+        return Cow::Owned(format!("{rust:#}"));
     }
     if name.starts_with("_Z") || name.starts_with("__Z") {
         // Parts that the optimiser split off: `_Z1fv.cold`.
@@ -27,6 +26,16 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
         }
     }
     Cow::Borrowed(name)
+}
+
+/// Legacy Rust names are C++ names whose last part is a hash: `17h` and 16 hexadecimal digits.
+fn is_legacy_rust(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name);
+    let hash = stem
+        .strip_prefix("_ZN")
+        .and_then(|rest| rest.strip_suffix('E'))
+        .and_then(|rest| rest.get(rest.len().checked_sub(19)?..)?.strip_prefix("17h"));
+    hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]
@@ -42,6 +51,7 @@ mod tests {
         check("_ZN3geo5Shape4areaEv", "geo::Shape::area()");
         check("_ZZ4nextvE7counter", "next()::counter");
         check("_ZN3geo5Shape4areaEv.cold", "geo::Shape::area() [.cold]");
+        check("_ZN3geo12_GLOBAL__N_16hiddenE", "geo::(anonymous namespace)::hidden");
         check("_ZTV5Shape", "{vtable(Shape)}");
     }
 

@@ -94,17 +94,16 @@ impl Module {
             return Err(Error::BuildIdMismatch { path: path.to_owned(), expected: expected.clone(), found });
         }
         let mut debug_source = facts.has_dwarf.then(|| (source, path.to_owned()));
-        if !facts.has_dwarf || !facts.has_symtab {
-            if let Some(separate) = dwarf::separate_file(path, &facts, search) {
-                let source = Source::Path(separate.clone());
-                if let Ok(Ok(more)) = source.with(&separate, ReadFacts { more: Some(&facts) }) {
-                    if !facts.has_symtab {
-                        facts.symbols.append(&more.symbols);
-                    }
-                    if debug_source.is_none() && more.has_dwarf {
-                        debug_source = Some((source, separate));
-                    }
-                }
+        if (!facts.has_dwarf || !facts.has_symtab)
+            && let Some(separate) = dwarf::separate_file(path, &facts, search)
+            && let source = Source::Path(separate.clone())
+            && let Ok(Ok(more)) = source.with(&separate, ReadFacts { more: Some(&facts) })
+        {
+            if !facts.has_symtab {
+                facts.symbols.append(&more.symbols);
+            }
+            if debug_source.is_none() && more.has_dwarf {
+                debug_source = Some((source, separate));
             }
         }
         finish(&mut facts);

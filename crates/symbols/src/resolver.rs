@@ -111,7 +111,11 @@ impl Resolver {
                 self.site_codes.push(code);
             }
         }
-        let block_len = |id| self.heap.block(id).map_or(0, |block| block.extent().max(event.len));
+        let block_len = |id| {
+            self.heap
+                .block(id)
+                .map_or(0, |block| block.extent().max(event.len).saturating_add(VirtAddr::PAGE_BYTES))
+        };
         match change {
             HeapChange::Allocated(_) => self.cache.forget(event.addr, mapped_len(event.kind, event.len)),
             HeapChange::Released(id) => self.cache.forget(event.addr, block_len(id)),

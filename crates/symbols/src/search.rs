@@ -2,7 +2,7 @@
 
 use memref::{RegionKind, VirtAddr};
 
-use crate::{Error, Module, ProcessImage, Symbol, SymbolKind, names::placed};
+use crate::{DataObject, Error, Instance, Module, ProcessImage, Symbol, SymbolKind, names::placed};
 
 /// Where something is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,102 @@ impl Module {
     }
 }
 
+impl Module {
+    /// The static variables that an expression names: a name, fields and elements of it where debug information tells
+    /// the type, and a range: `frame`, `next::counter`, `frame.pixels[3].red`, `table+16:8`. A static variable of a
+    /// function is also found by its name alone. Addresses are the file's.
+    ///
+    /// # Errors
+    /// If there is no such variable (the error suggests near names), field or range.
+    pub fn find_variable(&self, expression: &str) -> Result<Vec<Place>, Error> {
+        self.find_variable_among(expression, &self.data_objects())
+    }
+
+    fn find_variable_among(&self, expression: &str, objects: &[DataObject]) -> Result<Vec<Place>, Error> {
+        let (stem, range) = split_range(expression);
+        // Names may hold dots and brackets themselves: the longest that is a variable.
+        let ends = stem.char_indices().filter(|(_, c)| matches!(c, '.' | '[')).map(|(at, _)| at);
+        let mut ends: Vec<usize> = ends.chain([stem.len()]).collect();
+        ends.reverse();
+        let bad = |reason: String| Error::BadExpression { expression: expression.to_owned(), reason };
+        for (name, path) in ends.into_iter().filter_map(|end| stem.split_at_checked(end)) {
+            let found: Vec<_> = objects.iter().filter(|object| is_object_named(object, name)).collect();
+            if found.is_empty() {
+                continue;
+            }
+            let place = |object: &&DataObject| {
+                let (mut offset, mut len) = (0, object.bytes);
+                if !path.is_empty() {
+                    let layout = self.type_at(object.address);
+                    let layout = layout.ok_or_else(|| bad(format!("the type of {name} is not known")))?;
+                    let part = layout.find(path).ok_or_else(|| bad(format!("{name} has no part {path}")))?;
+                    (offset, len) = (part.0, part.1.bytes);
+                }
+                if let Some((skip, part)) = range {
+                    let rest = len.checked_sub(skip).filter(|rest| part.unwrap_or(1) <= *rest && *rest != 0);
+                    let rest = rest.ok_or_else(|| bad(format!("{stem} has only {len} bytes")))?;
+                    (offset, len) = (offset.saturating_add(skip), part.unwrap_or(rest));
+                }
+                let addr = placed(offset, object.address);
+                Ok(Place { addr, len, name: format!("{}{path}", object.name) })
+            };
+            return found.iter().map(place).collect();
+        }
+        let suggestions = nearest(stem, objects.iter().map(|object| object.name.clone()));
+        Err(Error::NoVariable { name: stem.to_owned(), suggestions })
+    }
+}
+
 impl ProcessImage {
+    /// The functions of that name in the modules mapped now, as [`Module::find_function`].
+    ///
+    /// # Errors
+    /// If there is none; the error suggests near names.
+    pub fn find_function(&self, name: &str) -> Result<Vec<Place>, Error> {
+        let place = |bias, symbol: Symbol<'_>| Place {
+            addr: placed(bias, symbol.address),
+            len: symbol.bytes,
+            name: symbol.name().into_owned(),
+        };
+        self.search(|instance| {
+            let found = instance.module.find_function(name)?;
+            Ok(found.into_iter().map(|symbol| place(instance.bias, symbol)).collect())
+        })
+        .unwrap_or_else(|| Err(Error::NoFunction { name: name.to_owned(), suggestions: Vec::new() }))
+    }
+
+    /// The static variables that an expression names in the modules mapped now, as [`Module::find_variable`].
+    ///
+    /// # Errors
+    /// If there is no such variable (the error suggests near names), field or range.
+    pub fn find_variable(&self, expression: &str) -> Result<Vec<Place>, Error> {
+        self.search(|instance| {
+            let found = instance.module.find_variable(expression)?;
+            let place = |place: Place| Place { addr: placed(instance.bias, place.addr.0), ..place };
+            Ok(found.into_iter().map(place).collect())
+        })
+        .unwrap_or_else(|| Err(Error::NoVariable { name: expression.to_owned(), suggestions: Vec::new() }))
+    }
+
+    /// What the modules have together; else the most telling error.
+    fn search(
+        &self,
+        find: impl Fn(&Instance) -> Result<Vec<Place>, Error>,
+    ) -> Option<Result<Vec<Place>, Error>> {
+        let mut all = Vec::new();
+        let mut problem: Option<Error> = None;
+        for (_, instance) in self.instances() {
+            match find(instance) {
+                Ok(found) => all.extend(found),
+                Err(error) => {
+                    let keep = problem.as_ref().is_some_and(|known| weight(known) >= weight(&error));
+                    problem = if keep { problem } else { Some(error) };
+                }
+            }
+        }
+        if all.is_empty() { problem.map(Err) } else { Some(Ok(all)) }
+    }
+
     /// All static variables of the modules mapped now, in the order of addresses.
     pub fn variables(&self) -> Vec<PlacedVariable> {
         let mut all = Vec::new();
@@ -66,6 +161,44 @@ impl ProcessImage {
         }
         all
     }
+}
+
+/// A wrong field is more telling than a suggestion, and that more than none.
+fn weight(error: &Error) -> u8 {
+    match error {
+        Error::NoFunction { suggestions, .. } | Error::NoVariable { suggestions, .. } => {
+            u8::from(!suggestions.is_empty())
+        }
+        _ => 2,
+    }
+}
+
+/// `table+16:8` is `table` and 16 bytes to skip, of which 8 follow.
+fn split_range(expression: &str) -> (&str, Option<(u64, Option<u64>)>) {
+    let split = || {
+        let (stem, range) = expression.rsplit_once('+')?;
+        let (skip, len) = match range.split_once(':') {
+            Some((skip, len)) => (skip, Some(parse_number(len)?)),
+            None => (range, None),
+        };
+        Some((stem.trim_end(), Some((parse_number(skip)?, len))))
+    };
+    split().unwrap_or((expression, None))
+}
+
+fn parse_number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn is_object_named(object: &DataObject, name: &str) -> bool {
+    let last = || object.name.rsplit_once("::").map(|(_, last)| last);
+    let numbered =
+        || object.name.rsplit_once('.').filter(|(_, digits)| digits.bytes().all(|b| b.is_ascii_digit()));
+    object.name == name || last() == Some(name) || numbered().is_some_and(|(stem, _)| stem == name)
 }
 
 fn is_named(symbol: &Symbol<'_>, name: &str) -> bool {
@@ -89,7 +222,7 @@ fn without_parameters(name: &str) -> &str {
 
 /// The names that differ least.
 fn nearest(name: &str, names: impl Iterator<Item = String>) -> Vec<String> {
-    let limit = (name.chars().count() / 3).max(1);
+    let limit = name.chars().count().div_ceil(3).max(1);
     let mut near: Vec<(usize, String)> =
         names.filter_map(|other| Some((distance(name, &other, limit)?, other))).collect();
     near.sort();
@@ -116,4 +249,29 @@ fn distance(a: &str, b: &str, limit: usize) -> Option<usize> {
         row = next;
     }
     row.last().copied().filter(|distance| *distance <= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        let check = |expression, expect| assert_eq!(split_range(expression), expect);
+        check("table", ("table", None));
+        check("table+16", ("table", Some((16, None))));
+        check("table+0x10:8", ("table", Some((16, Some(8)))));
+        check("a.b[1]+2:1", ("a.b[1]", Some((2, Some(1)))));
+        check("operator+", ("operator+", None));
+        check("table+16:x", ("table+16:x", None));
+    }
+
+    #[test]
+    fn near_names() {
+        let near = |name| nearest(name, ["counter", "count", "frame", "main"].map(String::from).into_iter());
+        assert_eq!(near("conter"), ["counter"]);
+        assert_eq!(near("mian"), ["main"]);
+        assert_eq!(near("man"), ["main"]);
+        assert_eq!(near("something"), Vec::<String>::new());
+    }
 }

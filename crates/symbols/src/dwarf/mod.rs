@@ -1,51 +1,64 @@
 //! Debug information (DWARF 4 and 5), read when it is first asked for.
+//!
+//! [`DebugInfo`] holds the sections; what is read from them is kept: [`lines`] by unit, [`statics`] all at once,
+//! [`types`] one by one.
+#![allow(non_upper_case_globals, reason = "the constants are DWARF's own names")]
 
+mod die;
+mod lines;
+mod sections;
 mod separate;
+mod statics;
+mod types;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 pub(crate) use separate::separate_file;
 
+use self::{lines::Lines, sections::Sections, statics::Statics, types::Types};
 use crate::{Error, LineFrame, TypeLayout, elf::Source};
 
+/// A type: the offset of its entry in `.debug_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TypeRef(pub(crate) usize);
+
+/// The debug information of one module.
 #[derive(Debug)]
 pub(crate) struct DebugInfo {
-    variables: Variables,
-}
-#[derive(Debug)]
-pub(crate) struct Variables;
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TypeRef(pub(crate) usize);
-#[derive(Debug)]
-pub(crate) struct StaticVariable {
-    pub(crate) address: u64,
-    pub(crate) bytes: u64,
-    pub(crate) name: String,
-    pub(crate) type_ref: Option<TypeRef>,
+    sections: Sections,
+    lines: OnceLock<Option<Lines>>,
+    statics: OnceLock<Statics>,
+    types: Types,
 }
 
-impl Variables {
-    pub(crate) fn find(&self, _: u64) -> (u64, u64, Option<&StaticVariable>) {
-        (0, u64::MAX, None)
-    }
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &StaticVariable> {
-        std::iter::empty()
-    }
-}
 impl DebugInfo {
-    pub(crate) fn load(_: &Source, _: &Path) -> Result<Self, Error> {
-        Ok(Self { variables: Variables })
+    /// Reads the sections, and nothing from them.
+    pub(crate) fn load(source: &Source, path: &Path) -> Result<Self, Error> {
+        let sections = Sections::load(source, path)?;
+        Ok(Self { sections, lines: OnceLock::new(), statics: OnceLock::new(), types: Types::default() })
     }
-    pub(crate) fn frames(&self, _: u64) -> Vec<LineFrame> {
-        Vec::new()
+
+    /// The functions and lines at an address, innermost first.
+    pub(crate) fn frames(&self, address: u64) -> Vec<LineFrame> {
+        let lines = self.lines.get_or_init(|| Lines::new(&self.sections));
+        lines.as_ref().map(|lines| lines.frames(address)).unwrap_or_default()
     }
-    pub(crate) fn variables(&self) -> &Variables {
-        &self.variables
+
+    /// The variables at fixed addresses.
+    pub(crate) fn variables(&self) -> &Statics {
+        self.statics.get_or_init(|| Statics::read(&self.sections))
     }
-    pub(crate) fn layout(&self, _: TypeRef) -> Option<Arc<TypeLayout>> {
-        None
+
+    /// What a type consists of.
+    pub(crate) fn layout(&self, type_ref: TypeRef) -> Option<Arc<TypeLayout>> {
+        self.types.layout(&self.sections, type_ref)
     }
-    pub(crate) fn type_named(&self, _: &str) -> Option<Arc<TypeLayout>> {
-        None
+
+    /// A type by its name.
+    pub(crate) fn type_named(&self, name: &str) -> Option<Arc<TypeLayout>> {
+        self.types.named(&self.sections, name)
     }
 }

@@ -41,6 +41,7 @@ pub struct Block {
 
 impl Block {
     /// Bytes that belong to the block in the map: a block of no bytes has an address of its own, so it owns that byte.
+    /// (A mapping also owns what is left of its last page.)
     pub fn extent(&self) -> u64 {
         self.len.max(1)
     }

@@ -47,6 +47,17 @@ fn block_of(owner: u32) -> (BlockId, BlockState) {
     (BlockId(owner >> 2), state)
 }
 
+/// The first byte after those that the block owned at first: a mapping has whole pages.
+fn owned_end(block: &Block, kind: AllocationKind) -> u64 {
+    let mapping = matches!(kind, AllocationKind::Mmap | AllocationKind::Mremap);
+    let bytes = if mapping {
+        block.len.min(spans::END).next_multiple_of(VirtAddr::PAGE_BYTES)
+    } else {
+        block.extent()
+    };
+    block.start.0.saturating_add(bytes)
+}
+
 impl HeapMap {
     /// A process that has allocated nothing yet.
     pub fn new() -> Self {
@@ -181,13 +192,7 @@ impl HeapMap {
             }
         }
         self.block_count += 1;
-        let mapping = matches!(event.kind, AllocationKind::Mmap | AllocationKind::Mremap);
-        let bytes = if mapping {
-            event.len.min(spans::END).next_multiple_of(VirtAddr::PAGE_BYTES)
-        } else {
-            block.extent()
-        };
-        let end = event.addr.0.saturating_add(bytes);
+        let end = owned_end(&block, event.kind);
         self.spans.fill(event.addr.0, end, Some(owner(new, BlockState::Live)));
         old.map_or(HeapChange::Allocated(new), |old| HeapChange::Replaced { old, new })
     }
@@ -207,7 +212,8 @@ impl HeapMap {
     fn release(&mut self, id: BlockId, state: BlockState) {
         let Some(&block) = self.block(id) else { return };
         let live = owner(id, BlockState::Live);
-        let end = block.start.0.saturating_add(block.extent());
+        let kind = self.site(block.site).map_or(AllocationKind::Malloc, |site| site.kind);
+        let end = owned_end(&block, kind);
         self.spans.replace(block.start.0, end, |old| if old == live { owner(id, state) } else { old });
     }
 

@@ -1,0 +1,79 @@
+//! Reading single attributes of entries.
+
+use gimli::{Attribute, AttributeValue, Dwarf, Operation, Unit, UnitOffset, UnitSectionOffset};
+
+use super::sections::Slice;
+
+pub(crate) type SliceUnit<'a> = Unit<Slice<'a>>;
+pub(crate) type SliceDwarf<'a> = Dwarf<Slice<'a>>;
+
+/// The unit that begins at `offset`.
+pub(crate) fn unit_at<'a>(dwarf: &SliceDwarf<'a>, offset: usize) -> Option<SliceUnit<'a>> {
+    let header = dwarf.debug_info.header_from_offset(gimli::DebugInfoOffset(offset)).ok()?;
+    dwarf.unit(header).ok()
+}
+
+/// Where an entry of a unit lies in `.debug_info`.
+pub(crate) fn global(unit: &SliceUnit<'_>, offset: UnitOffset) -> Option<usize> {
+    match offset.to_unit_section_offset(unit) {
+        UnitSectionOffset::DebugInfoOffset(offset) => Some(offset.0),
+        UnitSectionOffset::DebugTypesOffset(_) => None,
+    }
+}
+
+/// The entry that an attribute refers to, in `.debug_info`.
+pub(crate) fn reference(unit: &SliceUnit<'_>, value: &AttributeValue<Slice<'_>>) -> Option<usize> {
+    match value {
+        AttributeValue::UnitRef(offset) => global(unit, *offset),
+        AttributeValue::DebugInfoRef(offset) => Some(offset.0),
+        _ => None,
+    }
+}
+
+/// The text of an attribute.
+pub(crate) fn text<'a>(
+    dwarf: &SliceDwarf<'a>,
+    unit: &SliceUnit<'a>,
+    value: AttributeValue<Slice<'a>>,
+) -> Option<&'a str> {
+    std::str::from_utf8(dwarf.attr_string(unit, value).ok()?.slice()).ok()
+}
+
+/// A number that is no expression.
+pub(crate) fn number(attribute: &Attribute<Slice<'_>>) -> Option<u64> {
+    attribute.udata_value().or_else(|| attribute.sdata_value().and_then(|value| u64::try_from(value).ok()))
+}
+
+/// The address of a variable whose place is one fixed address; nothing for registers, stack and thread-local ones.
+pub(crate) fn fixed_address(
+    dwarf: &SliceDwarf<'_>,
+    unit: &SliceUnit<'_>,
+    value: AttributeValue<Slice<'_>>,
+) -> Option<u64> {
+    let mut operations = value.exprloc_value()?.operations(unit.encoding());
+    let mut address = match operations.next().ok()?? {
+        Operation::Address { address } => address,
+        Operation::AddressIndex { index } => dwarf.address(unit, index).ok()?,
+        _ => return None,
+    };
+    while let Some(operation) = operations.next().ok()? {
+        match operation {
+            Operation::PlusConstant { value } => address = address.checked_add(value)?,
+            _ => return None,
+        }
+    }
+    Some(address)
+}
+
+/// The offset of a member: a number, or an expression that adds one.
+pub(crate) fn member_location(unit: &SliceUnit<'_>, attribute: &Attribute<Slice<'_>>) -> Option<u64> {
+    if let Some(offset) = number(attribute) {
+        return Some(offset);
+    }
+    let mut operations = attribute.exprloc_value()?.operations(unit.encoding());
+    match operations.next().ok()?? {
+        Operation::PlusConstant { value } => Some(value),
+        Operation::UnsignedConstant { value } => Some(value),
+        _ => None,
+    }
+}

@@ -1,0 +1,235 @@
+//! Variables at fixed addresses: global, static, and static within functions and classes.
+
+use std::collections::HashMap;
+
+use gimli::{
+    AttributeValue, DW_AT_abstract_origin, DW_AT_declaration, DW_AT_location, DW_AT_name,
+    DW_AT_specification, DW_AT_type, DW_TAG_class_type, DW_TAG_member, DW_TAG_module, DW_TAG_namespace,
+    DW_TAG_structure_type, DW_TAG_subprogram, DW_TAG_union_type, DW_TAG_variable, DwAt, UnitOffset,
+};
+
+use super::{
+    TypeRef,
+    die::{self, SliceDwarf, SliceUnit},
+    sections::Sections,
+    types,
+};
+
+/// One variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StaticVariable {
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    /// With its scopes.
+    pub(crate) name: String,
+    pub(crate) type_ref: Option<TypeRef>,
+}
+
+/// All variables of a module.
+#[derive(Debug, Default)]
+pub(crate) struct Statics {
+    /// Sorted by address, one each.
+    all: Vec<StaticVariable>,
+}
+
+/// A variable as its entry has it; what is missing is in the entry it refers to.
+struct Found {
+    address: u64,
+    name: Option<String>,
+    type_ref: Option<usize>,
+    origin: Option<usize>,
+}
+
+struct Scope<'a> {
+    depth: isize,
+    name: Option<&'a str>,
+    origin: Option<usize>,
+    namespace: bool,
+}
+
+#[derive(Default)]
+struct Walk {
+    found: Vec<Found>,
+    declared: HashMap<usize, (String, Option<usize>)>,
+}
+
+/// The attributes of interest of one entry.
+#[derive(Default)]
+struct Attributes<'a> {
+    name: Option<&'a str>,
+    type_ref: Option<usize>,
+    address: Option<u64>,
+    origin: Option<usize>,
+    declaration: bool,
+}
+
+impl Statics {
+    /// Reads all units; one that is damaged gives the variables before the damage.
+    pub(crate) fn read(sections: &Sections) -> Self {
+        let dwarf = sections.dwarf();
+        let mut walk = Walk::default();
+        for &start in sections.units() {
+            if let Some(unit) = die::unit_at(&dwarf, start) {
+                let _until_damage = walk.unit(&dwarf, &unit);
+            }
+        }
+        let mut sizes = HashMap::new();
+        let mut all: Vec<_> =
+            walk.found.iter().filter_map(|found| walk.finish(sections, &dwarf, found, &mut sizes)).collect();
+        // Of several entries for one variable the one that knows its type is first.
+        all.sort_by_key(|variable| (variable.address, variable.type_ref.is_none()));
+        all.dedup_by_key(|variable| variable.address);
+        Self { all }
+    }
+
+    /// The variable at an address, and the range around the address with the same answer.
+    pub(crate) fn find(&self, address: u64) -> (u64, u64, Option<&StaticVariable>) {
+        let after = self.all.partition_point(|variable| variable.address <= address);
+        let next = self.all.get(after).map_or(u64::MAX, |variable| variable.address);
+        let Some(variable) = after.checked_sub(1).and_then(|i| self.all.get(i)) else {
+            return (0, next, None);
+        };
+        let end = variable.address.saturating_add(variable.bytes.max(1)).min(next);
+        if address < end { (variable.address, end, Some(variable)) } else { (end, next, None) }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &StaticVariable> {
+        self.all.iter()
+    }
+}
+
+impl Walk {
+    fn unit<'a>(&mut self, dwarf: &SliceDwarf<'a>, unit: &SliceUnit<'a>) -> Result<(), gimli::Error> {
+        let mut scopes: Vec<Scope<'a>> = Vec::new();
+        let mut entries = unit.entries_raw(None)?;
+        while !entries.is_empty() {
+            let depth = entries.next_depth();
+            let offset = entries.next_offset();
+            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            while scopes.last().is_some_and(|scope| scope.depth >= depth) {
+                scopes.pop();
+            }
+            let specs = abbreviation.attributes();
+            let tag = abbreviation.tag();
+            let is_scope = matches!(
+                tag,
+                DW_TAG_namespace
+                    | DW_TAG_module
+                    | DW_TAG_subprogram
+                    | DW_TAG_structure_type
+                    | DW_TAG_class_type
+                    | DW_TAG_union_type
+            );
+            let has = |name: DwAt| specs.iter().any(|spec| spec.name() == name);
+            let is_variable = tag == DW_TAG_variable && (has(DW_AT_location) || has(DW_AT_declaration))
+                || tag == DW_TAG_member && has(DW_AT_declaration);
+            if !(is_variable || is_scope && abbreviation.has_children()) {
+                entries.skip_attributes(specs)?;
+                continue;
+            }
+            let mut attributes = Attributes::default();
+            for &spec in specs {
+                let attribute = entries.read_attribute(spec)?;
+                let value = attribute.value();
+                match attribute.name() {
+                    DW_AT_name => attributes.name = die::text(dwarf, unit, value),
+                    DW_AT_type => attributes.type_ref = die::reference(unit, &value),
+                    DW_AT_location => attributes.address = die::fixed_address(dwarf, unit, value),
+                    DW_AT_specification | DW_AT_abstract_origin => {
+                        attributes.origin = die::reference(unit, &value);
+                    }
+                    DW_AT_declaration => attributes.declaration = value == AttributeValue::Flag(true),
+                    _ => {}
+                }
+            }
+            if is_variable {
+                self.variable(dwarf, unit, offset, &scopes, &attributes);
+            } else {
+                let namespace = tag == DW_TAG_namespace;
+                scopes.push(Scope { depth, name: attributes.name, origin: attributes.origin, namespace });
+            }
+        }
+        Ok(())
+    }
+
+    fn variable<'a>(
+        &mut self,
+        dwarf: &SliceDwarf<'a>,
+        unit: &SliceUnit<'a>,
+        offset: UnitOffset,
+        scopes: &[Scope<'a>],
+        attributes: &Attributes<'a>,
+    ) {
+        if attributes.address.is_none() && !attributes.declaration {
+            return;
+        }
+        let qualified = attributes.name.map(|name| {
+            let mut text = String::new();
+            for scope in scopes {
+                let part = scope.name.or_else(|| name_of(dwarf, unit, scope.origin, 0));
+                let part = part.or(scope.namespace.then_some("(anonymous namespace)"));
+                if let Some(part) = part {
+                    text.push_str(part);
+                    text.push_str("::");
+                }
+            }
+            text + name
+        });
+        if let Some(address) = attributes.address {
+            let (type_ref, origin) = (attributes.type_ref, attributes.origin);
+            self.found.push(Found { address, name: qualified, type_ref, origin });
+        } else if let (Some(name), Some(at)) = (qualified, die::global(unit, offset)) {
+            self.declared.insert(at, (name, attributes.type_ref));
+        }
+    }
+
+    fn finish(
+        &self,
+        sections: &Sections,
+        dwarf: &SliceDwarf<'_>,
+        found: &Found,
+        sizes: &mut HashMap<usize, u64>,
+    ) -> Option<StaticVariable> {
+        let declared = found.origin.and_then(|origin| self.declared.get(&origin));
+        let mut name = found.name.clone().or_else(|| Some(declared?.0.clone()));
+        let mut type_ref = found.type_ref.or_else(|| declared?.1);
+        if let Some(origin) = found.origin.filter(|_| name.is_none() || type_ref.is_none()) {
+            // An instance of an inlined function: name and type are in the abstract one.
+            let unit = die::unit_at(dwarf, sections.unit_of(origin)?)?;
+            name = name.or_else(|| name_of(dwarf, &unit, Some(origin), 0).map(str::to_owned));
+            type_ref = type_ref.or_else(|| type_of(&unit, origin));
+        }
+        let bytes =
+            type_ref.map_or(0, |at| *sizes.entry(at).or_insert_with(|| types::size(sections, dwarf, at)));
+        Some(StaticVariable { address: found.address, bytes, name: name?, type_ref: type_ref.map(TypeRef) })
+    }
+}
+
+fn local_offset(unit: &SliceUnit<'_>, global: usize) -> Option<UnitOffset> {
+    gimli::DebugInfoOffset(global).to_unit_offset(&unit.header)
+}
+
+/// The name of an entry of the same unit, or of the one that it refers to.
+fn name_of<'a>(
+    dwarf: &SliceDwarf<'a>,
+    unit: &SliceUnit<'a>,
+    at: Option<usize>,
+    depth: usize,
+) -> Option<&'a str> {
+    let entry = unit.entry(local_offset(unit, at?)?).ok()?;
+    if let Ok(Some(name)) = entry.attr_value(DW_AT_name) {
+        return die::text(dwarf, unit, name);
+    }
+    let next = [DW_AT_specification, DW_AT_abstract_origin]
+        .iter()
+        .find_map(|&name| die::reference(unit, &entry.attr_value(name).ok()??));
+    if depth < 4 && next.is_some() {
+        return name_of(dwarf, unit, next, depth + 1);
+    }
+    None
+}
+
+fn type_of(unit: &SliceUnit<'_>, at: usize) -> Option<usize> {
+    let entry = unit.entry(local_offset(unit, at)?).ok()?;
+    die::reference(unit, &entry.attr_value(DW_AT_type).ok()??)
+}
