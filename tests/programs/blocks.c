@@ -21,7 +21,7 @@
 // block: memchr kind=fetch bytes=5 count=1 src=from
 // block: strchr kind=fetch bytes=5 count=1 src=from
 // block: memcpy kind=copy bytes=33 count=1 src=from
-// stderr: hello world hello world 0 0 0 11 5
+// stderr: hello world 0 0 0 11 5
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +51,6 @@ int main(void)
     found = strchr(from, 'o');
     (void)found;
     memcpy(stack, from, 33);
-    fprintf(stderr, "%s %s %d %d %d %ld %ld\n", stack, to, a, b, c, len, some);
+    fprintf(stderr, "%s %d %d %d %ld %ld\n", stack, a, b, c, len, some);
     return 0;
 }

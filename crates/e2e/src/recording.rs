@@ -11,17 +11,15 @@ pub struct Recording {
     pub outcome: Outcome,
     /// The file, which goes with this value.
     pub trace: Trace,
-    _dir: tempfile::TempDir,
 }
 
 /// Records a command line with these options.
 pub fn record(options: &[String], line: &[String], stdin: &[u8]) -> Recording {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let path = dir.path().join("t.memtap");
+    let trace = Trace::within(tempfile::tempdir().expect("a temporary directory"), "t.memtap");
     let mut command = Command::new(memtap());
-    command.arg("record").arg("-o").arg(&path).args(options).arg("--").args(line);
+    command.arg("record").arg("-o").arg(&trace.path).args(options).arg("--").args(line);
     let outcome = run(&mut command, stdin);
-    Recording { outcome, trace: Trace { path }, _dir: dir }
+    Recording { outcome, trace }
 }
 
 impl Program {

@@ -45,8 +45,11 @@ pub fn data_and_bss(program: &Path) -> Vec<Section> {
     found
 }
 
-/// The variables of a program that have a size, demangled.
+/// The variables in data and bss of a program that have a size, demangled; a script has none.
 pub fn variables(program: &Path) -> Vec<Variable> {
+    if program.extension().is_some_and(|e| e == "sh") {
+        return Vec::new();
+    }
     let out = run(Command::new(tool("nm")).args(["-SC"]).arg(program), b"");
     assert_eq!(out.status, 0, "{}", out.err());
     out.out()
@@ -57,7 +60,7 @@ pub fn variables(program: &Path) -> Vec<Variable> {
             let size = u64::from_str_radix(words.next()?, 16).ok()?;
             let kind = words.next()?;
             let name = words.next()?;
-            "dDbBrRuVv".contains(kind).then(|| Variable { name: name.to_owned(), range: start..start + size })
+            "dDbBuV".contains(kind).then(|| Variable { name: name.to_owned(), range: start..start + size })
         })
         .collect()
 }

@@ -12,6 +12,8 @@ use crate::{Counts, Outcome, Reference, Tally, memtap, parse_lackey, run};
 pub struct Trace {
     /// Where it is.
     pub path: PathBuf,
+    /// Keeps its directory, where that is its own.
+    _dir: Option<tempfile::TempDir>,
 }
 
 /// One row of `report --by variable --json`.
@@ -24,6 +26,16 @@ pub struct Row {
 }
 
 impl Trace {
+    /// The trace at that path.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, _dir: None }
+    }
+
+    /// The trace of that name in a directory that goes with it.
+    pub(crate) fn within(dir: tempfile::TempDir, name: &str) -> Self {
+        Self { path: dir.path().join(name), _dir: Some(dir) }
+    }
+
     /// Runs `memtap COMMAND FILE OPTIONS`.
     pub fn ask(&self, command: &str, options: &[&str]) -> Outcome {
         run(Command::new(memtap()).arg(command).arg(&self.path).args(options), b"")

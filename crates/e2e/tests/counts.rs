@@ -102,6 +102,7 @@ programs! {
     modify: "modify.c",
     bits: "bits.c",
     strings: "strings.c",
+    compare: "compare.c",
     vectors: "vectors.c",
     avx_where_the_processor_has_it: "avx.c",
     fma_where_the_processor_has_it: "fma.c",

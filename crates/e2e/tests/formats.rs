@@ -82,7 +82,7 @@ fn a_dump_in_lackey_format_can_be_imported() {
     let mut import = Command::new(e2e::memtap());
     let done = run(import.args(["import", "--format", "lackey"]).arg(&text).arg("-o").arg(&path), b"");
     assert_eq!(done.status, 0, "{}", done.err());
-    let again = e2e::Trace { path };
+    let again = e2e::Trace::at(path);
     assert_eq!(again.references(), recording.trace.references());
 }
 

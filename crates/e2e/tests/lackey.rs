@@ -103,7 +103,7 @@ fn algorithms_optimised() {
 
 #[test]
 fn algorithms_vectorised() {
-    check("algorithms.c", &["-O3", "-mavx2", "-mfma"]);
+    check("algorithms.c", &["-O3", "-mavx2"]);
 }
 
 #[test]
