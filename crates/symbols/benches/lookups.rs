@@ -112,9 +112,30 @@ fn resolver(c: &mut Criterion) {
     group.finish();
 }
 
+fn module(c: &mut Criterion) {
+    let mut group = c.benchmark_group("module");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let libc =
+        maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("/libc.so"));
+    for path in [libc, Some("/usr/bin/python3")].into_iter().flatten().map(std::path::Path::new) {
+        if path.exists() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            group.bench_function(format!("open {name}"), |b| b.iter(|| support::open(black_box(path))));
+        }
+    }
+    let built = build("rustc", "static mut S: u64 = 1; fn main() { unsafe { S += 1 } }", &["-g"]);
+    group.bench_function(
+        "all variables of a Rust program with its standard library's debug information",
+        |b| {
+            b.iter(|| support::open(&built.path).data_objects().len());
+        },
+    );
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).warm_up_time(std::time::Duration::from_millis(500)).measurement_time(std::time::Duration::from_secs(2));
-    targets = heap, resolver
+    targets = heap, resolver, module
 }
 criterion_main!(benches);

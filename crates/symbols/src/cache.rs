@@ -1,5 +1,7 @@
 //! Which variable was found lately: most accesses go where others went before.
 
+use std::hash::{BuildHasherDefault, Hasher};
+
 use memref::VirtAddr;
 
 use crate::{RegionId, VariableId};
@@ -98,5 +100,42 @@ impl DataCache {
             Some(next) => self.epoch = next,
             None => *self = Self::new(),
         }
+    }
+}
+
+/// Hashes small keys in a few cycles; not against keys that someone chose to collide.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QuickHasher(u64);
+
+/// Makes [`QuickHasher`]s.
+pub(crate) type Quick = BuildHasherDefault<QuickHasher>;
+
+impl Hasher for QuickHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
     }
 }

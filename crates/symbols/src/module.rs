@@ -206,32 +206,37 @@ impl Module {
 
     /// The variable or constant that owns an address.
     pub fn data_at(&self, address: u64) -> Option<DataObject> {
-        self.data_span(address).2
-    }
-
-    /// As [`data_at`](Self::data_at), with a range around the address (first, first after) that has the same answer.
-    pub fn data_span(&self, address: u64) -> (u64, u64, Option<DataObject>) {
-        let (start, end, symbol) = self.facts.symbols.find(address);
-        let symbol = symbol.filter(|symbol| symbol.kind == SymbolKind::Data);
-        let Some(debug) = self.debug() else {
-            return (start, end, symbol.map(|symbol| object(&symbol, None)));
-        };
-        let (from, to, variable) = debug.variables().find(address);
-        let (start, end) = (start.max(from), end.min(to));
-        let found = match (symbol, variable) {
-            (Some(symbol), variable) => Some(object(
-                &symbol,
-                variable.filter(|v| v.address == symbol.address).map(|v| v.name.as_str()),
-            )),
-            (None, Some(variable)) => self.section_at(variable.address).map(|section| DataObject {
+        let symbol = self.data_symbol(address).2;
+        let variable = self.debug().and_then(|debug| debug.variables().find(address).2);
+        match (symbol, variable) {
+            (Some(symbol), variable) => {
+                let variable = variable.filter(|variable| variable.address == symbol.address);
+                Some(object(&symbol, variable.map(|variable| variable.name.as_str())))
+            }
+            (None, Some(variable)) => Some(DataObject {
                 address: variable.address,
                 bytes: variable.bytes,
                 name: variable.name.clone(),
-                section: section.kind,
+                section: self.section_at(variable.address)?.kind,
             }),
             (None, None) => None,
-        };
-        (start, end, found)
+        }
+    }
+
+    /// The same without the name: a range around the address (first, first after) that has one answer, and the address
+    /// that the variable begins at.
+    pub(crate) fn data_place(&self, address: u64) -> (u64, u64, Option<u64>) {
+        let (start, end, symbol) = self.data_symbol(address);
+        let symbol = symbol.map(|symbol| symbol.address);
+        let Some(debug) = self.debug() else { return (start, end, symbol) };
+        let (from, to, variable) = debug.variables().find(address);
+        let placed = || variable.map(|v| v.address).filter(|address| self.section_at(*address).is_some());
+        (start.max(from), end.min(to), symbol.or_else(placed))
+    }
+
+    fn data_symbol(&self, address: u64) -> (u64, u64, Option<Symbol<'_>>) {
+        let (start, end, symbol) = self.facts.symbols.find(address);
+        (start, end, symbol.filter(|symbol| symbol.kind == SymbolKind::Data))
     }
 
     /// All variables and constants, in the order of addresses, without thread-local ones. Aliases come once.

@@ -5,9 +5,9 @@ use std::{collections::HashMap, sync::Arc};
 use memref::{Allocation, AllocationKind, ProcessId, RegionEvent, RegionKind, VirtAddr};
 
 use crate::{
-    BlockHit, CodeId, CodeName, HeapChange, HeapMap, ModuleStore, Names, ProcessImage, RegionId, TypeLayout,
-    Variable, VariableId, VariableKind,
-    cache::{DataCache, Found},
+    BlockHit, CodeId, CodeName, HeapChange, HeapMap, Module, ModuleStore, Names, ProcessImage, RegionId,
+    TypeLayout, Variable, VariableId, VariableKind,
+    cache::{DataCache, Found, Quick},
     names::{VariableKey, nowhere},
 };
 
@@ -23,6 +23,8 @@ pub struct DataName {
 }
 
 const CODE_SLOTS: usize = 4096;
+/// Paths kept; a large array has more elements than are worth it.
+const MAX_PATHS: usize = 1 << 16;
 
 /// One process at one point of its run: apply its events in order, ask between them.
 ///
@@ -36,10 +38,12 @@ pub struct Resolver {
     heap: HeapMap,
     cache: DataCache,
     code_cache: Box<[(u64, CodeId)]>,
-    code_of: HashMap<u64, CodeId>,
+    code_of: HashMap<u64, CodeId, Quick>,
+    /// Numbers known here, so that shards need not wait for each other.
+    known: HashMap<VariableKey, VariableId, Quick>,
     /// The instruction of each allocation site, found when it first allocated.
     site_codes: Vec<CodeId>,
-    paths: HashMap<(VariableId, u64, u32), Option<Arc<str>>>,
+    paths: HashMap<(VariableId, u64, u32), Option<Arc<str>>, Quick>,
 }
 
 impl Resolver {
@@ -52,9 +56,10 @@ impl Resolver {
             heap: HeapMap::new(),
             cache: DataCache::new(),
             code_cache: vec![(u64::MAX, CodeId(0)); CODE_SLOTS].into_boxed_slice(),
-            code_of: HashMap::new(),
+            code_of: HashMap::default(),
+            known: HashMap::default(),
             site_codes: Vec::new(),
-            paths: HashMap::new(),
+            paths: HashMap::default(),
         }
     }
 
@@ -194,6 +199,9 @@ impl Resolver {
             return path.clone();
         }
         let path = self.type_of(addr).and_then(|layout| layout.path(name.offset, Some(size))).map(Arc::from);
+        if self.paths.len() >= MAX_PATHS {
+            self.paths.clear();
+        }
         self.paths.insert(key, path.clone());
         path
     }
@@ -218,101 +226,131 @@ impl Resolver {
         }
     }
 
-    fn find_data(&self, addr: VirtAddr) -> Found {
+    fn variable_id(&mut self, key: VariableKey, make: impl FnOnce(&Self) -> Variable) -> VariableId {
+        if let Some(&id) = self.known.get(&key) {
+            return id;
+        }
+        let id = self.names.variable_id(key, || make(self));
+        self.known.insert(key, id);
+        id
+    }
+
+    fn find_data(&mut self, addr: VirtAddr) -> Found {
         let (from, to, region) = self.image.regions().find_range(addr);
-        let mut found = self.find_in_module(addr, region).unwrap_or_else(|| {
-            let (start, end, hit) = self.heap.get_span(addr);
-            let (variable, base) = match hit {
-                Some(hit) => (self.block_variable(hit), addr.0.wrapping_sub(hit.offset)),
-                None => self.region_variable(region),
-            };
-            Found { start: start.0, end: end.0, base, variable, region }
-        });
+        let mut found = match self.find_in_module(addr, region) {
+            Some(found) => found,
+            None => {
+                let (start, end, hit) = self.heap.get_span(addr);
+                let (variable, base) = match hit {
+                    Some(hit) => (self.block_variable(hit), addr.0.wrapping_sub(hit.offset)),
+                    None => self.region_variable(region),
+                };
+                Found { start: start.0, end: end.0, base, variable, region }
+            }
+        };
         found.start = found.start.max(from.0);
         found.end = found.end.min(to.0);
         found
     }
 
-    fn find_in_module(&self, addr: VirtAddr, region: Option<RegionId>) -> Option<Found> {
-        let (_, instance) = self.image.instance_at(addr)?;
+    fn find_in_module(&mut self, addr: VirtAddr, region: Option<RegionId>) -> Option<Found> {
+        let (id, instance) = self.image.instance_at(addr)?;
+        let (bias, low, high) = (instance.bias, instance.start.0, instance.end.0);
         let module = &instance.module;
-        let address = addr.0.wrapping_sub(instance.bias);
-        let name = || Some(Arc::from(module.name()));
-        let (mut start, mut end, object) = module.data_span(address);
-        let (base, variable) = if let Some(object) = object {
-            let base = object.address;
-            let key = VariableKey::Static(module.serial(), base);
-            let variable = self.names.variable_id(key, || Variable {
-                name: object.name.into(),
-                kind: VariableKind::Static,
-                region: object.section.region(),
-                bytes: object.bytes,
-                module: name(),
-            });
-            (base, variable)
-        } else if let Some(section) = module.section_at(address) {
-            start = start.max(section.address);
-            end = end.min(section.address.saturating_add(section.bytes));
-            let key = VariableKey::Section(module.serial(), section.address);
-            let variable = self.names.variable_id(key, || Variable {
-                name: format!("{}:{}", module.name(), section.name).into(),
-                kind: VariableKind::Section,
-                region: section.kind.region(),
-                bytes: section.bytes,
-                module: name(),
-            });
-            (section.address, variable)
+        let serial = module.serial();
+        let address = addr.0.wrapping_sub(bias);
+        let (mut start, mut end, object) = module.data_place(address);
+        let section = module.section_at(address).map(|section| (section.address, section.bytes));
+        let of = |resolver: &Self| resolver.image.instance(id).map(|instance| Arc::clone(&instance.module));
+        let (base, variable) = if let Some(base) = object {
+            let make = |resolver: &Self| of(resolver).and_then(|module| static_variable(&module, base));
+            let key = VariableKey::Static(serial, base);
+            (base, self.variable_id(key, |resolver| make(resolver).unwrap_or_else(nowhere)))
+        } else if let Some((base, bytes)) = section {
+            start = start.max(base);
+            end = end.min(base.saturating_add(bytes));
+            let make = |resolver: &Self| of(resolver).and_then(|module| section_variable(&module, base));
+            let key = VariableKey::Section(serial, base);
+            (base, self.variable_id(key, |resolver| make(resolver).unwrap_or_else(nowhere)))
         } else {
             // No section is known here, or only at other places: no more than this byte has this answer.
             (start, end) = (address, address.saturating_add(1));
             let kind = region.and_then(|id| self.image.regions().region(id)).map(|region| region.kind);
-            let key = VariableKey::Section(module.serial(), u64::MAX);
-            let variable = self.names.variable_id(key, || Variable {
-                name: module.name().into(),
-                kind: VariableKind::Section,
-                region: kind.unwrap_or(RegionKind::Data),
-                bytes: instance.end.0.saturating_sub(instance.start.0),
-                module: name(),
-            });
-            (0, variable)
+            let make = |resolver: &Self| {
+                let name: Option<Arc<str>> = of(resolver).map(|module| module.name().into());
+                Variable {
+                    name: name.clone().unwrap_or_else(|| "[unknown]".into()),
+                    kind: VariableKind::Section,
+                    region: kind.unwrap_or(RegionKind::Data),
+                    bytes: high.saturating_sub(low),
+                    module: name,
+                }
+            };
+            (0, self.variable_id(VariableKey::Section(serial, u64::MAX), make))
         };
         // Ranges of the file can wrap when they are placed: cut them to what is around the address.
-        let start = addr.0 - (address - start).min(addr.0 - instance.start.0);
-        let end = addr.0 + (end - address).min(instance.end.0 - addr.0);
-        Some(Found { start, end, base: base.wrapping_add(instance.bias), variable, region })
+        let start = addr.0 - (address - start).min(addr.0 - low);
+        let end = addr.0 + (end - address).min(high - addr.0);
+        Some(Found { start, end, base: base.wrapping_add(bias), variable, region })
     }
 
-    fn block_variable(&self, hit: BlockHit) -> VariableId {
-        let key = VariableKey::Block(self.process, hit.block, hit.state);
-        self.names.variable_id(key, || {
-            let Some(block) = self.heap.block(hit.block) else { return nowhere() };
-            let code = self.site_codes.get(block.site.0 as usize).and_then(|code| self.names.code(*code));
-            let place = code.map_or_else(String::new, |code| code.to_string());
-            let name = self.heap.forged_name(hit.block, hit.state, &place).unwrap_or_default();
-            let kind = VariableKind::Block { process: self.process, block: hit.block, state: hit.state };
-            let region = self.image.region_at(block.start).and_then(|id| self.image.regions().region(id));
+    fn block_variable(&mut self, hit: BlockHit) -> VariableId {
+        self.variable_id(VariableKey::Block(self.process, hit.block, hit.state), |resolver| {
+            let Some(block) = resolver.heap.block(hit.block) else { return nowhere() };
+            let code = resolver.site_codes.get(block.site.0 as usize);
+            let place = code
+                .and_then(|code| resolver.names.code(*code))
+                .map_or_else(String::new, |code| code.to_string());
+            let name = resolver.heap.forged_name(hit.block, hit.state, &place).unwrap_or_default();
+            let kind = VariableKind::Block { process: resolver.process, block: hit.block, state: hit.state };
+            let regions = resolver.image.regions();
+            let region = regions.find(block.start).and_then(|id| regions.region(id));
             let region = region.map_or(RegionKind::Anonymous, |region| region.kind);
             Variable { name: name.into(), kind, region, bytes: block.len, module: None }
         })
     }
 
-    fn region_variable(&self, id: Option<RegionId>) -> (VariableId, u64) {
-        let Some((id, region)) = id.and_then(|id| Some((id, self.image.regions().region(id)?))) else {
-            return (self.names.variable_id(VariableKey::Nowhere, nowhere), 0);
+    fn region_variable(&mut self, id: Option<RegionId>) -> (VariableId, u64) {
+        let base = id.and_then(|id| self.image.regions().region(id)).map(|region| region.start.0);
+        let (Some(id), Some(base)) = (id, base) else {
+            return (self.variable_id(VariableKey::Nowhere, |_| nowhere()), 0);
         };
-        let make = || Variable {
-            name: if region.name.is_empty() {
-                format!("[{}]", region.kind.name()).into()
-            } else {
-                Arc::clone(&region.name)
-            },
-            kind: VariableKind::Region { process: self.process, region: id },
-            region: region.kind,
-            bytes: region.len,
-            module: None,
-        };
-        (self.names.variable_id(VariableKey::Region(self.process, id), make), region.start.0)
+        let variable = self.variable_id(VariableKey::Region(self.process, id), |resolver| {
+            let Some(region) = resolver.image.regions().region(id) else { return nowhere() };
+            let bracketed = || format!("[{}]", region.kind.name()).into();
+            Variable {
+                name: if region.name.is_empty() { bracketed() } else { Arc::clone(&region.name) },
+                kind: VariableKind::Region { process: resolver.process, region: id },
+                region: region.kind,
+                bytes: region.len,
+                module: None,
+            }
+        });
+        (variable, base)
     }
+}
+
+fn static_variable(module: &Module, address: u64) -> Option<Variable> {
+    let object = module.data_at(address)?;
+    Some(Variable {
+        name: object.name.into(),
+        kind: VariableKind::Static,
+        region: object.section.region(),
+        bytes: object.bytes,
+        module: Some(module.name().into()),
+    })
+}
+
+fn section_variable(module: &Module, address: u64) -> Option<Variable> {
+    let section =
+        module.sections().iter().find(|section| section.address == address && section.bytes != 0)?;
+    Some(Variable {
+        name: format!("{}:{}", module.name(), section.name).into(),
+        kind: VariableKind::Section,
+        region: section.kind.region(),
+        bytes: section.bytes,
+        module: Some(module.name().into()),
+    })
 }
 
 fn mapped_len(kind: AllocationKind, len: u64) -> u64 {

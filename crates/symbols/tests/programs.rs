@@ -494,3 +494,38 @@ fn can_be_shared_between_threads() {
     check::<symbols::Names>();
     check::<symbols::Resolver>();
 }
+
+#[test]
+fn shards_agree_on_numbers() {
+    let built = build("gcc", C, &["-g", "-O0"]);
+    let (resolver, bias) = mapped(&built.path);
+    let symbols = ["frame", "matrix", "hidden", "constant", "text"].map(|name| bias + nm(&built.path, name));
+    let ask = |first: usize| {
+        let mut shard = resolver.clone();
+        let order = (0..symbols.len()).map(|n| (first + n) % symbols.len());
+        let mut found: Vec<_> = order
+            .map(|n| {
+                (
+                    n,
+                    shard.resolve_data(VirtAddr(symbols[n])).variable,
+                    shard.data_text(VirtAddr(symbols[n]), 1),
+                )
+            })
+            .collect();
+        found.sort();
+        found
+    };
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|first| {
+                scope.spawn({
+                    let ask = &ask;
+                    move || ask(first)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:?}");
+    assert_eq!(resolver.names().variable_count(), symbols.len());
+}
