@@ -477,6 +477,12 @@ fn files_of_the_system() {
         let name = if path.ends_with("python3") { "Py_BytesMain" } else { "malloc" };
         let symbol = module.find_function(name).unwrap()[0];
         assert_eq!(module.function_at(symbol.address).unwrap().name(), name);
+        if module.has_debug_info() && name == "malloc" {
+            let frames = module.frames(symbol.address);
+            assert!(frames[0].line.as_ref().unwrap().file.ends_with("malloc.c"), "{frames:?}");
+            let state = module.find_variable("main_arena.mutex").unwrap();
+            assert_eq!(state[0].len, 4);
+        }
     }
     for path in ["/dev/zero", "/proc/self/maps", "/etc/passwd"] {
         let refused = Module::open(std::path::Path::new(path), None, &SearchPath::default());

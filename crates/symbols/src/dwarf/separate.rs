@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     SearchPath,
-    elf::{ElfFacts, ReadFacts, Source},
+    elf::{ElfFacts, ReadBuildId, Source},
 };
 
 /// The debug file of a file, if there is one and it belongs to this build.
@@ -41,10 +41,7 @@ fn by_link(path: &Path, facts: &ElfFacts, search: &SearchPath) -> Option<PathBuf
 
 fn is_same_build(path: &Path, facts: &ElfFacts) -> bool {
     let source = Source::Path(path.to_owned());
-    path.is_file()
-        && source
-            .with(path, ReadFacts { more: Some(facts) })
-            .is_ok_and(|debug| debug.is_ok_and(|debug| debug.build_id == facts.build_id))
+    path.is_file() && source.with(path, ReadBuildId).is_ok_and(|id| id == facts.build_id)
 }
 
 fn crc_of(path: &Path) -> Option<u32> {

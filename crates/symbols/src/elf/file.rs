@@ -154,6 +154,23 @@ impl WithElf for ReadFacts<'_> {
     }
 }
 
+/// Reads the build id alone.
+pub(crate) struct ReadBuildId;
+
+impl WithElf for ReadBuildId {
+    type Output = Option<BuildId>;
+
+    fn call<'data, R: ReadRef<'data>>(
+        self,
+        _path: &Path,
+        elf: &ElfFile64<'data, Endianness, R>,
+    ) -> Option<BuildId> {
+        elf.sections()
+            .filter(|section| section.elf_section_header().sh_type(elf.endian()) == SHT_NOTE)
+            .find_map(|section| section.data().ok().and_then(note::build_id))
+    }
+}
+
 fn read_segments<'data, R: ReadRef<'data>>(
     elf: &ElfFile64<'data, Endianness, R>,
     facts: &mut ElfFacts,
