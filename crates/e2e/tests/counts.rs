@@ -153,6 +153,18 @@ programs! {
     algorithms_where_the_processor_has_avx2: "algorithms.c",
 }
 
+/// Stepping, where the processor has something to step; gaps are allowed, wrong results and crashes are not.
+#[test]
+fn stepping_in_two_threads_where_the_processor_has_avx512() {
+    let program = Program::named("stepping.c");
+    if program.can_run() {
+        program.check(&program.run());
+        for _ in 0..3 {
+            program.record();
+        }
+    }
+}
+
 /// Position-independent: names and counts are the same.
 #[test]
 fn counts_do_not_depend_on_the_load_address() {
