@@ -75,6 +75,15 @@ impl Process {
     }
 }
 
+/// The order that a thread's first event came after: a forked child begins with it, and what it inherits depends on it.
+fn first_order(shard: &trace_format::Shard) -> Result<Order, Error> {
+    let filter = Filter { kinds: KindSet::ORDERS, cycles: Some(0..1), ..Default::default() };
+    match shard.events(&filter).next_batch()? {
+        Some(Batch::Event(Event::Order(mark))) => Ok(mark.order),
+        _ => Ok(0),
+    }
+}
+
 /// One thread's cursor.
 struct Thread {
     thread: ThreadId,
@@ -183,7 +192,7 @@ impl Session {
                 continue;
             }
             let shard = self.trace().shard(record.thread);
-            let mut order = 0;
+            let mut order = first_order(&shard)?;
             if let Some(cycles) = filter.cycles.as_ref().filter(|cycles| cycles.start > 0) {
                 // The mark that holds where the filter begins.
                 let kinds = KindSet(KindSet::ORDERS.0 | KindSet::ALLOCATIONS.0);

@@ -37,29 +37,34 @@ macro_rules! notes {
             #[allow(non_snake_case)]
             pub unsafe extern "C" fn $name() {
                 naked_asm!(
-                    "mov r11, qword ptr [rip + memtap_tls@gottpoff]",
-                    "mov r11, qword ptr fs:[r11]",
-                    "test r11, r11",
-                    "jz 2f",
-                    "mov rax, qword ptr [rsp]",
-                    "mov qword ptr [r11 + 16], rax",
-                    concat!("mov qword ptr [r11 + 24], ", $function),
-                    "2:",
-                    "xor eax, eax",
-                    "mov r11, qword ptr [rip + memtap_real@GOTPCREL]",
-                    concat!("mov r11, qword ptr [r11 + 8 * ", $index, "]"),
-                    "test r11, r11",
-                    "jz 3f",
-                    "jmp r11",
+                    "mov r10, qword ptr [rip + memtap_real@GOTPCREL]",
+                    concat!("mov r10, qword ptr [r10 + 8 * ", $index, "]"),
+                    "test r10, r10",
+                    "jnz 2f",
                     // The first call: ask the loader for the real function, keeping the arguments.
-                    "3:",
                     "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "sub rsp, 8",
                     concat!("mov edi, ", $index),
                     "call memtap_resolve",
-                    "mov r11, rax",
+                    "mov r10, rax",
                     "add rsp, 8", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                    "2:",
+                    "mov r11, qword ptr [rip + memtap_tls@gottpoff]",
+                    "mov r11, qword ptr fs:[r11]",
+                    "test r11, r11",
+                    "jz 3f",
+                    // One form of operator new calls another: the note of the program's own call stays. A caller within a
+                    // MiB of the real function is its library.
+                    "mov rax, qword ptr [rsp]",
+                    "sub rax, r10",
+                    "add rax, 0x100000",
+                    "cmp rax, 0x200000",
+                    "jb 3f",
+                    "mov rax, qword ptr [rsp]",
+                    "mov qword ptr [r11 + 16], rax",
+                    concat!("mov qword ptr [r11 + 24], ", $function),
+                    "3:",
                     "xor eax, eax",
-                    "jmp r11",
+                    "jmp r10",
                 );
             }
         )*

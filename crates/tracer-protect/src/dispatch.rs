@@ -66,7 +66,7 @@ impl Call {
             match self.number {
                 libc::SYS_rt_sigreturn => {
                     signals::sigreturn(thread, context);
-                    return None;
+                    None
                 }
                 libc::SYS_rt_sigaction => {
                     Some(signals::sigaction(a as i32, open_address(b), open_address(c), d as usize))

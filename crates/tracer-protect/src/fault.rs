@@ -29,8 +29,8 @@ const TRAP_FLAG: u64 = 1 << 8;
 const SYS_USER_DISPATCH: i32 = 2;
 /// si_code of a fault for want of a right.
 const SEGV_ACCERR: i32 = 2;
-/// Accesses of one instruction that can be held back until it is executed; a gather makes 16.
-const HELD: usize = 40;
+/// Accesses of one instruction that can be held back until it is executed: a masked move of bytes makes 64.
+const HELD: usize = 64;
 
 /// How the engine sees memory.
 struct Memory<'a> {
@@ -287,8 +287,11 @@ fn open_for_step(thread: &mut Thread, context: &mut UContext, addr: u64) {
     }
     let ranges = PROCESS.ranges.lock();
     let Some(range) = ranges.find(addr) else { return };
-    if range.prot == sys::PROT_NONE || thread.step.opened.contains(&range.start) {
-        // Open already, and it faults all the same: the program has no right to it.
+    // Bit 1 of the error code: it was a write. Another thread's step may have closed the range again meanwhile: then it is
+    // opened once more.
+    let needed = if context.error & 2 != 0 { sys::PROT_WRITE } else { sys::PROT_READ | sys::PROT_WRITE };
+    if range.prot & needed == 0 {
+        // The program has no right to it.
         drop(ranges);
         end_step(thread, context);
         let info = SigInfo::fault(libc::SIGSEGV, SEGV_ACCERR, addr);
@@ -296,7 +299,9 @@ fn open_for_step(thread: &mut Thread, context: &mut UContext, addr: u64) {
         unsafe { signals::deliver(thread, libc::SIGSEGV, &info, context) };
         return;
     }
-    if let Some(place) = thread.step.opened.iter_mut().find(|start| **start == 0) {
+    if !thread.step.opened.contains(&range.start)
+        && let Some(place) = thread.step.opened.iter_mut().find(|start| **start == 0)
+    {
         *place = range.start;
     }
     // SAFETY: gives the program the rights that it thinks it has.
@@ -317,11 +322,11 @@ fn record_operands(thread: &mut Thread, context: &mut UContext, ip: u64) {
     // SAFETY: the processor has just executed from there.
     unsafe {
         x86::accesses(&regs, tls::fs_base(), 0, |operand: Operand| {
-            if page(operand.addr) & PAGE_TRACED != 0 {
-                if let Some(place) = held.get_mut(count) {
-                    *place = (operand.addr, operand.len, operand.kind);
-                    count += 1;
-                }
+            if page(operand.addr) & PAGE_TRACED != 0
+                && let Some(place) = held.get_mut(count)
+            {
+                *place = (operand.addr, operand.len, operand.kind);
+                count += 1;
             }
         });
         x86::mnemonic(ip, &mut name);
@@ -338,7 +343,7 @@ fn record_operands(thread: &mut Thread, context: &mut UContext, ip: u64) {
 
 /// The paper's way, second half: the instruction is done, or can't be.
 fn end_step(thread: &mut Thread, context: &mut UContext) {
-    let opened = core::mem::replace(&mut thread.step.opened, [0; 4]);
+    let opened = core::mem::take(&mut thread.step.opened);
     if PROCESS.recording.load(Ordering::Acquire) {
         let ranges = PROCESS.ranges.lock();
         for start in opened {

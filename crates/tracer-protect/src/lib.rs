@@ -11,7 +11,7 @@
 //! own. It gives nothing a name: addresses become names when a trace is read.
 //!
 //! Start with `start`, which the loader calls, then `fault`.
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 
 mod breakpoint;
 mod control;
@@ -30,6 +30,7 @@ mod wrap_alloc;
 mod wrap_block;
 
 /// Nothing here panics; if it does all the same, the program must not go on with half a step done.
+#[cfg(not(test))]
 #[panic_handler]
 fn on_panic(info: &core::panic::PanicInfo<'_>) -> ! {
     use core::fmt::Write;
@@ -51,5 +52,6 @@ extern "C" fn __wrap__Unwind_Resume() -> ! {
 }
 
 /// For the instruction decoder; never the program's heap.
+#[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: tracee::alloc::Allocator = tracee::alloc::Allocator::new();

@@ -442,6 +442,25 @@ pub(crate) fn drop_copy() {
     }
 }
 
+/// In a forked child that goes on without us: private memory becomes private for good, as its own forks expect.
+pub(crate) fn give_back_all() {
+    let mut ranges = PROCESS.ranges.lock();
+    let rw = sys::PROT_READ | sys::PROT_WRITE;
+    let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
+    for range in ranges.as_slice() {
+        let len = range.end - range.start;
+        // SAFETY: this process has one thread, which is here; the content is put back before it goes on.
+        unsafe {
+            if !range.shared && !sys::failed(sys::mmap(range.start, len, rw, flags, -1, 0)) {
+                copy_pages(view(range.start), range.start, len);
+            }
+            sys::mprotect(range.start, len, range.prot);
+            sys::munmap(view(range.start), len);
+        }
+    }
+    ranges.remove(0, TOP);
+}
+
 /// Tells the recorder of a region.
 pub(crate) fn tell(thread: &mut Thread, change: RegionChange, range: &Range, file_offset: u64, name: &[u8]) {
     let rights = [(sys::PROT_READ, 1), (sys::PROT_WRITE, 2), (sys::PROT_EXEC, 4)]

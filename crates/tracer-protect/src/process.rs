@@ -184,7 +184,7 @@ fn be_child(thread: &mut Thread) {
 /// The process goes on without us: its memory is open for good and its system calls are its own.
 fn leave_alone() {
     PROCESS.recording.store(false, Ordering::Release);
-    close_all(false);
+    memory::give_back_all();
     PROCESS.pool.store(0, Ordering::Release);
     PROCESS.ready.store(false, Ordering::Release);
     Thread::watch_system_calls(false);

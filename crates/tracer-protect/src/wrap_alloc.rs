@@ -43,6 +43,15 @@ pub(crate) fn is_event() -> bool {
     PROCESS.is_recording() && !thread.is_null() && unsafe { (*thread).silent == 0 }
 }
 
+/// A note of a call that is no event must not be taken for the next one's.
+fn forget_note() {
+    let thread = Thread::current();
+    if !thread.is_null() {
+        // SAFETY: this thread's own state.
+        unsafe { (*thread).site = 0 };
+    }
+}
+
 struct Event {
     kind: AllocationKind,
     function: AllocationFunction,
@@ -153,7 +162,9 @@ wrapper!(memtap_reallocarray(old: *mut c_void, count: usize, size: usize; _d _e;
 });
 
 wrapper!(memtap_free(block: *mut c_void; _b _c _d _e; return_to) {
-    if !block.is_null() && is_event() {
+    if !is_event() {
+        forget_note();
+    } else if !block.is_null() {
         // Drawn before the call: as soon as the block is free, another thread may get it.
         let order = next_order();
         let (kind, function) = (AllocationKind::Free, AllocationFunction::Free);

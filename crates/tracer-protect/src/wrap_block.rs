@@ -332,11 +332,11 @@ wrapper!(memtap_strncasecmp(a: u64, b: u64, limit: usize; _d _e; return_to) -> c
 unsafe fn compare_memory(function: BlockFunction, a: u64, b: u64, len: usize, return_to: u64) -> c_int {
     // SAFETY: the program's own call.
     unsafe {
-        if let (Some(x), Some(y)) = (open(a, len, false), open(b, len, false)) {
-            if real_memcmp(x as *const c_void, y as *const c_void, len) == 0 {
-                tell(BlockKind::Fetch, function, b, a, len, return_to);
-                return 0;
-            }
+        if let (Some(x), Some(y)) = (open(a, len, false), open(b, len, false))
+            && real_memcmp(x as *const c_void, y as *const c_void, len) == 0
+        {
+            tell(BlockKind::Fetch, function, b, a, len, return_to);
+            return 0;
         }
         compare(function, (a, b), len, c_int::from, false, return_to)
     }

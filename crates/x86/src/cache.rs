@@ -4,6 +4,7 @@ use crate::decode::{Decoded, Form, decode};
 use crate::operand::{Environment, Operand, Outcome, Reason};
 use crate::registers::{NONE, Registers};
 use crate::stub::{COPY_AT, FAULT_EXIT_AT, HEADER_BYTES, MAX_STUB_BYTES, build, write_header};
+use crate::vector::{Components, Elements, MAX_ELEMENTS};
 
 /// Components of the vector state that stubs load and save: x87, SSE, AVX, masks, AVX-512. Tiles are left alone.
 const STATE_COMPONENTS: u64 = 0xe7;
@@ -32,6 +33,7 @@ pub struct CodeCache<'a> {
     used: usize,
     table: &'a mut [core::mem::MaybeUninit<Entry>],
     state_mask: u64,
+    components: Components,
 }
 
 impl core::fmt::Debug for CodeCache<'_> {
@@ -59,7 +61,8 @@ impl<'a> CodeCache<'a> {
         // SAFETY: xgetbv with index 0 exists wherever the kernel uses xsave, which all processors with AVX do; where it
         // does not, the signal frame has no such state either.
         let enabled = unsafe { core::arch::x86_64::_xgetbv(0) };
-        Self { code, used: HEADER_BYTES, table, state_mask: enabled & STATE_COMPONENTS }
+        let components = Components::of_processor();
+        Self { code, used: HEADER_BYTES, table, state_mask: enabled & STATE_COMPONENTS, components }
     }
 
     /// Executes the instruction at `regs.rip`, and advances it. `state` is the xsave area that goes with the registers,
@@ -102,6 +105,17 @@ impl<'a> CodeCache<'a> {
                     return Outcome::Fault;
                 }
             }
+            Form::Elements(elements) => {
+                // SAFETY: the caller's promise.
+                let place = match unsafe { self.place_elements(&entry.decoded, elements, regs, state, env) } {
+                    Ok(place) => place,
+                    Err(outcome) => return outcome,
+                };
+                // SAFETY: a stub of ours; the environment vouches for the place of each element.
+                if !unsafe { self.run(entry.stub, regs, place, state) } {
+                    return Outcome::Fault;
+                }
+            }
             Form::Nop => {}
             Form::Not(reason) => return Outcome::NotEmulated(reason),
             _ => {
@@ -111,6 +125,41 @@ impl<'a> CodeCache<'a> {
         }
         regs.rip = next;
         Outcome::Executed
+    }
+
+    /// Announces the elements that are accessed, and returns what stands for the operand's address (of a gather: for its
+    /// base) so that each of them is where the environment wants it.
+    unsafe fn place_elements<E: Environment>(
+        &self,
+        decoded: &Decoded,
+        elements: Elements,
+        regs: &Registers,
+        state: *const u8,
+        env: &mut E,
+    ) -> Result<u64, Outcome> {
+        let base = decoded.effective(regs, env);
+        // SAFETY: the caller's promise.
+        let enabled = unsafe { elements.enabled(self.components, state) };
+        let mut moved = None;
+        for element in (0..MAX_ELEMENTS).filter(|element| enabled >> element & 1 != 0) {
+            // SAFETY: as above.
+            let apart =
+                unsafe { elements.displacement(self.components, state, element, decoded.address.scale) };
+            let addr = base.wrapping_add(apart);
+            let operand = Operand { addr, len: elements.bytes.into(), kind: decoded.kind };
+            let Ok(place) = env.access(operand) else { return Err(Outcome::Refused) };
+            let distance = place.wrapping_sub(addr);
+            if *moved.get_or_insert(distance) != distance {
+                // Some elements here, some there: no one address does for both.
+                return Err(Outcome::NotEmulated(Reason::Memory));
+            }
+        }
+        let distance = moved.unwrap_or(0);
+        if elements.is_gather() {
+            // The stub adds the displacement and the indices itself.
+            return Ok(base.wrapping_sub(decoded.address.displacement).wrapping_add(distance));
+        }
+        Ok(base.wrapping_add(distance))
     }
 
     /// If a signal interrupted one of our stubs: makes its return continue where the step ends with
@@ -174,7 +223,7 @@ impl<'a> CodeCache<'a> {
         let mut decoded = decoded?;
         let len = decoded.instruction.len().max(1);
         let mut stub = 0;
-        if matches!(decoded.form, Form::Plain | Form::Memory) {
+        if matches!(decoded.form, Form::Plain | Form::Memory | Form::Elements(_)) {
             if self.used + MAX_STUB_BYTES > self.code.len() {
                 self.flush();
             }

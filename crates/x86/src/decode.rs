@@ -8,14 +8,17 @@ use memref::AccessKind;
 
 use crate::operand::Reason;
 use crate::registers::NONE;
+use crate::vector::Elements;
 
 /// How an instruction is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// In a stub, without memory.
     Plain,
     /// In a stub, with one access through its operand.
     Memory,
+    /// In a stub, with an access for each element that a mask enables.
+    Elements(Elements),
     /// Nothing happens.
     Nop,
     /// A conditional branch to `target`.
@@ -123,8 +126,10 @@ impl Decoded {
         let instruction = &self.instruction;
         let (base, index) = (instruction.memory_base(), instruction.memory_index());
         let relative = base == Register::RIP || base == Register::EIP;
+        // The index of a gather is a vector: `Elements` knows it.
+        let vector = instruction.is_vsib();
         if (base != Register::None && !relative && !base.is_gpr())
-            || (index != Register::None && !index.is_gpr())
+            || (index != Register::None && !index.is_gpr() && !vector)
         {
             return false;
         }
@@ -237,18 +242,24 @@ impl Decoded {
         if !has_memory {
             return if used.is_empty() { Form::Plain } else { Form::Not(Reason::Memory) };
         }
-        let [only] = used else {
+        let (Some(only), true) = (used.first(), used.len() == 1 || instruction.is_vsib()) else {
             return if used.is_empty() { Form::Nop } else { Form::Not(Reason::Memory) };
         };
         self.kind = match only.access() {
             OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
-            OpAccess::Write => AccessKind::Store,
+            OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
             OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Modify,
             OpAccess::NoMemAccess => return Form::Nop,
-            OpAccess::None | OpAccess::CondWrite => return Form::Not(Reason::Memory),
+            OpAccess::None => return Form::Not(Reason::Memory),
         };
         // A mask decides which bytes are accessed at all.
-        if instruction.has_op_mask() || instruction.is_vsib() || is_masked(instruction.mnemonic()) {
+        if let Some(elements) = Elements::of(&instruction) {
+            return Form::Elements(elements);
+        }
+        if instruction.is_vsib()
+            || matches!(only.access(), OpAccess::CondWrite)
+            || is_masked(instruction.mnemonic())
+        {
             return Form::Not(Reason::Memory);
         }
         self.len = instruction.memory_size().size() as u32;
@@ -265,16 +276,7 @@ impl Decoded {
 }
 
 fn is_masked(mnemonic: Mnemonic) -> bool {
-    matches!(
-        mnemonic,
-        Mnemonic::Maskmovq
-            | Mnemonic::Maskmovdqu
-            | Mnemonic::Vmaskmovdqu
-            | Mnemonic::Vmaskmovps
-            | Mnemonic::Vmaskmovpd
-            | Mnemonic::Vpmaskmovd
-            | Mnemonic::Vpmaskmovq
-    )
+    matches!(mnemonic, Mnemonic::Maskmovq | Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu)
 }
 
 fn is_segment(instruction: &Instruction) -> bool {

@@ -21,6 +21,7 @@ mod hand;
 mod operand;
 mod registers;
 mod stub;
+mod vector;
 
 pub use cache::CodeCache;
 pub use facts::{accesses, mnemonic};

@@ -233,8 +233,14 @@ fn is_general(instruction: &Instruction) -> bool {
 /// components of the vector state. The number of bytes, or `None` where it can't be made.
 pub(crate) fn build(decoded: &Decoded, bytes: &mut [u8], at: usize, state_mask: u64) -> Option<usize> {
     let mut instruction = decoded.instruction;
-    let memory = decoded.form == Form::Memory;
-    if memory {
+    let gather = matches!(decoded.form, Form::Elements(elements) if elements.is_gather());
+    let memory = matches!(decoded.form, Form::Memory | Form::Elements(_));
+    if gather {
+        // The indices stay in their vector, and the displacement with them.
+        instruction.set_memory_base(Register::RBP);
+        instruction.set_memory_displ_size(8);
+        instruction.set_segment_prefix(Register::None);
+    } else if memory {
         // Without its registers, so that they don't count as used.
         instruction.set_memory_base(Register::RBP);
         instruction.set_memory_index(Register::None);
@@ -249,7 +255,7 @@ pub(crate) fn build(decoded: &Decoded, bytes: &mut [u8], at: usize, state_mask: 
     if memory {
         instruction.set_memory_base(GPR[3][usize::from(scratch)]);
         // rbp and r13 as a base need a displacement, the others don't mind one.
-        instruction.set_memory_displ_size(1);
+        instruction.set_memory_displ_size(if gather { 8 } else { 1 });
     }
     let mut stand_in = NONE;
     if explicit.used & 1 << RSP != 0 {

@@ -47,9 +47,9 @@ pub(crate) struct Args {
     /// Only this kind of events
     #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps"])]
     stream: Option<String>,
-    /// Only accesses with these numbers among their thread's accesses
-    #[arg(long, value_name = "A..B", value_parser = parse_range)]
-    range: Option<Range<u64>>,
+    /// Only accesses with these numbers among their thread's; with 0x in front, only events that touch these addresses
+    #[arg(long, value_name = "A..B", value_parser = parse_part)]
+    range: Option<Part>,
     /// Only events at these cycles
     #[arg(long, value_name = "A..B", value_parser = parse_range)]
     cycles: Option<Range<u64>>,
@@ -72,10 +72,36 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
+/// What `--range` selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// Accesses by their numbers.
+    Numbers(Range<u64>),
+    /// Events by the addresses that they touch.
+    Addresses(Range<VirtAddr>),
+}
+
+/// Decimal numbers of accesses, or hexadecimal addresses.
+fn parse_part(text: &str) -> Result<Part, String> {
+    let hex = |end: &str| end.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    match text.split_once("..").map(|(start, end)| (hex(start), hex(end))) {
+        Some((Some(start), Some(end))) if start < end => Ok(Part::Addresses(VirtAddr(start)..VirtAddr(end))),
+        _ => parse_range(text).map(Part::Numbers),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = Session::open(&args.file)?;
-    let mut filter = Filter { cycles: args.cycles.clone(), index: args.range.clone(), ..Default::default() };
-    let stream = args.stream.as_deref().or(args.range.is_some().then_some("accesses"));
+    let mut filter = Filter { cycles: args.cycles.clone(), ..Default::default() };
+    let mut stream = args.stream.as_deref();
+    match &args.range {
+        Some(Part::Numbers(numbers)) => {
+            filter.index = Some(numbers.clone());
+            stream = stream.or(Some("accesses"));
+        }
+        Some(Part::Addresses(addresses)) => filter.addresses = vec![addresses.clone()],
+        None => {}
+    }
     filter.kinds = match stream {
         Some("accesses") => KindSet::ACCESSES,
         Some("blocks") => KindSet::BLOCKS,
@@ -444,8 +470,7 @@ fn entries64(session: &Session, filter: &Filter, only: Option<ThreadId>, out: &m
         let mut accesses = shard.accesses(filter);
         let mut values = shard.values(&Filter { index: filter.index.clone(), ..Default::default() });
         let mut next = values.next().transpose()?;
-        loop {
-            let Some(block) = accesses.next_block()? else { break };
+        while let Some(block) = accesses.next_block()? {
             let block = block.to_vec();
             let first = accesses.first_index();
             for (place, access) in block.iter().enumerate() {
@@ -513,6 +538,8 @@ mod tests {
         assert_eq!(parse_range("..7"), Ok(0..7));
         assert_eq!(parse_range("3.."), Ok(3..u64::MAX));
         assert!(parse_range("7..3").unwrap_err().contains("is empty"));
+        assert_eq!(parse_part("0x10..0x20"), Ok(Part::Addresses(VirtAddr(16)..VirtAddr(32))));
+        assert_eq!(parse_part("10..20"), Ok(Part::Numbers(10..20)));
         assert!(parse_range("seven").unwrap_err().contains("is no range"));
     }
 }

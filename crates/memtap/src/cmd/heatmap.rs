@@ -31,13 +31,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let session = Session::open(&args.file)?;
     let shown = args.output.display();
     let png = match args.output.extension().and_then(|extension| extension.to_str()) {
         Some("png") => true,
         Some("svg") => false,
         _ => bail!("{shown}: the name must end with .svg or .png"),
     };
-    let session = Session::open(&args.file)?;
     let mut tally = Tally::new(&[By::Page]);
     let resolvers = session.replay(&Default::default(), None, &mut tally)?;
     let only = match args.only {

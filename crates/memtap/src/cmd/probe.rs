@@ -18,7 +18,7 @@ use std::{
 
 /// Measures each function's latency while a program runs.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(crate) struct Args {
     /// Calls of a function that are measured before its probe switches itself off for the rest of the epoch, or `all`
     #[arg(long, default_value = "10", value_name = "N|all", value_parser = parse_sample)]
     sample: Sample,
@@ -70,7 +70,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.calibrate {
         return calibrate_waits();
     }

@@ -70,7 +70,6 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let pool = Arc::new(OwnedPool::create().context("shared memory for the traced program can't be had")?);
     let name = format!("memtap-{}-{}", std::process::id(), now_ns());
     let listener = Arc::new(Listener::bind(name).context("a socket for the traced program can't be had")?);
-    let stop = stop_signals()?;
     serve(&listener, &pool, job.config);
     let (pid, ended) = match start(job, &library, listener.name(), &pool) {
         Ok(child) => child,
@@ -81,8 +80,9 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
             return Err(error);
         }
     };
+    stop_signals(pid)?;
     let mut sink = Sink::new(trace.clone());
-    let drained = drain(&pool, &mut sink, pid, &ended, &stop, &job.output);
+    let drained = drain(&pool, &mut sink, &ended, &job.output);
     pool.pool().control().close();
     pool.wake_producers();
     listener.shut_down();
@@ -107,18 +107,24 @@ fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// Signals that end a recording: the terminal sends them to the program too, others are passed on.
-fn stop_signals() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone()).context("signals can't be handled")?;
-    }
-    // Ctrl-C and Ctrl-\ reach the program by themselves; it decides, and the trace is finished either way.
-    let ignored = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
-        signal_hook::flag::register(signal, ignored.clone()).context("signals can't be handled")?;
-    }
-    Ok(stop)
+/// Signals that end a recording are passed on to the program, which decides; the trace is finished either way. Those that
+/// the terminal sends (Ctrl-C) reach the program by themselves.
+fn stop_signals(pid: u32) -> Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    use signal_hook::iterator::SignalsInfo;
+    use signal_hook::iterator::exfiltrator::WithOrigin;
+    let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])
+        .context("signals can't be handled")?;
+    std::thread::spawn(move || {
+        for origin in &mut signals {
+            let signal = rustix::process::Signal::from_named_raw(origin.signal);
+            let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+            if let (Some(_), Some(signal), Some(pid)) = (origin.process, signal, pid) {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+    });
+    Ok(())
 }
 
 /// Gives the pool to every process that connects.
@@ -175,14 +181,7 @@ fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Res
 }
 
 /// Reads buffers until nobody is left who could fill one.
-fn drain(
-    pool: &OwnedPool,
-    sink: &mut Sink,
-    pid: u32,
-    ended: &Ended,
-    stop: &AtomicBool,
-    output: &Path,
-) -> Result<()> {
+fn drain(pool: &OwnedPool, sink: &mut Sink, ended: &Ended, output: &Path) -> Result<()> {
     let mut progress = Progress::new(output);
     let mut watch = Watch::default();
     let mut known = 0;
@@ -215,9 +214,6 @@ fn drain(
             looked = Instant::now();
             for number in watch.dead() {
                 result = result.and(leave(pool, sink, number));
-            }
-            if stop.swap(false, Ordering::AcqRel) {
-                terminate(pid);
             }
             progress.show(sink.totals());
         }
@@ -270,12 +266,6 @@ fn leave(pool: &OwnedPool, sink: &mut Sink, number: u32) -> Result<()> {
     sink.settle(number)?;
     sink.end_process(number)?;
     Ok(())
-}
-
-fn terminate(pid: u32) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    }
 }
 
 fn close(trace: &TraceWriter, sink: &mut Sink, status: ExitStatus, started: Instant) -> Result<()> {

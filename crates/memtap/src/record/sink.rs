@@ -156,12 +156,12 @@ impl Sink {
     fn records(&mut self, thread: &mut Thread, bytes: &[u8]) -> Result<(), Error> {
         let mut accesses = Vec::with_capacity(bytes.len() / 16);
         for record in Records::new(bytes) {
-            if let Ok(record) = &record {
-                if let Some(access) = record.access(thread.cycle) {
-                    accesses.push(access);
-                    thread.cycle += 1;
-                    continue;
-                }
+            if let Ok(record) = &record
+                && let Some(access) = record.access(thread.cycle)
+            {
+                accesses.push(access);
+                thread.cycle += 1;
+                continue;
             }
             if !accesses.is_empty() {
                 self.totals.accesses += accesses.len() as u64;
@@ -253,18 +253,20 @@ impl Sink {
                     file_offset,
                     name: &*name,
                 })?;
-                if change == RegionChange::Map && file_offset == 0 && name.starts_with('/') {
-                    if let Some(build_id) = build_id(&name) {
-                        let path = name.into_owned();
-                        self.trace.add_module(&ModuleRecord {
-                            process,
-                            order,
-                            base: start,
-                            len,
-                            path,
-                            build_id,
-                        })?;
-                    }
+                if change == RegionChange::Map
+                    && file_offset == 0
+                    && name.starts_with('/')
+                    && let Some(build_id) = build_id(&name)
+                {
+                    let path = name.into_owned();
+                    self.trace.add_module(&ModuleRecord {
+                        process,
+                        order,
+                        base: start,
+                        len,
+                        path,
+                        build_id,
+                    })?;
                 }
                 return Ok(());
             }
