@@ -81,7 +81,13 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
             .position(|birth| birth.rsp == stack)
             .or(births.iter().position(|birth| birth.rsp == 0));
         if let Some(place) = index.and_then(|index| births.get_mut(index)) {
-            *place = Birth { rsp: stack, resume, virtual_mask: thread.virtual_mask };
+            // An entry that is left from a call that failed has a state that can be used.
+            let state = if place.thread.is_null() && !has(libc::CLONE_VFORK) {
+                Thread::prepare().unwrap_or(core::ptr::null_mut())
+            } else {
+                place.thread
+            };
+            *place = Birth { rsp: stack, resume, virtual_mask: thread.virtual_mask, thread: state };
         }
     }
     if has(libc::CLONE_THREAD) {
@@ -204,13 +210,14 @@ pub(crate) fn be_born(context: &mut UContext) {
     let birth = {
         let mut births = PROCESS.births.lock();
         let found = births.iter_mut().find(|birth| birth.rsp == gregs.rsp && birth.rsp != 0);
-        found.map(|birth| core::mem::replace(birth, Birth { rsp: 0, resume: 0, virtual_mask: 0 }))
+        found.map(|birth| core::mem::replace(birth, Birth::NONE))
     };
     let current = Thread::current();
     if current.is_null() {
         let Some(birth) = birth else { return };
         gregs.rip = birth.resume;
-        match Thread::enter() {
+        // SAFETY: made for this thread, and taken out of the table by it alone.
+        match unsafe { Thread::enter(birth.thread) } {
             Some(thread) => {
                 signals::start_thread(thread, birth.virtual_mask);
                 Thread::watch_system_calls(true);

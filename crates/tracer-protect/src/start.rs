@@ -73,7 +73,8 @@ unsafe extern "C" fn construct(_argc: c_int, _argv: *mut *mut c_char, envp: *mut
         );
         return;
     }
-    let Some(thread) = Thread::enter() else {
+    // SAFETY: prepared here and entered at once.
+    let Some(thread) = Thread::prepare().and_then(|thread| unsafe { Thread::enter(thread) }) else {
         sys::complain(b"memtap: no memory for the tracer; the program runs untraced\n");
         return;
     };

@@ -11,12 +11,16 @@ use tracee::{sys, tls};
 use crate::breakpoint::Breakpoints;
 use crate::memory::Ranges;
 
-/// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, and faults nest twice.
-pub(crate) const HANDLER_STACK_BYTES: usize = 96 << 10;
+/// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, faults nest twice, and an unoptimised build of
+/// the decoder is deep. What is not used costs no memory.
+pub(crate) const HANDLER_STACK_BYTES: usize = 256 << 10;
 /// Bytes of a thread's instruction stubs.
 pub(crate) const CODE_BYTES: usize = 512 << 10;
 /// Bytes of a thread's table of decoded instructions.
 pub(crate) const TABLE_BYTES: usize = 1 << 20;
+
+/// The thread id of a state whose thread has not begun.
+const RESERVED: u32 = u32::MAX;
 
 /// The process.
 pub(crate) struct Process {
@@ -57,6 +61,16 @@ pub(crate) struct Birth {
     pub(crate) rsp: u64,
     pub(crate) resume: u64,
     pub(crate) virtual_mask: u64,
+    /// Its state, made by its creator: the new thread's own stack may be small.
+    pub(crate) thread: *mut Thread,
+}
+
+// SAFETY: the pointer is only used by whoever takes the entry out of the table, under its lock.
+unsafe impl Send for Birth {}
+
+impl Birth {
+    /// No thread.
+    pub(crate) const NONE: Self = Self { rsp: 0, resume: 0, virtual_mask: 0, thread: core::ptr::null_mut() };
 }
 
 /// What the recorder asked for.
@@ -103,7 +117,7 @@ pub(crate) static PROCESS: Process = Process {
     breakpoints: Lock::new(Breakpoints::new()),
     live_threads: AtomicU32::new(1),
     threads: AtomicUsize::new(0),
-    births: Lock::new([Birth { rsp: 0, resume: 0, virtual_mask: 0 }; 64]),
+    births: Lock::new([Birth::NONE; 64]),
 };
 
 impl Process {
@@ -212,15 +226,22 @@ impl Thread {
         tls::get()
     }
 
-    /// Makes a state for the calling thread and enters it, reusing that of a dead thread where there is one.
-    pub(crate) fn enter() -> Option<&'static mut Thread> {
-        let tid = sys::gettid();
-        let reused = Self::reuse(tid);
-        let thread = match reused {
-            Some(thread) => thread,
-            None => Self::make(tid)?,
-        };
-        // SAFETY: fresh, or of a dead thread that `reuse` claimed for us: nobody else uses it.
+    /// Makes a state for a thread that is about to begin, reusing that of a dead thread where there is one.
+    pub(crate) fn prepare() -> Option<*mut Thread> {
+        Self::reuse(RESERVED).or_else(|| Self::make(RESERVED))
+    }
+
+    /// Makes a prepared state that of the calling thread.
+    ///
+    /// # Safety
+    /// `thread` is null or from [`Thread::prepare`], and nobody else enters it.
+    pub(crate) unsafe fn enter(thread: *mut Thread) -> Option<&'static mut Thread> {
+        if thread.is_null() {
+            return None;
+        }
+        // SAFETY: states are never unmapped; whoever looks for dead threads reads `tid` through an atomic view too.
+        unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) }.store(sys::gettid(), Ordering::Release);
+        // SAFETY: reserved for this thread: nobody else uses it.
         let thread = unsafe { &mut *thread };
         thread.number = PROCESS.pool().map_or(u32::MAX, |pool| pool.control().next_thread());
         tls::set(thread as *mut Thread);
@@ -235,8 +256,8 @@ impl Thread {
             let owner = unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) };
             let old = owner.load(Ordering::Acquire);
             // SAFETY: tgkill with signal 0 only asks whether the thread exists.
-            let alive =
-                unsafe { sys::syscall(libc::SYS_tgkill as usize, [pid, old as usize, 0, 0, 0, 0]) } == 0;
+            let alive = old == RESERVED
+                || unsafe { sys::syscall(libc::SYS_tgkill as usize, [pid, old as usize, 0, 0, 0, 0]) } == 0;
             if !alive && owner.compare_exchange(old, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 // SAFETY: claimed: the former owner is dead and nobody else can claim it now.
                 unsafe { (*thread).reset() };

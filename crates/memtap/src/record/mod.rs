@@ -31,6 +31,9 @@ pub(crate) use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM};
 
 /// How long data may wait in memory before it is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How many accesses may wait: at first few, so that a run that ends badly early leaves something, then twice as many each
+/// time, because long frames compress better.
+const FIRST_FLUSH_ACCESSES: u64 = 8192;
 /// How often the recorder looks at what nobody wakes it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -87,10 +90,14 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
     pool.wake_producers();
     listener.shut_down();
     let status = ended.wait();
-    drained.and_then(|()| close(&trace, &mut sink, status, started)).with_context(|| {
+    if let Err(error) = drained.and_then(|()| close(&trace, &mut sink, status, started)) {
+        // What is written stays readable, and says that the rest is missing, as far as there is room for that.
+        let _ = trace.finish();
         let code = shell_status(status);
-        format!("the program ended with status {code}, but the trace is not complete")
-    })?;
+        return Err(
+            error.context(format!("the program ended with status {code}, but the trace is not complete"))
+        );
+    }
     Ok(Outcome { status: shell_status(status), totals: sink.totals() })
 }
 
@@ -186,6 +193,7 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, ended: &Ended, output: &Path) -> Res
     let mut watch = Watch::default();
     let mut known = 0;
     let mut flushed = Instant::now();
+    let (mut written, mut may_wait) = (0, FIRST_FLUSH_ACCESSES);
     let mut looked = Instant::now();
     let mut result = Ok(());
     loop {
@@ -217,8 +225,10 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, ended: &Ended, output: &Path) -> Res
             }
             progress.show(sink.totals());
         }
-        if flushed.elapsed() >= FLUSH_EVERY {
+        let accesses = sink.totals().accesses;
+        if flushed.elapsed() >= FLUSH_EVERY || accesses - written >= may_wait {
             flushed = Instant::now();
+            (written, may_wait) = (accesses, may_wait.saturating_mul(2));
             result = result.and(sink.flush().map_err(anyhow::Error::new));
         }
         if result.is_err() {
@@ -239,6 +249,10 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, ended: &Ended, output: &Path) -> Res
 /// Reads what was handed over. Whether there was anything.
 fn read_submitted(pool: &OwnedPool, sink: &mut Sink, result: &mut Result<()>) -> bool {
     let mut some = false;
+    let threads = pool.pool().control().threads();
+    if result.is_ok() {
+        *result = sink.announce(pool.pool(), threads).map_err(anyhow::Error::new);
+    }
     for buffer in pool.pool().buffers() {
         if buffer.header().state() == BufferState::Submitted {
             some = true;

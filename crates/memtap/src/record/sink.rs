@@ -7,7 +7,7 @@ use memref::{
     Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange, RegionEvent,
     ThreadId, VirtAddr,
 };
-use segment::{BUFFER_BYTES, Buffer, Record, Records};
+use segment::{BUFFER_BYTES, Buffer, BufferState, Pool, Record, Records};
 use trace_format::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter,
 };
@@ -120,6 +120,39 @@ impl Sink {
         result
     }
 
+    /// Enters the threads that have a buffer and are not known yet, the first-born first: threads are numbered in the order
+    /// in which they appeared, whichever fills its buffer first.
+    pub(crate) fn announce(&mut self, pool: &Pool, threads: u32) -> Result<(), Error> {
+        if threads as usize <= self.threads.len() {
+            return Ok(());
+        }
+        let mut new: Vec<(u32, u32, u32)> = pool
+            .buffers()
+            .filter(|buffer| buffer.header().state() != BufferState::Free)
+            .map(|buffer| (buffer.header().thread(), buffer.header().process(), buffer.header().tid()))
+            .filter(|(number, _, _)| !self.threads.contains_key(number))
+            .collect();
+        new.sort_unstable();
+        for (number, process, tid) in new {
+            if let Some(owner) = self.processes.get(&process).map(|process| process.id) {
+                self.enter(process, owner, number, tid)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, process: u32, owner: ProcessId, number: u32, tid: u32) -> Result<(), Error> {
+        if self.threads.contains_key(&number) {
+            return Ok(());
+        }
+        let record = ThreadRecord { process: owner, tid, start_ns: now_ns(), ..Default::default() };
+        let id = self.trace.add_thread(&record)?;
+        let shard = self.trace.shard(id)?;
+        let thread = Thread { process, id, shard, cycle: 0, order: 0, sequence: 0, early: BTreeMap::new() };
+        self.threads.insert(number, thread);
+        Ok(())
+    }
+
     fn take(
         &mut self,
         process: u32,
@@ -129,14 +162,7 @@ impl Sink {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let Some(owner) = self.processes.get(&process).map(|process| process.id) else { return Ok(()) };
-        if !self.threads.contains_key(&number) {
-            let record = ThreadRecord { process: owner, tid, start_ns: now_ns(), ..Default::default() };
-            let id = self.trace.add_thread(&record)?;
-            let shard = self.trace.shard(id)?;
-            let thread =
-                Thread { process, id, shard, cycle: 0, order: 0, sequence: 0, early: BTreeMap::new() };
-            self.threads.insert(number, thread);
-        }
+        self.enter(process, owner, number, tid)?;
         let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
         let mut result = Ok(());
         if sequence != thread.sequence {
