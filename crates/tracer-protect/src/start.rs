@@ -369,9 +369,15 @@ impl Scan<'_> {
         let pool = mapping.name.starts_with(POOL_NAME);
         let name = self.keep_name(if pool { b"[memtap]" } else { mapping.name });
         let mut at = mapping.start;
+        // Only a module's data is for several things; others can be as large as address space.
+        let whole = !self
+            .modules
+            .iter()
+            .take(self.module_count)
+            .any(|module| module.data.0 < mapping.end && mapping.start < module.bss_end);
         while at < mapping.end {
             let kind = self.kind_of(mapping, at);
-            let mut end = at + 4096;
+            let mut end = if whole { mapping.end } else { at + 4096 };
             while end < mapping.end && self.kind_of(mapping, end) == kind {
                 end += 4096;
             }
