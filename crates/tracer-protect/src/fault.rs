@@ -22,6 +22,10 @@ use crate::{breakpoint, dispatch, process, signals};
 /// A burst ends behind that many instructions without an access to closed memory. A new fault costs about as much as
 /// executing this many instructions does: whichever comes, at most twice the best possible time is lost.
 const QUIET_STEPS: u32 = 24;
+/// Where the last bursts found one access each, most of the next ones end right behind it, and only each so-many-th looks
+/// further: lone accesses between long computations shall not pay for what never comes.
+const LONE_BURSTS: u32 = 4;
+const LOOK_AGAIN: u32 = 16;
 /// A burst ends in any case behind that many instructions, so that the program's signals get through.
 const MAX_STEPS: u32 = 50_000;
 const TRAP_FLAG: u64 = 1 << 8;
@@ -221,6 +225,9 @@ fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
     };
     let mut steps = 0;
     let mut quiet = 0;
+    let mut touching = 0;
+    let lone = memory.thread.lone_bursts;
+    let quiet_steps = if lone >= LONE_BURSTS && !lone.is_multiple_of(LOOK_AGAIN) { 1 } else { QUIET_STEPS };
     while steps < limit {
         if PROCESS.owns_code(regs.rip) {
             break;
@@ -240,10 +247,12 @@ fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
         }
         steps += 1;
         quiet = if memory.touched { 0 } else { quiet + 1 };
-        if quiet >= QUIET_STEPS {
+        touching += u32::from(memory.touched);
+        if quiet >= quiet_steps {
             break;
         }
     }
+    memory.thread.lone_bursts = if touching > 1 { 0 } else { lone.wrapping_add(1) };
     Burst::Progress
 }
 

@@ -198,6 +198,8 @@ pub(crate) struct Thread {
     pub(crate) busy: u32,
     /// Not zero inside calls whose accesses are not recorded.
     pub(crate) silent: u32,
+    /// Bursts in a row that found one access only.
+    pub(crate) lone_bursts: u32,
     /// The last order that this thread's records tell of.
     pub(crate) order: u64,
     pub(crate) writer: Writer,
@@ -273,6 +275,7 @@ impl Thread {
     fn reset(&mut self) {
         self.busy = 0;
         self.silent = 0;
+        self.lone_bursts = 0;
         self.order = 0;
         self.writer = Writer::new();
         self.virtual_mask = 0;
@@ -311,6 +314,7 @@ impl Thread {
             number: 0,
             busy: 0,
             silent: 0,
+            lone_bursts: 0,
             order: 0,
             writer: Writer::new(),
             virtual_mask: 0,
