@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::heatmap::escape;
 use crate::{Row, Stale, Summary};
 
 /// Rows of a table that the page shows; the rest is counted in a note. Whole traces don't belong into a browser.
@@ -20,10 +21,6 @@ pub struct Content<'a> {
     pub stale: &'a Stale,
     /// The heat map as SVG.
     pub heatmap: &'a str,
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A number with its thousands apart.
