@@ -246,9 +246,14 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, ended: &Ended, output: &Path) -> Res
     result.and_then(|()| sink.refused(pool.pool().control().refused()).map_err(anyhow::Error::new))
 }
 
-/// Reads what was handed over. Whether there was anything.
+/// Reads what was handed over. Whether there was anything. Buffers of a process that appeared since the sink was last told
+/// of new ones wait for the next look.
 fn read_submitted(pool: &OwnedPool, sink: &mut Sink, result: &mut Result<()>) -> bool {
     let mut some = false;
+    let is_new = |sink: &Sink, process: u32| {
+        !sink.knows(process)
+            && pool.pool().process(process).is_some_and(|slot| slot.state() != segment::ProcessState::Empty)
+    };
     let threads = pool.pool().control().threads();
     if result.is_ok() {
         *result = sink.announce(pool.pool(), threads).map_err(anyhow::Error::new);
@@ -256,6 +261,9 @@ fn read_submitted(pool: &OwnedPool, sink: &mut Sink, result: &mut Result<()>) ->
     for buffer in pool.pool().buffers() {
         if buffer.header().state() == BufferState::Submitted {
             some = true;
+            if is_new(sink, buffer.header().process()) {
+                continue;
+            }
             if result.is_ok() {
                 *result = sink.read(buffer).map_err(anyhow::Error::new);
             }

@@ -102,6 +102,11 @@ impl Sink {
         Ok(())
     }
 
+    /// Whether that process was added.
+    pub(crate) fn knows(&self, number: u32) -> bool {
+        self.processes.contains_key(&number)
+    }
+
     /// A process has no more to say.
     pub(crate) fn end_process(&mut self, number: u32) -> Result<(), Error> {
         let Some(process) = self.processes.get(&number) else { return Ok(()) };
