@@ -22,7 +22,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
   bench record               one table: native, memtap, Lackey, and the two-signal mechanism
   bench store|probes|rtvm    the benchmarks of that part
-  stress probes [SECONDS]    toggle probes and patch sites under load
+  stress probes [TOGGLES]    patch sites under load and check each execution; 100,000,000 if not given
   fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
   install                    only install what the tests need";
 

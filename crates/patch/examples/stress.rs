@@ -1,28 +1,41 @@
-//! The long stress run: `stress [TOGGLES]` spreads that many toggles (default 10^8) over all combinations of split,
-//! boundary, executor and number of patchers, prints one line each, and exits 1 if any execution was torn.
+//! The long stress run: `stress [TOGGLES]` spreads that many toggles (default 10^8) over the straddlers, {4 splits} x
+//! {line, page} x {hot, cold, TLB-thrashed executor} x {1, 2 patchers}, and as many over sites inside a line; prints one
+//! line each, and exits 1 if any execution was torn. The default takes about an hour on two cores.
 
 use patch::exercise::{Boundary, Case, Executor, Method, run};
 use std::{process::ExitCode, time::Duration};
 
-fn main() -> ExitCode {
-    let total: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(100_000_000);
+fn cases(boundaries: impl Fn(usize) -> Vec<Boundary>) -> Vec<Case> {
     let mut cases = Vec::new();
-    for split in 1..=4 {
-        for boundary in
-            [Boundary::Line { split }, Boundary::Page { split }, Boundary::None { offset: 7 * split }]
-        {
-            for executor in [Executor::Hot, Executor::Cold, Executor::TlbThrashed] {
-                for patchers in [1, 2] {
-                    cases.push(Case { boundary, executor, executors: 1, patchers, method: Method::Patch });
-                }
+    for boundary in (1..=4).flat_map(boundaries) {
+        for executor in [Executor::Hot, Executor::Cold, Executor::TlbThrashed] {
+            for patchers in [1, 2] {
+                cases.push(Case { boundary, executor, executors: 1, patchers, method: Method::Patch });
             }
         }
     }
-    let each = total.div_ceil(cases.len() as u64);
+    cases
+}
+
+fn main() -> ExitCode {
+    let total: u64 = match std::env::args().nth(1).map(|n| n.parse()) {
+        None => 100_000_000,
+        Some(Ok(toggles)) if toggles > 0 => toggles,
+        Some(_) => {
+            eprintln!("usage: stress [TOGGLES]: a number above 0, 100000000 if not given");
+            return ExitCode::from(2);
+        }
+    };
+    let straddlers = cases(|split| vec![Boundary::Line { split }, Boundary::Page { split }]);
+    let inside = cases(|split| vec![Boundary::None { offset: 7 * split }]);
+    let share = |cases: &[Case]| total.div_ceil(cases.len() as u64);
+    let (each, each_inside) = (share(&straddlers), share(&inside));
     let (mut toggles, mut torn) = (0, 0);
     println!("{:>12} {:>12} {:>14} {:>6}  case", "toggles", "refused", "executions", "torn");
-    for case in cases {
-        match run(case, each, Duration::from_secs(3600)) {
+    let planned =
+        straddlers.into_iter().map(|c| (c, each)).chain(inside.into_iter().map(|c| (c, each_inside)));
+    for (case, count) in planned {
+        match run(case, count, Duration::from_secs(3600)) {
             Ok(o) => {
                 println!("{:>12} {:>12} {:>14} {:>6}  {case:?}", o.toggles, o.refused, o.executions, o.torn);
                 toggles += o.toggles;

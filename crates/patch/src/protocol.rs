@@ -49,54 +49,83 @@ const FIRST_WAIT: u32 = 2;
 const ADVANCING: u32 = 3;
 const SECOND_WAIT: u32 = 4;
 const GONE: u32 = 5;
+/// The bits of the state; above them claims are counted, so that two looks can tell whether a patch was in between.
+const STATE: u32 = 7;
+const CLAIM: u32 = STATE + 1;
 
 /// The state of one site.
 pub struct Protocol {
     /// Written by whoever holds the site; acquire on taking it, release on giving it on, so that the holder sees all
     /// that earlier holders stored.
-    state: AtomicU32,
+    word: AtomicU32,
 }
 
 impl Protocol {
     /// A site that nobody patches.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: AtomicU32::new(IDLE) }
+        Self { word: AtomicU32::new(IDLE) }
     }
 
     /// Takes the site.
     #[inline]
     pub fn claim(&self) -> Result<(), Taken> {
-        match self.state.compare_exchange(IDLE, CLAIMED, Ordering::Acquire, Ordering::Relaxed) {
+        let seen = self.word.load(Ordering::Relaxed);
+        match seen & STATE {
+            IDLE => {}
+            GONE => return Err(Taken::Gone),
+            _ => return Err(Taken::Busy),
+        }
+        let claimed = (seen & !STATE).wrapping_add(CLAIM) | CLAIMED;
+        match self.word.compare_exchange(seen, claimed, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(()),
-            Err(GONE) => Err(Taken::Gone),
+            Err(found) if found & STATE == GONE => Err(Taken::Gone),
             Err(_) => Err(Taken::Busy),
         }
+    }
+
+    /// Goes on to another state; only for the holder, nobody else writes meanwhile.
+    #[inline]
+    fn pass_on(&self, state: u32) {
+        let word = self.word.load(Ordering::Relaxed);
+        self.word.store(word & !STATE | state, Ordering::Release);
     }
 
     /// Gives a claimed site back.
     #[inline]
     pub fn release(&self) {
-        self.state.store(IDLE, Ordering::Release);
+        self.pass_on(IDLE);
     }
 
     /// Whether someone holds the site or a patch of it is under way.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        !matches!(self.state.load(Ordering::Acquire), IDLE | GONE)
+        !matches!(self.word.load(Ordering::Acquire) & STATE, IDLE | GONE)
+    }
+
+    /// Whether what `guard_stands` sees cannot be the guard of a patch: no patch was under way at any moment of the look.
+    pub fn is_foreign(&self, guard_stands: impl Fn() -> bool) -> bool {
+        let before = self.word.load(Ordering::Acquire);
+        matches!(before & STATE, IDLE | GONE) && guard_stands() && self.word.load(Ordering::Acquire) == before
     }
 
     /// Whether the site was given up for good.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.state.load(Ordering::Acquire) == GONE
+        self.word.load(Ordering::Acquire) & STATE == GONE
     }
 
     /// Gives the site up for good, a started patch of it too; `false` while someone holds it.
     pub fn retire(&self) -> bool {
-        [IDLE, FIRST_WAIT, SECOND_WAIT].into_iter().any(|state| {
-            self.state.compare_exchange(state, GONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        })
+        let mut seen = self.word.load(Ordering::Acquire);
+        while matches!(seen & STATE, IDLE | FIRST_WAIT | SECOND_WAIT) {
+            let gone = seen & !STATE | GONE;
+            match self.word.compare_exchange(seen, gone, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(found) => seen = found,
+            }
+        }
+        false
     }
 
     /// Makes all steps of a claimed site at once and gives it back (Figure 4).
@@ -112,26 +141,27 @@ impl Protocol {
     /// Guards a claimed site and leaves the rest to [`Self::advance`] (Figure 6).
     pub fn start(&self, code: &impl Code) {
         code.write_guard();
-        self.state.store(FIRST_WAIT, Ordering::Release);
+        self.pass_on(FIRST_WAIT);
     }
 
     /// Moves a started patch on by at most one step (Figure 7). Never blocks on another thread.
     pub fn advance(&self, code: &impl Code) -> Progress {
-        let seen = self.state.load(Ordering::Acquire);
-        let (first, second) = match seen {
+        let seen = self.word.load(Ordering::Acquire);
+        let (first, second) = match seen & STATE {
             FIRST_WAIT => (true, false),
             SECOND_WAIT => (false, true),
             ADVANCING | CLAIMED => return Progress::FirstWait,
             _ => return Progress::Finished,
         };
-        if self.state.compare_exchange(seen, ADVANCING, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        let advancing = seen & !STATE | ADVANCING;
+        if self.word.compare_exchange(seen, advancing, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return if first { Progress::FirstWait } else { Progress::SecondWait };
         }
         if !code.separate() {
-            self.state.store(seen, Ordering::Release);
+            self.pass_on(seen & STATE);
         } else if first {
             code.write_tail();
-            self.state.store(SECOND_WAIT, Ordering::Release);
+            self.pass_on(SECOND_WAIT);
             return Progress::SecondWait;
         } else if second {
             code.write_head();

@@ -65,18 +65,15 @@ unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *
 fn wait_out(site: Site) -> Option<usize> {
     let cell = site.0;
     let mut rounds = 0;
+    // SAFETY: the thread just executed this byte; the code is mapped.
+    let guard_stands = || unsafe { store::read(cell.addr(), 1) } as u8 == INT3;
     loop {
-        // SAFETY: the thread just executed this byte; the code is mapped.
-        let first = unsafe { store::read(cell.addr(), 1) } as u8;
-        if first != INT3 {
+        if !guard_stands() {
             WAITED.fetch_add(1, Ordering::Relaxed);
             return Some(cell.addr());
         }
-        if !cell.protocol().is_live() {
-            // SAFETY: as above. Read again: the patch may have ended between the two looks.
-            if unsafe { store::read(cell.addr(), 1) } as u8 != INT3 {
-                continue;
-            }
+        // Patches may follow each other so fast that each look meets another one's guard.
+        if cell.protocol().is_foreign(guard_stands) {
             return Some(cell.trap_target()).filter(|target| *target != 0);
         }
         rounds += 1;

@@ -157,3 +157,20 @@ fn a_site_is_retired_by_one_and_never_patched_after() {
         assert_eq!(model.patch(2), !retired);
     });
 }
+
+/// The stress run met this: a trapped thread looked between two patches and took the second one's guard for a
+/// breakpoint of the program's own.
+#[test]
+fn a_guard_is_never_taken_for_the_programs_own_trap() {
+    loom::model(|| {
+        let model = Model::new();
+        let other = model.clone();
+        let patcher = thread::spawn(move || (1..=2).all(|value| other.patch(value)));
+        let guard_stands = || model.front.load(Ordering::SeqCst) == GUARD;
+        assert!(!model.protocol.is_foreign(guard_stands));
+        assert!(patcher.join().unwrap());
+        assert!(!model.protocol.is_live());
+        model.front.store(GUARD, Ordering::SeqCst);
+        assert!(model.protocol.is_foreign(guard_stands));
+    });
+}
