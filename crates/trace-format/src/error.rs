@@ -104,4 +104,12 @@ pub enum Error {
         /// What.
         what: &'static str,
     },
+    /// A server that keeps the trace refused, or is gone.
+    #[error("{path}: {what}")]
+    Remote {
+        /// The trace.
+        path: PathBuf,
+        /// What happened, in one line.
+        what: String,
+    },
 }

@@ -52,12 +52,13 @@ pub use error::Error;
 pub use guid::Guid;
 pub use kinds::KindSet;
 pub use reader::{
-    AccessCursor, Batch, Damage, EventCursor, Filter, Finding, Report, Shard, StreamInfo, Trace, ValueCursor,
+    AccessCursor, Batch, Damage, EntryFilter, EventCursor, Filter, Finding, Report, SegmentInfo, Shard,
+    StreamInfo, StreamReader, Trace, ValueCursor,
 };
 pub use record::{CounterRecord, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
 pub use storage::{FileStorage, Source, Storage};
 pub use stream::{EntryType, Field, FieldRole, StreamDescription};
-pub use writer::{CreateOptions, ShardWriter, SyncPolicy, TraceWriter};
+pub use writer::{CreateOptions, FileSink, NewSegment, SegmentSink, ShardWriter, SyncPolicy, TraceWriter};
 
 /// The version of the format that this crate writes (docs/format.md).
 pub const FORMAT_VERSION: u16 = 1;

@@ -38,6 +38,20 @@ pub struct Field {
     pub role: FieldRole,
 }
 
+impl Field {
+    /// Its value in an entry; 0 where the entry is too short to have it.
+    pub fn get(&self, entry: &[u8]) -> u64 {
+        let start = usize::from(self.offset);
+        let mut value = [0; 8];
+        if let (Some(bytes), Some(place)) =
+            (entry.get(start..start + usize::from(self.bytes)), value.get_mut(..usize::from(self.bytes)))
+        {
+            place.copy_from_slice(bytes);
+        }
+        u64::from_le_bytes(value)
+    }
+}
+
 /// The type of a stream's entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryType {
@@ -73,7 +87,8 @@ pub struct StreamDescription {
 }
 
 impl StreamDescription {
-    pub(crate) fn part(&self) -> Part {
+    /// The description as docs/format.md lays it out (*Stream description*).
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let kind = &self.entry_type;
         let flags = (u32::from(self.variable) * FLAG_VARIABLE) | (u32::from(self.hidden) * FLAG_HIDDEN);
@@ -96,11 +111,20 @@ impl StreamDescription {
             put_string(&mut out, key);
             put_string(&mut out, value);
         }
-        Part { kind: ATTRIBUTE_DESCRIPTION, coding: Coding::Stored, bytes: out }
+        out
+    }
+
+    pub(crate) fn part(&self) -> Part {
+        Part { kind: ATTRIBUTE_DESCRIPTION, coding: Coding::Stored, bytes: self.to_bytes() }
     }
 
     pub(crate) fn parse(parts: &[Part]) -> Option<Self> {
         let [Part { kind: ATTRIBUTE_DESCRIPTION, bytes, .. }] = parts else { return None };
+        Self::from_bytes(bytes)
+    }
+
+    /// The inverse of [`Self::to_bytes`]; `None` where the bytes are no description.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let guid = Guid(reader.take(16)?.try_into().ok()?);
         let encoder = reader.u32()?;

@@ -2,6 +2,7 @@
 
 mod kind;
 mod session;
+mod span;
 mod thread;
 
 pub(crate) use kind::StreamKind;

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::Damage;
@@ -16,6 +17,8 @@ use crate::{
 };
 
 const SEARCH_BYTES: usize = 1 << 20;
+/// Bytes of the longest header with its attribute table.
+const MAX_HEAD_BYTES: u64 = (frame::HEADER_BYTES + frame::MAX_ATTRIBUTES * frame::ATTRIBUTE_BYTES) as u64;
 
 /// Why a frame could not be read.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub(crate) enum FrameError {
 /// An open file.
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
-    source: Box<dyn Source>,
+    source: Arc<dyn Source>,
     pub(crate) len: u64,
     /// None where the header is damaged and no frame was found yet.
     pub(crate) session: u64,
@@ -41,6 +44,8 @@ pub(crate) struct FrameList {
     pub(crate) frames: Vec<FrameRef>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) closed: bool,
+    /// Where the next frame would start.
+    pub(crate) scanned: u64,
 }
 
 impl fmt::Debug for TraceFile {
@@ -54,7 +59,7 @@ impl TraceFile {
         let failed =
             |source| Error::Io { path: path.into(), operation: "ask for the length", offset: 0, source };
         let len = source.len_bytes().map_err(failed)?;
-        let mut file = Self { path: path.into(), source, len, session: 0 };
+        let mut file = Self { path: path.into(), source: source.into(), len, session: 0 };
         let mut bytes = [0; file_header::BYTES];
         let read = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
         file.read_exact(0, &mut bytes[..read])?;
@@ -78,6 +83,19 @@ impl TraceFile {
                 Ok((file, None))
             }
         }
+    }
+
+    /// The same file at its present length.
+    pub(crate) fn grown(&self) -> Result<Self, Error> {
+        let len = self.source.len_bytes().map_err(|source| Error::Io {
+            path: self.path.clone(),
+            operation: "ask for the length",
+            offset: 0,
+            source,
+        })?;
+        // One that was cut back is read as far as it was known to reach.
+        let len = len.max(self.len);
+        Ok(Self { path: self.path.clone(), source: self.source.clone(), len, session: self.session })
     }
 
     fn read_exact(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
@@ -131,7 +149,9 @@ impl TraceFile {
     pub(crate) fn list(&self) -> Result<FrameList, Error> {
         if let Some(end) = self.end()? {
             match self.by_directories(end)? {
-                Ok(frames) => return Ok(FrameList { frames, damage: Vec::new(), closed: true }),
+                Ok(frames) => {
+                    return Ok(FrameList { frames, damage: Vec::new(), closed: true, scanned: self.len });
+                }
                 Err(damage) => {
                     let mut list = self.scan()?;
                     if !list.damage.contains(&damage) {
@@ -186,11 +206,28 @@ impl TraceFile {
     /// All frames, from header to header. Those whose header is damaged are added from the directories that are intact: they
     /// cannot be decoded, but what they held is known.
     pub(crate) fn scan(&self) -> Result<FrameList, Error> {
+        let (mut list, referenced) = self.scan_from(file_header::BYTES as u64, false)?;
+        list.frames.extend(referenced.into_values().filter(|frame| frame.header.kind == FrameKind::Data));
+        if !list.closed {
+            list.damage.push(Damage::NotClosed);
+        }
+        Ok(list)
+    }
+
+    /// The frames from `offset` on, and those that only directories name. A `growing` file ends before a frame that is not
+    /// whole yet.
+    pub(crate) fn scan_from(
+        &self,
+        mut offset: u64,
+        growing: bool,
+    ) -> Result<(FrameList, BTreeMap<u64, FrameRef>), Error> {
         let mut list = FrameList::default();
         let mut referenced = BTreeMap::new();
-        let mut offset = file_header::BYTES as u64;
         while offset < self.len {
             let Some(head) = self.head(offset, Some(self.session))? else {
+                if growing && self.len - offset < MAX_HEAD_BYTES {
+                    break;
+                }
                 list.closed = false;
                 let found = self.search(offset + frame::ALIGN as u64, Some(self.session))?.0;
                 list.damage.push(Damage::Bytes { offset, len: found - offset });
@@ -201,6 +238,9 @@ impl TraceFile {
             let reference = FrameRef { offset, header, checksum };
             let (stream, entries) = (header.stream, header.entries);
             let Some(end) = offset.checked_add(header.total_bytes).filter(|&end| end <= self.len) else {
+                if growing {
+                    break;
+                }
                 list.closed = false;
                 list.damage.push(Damage::Torn { offset, stream, entries });
                 if header.kind == FrameKind::Data {
@@ -231,11 +271,8 @@ impl TraceFile {
         for frame in &list.frames {
             referenced.remove(&frame.offset);
         }
-        list.frames.extend(referenced.into_values().filter(|frame| frame.header.kind == FrameKind::Data));
-        if !list.closed {
-            list.damage.push(Damage::NotClosed);
-        }
-        Ok(list)
+        list.scanned = offset.min(self.len);
+        Ok((list, referenced))
     }
 
     /// The next place from `offset` on where a frame starts, or the end of the file.

@@ -7,6 +7,8 @@ mod damage;
 mod events;
 mod file;
 mod filter;
+mod live;
+mod raw;
 mod session;
 mod shard;
 mod stream;
@@ -21,14 +23,15 @@ pub use cursor::AccessCursor;
 pub use damage::Damage;
 pub use events::{Batch, EventCursor};
 pub use filter::Filter;
+pub use raw::{EntryFilter, SegmentInfo, StreamReader};
 pub use shard::Shard;
 pub use values::ValueCursor;
 
 use crate::{
     Bounds, Encoders, Error, Guid, ProcessRecord, Source, StreamDescription, ThreadRecord,
-    directory::FrameRef, entry::StreamKind, frame::FrameKind,
+    directory::FrameRef, entry::StreamKind, file_header::FileHeader, frame::FrameKind,
 };
-use file::{FrameError, TraceFile};
+use file::{FrameError, FrameList, TraceFile};
 use stream::Stream;
 
 /// What all cursors of a trace share; nothing in it changes.
@@ -67,6 +70,10 @@ pub struct StreamInfo {
 #[derive(Clone, Debug)]
 pub struct Trace {
     inner: Arc<Inner>,
+    header: Option<FileHeader>,
+    /// All frames, in the order of the file, and where the next one would start.
+    frames: Arc<Vec<FrameRef>>,
+    scanned: u64,
     session: Option<Guid>,
     created_ns: u64,
     closed: bool,
@@ -97,7 +104,16 @@ impl Trace {
         encoders: Encoders,
     ) -> Result<Self, Error> {
         let (file, header) = TraceFile::open(path.as_ref(), source)?;
-        let mut list = file.list()?;
+        let list = file.list()?;
+        Self::assemble(file, header, list, encoders)
+    }
+
+    fn assemble(
+        file: TraceFile,
+        header: Option<FileHeader>,
+        mut list: FrameList,
+        encoders: Encoders,
+    ) -> Result<Self, Error> {
         if header.is_none() {
             list.damage.push(Damage::FileHeader);
         }
@@ -116,6 +132,9 @@ impl Trace {
         list.damage.dedup();
         Ok(Self {
             inner,
+            header,
+            frames: Arc::new(list.frames),
+            scanned: list.scanned,
             session: header.map(|header| header.session),
             created_ns: header.map_or(0, |header| header.created_ns),
             closed: list.closed,

@@ -1,7 +1,7 @@
 //! Writing a trace.
 //!
 //! [`TraceWriter`] is shared by all threads of a recorder; each traced thread's events go through a [`ShardWriter`]. Full
-//! segments are encoded in the thread that filled them, and appended under one lock (`log.rs`), which also decides
+//! segments go to a [`SegmentSink`]: a file's encodes them in the thread that filled them and appends them under one lock (`log.rs`), which also decides
 //! what a failed write leaves behind. Locks are taken in the order shard, session, log.
 
 mod log;
@@ -10,11 +10,10 @@ mod options;
 mod segment;
 mod session;
 mod shard;
+mod sink;
 
 use std::{
     collections::BTreeMap,
-    fs::OpenOptions,
-    io,
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -26,9 +25,9 @@ use memref::{ProcessId, RegionEvent, ThreadId};
 
 pub use options::{CreateOptions, SyncPolicy};
 pub use shard::ShardWriter;
+pub use sink::{FileSink, NewSegment, SegmentSink};
 
-use crate::{CounterRecord, Error, FileStorage, Guid, ModuleRecord, ProcessRecord, Storage, ThreadRecord};
-use log::Log;
+use crate::{CounterRecord, Error, ModuleRecord, ProcessRecord, Storage, ThreadRecord};
 use session::Session;
 use shard::ShardState;
 
@@ -41,7 +40,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(crate) struct Shared {
     options: CreateOptions,
-    log: Log,
+    sink: Arc<dyn SegmentSink>,
     session: Mutex<Session>,
     shards: Mutex<BTreeMap<ThreadId, Arc<Mutex<ShardState>>>>,
     /// Set before the last flush. Whoever adds something tests it under the lock that this flush takes, so nothing is added
@@ -53,19 +52,19 @@ impl Shared {
     /// Fails once the trace is being finished. The caller holds the lock of what it adds to.
     fn check_open(&self) -> Result<(), Error> {
         if self.closing.load(Ordering::Acquire) {
-            return Err(Error::Finished { path: self.log.path().into() });
+            return Err(Error::Finished { path: self.sink.path().into() });
         }
         Ok(())
     }
 
     /// Forces what was flushed to disk, if the options say so.
     fn sync_flushed(&self) -> Result<(), Error> {
-        if self.options.sync == SyncPolicy::EachFlush { self.log.sync() } else { Ok(()) }
+        if self.options.sync == SyncPolicy::EachFlush { self.sink.sync() } else { Ok(()) }
     }
 
     /// Writes what the session's streams buffer: what events of shards may refer to.
     fn flush_session(&self) -> Result<(), Error> {
-        lock(&self.session).flush(&self.log, &self.options)
+        lock(&self.session).flush(&*self.sink, &self.options)
     }
 }
 
@@ -78,19 +77,8 @@ pub struct TraceWriter {
 impl TraceWriter {
     /// Creates the file. One that is there already is kept unless `options.force` is set, and then replaced.
     pub fn create(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let mut open = OpenOptions::new();
-        open.write(true);
-        if options.force {
-            open.create(true).truncate(true);
-        } else {
-            open.create_new(true);
-        }
-        let file = open.open(path).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists if !options.force => Error::Exists { path: path.into() },
-            _ => Error::Io { path: path.into(), operation: "create the file", offset: 0, source },
-        })?;
-        Self::create_on(Box::new(FileStorage(file)), path, options)
+        let sink = FileSink::create(path.as_ref(), options.clone())?;
+        Ok(Self::on_sink(Arc::new(sink), options))
     }
 
     /// Writes the trace to an empty storage; `path` is what errors call it.
@@ -99,18 +87,22 @@ impl TraceWriter {
         path: impl AsRef<Path>,
         options: CreateOptions,
     ) -> Result<Self, Error> {
-        let session = options.session.unwrap_or_else(Guid::random);
-        let log = Log::create(storage, path.as_ref(), session, options.clock)?;
+        let sink = FileSink::create_on(storage, path.as_ref(), options.clone())?;
+        Ok(Self::on_sink(Arc::new(sink), options))
+    }
+
+    /// Writes the trace into a sink that has no stream yet. Of the options, those that concern the file are the sink's.
+    pub fn on_sink(sink: Arc<dyn SegmentSink>, options: CreateOptions) -> Self {
         let session = Mutex::new(Session::new(options.clock));
-        Ok(Self {
+        Self {
             shared: Arc::new(Shared {
                 options,
-                log,
+                sink,
                 session,
                 shards: Mutex::default(),
                 closing: AtomicBool::new(false),
             }),
-        })
+        }
     }
 
     /// Says something about the session. The last value of a key holds.
@@ -176,7 +168,7 @@ impl TraceWriter {
         for shard in shards {
             result = result.and(lock(&shard).flush(&self.shared));
         }
-        result.and(self.shared.sync_flushed())
+        result.and(self.shared.sink.flush()).and(self.shared.sync_flushed())
     }
 
     /// Flushes, and closes the trace: directories, end, fsync as the options say. Nothing can be added afterwards.
@@ -185,10 +177,10 @@ impl TraceWriter {
     /// clone can try again. A trace that is never closed loses nothing that was flushed.
     pub fn finish(self) -> Result<(), Error> {
         if self.shared.closing.swap(true, Ordering::AcqRel) {
-            return Err(Error::Finished { path: self.shared.log.path().into() });
+            return Err(Error::Finished { path: self.shared.sink.path().into() });
         }
         let closed = self.close();
-        if !self.shared.log.is_finished() {
+        if !self.shared.sink.is_finished() {
             self.shared.closing.store(false, Ordering::Release);
         }
         closed
@@ -199,7 +191,7 @@ impl TraceWriter {
         if flushed.is_err() && self.flush().is_err() {
             return flushed;
         }
-        let closed = self.shared.log.finish(self.shared.options.sync != SyncPolicy::Never);
+        let closed = self.shared.sink.finish(self.shared.options.sync != SyncPolicy::Never);
         flushed.and(closed)
     }
 
@@ -207,11 +199,11 @@ impl TraceWriter {
         let mut session = lock(&self.shared.session);
         self.shared.check_open()?;
         let value = act(&mut session);
-        session.flush_if_full(&self.shared.log, &self.shared.options)?;
+        session.flush_if_full(&*self.shared.sink, &self.shared.options)?;
         Ok(value)
     }
 
     fn too_many(&self, what: &'static str) -> Error {
-        Error::TooMany { path: self.shared.log.path().into(), what }
+        Error::TooMany { path: self.shared.sink.path().into(), what }
     }
 }

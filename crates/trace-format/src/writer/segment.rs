@@ -1,12 +1,11 @@
 //! The entries of one stream that wait to be encoded.
 
-use super::{CreateOptions, log::Log};
+use super::{CreateOptions, NewSegment, SegmentSink};
 use crate::{
     Bounds, Error, StreamDescription,
     bounds::Interval,
-    encoder::{self, Encoder},
+    encoder,
     entry::{Entry, StreamKind},
-    frame::{FrameHeader, FrameKind},
 };
 use memref::{ProcessId, ThreadId};
 
@@ -78,12 +77,17 @@ impl Segment {
 
     /// Encodes and appends what is buffered. Entries that could not be written stay buffered for the next try if `keep` is
     /// set, and are dropped otherwise: the caller must account for them.
-    pub(crate) fn write(&mut self, log: &Log, options: &CreateOptions, keep: bool) -> Result<(), Error> {
+    pub(crate) fn write(
+        &mut self,
+        sink: &dyn SegmentSink,
+        options: &CreateOptions,
+        keep: bool,
+    ) -> Result<(), Error> {
         let width = self.kind.entry_bytes();
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut written = 0;
         let result = bytes.chunks(crate::MAX_FRAME_ENTRIES * width).try_for_each(|entries| {
-            self.write_frame(log, options, entries)?;
+            self.write_frame(sink, entries)?;
             written += entries.len();
             Ok(())
         });
@@ -105,34 +109,28 @@ impl Segment {
         result
     }
 
-    fn write_frame(&mut self, log: &Log, options: &CreateOptions, entries: &[u8]) -> Result<(), Error> {
+    fn write_frame(&mut self, sink: &dyn SegmentSink, entries: &[u8]) -> Result<(), Error> {
         let number = self.kind.encoder();
         // memtap's own are there unless the caller built the registry from nothing.
-        let known: Option<&dyn Encoder> = options.encoders.get(number).map(AsRef::as_ref);
+        let encoder = if sink.has_encoder(number) { number } else { encoder::RAW };
         let stream = match self.stream {
             Some(stream) => stream,
             None => {
-                let encoder = known.map_or(encoder::RAW, Encoder::id);
-                let stream = log.add_stream(&self.description(encoder))?;
+                let stream = sink.add_stream(&self.description(encoder))?;
                 *self.stream.insert(stream)
             }
         };
-        let entry_type = self.kind.entry_type();
-        let parts = match known {
-            Some(encoder) => encoder.encode(&entry_type, entries),
-            None => encoder::raw(entries),
-        };
-        self.bounds.wall_ns.add((options.clock)());
-        let count = (entries.len() / self.kind.entry_bytes()) as u64;
-        let header = FrameHeader {
+        sink.add_segment(&NewSegment {
+            stream,
+            entry_type: &self.kind.entry_type(),
+            encoder,
+            sequence: self.sequence,
             first_index: self.first_index,
-            entries: count,
             bounds: self.bounds,
-            ..FrameHeader::plain(FrameKind::Data, stream, self.sequence)
-        };
-        log.add_data(header, &parts)?;
+            entries,
+        })?;
         self.sequence += 1;
-        self.first_index += count;
+        self.first_index += (entries.len() / self.kind.entry_bytes()) as u64;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use memref::{ProcessId, RegionEvent, ThreadId};
 
-use super::{CreateOptions, log::Log, names::Names, segment::Segment};
+use super::{CreateOptions, SegmentSink, names::Names, segment::Segment};
 use crate::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, ThreadRecord,
     entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind},
@@ -149,21 +149,25 @@ impl Session {
     }
 
     /// Writes all that is buffered: names first, since the others refer to them. What fails is kept for the next try.
-    pub(crate) fn flush(&mut self, log: &Log, options: &CreateOptions) -> Result<(), Error> {
-        self.names.segment.write(log, options, true)?;
+    pub(crate) fn flush(&mut self, sink: &dyn SegmentSink, options: &CreateOptions) -> Result<(), Error> {
+        self.names.segment.write(sink, options, true)?;
         // In the order of the kinds, so that the same calls give the same file, and processes precede threads.
         for kind in StreamKind::ALL {
             if let Some(segment) = self.segments.get_mut(kind) {
-                segment.write(log, options, true)?;
+                segment.write(sink, options, true)?;
             }
         }
         Ok(())
     }
 
     /// Flushes if a segment is full.
-    pub(crate) fn flush_if_full(&mut self, log: &Log, options: &CreateOptions) -> Result<(), Error> {
+    pub(crate) fn flush_if_full(
+        &mut self,
+        sink: &dyn SegmentSink,
+        options: &CreateOptions,
+    ) -> Result<(), Error> {
         let full = |segment: &Segment| segment.len() >= SEGMENT_ENTRIES;
         let full = full(&self.names.segment) || self.segments.values().any(full);
-        if full { self.flush(log, options) } else { Ok(()) }
+        if full { self.flush(sink, options) } else { Ok(()) }
     }
 }

@@ -73,7 +73,7 @@ impl ShardState {
         let (count, cycle) = (segment.len() as u64, segment.first_cycle());
         // Gaps are few, and the last thing to be lost.
         let keep = kind == StreamKind::Gaps;
-        let result = segment.write(&shared.log, &shared.options, keep);
+        let result = segment.write(&*shared.sink, &shared.options, keep);
         let event = !matches!(kind, StreamKind::Gaps | StreamKind::Values | StreamKind::ValuesData);
         if result.is_err() && event && count > 0 {
             let (lost, first) = self.lost.unwrap_or((0, cycle));
@@ -108,7 +108,7 @@ impl ShardState {
     fn advance(&mut self, cycle: Cycle, shared: &Shared) -> Result<(), Error> {
         if cycle < self.last_cycle {
             let (thread, last) = (self.thread, self.last_cycle);
-            return Err(Error::OutOfOrder { path: shared.log.path().into(), thread, cycle, last });
+            return Err(Error::OutOfOrder { path: shared.sink.path().into(), thread, cycle, last });
         }
         self.last_cycle = cycle;
         Ok(())
@@ -127,7 +127,7 @@ pub struct ShardWriter {
 
 impl ShardWriter {
     pub(crate) fn open(shared: &Arc<Shared>, thread: ThreadId) -> Result<Self, Error> {
-        let unknown = || Error::UnknownThread { path: shared.log.path().into(), thread };
+        let unknown = || Error::UnknownThread { path: shared.sink.path().into(), thread };
         let process = lock(&shared.session).process_of(thread).ok_or_else(unknown)?;
         let mut shards = lock(&shared.shards);
         let known = shards.get(&thread).cloned();
@@ -204,6 +204,6 @@ impl ShardWriter {
     /// second, no more than that is lost.
     pub fn flush(&mut self) -> Result<(), Error> {
         let flushed = lock(&self.state).flush(&self.shared);
-        flushed.and(self.shared.sync_flushed())
+        flushed.and(self.shared.sink.flush()).and(self.shared.sync_flushed())
     }
 }

@@ -1,0 +1,42 @@
+//! Reading a trace that is still being written.
+
+use std::{fs::File, path::Path};
+
+use super::{Damage, Trace, file::TraceFile};
+use crate::{Encoders, Error};
+
+impl Trace {
+    /// Opens a trace that may still be written: what is complete can be read, and [`Self::refresh`] finds what came since.
+    /// That the trace is not closed, and a frame that is not whole yet, are no damage.
+    pub fn open_live(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let failed = |source| Error::Io { path: path.into(), operation: "open the file", offset: 0, source };
+        let (file, header) = TraceFile::open(path, Box::new(File::open(path).map_err(failed)?))?;
+        let mut list = file.list()?;
+        if !list.closed {
+            list = file.scan_from(crate::file_header::BYTES as u64, true)?.0;
+        }
+        Self::assemble(file, header, list, Encoders::default())
+    }
+
+    /// Looks for frames that were written since the trace was opened or refreshed, and returns whether there were any. Costs
+    /// what reading the new frames and the session's tables costs. Cursors that are open go on with what they know; new ones
+    /// see the new frames.
+    pub fn refresh(&mut self) -> Result<bool, Error> {
+        let file = self.inner.file.grown()?;
+        if file.len == self.scanned {
+            return Ok(false);
+        }
+        let (mut list, _) = file.scan_from(self.scanned, true)?;
+        if list.scanned == self.scanned {
+            return Ok(false);
+        }
+        let mut frames = self.frames.to_vec();
+        frames.append(&mut list.frames);
+        list.frames = frames;
+        let stays = |damage: &&Damage| !matches!(damage, Damage::Missing { .. } | Damage::NotClosed);
+        list.damage.extend(self.damage.iter().filter(stays).cloned());
+        *self = Self::assemble(file, self.header, list, self.inner.encoders.clone())?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,151 @@
+//! Where segments go: into a file ([`FileSink`]), or wherever another implementation takes them, such as a server.
+
+use std::{
+    fmt,
+    fs::OpenOptions,
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{CreateOptions, log::Log};
+use crate::{
+    Bounds, EntryType, Error, FileStorage, Guid, Storage, StreamDescription,
+    encoder::{self, Encoder},
+    frame::{FrameHeader, FrameKind},
+};
+
+/// The entries of one stream that are to be coded together.
+#[derive(Clone, Copy, Debug)]
+pub struct NewSegment<'a> {
+    /// The stream's number.
+    pub stream: u32,
+    /// The type of its entries.
+    pub entry_type: &'a EntryType,
+    /// The number of its encoder.
+    pub encoder: u32,
+    /// The segment's place among those of the stream, from 0 without holes.
+    pub sequence: u64,
+    /// The index of its first entry in the stream.
+    pub first_index: u64,
+    /// What the entries span. The largest wall clock is entered when the segment is encoded.
+    pub bounds: Bounds,
+    /// The entries: whole ones, at least one, at most [`crate::MAX_FRAME_ENTRIES`].
+    pub entries: &'a [u8],
+}
+
+/// Takes the segments of one trace. Shared by the threads that make them.
+pub trait SegmentSink: Send + Sync + fmt::Debug {
+    /// What errors call the trace.
+    fn path(&self) -> &Path;
+
+    /// Whether streams of that encoder can be written.
+    fn has_encoder(&self, number: u32) -> bool;
+
+    /// Announces a stream and returns its number.
+    fn add_stream(&self, description: &StreamDescription) -> Result<u32, Error>;
+
+    /// Takes a segment. Those of one stream may come in any order, since they carry their places.
+    fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error>;
+
+    /// Returns when all segments survive the death of this process.
+    fn flush(&self) -> Result<(), Error>;
+
+    /// Returns when all that was flushed would survive a loss of power.
+    fn sync(&self) -> Result<(), Error>;
+
+    /// Whether the trace is closed.
+    fn is_finished(&self) -> bool;
+
+    /// Closes the trace. One whose end could not be written stays open for another try.
+    fn finish(&self, sync: bool) -> Result<(), Error>;
+}
+
+/// A trace file: encodes segments in the caller's thread and appends them.
+pub struct FileSink {
+    log: Log,
+    options: CreateOptions,
+}
+
+impl fmt::Debug for FileSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileSink").field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+impl FileSink {
+    /// Creates the file. One that is there already is kept unless `options.force` is set, and then replaced.
+    pub fn create(path: impl Into<PathBuf>, options: CreateOptions) -> Result<Self, Error> {
+        let path = path.into();
+        let mut open = OpenOptions::new();
+        open.write(true);
+        if options.force {
+            open.create(true).truncate(true);
+        } else {
+            open.create_new(true);
+        }
+        let file = open.open(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists if !options.force => Error::Exists { path: path.clone() },
+            _ => Error::Io { path: path.clone(), operation: "create the file", offset: 0, source },
+        })?;
+        Self::create_on(Box::new(FileStorage(file)), &path, options)
+    }
+
+    /// Writes the trace to an empty storage; `path` is what errors call it.
+    pub fn create_on(storage: Box<dyn Storage>, path: &Path, options: CreateOptions) -> Result<Self, Error> {
+        let session = options.session.unwrap_or_else(Guid::random);
+        let log = Log::create(storage, path, session, options.clock)?;
+        Ok(Self { log, options })
+    }
+
+    fn known(&self, encoder: u32) -> Option<&dyn Encoder> {
+        self.options.encoders.get(encoder).map(AsRef::as_ref)
+    }
+}
+
+impl SegmentSink for FileSink {
+    fn path(&self) -> &Path {
+        self.log.path()
+    }
+
+    fn has_encoder(&self, number: u32) -> bool {
+        self.known(number).is_some()
+    }
+
+    fn add_stream(&self, description: &StreamDescription) -> Result<u32, Error> {
+        self.log.add_stream(description)
+    }
+
+    fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error> {
+        let parts = match self.known(segment.encoder) {
+            Some(encoder) => encoder.encode(segment.entry_type, segment.entries),
+            None => encoder::raw(segment.entries),
+        };
+        let mut bounds = segment.bounds;
+        bounds.wall_ns.add((self.options.clock)());
+        let width = u64::from(segment.entry_type.entry_bytes);
+        let header = FrameHeader {
+            first_index: segment.first_index,
+            entries: segment.entries.len() as u64 / width,
+            bounds,
+            ..FrameHeader::plain(FrameKind::Data, segment.stream, segment.sequence)
+        };
+        self.log.add_data(header, &parts)
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        // Each frame was handed to the kernel when it was added.
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.log.sync()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.log.is_finished()
+    }
+
+    fn finish(&self, sync: bool) -> Result<(), Error> {
+        self.log.finish(sync)
+    }
+}
