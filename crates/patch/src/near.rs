@@ -41,6 +41,16 @@ pub fn allocate_near(addr: usize, len_bytes: usize) -> Option<usize> {
     None
 }
 
+/// Whether `addr` lies in memory that was handed out here.
+#[must_use]
+pub fn contains(addr: usize) -> bool {
+    TABLE
+        .iter()
+        .map(|chunk| chunk.base.load(Ordering::Acquire))
+        .take_while(|base| *base != 0)
+        .any(|base| (base..base + CHUNK_BYTES).contains(&addr))
+}
+
 fn from_chunks(addr: usize, rounded: usize) -> Option<usize> {
     for chunk in &TABLE {
         let base = chunk.base.load(Ordering::Acquire);

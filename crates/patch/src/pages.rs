@@ -19,7 +19,7 @@ pub enum Access {
 const CAPACITY: usize = 1024;
 
 /// An opened mapping. `start` is written last (release) and is 0 while the slot is free; bit 0 of `end_and_access` is
-/// set for [`Access::ProcMem`].
+/// set for [`Access::ProcMem`], bit 1 where the mapping was writable before.
 struct Opened {
     start: AtomicUsize,
     end_and_access: AtomicUsize,
@@ -69,12 +69,30 @@ fn open_mapping(addr: usize) -> Result<Access, Refusal> {
     if access == Access::ProcMem && proc_mem().is_none() {
         return Err(Refusal::NotWritable);
     }
-    remember(mapping.start, mapping.end, access)?;
+    remember(mapping.start, mapping.end, access, mapping.writable)?;
     Ok(access)
 }
 
-fn remember(start: usize, end: usize, access: Access) -> Result<(), Refusal> {
-    let word = end | usize::from(access == Access::ProcMem);
+/// Takes the right to write from the mappings that got it here, or gives it to them again: no patch may be made in
+/// between.
+pub fn seal(sealed: bool) {
+    let write = if sealed { 0 } else { libc::PROT_WRITE };
+    let rights = libc::PROT_READ | libc::PROT_EXEC | write;
+    for slot in slots() {
+        let start = slot.start.load(Ordering::Acquire);
+        let word = slot.end_and_access.load(Ordering::Relaxed);
+        if start > 1 && word & MARKS == 0 {
+            // SAFETY: code that was mapped readable and executable when it was opened.
+            unsafe { sys::syscall(libc::SYS_mprotect, [start, word - start, rights as usize, 0, 0, 0]) };
+        }
+    }
+}
+
+/// The low bits of `end_and_access`; ends are page-aligned.
+const MARKS: usize = 3;
+
+fn remember(start: usize, end: usize, access: Access, was_writable: bool) -> Result<(), Refusal> {
+    let word = end | usize::from(access == Access::ProcMem) | usize::from(was_writable) << 1;
     for (index, slot) in OPENED.iter().enumerate() {
         // A free slot is taken by its start going 0 -> 1, which covers no address.
         if slot.start.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -95,7 +113,7 @@ fn opened(addr: usize, end: usize) -> Option<Access> {
     slots().iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
         let word = slot.end_and_access.load(Ordering::Relaxed);
-        (start > 1 && start <= addr && end <= (word & !1)).then_some(if word & 1 == 0 {
+        (start > 1 && start <= addr && end <= (word & !MARKS)).then_some(if word & 1 == 0 {
             Access::Direct
         } else {
             Access::ProcMem
@@ -106,7 +124,7 @@ fn opened(addr: usize, end: usize) -> Option<Access> {
 fn range_of(addr: usize) -> Option<(usize, usize)> {
     slots().iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
-        let end = slot.end_and_access.load(Ordering::Relaxed) & !1;
+        let end = slot.end_and_access.load(Ordering::Relaxed) & !MARKS;
         (start > 1 && start <= addr && addr < end).then_some((start, end))
     })
 }
@@ -115,7 +133,7 @@ fn range_of(addr: usize) -> Option<(usize, usize)> {
 pub fn forget(start: usize, end: usize) {
     for slot in slots() {
         let from = slot.start.load(Ordering::Acquire);
-        let to = slot.end_and_access.load(Ordering::Relaxed) & !1;
+        let to = slot.end_and_access.load(Ordering::Relaxed) & !MARKS;
         if from > 1 && from < end && start < to {
             slot.start.store(0, Ordering::Release);
         }

@@ -42,6 +42,23 @@ pub fn ensure_installed() {
     }
 }
 
+/// Puts the handler back that was there before, if ours is in place; no guard may stand in code.
+pub fn give_back() {
+    // SAFETY: all-zero is a valid sigaction; the calls read and write these locals only.
+    unsafe {
+        let mut current: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGTRAP, std::ptr::null(), &mut current) == 0
+            && current.sa_sigaction == handler as *const () as usize
+        {
+            let mut previous: libc::sigaction = std::mem::zeroed();
+            previous.sa_sigaction = PREVIOUS_HANDLER.load(Ordering::Acquire);
+            previous.sa_flags = PREVIOUS_FLAGS.load(Ordering::Relaxed) as i32;
+            libc::sigemptyset(&mut previous.sa_mask);
+            libc::sigaction(libc::SIGTRAP, &previous, std::ptr::null_mut());
+        }
+    }
+}
+
 #[unsafe(link_section = "memtap_patch_text")]
 unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a ucontext to a handler installed with SA_SIGINFO.

@@ -4,6 +4,7 @@
 //! symbols that must be seen by the program: the two functions of `-finstrument-functions`, and those around which the
 //! real return addresses have to be on the stack because something unwinds it. All else is in the crate `probes`.
 
+mod attached;
 mod hooks;
 mod lifetime;
 mod unwind;

@@ -1,6 +1,6 @@
 //! The library's beginning and end in a process, and its forks.
 
-use probes::profile::{dump, epoch, settings::Settings, window};
+use probes::profile::{attached, dump, epoch, settings::Settings, window};
 use std::sync::{
     MutexGuard,
     atomic::{AtomicBool, Ordering},
@@ -22,17 +22,35 @@ extern "C" fn start() {
     );
     crate::unwind::bind();
     // Registered first, so run last: after the program's own exit handlers.
+    register();
+    probes::profile::start(settings);
+}
+
+/// Whether the library was preloaded and profiles.
+pub(crate) fn is_running() -> bool {
+    RUNNING.load(Ordering::Relaxed)
+}
+
+/// Has the end of the process and its forks noticed.
+pub(crate) fn register() {
     // SAFETY: functions without arguments that live as long as the process.
     unsafe {
         libc::atexit(finish);
         libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child));
     }
-    probes::profile::start(settings);
 }
 
 extern "C" fn finish() {
     let _pass = epoch::hold();
-    dump::write();
+    if is_profiling() {
+        dump::write();
+    }
+}
+
+/// Whether there is a profile to write: preloaded, or attached to and not yet left.
+fn is_profiling() -> bool {
+    let state = attached::STATE.load(Ordering::Relaxed);
+    is_running() || matches!(state, attached::RUNNING | attached::STOPPING)
 }
 
 /// Writes the profile where the program ends without running exit handlers.
@@ -74,6 +92,9 @@ extern "C" fn after_fork_in_child() {
     patch::barrier::register();
     probes::thread::after_fork();
     window::after_fork();
+    if !is_profiling() {
+        return;
+    }
     dump::note_start();
     probes::trampoline::muted(epoch::start);
 }

@@ -51,6 +51,7 @@ fn run(source: &str, flags: &[&str], change: impl FnOnce(&mut Settings)) -> Run 
         functions: String::new(),
         budget_percent: None,
         timeline: false,
+        controller: 0,
     };
     change(&mut settings);
     let output =

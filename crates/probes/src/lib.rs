@@ -9,6 +9,7 @@
 //! interposed symbols of the `LD_PRELOAD` library are in the crate `probes-preload`, so that linking this one changes
 //! nothing in a program.
 
+pub mod attach;
 pub mod capi;
 pub mod error;
 pub mod metadata;

@@ -9,7 +9,7 @@ use crate::{
     trampoline::tls,
 };
 use patch::{arena, maps, sys};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// The state of one thread.
 pub struct ThreadState {
@@ -19,6 +19,8 @@ pub struct ThreadState {
     owned: AtomicBool,
     /// Which thread owns or owned it last.
     pub tid: AtomicU32,
+    /// Where its owner's words of [`tls`] are; written by the owner.
+    words: AtomicUsize,
     /// The bounds of the thread's own stack: only frames inside are paired with their returns.
     pub stack: (usize, usize),
     /// Frames under way.
@@ -99,6 +101,7 @@ fn adopt() -> Option<&'static mut ThreadState> {
                     next: AtomicPtr::new(std::ptr::null_mut()),
                     owned: AtomicBool::new(true),
                     tid: AtomicU32::new(0),
+                    words: AtomicUsize::new(0),
                     stack: (0, 0),
                     shadow: ShadowStack::new()?,
                     records: Records::new()?,
@@ -121,6 +124,7 @@ fn adopt() -> Option<&'static mut ThreadState> {
     unsafe {
         let tid = sys::syscall(libc::SYS_gettid, [0; 6]) as u32;
         (*state).tid.store(tid, Ordering::Relaxed);
+        (*state).words.store(tls() as usize, Ordering::Relaxed);
         (*state).stack = own_stack(&raw const tid as usize, tid);
         (*state).shadow.clear();
         (*tls())[1] = state as usize;
@@ -140,6 +144,45 @@ fn own_stack(sp: usize, tid: u32) -> (usize, usize) {
         Some(m) if pid == tid => (m.start.min(m.end.saturating_sub(8 << 20)), m.end),
         Some(m) => (m.start, m.end),
         None => (0, 0),
+    }
+}
+
+/// Whether any thread is inside a handler. Only an answer while all threads are stopped.
+#[must_use]
+pub fn any_in_handler() -> bool {
+    all().any(|state| {
+        let words = state.words.load(Ordering::Relaxed) as *const [usize; 2];
+        // SAFETY: an owned state's words belong to a thread that lives: it gives the state back before it ends.
+        state.owned.load(Ordering::Acquire) && !words.is_null() && unsafe { (*words)[0] } != 0
+    })
+}
+
+/// Puts the real return addresses back in all threads.
+///
+/// # Safety
+/// No other thread may run, and none may stand in a handler.
+pub unsafe fn restore_all() {
+    for state in all().filter(|s| s.owned.load(Ordering::Acquire)) {
+        // SAFETY: nobody else uses the state; its stack is mapped, since its thread lives.
+        unsafe {
+            let state = std::ptr::from_ref(state).cast_mut();
+            (*state).shadow.restore_all(0);
+            (*state).shadow.clear();
+        }
+    }
+}
+
+/// Sets all counts to nothing, where no thread writes them.
+pub fn clear_counts() {
+    for state in all() {
+        let state = std::ptr::from_ref(state).cast_mut();
+        // SAFETY: no probe is on, so no handler writes.
+        unsafe {
+            (*state).records.clear();
+            (*state).paths.clear();
+            (*state).timeline.clear();
+            ((*state).shadow.unfinished, (*state).shadow.too_deep, (*state).shadow.foreign) = (0, 0, 0);
+        }
     }
 }
 

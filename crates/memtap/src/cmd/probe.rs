@@ -1,19 +1,25 @@
 //! `memtap probe`: runs a program with the latency profiler in it and reports.
 //!
 //! The profiler is a library that `LD_PRELOAD` puts into the program; this command passes the settings, waits, reads what
-//! the processes wrote, and writes the report. The exit status is the program's.
+//! the processes wrote, and writes the report. The exit status is the program's. With `--pid` the library is loaded into
+//! a process that runs already, and leaves it as it was.
 
 use anyhow::{Context, bail};
 use patch::calibrate;
 use probes::{
+    attach::{self, AttachError, Attached},
     profile::settings::Settings,
     report::{Profile, flame, folded, json, text, timeline},
 };
 use std::{
-    os::unix::process::ExitStatusExt,
+    os::unix::{fs::MetadataExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 /// Measures each function's latency while a program runs.
@@ -34,6 +40,12 @@ pub(crate) struct Args {
     /// Measure how long a patch of two cache lines must wait on this machine, and stop
     #[arg(long)]
     calibrate: bool,
+    /// Attach to this running process; ends with --seconds, with Ctrl-C or with the process, which runs on as it was
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// With --pid: how long to measure
+    #[arg(long, value_name = "S", requires = "pid", value_parser = parse_seconds)]
+    seconds: Option<f64>,
     /// Write the functions as JSON
     #[arg(long)]
     json: bool,
@@ -41,7 +53,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(last = true, required_unless_present = "calibrate", value_name = "PROG")]
+    #[arg(last = true, required_unless_present_any = ["calibrate", "pid"], value_name = "PROG")]
     command: Vec<String>,
 }
 
@@ -69,24 +81,24 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
+        _ => Err("a number of seconds above 0".to_owned()),
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.calibrate {
         return calibrate_waits();
     }
     let library = library()?;
-    let results = Results::new()?;
-    let settings = Settings {
-        out_dir: results.0.display().to_string(),
-        sample: match args.sample {
-            Sample::All => None,
-            Sample::Some(count) => Some(count),
-        },
-        epoch_ms: args.epoch.max(1),
-        functions: args.functions.clone(),
-        budget_percent: args.budget,
-        timeline: args.output.as_deref().is_some_and(is_timeline),
-    };
+    if let Some(pid) = args.pid {
+        return attach(&args, pid, &library);
+    }
+    let results = Results::new(&std::env::temp_dir())?;
+    let settings = settings(&args, &results.0, 0);
     let Some((program, arguments)) = args.command.split_first() else { bail!("no program was named") };
     let mut preload = library.into_os_string();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|p| !p.is_empty()) {
@@ -108,6 +120,72 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write_report(&args, &profile)?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(code as u8))
+}
+
+fn settings(args: &Args, results: &Path, controller: u32) -> Settings {
+    Settings {
+        out_dir: results.display().to_string(),
+        sample: match args.sample {
+            Sample::All => None,
+            Sample::Some(count) => Some(count),
+        },
+        epoch_ms: args.epoch.max(1),
+        functions: args.functions.clone(),
+        budget_percent: args.budget,
+        timeline: args.output.as_deref().is_some_and(is_timeline),
+        controller,
+    }
+}
+
+/// Profiles a process that runs already.
+fn attach(args: &Args, pid: u32, library: &Path) -> anyhow::Result<ExitCode> {
+    attach::check(pid)?;
+    // The process may have another root directory: it is given what it can see.
+    let shared = Path::new("/tmp");
+    let results = Results::new(&match attach::sees(pid, shared) {
+        true => shared.to_path_buf(),
+        false => attach::path_here(pid, "/tmp"),
+    })?;
+    let there =
+        Path::new("/tmp").join(results.0.file_name().context("the directory for results has no name")?);
+    let owner = std::fs::metadata(format!("/proc/{pid}"))?;
+    std::os::unix::fs::chown(&results.0, Some(owner.uid()), Some(owner.gid()))
+        .with_context(|| format!("cannot give {} to the user of process {pid}", results.0.display()))?;
+    let library = library.canonicalize().with_context(|| format!("cannot find {}", library.display()))?;
+    let library = if attach::sees(pid, &library) {
+        library
+    } else {
+        let name = library.file_name().context("the library has no name")?;
+        std::fs::copy(&library, results.0.join(name))
+            .with_context(|| format!("cannot copy {} to where process {pid} sees it", library.display()))?;
+        there.join(name)
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let process = Attached::start(pid, &library, &settings(args, &there, std::process::id()))?;
+    eprintln!(
+        "memtap: profiling process {pid}{}",
+        if args.seconds.is_none() { ", end with Ctrl-C" } else { "" }
+    );
+    let begin = Instant::now();
+    let is_time = || args.seconds.is_some_and(|s| begin.elapsed() >= Duration::from_secs_f64(s));
+    while !stop.load(Ordering::Relaxed) && !is_time() && !process.has_ended() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    match process.end() {
+        Ok(()) => {}
+        Err(AttachError::Ended(_)) => eprintln!("memtap: process {pid} ended"),
+        Err(error @ AttachError::Unsettled(_)) => eprintln!("memtap: {error}"),
+        Err(error) => return Err(error.into()),
+    }
+    let profile = Profile::read(&results.0)?;
+    if profile.processes == 0 {
+        bail!("process {pid} left no profile: it was killed before the first second was over");
+    }
+    write_report(args, &profile)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn is_timeline(path: &Path) -> bool {
@@ -156,8 +234,8 @@ fn library() -> anyhow::Result<PathBuf> {
 struct Results(PathBuf);
 
 impl Results {
-    fn new() -> anyhow::Result<Self> {
-        let dir = std::env::temp_dir().join(format!("memtap-probe-{}", std::process::id()));
+    fn new(parent: &Path) -> anyhow::Result<Self> {
+        let dir = parent.join(format!("memtap-probe-{}", std::process::id()));
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         Ok(Self(dir))
     }

@@ -4,7 +4,7 @@
 //! It is muted itself and takes no signals. It switches probes only while it holds off forks and, by the loader's own
 //! lock, unloading.
 
-use super::{discover, dump, settings, window};
+use super::{attached, discover, dump, settings, window};
 use crate::{ProbeId, module, registry, trampoline};
 use patch::sys;
 use std::{
@@ -61,6 +61,10 @@ fn run() {
     let (mut since_look, mut since_snapshot) = (Duration::ZERO, Duration::ZERO);
     loop {
         std::thread::sleep(pause);
+        if settings.controller != 0 && attached::is_over(settings.controller) {
+            attached::end();
+            return;
+        }
         since_look += pause;
         since_snapshot += pause;
         let _pass = hold();

@@ -4,6 +4,7 @@
 //! [`record`] holds the handlers, [`window`] the sampling, [`epoch`] the thread that switches on again, [`dump`] what is
 //! written for [`crate::report`]. Nothing here formats or names; that is the report's work, in another process.
 
+pub mod attached;
 pub mod dump;
 pub mod epoch;
 pub mod histogram;
@@ -20,25 +21,35 @@ use crate::{
     registry, thread, trampoline,
 };
 use settings::Settings;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicPtr, Ordering},
+    },
+};
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
+/// Null, or leaked settings. Written when the profiler starts, which it may do again after an attachment ended.
+static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(std::ptr::null_mut());
 /// Functions without a probe. Written by discovery, which is not on any hit's path.
 static UNPROBED: Mutex<Vec<Unprobed>> = Mutex::new(Vec::new());
 
 /// The settings, once the profiler runs.
 #[must_use]
 pub fn settings() -> Option<&'static Settings> {
-    SETTINGS.get()
+    // SAFETY: null or leaked settings, never changed.
+    unsafe { SETTINGS.load(Ordering::Acquire).as_ref() }
+}
+
+fn set_settings(settings: Settings) {
+    SETTINGS.store(Box::into_raw(Box::new(settings)), Ordering::Release);
 }
 
 /// Starts the profiler: finds the sites of all loaded modules, switches them on, and starts the epoch thread. To be
 /// called once, before the program's `main`.
 pub fn start(settings: Settings) {
     trampoline::muted(|| {
-        if SETTINGS.set(settings).is_err() {
-            return;
-        }
+        set_settings(settings);
         thread::prepare();
         dump::note_start();
         registry::set_discovery_callback(Some(on_discovery));
@@ -49,9 +60,18 @@ pub fn start(settings: Settings) {
 
 /// Probes the modules that are new since the last time. Called by [`start`] and by the epoch thread.
 pub fn discover() {
+    probe_modules(&module::refresh(), &HashSet::new());
+}
+
+/// Probes functions of these modules, but for those `known` by name.
+fn probe_modules(modules: &[u32], known: &HashSet<String>) {
     let Some(settings) = settings() else { return };
-    for index in module::refresh() {
-        let found = provider::probe_module(index, &|name| settings.wants(name));
+    for index in modules {
+        if settings.controller != 0 {
+            attached::watch_unwinder(*index);
+        }
+        let wants = |name: &str| settings.wants(name) && !known.contains(name);
+        let found = provider::probe_module(*index, &wants);
         registry::switch_all(&found.probes, true);
         UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).extend(found.unprobed);
     }

@@ -13,6 +13,9 @@ pub const BUDGET: &str = "MEMTAP_PROBES_BUDGET";
 /// Whether to keep the latest calls for a timeline.
 pub const TIMELINE: &str = "MEMTAP_PROBES_TIMELINE";
 
+/// The process that attached, which must stay alive; empty: the library was preloaded.
+pub const CONTROLLER: &str = "MEMTAP_PROBES_CONTROLLER";
+
 /// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -28,13 +31,28 @@ pub struct Settings {
     pub budget_percent: Option<f64>,
     /// Keep the latest calls of each thread.
     pub timeline: bool,
+    /// The process that attached to this one; 0: the library was preloaded.
+    pub controller: u32,
 }
 
 impl Settings {
     /// From the environment; `None` where it does not ask for profiling.
     #[must_use]
     pub fn from_env() -> Option<Self> {
-        let var = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
+        Self::from_vars(|name| std::env::var(name).ok())
+    }
+
+    /// From the lines of [`Self::to_text`].
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::from_vars(|name| {
+            let value = |line: &str| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+            text.lines().find_map(value)
+        })
+    }
+
+    fn from_vars(var: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let var = |name| var(name).filter(|v| !v.is_empty());
         Some(Self {
             out_dir: var(OUT)?,
             sample: match var(SAMPLE).as_deref() {
@@ -46,6 +64,7 @@ impl Settings {
             functions: var(FUNCTIONS).unwrap_or_default(),
             budget_percent: var(BUDGET).and_then(|v| v.trim_end_matches('%').parse().ok()),
             timeline: var(TIMELINE).is_some(),
+            controller: var(CONTROLLER).and_then(|v| v.parse().ok()).unwrap_or(0),
         })
     }
 
@@ -59,7 +78,14 @@ impl Settings {
             (FUNCTIONS, self.functions.clone()),
             (BUDGET, self.budget_percent.map_or(String::new(), |b| b.to_string())),
             (TIMELINE, if self.timeline { "1".to_owned() } else { String::new() }),
+            (CONTROLLER, if self.controller == 0 { String::new() } else { self.controller.to_string() }),
         ]
+    }
+
+    /// The same as text, a line each, for a process that runs already.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        self.to_env().into_iter().map(|(name, value)| format!("{name}={value}\n")).collect()
     }
 
     /// Whether a function of this symbol name is to be probed.
@@ -68,5 +94,26 @@ impl Settings {
         self.functions.is_empty()
             || crate::name::matches(&self.functions, symbol)
             || crate::name::matches(&self.functions, &crate::name::demangle(symbol))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_settings_are_the_same() {
+        let settings = Settings {
+            out_dir: "/tmp/a=b".to_owned(),
+            sample: Some(7),
+            epoch_ms: 3,
+            functions: "a*,b".to_owned(),
+            budget_percent: Some(2.5),
+            timeline: true,
+            controller: 42,
+        };
+        let read = Settings::from_text(&settings.to_text()).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{settings:?}"));
+        assert!(Settings::from_text("MEMTAP_PROBES_SAMPLE=3").is_none(), "no directory, no profile");
     }
 }

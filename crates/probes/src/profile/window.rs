@@ -161,6 +161,17 @@ pub fn calls(function: u32, now_ticks: u64, samples: u32) -> (f64, f64) {
     ((window.exact.load(Ordering::Relaxed) + exact) as f64 + sum, error)
 }
 
+/// Forgets all counts and opens every window; for a profiler that starts again.
+pub fn restart() {
+    let _ = take_shut();
+    for function in 0..registry::function_count() {
+        if let Some(window) = window(function) {
+            window.left.store(1, Ordering::Relaxed);
+        }
+    }
+    after_fork();
+}
+
 /// To be called in the child of a fork.
 pub fn after_fork() {
     for function in 0..registry::function_count() {

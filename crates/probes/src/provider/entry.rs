@@ -70,7 +70,7 @@ pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
 }
 
 /// The ranges that are mapped executable and readable now.
-pub(super) fn executable() -> Vec<Range<usize>> {
+pub(crate) fn executable() -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     patch::maps::for_each(|mapping| {
         if mapping.executable && mapping.readable {
@@ -82,7 +82,7 @@ pub(super) fn executable() -> Vec<Range<usize>> {
 }
 
 /// Makes a probe of the module's function with this index.
-pub(super) fn probe_one(
+pub(crate) fn probe_one(
     module: &Module,
     index: usize,
     executable: &[Range<usize>],

@@ -14,6 +14,7 @@ use crate::{
     ProbeError, ProbeId,
     error::Reason,
     module::{self, Module},
+    profile,
 };
 use patch::CodeAddr;
 
@@ -66,7 +67,9 @@ pub fn probe_module(index: u32, wants: &dyn Fn(&str) -> bool) -> Found {
             _ => {}
         }
     }
-    if module.imports_instrumentation {
+    // In a process that was attached to, the compiler's calls are bound to the C library's empty functions already.
+    let attached = profile::settings().is_some_and(|s| s.controller != 0);
+    if module.imports_instrumentation && !attached {
         instrument::note_wanted(module, wants);
     } else if !own
         && module.sections.iter().all(|(name, ..)| name == "memtap_probes")

@@ -49,6 +49,15 @@ pub fn landing(low: usize, high: usize) -> Option<usize> {
     None
 }
 
+/// Whether `addr` lies on a page of landings; asked while no other thread runs, so it never waits.
+pub(crate) fn contains(addr: usize) -> bool {
+    match PAGES.try_lock() {
+        Ok(pages) => pages.contains_key(&(addr & !(PAGE - 1))),
+        // A stopped thread holds it, so it is inside.
+        Err(_) => true,
+    }
+}
+
 fn is_free(pages: &BTreeMap<usize, [u64; PAGE / 64]>, at: usize) -> bool {
     (at..at + LANDING).all(|byte| {
         let offset = byte % PAGE;

@@ -1,0 +1,214 @@
+//! Attaching to programs that run: they are profiled, and left as they were.
+
+use probes::{
+    attach::{self, AttachError, Attached},
+    profile::settings::Settings,
+    report::Profile,
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+fn library() -> PathBuf {
+    let deps = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    [deps.join("libmemtap_probes.so"), deps.with_file_name("libmemtap_probes.so")]
+        .into_iter()
+        .find(|path| path.exists())
+        .expect("cargo builds the library before its tests")
+}
+
+fn build(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/tests/programs").join(source);
+    let program = dir.join("program");
+    let compiler = if source.extension().is_some_and(|e| e == "c") { "gcc" } else { "g++" };
+    let status = Command::new(compiler)
+        .args(["-O1", "-g", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .args(flags)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{} does not compile", source.display());
+    program
+}
+
+/// A running program that has said that it is ready; it ends with its standard input.
+struct Running {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    fn start(program: &Path) -> Self {
+        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { child, output }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn end(mut self) -> String {
+        drop(self.child.stdin.take());
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status} {rest:?}");
+        rest
+    }
+
+    /// What must be the same before and after: threads, signal handlers, the bytes and rights of all code of files.
+    fn state(&self) -> (String, String, Vec<(String, Vec<u8>)>) {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let field = |name: &str| status.lines().find(|l| l.starts_with(name)).unwrap_or("").to_owned();
+        let memory = fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap();
+        let code = maps
+            .lines()
+            .filter(|line| line.contains("x") && line.contains('/') && !line.contains("libmemtap"))
+            .filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x')))
+            .map(|line| {
+                let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+                let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
+                let mut bytes = vec![0; (end - start) as usize];
+                memory.read_exact_at(&mut bytes, start).unwrap();
+                (line.to_owned(), bytes)
+            })
+            .collect();
+        (field("Threads"), field("SigCgt"), code)
+    }
+}
+
+fn settings(dir: &Path, sample: Option<u32>) -> Settings {
+    Settings {
+        out_dir: dir.display().to_string(),
+        sample,
+        epoch_ms: 2,
+        functions: String::new(),
+        budget_percent: None,
+        timeline: false,
+        controller: std::process::id(),
+    }
+}
+
+/// Profiles until `enough` of the profile so far, which the library writes each second.
+fn profile(running: &Running, sample: Option<u32>) -> Profile {
+    let out = tempfile::tempdir().unwrap();
+    let process = Attached::start(running.pid(), &library(), &settings(out.path(), sample)).unwrap();
+    let again = Attached::start(running.pid(), &library(), &settings(out.path(), sample));
+    assert!(matches!(again, Err(AttachError::Busy(_))), "one at a time");
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(!process.has_ended());
+    process.end().unwrap();
+    Profile::read(out.path()).unwrap()
+}
+
+fn check_left_clean(flags: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(&build(dir.path(), "running.cc", flags));
+    let before = running.state();
+    // The second time the library is there already, the third with every call measured.
+    for sample in [Some(10), Some(10), None] {
+        let profile = profile(&running, sample);
+        let row = |name: &str| {
+            let found = profile.rows.iter().find(|row| row.function == name);
+            found.unwrap_or_else(|| panic!("no {name} in {:#?}", profile.rows))
+        };
+        for function in ["fib(int)", "catcher(int)", "round_of_work()"] {
+            assert!(row(function).calls > 10 && row(function).sampled > 0, "{function} {sample:?}");
+        }
+        // Every call of these ends in an exception: counted, not measured.
+        assert!(row("thrower(int)").calls > 10 && row("thrower(int)").sampled == 0);
+        if sample.is_none() {
+            // Whole rounds but for those at the ends of the measurement.
+            let (rounds, fibs) = (row("round_of_work()").calls, row("fib(int)").calls);
+            assert!(fibs.abs_diff(rounds * 177) <= 3 * 177, "{fibs} for {rounds} rounds");
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        // The epoch thread may take a moment to be gone.
+        while running.state() != before && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let after = running.state();
+        assert_eq!((&before.0, &before.1), (&after.0, &after.1), "threads and handlers");
+        for ((mapping, bytes), (then, then_bytes)) in before.2.iter().zip(&after.2) {
+            assert_eq!(mapping, then);
+            assert!(bytes == then_bytes, "code of {mapping} is as it was");
+        }
+    }
+    // It still throws, catches and returns: nothing leads into the probes any more.
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(running.end(), "fine\n");
+}
+
+#[test]
+fn a_running_program_is_profiled_and_left_clean() {
+    check_left_clean(&[]);
+}
+
+#[test]
+fn a_running_program_with_patchable_entries_is_left_clean() {
+    check_left_clean(&["-fpatchable-function-entry=5"]);
+}
+
+#[test]
+fn a_running_instrumented_program_is_left_clean() {
+    check_left_clean(&["-finstrument-functions"]);
+}
+
+#[test]
+fn a_program_that_ends_meanwhile_leaves_its_profile() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(&build(dir.path(), "running.cc", &[]));
+    let out = tempfile::tempdir().unwrap();
+    let process = Attached::start(running.pid(), &library(), &settings(out.path(), Some(10))).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(running.end(), "fine\n");
+    assert!(process.has_ended());
+    assert!(matches!(process.end(), Err(AttachError::Ended(_))));
+    let profile = Profile::read(out.path()).unwrap();
+    assert!(profile.rows.iter().any(|row| row.function == "fib(int)" && row.calls > 0));
+}
+
+#[test]
+fn what_cannot_be_attached_to_is_named() {
+    let refusal = |pid: u32| match attach::check(pid) {
+        Err(error) => error,
+        Ok(()) => panic!("{pid} can be attached to"),
+    };
+    assert!(matches!(refusal(std::process::id()), AttachError::Own(_)));
+    // Numbers of processes are below 2^22.
+    assert!(matches!(refusal(1 << 22), AttachError::NoProcess(_)));
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(&build(dir.path(), "waiting.c", &["-static"]));
+    let error = refusal(running.pid());
+    assert!(matches!(error, AttachError::Static(_)));
+    assert!(error.to_string().contains(&running.pid().to_string()) && error.to_string().contains("static"));
+    running.end();
+    let running = Running::start(&build(dir.path(), "waiting.c", &[]));
+    let stopped = Command::new("kill").args(["-STOP", &running.pid().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    while !fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap().contains("T (stopped)") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(matches!(refusal(running.pid()), AttachError::StoppedBySignal(_)));
+    Command::new("kill").args(["-CONT", &running.pid().to_string()]).status().unwrap();
+    while fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap().contains("T (stopped)") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let missing = dir.path().join("missing.so");
+    match Attached::start(running.pid(), &missing, &settings(dir.path(), None)).map(|_| ()) {
+        Err(AttachError::Load { reason, .. }) => assert!(reason.contains("missing.so"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    running.end();
+}
