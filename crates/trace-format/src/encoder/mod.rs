@@ -4,13 +4,15 @@
 //! others, so that each frame is decodable alone. The second stage (zstd) and the checksums are the frame's. Start with
 //! [`Encoder`]; the default of accesses is in `access.rs`.
 
-mod access;
+mod access_v1;
 mod columns;
+mod predict;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-pub(crate) use access::AccessEncoder;
+pub(crate) use access_v1::AccessEncoderV1;
 pub(crate) use columns::Columns;
+pub(crate) use predict::AccessEncoder;
 
 use memref::Access;
 
@@ -20,8 +22,12 @@ use crate::{EntryType, bytes::Reader, entry::Entry};
 pub(crate) const RAW: u32 = 0;
 /// Number of [`Columns`].
 pub(crate) const COLUMNS: u32 = 1;
+/// Number of [`AccessEncoderV1`].
+pub(crate) const ACCESS_V1: u32 = 2;
 /// Number of [`AccessEncoder`].
-pub(crate) const ACCESS: u32 = 2;
+pub(crate) const ACCESS: u32 = 3;
+/// Number of [`AccessEncoder`] for archives.
+pub(crate) const ARCHIVE: u32 = 4;
 
 /// How a payload is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,13 +123,23 @@ impl Encoder for Raw {
         parts: &[Part],
         out: &mut Vec<u8>,
     ) -> Result<(), Corrupt> {
-        let bytes = entries_part(parts)?;
-        if count.checked_mul(entry_type.entry_bytes as usize) != Some(bytes.len()) {
-            return Err(Corrupt("the entries do not have the length that the header says"));
-        }
-        out.extend_from_slice(bytes);
-        Ok(())
+        raw_decode(entry_type, count, parts, out)
     }
+}
+
+/// The inverse of [`raw`].
+pub(crate) fn raw_decode(
+    entry_type: &EntryType,
+    count: usize,
+    parts: &[Part],
+    out: &mut Vec<u8>,
+) -> Result<(), Corrupt> {
+    let bytes = entries_part(parts)?;
+    if count.checked_mul(entry_type.entry_bytes as usize) != Some(bytes.len()) {
+        return Err(Corrupt("the entries do not have the length that the header says"));
+    }
+    out.extend_from_slice(bytes);
+    Ok(())
 }
 
 /// What encoder 0 makes of any entries.
@@ -161,7 +177,9 @@ impl Default for Encoders {
         let mut encoders = Self(BTreeMap::new());
         encoders.add(Arc::new(Raw));
         encoders.add(Arc::new(Columns));
-        encoders.add(Arc::new(AccessEncoder));
+        encoders.add(Arc::new(AccessEncoderV1));
+        encoders.add(Arc::new(AccessEncoder { archive: false }));
+        encoders.add(Arc::new(AccessEncoder { archive: true }));
         encoders
     }
 }

@@ -1,4 +1,4 @@
-//! The encoder of accesses: per-instruction prediction, one byte an access that says what was predicted, and columns with
+//! The encoder of accesses of version 1, which is only read any more: per-instruction prediction, one byte an access that says what was predicted, and columns with
 //! what was not (docs/format.md, *Encoders*, 2).
 //!
 //! Encoder and decoder walk the same [`Model`]: a table of the frame's instructions, each with its two last successors, its
@@ -6,7 +6,7 @@
 
 use memref::{Access, AccessKind, VirtAddr};
 
-use super::{ACCESS, Coding, Corrupt, Encoder, Part, entries_part};
+use super::{ACCESS_V1, Coding, Corrupt, Encoder, Part, entries_part};
 use crate::{
     EntryType,
     bytes::{Reader, put_varint, unzigzag, zigzag},
@@ -14,7 +14,7 @@ use crate::{
 
 /// Accesses, by prediction.
 #[derive(Debug)]
-pub(crate) struct AccessEncoder;
+pub(crate) struct AccessEncoderV1;
 
 const COLUMNS: usize = 8;
 const ENTRY_BYTES: usize = 32;
@@ -113,13 +113,13 @@ fn word(entry: &[u8; ENTRY_BYTES], at: usize) -> u64 {
     u64::from_le_bytes(entry[at..at + 8].try_into().expect("8 bytes"))
 }
 
-impl Encoder for AccessEncoder {
+impl Encoder for AccessEncoderV1 {
     fn id(&self) -> u32 {
-        ACCESS
+        ACCESS_V1
     }
 
     fn name(&self) -> &'static str {
-        "access"
+        "access-v1"
     }
 
     fn encode(&self, _: &EntryType, entries: &[u8]) -> Vec<Part> {
@@ -347,12 +347,12 @@ mod tests {
         let mut entries = Vec::new();
         accesses.iter().for_each(|access| access.put(&mut entries));
         let entry_type = StreamKind::Accesses.entry_type();
-        let parts = AccessEncoder.encode(&entry_type, &entries);
+        let parts = AccessEncoderV1.encode(&entry_type, &entries);
         let mut decoded = Vec::new();
-        assert_eq!(AccessEncoder.decode(&entry_type, accesses.len(), &parts, &mut decoded), Ok(()));
+        assert_eq!(AccessEncoderV1.decode(&entry_type, accesses.len(), &parts, &mut decoded), Ok(()));
         assert!(decoded == entries);
         let mut direct = Vec::new();
-        assert_eq!(AccessEncoder.decode_accesses(&entry_type, accesses.len(), &parts, &mut direct), Ok(()));
+        assert_eq!(AccessEncoderV1.decode_accesses(&entry_type, accesses.len(), &parts, &mut direct), Ok(()));
         assert!(direct == accesses);
         parts[0].bytes.len() - 8 * COLUMNS - accesses.len()
     }
@@ -377,7 +377,7 @@ mod tests {
             columns.iter().for_each(|column| bytes.extend(column));
             let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
             let entry_type = StreamKind::Accesses.entry_type();
-            let _ = AccessEncoder.decode(&entry_type, columns[0].len(), &parts, &mut Vec::new());
+            let _ = AccessEncoderV1.decode(&entry_type, columns[0].len(), &parts, &mut Vec::new());
         }
     }
 
