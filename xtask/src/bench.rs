@@ -2,13 +2,13 @@
 
 use anyhow::{Result, bail};
 
-use crate::{bench_record, shell};
+use crate::{bench_record, bench_store, shell};
 
 /// Runs the benchmarks of one part.
 pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
     match what {
         "record" => bench_record::run(rest),
-        "store" => of_crate("trace-format", rest),
+        "store" => bench_store::run(rest),
         "probes" => of_crate("probes", rest),
         "rtvm" => of_crate("rtvm", rest),
         other => bail!("nothing to measure under the name {other:?}: record, store, probes, rtvm"),

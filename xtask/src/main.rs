@@ -6,6 +6,7 @@
 
 mod bench;
 mod bench_record;
+mod bench_store;
 mod demo;
 mod fuzz;
 mod install;
@@ -21,7 +22,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   test                       install what is missing, then build, format, lint, document and run every test
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
   bench record               one table: native, memtap, Lackey, and the two-signal mechanism
-  bench store|probes|rtvm    the benchmarks of that part
+  bench store [FILE...]      the encoders, on files of 32-byte entries (also .xz) or on programs that memtap records
+  bench probes|rtvm          the benchmarks of that part
   stress probes [TOGGLES]    patch sites under load and check each execution; 100,000,000 if not given
   fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
   install                    only install what the tests need";

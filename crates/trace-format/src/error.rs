@@ -72,6 +72,12 @@ pub enum Error {
         /// The thread.
         thread: ThreadId,
     },
+    /// An access came with bytes, but the trace has no place for them.
+    #[error("{path}: the trace was created without data; create it with the option data")]
+    WithoutData {
+        /// The file.
+        path: PathBuf,
+    },
     /// An event is older than the one before it.
     #[error("{path}: thread {}: cycle {cycle} after cycle {last}; the events of a thread must come in order", thread.0)]
     OutOfOrder {

@@ -47,7 +47,7 @@ impl FileHeader {
         }
         let version = u16::from_le_bytes([bytes[8], bytes[9]]);
         let flags = word(8) >> 32;
-        if version != FORMAT_VERSION || flags != 0 {
+        if !(1..=FORMAT_VERSION).contains(&version) || flags != 0 {
             return Err(Refusal::Newer(version));
         }
         let session = Guid(bytes[16..32].try_into().expect("16 bytes"));
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn newer_versions_are_named() {
         let mut bytes = FileHeader { session: Guid([7; 16]), created_ns: 9 }.to_bytes();
-        bytes[8] = 2;
+        bytes[8] = FORMAT_VERSION as u8 + 1;
         let checksum = xxh3_64(&bytes[..56]);
         bytes[56..].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(FileHeader::from_bytes(&bytes), Err(Refusal::Newer(2)));
+        assert_eq!(FileHeader::from_bytes(&bytes), Err(Refusal::Newer(FORMAT_VERSION + 1)));
     }
 }

@@ -22,7 +22,10 @@ pub(crate) const ALIGN: usize = 8;
 pub(crate) const MIRROR: std::ops::Range<usize> = 16..152;
 const CHECKSUM: usize = 152;
 const MAX_UNCOMPRESSED: u64 = 1 << 30;
-const ZSTD_LEVEL: i32 = 3;
+/// The level of zstd where time counts.
+pub(crate) const ZSTD_STANDARD: i32 = 3;
+/// The level of zstd where bytes count.
+pub(crate) const ZSTD_ARCHIVE: i32 = 19;
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,12 +140,17 @@ impl FrameHeader {
 
 /// Builds a whole frame; the header's attribute count and length are entered here. Returns the header with them, the bytes,
 /// and the checksum of the header.
-pub(crate) fn build(session: u64, mut header: FrameHeader, parts: &[Part]) -> (FrameHeader, Vec<u8>, u64) {
+pub(crate) fn build(
+    session: u64,
+    mut header: FrameHeader,
+    parts: &[Part],
+    zstd_level: i32,
+) -> (FrameHeader, Vec<u8>, u64) {
     let stored: Vec<(Coding, std::borrow::Cow<'_, [u8]>)> = parts
         .iter()
         .map(|part| match part.coding {
             Coding::Stored => (Coding::Stored, part.bytes.as_slice().into()),
-            Coding::Zstd => match zstd::bulk::compress(&part.bytes, ZSTD_LEVEL) {
+            Coding::Zstd => match zstd::bulk::compress(&part.bytes, zstd_level) {
                 Ok(bytes) if bytes.len() < part.bytes.len() => (Coding::Zstd, bytes.into()),
                 // Incompressible, or no memory for the compressor.
                 _ => (Coding::Stored, part.bytes.as_slice().into()),

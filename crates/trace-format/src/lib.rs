@@ -55,12 +55,14 @@ pub use reader::{
     AccessCursor, Batch, Damage, EntryFilter, EventCursor, Filter, Finding, Report, SegmentInfo, Shard,
     StreamInfo, StreamReader, Trace, ValueCursor,
 };
-pub use record::{CounterRecord, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
+pub use record::{CounterRecord, DataAccess, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
 pub use storage::{FileStorage, Source, Storage};
 pub use stream::{EntryType, Field, FieldRole, StreamDescription};
-pub use writer::{CreateOptions, FileSink, NewSegment, SegmentSink, ShardWriter, SyncPolicy, TraceWriter};
+pub use writer::{
+    CreateOptions, FileSink, Level, NewSegment, SegmentSink, ShardWriter, SyncPolicy, TraceWriter,
+};
 
 /// The version of the format that this crate writes (docs/format.md).
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 /// The most entries that one frame holds.
 pub const MAX_FRAME_ENTRIES: usize = 1 << 22;

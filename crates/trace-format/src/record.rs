@@ -1,6 +1,6 @@
 //! What a session consists of, with names as strings: processes, threads, modules, counters, values.
 
-use memref::{Order, ProcessId, ThreadId, VirtAddr};
+use memref::{Access, Order, ProcessId, ThreadId, VirtAddr};
 
 /// A process of the session.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -79,4 +79,15 @@ pub struct DataValue {
     pub access_index: u64,
     /// The bytes; for a modify those after it.
     pub bytes: Vec<u8>,
+}
+
+/// An access with the bytes that it read or wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataAccess {
+    /// The access.
+    pub access: Access,
+    /// Its bytes as a little-endian number; for a modify those after it.
+    pub value: u64,
+    /// How many bytes of it were recorded: at most 8, 0 where nothing was.
+    pub value_bytes: u8,
 }

@@ -92,7 +92,8 @@ fn open(bytes: &Failing) -> Result<Trace, trace_format::Error> {
 
 /// Writes the small model; returns whether anything failed.
 fn write(storage: &Failing) -> Result<(), trace_format::Error> {
-    let options = CreateOptions { segment_entries: 4, sync: SyncPolicy::EachFlush, ..Default::default() };
+    let options =
+        CreateOptions { segment_entries: 4, data: true, sync: SyncPolicy::EachFlush, ..Default::default() };
     let writer = TraceWriter::create_on(Box::new(storage.clone()), "test", options)?;
     let written = small().try_write(&writer).and(writer.flush());
     let finished = writer.clone().finish();

@@ -69,7 +69,8 @@ fn session_tables_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.memtap");
     let model = small();
-    model.write(&TraceWriter::create(&path, CreateOptions::default()).unwrap());
+    let options = CreateOptions { data: true, ..Default::default() };
+    model.write(&TraceWriter::create(&path, options).unwrap());
     let trace = Trace::open(&path).unwrap();
     assert_eq!(trace.properties()["program"], "gzip");
     assert_eq!(trace.properties()["status"], "second");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use memref::{Access, AccessKind, VirtAddr};
-use trace_format::{CreateOptions, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter};
+use trace_format::{CreateOptions, DataAccess, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter};
 
 /// Whose form the input has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,7 +42,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let file = File::open(&args.input).with_context(|| format!("{}: can't be opened", args.input))?;
         Box::new(BufReader::with_capacity(1 << 20, file))
     };
-    let trace = TraceWriter::create(&args.output, CreateOptions { force: args.force, ..Default::default() })?;
+    let data = args.format == Format::Entries64;
+    let options =
+        CreateOptions { force: args.force, segment_entries: SEGMENT_ENTRIES, data, ..Default::default() };
+    let trace = TraceWriter::create(&args.output, options)?;
     let result = import(args, &mut *input, &trace);
     if result.is_err() {
         let _ = std::fs::remove_file(&args.output);
@@ -68,6 +71,9 @@ fn import(args: &Args, input: &mut dyn BufRead, trace: &TraceWriter) -> Result<(
     trace.clone().finish()?;
     Ok(())
 }
+
+/// Nobody waits for the entries, so long segments cost nothing but memory.
+const SEGMENT_ENTRIES: usize = 1 << 21;
 
 const ENTRY_BYTES: usize = 32;
 const CYCLE: u64 = (1 << 48) - 1;
@@ -101,9 +107,9 @@ fn entries64(input: &mut dyn BufRead, shard: &mut ShardWriter) -> Result<()> {
         }
         let kind = if meta & STORE != 0 { AccessKind::Store } else { AccessKind::Load };
         let cycle = meta & CYCLE;
-        shard.push_accesses(&[Access { cycle, ip: VirtAddr(ip), addr: VirtAddr(addr), size, kind }])?;
-        let len = if full { 8 } else { 4 };
-        shard.push_value(index, &data.to_le_bytes()[..len])?;
+        let access = Access { cycle, ip: VirtAddr(ip), addr: VirtAddr(addr), size, kind };
+        let (value, value_bytes) = if full { (data, 8) } else { (data & 0xffff_ffff, 4) };
+        shard.push_data_accesses(&[DataAccess { access, value, value_bytes }])?;
         index += 1;
     }
 }

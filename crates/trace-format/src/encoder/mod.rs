@@ -16,7 +16,7 @@ pub(crate) use predict::AccessEncoder;
 
 use memref::Access;
 
-use crate::{EntryType, bytes::Reader, entry::Entry};
+use crate::{DataAccess, EntryType, bytes::Reader, entry::Entry};
 
 /// Number of the encoder that stores entries as they are.
 pub(crate) const RAW: u32 = 0;
@@ -85,6 +85,12 @@ pub trait Encoder: Send + Sync {
     ) -> Result<(), Corrupt> {
         let mut bytes = Vec::new();
         self.decode(entry_type, count, parts, &mut bytes)?;
+        if entry_type.entry_bytes as usize == DataAccess::KIND.entry_bytes() {
+            let mut all: Vec<DataAccess> = Vec::new();
+            entries(&bytes, &mut all)?;
+            out.extend(all.iter().map(|entry| entry.access));
+            return Ok(());
+        }
         entries(&bytes, out)
     }
 }
@@ -163,6 +169,11 @@ impl Encoders {
     /// Adds one, or replaces the one with its number.
     pub fn add(&mut self, encoder: Arc<dyn Encoder>) {
         self.0.insert(encoder.id(), encoder);
+    }
+
+    /// The one with that name.
+    pub fn by_name(&self, name: &str) -> Option<&Arc<dyn Encoder>> {
+        self.0.values().find(|encoder| encoder.name() == name)
     }
 
     /// The one with that number.

@@ -83,6 +83,9 @@ kinds! {
     ValuesData = 14 "values-data" BLOCK_BYTES, RAW, [];
     /// Strings.
     Names = 15 "names" BLOCK_BYTES, RAW, [];
+    /// Accesses of a thread with the bytes that they read or wrote; a thread has these or `Accesses`.
+    DataAccesses = 16 "accesses" 40, ACCESS, ["cycle" 0 8 Growing, "ip" 8 8 Address, "addr" 16 8 Address,
+        "size" 24 4 Plain, "kind" 28 1 Plain, "value_bytes" 29 1 Plain, "value" 32 8 Plain];
 }
 
 impl StreamKind {
@@ -113,6 +116,7 @@ impl StreamKind {
                 | Self::Gaps
                 | Self::Values
                 | Self::ValuesData
+                | Self::DataAccesses
         )
     }
 

@@ -9,7 +9,7 @@ pub(crate) use kind::StreamKind;
 pub(crate) use session::{
     CounterEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, VALUE_NONE, ValueEntry,
 };
-pub(crate) use thread::{MarkerEntry, allocation_ranges};
+pub(crate) use thread::{MarkerEntry, REFERENCE, allocation_ranges};
 
 use crate::{Bounds, Corrupt, Encoder, EntryType, Part, bytes::Reader, encoder};
 
@@ -69,6 +69,8 @@ mod tests {
     fn entries_round_trip_in_exactly_their_bytes() {
         let (ip, addr) = (VirtAddr(0x40_1000), VirtAddr(0x7fff_0000));
         check(Access { cycle: 1, ip, addr, size: 8, kind: AccessKind::Modify });
+        let access = Access { cycle: 1, ip, addr, size: 8, kind: AccessKind::Store };
+        check(crate::DataAccess { access, value: 7, value_bytes: 8 });
         check(BlockOp {
             cycle: 1,
             order: 2,

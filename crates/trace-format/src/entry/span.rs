@@ -6,7 +6,7 @@ use super::{
     CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind,
     ValueEntry,
 };
-use crate::{Bounds, EntryType, FieldRole, Interval, KindSet, ThreadRecord, bytes::Reader};
+use crate::{Bounds, DataAccess, EntryType, FieldRole, Interval, KindSet, ThreadRecord, bytes::Reader};
 
 impl Bounds {
     /// The bounds of whole entries, their wall clock apart. Of memtap's own types by what they mean; of others by their
@@ -22,6 +22,7 @@ impl Bounds {
             Some(StreamKind::Regions) => own::<RegionEntry>(entries),
             Some(StreamKind::Modules) => own::<ModuleEntry>(entries),
             Some(StreamKind::Accesses) => own::<Access>(entries),
+            Some(StreamKind::DataAccesses) => own::<DataAccess>(entries),
             Some(StreamKind::Blocks) => own::<BlockOp>(entries),
             Some(StreamKind::Allocations) => own::<Allocation>(entries),
             Some(StreamKind::Markers) => own::<MarkerEntry>(entries),

@@ -6,7 +6,10 @@ use memref::{
 };
 
 use super::{Entry, StreamKind, pad};
-use crate::{Bounds, Corrupt, Encoder, EntryType, KindSet, Part, bytes::Reader};
+use crate::{Bounds, Corrupt, DataAccess, Encoder, EntryType, KindSet, Part, bytes::Reader};
+
+/// The `value_bytes` of an entry whose `value` refers to `values-data`.
+pub(crate) const REFERENCE: u8 = 0xff;
 
 impl Entry for Access {
     const KIND: StreamKind = StreamKind::Accesses;
@@ -46,6 +49,34 @@ impl Entry for Access {
     ) -> Result<(), Corrupt> {
         out.reserve(count);
         encoder.decode_accesses(entry_type, count, parts, out)
+    }
+}
+
+impl Entry for DataAccess {
+    const KIND: StreamKind = StreamKind::DataAccesses;
+
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        self.access.put(out);
+        let at = out.len() - 3;
+        out[at] = self.value_bytes;
+        out.extend_from_slice(&self.value.to_le_bytes());
+    }
+
+    #[inline]
+    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+        let (cycle, ip, addr) = (reader.u64()?, VirtAddr(reader.u64()?), VirtAddr(reader.u64()?));
+        let (size, kind, value_bytes, rest) = (reader.u32()?, reader.u8()?, reader.u8()?, reader.u16()?);
+        let value = reader.u64()?;
+        let kind = AccessKind::from_code(kind).filter(|_| rest == 0)?;
+        let known = value_bytes <= 8 || value_bytes == REFERENCE;
+        let access = Access { cycle, ip, addr, size, kind };
+        known.then_some(Self { access, value, value_bytes })
+    }
+
+    #[inline]
+    fn bound(&self, bounds: &mut Bounds) {
+        self.access.bound(bounds);
     }
 }
 

@@ -6,7 +6,7 @@ use memref::{Access, Allocation, BlockOp, Gap, OrderMark, ThreadId};
 
 use super::{Damage, Trace, file::FrameError, session::NameReader, stream::Stream};
 use crate::{
-    Bounds, Error, ThreadRecord,
+    Bounds, DataAccess, Error, ThreadRecord,
     directory::FrameRef,
     encoder,
     entry::{
@@ -154,6 +154,7 @@ impl Walk<'_> {
     fn entries_of(&mut self, kind: StreamKind, bytes: &[u8], bounds: &Bounds) -> Result<(), FrameError> {
         match kind {
             StreamKind::Accesses => self.cycles::<Access>(bytes, bounds, |entry| entry.cycle),
+            StreamKind::DataAccesses => self.cycles::<DataAccess>(bytes, bounds, |entry| entry.access.cycle),
             StreamKind::Blocks => self.cycles::<BlockOp>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Allocations => self.cycles::<Allocation>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Orders => self.cycles::<OrderMark>(bytes, bounds, |entry| entry.cycle),

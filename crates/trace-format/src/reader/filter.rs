@@ -6,7 +6,7 @@ use std::ops::Range;
 use memref::{Access, Allocation, BlockOp, Gap, OrderMark, VirtAddr};
 
 use crate::{
-    KindSet,
+    DataAccess, KindSet,
     entry::{Entry, MarkerEntry, ValueEntry, allocation_ranges},
     frame::FrameHeader,
 };
@@ -109,6 +109,21 @@ impl Filtered for Access {
             && filter.kinds.intersects(KindSet::access(self.kind))
             && filter.ip(self.ip)
             && filter.bytes([(self.addr, self.size.into())].into_iter())
+    }
+}
+
+impl Filtered for DataAccess {
+    const BY_INDEX: bool = true;
+    const BY_ADDRESS: bool = true;
+    const BY_IP: bool = true;
+
+    fn cycle(&self) -> u64 {
+        self.access.cycle
+    }
+
+    #[inline]
+    fn matches(&self, filter: &Filter) -> bool {
+        self.access.matches(filter)
     }
 }
 

@@ -44,8 +44,13 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// The stream of that kind; accesses with data are accesses.
     fn stream(&self, kind: StreamKind, thread: Option<ThreadId>) -> Option<Arc<Stream>> {
-        self.by_kind.get(&(kind, thread)).cloned()
+        let with_data = || match kind {
+            StreamKind::Accesses => self.by_kind.get(&(StreamKind::DataAccesses, thread)),
+            _ => None,
+        };
+        self.by_kind.get(&(kind, thread)).or_else(with_data).cloned()
     }
 }
 

@@ -111,7 +111,7 @@ impl EntryFilter {
             entry_type.fields.iter().find(|field| field.role == role && field.name == name).cloned()
         };
         let first_bit = match StreamKind::from_guid(entry_type.guid) {
-            Some(StreamKind::Accesses) => Some(0),
+            Some(StreamKind::Accesses | StreamKind::DataAccesses) => Some(0),
             Some(StreamKind::Blocks) => Some(4),
             Some(StreamKind::Allocations) => Some(8),
             Some(StreamKind::Markers) => Some(16),

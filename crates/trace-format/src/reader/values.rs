@@ -6,34 +6,70 @@ use super::{
     stream::VarReader,
 };
 use crate::{
-    DataValue, Error, KindSet,
-    entry::{StreamKind, VALUE_NONE, ValueEntry},
+    DataAccess, DataValue, Error, KindSet,
+    entry::{REFERENCE, StreamKind, VALUE_NONE, ValueEntry},
 };
+
+/// The accesses' entries, or those of the stream that version 1 kept beside them.
+#[derive(Debug)]
+enum Entries {
+    Inline(StreamCursor<DataAccess>),
+    Beside(StreamCursor<ValueEntry>),
+}
 
 /// Goes through the values of a shard in the order of their accesses. Damaged ones are left out.
 #[derive(Debug)]
 pub struct ValueCursor {
-    cursor: StreamCursor<ValueEntry>,
+    entries: Entries,
     data: VarReader,
     at: usize,
 }
 
 impl ValueCursor {
     pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
-        let filter = Filter { index: filter.index.clone(), kinds: KindSet::NONE, ..Filter::default() };
         let data = VarReader::new(shard.inner.stream(StreamKind::ValuesData, Some(shard.thread)));
-        Self { cursor: StreamCursor::new(shard, &filter), data, at: 0 }
+        let beside = shard.inner.stream(StreamKind::Values, Some(shard.thread)).is_some();
+        let entries = if beside {
+            let filter = Filter { index: filter.index.clone(), kinds: KindSet::NONE, ..Filter::default() };
+            Entries::Beside(StreamCursor::new(shard, &filter))
+        } else {
+            let filter = Filter { index: filter.index.clone(), ..Filter::default() };
+            Entries::Inline(StreamCursor::new(shard, &filter))
+        };
+        Self { entries, data, at: 0 }
+    }
+
+    /// The next entry of the current block, as version 1 kept it.
+    fn entry(&mut self) -> Option<ValueEntry> {
+        let entry = match &self.entries {
+            Entries::Beside(cursor) => cursor.block().get(self.at)?.clone(),
+            Entries::Inline(cursor) => {
+                let &DataAccess { access, value, value_bytes } = cursor.block().get(self.at)?;
+                let index = cursor.first_index() + self.at as u64;
+                match value_bytes {
+                    REFERENCE => ValueEntry { index, value: 0, len: access.size, reference: value },
+                    len => ValueEntry { index, value, len: len.into(), reference: VALUE_NONE },
+                }
+            }
+        };
+        self.at += 1;
+        Some(entry)
     }
 
     fn value(&mut self, entry: &ValueEntry) -> Result<Option<DataValue>, Error> {
-        let inner = &self.cursor.inner;
-        let access_index = entry.index;
-        let bytes = if entry.reference == VALUE_NONE {
-            entry.value.to_le_bytes().get(..entry.len as usize).map(<[u8]>::to_vec)
-        } else {
-            self.data.get(&inner.file, &inner.encoders, entry.reference)?
+        let (inner, inline) = match &self.entries {
+            Entries::Inline(cursor) => (&cursor.inner, true),
+            Entries::Beside(cursor) => (&cursor.inner, false),
         };
-        let whole = |bytes: &Vec<u8>| bytes.len() == entry.len as usize;
+        let access_index = entry.index;
+        if entry.reference == VALUE_NONE {
+            let bytes = entry.value.to_le_bytes().get(..entry.len as usize).map(<[u8]>::to_vec);
+            return Ok(bytes
+                .filter(|bytes| !inline || !bytes.is_empty())
+                .map(|bytes| DataValue { access_index, bytes }));
+        }
+        let bytes = self.data.get(&inner.file, &inner.encoders, entry.reference)?;
+        let whole = |bytes: &Vec<u8>| inline || bytes.len() == entry.len as usize;
         Ok(bytes.filter(whole).map(|bytes| DataValue { access_index, bytes }))
     }
 }
@@ -43,14 +79,17 @@ impl Iterator for ValueCursor {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            while let Some(entry) = self.cursor.block().get(self.at).cloned() {
-                self.at += 1;
+            while let Some(entry) = self.entry() {
                 if let Some(value) = self.value(&entry).transpose() {
                     return Some(value);
                 }
             }
             self.at = 0;
-            match self.cursor.step() {
+            let step = match &mut self.entries {
+                Entries::Inline(cursor) => cursor.step(),
+                Entries::Beside(cursor) => cursor.step(),
+            };
+            match step {
                 Ok(Some(Step::Block | Step::Gap(_))) => {}
                 Ok(None) => return None,
                 Err(error) => return Some(Err(error)),

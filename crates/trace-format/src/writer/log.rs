@@ -22,6 +22,7 @@ use crate::{
 pub(crate) struct Log {
     path: PathBuf,
     session: u64,
+    zstd_level: i32,
     state: Mutex<State>,
     /// Set once, under the lock of `state`, which orders it.
     finished: AtomicBool,
@@ -64,7 +65,7 @@ impl State {
     }
 
     fn append_frame(&mut self, session: u64, header: FrameHeader, parts: &[Part]) -> io::Result<u64> {
-        let (header, bytes, checksum) = frame::build(session, header, parts);
+        let (header, bytes, checksum) = frame::build(session, header, parts, frame::ZSTD_STANDARD);
         self.append_built(session, header, &bytes, checksum)
     }
 
@@ -91,7 +92,7 @@ impl State {
         let frames = self.due[..count].to_vec();
         let directory = Directory { previous: self.last_directory, frames };
         let header = FrameHeader::plain(FrameKind::Directory, 0, self.directories);
-        let (_, bytes, _) = frame::build(session, header, &[directory.part()]);
+        let (_, bytes, _) = frame::build(session, header, &[directory.part()], frame::ZSTD_STANDARD);
         self.last_directory = Some(self.append(&bytes)?);
         self.due.drain(..count);
         self.directories += 1;
@@ -106,6 +107,7 @@ impl Log {
         path: &Path,
         session: Guid,
         clock: fn() -> u64,
+        zstd_level: i32,
     ) -> Result<Self, Error> {
         let header = FileHeader { session, created_ns: clock() }.to_bytes();
         storage.write_at(0, &header).map_err(|source| Error::Io {
@@ -125,7 +127,7 @@ impl Log {
             streams: 0,
         };
         let (session, finished) = (session.session_key(), AtomicBool::new(false));
-        Ok(Self { path: path.into(), session, state: Mutex::new(state), finished })
+        Ok(Self { path: path.into(), session, zstd_level, state: Mutex::new(state), finished })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -166,7 +168,7 @@ impl Log {
 
     /// Compresses in the caller's thread, then appends under the lock.
     pub(crate) fn add_data(&self, header: FrameHeader, parts: &[Part]) -> Result<(), Error> {
-        let (header, bytes, checksum) = frame::build(self.session, header, parts);
+        let (header, bytes, checksum) = frame::build(self.session, header, parts, self.zstd_level);
         self.act("write a frame", |state| state.append_built(self.session, header, &bytes, checksum))?;
         Ok(())
     }
@@ -184,7 +186,7 @@ impl Log {
             }
             let end = End { last_directory: state.last_directory, frames: state.referenced };
             let header = FrameHeader::plain(FrameKind::End, 0, 0);
-            let (_, bytes, _) = frame::build(self.session, header, &[end.part()]);
+            let (_, bytes, _) = frame::build(self.session, header, &[end.part()], frame::ZSTD_STANDARD);
             state.append(&bytes)?;
             self.finished.store(true, Ordering::Relaxed);
             if sync { state.storage.sync() } else { Ok(()) }

@@ -23,7 +23,7 @@ use std::{
 
 use memref::{ProcessId, RegionEvent, ThreadId};
 
-pub use options::{CreateOptions, SyncPolicy};
+pub use options::{CreateOptions, Level, SyncPolicy};
 pub use shard::ShardWriter;
 pub use sink::{FileSink, NewSegment, SegmentSink};
 

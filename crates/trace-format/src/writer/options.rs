@@ -16,6 +16,16 @@ pub enum SyncPolicy {
     EachFlush,
 }
 
+/// How much time to spend on how many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Level {
+    /// As fast as a recorder needs it.
+    #[default]
+    Standard,
+    /// For traces that are kept: a little smaller, and slower to write and to read.
+    Archive,
+}
+
 /// How a trace is to be written.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
@@ -24,6 +34,10 @@ pub struct CreateOptions {
     /// Entries of a full segment: 1 to [`crate::MAX_FRAME_ENTRIES`]. Longer ones compress better and take more memory: an
     /// access takes 32 bytes until it is encoded.
     pub segment_entries: usize,
+    /// Whether accesses carry the bytes that they read or wrote.
+    pub data: bool,
+    /// How much time to spend on how many bytes.
+    pub level: Level,
     /// When to force the file to disk.
     pub sync: SyncPolicy,
     /// The session's GUID; a random one if not given.
@@ -39,6 +53,8 @@ impl Default for CreateOptions {
         Self {
             force: false,
             segment_entries: 1 << 20,
+            data: false,
+            level: Level::default(),
             sync: SyncPolicy::default(),
             session: None,
             clock: wall_ns,

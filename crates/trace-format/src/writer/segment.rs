@@ -1,6 +1,6 @@
 //! The entries of one stream that wait to be encoded.
 
-use super::{CreateOptions, NewSegment, SegmentSink};
+use super::{CreateOptions, Level, NewSegment, SegmentSink};
 use crate::{
     Bounds, Error, StreamDescription,
     bounds::Interval,
@@ -70,11 +70,6 @@ impl Segment {
         reference
     }
 
-    /// Drops what is buffered.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-    }
-
     /// Encodes and appends what is buffered. Entries that could not be written stay buffered for the next try if `keep` is
     /// set, and are dropped otherwise: the caller must account for them.
     pub(crate) fn write(
@@ -87,7 +82,7 @@ impl Segment {
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut written = 0;
         let result = bytes.chunks(crate::MAX_FRAME_ENTRIES * width).try_for_each(|entries| {
-            self.write_frame(sink, entries)?;
+            self.write_frame(sink, options, entries)?;
             written += entries.len();
             Ok(())
         });
@@ -109,8 +104,16 @@ impl Segment {
         result
     }
 
-    fn write_frame(&mut self, sink: &dyn SegmentSink, entries: &[u8]) -> Result<(), Error> {
-        let number = self.kind.encoder();
+    fn write_frame(
+        &mut self,
+        sink: &dyn SegmentSink,
+        options: &CreateOptions,
+        entries: &[u8],
+    ) -> Result<(), Error> {
+        let number = match self.kind.encoder() {
+            encoder::ACCESS if options.level == Level::Archive => encoder::ARCHIVE,
+            number => number,
+        };
         // memtap's own are there unless the caller built the registry from nothing.
         let encoder = if sink.has_encoder(number) { number } else { encoder::RAW };
         let stream = match self.stream {

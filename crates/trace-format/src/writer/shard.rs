@@ -6,8 +6,8 @@ use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, 
 
 use super::{CreateOptions, Shared, lock, segment::Segment};
 use crate::{
-    Error, MAX_FRAME_ENTRIES,
-    entry::{Entry, MarkerEntry, StreamKind, VALUE_NONE, ValueEntry},
+    DataAccess, Error, MAX_FRAME_ENTRIES,
+    entry::{Entry, MarkerEntry, REFERENCE, StreamKind},
 };
 
 /// Buffers of one thread, in the order in which they are written: what accesses need comes before them.
@@ -23,24 +23,29 @@ pub(crate) struct ShardState {
     lost: Option<(u64, Cycle)>,
 }
 
-const KINDS: [StreamKind; 8] = [
+const KINDS: [StreamKind; 7] = [
     StreamKind::Gaps,
     StreamKind::Orders,
     StreamKind::Markers,
     StreamKind::Allocations,
     StreamKind::Blocks,
-    StreamKind::Accesses,
     StreamKind::ValuesData,
-    StreamKind::Values,
+    StreamKind::Accesses,
 ];
 
+/// A thread's accesses are in one stream, with data or without.
 fn place(kind: StreamKind) -> usize {
+    let kind = if kind == StreamKind::DataAccesses { StreamKind::Accesses } else { kind };
     KINDS.iter().position(|&other| other == kind).expect("a stream of a thread")
 }
 
 impl ShardState {
-    fn new(process: ProcessId, thread: ThreadId) -> Self {
-        let segments = KINDS.map(|kind| Segment::new(kind, Some((process, thread)))).into();
+    fn new(process: ProcessId, thread: ThreadId, data: bool) -> Self {
+        let with_data = |kind| match kind {
+            StreamKind::Accesses if data => StreamKind::DataAccesses,
+            kind => kind,
+        };
+        let segments = KINDS.map(|kind| Segment::new(with_data(kind), Some((process, thread)))).into();
         Self { process, thread, segments, last_cycle: 0, last_gap: 0, lost: None }
     }
 
@@ -74,14 +79,10 @@ impl ShardState {
         // Gaps are few, and the last thing to be lost.
         let keep = kind == StreamKind::Gaps;
         let result = segment.write(&*shared.sink, &shared.options, keep);
-        let event = !matches!(kind, StreamKind::Gaps | StreamKind::Values | StreamKind::ValuesData);
+        let event = !matches!(kind, StreamKind::Gaps | StreamKind::ValuesData);
         if result.is_err() && event && count > 0 {
             let (lost, first) = self.lost.unwrap_or((0, cycle));
             self.lost = Some((lost + count, first.min(cycle)));
-            if kind == StreamKind::Accesses {
-                // Accesses are always written before their values, so these have lost theirs.
-                self.segments[place(StreamKind::Values)].clear();
-            }
         }
         result
     }
@@ -97,12 +98,17 @@ impl ShardState {
         }
         // First the announcement of the thread, and names.
         let mut result = shared.flush_session();
-        if E::KIND == StreamKind::Values {
-            for kind in [StreamKind::Accesses, StreamKind::ValuesData] {
-                result = result.and(self.write(kind, shared));
-            }
+        if E::KIND == StreamKind::DataAccesses {
+            result = result.and(self.write(StreamKind::ValuesData, shared));
         }
         result.and(self.write(E::KIND, shared))
+    }
+
+    fn push_access(&mut self, access: &Access, shared: &Shared) -> Result<(), Error> {
+        if shared.options.data {
+            return self.push(&DataAccess { access: *access, value: 0, value_bytes: 0 }, shared);
+        }
+        self.push(access, shared)
     }
 
     fn advance(&mut self, cycle: Cycle, shared: &Shared) -> Result<(), Error> {
@@ -132,7 +138,7 @@ impl ShardWriter {
         let mut shards = lock(&shared.shards);
         let known = shards.get(&thread).cloned();
         let state = known.unwrap_or_else(|| {
-            let state = Arc::new(Mutex::new(ShardState::new(process, thread)));
+            let state = Arc::new(Mutex::new(ShardState::new(process, thread, shared.options.data)));
             shards.insert(thread, state.clone());
             state
         });
@@ -146,7 +152,7 @@ impl ShardWriter {
         self.shared.check_open()?;
         state.advance(event.cycle(), &self.shared)?;
         match event {
-            Event::Access(access) => state.push(access, &self.shared),
+            Event::Access(access) => state.push_access(access, &self.shared),
             Event::Block(block) => state.push(block, &self.shared),
             Event::Allocation(allocation) => state.push(allocation, &self.shared),
             Event::Marker(Marker { cycle, order, ip, kind, name }) => {
@@ -169,33 +175,54 @@ impl ShardWriter {
         let mut result = Ok(());
         for access in accesses {
             state.advance(access.cycle, &self.shared)?;
-            result = result.and(state.push(access, &self.shared));
+            result = result.and(state.push_access(access, &self.shared));
         }
         result
     }
 
-    /// Adds the bytes that an access read or wrote. Indices must grow; accesses without a value are fine.
-    pub fn push_value(&mut self, access_index: u64, bytes: &[u8]) -> Result<(), Error> {
-        let clock = self.shared.options.clock;
-        let mut state = lock(&self.state);
-        self.shared.check_open()?;
-        let mut value = [0; 8];
-        let reference = match value.get_mut(..bytes.len()) {
-            Some(place) => {
-                place.copy_from_slice(bytes);
-                VALUE_NONE
-            }
-            None => state.segments[place(StreamKind::ValuesData)].push_data(bytes, clock),
-        };
-        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        if state.full(StreamKind::ValuesData, &self.shared.options) {
-            state.write(StreamKind::ValuesData, &self.shared)?;
+    fn check_data(&self) -> Result<(), Error> {
+        if self.shared.options.data {
+            return Ok(());
         }
-        let entry = ValueEntry { index: access_index, value: u64::from_le_bytes(value), len, reference };
-        state.push(&entry, &self.shared)
+        Err(Error::WithoutData { path: self.shared.sink.path().into() })
     }
 
-    /// The index that the next access will have, for [`Self::push_value`].
+    /// Adds accesses with the bytes that they read or wrote: the fast path. As [`Self::push_accesses`] otherwise.
+    pub fn push_data_accesses(&mut self, accesses: &[DataAccess]) -> Result<(), Error> {
+        self.check_data()?;
+        let mut state = lock(&self.state);
+        self.shared.check_open()?;
+        let mut result = Ok(());
+        for entry in accesses {
+            state.advance(entry.access.cycle, &self.shared)?;
+            let value_bytes = entry.value_bytes.min(8);
+            result = result.and(state.push(&DataAccess { value_bytes, ..*entry }, &self.shared));
+        }
+        result
+    }
+
+    /// Adds an access with any number of bytes that it read or wrote. Those that do not fit 8 go to a stream of their own.
+    pub fn push_with_bytes(&mut self, access: &Access, bytes: &[u8]) -> Result<(), Error> {
+        let mut word = [0; 8];
+        if let Some(place) = word.get_mut(..bytes.len()) {
+            place.copy_from_slice(bytes);
+            let (value, value_bytes) = (u64::from_le_bytes(word), bytes.len() as u8);
+            return self.push_data_accesses(&[DataAccess { access: *access, value, value_bytes }]);
+        }
+        self.check_data()?;
+        let mut state = lock(&self.state);
+        self.shared.check_open()?;
+        state.advance(access.cycle, &self.shared)?;
+        let mut result = Ok(());
+        if state.full(StreamKind::ValuesData, &self.shared.options) {
+            result = state.write(StreamKind::ValuesData, &self.shared);
+        }
+        let value = state.segments[place(StreamKind::ValuesData)].push_data(bytes, self.shared.options.clock);
+        let entry = DataAccess { access: *access, value, value_bytes: REFERENCE };
+        result.and(state.push(&entry, &self.shared))
+    }
+
+    /// The index that the next access will have.
     pub fn next_access_index(&self) -> u64 {
         lock(&self.state).segments[place(StreamKind::Accesses)].next_index()
     }

@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{CreateOptions, log::Log};
+use super::{CreateOptions, Level, log::Log};
 use crate::{
     Bounds, EntryType, Error, FileStorage, Guid, Storage, StreamDescription,
     encoder::{self, Encoder},
-    frame::{FrameHeader, FrameKind},
+    frame::{self, FrameHeader, FrameKind},
 };
 
 /// The entries of one stream that are to be coded together.
@@ -93,7 +93,11 @@ impl FileSink {
     /// Writes the trace to an empty storage; `path` is what errors call it.
     pub fn create_on(storage: Box<dyn Storage>, path: &Path, options: CreateOptions) -> Result<Self, Error> {
         let session = options.session.unwrap_or_else(Guid::random);
-        let log = Log::create(storage, path, session, options.clock)?;
+        let zstd_level = match options.level {
+            Level::Standard => frame::ZSTD_STANDARD,
+            Level::Archive => frame::ZSTD_ARCHIVE,
+        };
+        let log = Log::create(storage, path, session, options.clock, zstd_level)?;
         Ok(Self { log, options })
     }
 

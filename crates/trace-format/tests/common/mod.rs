@@ -50,13 +50,17 @@ impl Model {
             let record = ThreadRecord { process, tid: 42, start_ns: 4, ..Default::default() };
             let thread = writer.add_thread(&record)?;
             let mut shard = writer.shard(thread)?;
+            let values: [&[u8]; 2] = [&[1, 2, 3], &[9; 100]];
+            let mut values = values.into_iter().filter(|_| self.session && thread == ThreadId(0));
             for event in events {
-                result = result.and(shard.push(&borrowed(event)));
+                let value = if matches!(event, Event::Access(_)) { values.next() } else { None };
+                result = result.and(match (event, value) {
+                    (Event::Access(access), Some(value)) => shard.push_with_bytes(access, value),
+                    _ => shard.push(&borrowed(event)),
+                });
             }
         }
         if self.session {
-            let mut shard = writer.shard(ThreadId(0))?;
-            result = result.and(shard.push_value(0, &[1, 2, 3])).and(shard.push_value(1, &[9; 100]));
             result = result.and(writer.end_thread(ThreadId(1), 66));
             result = result.and(writer.end_process(process, 77, Some(-9)));
         }

@@ -23,7 +23,6 @@ const HOME: u8 = 0;
 const PREDICTORS: usize = 6;
 /// The symbol after a failed prediction that says: none of the others either.
 const LITERAL: usize = 7;
-const AFTER_BITS: u32 = 16;
 
 /// What an instruction's numbers were like.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,9 +58,6 @@ impl Bank {
 
 /// What numbers there are to relate to.
 pub(super) trait Scene {
-    /// How many.
-    const SLOTS: usize;
-
     /// The number in a slot.
     fn slot(&self, slot: usize) -> u64;
 
@@ -79,6 +75,7 @@ pub(super) trait Scene {
 #[derive(Debug)]
 pub(super) struct Field<const SLOTS: usize> {
     after: Vec<u64>,
+    shift: u32,
     differences: Vec<[u32; SLOTS]>,
     right: [Probability; 8 * 8],
     failures: Vec<[Probability; 8]>,
@@ -87,10 +84,11 @@ pub(super) struct Field<const SLOTS: usize> {
 }
 
 impl<const SLOTS: usize> Field<SLOTS> {
-    /// `first_column` is the first of the eight columns of literal bytes.
-    pub(super) fn new(first_column: usize) -> Self {
+    /// `first_column` is the first of the eight columns of literal bytes; the table has `2^bits` places.
+    pub(super) fn new(first_column: usize, bits: u32) -> Self {
         Self {
-            after: vec![0; 1 << AFTER_BITS],
+            after: vec![0; 1 << bits],
+            shift: 64 - bits,
             differences: Vec::new(),
             right: [Probability::EVEN; 64],
             failures: vec![[Probability::EVEN; 8]; 64],
@@ -99,9 +97,9 @@ impl<const SLOTS: usize> Field<SLOTS> {
         }
     }
 
-    fn place(last: u64, instruction: u32) -> usize {
+    fn place(&self, last: u64, instruction: u32) -> usize {
         let word = last ^ u64::from(instruction).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - AFTER_BITS)) as usize
+        (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
     /// What the active predictor says.
@@ -116,7 +114,7 @@ impl<const SLOTS: usize> Field<SLOTS> {
             & match predictor {
                 HOME => scene.home(),
                 LAST => bank.last,
-                AFTER => self.after[Self::place(bank.last, instruction)],
+                AFTER => self.after[self.place(bank.last, instruction)],
                 STRIDE => bank.last.wrapping_add(bank.stride),
                 1 => scene.slot(bank.slots[0].into()).wrapping_add(bank.offsets[0]),
                 _ => scene.slot(bank.slots[1].into()).wrapping_add(bank.offsets[1]),
@@ -153,9 +151,9 @@ impl<const SLOTS: usize> Field<SLOTS> {
         let mut symbol = LITERAL;
         if C::ENCODES {
             let mut best = 0;
-            for predictor in 0..PREDICTORS {
+            for (predictor, &prediction) in predictions.iter().enumerate() {
                 let score = u16::from(bank.scores[predictor]) + 1;
-                if predictions[predictor] == actual && score > best {
+                if prediction == actual && score > best {
                     (symbol, best) = (predictor, score);
                 }
             }
@@ -221,7 +219,8 @@ impl<const SLOTS: usize> Field<SLOTS> {
         if !related {
             self.relate(bank, scene, actual);
         }
-        self.after[Self::place(bank.last, instruction)] = actual;
+        let place = self.place(bank.last, instruction);
+        self.after[place] = actual;
         bank.stride = actual.wrapping_sub(bank.last);
         bank.last = actual;
         let mut active = bank.active;

@@ -32,9 +32,9 @@ impl Probability {
         let p = u32::from(self.yes);
         let target = if yes { 65_535 - 16 } else { 16 };
         self.yes = if target > p {
-            (p + ((target - p) * rate >> 16)) as u16
+            (p + (((target - p) * rate) >> 16)) as u16
         } else {
-            (p - ((p - target) * rate >> 16)) as u16
+            (p - (((p - target) * rate) >> 16)) as u16
         };
         self.count += u16::from(self.count < LIMIT);
     }

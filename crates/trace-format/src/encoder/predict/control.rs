@@ -9,7 +9,6 @@ use super::coder::Probability;
 /// No token, no instruction: number 0 of each.
 pub(super) const NONE: u32 = 0;
 
-const CHOICE_BITS: u32 = 16;
 /// How many edges back one is looked for.
 const EDGES: usize = 14;
 const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -63,6 +62,7 @@ pub(super) struct Control {
     pub(super) tokens: Vec<Token>,
     edges: Vec<Edge>,
     choices: [Vec<Choice>; CONTEXTS],
+    shift: u32,
     /// Forks taken, the long and the short memory of them.
     histories: [u64; 2],
     /// The token of the access before.
@@ -88,11 +88,13 @@ pub(super) fn class(run: u8) -> usize {
 impl Control {
     pub(super) const SURENESS: usize = 8 + 8 + CONTEXTS * 8;
 
-    pub(super) fn new() -> Self {
+    /// With `2^bits` choices a context.
+    pub(super) fn new(bits: u32) -> Self {
         Self {
+            shift: 64 - bits,
             tokens: vec![Token::default()],
             edges: Vec::new(),
-            choices: std::array::from_fn(|_| vec![Choice::default(); 1 << CHOICE_BITS]),
+            choices: std::array::from_fn(|_| vec![Choice::default(); 1 << bits]),
             histories: [0; 2],
             current: NONE,
             index: super::index::Index::new(),
@@ -101,8 +103,9 @@ impl Control {
     }
 
     fn place(&self, context: u64) -> (usize, u16) {
-        let hash = (context ^ u64::from(self.current).wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(PRIME);
-        ((hash >> (64 - CHOICE_BITS)) as usize, (hash >> 16) as u16)
+        let hash =
+            (context ^ u64::from(self.current).wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(PRIME);
+        ((hash >> self.shift) as usize, (hash >> 16) as u16)
     }
 
     #[inline]
@@ -117,11 +120,8 @@ impl Control {
     fn expect_fork(&self, token: &Token, clue: u64) -> Expected {
         let contexts = [self.histories[0], clue, self.histories[1]];
         let places: [_; CONTEXTS] = std::array::from_fn(|i| self.place(contexts[i].wrapping_add(i as u64)));
-        let mut best = Expected {
-            token: token.successor,
-            sureness: 8 + class(token.run),
-            places: Some(places),
-        };
+        let mut best =
+            Expected { token: token.successor, sureness: 8 + class(token.run), places: Some(places) };
         let mut confidence = 0;
         for (i, &(at, tag)) in places.iter().enumerate() {
             let choice = &self.choices[i][at];

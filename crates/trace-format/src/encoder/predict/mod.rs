@@ -13,7 +13,7 @@ mod shadow;
 use memref::{Access, AccessKind, VirtAddr};
 
 use super::{ACCESS, ARCHIVE, Coding, Corrupt, Encoder, Part};
-use crate::EntryType;
+use crate::{EntryType, entry::REFERENCE};
 use bank::{Bank, Field, Scene};
 use coder::{Coder, Probability, RangeDecoder, RangeEncoder};
 use control::{Control, NONE};
@@ -24,8 +24,6 @@ use shadow::Shadow;
 pub(crate) const PLAIN_BYTES: usize = 32;
 /// Entries of accesses with data.
 pub(crate) const DATA_BYTES: usize = 40;
-/// The `value bytes` of an entry whose value is a reference.
-pub(crate) const REFERENCE: u8 = 0xff;
 
 /// Literal bytes: of addresses, of values, of instructions, of steps, of shapes.
 const COLUMNS: usize = 19;
@@ -99,8 +97,6 @@ const VALUE_SLOTS: usize = 18;
 struct AddressScene<'a, const DATA: bool>(&'a Recent);
 
 impl<const DATA: bool> Scene for AddressScene<'_, DATA> {
-    const SLOTS: usize = if DATA { DATA_SLOTS } else { PLAIN_SLOTS };
-
     #[inline]
     fn slot(&self, slot: usize) -> u64 {
         match slot {
@@ -132,8 +128,6 @@ struct ValueScene<'a> {
 }
 
 impl Scene for ValueScene<'_> {
-    const SLOTS: usize = VALUE_SLOTS;
-
     #[inline]
     fn slot(&self, slot: usize) -> u64 {
         match slot {
@@ -200,18 +194,20 @@ struct Model<const DATA: bool, const SLOTS: usize> {
 }
 
 impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
-    fn new() -> Self {
+    /// For a segment of `entries`: short ones have small tables.
+    fn new(entries: usize) -> Self {
+        let bits = (entries.max(1).ilog2() + 2).clamp(8, 16);
         Self {
-            control: Control::new(),
+            control: Control::new(bits),
             instructions: vec![Instruction { ip: 0, shape: 0, addr: Bank::default() }],
             values: vec![Bank::default()],
             by_ip: Index::new(),
             shapes: Vec::new(),
             recent: Recent { addrs: [0; RECENT], values: [0; RECENT], at: 0 },
-            shadow: DATA.then(Shadow::new),
+            shadow: DATA.then(|| Shadow::new(entries.max(1).ilog2().clamp(8, 20))),
             writers: if DATA { Vec::new() } else { vec![0; 1 << WRITERS_BITS] },
-            addr_field: Field::new(ADDRESSES),
-            value_field: Field::new(VALUES),
+            addr_field: Field::new(ADDRESSES, bits),
+            value_field: Field::new(VALUES, if DATA { bits } else { 1 }),
             previous: Words::default(),
             next_reference: 0,
             all: vec![Probability::EVEN; Control::SURENESS * 64],
@@ -275,8 +271,7 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
                 self.leave(token, words);
                 return words;
             }
-            let right =
-                words.ip == actual.ip && words.shape == actual.shape && words.cycle == actual.cycle;
+            let right = words.ip == actual.ip && words.shape == actual.shape && words.cycle == actual.cycle;
             token_right = coder.bit(&mut self.token_right[expected.sureness], right);
         }
         if !token_right {
@@ -287,10 +282,8 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
         let instruction = &mut self.instructions[number as usize];
         let scene = AddressScene::<DATA>(&self.recent);
         let wrong = token_right && !DATA;
-        let expected_addr =
-            if DATA { self.addr_field.expect(&instruction.addr, number, &scene) } else { 0 };
-        let addr =
-            self.addr_field.code(coder, &mut instruction.addr, number, &scene, wrong, actual.addr);
+        let expected_addr = if DATA { self.addr_field.expect(&instruction.addr, number, &scene) } else { 0 };
+        let addr = self.addr_field.code(coder, &mut instruction.addr, number, &scene, wrong, actual.addr);
         let shape = instruction.shape;
         let mut value = 0;
         if DATA {
@@ -374,7 +367,8 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
         let len = coder.symbol(&mut self.ip_lens, difference.1 - 1) + 1;
         let mut word = 0;
         for place in 0..len {
-            let byte = coder.byte(INSTRUCTIONS, (len * 8 + place) as u32, (difference.0 >> (place * 8)) as u8);
+            let byte =
+                coder.byte(INSTRUCTIONS, (len * 8 + place) as u32, (difference.0 >> (place * 8)) as u8);
             word |= u64::from(byte) << (place * 8);
         }
         let ip = self.previous.ip.wrapping_add(crate::bytes::unzigzag(word));
@@ -498,7 +492,7 @@ impl AccessEncoder {
         mut emit: impl FnMut(&Words) -> Option<()>,
     ) -> Result<(), Corrupt> {
         let mut coder = self.decoder(parts)?;
-        let mut model = Model::<DATA, SLOTS>::new();
+        let mut model = Model::<DATA, SLOTS>::new(count);
         let nothing = Words::default();
         for _ in 0..count {
             let words = model.step(&mut coder, &nothing);
@@ -524,13 +518,13 @@ impl Encoder for AccessEncoder {
         let mut coder = RangeEncoder::new(self.archive);
         match entry_type.entry_bytes as usize {
             PLAIN_BYTES => {
-                let mut model = Plain::new();
+                let mut model = Plain::new(entries.len() / PLAIN_BYTES);
                 for entry in entries.as_chunks::<PLAIN_BYTES>().0 {
                     model.step(&mut coder, &words(entry));
                 }
             }
             DATA_BYTES => {
-                let mut model = Data::new();
+                let mut model = Data::new(entries.len() / DATA_BYTES);
                 for entry in entries.as_chunks::<DATA_BYTES>().0 {
                     model.step(&mut coder, &words(entry));
                 }

@@ -4,11 +4,13 @@
 //! a wrong prediction, not a wrong result.
 
 const LINE_WORDS: u64 = 64;
-const BITS: u32 = 20;
 
 /// The words.
 #[derive(Debug)]
-pub(super) struct Shadow(Vec<u64>);
+pub(super) struct Shadow {
+    words: Vec<u64>,
+    shift: u32,
+}
 
 /// Keeps the low `bytes` bytes.
 #[inline]
@@ -17,22 +19,26 @@ pub(super) fn mask(bytes: u32) -> u64 {
 }
 
 impl Shadow {
-    pub(super) fn new() -> Self {
-        Self(vec![0; 1 << BITS])
+    /// Of `2^bits` words, at least a line of 64.
+    pub(super) fn new(bits: u32) -> Self {
+        Self { words: vec![0; 1 << bits], shift: 64 - bits + LINE_WORDS.trailing_zeros() }
     }
 
     #[inline]
-    fn place(word: u64) -> usize {
-        let line = (word / LINE_WORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS + 6);
-        (line * LINE_WORDS + word % LINE_WORDS) as usize & ((1 << BITS) - 1)
+    fn place(&self, word: u64) -> usize {
+        let line = (word / LINE_WORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
+        (line * LINE_WORDS + word % LINE_WORDS) as usize & (self.words.len() - 1)
     }
 
     /// The 8 bytes from `addr` on.
     #[inline]
     pub(super) fn load(&self, addr: u64) -> u64 {
         let (word, shift) = (addr >> 3, addr as u32 % 8 * 8);
-        let low = self.0[Self::place(word)] >> shift;
-        if shift == 0 { low } else { low | self.0[Self::place(word.wrapping_add(1))] << (64 - shift) }
+        let low = self.words[self.place(word)] >> shift;
+        if shift == 0 {
+            return low;
+        }
+        low | self.words[self.place(word.wrapping_add(1))] << (64 - shift)
     }
 
     /// Stores the low `bytes` bytes (at most 8) of `value` at `addr`.
@@ -40,10 +46,12 @@ impl Shadow {
     pub(super) fn store(&mut self, addr: u64, bytes: u32, value: u64) {
         let (word, shift) = (addr >> 3, addr as u32 % 8 * 8);
         let mask = mask(bytes);
-        let place = &mut self.0[Self::place(word)];
+        let place = self.place(word);
+        let place = &mut self.words[place];
         *place = *place & !(mask << shift) | (value & mask) << shift;
         if shift > 0 && shift + bytes * 8 > 64 {
-            let place = &mut self.0[Self::place(word.wrapping_add(1))];
+            let place = self.place(word.wrapping_add(1));
+            let place = &mut self.words[place];
             let over = 64 - shift;
             *place = *place & !(mask >> over) | (value & mask) >> over;
         }
@@ -59,7 +67,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_memory(stores in prop::collection::vec((0u64..64, 1u32..=8, any::<u64>()), 0..50)) {
-            let (mut shadow, mut model) = (Shadow::new(), [0u8; 80]);
+            let (mut shadow, mut model) = (Shadow::new(10), [0u8; 80]);
             for (addr, bytes, value) in stores {
                 shadow.store(addr, bytes, value);
                 let at = addr as usize;
