@@ -1,6 +1,9 @@
-//! The recorder's side of the pool: makes it, hands it to processes that connect, and waits for buffers.
+//! The recorder's side of the pool: makes it, hands it to processes that connect, and waits for buffers. And [`Region`]:
+//! the shared memory of the trace store's clients.
 //!
 //! A crate of its own because `segment` is linked into traced processes, without std. It reads no records.
+
+mod region;
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -16,6 +19,8 @@ use rustix::net::{
 use rustix::thread::futex;
 
 use segment::{Config, POOL_BYTES, Pool};
+
+pub use region::Region;
 
 /// A pool of our own, unmapped when dropped; traced processes keep theirs.
 #[derive(Debug)]

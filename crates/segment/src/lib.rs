@@ -20,6 +20,7 @@ mod config;
 mod layout;
 mod pool;
 mod record;
+mod slots;
 mod sync;
 mod writer;
 
@@ -29,4 +30,5 @@ pub use layout::{
 };
 pub use pool::{Buffer, BufferHeader, BufferState, Pool};
 pub use record::{DecodeError, MAX_RECORD_BYTES, Record, Records, encode};
+pub use slots::Slots;
 pub use writer::{Full, Writer};

@@ -5,7 +5,8 @@ use memref::{ProcessId, ThreadId};
 use crate::{
     Guid,
     bytes::{Reader, put_string},
-    encoder::{Coding, Part},
+    encoder::{self, Coding, Part},
+    entry::StreamKind,
 };
 
 const ATTRIBUTE_DESCRIPTION: u16 = 1;
@@ -65,6 +66,36 @@ pub struct EntryType {
     pub fields: Vec<Field>,
 }
 
+impl EntryType {
+    /// The type of accesses: 32 bytes each (docs/format.md, *Entry types*).
+    pub fn accesses() -> Self {
+        StreamKind::Accesses.entry_type()
+    }
+
+    /// One of memtap's own types, by its name.
+    pub fn own(name: &str) -> Option<Self> {
+        StreamKind::ALL.iter().find(|kind| kind.name() == name).map(|kind| kind.entry_type())
+    }
+
+    fn kind(&self) -> Option<StreamKind> {
+        StreamKind::from_guid(self.guid).filter(|kind| kind.entry_bytes() as u32 == self.entry_bytes)
+    }
+
+    /// The number of the encoder that suits it best.
+    pub fn default_encoder(&self) -> u32 {
+        match self.kind() {
+            Some(kind) => kind.encoder(),
+            None if self.fields.is_empty() => encoder::RAW,
+            None => encoder::COLUMNS,
+        }
+    }
+
+    /// Whether its entries are the names that others refer to.
+    pub fn is_names(&self) -> bool {
+        self.kind() == Some(StreamKind::Names)
+    }
+}
+
 /// What a trace says about a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamDescription {
@@ -87,6 +118,46 @@ pub struct StreamDescription {
 }
 
 impl StreamDescription {
+    /// Makes a description of anybody's true: bytes of foreign entries that no field covers become fields, since encoders
+    /// take them for zero. A type without fields stays as it is, and is stored as it is.
+    pub fn complete(&mut self) {
+        let kind = &mut self.entry_type;
+        if kind.fields.is_empty() || kind.kind().is_some() {
+            return;
+        }
+        let mut fields = Vec::new();
+        let mut at = 0u32;
+        let end = Field {
+            name: String::new(),
+            offset: kind.entry_bytes.min(u32::from(u16::MAX)) as u16,
+            bytes: 0,
+            role: FieldRole::Plain,
+        };
+        for field in kind.fields.drain(..).chain([end]) {
+            while at < u32::from(field.offset) {
+                let gap = u32::from(field.offset) - at;
+                let bytes = [8, 4, 2, 1].into_iter().find(|&bytes| u32::from(bytes) <= gap).unwrap_or(1);
+                let name = format!("unnamed{at}");
+                fields.push(Field { name, offset: at as u16, bytes, role: FieldRole::Plain });
+                at += u32::from(bytes);
+            }
+            at = u32::from(field.offset) + u32::from(field.bytes);
+            fields.push(field);
+        }
+        fields.pop();
+        kind.fields = fields;
+    }
+
+    /// Whether entries of threads' streams may refer to its entries.
+    pub fn is_session_table(&self) -> bool {
+        self.thread.is_none() && self.entry_type.kind().is_some_and(|kind| !kind.per_thread())
+    }
+
+    /// Whether it holds the names that others refer to.
+    pub fn is_names(&self) -> bool {
+        self.entry_type.is_names()
+    }
+
     /// The description as docs/format.md lays it out (*Stream description*).
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();

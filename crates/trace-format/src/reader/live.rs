@@ -3,7 +3,7 @@
 use std::{fs::File, path::Path};
 
 use super::{Damage, Trace, file::TraceFile};
-use crate::{Encoders, Error};
+use crate::{Encoders, Error, Source};
 
 impl Trace {
     /// Opens a trace that may still be written: what is complete can be read, and [`Self::refresh`] finds what came since.
@@ -11,12 +11,17 @@ impl Trace {
     pub fn open_live(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::Io { path: path.into(), operation: "open the file", offset: 0, source };
-        let (file, header) = TraceFile::open(path, Box::new(File::open(path).map_err(failed)?))?;
+        Self::open_live_on(Box::new(File::open(path).map_err(failed)?), path, Encoders::default())
+    }
+
+    /// As [`Self::open_live`], from anything that holds the bytes; `path` is what errors call it.
+    pub fn open_live_on(source: Box<dyn Source>, path: &Path, encoders: Encoders) -> Result<Self, Error> {
+        let (file, header) = TraceFile::open(path, source)?;
         let mut list = file.list()?;
         if !list.closed {
             list = file.scan_from(crate::file_header::BYTES as u64, true)?.0;
         }
-        Self::assemble(file, header, list, Encoders::default())
+        Self::assemble(file, header, list, encoders)
     }
 
     /// Looks for frames that were written since the trace was opened or refreshed, and returns whether there were any. Costs

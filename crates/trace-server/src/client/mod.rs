@@ -1,0 +1,211 @@
+//! The client's side: the same calls to a server on this machine, on another one, and in this process.
+//!
+//! ```
+//! use trace_server::{Client, Engine, EntryStream, Options, TraceOptions};
+//! use trace_format::{EntryType, Filter};
+//!
+//! # fn main() -> Result<(), trace_server::Error> {
+//! # let dir = tempfile::tempdir().expect("a directory");
+//! let engine = Engine::start(Options { root: Some(dir.path().into()), ..Options::default() })?;
+//! let client = Client::embedded(&engine);
+//! client.create_session("example")?;
+//! client.create_trace("run.memtap", &TraceOptions::default())?;
+//! let stream = client.add_stream(&EntryStream::new("accesses", EntryType::accesses()))?;
+//! let mut writer = client.writer(stream)?;
+//! writer.push(&[0; 32])?;
+//! writer.close()?;
+//! client.flush(false)?;
+//! let mut reader = client.reader(stream, &Filter::default())?;
+//! assert_eq!(reader.read(0, 10)?.entries().len(), 1);
+//! client.close_trace()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod connection;
+mod reader;
+mod shared;
+mod sink;
+mod writer;
+
+use std::sync::Arc;
+
+use trace_format::{Filter, StreamDescription};
+
+use crate::wire::{By, Mode, Reply, Request, SessionInfo, StreamStatistics, SyncWhen};
+use crate::{Address, Engine, Error};
+use connection::Connection;
+
+pub use reader::{Batch, EntryReader};
+pub use shared::SharedWriter;
+pub use sink::RemoteSink;
+pub use writer::EntryWriter;
+
+/// Bytes of a writer's buffer, and how many there are, unless told: small enough to stay in the cache, and so few hand-overs
+/// that they cost nothing.
+const BUFFER_BYTES: u32 = 256 << 10;
+const BUFFERS: u32 = 4;
+/// Bytes of a reader's buffer.
+const READ_BYTES: u32 = 1 << 20;
+
+/// How a trace is to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceOptions {
+    /// Whether to replace a file that is there.
+    pub replace: bool,
+    /// When to force it to disk.
+    pub sync: SyncWhen,
+    /// Entries of a segment; 0 leaves it to the server.
+    pub segment_entries: u32,
+}
+
+/// Makes descriptions of streams.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryStream;
+
+impl EntryStream {
+    /// A stream of the session, with the type's own encoder.
+    #[expect(clippy::new_ret_no_self, reason = "a description is what the server wants")]
+    pub fn new(name: &str, entry_type: trace_format::EntryType) -> StreamDescription {
+        StreamDescription {
+            name: name.into(),
+            entry_type,
+            encoder: u32::MAX,
+            variable: false,
+            hidden: false,
+            process: None,
+            thread: None,
+            properties: Vec::new(),
+        }
+    }
+}
+
+/// A channel to a server. Each thread that works much has one of its own; clones share one. It leaves its session when the
+/// last clone, writer and reader is dropped.
+#[derive(Clone, Debug)]
+pub struct Client {
+    connection: Arc<Connection>,
+}
+
+impl Client {
+    /// Connects to a server. `token` is needed for TCP alone.
+    pub fn connect(address: &Address, token: Option<&str>) -> Result<Self, Error> {
+        Ok(Self { connection: Arc::new(Connection::open(address, token)?) })
+    }
+
+    /// A channel to a server in this process.
+    pub fn embedded(engine: &Engine) -> Self {
+        Self { connection: Arc::new(Connection::embedded(engine)) }
+    }
+
+    fn call(&self, request: &Request) -> Result<Reply, Error> {
+        self.connection.call(request).map(|(reply, _)| reply)
+    }
+
+    fn done(&self, request: &Request) -> Result<(), Error> {
+        match self.call(request)? {
+            Reply::Done { .. } => Ok(()),
+            _ => Err(self.connection.strange()),
+        }
+    }
+
+    /// Creates a session and enters it. Others join it by its number.
+    pub fn create_session(&self, name: &str) -> Result<u64, Error> {
+        match self.call(&Request::CreateSession { name: name.into() })? {
+            Reply::Session { session } => Ok(session),
+            _ => Err(self.connection.strange()),
+        }
+    }
+
+    /// Enters a session that is there.
+    pub fn open_session(&self, session: u64) -> Result<(), Error> {
+        self.done(&Request::OpenSession { session })
+    }
+
+    /// Leaves the session. With the last channel its trace is closed.
+    pub fn leave_session(&self) -> Result<(), Error> {
+        self.done(&Request::LeaveSession)
+    }
+
+    /// The sessions of the server.
+    pub fn sessions(&self) -> Result<Vec<SessionInfo>, Error> {
+        match self.call(&Request::ListSessions)? {
+            Reply::Sessions { sessions } => Ok(sessions),
+            _ => Err(self.connection.strange()),
+        }
+    }
+
+    /// Creates the session's trace. The specifier is `format:path`, or a path.
+    pub fn create_trace(&self, specifier: &str, options: &TraceOptions) -> Result<(), Error> {
+        let TraceOptions { replace, sync, segment_entries } = *options;
+        self.done(&Request::CreateTrace { specifier: specifier.into(), replace, sync, segment_entries })
+    }
+
+    /// Opens a trace that is there, also one that is still being written.
+    pub fn open_trace(&self, specifier: &str, mode: Mode) -> Result<(), Error> {
+        self.done(&Request::OpenTrace { specifier: specifier.into(), mode })
+    }
+
+    /// Closes the session's trace; returns the bytes of its file.
+    pub fn close_trace(&self) -> Result<u64, Error> {
+        match self.call(&Request::CloseTrace)? {
+            Reply::Closed { file_bytes } => Ok(file_bytes),
+            _ => Err(self.connection.strange()),
+        }
+    }
+
+    /// Says something about the trace.
+    pub fn add_property(&self, key: &str, value: &str) -> Result<(), Error> {
+        self.done(&Request::AddProperty { key: key.into(), value: value.into() })
+    }
+
+    /// Announces a stream; returns its number.
+    pub fn add_stream(&self, description: &StreamDescription) -> Result<u32, Error> {
+        match self.call(&Request::AddStream { description: description.clone() })? {
+            Reply::Stream { stream } => Ok(stream),
+            _ => Err(self.connection.strange()),
+        }
+    }
+
+    /// The trace's streams, as far as they are in the file.
+    pub fn streams(&self) -> Result<Vec<StreamStatistics>, Error> {
+        match self.call(&Request::ListStreams)? {
+            Reply::Streams { streams } => Ok(streams),
+            _ => Err(self.connection.strange()),
+        }
+    }
+
+    /// A writer of one stream for one thread.
+    pub fn writer(&self, stream: u32) -> Result<EntryWriter, Error> {
+        self.writer_with(stream, BUFFER_BYTES, BUFFERS)
+    }
+
+    /// As [`Self::writer`], with other buffers. The server may give less.
+    pub fn writer_with(&self, stream: u32, buffer_bytes: u32, buffers: u32) -> Result<EntryWriter, Error> {
+        EntryWriter::open(&self.connection, stream, buffer_bytes, buffers)
+    }
+
+    /// A writer of one stream for several threads at once.
+    pub fn shared_writer(&self, stream: u32) -> Result<SharedWriter, Error> {
+        Ok(SharedWriter::new(self.writer(stream)?))
+    }
+
+    /// Returns when all that was submitted is in the file, and with `sync` on the disk. Where memory is shared, that includes
+    /// what this channel's writers have not submitted.
+    pub fn flush(&self, sync: bool) -> Result<(), Error> {
+        self.done(&Request::Flush { sync })
+    }
+
+    /// Reads a stream: the entries that match.
+    pub fn reader(&self, stream: u32, filter: &Filter) -> Result<EntryReader, Error> {
+        EntryReader::open(&self.connection, stream, READ_BYTES, filter)
+    }
+
+    /// The index of the first entry at or after a position.
+    pub fn seek(&self, stream: u32, by: By, value: u64) -> Result<u64, Error> {
+        match self.call(&Request::Seek { stream, by, value })? {
+            Reply::Index { index } => Ok(index),
+            _ => Err(self.connection.strange()),
+        }
+    }
+}

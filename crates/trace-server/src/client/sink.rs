@@ -1,0 +1,114 @@
+//! A server as the place where a [`TraceWriter`](trace_format::TraceWriter) puts its segments.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use trace_format::{Error as TraceError, NewSegment, SegmentSink, StreamDescription};
+
+use super::writer::EntryWriter;
+use super::{BUFFER_BYTES, BUFFERS, Client, TraceOptions};
+use crate::{Error, lock};
+
+/// Buffers of streams that have little to say.
+const SMALL_BYTES: u32 = 16 << 10;
+
+/// The trace of a session. Segments become entries again: the server cuts its own.
+#[derive(Debug)]
+pub struct RemoteSink {
+    client: Client,
+    path: PathBuf,
+    writers: Mutex<BTreeMap<u32, Arc<Mutex<EntryWriter>>>>,
+    finished: AtomicBool,
+}
+
+impl RemoteSink {
+    /// Creates a trace in a session of its own.
+    pub fn create(client: Client, specifier: &str, options: &TraceOptions) -> Result<Self, Error> {
+        client.create_session(specifier)?;
+        client.create_trace(specifier, options)?;
+        let (writers, finished) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { client, path: specifier.into(), writers, finished })
+    }
+
+    fn remote(&self) -> impl Fn(Error) -> TraceError {
+        let path = self.path.clone();
+        move |error| TraceError::Remote { path: path.clone(), what: error.to_string() }
+    }
+
+    fn writer(&self, stream: u32, busy: bool) -> Result<Arc<Mutex<EntryWriter>>, Error> {
+        let mut writers = lock(&self.writers);
+        if let Some(writer) = writers.get(&stream) {
+            return Ok(writer.clone());
+        }
+        let (bytes, buffers) = if busy { (BUFFER_BYTES, BUFFERS) } else { (SMALL_BYTES, 2) };
+        let writer = Arc::new(Mutex::new(self.client.writer_with(stream, bytes, buffers)?));
+        writers.insert(stream, writer.clone());
+        Ok(writer)
+    }
+
+    fn offer(&self) -> Result<(), Error> {
+        let writers: Vec<_> = lock(&self.writers).values().cloned().collect();
+        for writer in writers {
+            let mut writer = lock(&writer);
+            writer.offer()?;
+            writer.refusals()?;
+        }
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        let writers = std::mem::take(&mut *lock(&self.writers));
+        let mut result = Ok(());
+        for writer in writers.into_values() {
+            if let Some(writer) = Arc::into_inner(writer) {
+                let writer = writer.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+                result = result.and(writer.close());
+            }
+        }
+        let closed = self.client.close_trace().map(|_| ());
+        let left = self.client.leave_session();
+        result.and(closed).and(left)
+    }
+}
+
+impl SegmentSink for RemoteSink {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn has_encoder(&self, _: u32) -> bool {
+        // The server refuses the stream otherwise.
+        true
+    }
+
+    fn add_stream(&self, description: &StreamDescription) -> Result<u32, TraceError> {
+        self.client.add_stream(description).map_err(self.remote())
+    }
+
+    fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), TraceError> {
+        let busy = segment.entries.len() >= BUFFER_BYTES as usize || segment.entry_type.name == "accesses";
+        let write = || lock(&*self.writer(segment.stream, busy)?).push_all(segment.entries);
+        write().map_err(self.remote())
+    }
+
+    fn flush(&self) -> Result<(), TraceError> {
+        self.offer().and_then(|()| self.client.flush(false)).map_err(self.remote())
+    }
+
+    fn sync(&self) -> Result<(), TraceError> {
+        self.offer().and_then(|()| self.client.flush(true)).map_err(self.remote())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    fn finish(&self, _: bool) -> Result<(), TraceError> {
+        // The server knows from the options whether to force it to disk.
+        let closed = self.close();
+        self.finished.store(true, Ordering::Release);
+        closed.map_err(self.remote())
+    }
+}

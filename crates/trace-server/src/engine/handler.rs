@@ -1,0 +1,227 @@
+//! One channel's requests, one after the other (Simutrace, section 2.4: a worker a channel).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use segment_host::Region;
+
+use super::Inner;
+use super::read::Reader;
+use super::ring::{Layout, Ring};
+use super::session::Session;
+use crate::wire::{Reply, Request, VERSION};
+use crate::{Error, Reason, lock};
+
+/// Writers and readers of one channel.
+const MAX_HANDLES: usize = 4096;
+
+/// An answer, and the memory whose descriptor goes with it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) memory: Option<Arc<Region>>,
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self { reply, memory: None }
+    }
+}
+
+/// A channel's state.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    engine: Arc<Inner>,
+    shared: bool,
+    session: Option<Arc<Session>>,
+    writers: BTreeMap<u32, Arc<Mutex<Ring>>>,
+    readers: BTreeMap<u32, Reader>,
+    next: u32,
+}
+
+fn no_such(what: &str, number: u32) -> Error {
+    Error::refused(Reason::Unknown, format!("there is no {what} {number} on this channel"))
+}
+
+impl Handler {
+    pub(crate) fn new(engine: Arc<Inner>, shared: bool) -> Self {
+        Self { engine, shared, session: None, writers: BTreeMap::new(), readers: BTreeMap::new(), next: 1 }
+    }
+
+    /// Does what is asked for.
+    pub(crate) fn handle(&mut self, request: Request) -> Answer {
+        self.answer(request)
+            .unwrap_or_else(|error| Reply::Refused { reason: error.reason(), text: error.to_string() }.into())
+    }
+
+    fn session(&self) -> Result<&Arc<Session>, Error> {
+        self.session.as_ref().ok_or_else(|| Error::refused(Reason::Mode, "the channel is in no session"))
+    }
+
+    fn outside(&self) -> Result<(), Error> {
+        match self.session {
+            Some(_) => Err(Error::refused(Reason::Mode, "the channel is in a session already")),
+            None => Ok(()),
+        }
+    }
+
+    fn number(&mut self) -> Result<u32, Error> {
+        if self.writers.len() + self.readers.len() >= MAX_HANDLES {
+            let text = format!("{MAX_HANDLES} writers and readers are the most on a channel");
+            return Err(Error::refused(Reason::NoRoom, text));
+        }
+        self.next =
+            self.next.checked_add(1).ok_or_else(|| Error::refused(Reason::NoRoom, "too many writers"))?;
+        Ok(self.next)
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Answer, Error> {
+        let done = |code| Ok(Reply::Done { code }.into());
+        match request {
+            Request::Hello { .. } => {
+                Ok(Reply::Hello { major: VERSION, minor: 0, server: super::super::server_name() }.into())
+            }
+            Request::CreateSession { name } => {
+                self.outside()?;
+                let session = Session::create(&self.engine, name);
+                let reply = Reply::Session { session: session.id };
+                self.session = Some(session);
+                Ok(reply.into())
+            }
+            Request::OpenSession { session } => {
+                self.outside()?;
+                self.session = Some(Session::join(&self.engine, session)?);
+                done(3)
+            }
+            Request::ListSessions => {
+                let sessions: Vec<_> = lock(&self.engine.sessions).values().cloned().collect();
+                Ok(Reply::Sessions { sessions: sessions.iter().map(|session| session.info()).collect() }
+                    .into())
+            }
+            Request::LeaveSession => {
+                self.session()?;
+                self.leave()?;
+                done(5)
+            }
+            Request::CreateTrace { specifier, replace, sync, segment_entries } => {
+                self.session()?.create_trace(specifier, replace, sync, segment_entries)?;
+                done(6)
+            }
+            Request::OpenTrace { specifier, mode } => {
+                self.session()?.open_trace(specifier, mode)?;
+                done(7)
+            }
+            Request::CloseTrace => {
+                let session = self.session()?.clone();
+                let finished = self.close_writers();
+                self.readers.clear();
+                let file_bytes = session.close_trace()?;
+                finished?;
+                Ok(Reply::Closed { file_bytes }.into())
+            }
+            Request::AddStream { description } => {
+                let stream = self.session()?.writer()?.add_stream(description)?;
+                Ok(Reply::Stream { stream }.into())
+            }
+            Request::ListStreams => {
+                Ok(Reply::Streams { streams: self.session()?.reader()?.statistics()? }.into())
+            }
+            Request::OpenWriter { stream, buffer_bytes, buffers } => {
+                self.open_writer(stream, buffer_bytes, buffers)
+            }
+            Request::Submit { writer, buffer, bytes, entries } => {
+                let ring = self.writers.get(&writer).ok_or_else(|| no_such("writer", writer))?;
+                lock(ring).submit(buffer, bytes, &entries)?;
+                Ok(Reply::Submitted { writer, buffer }.into())
+            }
+            Request::CloseWriter { writer } => {
+                let ring = self.writers.remove(&writer).ok_or_else(|| no_such("writer", writer))?;
+                lock(&ring).finish()?;
+                done(13)
+            }
+            Request::Flush { sync } => {
+                let trace = self.session()?.writer()?;
+                trace.flush(sync || trace.syncs_at_flush())?;
+                done(14)
+            }
+            Request::OpenReader { stream, buffer_bytes, filter } => {
+                let trace = self.session()?.reader()?;
+                let number = self.number()?;
+                let reader = Reader::open(&trace, stream, buffer_bytes, &filter, self.shared)?;
+                let memory = reader.region().cloned();
+                let reply = Reply::Reader {
+                    reader: number,
+                    buffer_bytes: reader.buffer_bytes() as u32,
+                    entry_bytes: reader.entry_bytes() as u32,
+                    shared: memory.is_some(),
+                };
+                self.readers.insert(number, reader);
+                Ok(Answer { reply, memory })
+            }
+            Request::Read { reader, index, most } => {
+                let reader = self.readers.get_mut(&reader).ok_or_else(|| no_such("reader", reader))?;
+                Ok(Reply::Block(reader.read(index, most)?).into())
+            }
+            Request::Seek { stream, by, value } => {
+                Ok(Reply::Index { index: self.session()?.reader()?.seek(stream, by, value)? }.into())
+            }
+            Request::CloseReader { reader } => {
+                self.readers.remove(&reader).ok_or_else(|| no_such("reader", reader))?;
+                done(18)
+            }
+            Request::AddProperty { key, value } => {
+                self.session()?.writer()?.add_property(&key, &value)?;
+                done(19)
+            }
+        }
+    }
+
+    fn open_writer(&mut self, stream: u32, buffer_bytes: u32, buffers: u32) -> Result<Answer, Error> {
+        let trace = self.session()?.writer()?;
+        let number = self.number()?;
+        let found = trace.stream(stream);
+        let stream = found.ok_or_else(|| {
+            Error::refused(Reason::Unknown, format!("the trace has no stream {stream} to write to"))
+        })?;
+        let layout = Layout::near(buffer_bytes, buffers, stream.entry_bytes);
+        let ring = Ring::open(&self.engine, &trace, stream, layout, self.shared)?;
+        let (layout, memory) = (ring.layout(), ring.region().cloned());
+        let ring = Arc::new(Mutex::new(ring));
+        trace.watch(&ring);
+        self.writers.insert(number, ring);
+        let reply = Reply::Writer {
+            writer: number,
+            buffer_bytes: layout.buffer_bytes as u32,
+            buffers: layout.buffers as u32,
+            entry_bytes: layout.entry_bytes as u32,
+            shared: memory.is_some(),
+        };
+        Ok(Answer { reply, memory })
+    }
+
+    /// Takes over what was filled, and forgets the writers.
+    fn close_writers(&mut self) -> Result<(), Error> {
+        let mut result = Ok(());
+        for (_, ring) in std::mem::take(&mut self.writers) {
+            result = result.and(lock(&ring).finish());
+        }
+        result
+    }
+
+    /// Leaves the session: what was filled is kept.
+    pub(crate) fn leave(&mut self) -> Result<(), Error> {
+        let finished = self.close_writers();
+        self.readers.clear();
+        match self.session.take() {
+            Some(session) => session.leave().and(finished),
+            None => finished,
+        }
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        // Nobody is left who could be told.
+        let _ = self.leave();
+    }
+}

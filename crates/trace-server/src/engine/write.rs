@@ -1,0 +1,468 @@
+//! A trace that is being written: buffers come in, are gathered into segments as long as the encoder likes, and leave as
+//! jobs of the worker pool (Simutrace, section 2.3, with small buffers before the long segments).
+//!
+//! Locks are taken in the order ring, open segment of a thread's stream, open segment of a session's table. Whoever looks
+//! after all streams ([`WriteTrace::tick`], [`WriteTrace::relieve`]) only tries.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use trace_format::{
+    Bounds, CreateOptions, EntryType, Interval, NewSegment, SegmentSink, StreamDescription, TraceWriter,
+};
+
+use super::Inner;
+use super::ring::Ring;
+use crate::wire::SyncWhen;
+use crate::{Error, Reason, lock};
+
+/// How long entries may wait for more.
+pub(crate) const OPEN_FOR: Duration = Duration::from_secs(1);
+/// Streams of one trace.
+const MAX_STREAMS: usize = 1 << 16;
+/// Memory that an open segment starts with.
+const FIRST_BYTES: usize = 64 << 10;
+/// Segments whose memory is worth keeping for the next one.
+const WORTH_KEEPING: usize = 1 << 20;
+
+/// One stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) number: u32,
+    pub(crate) entry_bytes: usize,
+    entry_type: EntryType,
+    encoder: u32,
+    /// Whether other streams refer to it, so that it is written before them.
+    table: bool,
+    of_thread: bool,
+    segment_bytes: usize,
+    open: Mutex<Open>,
+}
+
+/// The open segment of a stream.
+#[derive(Debug)]
+struct Open {
+    bytes: Vec<u8>,
+    /// What the budget has for `bytes`.
+    reserved: usize,
+    sequence: u64,
+    first_index: u64,
+    since: Instant,
+    wall_ns: u64,
+}
+
+/// A segment on its way.
+struct Segment {
+    bytes: Vec<u8>,
+    reserved: usize,
+    sequence: u64,
+    first_index: u64,
+    wall_ns: u64,
+}
+
+/// The trace.
+pub(crate) struct WriteTrace {
+    engine: Weak<Inner>,
+    sink: Arc<dyn SegmentSink>,
+    /// Whether segments must be written in the order in which they are cut.
+    in_order: bool,
+    sync: SyncWhen,
+    segment_entries: usize,
+    streams: Mutex<Vec<Arc<Stream>>>,
+    rings: Mutex<Vec<Weak<Mutex<Ring>>>>,
+    properties: Mutex<Option<TraceWriter>>,
+    /// Segments that were cut and are not written.
+    pending: Mutex<usize>,
+    written: Condvar,
+    failed: AtomicBool,
+    failure: Mutex<Option<String>>,
+    closed: AtomicBool,
+}
+
+impl fmt::Debug for WriteTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteTrace").field("sink", &self.sink).finish_non_exhaustive()
+    }
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+impl WriteTrace {
+    pub(crate) fn new(
+        engine: &Arc<Inner>,
+        sink: Arc<dyn SegmentSink>,
+        in_order: bool,
+        sync: SyncWhen,
+        segment_entries: usize,
+    ) -> Self {
+        Self {
+            engine: Arc::downgrade(engine),
+            sink,
+            in_order,
+            sync,
+            segment_entries,
+            streams: Mutex::default(),
+            rings: Mutex::default(),
+            properties: Mutex::default(),
+            pending: Mutex::new(0),
+            written: Condvar::new(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.sink.path()
+    }
+
+    fn engine(&self) -> Result<Arc<Inner>, Error> {
+        self.engine.upgrade().ok_or_else(|| Error::refused(Reason::Mode, "the server stops"))
+    }
+
+    /// Fails where entries would not be kept.
+    fn check(&self) -> Result<(), Error> {
+        if self.failed.load(Ordering::Acquire) {
+            let text = lock(&self.failure).clone().unwrap_or_default();
+            return Err(Error::refused(Reason::Incomplete, text));
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::refused(
+                Reason::Mode,
+                format!("{}: the trace is closed", self.path().display()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The first failure stays: it is where the trace stops being complete.
+    fn fail(&self, text: String) {
+        lock(&self.failure).get_or_insert(text);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Announces a stream.
+    pub(crate) fn add_stream(&self, mut description: StreamDescription) -> Result<u32, Error> {
+        self.check()?;
+        let refuse =
+            |reason, text: String| Error::refused(reason, format!("{}: {text}", self.path().display()));
+        let mut streams = lock(&self.streams);
+        if streams.len() >= MAX_STREAMS {
+            return Err(refuse(Reason::NoRoom, format!("{MAX_STREAMS} streams are the most")));
+        }
+        description.complete();
+        if description.encoder == u32::MAX {
+            description.encoder = description.entry_type.default_encoder();
+        }
+        if !self.sink.has_encoder(description.encoder) {
+            return Err(refuse(
+                Reason::Unknown,
+                format!("no encoder has the number {}", description.encoder),
+            ));
+        }
+        if description.is_names() && lock(&self.properties).is_some() {
+            return Err(refuse(
+                Reason::Mode,
+                "the server keeps the stream of names since a property was added".into(),
+            ));
+        }
+        let number = self
+            .sink
+            .add_stream(&description)
+            .map_err(|error| refuse(Reason::Incomplete, error.to_string()))?;
+        let entry_bytes = description.entry_type.entry_bytes as usize;
+        // No segment takes more than a part of the memory, so that several can be on their way.
+        let most = self.engine()?.segments.limit() / 4 / entry_bytes;
+        streams.push(Arc::new(Stream {
+            number,
+            entry_bytes,
+            encoder: description.encoder,
+            table: description.is_session_table(),
+            of_thread: description.thread.is_some(),
+            segment_bytes: self.segment_entries.clamp(1, most.max(1)) * entry_bytes,
+            entry_type: description.entry_type,
+            open: Mutex::new(Open {
+                bytes: Vec::new(),
+                reserved: 0,
+                sequence: 0,
+                first_index: 0,
+                since: Instant::now(),
+                wall_ns: 0,
+            }),
+        }));
+        Ok(number)
+    }
+
+    /// A stream that was announced to this server.
+    pub(crate) fn stream(&self, number: u32) -> Option<Arc<Stream>> {
+        lock(&self.streams).iter().find(|stream| stream.number == number).cloned()
+    }
+
+    /// Says something about the session.
+    pub(crate) fn add_property(&self, key: &str, value: &str) -> Result<(), Error> {
+        self.check()?;
+        let streams = lock(&self.streams);
+        let mut writer = lock(&self.properties);
+        if writer.is_none() && streams.iter().any(|stream| stream.entry_type.is_names()) {
+            let text = format!("{}: the client keeps the stream of names itself", self.path().display());
+            return Err(Error::refused(Reason::Mode, text));
+        }
+        drop(streams);
+        let writer =
+            writer.get_or_insert_with(|| TraceWriter::on_sink(self.sink.clone(), CreateOptions::default()));
+        let refuse = |error: trace_format::Error| Error::refused(Reason::Incomplete, error.to_string());
+        writer.set_property(key, value).map_err(refuse)
+    }
+
+    /// Keeps an eye on a ring, until it is dropped.
+    pub(crate) fn watch(&self, ring: &Arc<Mutex<Ring>>) {
+        let mut rings = lock(&self.rings);
+        rings.retain(|ring| ring.strong_count() > 0);
+        rings.push(Arc::downgrade(ring));
+    }
+
+    /// Adds `len` bytes of whole entries; `fill` appends the given part of them. Waits where memory is short.
+    pub(crate) fn append(
+        self: &Arc<Self>,
+        stream: &Arc<Stream>,
+        len: usize,
+        mut fill: impl FnMut(&mut Vec<u8>, usize, usize),
+    ) -> Result<(), Error> {
+        if len == 0 {
+            return Ok(());
+        }
+        let engine = self.engine()?;
+        let mut open = lock(&stream.open);
+        // Under the lock that closing takes, so nothing is added that it misses.
+        self.check()?;
+        let mut done = 0;
+        while done < len {
+            let piece = (stream.segment_bytes - open.bytes.len()).min(len - done);
+            if !self.make_room(&engine, stream, &mut open, piece) {
+                // The segment was cut, or memory is still short.
+                self.check()?;
+                continue;
+            }
+            if open.bytes.is_empty() {
+                open.since = Instant::now();
+                open.wall_ns = now_ns();
+            }
+            fill(&mut open.bytes, done, piece);
+            done += piece;
+            if open.bytes.len() >= stream.segment_bytes {
+                self.cut(&engine, stream, &mut open);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes memory for `more` bytes. `false` where the caller has to look again.
+    fn make_room(
+        self: &Arc<Self>,
+        engine: &Arc<Inner>,
+        stream: &Arc<Stream>,
+        open: &mut Open,
+        more: usize,
+    ) -> bool {
+        let needed = open.bytes.len() + more;
+        if needed <= open.reserved {
+            return true;
+        }
+        let want = needed.max(open.reserved * 2).max(FIRST_BYTES).min(stream.segment_bytes.max(needed));
+        if want >= WORTH_KEEPING
+            && let Some((mut spare, reserved)) = engine.take_spare(want)
+        {
+            spare.extend_from_slice(&open.bytes);
+            engine.segments.release(open.reserved);
+            (open.bytes, open.reserved) = (spare, reserved);
+            return true;
+        }
+        if engine.segments.try_reserve(want - open.reserved) {
+            open.bytes.reserve_exact(want - open.bytes.len());
+            open.reserved = want;
+            return true;
+        }
+        if !open.bytes.is_empty() {
+            self.cut(engine, stream, open);
+        } else if stream.table {
+            // Others wait for tables, so these wait for nobody; they are small.
+            engine.segments.reserve(want - open.reserved);
+            open.bytes.reserve_exact(want);
+            open.reserved = want;
+            return true;
+        } else if !engine.drop_spares() {
+            engine.relieve();
+            engine.segments.wait();
+        }
+        false
+    }
+
+    /// Sends the open segment on its way.
+    fn cut(self: &Arc<Self>, engine: &Arc<Inner>, stream: &Arc<Stream>, open: &mut Open) {
+        if open.bytes.is_empty() {
+            return;
+        }
+        let segment = Segment {
+            bytes: std::mem::take(&mut open.bytes),
+            reserved: std::mem::take(&mut open.reserved),
+            sequence: open.sequence,
+            first_index: open.first_index,
+            wall_ns: open.wall_ns,
+        };
+        open.sequence += 1;
+        open.first_index += (segment.bytes.len() / stream.entry_bytes) as u64;
+        if stream.table || self.in_order {
+            self.write(engine, stream, segment);
+            return;
+        }
+        if stream.of_thread {
+            // What the entries refer to comes before them.
+            self.cut_tables(engine);
+        }
+        *lock(&self.pending) += 1;
+        let (trace, stream, pool) = (self.clone(), stream.clone(), engine.clone());
+        engine.workers.run(move || {
+            trace.write(&pool, &stream, segment);
+            *lock(&trace.pending) -= 1;
+            trace.written.notify_all();
+        });
+    }
+
+    /// Writes the tables of the session, in the order of their streams: names come first there.
+    fn cut_tables(self: &Arc<Self>, engine: &Arc<Inner>) {
+        let tables: Vec<_> = lock(&self.streams).iter().filter(|stream| stream.table).cloned().collect();
+        for stream in tables {
+            let mut open = lock(&stream.open);
+            self.cut(engine, &stream, &mut open);
+        }
+    }
+
+    fn write(&self, engine: &Inner, stream: &Stream, segment: Segment) {
+        let mut bounds = Bounds::of(&stream.entry_type, &segment.bytes);
+        bounds.wall_ns = Interval { min: segment.wall_ns, max: segment.wall_ns };
+        let added = self.sink.add_segment(&NewSegment {
+            stream: stream.number,
+            entry_type: &stream.entry_type,
+            encoder: stream.encoder,
+            sequence: segment.sequence,
+            first_index: segment.first_index,
+            bounds,
+            entries: &segment.bytes,
+        });
+        if let Err(error) = added {
+            self.fail(format!("{error}; the trace is complete up to there"));
+        }
+        engine.give_spare(segment.bytes, segment.reserved);
+    }
+
+    /// Sends all open segments on their way; with `older`, only those that began so long ago.
+    fn cut_all(self: &Arc<Self>, engine: &Arc<Inner>, older: Option<Duration>) {
+        let streams: Vec<_> = lock(&self.streams).clone();
+        for stream in streams {
+            let open = match older {
+                Some(_) => try_lock(&stream.open),
+                None => Some(lock(&stream.open)),
+            };
+            if let Some(mut open) = open
+                && older.is_none_or(|older| open.since.elapsed() >= older)
+            {
+                self.cut(engine, &stream, &mut open);
+            }
+        }
+    }
+
+    /// Called a few times a second: takes over what clients filled, and sends on what has waited long enough.
+    pub(crate) fn tick(self: &Arc<Self>, engine: &Arc<Inner>) {
+        let rings: Vec<_> = lock(&self.rings).iter().filter_map(Weak::upgrade).collect();
+        for ring in rings {
+            if let Some(mut ring) = try_lock(&ring) {
+                // A failure is told to the client at its next call.
+                let _ = ring.peek(self, OPEN_FOR);
+            }
+        }
+        self.cut_all(engine, Some(OPEN_FOR));
+        if let Some(properties) = try_lock(&self.properties).as_deref().and_then(Option::as_ref)
+            && let Err(error) = properties.flush()
+        {
+            self.fail(error.to_string());
+        }
+    }
+
+    /// The memory of the largest open segment that nobody uses at this moment, and its stream.
+    pub(crate) fn largest(&self) -> Option<(usize, Arc<Stream>)> {
+        let streams: Vec<_> = lock(&self.streams).clone();
+        let reserved = |stream: &Arc<Stream>| try_lock(&stream.open).map_or(0, |open| open.reserved);
+        let largest = streams.into_iter().map(|stream| (reserved(&stream), stream));
+        largest.filter(|(reserved, _)| *reserved > 0).max_by_key(|(reserved, _)| *reserved)
+    }
+
+    /// Sends a stream's open segment on its way, unless somebody uses it.
+    pub(crate) fn relieve(self: &Arc<Self>, engine: &Arc<Inner>, stream: &Arc<Stream>) {
+        if let Some(mut open) = try_lock(&stream.open) {
+            self.cut(engine, stream, &mut open);
+        }
+    }
+
+    /// Returns when all that was submitted is in the file.
+    pub(crate) fn flush(self: &Arc<Self>, sync: bool) -> Result<(), Error> {
+        let engine = self.engine()?;
+        let rings: Vec<_> = lock(&self.rings).iter().filter_map(Weak::upgrade).collect();
+        for ring in rings {
+            lock(&ring).peek(self, Duration::ZERO)?;
+        }
+        self.cut_all(&engine, None);
+        if let Some(properties) = &*lock(&self.properties)
+            && let Err(error) = properties.flush()
+        {
+            self.fail(error.to_string());
+        }
+        self.drain();
+        self.check()?;
+        let sink = || self.sink.flush().and_then(|()| if sync { self.sink.sync() } else { Ok(()) });
+        sink().map_err(|error| Error::refused(Reason::Incomplete, error.to_string()))
+    }
+
+    fn drain(&self) {
+        let mut pending = lock(&self.pending);
+        while *pending > 0 {
+            pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether a flush forces the file to disk.
+    pub(crate) fn syncs_at_flush(&self) -> bool {
+        self.sync == SyncWhen::Flushed
+    }
+
+    /// Closes the trace. Even one that is not complete gets its directories and its end.
+    pub(crate) fn close(self: &Arc<Self>) -> Result<(), Error> {
+        if self.closed.load(Ordering::Acquire) {
+            return self.check();
+        }
+        let flushed = self.flush(false);
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return flushed;
+        }
+        // Whoever appended before the flag was set is in.
+        if let Ok(engine) = self.engine() {
+            self.cut_all(&engine, None);
+            self.drain();
+        }
+        let finished = self.sink.finish(self.sync != SyncWhen::Never);
+        flushed?;
+        finished.map_err(|error| Error::refused(Reason::Incomplete, error.to_string()))
+    }
+}

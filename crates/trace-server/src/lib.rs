@@ -1,0 +1,35 @@
+//! The trace store: a server that takes entries from many clients at once, encodes them on one pool of workers and keeps
+//! them in traces, and the library of its clients (Simutrace, sections 2.1 to 2.4; docs/protocol.md).
+//!
+//! [`Server`] listens on sockets; [`Engine`] is the server without them, which a process can have inside. [`Client`] speaks
+//! to either through the same calls. The crate decides nothing about the bytes of a trace: those are `trace-format`'s.
+//! Start with [`Client::connect`].
+#![forbid(unsafe_code)]
+
+mod address;
+mod channel;
+mod client;
+mod engine;
+mod error;
+mod server;
+pub mod wire;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use address::Address;
+pub use client::{
+    Batch, Client, EntryReader, EntryStream, EntryWriter, RemoteSink, SharedWriter, TraceOptions,
+};
+pub use engine::{Engine, Format, Options};
+pub use error::{Error, Reason};
+pub use server::Server;
+pub use wire::{By, Mode, SessionInfo, StreamStatistics, SyncWhen};
+
+/// A poisoned lock means that a thread panicked between two consistent states; what it guards is still valid.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn server_name() -> String {
+    concat!("memtap ", env!("CARGO_PKG_VERSION")).into()
+}

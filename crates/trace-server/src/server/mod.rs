@@ -1,0 +1,167 @@
+//! The server's sockets: a thread for each channel, bounded in number and patience.
+
+mod serve;
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::channel::{Channel, UnixChannel};
+use crate::{Address, Engine, Error};
+
+/// How long a client may take to say hello, or to take an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Stack of a channel's thread; it holds no data.
+const STACK_BYTES: usize = 256 << 10;
+
+/// What all channels' threads share.
+#[derive(Debug)]
+struct Shared {
+    engine: Engine,
+    channels: AtomicUsize,
+    stopping: AtomicBool,
+    quiet: bool,
+}
+
+impl Shared {
+    /// Says something to who runs the server.
+    fn log(&self, text: &str) {
+        if !self.quiet {
+            eprintln!("memtap serve: {text}");
+        }
+    }
+}
+
+/// A server that listens. Each address has a thread that accepts; dropping the server stops them.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    sockets: Vec<PathBuf>,
+    addresses: Vec<Address>,
+}
+
+impl Server {
+    /// A server that does not listen yet. A quiet one logs nothing.
+    pub fn new(engine: &Engine, quiet: bool) -> Self {
+        let shared = Shared {
+            engine: engine.clone(),
+            channels: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            quiet,
+        };
+        Self { shared: Arc::new(shared), sockets: Vec::new(), addresses: Vec::new() }
+    }
+
+    /// Listens on an address, and returns it as clients call it: with the port that was chosen where it was 0.
+    pub fn listen(&mut self, address: &Address) -> Result<Address, Error> {
+        let bound = match address {
+            Address::Unix(path) => self.listen_unix(path)?,
+            Address::Tcp { .. } => return Err(Error::Tls { what: "not there yet".into() }),
+        };
+        self.addresses.push(bound.clone());
+        Ok(bound)
+    }
+
+    fn listen_unix(&mut self, path: &Path) -> Result<Address, Error> {
+        let address = Address::Unix(path.into());
+        let failed = |operation| {
+            let what = address.to_string();
+            move |source| Error::Io { what, operation, source }
+        };
+        if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+            && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        {
+            // Left behind by a server that was killed.
+            std::fs::remove_file(path).map_err(failed("remove the old socket"))?;
+        }
+        let listener = UnixListener::bind(path).map_err(failed("listen"))?;
+        // Who may connect is decided by user below; this keeps others from trying.
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))
+            .map_err(failed("protect the socket"))?;
+        self.sockets.push(path.into());
+        let shared = self.shared.clone();
+        let accept = move || {
+            for stream in listener.incoming() {
+                if shared.stopping.load(Ordering::Acquire) {
+                    return;
+                }
+                match stream {
+                    Ok(stream) => admit_unix(&shared, stream),
+                    // Descriptors are short for a moment.
+                    Err(_) => std::thread::sleep(Duration::from_millis(10)),
+                }
+            }
+        };
+        spawn("memtap-accept", accept).map_err(failed("start a thread"))?;
+        Ok(address)
+    }
+
+    /// Stops accepting and closes all traces. Returns what could not be completed.
+    pub fn stop(mut self) -> Vec<Error> {
+        self.close();
+        self.shared.engine.close()
+    }
+
+    fn close(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        for address in std::mem::take(&mut self.addresses) {
+            // Wakes the thread that accepts.
+            if let Address::Unix(path) = &address {
+                let _ = UnixStream::connect(path);
+            }
+        }
+        for path in std::mem::take(&mut self.sockets) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(run).map(|_| ())
+}
+
+fn admit_unix(shared: &Arc<Shared>, stream: UnixStream) {
+    let own = rustix::process::geteuid();
+    let peer = rustix::net::sockopt::socket_peercred(&stream);
+    let admitted = peer.as_ref().is_ok_and(|peer| peer.uid == own || peer.uid.is_root());
+    let who = peer.map_or_else(
+        |_| "an unknown process".to_owned(),
+        |peer| format!("process {} of user {}", peer.pid.as_raw_nonzero(), peer.uid.as_raw()),
+    );
+    let channel = UnixChannel::new(stream, false);
+    let refusal = (!admitted).then_some("only the server's own user and root are admitted on this socket");
+    start(shared, Box::new(channel), who, refusal, None);
+}
+
+/// Gives a channel its thread.
+fn start(
+    shared: &Arc<Shared>,
+    channel: Box<dyn Channel>,
+    who: String,
+    refusal: Option<&'static str>,
+    token: Option<Arc<str>>,
+) {
+    let limit = shared.engine.options().channels;
+    let full = shared.channels.fetch_add(1, Ordering::AcqRel) >= limit;
+    let own = shared.clone();
+    let run = move || {
+        serve::serve(&own, channel, serve::Guest { who, refusal, full, token });
+        own.channels.fetch_sub(1, Ordering::AcqRel);
+    };
+    if spawn("memtap-channel", run).is_err() {
+        // The closure is gone, and the channel with it.
+        shared.channels.fetch_sub(1, Ordering::AcqRel);
+        shared.log("no thread for another channel");
+    }
+}

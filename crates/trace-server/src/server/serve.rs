@@ -1,0 +1,152 @@
+//! One channel from its hello to its end.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use super::{PATIENCE, Shared};
+use crate::channel::Channel;
+use crate::engine::Answer;
+use crate::wire::{self, MAX_BODY_BYTES, MAX_HELLO_BYTES, Message, ReadError, Reply, Request, VERSION};
+use crate::{Error, Reason};
+
+/// Who came.
+pub(super) struct Guest {
+    /// For the log.
+    pub(super) who: String,
+    /// Why it is not admitted, whatever it says.
+    pub(super) refusal: Option<&'static str>,
+    /// There are too many already.
+    pub(super) full: bool,
+    /// What it must show.
+    pub(super) token: Option<Arc<str>>,
+}
+
+fn send(channel: &mut dyn Channel, answer: &Answer, number: u32) -> std::io::Result<()> {
+    let mut message = answer.reply.encode(number);
+    if message.body.len() > MAX_BODY_BYTES {
+        let text = "the answer is too long for a message".into();
+        message = Reply::Refused { reason: Reason::NoRoom, text }.encode(number);
+    }
+    channel.send(&wire::frame(&message), answer.memory.as_ref().map(|memory| memory.as_fd()))
+}
+
+fn refuse(channel: &mut dyn Channel, number: u32, reason: Reason, text: &str) {
+    let _ = send(channel, &Reply::Refused { reason, text: text.into() }.into(), number);
+}
+
+pub(super) fn serve(shared: &Shared, mut channel: Box<dyn Channel>, guest: Guest) {
+    let channel = &mut *channel;
+    if channel.limit(Some(PATIENCE), Some(PATIENCE)).is_err() {
+        return;
+    }
+    let Some(hello) = hello(shared, channel, &guest) else { return };
+    if channel.limit(None, Some(PATIENCE)).is_err() {
+        return;
+    }
+    let mut handler = shared.engine.channel(hello.shared);
+    let answer = handler.handle(hello.request);
+    if send(channel, &answer, hello.number).is_err() {
+        return;
+    }
+    loop {
+        let message = match wire::read(channel, MAX_BODY_BYTES) {
+            Ok(message) => message,
+            Err(ReadError::Closed | ReadError::Io(_)) => break,
+            Err(ReadError::Malformed(what)) => {
+                shared.log(&format!("{}: refused: {what}", guest.who));
+                refuse(channel, 0, Reason::Malformed, what);
+                break;
+            }
+        };
+        let number = message.number;
+        let request = Request::decode(&message).filter(|request| !matches!(request, Request::Hello { .. }));
+        drop(message);
+        let Some(request) = request else {
+            let what = "a message that is no request, or not in its place";
+            shared.log(&format!("{}: refused: {what}", guest.who));
+            refuse(channel, number, Reason::Malformed, what);
+            break;
+        };
+        let answer = handler.handle(request);
+        if let Reply::Refused { reason: reason @ (Reason::Malformed | Reason::OutsideRoot), text } =
+            &answer.reply
+        {
+            shared.log(&format!("{}: refused: {text}", guest.who));
+            if *reason == Reason::Malformed {
+                let _ = send(channel, &answer, number);
+                break;
+            }
+        }
+        if send(channel, &answer, number).is_err() {
+            break;
+        }
+    }
+    if let Err(error) = handler.leave() {
+        report(shared, &guest.who, &error);
+    }
+}
+
+/// A trace that could not be completed after its client had gone.
+fn report(shared: &Shared, who: &str, error: &Error) {
+    shared.log(&format!("{who}: left: {error}"));
+}
+
+/// A hello that was admitted.
+struct Hello {
+    request: Request,
+    number: u32,
+    shared: bool,
+}
+
+fn hello(shared: &Shared, channel: &mut dyn Channel, guest: &Guest) -> Option<Hello> {
+    let refused = |channel: &mut dyn Channel, number, reason, text: &str| {
+        shared.log(&format!("{}: refused: {text}", guest.who));
+        refuse(channel, number, reason, text);
+    };
+    let message: Message = match wire::read(channel, MAX_HELLO_BYTES) {
+        Ok(message) => message,
+        // Who connects and says nothing, such as a server that is being stopped.
+        Err(ReadError::Closed | ReadError::Io(_)) => return None,
+        Err(ReadError::Malformed(what)) => {
+            refused(channel, 0, Reason::Malformed, what);
+            return None;
+        }
+    };
+    let number = message.number;
+    let Some(request) = Request::decode(&message) else {
+        refused(channel, number, Reason::Malformed, "the first message is no hello");
+        return None;
+    };
+    let Request::Hello { major, token, .. } = &request else {
+        refused(channel, number, Reason::Malformed, "the first message is no hello");
+        return None;
+    };
+    if let Some(text) = guest.refusal {
+        refused(channel, number, Reason::NotAdmitted, text);
+        return None;
+    }
+    if let Some(right) = &guest.token
+        && !same(right.as_bytes(), token.as_bytes())
+    {
+        let text = if token.is_empty() { "no token was given" } else { "the token is wrong" };
+        refused(channel, number, Reason::NotAdmitted, text);
+        return None;
+    }
+    if *major != VERSION {
+        let text = format!("version {major} of the protocol is not spoken here, but {VERSION}");
+        refused(channel, number, Reason::NotAdmitted, &text);
+        return None;
+    }
+    if guest.full {
+        let text = format!("{} channels are the most; try again later", shared.engine.options().channels);
+        refused(channel, number, Reason::NoRoom, &text);
+        return None;
+    }
+    let local = guest.token.is_none();
+    Some(Hello { request, number, shared: local })
+}
+
+/// Compares without telling by the time how much is right.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
