@@ -98,8 +98,17 @@ fn map_near(addr: usize) -> Option<usize> {
 /// Maps `len_bytes` of writable code at exactly `start`, filled with `int3`; `None` where something is mapped already.
 #[must_use]
 pub fn map_exactly(start: usize, len_bytes: usize) -> Option<usize> {
+    let start = map_empty(start, len_bytes)?;
+    // SAFETY: freshly mapped, writable, ours alone.
+    unsafe { std::ptr::write_bytes(start as *mut u8, crate::INT3, len_bytes) };
+    Some(start)
+}
+
+/// As [`map_exactly`], filled with zeros: no page of it is there before it is written.
+#[must_use]
+pub fn map_empty(start: usize, len_bytes: usize) -> Option<usize> {
     let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
     // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.
     let got = unsafe {
         sys::syscall(libc::SYS_mmap, [start, len_bytes, prot as usize, flags as usize, usize::MAX, 0])
@@ -113,7 +122,5 @@ pub fn map_exactly(start: usize, len_bytes: usize) -> Option<usize> {
         unsafe { sys::syscall(libc::SYS_munmap, [got, len_bytes, 0, 0, 0, 0]) };
         return None;
     }
-    // SAFETY: freshly mapped, writable, ours alone.
-    unsafe { std::ptr::write_bytes(start as *mut u8, crate::INT3, len_bytes) };
     Some(start)
 }

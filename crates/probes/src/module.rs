@@ -8,7 +8,7 @@ use patch::CodeAddr;
 use std::{
     ffi::CStr,
     sync::{
-        Mutex,
+        Mutex, OnceLock,
         atomic::{AtomicPtr, AtomicU32, Ordering},
     },
 };
@@ -34,8 +34,8 @@ pub struct Module {
     pub start: usize,
     /// See `start`.
     pub end: usize,
-    /// Functions, by offset.
-    pub symbols: Vec<Symbol>,
+    /// See [`Self::symbols`].
+    symbols: OnceLock<Vec<Symbol>>,
     /// Address and length of the sections that hold probe sites, by name.
     pub sections: Vec<(String, usize, usize)>,
     /// Names it expects others to define.
@@ -43,10 +43,20 @@ pub struct Module {
 }
 
 impl Module {
+    /// Its functions, by offset; read from the file when first asked for, since most modules are never asked.
+    #[must_use]
+    pub fn symbols(&self) -> &[Symbol] {
+        self.symbols.get_or_init(|| {
+            let Some(bytes) = Contents::map(&self.path) else { return Vec::new() };
+            object::File::parse(bytes.get()).map(|file| all_functions(&file)).unwrap_or_default()
+        })
+    }
+
     /// Whether the unwinder is linked into it: its calls cannot be seen from outside.
     #[must_use]
     pub fn has_unwinder(&self) -> bool {
-        !self.path.contains("/libgcc_s.so") && self.symbols.iter().any(|s| s.name == "_Unwind_RaiseException")
+        !self.path.contains("/libgcc_s.so")
+            && self.symbols().iter().any(|s| s.name == "_Unwind_RaiseException")
     }
 }
 
@@ -91,7 +101,7 @@ pub fn place(addr: CodeAddr) -> Place {
 /// The name of the function that covers `offset`.
 #[must_use]
 pub fn symbol(module_index: u32, offset: usize) -> Option<String> {
-    let symbols = &module(module_index)?.symbols;
+    let symbols = module(module_index)?.symbols();
     let at = symbols.partition_point(|s| s.offset <= offset).checked_sub(1)?;
     let symbol = &symbols[at];
     (symbol.len_bytes == 0 || offset < symbol.offset + symbol.len_bytes).then(|| symbol.name.clone())
@@ -180,12 +190,12 @@ fn read(path: String, bias: usize, start: usize, end: usize) -> Module {
         bias,
         start,
         end,
-        symbols: Vec::new(),
+        symbols: OnceLock::new(),
         sections: Vec::new(),
         imports_instrumentation: false,
     };
-    let Ok(bytes) = std::fs::read(&module.path) else { return module };
-    let Ok(file) = object::File::parse(&*bytes) else { return module };
+    let Some(bytes) = Contents::map(&module.path) else { return module };
+    let Ok(file) = object::File::parse(bytes.get()) else { return module };
     for section in file.sections() {
         if let Ok(name) = section.name()
             && SECTIONS.contains(&name)
@@ -198,17 +208,52 @@ fn read(path: String, bias: usize, start: usize, end: usize) -> Module {
             ));
         }
     }
-    module.symbols = functions(&file);
-    if file.symbols().next().is_none() {
-        // Stripped: what remains in the dynamic symbols are exports; the unwind table knows the rest.
-        let known: Vec<usize> = module.symbols.iter().map(|s| s.offset).collect();
-        module.symbols.extend(unwound(&file).into_iter().filter(|s| known.binary_search(&s.offset).is_err()));
-        module.symbols.sort_by_key(|s| s.offset);
-    }
     module.imports_instrumentation = file
         .dynamic_symbols()
         .any(|s| s.is_undefined() && s.name().is_ok_and(|name| name.starts_with("__cyg_profile_func_")));
     module
+}
+
+/// The contents of a file, mapped: only what is looked at is read.
+struct Contents {
+    start: *const u8,
+    len_bytes: usize,
+}
+
+impl Contents {
+    fn map(path: &str) -> Option<Self> {
+        let file = std::fs::File::open(path).ok()?;
+        let len_bytes = usize::try_from(file.metadata().ok()?.len()).ok().filter(|len| *len > 0)?;
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        // SAFETY: a new private mapping at an address of the kernel's choice.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), len_bytes, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0) };
+        (start != libc::MAP_FAILED).then_some(Self { start: start.cast(), len_bytes })
+    }
+
+    fn get(&self) -> &[u8] {
+        // SAFETY: mapped until this is dropped. The loader relies on the files of loaded modules staying as they are, too.
+        unsafe { std::slice::from_raw_parts(self.start, self.len_bytes) }
+    }
+}
+
+impl Drop for Contents {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made above; no slice of it outlives this value.
+        unsafe { libc::munmap(self.start.cast_mut().cast(), self.len_bytes) };
+    }
+}
+
+/// The functions of a file, by offset: of its symbol tables and, where it is stripped, of its unwind table.
+fn all_functions(file: &object::File<'_>) -> Vec<Symbol> {
+    let mut symbols = functions(file);
+    if file.symbols().next().is_none() {
+        // What remains in the dynamic symbols are exports; the unwind table knows the rest.
+        let known: Vec<usize> = symbols.iter().map(|s| s.offset).collect();
+        symbols.extend(unwound(file).into_iter().filter(|s| known.binary_search(&s.offset).is_err()));
+        symbols.sort_by_key(|s| s.offset);
+    }
+    symbols
 }
 
 /// The functions of a file's symbol tables, by offset, one name each.

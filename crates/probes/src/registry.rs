@@ -114,7 +114,7 @@ impl Index {
     /// The slot of `key`, taken for it if there was none.
     fn slot(&self, key: usize) -> Option<&'static AtomicU64> {
         let slots = self.slots()?;
-        let mut at = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44;
+        let mut at = patch::table::place(key, slots.len());
         for _ in 0..slots.len() {
             let (owner, value) = &slots[at & (slots.len() - 1)];
             match owner.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
@@ -128,7 +128,7 @@ impl Index {
 
     fn get(&self, key: usize) -> Option<u32> {
         let slots = self.slots()?;
-        let mut at = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44;
+        let mut at = patch::table::place(key, slots.len());
         loop {
             let (owner, value) = &slots[at & (slots.len() - 1)];
             match owner.load(Ordering::Acquire) {

@@ -208,7 +208,7 @@ fn is_watch(id: ProbeId) -> bool {
 pub(super) fn watch_unwinder(index: u32) {
     let Some(module) = module::module(index) else { return };
     let executable = entry::executable();
-    for (at, symbol) in module.symbols.iter().enumerate() {
+    for (at, symbol) in module.symbols().iter().enumerate() {
         let handler: registry::Handler = match symbol.name.as_str() {
             name if BEFORE.contains(&name) => before_unwinding,
             AFTER => after_unwinding,

@@ -24,6 +24,8 @@ static REARMED: AtomicU64 = AtomicU64::new(0);
 /// model (docs/probes.md says where the figures come from).
 const CALL_TICKS: f64 = 200.0;
 const TOGGLE_TICKS: f64 = 1_000.0;
+/// Epochs after which windows are opened again although the process has used less processor time than one.
+const LONGEST_PAUSE: u32 = 9;
 /// Between two looks at the loader and two snapshots.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 const SNAPSHOT: Duration = Duration::from_secs(1);
@@ -59,6 +61,7 @@ fn run() {
     let mut governor = Governor::new(settings.budget_percent);
     let mut waiting: Vec<u32> = Vec::new();
     let (mut since_look, mut since_snapshot) = (Duration::ZERO, Duration::ZERO);
+    let (mut cpu_at_pass, mut skipped) = (cpu_ns(), 0);
     loop {
         std::thread::sleep(pause);
         if settings.controller != 0 && attached::is_over(settings.controller) {
@@ -77,6 +80,14 @@ fn run() {
             }
         }
         waiting.extend(window::take_shut());
+        // A process that waits, or shares its processor, is not measured more for the time that it did not run.
+        let cpu = cpu_ns();
+        let is_idle = cpu.saturating_sub(cpu_at_pass) < settings.epoch_ms * (1_000_000 * 3 / 4);
+        if is_idle && skipped < LONGEST_PAUSE && since_snapshot < SNAPSHOT {
+            skipped += 1;
+            continue;
+        }
+        (cpu_at_pass, skipped) = (cpu, 0);
         let stride = governor.stride(waiting.len());
         let now = sys::ticks();
         let mut due = Vec::new();

@@ -1,12 +1,12 @@
 //! A thread's tree of call paths: who called whom, as far as both were measured.
 //!
-//! A hash table of (parent, function) of fixed size; when it is full, further paths are joined to their parent and
-//! counted as such.
+//! A hash table of (parent, function), small at first, so that it stays in the processor's caches, and doubled when half
+//! full; at a fixed number of nodes further paths are joined to their parent and counted as such.
 
 use patch::arena;
 
 const NODES: usize = 1 << 16;
-const SLOTS: usize = 2 * NODES;
+const FIRST_SLOTS: usize = 1 << 11;
 
 /// A node. Node 0 is the root.
 #[derive(Clone, Copy, Debug)]
@@ -27,11 +27,18 @@ pub struct Node {
     pub self_ticks: u64,
 }
 
+fn place(parent: u32, function: u32) -> usize {
+    let key = u64::from(parent) << 32 | u64::from(function);
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
+}
+
 /// The tree.
 pub struct Paths {
     nodes: *mut Node,
     /// Node numbers by hash; 0: free.
     slots: *mut u32,
+    /// How many slots, less one; a power of two less one.
+    mask: usize,
     count: usize,
     /// Calls whose path had no room.
     pub overflowed: u64,
@@ -40,8 +47,8 @@ pub struct Paths {
 impl Paths {
     pub(crate) fn new() -> Option<Self> {
         let nodes = arena::map_anonymous(NODES * size_of::<Node>())? as *mut Node;
-        let slots = arena::map_anonymous(SLOTS * 4)? as *mut u32;
-        Some(Self { nodes, slots, count: 1, overflowed: 0 })
+        let slots = arena::map_anonymous(FIRST_SLOTS * 4)? as *mut u32;
+        Some(Self { nodes, slots, mask: FIRST_SLOTS - 1, count: 1, overflowed: 0 })
     }
 
     /// The nodes, the root first.
@@ -54,12 +61,11 @@ impl Paths {
     /// The node of `function` below `parent`.
     #[inline]
     pub fn child(&mut self, parent: u32, function: u32) -> u32 {
-        let key = u64::from(parent) << 32 | u64::from(function);
-        let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+        let mut at = place(parent, function);
         loop {
-            // SAFETY: the index is below SLOTS; node numbers in slots are below `count`.
+            // SAFETY: the index is at most the mask; node numbers in slots are below `count`.
             let (slot, node) = unsafe {
-                let slot = self.slots.add(at & (SLOTS - 1));
+                let slot = self.slots.add(at & self.mask);
                 (slot, &*self.nodes.add(*slot as usize))
             };
             // SAFETY: as above.
@@ -74,9 +80,28 @@ impl Paths {
         }
     }
 
+    /// Twice the slots, unless memory is out. The old ones stay mapped: half of the new ones' size in all.
+    fn grow(&mut self) {
+        let count = 2 * (self.mask + 1);
+        let Some(slots) = arena::map_anonymous(count * 4) else { return };
+        (self.slots, self.mask) = (slots as *mut u32, count - 1);
+        for number in 1..self.count {
+            let node = self.nodes()[number];
+            let mut at = place(node.parent, node.function);
+            // SAFETY: the index is at most the mask, and a slot is free: there are twice as many as nodes.
+            unsafe {
+                while *self.slots.add(at & self.mask) != 0 {
+                    at += 1;
+                }
+                *self.slots.add(at & self.mask) = number as u32;
+            }
+        }
+    }
+
     #[cold]
     fn add_node(&mut self, slot: *mut u32, parent: u32, function: u32) -> u32 {
-        if self.count == NODES {
+        // Where it could not grow, half of its slots are free all the same.
+        if self.count == NODES || 2 * self.count > self.mask {
             self.overflowed += 1;
             return parent;
         }
@@ -103,6 +128,9 @@ impl Paths {
             *slot = number;
         }
         self.count += 1;
+        if 2 * self.count > self.mask && self.count < NODES {
+            self.grow();
+        }
         number
     }
 
@@ -130,5 +158,42 @@ impl Paths {
             (node.calls, node.total_ticks, node.self_ticks) = (0, 0, 0);
         }
         self.overflowed = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn nodes_are_found_again_through_all_sizes() {
+        let mut paths = Paths::new().unwrap();
+        let mut model: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut parents = vec![0];
+        for step in 0..20_000u32 {
+            let parent = parents[step as usize * 7 % parents.len()];
+            let function = step % 13;
+            let number = paths.child(parent, function);
+            let expect = *model.entry((parent, function)).or_insert(number);
+            assert_eq!(number, expect, "step {step}");
+            parents.push(number);
+        }
+        assert_eq!(paths.nodes().len(), model.len() + 1);
+        for ((parent, function), number) in &model {
+            assert_eq!(paths.child(*parent, *function), *number);
+        }
+        assert_eq!(paths.overflowed, 0);
+    }
+
+    #[test]
+    fn paths_beyond_the_most_are_joined_to_their_parent() {
+        let mut paths = Paths::new().unwrap();
+        let mut parent = 0;
+        for _ in 0..NODES + 10 {
+            parent = paths.child(parent, 1);
+        }
+        assert_eq!(paths.nodes().len(), NODES);
+        assert!(paths.overflowed > 0);
     }
 }

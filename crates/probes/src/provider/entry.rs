@@ -59,12 +59,12 @@ const NEVER: &[&str] = &[
 pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
     let executable = executable();
     if module.has_unwinder() {
-        for symbol in module.symbols.iter().filter(|s| wants(&s.name)) {
+        for symbol in module.symbols().iter().filter(|s| wants(&s.name)) {
             found.refuse(module, &symbol.name, Reason::StaticUnwinder);
         }
         return;
     }
-    for (index, symbol) in module.symbols.iter().enumerate().filter(|(_, s)| wants(&s.name)) {
+    for (index, symbol) in module.symbols().iter().enumerate().filter(|(_, s)| wants(&s.name)) {
         found.take(module, &symbol.name, probe_one(module, index, &executable));
     }
 }
@@ -87,10 +87,10 @@ pub(crate) fn probe_one(
     index: usize,
     executable: &[Range<usize>],
 ) -> Result<ProbeId, ProbeError> {
-    let symbol = &module.symbols[index];
+    let symbol = &module.symbols()[index];
     let addr = CodeAddr(module.bias + symbol.offset);
     // A jump whose last bytes are the next function's first would change its target with that one's probe.
-    let alone = module.symbols.get(index + 1).is_none_or(|next| next.offset >= symbol.offset + 5);
+    let alone = module.symbols().get(index + 1).is_none_or(|next| next.offset >= symbol.offset + 5);
     let first = check(symbol, addr, executable)?;
     add(symbol, addr, &first, alone)
 }
@@ -120,6 +120,22 @@ fn check(symbol: &Symbol, addr: CodeAddr, executable: &[Range<usize>]) -> Result
     {
         return refuse(Reason::NotRelocatable);
     }
+    if may_jump_to_start(code) && jumps_to_start(&mut decoder, addr) {
+        return refuse(Reason::LoopToEntry);
+    }
+    Ok(first)
+}
+
+/// Whether any four bytes, or any one near the start, would as the end of an instruction lead to the first byte: a
+/// quick look that finds every jump to the start, and now and then something else.
+fn may_jump_to_start(code: &[u8]) -> bool {
+    let near = code.iter().take(128).enumerate().any(|(at, byte)| i64::from(*byte as i8) == -(at as i64) - 1);
+    near || code.windows(4).enumerate().any(|(at, bytes)| {
+        i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])) == -(at as i64) - 4
+    })
+}
+
+fn jumps_to_start(decoder: &mut Decoder<'_>, start: CodeAddr) -> bool {
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
@@ -127,11 +143,12 @@ fn check(symbol: &Symbol, addr: CodeAddr, executable: &[Range<usize>]) -> Result
             instruction.flow_control(),
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::XbeginXabortXend
         );
-        if jumps && !instruction.is_jmp_near_indirect() && instruction.near_branch_target() == addr.0 as u64 {
-            return refuse(Reason::LoopToEntry);
+        if jumps && !instruction.is_jmp_near_indirect() && instruction.near_branch_target() == start.0 as u64
+        {
+            return true;
         }
     }
-    Ok(first)
+    false
 }
 
 fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Result<ProbeId, ProbeError> {
@@ -202,6 +219,23 @@ mod tests {
         let mut decoder = Decoder::with_ip(64, &moved, 0x5000, DecoderOptions::NONE);
         assert_eq!(decoder.decode().len(), 7);
         assert_eq!(decoder.decode().near_branch_target(), 0x1007);
+    }
+
+    #[test]
+    fn the_quick_look_finds_every_jump_to_the_start() {
+        // jne rel8 and jne rel32 at each offset, behind nops.
+        for at in 0..200i64 {
+            let mut code = vec![0x90; at as usize];
+            let mut near = code.clone();
+            near.extend([0x0f, 0x85]);
+            near.extend((-(at as i32) - 6).to_le_bytes());
+            assert!(may_jump_to_start(&near), "rel32 at {at}");
+            if let Ok(displacement) = i8::try_from(-at - 2) {
+                code.extend([0x75, displacement as u8, 0xc3]);
+                assert!(may_jump_to_start(&code), "rel8 at {at}");
+            }
+        }
+        assert!(!may_jump_to_start(&[0x55, 0x48, 0x89, 0xe5, 0xc3]));
     }
 
     #[test]

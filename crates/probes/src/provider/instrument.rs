@@ -35,8 +35,8 @@ pub fn note_wanted(module: &Module, wants: &dyn Fn(&str) -> bool) {
     let mut list: Vec<usize> =
         unsafe { WANTED.load(Ordering::Acquire).as_ref() }.cloned().unwrap_or_default();
     let before = list.len();
-    list.extend(module.symbols.iter().filter(|s| wants(&s.name)).map(|s| module.bias + s.offset));
-    if list.len() - before < module.symbols.len() {
+    list.extend(module.symbols().iter().filter(|s| wants(&s.name)).map(|s| module.bias + s.offset));
+    if list.len() - before < module.symbols().len() {
         FILTERED.store(true, Ordering::Release);
     }
     list.sort_unstable();

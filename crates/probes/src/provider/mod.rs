@@ -94,11 +94,11 @@ pub fn is_single_threaded() -> bool {
 /// The function that a site belongs to: the symbol that covers it, or the one that begins just behind.
 fn function_of(module: &Module, site: CodeAddr) -> Option<&module::Symbol> {
     let offset = site.0.wrapping_sub(module.bias);
-    let behind = module.symbols.partition_point(|s| s.offset <= offset);
-    let covering = behind.checked_sub(1).map(|at| &module.symbols[at]);
+    let behind = module.symbols().partition_point(|s| s.offset <= offset);
+    let covering = behind.checked_sub(1).map(|at| &module.symbols()[at]);
     covering
         .filter(|s| offset < s.offset + s.len_bytes.max(1))
-        .or_else(|| module.symbols.get(behind).filter(|s| s.offset - offset <= 64))
+        .or_else(|| module.symbols().get(behind).filter(|s| s.offset - offset <= 64))
 }
 
 fn unprobeable(symbol: &str, addr: CodeAddr, reason: Reason) -> ProbeError {

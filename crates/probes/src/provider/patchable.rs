@@ -40,7 +40,7 @@ pub fn probe(
         if !one_instruction && bytes[..5] != [0x90; 5] {
             found.refuse(module, &symbol.name, Reason::SpaceTooShort);
         } else if !one_instruction && !quiet {
-            let at = module.symbols.partition_point(|s| s.offset < symbol.offset);
+            let at = module.symbols().partition_point(|s| s.offset < symbol.offset);
             found.take(module, &symbol.name, entry::probe_one(module, at, &executable));
         } else {
             let function = CodeAddr(module.bias + symbol.offset);

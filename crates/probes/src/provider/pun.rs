@@ -8,72 +8,151 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 const PAGE: usize = patch::PAGE_BYTES;
 const LANDING: usize = 5;
-/// Pages that may be mapped for landings: each costs the process a mapping.
-const MOST_PAGES: usize = 8192;
+/// What is mapped at once where it is free: functions near each other that begin alike dictate places near each other.
+const BLOCK: usize = 16 * PAGE;
+/// Mappings that may be made for landings; a process has some 65,000.
+const MOST_MAPPINGS: usize = 16_384;
 
-/// The pages mapped so far and what is taken on each, a bit a byte.
-static PAGES: Mutex<BTreeMap<usize, [u64; PAGE / 64]>> = Mutex::new(BTreeMap::new());
+/// What is mapped so far, and what of it is taken.
+struct Landings {
+    /// Start and length of each mapping.
+    mapped: BTreeMap<usize, usize>,
+    /// Pages with landings on them; a bit for each byte that is taken.
+    used: BTreeMap<usize, [u64; PAGE / 64]>,
+}
+
+static LANDINGS: Mutex<Landings> = Mutex::new(Landings { mapped: BTreeMap::new(), used: BTreeMap::new() });
 
 /// Five writable, executable bytes whose address lies in `[low, high]`, if there are.
 pub fn landing(low: usize, high: usize) -> Option<usize> {
     if low < 0x1_0000 || high < low || high >= 0x7fff_ffff_0000 {
         return None;
     }
-    let mut pages = PAGES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known: Vec<usize> = pages.range(low & !(PAGE - 1)..=high).map(|(page, _)| *page).collect();
-    for page in known {
-        if let Some(at) = free_on(&pages, page, low, high) {
-            return Some(take(&mut pages, at));
-        }
-    }
-    // A handful of places over the window; when all are taken by others the function gets a trap instead.
-    let step = ((high - low) / 16).max(PAGE);
-    for at in (low..=high).step_by(step).take(17) {
-        let page = at & !(PAGE - 1);
-        let missing: Vec<usize> = [page, page + PAGE]
-            .into_iter()
-            .filter(|p| !pages.contains_key(p) && (*p == page || at + LANDING > page + PAGE))
-            .collect();
-        if pages.len() + missing.len() > MOST_PAGES
-            || !missing.iter().all(|p| near::map_exactly(*p, PAGE).is_some())
-        {
-            continue;
-        }
-        for fresh in missing {
-            pages.insert(fresh, [0; PAGE / 64]);
-        }
-        if let Some(at) = free_on(&pages, page, low, high) {
-            return Some(take(&mut pages, at));
-        }
-    }
-    None
+    LANDINGS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).find(low, high)
 }
 
-/// Whether `addr` lies on a page of landings; asked while no other thread runs, so it never waits.
+/// Whether `addr` lies in a mapping for landings; asked while no other thread runs, so it never waits.
 pub(crate) fn contains(addr: usize) -> bool {
-    match PAGES.try_lock() {
-        Ok(pages) => pages.contains_key(&(addr & !(PAGE - 1))),
+    match LANDINGS.try_lock() {
+        Ok(landings) => landings.is_mapped(addr),
         // A stopped thread holds it, so it is inside.
         Err(_) => true,
     }
 }
 
-fn is_free(pages: &BTreeMap<usize, [u64; PAGE / 64]>, at: usize) -> bool {
-    (at..at + LANDING).all(|byte| {
-        let offset = byte % PAGE;
-        pages.get(&(byte & !(PAGE - 1))).is_some_and(|bits| bits[offset / 64] >> (offset % 64) & 1 == 0)
-    })
-}
+impl Landings {
+    fn find(&mut self, low: usize, high: usize) -> Option<usize> {
+        // Pages in use first, then the rest of what is mapped.
+        let used: Vec<usize> = self.used.range(low & !(PAGE - 1)..=high).map(|(page, _)| *page).collect();
+        let before = self.mapped.range(..low).next_back().map(|(start, len)| (*start, *len));
+        let mapped: Vec<(usize, usize)> = before
+            .into_iter()
+            .chain(self.mapped.range(low..=high).map(|(start, len)| (*start, *len)))
+            .collect();
+        for page in used {
+            if let Some(at) = self.free_on(page, low, high) {
+                return Some(self.take(at));
+            }
+        }
+        for (start, len) in mapped {
+            let pages = (start.max(low & !(PAGE - 1))..(start + len).min(high + 1)).step_by(PAGE);
+            for page in pages.filter(|page| !self.used.contains_key(page)).collect::<Vec<_>>() {
+                if let Some(at) = self.free_on(page, low, high) {
+                    return Some(self.take(at));
+                }
+            }
+        }
+        // A handful of places over the window; when all are taken by others the function gets a trap instead.
+        let step = ((high - low) / 16).max(PAGE);
+        for at in (low..=high).step_by(step).take(17) {
+            let page = at & !(PAGE - 1);
+            let is_mapped = [page, page + PAGE]
+                .into_iter()
+                .filter(|p| *p == page || at + LANDING > page + PAGE)
+                .all(|p| self.is_mapped(p) || self.map_around(p));
+            if is_mapped && let Some(at) = self.free_on(page, low, high) {
+                return Some(self.take(at));
+            }
+        }
+        None
+    }
 
-fn free_on(pages: &BTreeMap<usize, [u64; PAGE / 64]>, page: usize, low: usize, high: usize) -> Option<usize> {
-    (low.max(page)..=high.min(page + PAGE - 1)).find(|at| is_free(pages, *at))
-}
+    fn is_mapped(&self, addr: usize) -> bool {
+        self.mapped.range(..=addr).next_back().is_some_and(|(start, len)| addr < start + len)
+    }
 
-fn take(pages: &mut BTreeMap<usize, [u64; PAGE / 64]>, at: usize) -> usize {
-    for byte in at..at + LANDING {
-        if let Some(bits) = pages.get_mut(&(byte & !(PAGE - 1))) {
+    /// Maps `page`, with the block around it where that is free.
+    fn map_around(&mut self, page: usize) -> bool {
+        if self.mapped.len() >= MOST_MAPPINGS {
+            return false;
+        }
+        let block = page & !(BLOCK - 1);
+        let (start, len_bytes) = match near::map_empty(block, BLOCK) {
+            Some(start) => (start, BLOCK),
+            None if near::map_empty(page, PAGE).is_some() => (page, PAGE),
+            None => return false,
+        };
+        self.mapped.insert(start, len_bytes);
+        true
+    }
+
+    /// The lowest free place that begins on a mapped page.
+    fn free_on(&self, page: usize, low: usize, high: usize) -> Option<usize> {
+        let next_is_mapped = self.is_mapped(page + PAGE);
+        let last = if next_is_mapped { page + PAGE - 1 } else { page + PAGE - LANDING };
+        let of = |page: usize| self.used.get(&page).copied().unwrap_or([0; PAGE / 64]);
+        let (here, next) = (of(page), if next_is_mapped { of(page + PAGE) } else { [0; PAGE / 64] });
+        let is_taken = |offset: usize| {
+            let (bits, offset) = if offset < PAGE { (&here, offset) } else { (&next, offset - PAGE) };
+            bits[offset / 64] >> (offset % 64) & 1 != 0
+        };
+        let mut at = low.max(page);
+        while at <= high.min(last) {
+            match (0..LANDING).rev().find(|byte| is_taken(at + byte - page)) {
+                None => return Some(at),
+                Some(taken) => at += taken + 1,
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, at: usize) -> usize {
+        for byte in at..at + LANDING {
+            let page = byte & !(PAGE - 1);
+            let bits = self.used.entry(page).or_insert_with(|| {
+                // SAFETY: a page of ours that nothing leads to yet; a stray jump there must trap.
+                unsafe { std::ptr::write_bytes(page as *mut u8, patch::INT3, PAGE) };
+                [0; PAGE / 64]
+            });
             bits[byte % PAGE / 64] |= 1 << (byte % PAGE % 64);
         }
+        at
     }
-    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn landings_lie_where_they_are_wanted_and_never_overlap() {
+        let mut landings = Landings { mapped: BTreeMap::new(), used: BTreeMap::new() };
+        let base = 0x2345_6789_0000usize;
+        let mut found: Vec<usize> = Vec::new();
+        // Windows of one address, of 256, and of many pages, again and again over the same ground.
+        for round in 0..4000usize {
+            let low = base + round * 37 % 9000;
+            let high = low + [0, 255, 0xffff][round % 3];
+            if let Some(at) = landings.find(low, high) {
+                assert!((low..=high).contains(&at), "{at:#x} in {low:#x}..={high:#x}");
+                // SAFETY: handed out as writable for five bytes.
+                unsafe { std::ptr::write_bytes(at as *mut u8, 0x90, LANDING) };
+                found.push(at);
+            }
+        }
+        assert!(found.len() > 1500, "{}", found.len());
+        found.sort_unstable();
+        assert!(found.windows(2).all(|pair| pair[1] - pair[0] >= LANDING));
+        assert!(!landings.is_mapped(base - BLOCK) && landings.is_mapped(found[0]));
+    }
 }
