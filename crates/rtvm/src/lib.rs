@@ -1,0 +1,40 @@
+//! Real-time virtual memory: memory management in which unmapping takes constant time.
+//!
+//! After Böhnert and Scholl, *A Dynamic Virtual Memory Management under Real-Time Constraints* (2014). An
+//! [`AddressSpace`] maps, unmaps and translates with a number of touched words that depends on the number of pages it has,
+//! and on nothing else; [`Conventional`] is the page table it is compared with, behind the same trait [`Mmu`].
+//!
+//! The structures are generic over where their words lie ([`WordStore`]), so that every touched word can be counted
+//! ([`Counted`]). Without the feature `std` the crate needs neither std nor an allocator.
+//!
+//! Start with [`AddressSpace`].
+#![cfg_attr(not(feature = "std"), no_std)]
+#![deny(unsafe_code)]
+
+mod conventional;
+mod error;
+mod frames;
+mod header;
+mod init_free;
+mod mmu;
+mod pva;
+mod random;
+mod space;
+mod tree;
+mod units;
+mod vrc;
+mod words;
+
+pub use conventional::Conventional;
+pub use error::Error;
+pub use frames::{FrameList, PhysicalMemory};
+pub use header::{RegionHeader, RegionHeaders};
+pub use init_free::InitFreeArray;
+pub use mmu::Mmu;
+pub use pva::{PagesValidityArray, StackPointer};
+pub use random::Random;
+pub use space::{AddressSpace, Lookups, SpaceWords};
+pub use tree::{BitTrie, LayeredTree, VirtualRegionsTree};
+pub use units::{Frame, Page, Rights};
+pub use vrc::VirtualRegionsCache;
+pub use words::{Counted, Lane, TwoLevel, WordStore};
