@@ -78,8 +78,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Conventional<S, T> {
             let entry = self.table.load(page as usize);
             if let Some(frame) = entry.checked_sub(1) {
                 self.table.store(page as usize, 0);
-                let list = memory.list_of(Frame(frame));
-                memory.release(list, 1);
+                memory.release_one(Frame(frame));
                 released += 1;
             }
         }

@@ -106,6 +106,18 @@ impl<S: WordStore<u32>> PhysicalMemory<S> {
         self.released += len;
     }
 
+    /// Releases one frame.
+    #[inline]
+    pub fn release_one(&mut self, frame: Frame) {
+        if self.free == END {
+            let list = self.list_of(frame);
+            self.free = list.last.0;
+        } else {
+            self.push(FrameList { last: Frame(self.free) }, frame);
+        }
+        self.released += 1;
+    }
+
     /// The frames of a list, first to last.
     pub fn iter(&self, list: FrameList) -> impl Iterator<Item = Frame> + '_ {
         let mut at = Some(self.next.load(list.last.0 as usize));

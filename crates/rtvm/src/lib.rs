@@ -17,9 +17,14 @@ mod frames;
 mod header;
 mod init_free;
 mod mmu;
+#[cfg(feature = "std")]
+pub mod model;
 mod pva;
 mod random;
+#[cfg(feature = "std")]
+pub mod replay;
 mod space;
+pub mod tlsf;
 mod tree;
 mod units;
 mod vrc;

@@ -270,7 +270,9 @@ fn unmapping_page_by_page_is_linear() {
         let mut space = Conventional::new(trie(1 << 16), zeros(), zeros());
         let mut memory = memory(1 << 16);
         space.map_region(Page(0), pages, RW).unwrap();
-        (0..pages).for_each(|page| drop(space.access(Page(page), RW, &mut memory).unwrap()));
+        for page in 0..pages {
+            space.access(Page(page), RW, &mut memory).unwrap();
+        }
         count.set(0);
         assert_eq!(space.unmap_region(Page(0), &mut memory), Ok(pages));
         count.get()
@@ -294,11 +296,11 @@ fn no_operation_exceeds_its_bound() {
         let page = Page(random.below(u64::from(pages)) as u32);
         count.set(0);
         let what = random.below(3) as usize;
-        match what {
-            0 => drop(space.map_region(page, 1 + random.below(40) as u32, RW)),
-            1 => drop(space.unmap_region(page, &mut memory)),
-            _ => drop(space.access(page, RW, &mut memory)),
-        }
+        let _ = match what {
+            0 => space.map_region(page, 1 + random.below(40) as u32, RW).is_ok(),
+            1 => space.unmap_region(page, &mut memory).is_ok(),
+            _ => space.access(page, RW, &mut memory).is_ok(),
+        };
         most[what] = most[what].max(count.get());
     }
     let find = 2 * levels - 1;

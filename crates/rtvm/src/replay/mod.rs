@@ -1,0 +1,20 @@
+//! Replays allocations and accesses through both systems, and keeps what Table I and Figures 5 to 7 show.
+//!
+//! [`with_replay`] makes the systems; [`Synthetic`] is the paper's workload. Traces are turned into [`Action`]s elsewhere
+//! (`memtap rtvm`), because this crate knows nothing of files.
+
+mod action;
+mod costs;
+mod outcome;
+mod runner;
+mod scatter;
+mod series;
+mod synthetic;
+
+pub use action::{Action, BlockId};
+pub use costs::Costs;
+pub use outcome::{Failures, Outcome};
+pub use runner::{Options, Replay, with_replay};
+pub use scatter::Scatter;
+pub use series::Series;
+pub use synthetic::{Sizes, Synthetic};
