@@ -9,10 +9,12 @@ mod cmd {
     pub(crate) mod probe;
     pub(crate) mod record;
     pub(crate) mod report;
+    pub(crate) mod rtvm;
     pub(crate) mod stat;
 }
 mod output;
 mod record;
+mod rtvm_replay;
 
 use std::process::ExitCode;
 
@@ -36,6 +38,7 @@ enum Command {
     Check(cmd::check::Args),
     Import(cmd::import::Args),
     Probe(cmd::probe::Args),
+    Rtvm(cmd::rtvm::Args),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Check(args) => cmd::check::run(&args),
         Command::Import(args) => cmd::import::run(&args),
         Command::Probe(args) => cmd::probe::run(args),
+        Command::Rtvm(args) => cmd::rtvm::run(&args),
     };
     result.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

@@ -23,7 +23,8 @@ pub struct ModelMemory<'a, P, F> {
 pub type ModelHeap<'a, P, F> = Tlsf<ModelMemory<'a, P, F>>;
 
 impl<'a, P: Paging, F: WordStore<u32>> ModelMemory<'a, P, F> {
-    /// A heap over the whole of an unused address space of pages of `2^page_bits` bytes.
+    /// A heap over the first `heap_pages` of an unused address space of pages of `2^page_bits` bytes. The rest is for other
+    /// regions.
     ///
     /// # Errors
     /// Where there is no frame for the first tag, or the pages are smaller than two tags.
@@ -31,12 +32,14 @@ impl<'a, P: Paging, F: WordStore<u32>> ModelMemory<'a, P, F> {
         mut paging: P,
         frames: &'a RefCell<PhysicalMemory<F>>,
         page_bits: u32,
+        heap_pages: u32,
     ) -> Result<ModelHeap<'a, P, F>, Error> {
         if !(6..=21).contains(&page_bits) {
             return Err(Error::BadAlignment { align: 1 << page_bits.min(63) });
         }
+        let heap_pages = heap_pages.min(paging.pages());
         paging.begin(page_bits, &mut frames.borrow_mut())?;
-        let bytes = u64::from(paging.pages()) << page_bits;
+        let bytes = u64::from(heap_pages) << page_bits;
         let memory = Self {
             paging,
             frames,
@@ -75,6 +78,23 @@ impl<'a, P: Paging, F: WordStore<u32>> ModelMemory<'a, P, F> {
     pub fn access(&mut self, addr: u64, wanted: Rights) -> Result<(), Error> {
         let page = u32::try_from(addr >> self.page_bits).unwrap_or(u32::MAX);
         self.paging.access(Page(page), wanted, &mut self.frames.borrow_mut()).map(drop)
+    }
+
+    /// Makes a region outside the heap.
+    ///
+    /// # Errors
+    /// As [`crate::Mmu::map_region`].
+    pub fn map_region(&mut self, first: Page, pages: u32) -> Result<(), Error> {
+        self.paging.map_region(first, pages, Rights::READ_WRITE)
+    }
+
+    /// Ends one.
+    ///
+    /// # Errors
+    /// As [`crate::Mmu::unmap_region`].
+    pub fn unmap_region(&mut self, first: Page) -> Result<(), Error> {
+        self.unmapped += self.paging.unmap_region(first, &mut self.frames.borrow_mut())?;
+        Ok(())
     }
 
     /// The number of the page that holds an address.

@@ -27,7 +27,21 @@ pub enum Action {
         /// Which.
         id: BlockId,
     },
-    /// An access to a block.
+    /// A new region that is no block of the heap: what a program maps itself, or its static data.
+    Map {
+        /// Its number, which no living block has.
+        id: BlockId,
+        /// Whether it is an allocation of the program's.
+        counted: bool,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Such a region ends.
+    Unmap {
+        /// Which.
+        id: BlockId,
+    },
+    /// An access to a block or region.
     Access {
         /// Which.
         id: BlockId,

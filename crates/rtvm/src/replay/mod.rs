@@ -4,6 +4,7 @@
 //! (`memtap rtvm`), because this crate knows nothing of files.
 
 mod action;
+mod area;
 mod costs;
 mod outcome;
 mod runner;

@@ -2,11 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 
+use super::area::Area;
 use super::{Action, BlockId, Costs, Outcome};
 use crate::model::{Meter, ModelHeap, ModelMemory, Paging, Touches};
 use crate::tlsf::HeapMemory;
 use crate::{
-    AddressSpace, BitTrie, Conventional, Counted, Error, Lane, Lookups, PhysicalMemory, Rights, SpaceWords,
+    AddressSpace, BitTrie, Conventional, Counted, Error, Lane, Lookups, Page, PhysicalMemory, Rights,
+    SpaceWords,
 };
 
 /// What is modelled.
@@ -14,6 +16,8 @@ use crate::{
 pub struct Options {
     /// Pages of each address space.
     pub pages: u32,
+    /// How many of them are for the heap; the rest is for regions beside it.
+    pub heap_pages: u32,
     /// Base-2 logarithm of the bytes of a page.
     pub page_bits: u32,
     /// Frames of the physical memory.
@@ -23,9 +27,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 16 GiB of address space in pages of 4 KiB, and as much memory.
+    /// 16 GiB of address space in pages of 4 KiB, all for the heap, and as much memory.
     fn default() -> Self {
-        Self { pages: 1 << 22, page_bits: 12, frames: 1 << 22, costs: Costs::PAPER }
+        Self { pages: 1 << 22, heap_pages: 1 << 22, page_bits: 12, frames: 1 << 22, costs: Costs::PAPER }
     }
 }
 
@@ -44,6 +48,8 @@ struct Runner<'a, P> {
     heaps: Vec<ModelHeap<'a, P, Plain<'a>>>,
     /// Address and bytes of each block, by address space and number.
     blocks: Vec<Vec<Option<(u64, u64)>>>,
+    /// Pages for regions beside the heap, by address space.
+    areas: Vec<Area>,
     frames: &'a Frames<'a>,
     meter: &'a Meter,
     costs: Costs,
@@ -62,12 +68,23 @@ impl<'a, P: Paging> Runner<'a, P> {
         options: &Options,
     ) -> Result<Self, Error> {
         let blocks = spaces.iter().map(|_| Vec::new()).collect();
+        let areas = spaces.iter().map(|_| Area::new(options.heap_pages, options.pages)).collect();
         let heaps = spaces
             .into_iter()
-            .map(|space| ModelMemory::heap(space, frames, options.page_bits))
+            .map(|space| ModelMemory::heap(space, frames, options.page_bits, options.heap_pages))
             .collect::<Result<_, _>>()?;
         let outcome = Outcome { peak_pages: frames.borrow().used(), ..Default::default() };
-        Ok(Self { heaps, blocks, frames, meter, costs: options.costs, last: None, points: vec![], outcome })
+        Ok(Self {
+            heaps,
+            blocks,
+            areas,
+            frames,
+            meter,
+            costs: options.costs,
+            last: None,
+            points: vec![],
+            outcome,
+        })
     }
 
     fn used(&self) -> u32 {
@@ -111,24 +128,58 @@ impl<'a, P: Paging> Runner<'a, P> {
         (result.ok(), touches.total(), ns)
     }
 
-    fn malloc(&mut self, space: usize, align_bits: u8, bytes: u64) -> Option<(u64, u64)> {
-        let align = 1_u64 << align_bits.clamp(4, 63);
-        let (addr, touches, ns) = self.call(space, |heap| heap.memalign(align, bytes));
+    fn allocated(&mut self, bytes: u64, touches: u64, ns: f64) {
         let outcome = &mut self.outcome;
         outcome.max_alloc_touches = outcome.max_alloc_touches.max(touches);
         outcome.max_alloc_ns = outcome.max_alloc_ns.max(ns);
         outcome.alloc_points.add(bytes as f64, ns);
-        addr.map(|addr| (addr, bytes))
     }
 
-    fn free(&mut self, space: usize, addr: u64, bytes: u64) {
-        let (_, touches, ns) = self.call(space, |heap| heap.free(addr));
+    fn released(&mut self, space: usize, bytes: u64, touches: u64, ns: f64) {
         let unmapped = self.heaps[space].memory_mut().take_unmapped();
         let outcome = &mut self.outcome;
         outcome.max_free_touches = outcome.max_free_touches.max(touches);
         outcome.max_free_ns = outcome.max_free_ns.max(ns);
         outcome.max_pages_unmapped_by_one_free = outcome.max_pages_unmapped_by_one_free.max(unmapped);
         outcome.free_points.add(bytes as f64, ns);
+    }
+
+    fn malloc(&mut self, space: usize, align_bits: u8, bytes: u64) -> Option<(u64, u64)> {
+        let align = 1_u64 << align_bits.clamp(4, 63);
+        let (addr, touches, ns) = self.call(space, |heap| heap.memalign(align, bytes));
+        self.allocated(bytes, touches, ns);
+        addr.map(|addr| (addr, bytes))
+    }
+
+    fn free(&mut self, space: usize, addr: u64, bytes: u64) {
+        let (_, touches, ns) = self.call(space, |heap| heap.free(addr));
+        self.released(space, bytes, touches, ns);
+    }
+
+    fn pages_of(&self, space: usize, bytes: u64) -> u32 {
+        let page = self.heaps[space].memory().page_bytes();
+        u32::try_from(bytes.div_ceil(page)).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn map(&mut self, space: usize, counted: bool, bytes: u64) -> Option<(u64, u64)> {
+        let pages = self.pages_of(space, bytes);
+        let Some(first) = self.areas[space].take(pages) else {
+            self.outcome.failures.count(&Error::OutOfAddressSpace { bytes });
+            return None;
+        };
+        let (made, touches, ns) = self.call(space, |heap| heap.memory_mut().map_region(Page(first), pages));
+        if counted {
+            self.allocated(bytes, touches, ns);
+        }
+        made.map(|()| (u64::from(first) * self.heaps[space].memory().page_bytes(), bytes))
+    }
+
+    fn unmap(&mut self, space: usize, addr: u64, bytes: u64) {
+        let first = self.heaps[space].memory().page_of(addr) as u32;
+        let (_, touches, ns) = self.call(space, |heap| heap.memory_mut().unmap_region(Page(first)));
+        self.released(space, bytes, touches, ns);
+        let pages = self.pages_of(space, bytes);
+        self.areas[space].give(first, pages);
     }
 
     fn block(&mut self, space: usize, id: BlockId) -> Option<(u64, u64)> {
@@ -172,6 +223,18 @@ impl<'a, P: Paging> Runner<'a, P> {
                     self.outcome.frees += 1;
                     if let Some((addr, bytes)) = self.block(space, id) {
                         self.free(space, addr, bytes);
+                        self.set_block(space, id, None);
+                    }
+                }
+                Action::Map { id, counted, bytes } => {
+                    self.outcome.allocations += u64::from(counted);
+                    let block = self.map(space, counted, bytes);
+                    self.set_block(space, id, block);
+                }
+                Action::Unmap { id } => {
+                    self.outcome.frees += 1;
+                    if let Some((addr, bytes)) = self.block(space, id) {
+                        self.unmap(space, addr, bytes);
                         self.set_block(space, id, None);
                     }
                 }

@@ -1,0 +1,158 @@
+//! The result of replays, from which every output is made.
+
+use rtvm::replay::{Outcome, Replay};
+use serde_json::{Value, json};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum System {
+    Rtmmu,
+    Conventional,
+}
+
+impl System {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Rtmmu => "rtmmu",
+            Self::Conventional => "conventional",
+        }
+    }
+}
+
+/// What a trace had that a heap can't replay, or should not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    /// Frees of blocks that were free already.
+    pub(crate) double_frees: u64,
+    /// Frees of addresses at which no known block begins: allocated before the trace, inherited, or wrong.
+    pub(crate) unknown_frees: u64,
+    /// New blocks over living ones, whose release the trace does not have.
+    pub(crate) overlapping_blocks: u64,
+    /// Accesses to blocks after their release.
+    pub(crate) accesses_after_free: u64,
+    /// Accesses to memory that the program unmapped, or no address that a program can have.
+    pub(crate) accesses_outside: u64,
+    /// Unmappings of a part of a mapping: its pages stay until the rest goes.
+    pub(crate) partial_unmaps: u64,
+    /// Block operations, each of which is an access to every page that it touches.
+    pub(crate) block_operations: u64,
+    /// Accesses that are not replayed because only the heap was asked for.
+    pub(crate) accesses_beside_heap: u64,
+    /// Events that the trace says are missing.
+    pub(crate) gaps: u64,
+}
+
+impl Findings {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 9] {
+        [
+            ("double_frees", self.double_frees),
+            ("unknown_frees", self.unknown_frees),
+            ("overlapping_blocks", self.overlapping_blocks),
+            ("accesses_after_free", self.accesses_after_free),
+            ("accesses_outside", self.accesses_outside),
+            ("partial_unmaps", self.partial_unmaps),
+            ("block_operations", self.block_operations),
+            ("accesses_beside_heap", self.accesses_beside_heap),
+            ("gaps", self.gaps),
+        ]
+    }
+}
+
+/// One workload through both systems.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) workload: String,
+    pub(crate) seed: Option<u64>,
+    pub(crate) rtmmu: Outcome,
+    pub(crate) conventional: Outcome,
+    pub(crate) points_above: u64,
+    pub(crate) findings: Findings,
+}
+
+impl Run {
+    pub(crate) fn new(workload: String, seed: Option<u64>, replay: &Replay<'_>, findings: Findings) -> Self {
+        Self {
+            workload,
+            seed,
+            rtmmu: replay.rtmmu().clone(),
+            conventional: replay.conventional().clone(),
+            points_above: replay.points_above(),
+            findings,
+        }
+    }
+
+    pub(crate) fn systems(&self) -> [(System, &Outcome); 2] {
+        [(System::Rtmmu, &self.rtmmu), (System::Conventional, &self.conventional)]
+    }
+
+    /// The rows of Table I.
+    pub(crate) fn rows(&self) -> [Value; 2] {
+        self.systems().map(|(system, outcome)| {
+            json!({
+                "workload": self.workload,
+                "seed": self.seed,
+                "system": system.name(),
+                "allocations": outcome.allocations,
+                "frees": outcome.frees,
+                "accesses": outcome.accesses,
+                "max_alloc_touches": outcome.max_alloc_touches,
+                "max_free_touches": outcome.max_free_touches,
+                "max_alloc_ns": outcome.max_alloc_ns,
+                "max_free_ns": outcome.max_free_ns,
+                "peak_pages": outcome.peak_pages,
+                "max_pages_unmapped_by_one_free": outcome.max_pages_unmapped_by_one_free,
+            })
+        })
+    }
+
+    /// How much worse the conventional system is: worst release, pages.
+    pub(crate) fn ratios(&self) -> [(&'static str, f64); 4] {
+        let (a, b) = (&self.rtmmu, &self.conventional);
+        let ratio = |b: f64, a: f64| if a > 0.0 { b / a } else { 1.0 };
+        [
+            ("max_alloc_ns", ratio(b.max_alloc_ns, a.max_alloc_ns)),
+            ("max_free_ns", ratio(b.max_free_ns, a.max_free_ns)),
+            ("max_free_touches", ratio(b.max_free_touches as f64, a.max_free_touches as f64)),
+            ("peak_pages", ratio(f64::from(b.peak_pages), f64::from(a.peak_pages))),
+        ]
+    }
+
+    /// What the systems could not do, by system.
+    pub(crate) fn failures(&self) -> Value {
+        let of = |outcome: &Outcome| {
+            let f = outcome.failures;
+            json!({
+                "out_of_frames": f.out_of_frames,
+                "out_of_address_space": f.out_of_address_space,
+                "other": f.other,
+                "on_missing_blocks": f.on_missing_blocks,
+            })
+        };
+        json!({"rtmmu": of(&self.rtmmu), "conventional": of(&self.conventional)})
+    }
+}
+
+/// Smallest, middle and largest of some ratios.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let at = |index: usize| values.get(index).copied().unwrap_or(1.0);
+        Self { min: at(0), median: at(values.len() / 2), max: at(values.len().saturating_sub(1)) }
+    }
+}
+
+/// The spread of each ratio over the runs.
+pub(crate) fn spreads(runs: &[Run]) -> Vec<(&'static str, Spread)> {
+    let names = runs.first().map(Run::ratios).into_iter().flatten();
+    names
+        .enumerate()
+        .map(|(index, (name, _))| (name, Spread::of(runs.iter().map(|run| run.ratios()[index].1).collect())))
+        .collect()
+}

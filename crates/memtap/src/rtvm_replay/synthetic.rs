@@ -1,0 +1,27 @@
+//! The synthetic workload, one seed after the other.
+
+use anyhow::Result;
+use rtvm::replay::{Action, Options, Sizes, Synthetic, with_replay};
+
+use super::{Findings, Run};
+
+/// Actions that the systems take turns with.
+const BATCH: usize = 4096;
+
+/// Replays one seed.
+pub(crate) fn run(options: &Options, seed: u64, actions: u64, sizes: Sizes) -> Result<Run> {
+    let run = with_replay(options, 1, |replay| {
+        let mut workload = Synthetic::new(seed, actions, sizes);
+        let mut batch: Vec<Action> = Vec::with_capacity(BATCH);
+        loop {
+            batch.clear();
+            batch.extend(workload.by_ref().take(BATCH));
+            if batch.is_empty() {
+                break;
+            }
+            replay.run(0, &batch);
+        }
+        Run::new("synthetic".to_owned(), Some(seed), replay, Findings::default())
+    })?;
+    Ok(run)
+}
