@@ -58,9 +58,13 @@ fn bound(live: &Live, page: u64) -> u64 {
     blocks + 2 * (live.len() as u64 + 1)
 }
 
+type Trie = BitTrie<Vec<u64>>;
+type Immediate = AddressSpace<Vec<u32>, Trie>;
+type Lazy = Conventional<Vec<u32>, Trie>;
+
 struct Pair<'a> {
-    immediate: ModelHeap<'a, AddressSpace<Vec<u32>, BitTrie<Vec<u64>>>, Vec<u32>>,
-    lazy: ModelHeap<'a, Conventional<Vec<u32>, BitTrie<Vec<u64>>>, Vec<u32>>,
+    immediate: ModelHeap<'a, Immediate, Vec<u32>>,
+    lazy: ModelHeap<'a, Lazy, Vec<u32>>,
     live: Live,
 }
 

@@ -10,7 +10,7 @@ use rtvm::replay::{Costs, Options, Sizes, Synthetic};
 use serde_json::{Value, json};
 
 use crate::output::{Out, grouped};
-use crate::rtvm_replay::{Run, parse_bytes, parse_sizes, run_synthetic, spreads};
+use crate::rtvm_replay::{Run, parse_bytes, parse_sizes, run_synthetic, run_trace, spreads};
 
 /// A set of constants of the cost model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -97,6 +97,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         for seed in 0..args.seeds {
             runs.push(run_synthetic(&options, args.seed.wrapping_add(seed), args.actions, args.sizes)?);
         }
+    }
+    if let Some(file) = &args.file {
+        runs.push(run_trace(&options, file, args.heap_only)?);
     }
     let mut out = Out::stdout();
     if args.json {

@@ -1,9 +1,12 @@
 //! `memtap rtvm`: what it replays, and the forms its result takes.
 
+mod blocks;
 mod options;
 mod result;
 mod synthetic;
+mod trace;
 
 pub(crate) use options::{parse_bytes, parse_sizes};
 pub(crate) use result::{Findings, Run, spreads};
 pub(crate) use synthetic::run as run_synthetic;
+pub(crate) use trace::run as run_trace;

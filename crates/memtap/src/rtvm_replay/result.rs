@@ -30,10 +30,10 @@ pub(crate) struct Findings {
     pub(crate) overlapping_blocks: u64,
     /// Accesses to blocks after their release.
     pub(crate) accesses_after_free: u64,
-    /// Accesses to memory that the program unmapped, or no address that a program can have.
+    /// Block operations beyond the last address.
     pub(crate) accesses_outside: u64,
-    /// Unmappings of a part of a mapping: its pages stay until the rest goes.
-    pub(crate) partial_unmaps: u64,
+    /// Mappings and unmappings of a part of a mapping, whose pages stay until all of it goes.
+    pub(crate) partial_mappings: u64,
     /// Block operations, each of which is an access to every page that it touches.
     pub(crate) block_operations: u64,
     /// Accesses that are not replayed because only the heap was asked for.
@@ -50,7 +50,7 @@ impl Findings {
             ("overlapping_blocks", self.overlapping_blocks),
             ("accesses_after_free", self.accesses_after_free),
             ("accesses_outside", self.accesses_outside),
-            ("partial_unmaps", self.partial_unmaps),
+            ("partial_mappings", self.partial_mappings),
             ("block_operations", self.block_operations),
             ("accesses_beside_heap", self.accesses_beside_heap),
             ("gaps", self.gaps),

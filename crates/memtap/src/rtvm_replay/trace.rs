@@ -1,0 +1,255 @@
+//! A trace as actions: allocations in the order of the session, accesses between them as the replay gives them.
+
+use std::path::Path;
+
+use analysis::{Moment, Session, Tool};
+use anyhow::Result;
+use memref::{
+    Access, AccessKind, Allocation, AllocationFunction, AllocationKind, BlockFunction, BlockOp, Event,
+};
+use rtvm::replay::{Action, Options, Replay, with_replay};
+use symbols::{HeapChange, Resolver};
+
+use super::blocks::{Blocks, Kind, Target};
+use super::{Findings, Run};
+
+/// Actions that the systems take turns with.
+const BATCH: usize = 8192;
+
+/// Replays a trace.
+pub(crate) fn run(options: &Options, file: &Path, heap_only: bool) -> Result<Run> {
+    let session = Session::open(file)?;
+    let properties = session.trace().properties();
+    let program = properties.get("program").map_or("trace", String::as_str);
+    let workload =
+        Path::new(program).file_name().map_or(program.to_owned(), |n| n.to_string_lossy().into_owned());
+    let spaces = session.trace().processes().len().max(1);
+    with_replay(options, spaces, |replay| {
+        let mut tool = Feeder {
+            replay,
+            processes: (0..spaces).map(|_| Blocks::default()).collect(),
+            batch: Vec::with_capacity(BATCH),
+            space: 0,
+            findings: Findings::default(),
+            heap_only,
+            page_bytes: 1 << options.page_bits,
+        };
+        session.replay(&Default::default(), None, &mut tool)?;
+        tool.flush();
+        let findings = tool.findings;
+        Ok(Run::new(workload, None, tool.replay, findings))
+    })?
+}
+
+/// Turns events into actions.
+struct Feeder<'r, 'a> {
+    replay: &'r mut Replay<'a>,
+    processes: Vec<Blocks>,
+    batch: Vec<Action>,
+    /// Whose actions the batch has.
+    space: usize,
+    findings: Findings,
+    heap_only: bool,
+    page_bytes: u64,
+}
+
+impl Feeder<'_, '_> {
+    fn flush(&mut self) {
+        self.replay.run(self.space, &self.batch);
+        self.batch.clear();
+    }
+
+    fn enter(&mut self, process: u32) {
+        let space = (process as usize).min(self.processes.len() - 1);
+        if space != self.space {
+            self.flush();
+            self.space = space;
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, action: Action) {
+        self.batch.push(action);
+        if self.batch.len() == BATCH {
+            self.flush();
+        }
+    }
+
+    #[inline]
+    fn access(&mut self, addr: u64, store: bool) {
+        let (id, offset) = match self.processes[self.space].target(addr) {
+            Target::Known(id, offset) => (id, offset),
+            Target::Released => {
+                self.findings.accesses_after_free += 1;
+                return;
+            }
+            Target::NewChunk(id, bytes, offset) => {
+                if !self.heap_only {
+                    self.push(Action::Map { id, counted: false, bytes });
+                }
+                (id, offset)
+            }
+        };
+        if self.heap_only && !self.processes[self.space].is_heap(id) {
+            self.findings.accesses_beside_heap += 1;
+            return;
+        }
+        self.push(Action::Access { id, store, offset });
+    }
+
+    /// A range as accesses to each of its pages.
+    fn range(&mut self, start: u64, len: u64, store: bool) {
+        if len == 0 {
+            return;
+        }
+        let Some(last) = start.checked_add(len - 1) else {
+            self.findings.accesses_outside += 1;
+            return;
+        };
+        // A page of the model may begin anywhere in a block, so both ends count, and each page's bytes between them.
+        let mut at = start;
+        while at < last {
+            self.access(at, store);
+            at = at.saturating_add(self.page_bytes);
+        }
+        self.access(last, store);
+    }
+
+    fn block(&mut self, block: &BlockOp) {
+        // The systems of the model copy for themselves where a block moves.
+        if block.function == BlockFunction::Allocator && block.kind == memref::BlockKind::Copy {
+            return;
+        }
+        self.findings.block_operations += 1;
+        for (start, len) in [block.read(), block.compared()].into_iter().flatten() {
+            self.range(start.0, len, false);
+        }
+        if let Some((start, len)) = block.written() {
+            self.range(start.0, len, true);
+        }
+    }
+
+    /// Ends what a new block lies over.
+    fn clear(&mut self, start: u64, len: u64) {
+        for (id, kind, ..) in self.processes[self.space].overlapping(start, len) {
+            // An allocator of the program's own puts blocks into its mappings.
+            if kind == Kind::Block {
+                self.findings.overlapping_blocks += 1;
+                self.release(id, kind, false);
+            }
+        }
+    }
+
+    fn release(&mut self, id: u32, kind: Kind, remember: bool) {
+        self.processes[self.space].remove(id, remember);
+        match kind {
+            Kind::Block => self.push(Action::Free { id }),
+            Kind::Mapping if !self.heap_only => self.push(Action::Unmap { id }),
+            _ => {}
+        }
+    }
+
+    fn allocate(&mut self, event: &Allocation, kind: Kind) {
+        if kind == Kind::Block {
+            self.clear(event.addr.0, event.len.max(1));
+        } else if !self.processes[self.space].overlapping(event.addr.0, event.len).is_empty() {
+            // It takes the place of a part of another one, which keeps its pages together.
+            self.findings.partial_mappings += 1;
+            return;
+        }
+        let id = self.processes[self.space].insert(event.addr.0, event.len, kind);
+        match kind {
+            Kind::Block => {
+                let aligned = matches!(
+                    event.function,
+                    AllocationFunction::PosixMemalign
+                        | AllocationFunction::AlignedAlloc
+                        | AllocationFunction::Memalign
+                        | AllocationFunction::Valloc
+                );
+                // The trace has the address, not the alignment that was asked for.
+                let align_bits = if aligned { event.addr.0.trailing_zeros().min(12) as u8 } else { 4 };
+                self.push(Action::Malloc { id, align_bits, bytes: event.len });
+            }
+            _ if self.heap_only => {}
+            _ => self.push(Action::Map { id, counted: true, bytes: event.len.max(1) }),
+        }
+    }
+
+    fn unmap(&mut self, start: u64, len: u64) {
+        let overlapping = self.processes[self.space].overlapping(start, len);
+        for (id, kind, from, bytes) in overlapping {
+            if kind != Kind::Mapping {
+                continue;
+            }
+            if start <= from && from.saturating_add(bytes) <= start.saturating_add(len) {
+                // Not every mapping that comes after it is an event, so accesses there say nothing.
+                self.release(id, kind, false);
+            } else {
+                self.findings.partial_mappings += 1;
+            }
+        }
+    }
+}
+
+impl Tool for Feeder<'_, '_> {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), analysis::Error> {
+        self.enter(at.process.0);
+        for access in accesses {
+            if access.kind != AccessKind::Prefetch {
+                self.access(access.addr.0, access.kind.writes());
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), analysis::Error> {
+        match event {
+            Event::Block(block) => {
+                self.enter(at.process.0);
+                self.block(block);
+            }
+            Event::Gap(gap) => self.findings.gaps += gap.count,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, resolver: &mut Resolver, event: &Allocation, _: HeapChange) {
+        self.enter(resolver.process().0);
+        let blocks = &mut self.processes[self.space];
+        match event.kind {
+            AllocationKind::Malloc | AllocationKind::Calloc => self.allocate(event, Kind::Block),
+            AllocationKind::Realloc => match blocks.starting_at(event.old_addr.0) {
+                Some((id, Kind::Block, _)) => {
+                    if event.addr != event.old_addr {
+                        self.clear(event.addr.0, event.len.max(1));
+                    }
+                    self.processes[self.space].replace(id, event.addr.0, event.len);
+                    self.push(Action::Realloc { id, bytes: event.len });
+                }
+                _ => {
+                    self.findings.unknown_frees += u64::from(event.old_addr.0 != 0);
+                    self.allocate(event, Kind::Block);
+                }
+            },
+            AllocationKind::Free => match blocks.starting_at(event.addr.0) {
+                Some((id, Kind::Block, _)) => self.release(id, Kind::Block, true),
+                _ if blocks.was_released(event.addr.0) => self.findings.double_frees += 1,
+                _ => self.findings.unknown_frees += u64::from(event.addr.0 != 0),
+            },
+            AllocationKind::Mmap => {
+                // A mapping over another one takes its place, which is no mistake.
+                self.unmap(event.addr.0, event.len);
+                self.allocate(event, Kind::Mapping);
+            }
+            AllocationKind::Mremap => {
+                self.unmap(event.old_addr.0, event.old_len);
+                self.unmap(event.addr.0, event.len);
+                self.allocate(event, Kind::Mapping);
+            }
+            AllocationKind::Munmap => self.unmap(event.addr.0, event.len),
+            AllocationKind::Brk => {}
+        }
+    }
+}
