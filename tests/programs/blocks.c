@@ -1,6 +1,7 @@
 // Block operations: one event a call, also on the stack; the single accesses behind it are none.
 // build: -fno-builtin
 // lackey: no
+// translate: no
 // expect: from size=1
 // expect: to size=1
 // block: memcpy kind=copy bytes=64 count=3 dst=to src=from

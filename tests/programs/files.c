@@ -1,5 +1,6 @@
 // fread and fwrite are one event each; what the library does in its own buffers belongs to the library.
 // lackey: no
+// translate: no
 // block: fwrite kind=fetch bytes=1000 count=10 src=data
 // block: fread kind=fill bytes=1000 count=10 dst=data
 // stderr: 10000 1

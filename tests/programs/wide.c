@@ -1,6 +1,7 @@
 // Wide block operations, in bytes.
 // build: -fno-builtin
 // lackey: no
+// translate: no
 // block: wmemcpy kind=copy bytes=64 count=1 dst=to src=from
 // block: wmemmove kind=copy bytes=64 count=1 dst=to src=from
 // block: wmemset kind=fill bytes=80 count=1 dst=to

@@ -25,7 +25,14 @@ pub fn record(options: &[String], line: &[String], stdin: &[u8]) -> Recording {
 impl Program {
     /// Records the program as its head says, and asserts that it did the same as natively.
     pub fn record(&self) -> Recording {
-        let recording = record(&self.header.record, &self.command_line(), self.header.stdin.as_bytes());
+        self.record_by("protect")
+    }
+
+    /// As [`Program::record`], by that tracer.
+    pub fn record_by(&self, tracer: &str) -> Recording {
+        let mut options = vec![format!("--tracer={tracer}")];
+        options.extend(self.header.record.iter().cloned());
+        let recording = record(&options, &self.command_line(), self.header.stdin.as_bytes());
         self.check(&recording.outcome);
         recording
     }

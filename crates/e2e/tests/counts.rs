@@ -3,14 +3,15 @@
 use e2e::{Program, Tally, record, variables};
 use serde_json::Value;
 
-/// Records a program and compares everything that its head states.
-fn check(file: &str) {
+/// Records a program by that tracer and compares everything that its head states.
+fn check(file: &str, tracer: &str) {
     let program = Program::named(file);
-    if !program.can_run() {
+    let translated = tracer == "translate";
+    if !program.can_run() || translated && !program.header.translate {
         return;
     }
     program.check(&program.run());
-    let recording = program.record();
+    let recording = program.record_by(tracer);
     let trace = &recording.trace;
     let stat = trace.stat();
     let mut wrong = Vec::new();
@@ -94,7 +95,13 @@ fn is_block(event: &Value, blocks: &e2e::Blocks) -> bool {
 }
 
 macro_rules! programs {
-    ($($name:ident: $file:literal),+ $(,)?) => { $(#[test] fn $name() { check($file); })+ };
+    ($($name:ident: $file:literal),+ $(,)?) => {
+        $(#[test] fn $name() { check($file, "protect"); })+
+        /// The same counts by the other tracer.
+        mod translated {
+            $(#[test] fn $name() { super::check($file, "translate"); })+
+        }
+    };
 }
 
 programs! {

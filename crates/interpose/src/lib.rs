@@ -11,6 +11,25 @@
 
 use core::arch::naked_asm;
 
+/// A name from its bytes, at compile time.
+const fn name(text: &'static str) -> &'static core::ffi::CStr {
+    match core::ffi::CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
+/// A number from its digits, at compile time.
+const fn code(text: &str) -> u8 {
+    let mut value = 0;
+    let mut index = 0;
+    while index < text.len() {
+        value = value * 10 + (text.as_bytes()[index] - b'0');
+        index += 1;
+    }
+    value
+}
+
 /// Defines entry points that jump to `implementation` with the return address as sixth argument.
 macro_rules! entries {
     ($($name:ident => $implementation:literal),* $(,)?) => {
@@ -23,6 +42,9 @@ macro_rules! entries {
                 naked_asm!("mov r9, qword ptr [rsp]", concat!("jmp ", $implementation));
             }
         )*
+
+        /// The names of these entry points.
+        pub static ENTRIES: &[&core::ffi::CStr] = &[$(name(concat!(stringify!($name), "\0"))),*];
     };
 }
 
@@ -68,6 +90,10 @@ macro_rules! notes {
                 );
             }
         )*
+
+        /// The entry points that leave a note: name, and the code of the function that they are.
+        pub static NOTES: &[(&core::ffi::CStr, u8)] =
+            &[$((name(concat!(stringify!($name), "\0")), code($function))),*];
     };
 }
 

@@ -50,6 +50,8 @@ pub struct Config {
     pub two_signals: bool,
     /// Whether recording starts at main.
     pub at_main: bool,
+    /// Whether code is translated, instead of taking memory's rights away.
+    pub translate: bool,
     /// Functions that start and stop recording.
     pub breakpoints: [Option<Breakpoint>; MAX_BREAKPOINTS],
 }
@@ -72,7 +74,7 @@ impl Config {
             self.bursts.into(),
             self.two_signals.into(),
             self.at_main.into(),
-            0,
+            self.translate.into(),
             0,
             0,
             0,
@@ -117,6 +119,7 @@ impl Config {
             bursts: flag(1),
             two_signals: flag(2),
             at_main: flag(3),
+            translate: flag(4),
             breakpoints,
         })
     }
@@ -139,6 +142,7 @@ mod tests {
             bursts: false,
             two_signals: true,
             at_main: false,
+            translate: true,
             breakpoints,
         };
         assert_eq!(Config::decode(&config.encode()), Some(config));

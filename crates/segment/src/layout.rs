@@ -4,7 +4,8 @@
 //! 0            Control                    one page
 //! 4096         ProcessSlot  [1024]        64 bytes each
 //! 69632        BufferHeader [2048]        64 bytes each
-//! 204800       buffers      [2048]        64 KiB each
+//! 200704       Live         [2048]        512 bytes each
+//! 1249280      buffers      [2048]        64 KiB each
 //! ```
 //! All of it starts as zeros, which is a valid, empty pool but for the fields that [`Control::init`] sets.
 
@@ -12,7 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::mem::size_of;
 
 /// Version of this layout. A tracer of another version must not touch the pool.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of one buffer. Small, because reused memory that stays in the cache is worth more than few hand-overs.
 pub const BUFFER_BYTES: usize = 64 << 10;
 /// Buffers of a pool, and so the threads that can be traced at the same time.
@@ -25,7 +26,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"memtap!\0");
 
 pub(crate) const PROCESSES_AT: usize = PAGE_BYTES;
 pub(crate) const HEADERS_AT: usize = PROCESSES_AT + PROCESS_COUNT * size_of::<ProcessSlot>();
-pub(crate) const BUFFERS_AT: usize = HEADERS_AT + BUFFER_COUNT * 64;
+pub(crate) const LIVES_AT: usize = HEADERS_AT + BUFFER_COUNT * 64;
+pub(crate) const BUFFERS_AT: usize = LIVES_AT + BUFFER_COUNT * 512;
 /// Bytes of a pool.
 pub const POOL_BYTES: usize = BUFFERS_AT + BUFFER_COUNT * BUFFER_BYTES;
 

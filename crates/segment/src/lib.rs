@@ -17,6 +17,8 @@
 extern crate std;
 
 mod config;
+pub mod flow;
+mod flow_writer;
 mod layout;
 mod pool;
 mod record;
@@ -25,10 +27,11 @@ mod sync;
 mod writer;
 
 pub use config::{Breakpoint, BreakpointKind, CONFIG_BYTES, Config, MAX_BREAKPOINTS, MAX_PATH_BYTES};
+pub use flow_writer::{DefinitionWriter, FLOW_BYTES};
 pub use layout::{
     BUFFER_BYTES, BUFFER_COUNT, Control, POOL_BYTES, PROCESS_COUNT, ProcessSlot, ProcessState, VERSION,
 };
-pub use pool::{Buffer, BufferHeader, BufferState, Pool};
+pub use pool::{Buffer, BufferHeader, BufferState, Content, Pool};
 pub use record::{DecodeError, MAX_RECORD_BYTES, Record, Records, encode};
 pub use slots::Slots;
 pub use writer::{Full, Writer};

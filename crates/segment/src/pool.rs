@@ -4,9 +4,10 @@
 //! moves a state from Free to Owned by compare-and-swap is the owner; only the owner leaves Owned, only the recorder
 //! leaves Submitted. When a process has died the recorder may take its Owned buffers too: nobody else can.
 
+use crate::flow::Live;
 use crate::layout::{
-    BUFFER_BYTES, BUFFER_COUNT, BUFFERS_AT, Control, HEADERS_AT, POOL_BYTES, PROCESS_COUNT, PROCESSES_AT,
-    ProcessSlot,
+    BUFFER_BYTES, BUFFER_COUNT, BUFFERS_AT, Control, HEADERS_AT, LIVES_AT, POOL_BYTES, PROCESS_COUNT,
+    PROCESSES_AT, ProcessSlot,
 };
 use crate::sync::{AtomicU32, Ordering};
 
@@ -37,6 +38,20 @@ pub struct BufferHeader {
     tid: AtomicU32,
     /// Position of this buffer in the sequence of its thread's buffers.
     sequence: AtomicU32,
+    /// What is in it, a [`Content`]. Written by the owner when it takes the buffer.
+    content: AtomicU32,
+}
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Content {
+    /// Records of a thread.
+    Records = 0,
+    /// Entries of a translated thread (module [`crate::flow`]).
+    Flow = 1,
+    /// Definitions of a process's blocks. It is read while it is being filled, and handed over when it is full.
+    Definitions = 2,
 }
 
 impl BufferHeader {
@@ -49,6 +64,7 @@ impl BufferHeader {
             thread: AtomicU32::new(0),
             tid: AtomicU32::new(0),
             sequence: AtomicU32::new(0),
+            content: AtomicU32::new(0),
         }
     }
 
@@ -86,8 +102,17 @@ impl BufferHeader {
         self.sequence.load(Ordering::Relaxed)
     }
 
+    /// What it holds.
+    pub fn content(&self) -> Content {
+        match self.content.load(Ordering::Relaxed) {
+            1 => Content::Flow,
+            2 => Content::Definitions,
+            _ => Content::Records,
+        }
+    }
+
     /// Free -> Owned. `false` where somebody else was faster.
-    pub(crate) fn take(&self, process: u32, thread: u32, tid: u32, sequence: u32) -> bool {
+    pub(crate) fn take(&self, process: u32, thread: u32, tid: u32, sequence: u32, content: Content) -> bool {
         if self
             .state
             .compare_exchange(
@@ -103,6 +128,7 @@ impl BufferHeader {
         self.filled.store(0, Ordering::Relaxed);
         self.process.store(process, Ordering::Relaxed);
         self.tid.store(tid, Ordering::Relaxed);
+        self.content.store(content as u32, Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Relaxed);
         // Release: a recorder that takes the buffer of a dead process must not see the former owner beside the new state.
         self.thread.store(thread, Ordering::Release);
@@ -176,6 +202,25 @@ impl Pool {
         Some(unsafe { &*self.base.add(PROCESSES_AT).cast::<ProcessSlot>().add(number as usize) })
     }
 
+    /// A translated thread's slot; `None` beyond the table.
+    pub fn live(&self, number: usize) -> Option<&Live> {
+        if number >= BUFFER_COUNT {
+            return None;
+        }
+        // SAFETY: inside the table by the check above; any bytes are a valid `Live`, which consists of atomics.
+        Some(unsafe { &*self.base.add(LIVES_AT).cast::<Live>().add(number) })
+    }
+
+    /// All slots of translated threads.
+    pub fn lives(&self) -> impl Iterator<Item = &Live> {
+        (0..BUFFER_COUNT).filter_map(|number| self.live(number))
+    }
+
+    /// Takes a free slot for a translated thread.
+    pub fn take_live(&self, process: u32) -> Option<&Live> {
+        (0..BUFFER_COUNT).filter_map(|number| self.live(number)).find(|live| live.take(process))
+    }
+
     /// The buffer of that number; `None` beyond the last.
     pub fn buffer(&self, index: usize) -> Option<Buffer> {
         (index < BUFFER_COUNT).then_some(Buffer { pool: *self, index })
@@ -188,13 +233,20 @@ impl Pool {
     }
 
     /// Takes a free buffer for a thread, or `None` when there is none just now.
-    pub fn take(&self, process: u32, thread: u32, tid: u32, sequence: u32) -> Option<Buffer> {
+    pub fn take(
+        &self,
+        process: u32,
+        thread: u32,
+        tid: u32,
+        sequence: u32,
+        content: Content,
+    ) -> Option<Buffer> {
         let control = self.control();
         let start = control.hint.load(Ordering::Relaxed) as usize % BUFFER_COUNT;
         for step in 0..BUFFER_COUNT {
             let index = (start + step) % BUFFER_COUNT;
             let buffer = Buffer { pool: *self, index };
-            if buffer.header().take(process, thread, tid, sequence) {
+            if buffer.header().take(process, thread, tid, sequence, content) {
                 return Some(buffer);
             }
         }
@@ -233,7 +285,7 @@ impl Buffer {
     }
 
     /// Its first byte.
-    pub(crate) fn start(&self) -> *mut u8 {
+    pub fn start(&self) -> *mut u8 {
         // SAFETY: inside the pool, as in `header`.
         unsafe { self.pool.base.add(BUFFERS_AT + self.index * BUFFER_BYTES) }
     }
@@ -246,7 +298,12 @@ impl Buffer {
     /// Copies its complete records to `into` and returns how many bytes they are. For the recorder, which may not trust
     /// that a traced program leaves shared memory alone while it reads.
     pub fn read(&self, into: &mut [u8; BUFFER_BYTES]) -> usize {
-        let filled = self.header().filled();
+        self.read_first(self.header().filled(), into)
+    }
+
+    /// As [`Buffer::read`], but that many bytes.
+    pub fn read_first(&self, filled: usize, into: &mut [u8; BUFFER_BYTES]) -> usize {
+        let filled = filled.min(BUFFER_BYTES);
         // SAFETY: `filled` is at most BUFFER_BYTES, both ranges are that long, and they don't overlap because `into` is
         // exclusive memory of the caller.
         unsafe { core::ptr::copy_nonoverlapping(self.start(), into.as_mut_ptr(), filled) };
@@ -268,7 +325,7 @@ mod loom_tests {
                 .map(|thread| {
                     let (header, data) = (header.clone(), data.clone());
                     loom::thread::spawn(move || {
-                        if !header.take(0, thread, thread, 0) {
+                        if !header.take(0, thread, thread, 0, Content::Records) {
                             return false;
                         }
                         data.store(thread, Ordering::Relaxed);
@@ -319,15 +376,16 @@ mod tests {
     #[test]
     fn buffers_run_out_and_come_back() {
         with_pool(|pool| {
-            let all: std::vec::Vec<_> =
-                (0..BUFFER_COUNT).map(|n| pool.take(1, 2, 3, n as u32).expect("a free buffer")).collect();
-            assert!(pool.take(1, 2, 3, 0).is_none());
+            let all: std::vec::Vec<_> = (0..BUFFER_COUNT)
+                .map(|n| pool.take(1, 2, 3, n as u32, Content::Records).expect("a free buffer"))
+                .collect();
+            assert!(pool.take(1, 2, 3, 0, Content::Records).is_none());
             assert_eq!(all[7].header().sequence(), 7);
             pool.submit(all[7]);
-            assert!(pool.take(1, 2, 3, 0).is_none());
+            assert!(pool.take(1, 2, 3, 0, Content::Records).is_none());
             assert_eq!(all[7].header().state(), BufferState::Submitted);
             pool.free(all[7]);
-            assert_eq!(pool.take(4, 5, 6, 9).expect("the freed one").index(), 7);
+            assert_eq!(pool.take(4, 5, 6, 9, Content::Flow).expect("the freed one").index(), 7);
             assert_eq!(all[7].header().process(), 4);
         });
     }

@@ -134,6 +134,11 @@ pub enum Record<'a> {
         /// Path of the executable.
         name: &'a [u8],
     },
+    /// The thread's fs base, from here on: where its thread-local variables are.
+    ThreadBase {
+        /// The address.
+        addr: VirtAddr,
+    },
     /// The thread has no more to say.
     ThreadEnd,
     /// The process has no more to say; its exit status where it named one (exec: none).
@@ -161,6 +166,7 @@ const TAG_COUNTER: u8 = 8;
 const TAG_PROGRAM: u8 = 9;
 const TAG_THREAD_END: u8 = 10;
 const TAG_PROCESS_END: u8 = 11;
+const TAG_THREAD_BASE: u8 = 12;
 
 const LOW_48: u64 = (1 << 48) - 1;
 
@@ -278,6 +284,7 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.head(none, none, 0, TAG_PROGRAM);
             out.name(name);
         }
+        Record::ThreadBase { addr } => out.head(none, addr, 0, TAG_THREAD_BASE),
         Record::ThreadEnd => out.head(none, none, 0, TAG_THREAD_END),
         Record::ProcessEnd { status } => {
             out.head(none, none, 0, TAG_PROCESS_END);
@@ -376,6 +383,7 @@ impl<'a> Records<'a> {
             },
             TAG_COUNTER => Record::Counter { ip, count: self.word(2)?, name: self.name(4)? },
             TAG_PROGRAM => Record::Program { name: self.name(2)? },
+            TAG_THREAD_BASE => Record::ThreadBase { addr },
             TAG_THREAD_END => Record::ThreadEnd,
             TAG_PROCESS_END => {
                 Record::ProcessEnd { status: (self.word(2)? != 0).then_some(self.word(3)? as u8) }
@@ -468,6 +476,7 @@ mod tests {
                 Record::Counter { ip, count: n, name: &name },
                 Record::Program { name: &name },
                 Record::ThreadEnd,
+                Record::ThreadBase { addr: VirtAddr(0x7fff_0000_1740) },
                 Record::ProcessEnd { status: (size % 3 == 0).then_some(bits) },
                 Record::Access { ip: b, addr: ip, size, kind: access },
             ]);

@@ -1,7 +1,7 @@
 //! A traced thread's end of the pool: fills the buffer that it owns.
 
 use crate::layout::BUFFER_BYTES;
-use crate::pool::{Buffer, Pool};
+use crate::pool::{Buffer, Content, Pool};
 use crate::record::{MAX_RECORD_BYTES, Record, SLOT_BYTES, access_words, encode};
 use memref::{AccessKind, VirtAddr};
 
@@ -34,7 +34,9 @@ impl Writer {
     /// caller wakes the recorder if [`Writer::submit`] did hand one over.
     pub fn refill(&mut self, pool: &Pool, process: u32, thread: u32, tid: u32) -> bool {
         self.submit(pool);
-        let Some(buffer) = pool.take(process, thread, tid, self.sequence) else { return false };
+        let Some(buffer) = pool.take(process, thread, tid, self.sequence, Content::Records) else {
+            return false;
+        };
         self.buffer = Some(buffer);
         self.len = 0;
         self.sequence = self.sequence.wrapping_add(1);

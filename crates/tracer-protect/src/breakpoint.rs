@@ -56,12 +56,28 @@ pub(crate) fn plant(wanted: &[Option<Wanted>]) {
         });
         // The recorder has made the address relative to the module's first mapping.
         let Some(addr) = base.map(|base| base.wrapping_add(wanted.address)) else { continue };
+        if PROCESS.settings().translate {
+            // The cache asks, code stays as it is.
+            *place = Some(Breakpoint { addr, original: 0, kind: wanted.kind });
+            continue;
+        }
         // SAFETY: the entry of a function of a mapped module.
         let original = unsafe { (addr as *const u8).read() };
         if write_code(addr, TRAP) {
             *place = Some(Breakpoint { addr, original, kind: wanted.kind });
         }
     }
+}
+
+/// What is wanted at an address.
+pub(crate) fn kind_at(addr: u64) -> Option<BreakpointKind> {
+    let breakpoints = PROCESS.breakpoints.lock();
+    breakpoints.list.iter().flatten().find(|breakpoint| breakpoint.addr == addr).map(|found| found.kind)
+}
+
+/// Whether something is.
+pub(crate) fn is_at(addr: u64) -> bool {
+    kind_at(addr).is_some()
 }
 
 /// A trap was executed: ours? Then it does what it is for, and the instruction that it replaces is executed.

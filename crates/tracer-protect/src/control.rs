@@ -11,6 +11,7 @@ use crate::emit::{as_thread, next_order};
 use crate::memory::{close_all, open_address};
 use crate::real::{Real, call_site};
 use crate::state::{PROCESS, Thread};
+use crate::translate;
 
 fn mark(thread: &mut Thread, ip: u64, kind: MarkerKind, name: &[u8]) {
     thread.emit(&Record::Marker { order: next_order(), ip: VirtAddr(ip), kind, name });
@@ -20,8 +21,10 @@ fn mark(thread: &mut Thread, ip: u64, kind: MarkerKind, name: &[u8]) {
 pub(crate) fn start(thread: &mut Thread, ip: u64, kind: MarkerKind) {
     if PROCESS.ready.load(Ordering::Acquire) && !PROCESS.is_recording() {
         mark(thread, ip, kind, b"");
+        translate::forget_quiet(thread);
         PROCESS.recording.store(true, Ordering::Release);
         close_all(true);
+        translate::kick_others(thread);
     }
 }
 
@@ -31,6 +34,7 @@ pub(crate) fn stop(thread: &mut Thread, ip: u64) {
         close_all(false);
         PROCESS.recording.store(false, Ordering::Release);
         mark(thread, ip, MarkerKind::Stop, b"");
+        translate::kick_others(thread);
     }
 }
 
@@ -86,6 +90,12 @@ unsafe extern "C" fn memtap_main(argc: c_int, argv: *mut *mut c_char, envp: *mut
     let address = MAIN.load(Ordering::Relaxed);
     if PROCESS.settings().at_main {
         as_thread(|thread| start(thread, address as u64, MarkerKind::Start));
+    }
+    if PROCESS.settings().translate && PROCESS.ready.load(Ordering::Relaxed) {
+        // SAFETY: runs main with these arguments, as below.
+        let status = unsafe { translate::memtap_take_over(argc, argv, envp, address) };
+        as_thread(|thread| stop(thread, address as u64));
+        return status;
     }
     // SAFETY: the address is that of the program's main.
     let status = unsafe {

@@ -18,6 +18,7 @@ use crate::pointers::{Arg, Manner, describe, is_flat_ioctl};
 use crate::process;
 use crate::signals::{self, NOT_MADE};
 use crate::state::{PROCESS, Thread};
+use crate::translate;
 
 /// Bytes of a `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
@@ -95,7 +96,13 @@ impl Call {
                 libc::SYS_munmap => Some(self.munmap(thread)),
                 libc::SYS_mremap => Some(self.mremap(thread)),
                 libc::SYS_brk => Some(self.brk(thread)),
-                libc::SYS_mprotect => Some(memory::protect(a, b, c as i32)),
+                libc::SYS_mprotect => {
+                    let result = memory::protect(a, b, c as i32);
+                    if !sys::failed(result) {
+                        translate::on_change(a, b, c as i32);
+                    }
+                    Some(result)
+                }
                 libc::SYS_madvise
                     if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE) && a & 4095 == 0 =>
                 {
@@ -313,6 +320,7 @@ impl Call {
             return result;
         }
         let start = result as u64;
+        translate::on_change(start, bytes, prot);
         let anonymous = flags & sys::MAP_ANONYMOUS != 0;
         let of_loader = flags & MAP_DENYWRITE != 0;
         let writable = prot & sys::PROT_WRITE != 0;
@@ -375,6 +383,7 @@ impl Call {
         if addr & 4095 == 0 && len != 0 {
             memory::drop_views(addr, addr.saturating_add(bytes));
         }
+        translate::on_change(addr, bytes, 0);
         // SAFETY: the program's own call.
         let result = unsafe { sys::syscall(libc::SYS_munmap as usize, self.args) };
         if !sys::failed(result) {
@@ -404,6 +413,7 @@ impl Call {
     /// mremap of viewed memory: the kernel can't move or grow both views as one, so the bytes are copied.
     unsafe fn mremap(&self, thread: &mut Thread) -> isize {
         let [old, old_len, new_len, flags, new, _] = self.args.map(|arg| arg as u64);
+        translate::on_change(old, old_len, 0);
         let flags = flags as i32;
         let range = PROCESS.ranges.lock().find(old);
         let (old_bytes, new_bytes) = (old_len.next_multiple_of(4096), new_len.next_multiple_of(4096));
@@ -606,7 +616,7 @@ impl Scratch {
             let part = (4096 - (at & 4095)).min(len - done);
             let local = [place as u64 + done, part];
             let remote = [open_address(at), part];
-            let args = [sys::getpid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+            let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
             // SAFETY: `place` has room for `len` bytes.
             let copied = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
             if copied != part as isize {

@@ -17,6 +17,10 @@ impl Thread {
     pub(crate) fn emit_access(&mut self, pool: &Pool, ip: u64, addr: u64, size: u32, kind: AccessKind) {
         self.note_order(pool);
         let size = size.min(u16::MAX.into()) as u16;
+        if let Some(live) = self.flow.live() {
+            let (ip, addr) = (VirtAddr(ip), VirtAddr(addr));
+            return self.write_flow(live, pool, &Record::Access { ip, addr, size, kind });
+        }
         while self.writer.access(VirtAddr(ip), VirtAddr(addr), size, kind).is_err() {
             if !self.refill(pool) {
                 return;
@@ -48,8 +52,16 @@ impl Thread {
         }
     }
 
+    /// As above, for code that is about to go on in a new buffer.
+    pub(crate) fn note_order_now(&mut self, pool: &Pool) {
+        self.note_order(pool);
+    }
+
     #[inline(never)]
     fn write(&mut self, pool: &Pool, record: &Record<'_>) {
+        if let Some(live) = self.flow.live() {
+            return self.write_flow(live, pool, record);
+        }
         while self.writer.record(record).is_err() {
             if !self.refill(pool) {
                 return;
@@ -79,7 +91,11 @@ impl Thread {
     /// Hands over what is there.
     pub(crate) fn submit(&mut self) {
         let Some(pool) = PROCESS.pool() else { return };
-        if self.writer.submit(&pool) {
+        let some = match self.flow.live() {
+            Some(live) => self.submit_flow(live, &pool),
+            None => self.writer.submit(&pool),
+        };
+        if some {
             sys::futex_wake(pool.control().submitted_word().as_ptr());
         }
     }

@@ -17,7 +17,7 @@ use x86::{Environment, Operand, Outcome, Refused};
 use crate::control::registers;
 use crate::memory::{PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE, page, view};
 use crate::state::{PROCESS, Thread};
-use crate::{breakpoint, dispatch, process, signals};
+use crate::{breakpoint, dispatch, process, signals, translate};
 
 /// A burst ends behind that many instructions without an access to closed memory. A new fault costs about as much as
 /// executing this many instructions does: whichever comes, at most twice the best possible time is lost.
@@ -157,9 +157,15 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
     let thread = unsafe { &mut *current };
     match signal {
         // SAFETY: the kernel's context of a dispatched system call.
-        libc::SIGSYS if info.code == SYS_USER_DISPATCH => unsafe {
-            dispatch::on_system_call(thread, context)
-        },
+        libc::SIGSYS if info.code == SYS_USER_DISPATCH => {
+            translate::enter(thread, context);
+            // SAFETY: as above.
+            unsafe { dispatch::on_system_call(thread, context) };
+            translate::leave(thread, context);
+        }
+        libc::SIGSEGV if info.code > 0 && translate::on_buffer_end(thread, info, context) => {}
+        libc::SIGSEGV if info.code == SEGV_ACCERR && translate::on_code_write(thread, info, context) => {}
+        libc::SIGTRAP if translate::on_trap(thread, info, context) => {}
         libc::SIGSEGV if info.code > 0 && page(info.addr) & PAGE_VIEWED != 0 => {
             on_closed_page(thread, info, context)
         }
@@ -167,8 +173,19 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
         libc::SIGTRAP if info.code > 0 && breakpoint::on_trap(thread, context) => {}
         _ => {
             signals::leave_redirect(thread, context);
+            let fault_at = context.gregs.rip;
+            if translate::enter(thread, context) == translate::Entered::Between && info.code <= 0 {
+                signals::put_off(thread, signal, info);
+                translate::step(thread, context);
+                return;
+            }
+            let mut own = *info;
+            if own.addr == fault_at {
+                own.addr = context.gregs.rip;
+            }
             // SAFETY: the context that we return to.
-            unsafe { signals::deliver(thread, signal, info, context) };
+            unsafe { signals::deliver(thread, signal, &own, context) };
+            translate::leave(thread, context);
         }
     }
 }

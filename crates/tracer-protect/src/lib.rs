@@ -13,6 +13,8 @@
 //! Start with `start`, which the loader calls, then `fault`.
 #![cfg_attr(not(test), no_std)]
 
+extern crate alloc;
+
 mod breakpoint;
 mod control;
 mod dispatch;
@@ -26,6 +28,7 @@ mod real;
 mod signals;
 mod start;
 mod state;
+mod translate;
 mod wrap_alloc;
 mod wrap_block;
 

@@ -481,6 +481,12 @@ pub(crate) fn tell(thread: &mut Thread, change: RegionChange, range: &Range, fil
 
 /// Gives new memory a second view where its kind is traced, and tells the recorder of it.
 pub(crate) fn follow(thread: &mut Thread, mut range: Range, keep: bool, file_offset: u64, name: &[u8]) {
+    if PROCESS.settings().translate {
+        // All memory is seen where it is accessed.
+        range.traced = true;
+        tell(thread, RegionChange::Map, &range, file_offset, name);
+        return;
+    }
     let wanted = PROCESS.settings().regions & 1 << range.kind.code() != 0 && range.traced;
     range.traced = wanted;
     if wanted && !adopt(range, keep) {

@@ -14,6 +14,7 @@ use crate::memory::{self, close_all, open_address};
 use crate::program::{Verdict, judge};
 use crate::signals;
 use crate::state::{Birth, PROCESS, Thread};
+use crate::translate;
 
 const CLONE_ARGS_BYTES: u64 = 88;
 /// Bytes of `LD_PRELOAD=` and `MEMTAP_CHANNEL=` lines.
@@ -72,7 +73,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
     if stack != 0 {
         keep_open(stack.wrapping_sub(stack_len.max(1)));
     }
-    let resume = context.gregs.rip;
+    let resume = translate::return_address(thread, context);
     thread.vfork_resume = resume;
     if stack != 0 {
         let mut births = PROCESS.births.lock();
@@ -141,10 +142,11 @@ fn fork_with(
     let actions = PROCESS.actions.lock();
     let births = PROCESS.births.lock();
     let breakpoints = PROCESS.breakpoints.lock();
+    let engine = translate::ENGINE.lock();
     // SAFETY: a new process with a copy of everything; the locks are held so that no other thread is in the middle of a
     // change that the child would inherit half made.
     let result = unsafe { sys::syscall(call.number as usize, args) };
-    drop((ranges, actions, births, breakpoints));
+    drop((ranges, actions, births, breakpoints, engine));
     if result != 0 {
         memory::drop_copy();
         return Some(result);
@@ -166,15 +168,22 @@ fn be_child(thread: &mut Thread) {
     thread.writer.forget();
     thread.order = 0;
     thread.pending = [None; 32];
+    if thread.flow.live().is_some() {
+        translate::forget_definitions();
+    }
     // The kernel switches the dispatch of system calls off in a child.
     let followed = PROCESS.settings().children && Thread::watch_system_calls(true);
     let number = if followed { PROCESS.pool().and_then(|pool| pool.control().next_process()) } else { None };
     let (Some(number), Some(pool)) = (number, PROCESS.pool()) else {
+        thread.flow = translate::Flow::NONE;
         leave_alone();
         return;
     };
     PROCESS.number.store(number, Ordering::Relaxed);
     thread.number = pool.control().next_thread();
+    if thread.flow.live().is_some() {
+        translate::begin_child(thread);
+    }
     if let Some(slot) = pool.process(number) {
         slot.enter(sys::getpid(), Some(parent), sys::realtime_ns());
     }
@@ -220,6 +229,7 @@ pub(crate) fn be_born(context: &mut UContext) {
         match unsafe { Thread::enter(birth.thread) } {
             Some(thread) => {
                 signals::start_thread(thread, birth.virtual_mask);
+                translate::inherit(thread);
                 Thread::watch_system_calls(true);
             }
             None => {
@@ -249,6 +259,7 @@ pub(crate) fn exit_thread(thread: &mut Thread) {
     }
     thread.emit(&Record::ThreadEnd);
     thread.submit();
+    translate::end_thread(thread);
     PROCESS.live_threads.fetch_sub(1, Ordering::Relaxed);
 }
 

@@ -34,10 +34,22 @@ impl Real {
     }
 }
 
+/// The function of that name that the program calls, or zero.
+pub(crate) fn first(name: &CStr) -> usize {
+    // SAFETY: a terminated name; null asks in the order of the program's own calls.
+    unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) as usize }
+}
+
+/// The function of that name behind ours, or zero.
+pub(crate) fn look_up(name: &CStr) -> usize {
+    // SAFETY: a terminated name.
+    unsafe { dlsym(RTLD_NEXT, name.as_ptr()) as usize }
+}
+
 /// The function of that name behind ours. A program that calls it has it, so a missing one is the end.
 fn find(name: &CStr) -> usize {
-    // SAFETY: a terminated name; the loader's lock is not held by a handler, which never comes here.
-    let found = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) } as usize;
+    // The loader's lock is not held by a handler, which never comes here.
+    let found = look_up(name);
     if found == 0 {
         sys::complain(b"memtap: the C library has no function named ");
         sys::complain(name.to_bytes());

@@ -17,6 +17,7 @@ use tracee::sys;
 
 use crate::memory::open_address;
 use crate::state::{PROCESS, Pending, Suspended, Thread};
+use crate::translate;
 
 /// The bit of a signal in a mask.
 pub(crate) const fn bit(signal: i32) -> u64 {
@@ -369,8 +370,14 @@ unsafe extern "C" fn on_async(signal: i32, info: &mut SigInfo, context: &mut UCo
         put_off(thread, signal, info);
     } else {
         leave_redirect(thread, context);
+        if thread.flow.is_stepping() || translate::enter(thread, context) == translate::Entered::Between {
+            put_off(thread, signal, info);
+            translate::step(thread, context);
+            return;
+        }
         // SAFETY: the context of this signal, which returns to the program.
         unsafe { deliver(thread, signal, info, context) };
+        translate::leave(thread, context);
     }
 }
 
@@ -388,7 +395,7 @@ pub(crate) fn leave_redirect(thread: &Thread, context: &mut UContext) {
     }
 }
 
-fn put_off(thread: &mut Thread, signal: i32, info: &SigInfo) {
+pub(crate) fn put_off(thread: &mut Thread, signal: i32, info: &SigInfo) {
     if let Some(place) = thread.pending.iter_mut().find(|place| place.is_none()) {
         *place = Some(Pending { signal, info: *info });
     }
@@ -592,6 +599,13 @@ pub(crate) unsafe fn sigreturn(thread: &mut Thread, context: &mut UContext) {
         }
         if place.frame != 0 && place.frame <= frame_at {
             place.frame = 0;
+        }
+    }
+    if thread.flow.is_running() {
+        // SAFETY: as above. The kernel returns to where the cache goes on.
+        unsafe {
+            let place = &raw mut (*frame).context.gregs.rip;
+            place.write_unaligned(translate::resume_address(thread, place.read_unaligned()));
         }
     }
     context.gregs.rsp = open_address(frame_at) + 8;

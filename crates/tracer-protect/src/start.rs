@@ -10,7 +10,7 @@ use tracee::{maps, sys, tls};
 
 use crate::memory::{self, Range};
 use crate::state::{PROCESS, Settings, Thread};
-use crate::{breakpoint, signals};
+use crate::{breakpoint, signals, translate};
 
 const CHANNEL: &[u8] = b"MEMTAP_CHANNEL=";
 /// What the kernel calls the recorder's shared memory.
@@ -43,6 +43,7 @@ unsafe extern "C" fn construct(_argc: c_int, _argv: *mut *mut c_char, envp: *mut
         bursts: config.bursts,
         two_signals: config.two_signals,
         at_main: config.at_main,
+        translate: config.translate,
         channel,
         channel_len,
         library: [0; 1024],
@@ -78,6 +79,10 @@ unsafe extern "C" fn construct(_argc: c_int, _argv: *mut *mut c_char, envp: *mut
         sys::complain(b"memtap: no memory for the tracer; the program runs untraced\n");
         return;
     };
+    if config.translate && !translate::prepare(thread) {
+        sys::complain(b"memtap: no memory for translated code; the program runs untraced\n");
+        return;
+    }
     thread.install_handler_stack();
     signals::take_over();
     tell_program(thread);
@@ -312,7 +317,7 @@ fn follow_mappings(thread: &mut Thread) {
         // SAFETY: `stretches` wrote the first `count` entries.
         let entry = unsafe { entry.assume_init() };
         let name = scan.names.get(entry.name.0..entry.name.0 + entry.name.1).unwrap_or(&[]);
-        if entry.range.traced {
+        if entry.range.traced && !PROCESS.settings().translate {
             memory::follow(thread, entry.range, true, entry.offset, name);
         } else {
             memory::tell(thread, RegionChange::Map, &entry.range, entry.offset, name);
@@ -382,10 +387,11 @@ impl Scan<'_> {
                 end += 4096;
             }
             let (kind, own) = kind;
-            let traced = !own
-                && mapping.prot & sys::PROT_WRITE != 0
-                && !mapping.shared
-                && matches!(kind, RegionKind::Data | RegionKind::Bss | RegionKind::Heap);
+            let traced = PROCESS.settings().translate && kind != RegionKind::Tracer
+                || !own
+                    && mapping.prot & sys::PROT_WRITE != 0
+                    && !mapping.shared
+                    && matches!(kind, RegionKind::Data | RegionKind::Bss | RegionKind::Heap);
             let range = Range { start: at, end, prot: mapping.prot, kind, traced, shared: mapping.shared };
             if let Some(place) = found.get_mut(self.count) {
                 place.write(Found { range, offset: mapping.offset + (at - mapping.start), name });

@@ -10,6 +10,7 @@ use tracee::{sys, tls};
 
 use crate::breakpoint::Breakpoints;
 use crate::memory::Ranges;
+use crate::translate::Flow;
 
 /// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, faults nest twice, and an unoptimised build of
 /// the decoder is deep. What is not used costs no memory.
@@ -86,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) two_signals: bool,
     /// Whether recording starts at main.
     pub(crate) at_main: bool,
+    /// Whether code is translated, instead of taking memory's rights away.
+    pub(crate) translate: bool,
     /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
     pub(crate) channel: [u8; 64],
     pub(crate) channel_len: usize,
@@ -106,6 +109,7 @@ pub(crate) static PROCESS: Process = Process {
         bursts: true,
         two_signals: false,
         at_main: true,
+        translate: false,
         channel: [0; 64],
         channel_len: 0,
         library: [0; 1024],
@@ -219,6 +223,8 @@ pub(crate) struct Thread {
     /// Room for the arguments of exec.
     pub(crate) scratch: *mut u8,
     pub(crate) scratch_len: usize,
+    /// What it is in the code cache.
+    pub(crate) flow: Flow,
 }
 
 impl Thread {
@@ -284,6 +290,7 @@ impl Thread {
         self.suspended = [Suspended { frame: 0, silent: 0 }; 16];
         self.step = SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] };
         self.site = 0;
+        self.flow = Flow::NONE;
     }
 
     fn make(tid: u32) -> Option<*mut Thread> {
@@ -327,6 +334,7 @@ impl Thread {
             engine,
             scratch: core::ptr::null_mut(),
             scratch_len: 0,
+            flow: Flow::NONE,
         };
         let mut head = PROCESS.threads.load(Ordering::Acquire);
         thread.next = head as *mut Thread;

@@ -52,38 +52,42 @@ fn forget_note() {
     }
 }
 
-struct Event {
-    kind: AllocationKind,
-    function: AllocationFunction,
-    order: u64,
-    addr: u64,
-    len: usize,
-    old: u64,
-    return_to: u64,
+/// One call that changes what blocks there are.
+#[derive(Clone, Copy)]
+pub(crate) struct Event {
+    pub(crate) kind: AllocationKind,
+    pub(crate) function: AllocationFunction,
+    pub(crate) order: u64,
+    pub(crate) addr: u64,
+    pub(crate) len: usize,
+    pub(crate) old: u64,
+    pub(crate) return_to: u64,
 }
 
 impl Event {
     fn tell(self) {
-        as_thread(|thread| {
-            // operator new and delete left a note: their callers are of interest, not they.
-            let noted = core::mem::take(&mut thread.site);
-            let (return_to, function) = if noted == 0 {
-                (self.return_to, self.function)
-            } else {
-                let function =
-                    AllocationFunction::from_code(thread.site_function as u8).unwrap_or(self.function);
-                (noted, function)
-            };
-            thread.emit(&Record::Allocation {
-                order: self.order,
-                ip: VirtAddr(call_site(return_to)),
-                kind: self.kind,
-                function,
-                addr: VirtAddr(self.addr),
-                len: self.len as u64,
-                old_addr: VirtAddr(self.old),
-                old_len: 0,
-            });
+        as_thread(|thread| self.tell_as(thread));
+    }
+
+    /// Records it as an event of that thread.
+    pub(crate) fn tell_as(self, thread: &mut Thread) {
+        // operator new and delete left a note: their callers are of interest, not they.
+        let noted = core::mem::take(&mut thread.site);
+        let (return_to, function) = if noted == 0 {
+            (self.return_to, self.function)
+        } else {
+            let function = AllocationFunction::from_code(thread.site_function as u8).unwrap_or(self.function);
+            (noted, function)
+        };
+        thread.emit(&Record::Allocation {
+            order: self.order,
+            ip: VirtAddr(call_site(return_to)),
+            kind: self.kind,
+            function,
+            addr: VirtAddr(self.addr),
+            len: self.len as u64,
+            old_addr: VirtAddr(self.old),
+            old_len: 0,
         });
     }
 }
@@ -108,7 +112,7 @@ macro_rules! wrapper {
         /// # Safety
         /// As the C library's function.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $symbol($($arg: $kind,)* $($unused: usize,)* $return_to: u64) $(-> $result)? $body
+        pub(crate) unsafe extern "C" fn $symbol($($arg: $kind,)* $($unused: usize,)* $return_to: u64) $(-> $result)? $body
     };
 }
 

@@ -15,6 +15,8 @@ use crate::record::{self, Job};
 pub(crate) enum Tracer {
     /// Native execution, accesses found by page protection
     Protect,
+    /// Translated code: every access, the stack's included
+    Translate,
 }
 
 /// A kind of memory that can be traced.
@@ -99,6 +101,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             bursts: args.mechanism == Mechanism::Bursts,
             two_signals: args.mechanism == Mechanism::TwoSignals,
             at_main: args.start.is_empty(),
+            translate: args.tracer == Tracer::Translate,
             breakpoints,
         },
     };

@@ -4,6 +4,7 @@
 //! gives events their place in the trace (`sink`), and writes the file (crate `trace-format`). It ends when the program
 //! and all traced processes that it started have ended.
 
+mod blocks;
 mod library;
 mod program;
 mod progress;
@@ -108,7 +109,7 @@ fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
     let program = std::fs::canonicalize(&job.program).unwrap_or_else(|_| job.program.clone());
     trace.set_property("program", &program.to_string_lossy())?;
     trace.set_property("args", &args.join(" "))?;
-    trace.set_property("tracer", "protect")?;
+    trace.set_property("tracer", if job.config.translate { "translate" } else { "protect" })?;
     trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
     trace.set_property("start_ns", &now_ns().to_string())?;
     Ok(())
@@ -258,8 +259,14 @@ fn read_submitted(pool: &OwnedPool, sink: &mut Sink, result: &mut Result<()>) ->
     if result.is_ok() {
         *result = sink.announce(pool.pool(), threads).map_err(anyhow::Error::new);
     }
-    for buffer in pool.pool().buffers() {
-        if buffer.header().state() == BufferState::Submitted {
+    // What is handed over from here on is read next time: what its blocks are may come after this look.
+    let submitted: Vec<_> =
+        pool.pool().buffers().filter(|buffer| buffer.header().state() == BufferState::Submitted).collect();
+    if !submitted.is_empty() {
+        sink.read_definitions(pool.pool());
+    }
+    for buffer in submitted {
+        {
             some = true;
             if is_new(sink, buffer.header().process()) {
                 continue;
@@ -280,9 +287,18 @@ fn read_submitted(pool: &OwnedPool, sink: &mut Sink, result: &mut Result<()>) ->
 fn leave(pool: &OwnedPool, sink: &mut Sink, number: u32) -> Result<()> {
     let mut result = Ok(());
     read_submitted(pool, sink, &mut result);
+    sink.read_definitions(pool.pool());
     for buffer in pool.pool().buffers().filter(|buffer| buffer.is_owned_by(number)) {
-        result = result.and(sink.read(buffer).map_err(anyhow::Error::new));
+        let live = pool
+            .pool()
+            .lives()
+            .find(|live| live.owner() == Some(number) && live.buffer() as usize == buffer.index());
+        let filled = live.map_or(buffer.header().filled(), segment::flow::Live::filled);
+        result = result.and(sink.read_filled(buffer, filled).map_err(anyhow::Error::new));
         pool.pool().free(buffer);
+    }
+    for live in pool.pool().lives().filter(|live| live.owner() == Some(number)) {
+        live.release();
     }
     result?;
     sink.settle(number)?;

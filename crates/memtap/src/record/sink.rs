@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::blocks::Blocks;
 use memref::{
-    Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange, RegionEvent,
-    ThreadId, VirtAddr,
+    Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange,
+    RegionEvent, ThreadId, VirtAddr,
 };
-use segment::{BUFFER_BYTES, Buffer, BufferState, Pool, Record, Records};
+use segment::flow::{Entry, MAX_VALUES, entry, find_entries};
+use segment::{BUFFER_BYTES, Buffer, BufferState, Content, Pool, Record, Records};
 use trace_format::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter,
 };
@@ -21,6 +23,9 @@ pub(crate) const COUNTER_UNTRACED_PROGRAM: u32 = 1;
 pub(crate) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
+
+/// Accesses that are gathered before they go to the shard.
+const WAITING_ACCESSES: usize = 16_384;
 
 /// What has been recorded so far, for the progress line and the closing words.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +49,12 @@ struct Thread {
     /// The buffer that comes next.
     sequence: u32,
     /// Buffers that came before their turn: kernel-side races between submission and our look.
-    early: BTreeMap<u32, Vec<u8>>,
+    early: BTreeMap<u32, (Content, Vec<u8>)>,
+    /// Where its thread-local variables are, as far as its translated code told.
+    base: u64,
+    /// The last block that it executed: how many accesses it made, where they begin in what waits to be written, and
+    /// the block.
+    last: Option<Executed>,
 }
 
 /// A traced process of the session.
@@ -62,6 +72,19 @@ pub(crate) struct Sink {
     slow: HashMap<(u32, u64), (u64, String)>,
     totals: Totals,
     bytes: Box<[u8; BUFFER_BYTES]>,
+    blocks: Blocks,
+    /// Room for the entries of one buffer, and for the accesses that follow from them.
+    places: Vec<(u32, u32)>,
+    accesses: Vec<Access>,
+}
+
+/// The last block that a thread executed.
+#[derive(Clone, Copy)]
+struct Executed {
+    /// Its first access among those that wait to be written.
+    first: usize,
+    from: u64,
+    instructions: u16,
 }
 
 impl Sink {
@@ -74,6 +97,9 @@ impl Sink {
             slow: HashMap::new(),
             totals: Totals::default(),
             bytes: Box::new([0; BUFFER_BYTES]),
+            blocks: Blocks::default(),
+            places: Vec::new(),
+            accesses: Vec::new(),
         }
     }
 
@@ -90,6 +116,7 @@ impl Sink {
         parent: Option<u32>,
         start_ns: u64,
     ) -> Result<(), Error> {
+        let parent_number = parent;
         let parent = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| parent.id);
         let mut record = ProcessRecord { pid, parent, start_ns, ..Default::default() };
         record.exe = std::fs::read_link(format!("/proc/{pid}/exe"))
@@ -98,6 +125,9 @@ impl Sink {
         record.args = arguments(pid);
         let id = self.trace.add_process(&record)?;
         record.process = id;
+        if let Some(parent) = parent_number {
+            self.blocks.add_process(number, parent);
+        }
         self.processes.insert(number, Process { id, record, status: None });
         Ok(())
     }
@@ -116,13 +146,37 @@ impl Sink {
     /// Reads a buffer that was handed over, or that a dead process left.
     pub(crate) fn read(&mut self, buffer: Buffer) -> Result<(), Error> {
         let header = buffer.header();
+        self.read_filled(buffer, header.filled())
+    }
+
+    /// As [`Sink::read`], where the buffer itself does not say how far it was filled.
+    pub(crate) fn read_filled(&mut self, buffer: Buffer, filled: usize) -> Result<(), Error> {
+        let header = buffer.header();
         let (process, number, tid, sequence) =
             (header.process(), header.thread(), header.tid(), header.sequence());
+        let content = header.content();
         let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
-        let filled = buffer.read(&mut bytes);
-        let result = self.take(process, number, tid, sequence, &bytes[..filled]);
+        let filled = buffer.read_first(filled, &mut bytes);
+        let result = match content {
+            Content::Definitions => {
+                self.blocks.add(process, sequence, &bytes[..filled]);
+                Ok(())
+            }
+            _ => self.take(process, number, tid, sequence, content, &bytes[..filled]),
+        };
         self.bytes = bytes;
         result
+    }
+
+    /// Reads what processes defined since the last look, in buffers that they still fill.
+    pub(crate) fn read_definitions(&mut self, pool: &Pool) {
+        for buffer in pool.buffers() {
+            let header = buffer.header();
+            if header.content() == Content::Definitions && header.state() != BufferState::Free {
+                let filled = buffer.read(&mut self.bytes);
+                self.blocks.add(header.process(), header.sequence(), &self.bytes[..filled]);
+            }
+        }
     }
 
     /// Enters the threads that have a buffer and are not known yet, the first-born first: threads are numbered in the order
@@ -133,7 +187,10 @@ impl Sink {
         }
         let mut new: Vec<(u32, u32, u32)> = pool
             .buffers()
-            .filter(|buffer| buffer.header().state() != BufferState::Free)
+            .filter(|buffer| {
+                buffer.header().state() != BufferState::Free
+                    && buffer.header().content() != Content::Definitions
+            })
             .map(|buffer| (buffer.header().thread(), buffer.header().process(), buffer.header().tid()))
             .filter(|(number, _, _)| !self.threads.contains_key(number))
             .collect();
@@ -153,7 +210,17 @@ impl Sink {
         let record = ThreadRecord { process: owner, tid, start_ns: now_ns(), ..Default::default() };
         let id = self.trace.add_thread(&record)?;
         let shard = self.trace.shard(id)?;
-        let thread = Thread { process, id, shard, cycle: 0, order: 0, sequence: 0, early: BTreeMap::new() };
+        let thread = Thread {
+            process,
+            id,
+            shard,
+            cycle: 0,
+            order: 0,
+            sequence: 0,
+            early: BTreeMap::new(),
+            base: 0,
+            last: None,
+        };
         self.threads.insert(number, thread);
         Ok(())
     }
@@ -164,6 +231,7 @@ impl Sink {
         number: u32,
         tid: u32,
         sequence: u32,
+        content: Content,
         bytes: &[u8],
     ) -> Result<(), Error> {
         let Some(owner) = self.processes.get(&process).map(|process| process.id) else { return Ok(()) };
@@ -171,17 +239,118 @@ impl Sink {
         let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
         let mut result = Ok(());
         if sequence != thread.sequence {
-            thread.early.insert(sequence, bytes.to_vec());
+            thread.early.insert(sequence, (content, bytes.to_vec()));
         } else {
-            result = self.records(&mut thread, bytes);
+            result = self.entries(&mut thread, content, bytes);
             thread.sequence = thread.sequence.wrapping_add(1);
-            while let Some(next) = thread.early.remove(&thread.sequence) {
-                result = result.and_then(|()| self.records(&mut thread, &next));
+            while let Some((content, next)) = thread.early.remove(&thread.sequence) {
+                result = result.and_then(|()| self.entries(&mut thread, content, &next));
                 thread.sequence = thread.sequence.wrapping_add(1);
             }
         }
         self.threads.insert(number, thread);
         result
+    }
+
+    fn entries(&mut self, thread: &mut Thread, content: Content, bytes: &[u8]) -> Result<(), Error> {
+        if content == Content::Flow { self.flow(thread, bytes) } else { self.records(thread, bytes) }
+    }
+
+    /// A buffer of a translated thread.
+    fn flow(&mut self, thread: &mut Thread, bytes: &[u8]) -> Result<(), Error> {
+        let blocks = std::mem::take(&mut self.blocks);
+        let result = self.flow_with(thread, bytes, &blocks);
+        self.blocks = blocks;
+        result
+    }
+
+    fn flow_with(&mut self, thread: &mut Thread, bytes: &[u8], blocks: &Blocks) -> Result<(), Error> {
+        let known = blocks.of(thread.process);
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        let whole = find_entries(
+            bytes,
+            |id| known.get(id).map(|block| block.values),
+            |start, end| places.push((start as u32, end as u32)),
+        );
+        if !whole {
+            // What is in front of it can't be found.
+            self.gap(thread, GapReason::Killed, 1, VirtAddr(0))?;
+        }
+        let mut accesses = std::mem::take(&mut self.accesses);
+        let mut values = [0u64; MAX_VALUES];
+        for &(start, end) in places.iter().rev() {
+            match entry(bytes, start as usize, end as usize) {
+                Some(Entry::Instructions(count)) => {
+                    thread.cycle += count;
+                    if count > 0 {
+                        thread.last = None;
+                    }
+                }
+                Some(Entry::Block(id, words, after)) => {
+                    let Some(block) = known.get(id) else { continue };
+                    for (value, word) in values.iter_mut().zip(words.chunks_exact(8)) {
+                        *value = word.try_into().map_or(0, u64::from_le_bytes);
+                    }
+                    if accesses.len() >= WAITING_ACCESSES {
+                        self.push(thread, &mut accesses)?;
+                    }
+                    let first = accesses.len();
+                    let from = thread.cycle;
+                    block.expand(from, &values, thread.base, &mut accesses);
+                    thread.last = Some(Executed { first, from, instructions: block.instructions });
+                    thread.cycle += u64::from(block.instructions) + after;
+                }
+                Some(Entry::Cut(executed, all)) => {
+                    if let Some(last) = thread.last.take() {
+                        let executed = executed.min(last.instructions.into());
+                        thread.cycle -= u64::from(last.instructions) - executed;
+                        while !all
+                            && accesses.len() > last.first
+                            && accesses.last().is_some_and(|access| access.cycle >= last.from + executed)
+                        {
+                            accesses.pop();
+                        }
+                    }
+                }
+                Some(Entry::Record(payload)) => {
+                    thread.last = None;
+                    for record in Records::new(payload) {
+                        let Ok(record) = record else { break };
+                        if let Some(access) = record.access(thread.cycle) {
+                            accesses.push(access);
+                            continue;
+                        }
+                        if let Record::ThreadBase { addr } = record {
+                            thread.base = addr.0;
+                            continue;
+                        }
+                        self.push(thread, &mut accesses)?;
+                        let cycle = thread.cycle;
+                        self.record(thread, &record)?;
+                        // Here a cycle is an instruction, not an event.
+                        thread.cycle = cycle;
+                    }
+                }
+                None => {}
+            }
+        }
+        // What a cut could take back does not reach over a buffer's end.
+        thread.last = None;
+        self.push(thread, &mut accesses)?;
+        self.accesses = accesses;
+        self.places = places;
+        Ok(())
+    }
+
+    fn push(&mut self, thread: &mut Thread, accesses: &mut Vec<Access>) -> Result<(), Error> {
+        if !accesses.is_empty() {
+            self.totals.accesses += accesses.len() as u64;
+            thread.shard.push_accesses(accesses)?;
+            accesses.clear();
+            thread.last = None;
+        }
+        Ok(())
     }
 
     fn records(&mut self, thread: &mut Thread, bytes: &[u8]) -> Result<(), Error> {
@@ -320,6 +489,7 @@ impl Sink {
                 }
                 return Ok(());
             }
+            Record::ThreadBase { .. } => return Ok(()),
             Record::ThreadEnd => return self.trace.end_thread(thread.id, now_ns()),
             Record::ProcessEnd { status } => {
                 if let Some(process) = self.processes.get_mut(&thread.process) {
@@ -342,9 +512,9 @@ impl Sink {
             .collect();
         for number in numbers {
             let Some(mut thread) = self.threads.remove(&number) else { continue };
-            for (_, bytes) in std::mem::take(&mut thread.early) {
+            for (_, (content, bytes)) in std::mem::take(&mut thread.early) {
                 self.gap(&mut thread, GapReason::Killed, 1, VirtAddr(0))?;
-                self.records(&mut thread, &bytes)?;
+                self.entries(&mut thread, content, &bytes)?;
             }
             thread.shard.flush()?;
         }

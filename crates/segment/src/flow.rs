@@ -1,0 +1,450 @@
+//! What a translated thread writes into its buffers: for each basic block an identifier and the registers from which the
+//! addresses of its accesses follow. What the block is stands once, in a [`Definition`].
+//!
+//! A buffer is a row of *entries*, each a payload of words and then one header word behind it: bits 0..22 say what the
+//! entry is, the upper 42 bits are a number. So the last header always stands in front of the write position, where code
+//! without accesses adds the instructions that it executes, and a buffer is read from its end.
+//!
+//! | low bits | payload | number |
+//! |---|---|---|
+//! | 0 [`PAD`] | - | instructions that follow without an access |
+//! | 1 [`EMBED`] | a [`crate::Record`], padded to words | words of the payload |
+//! | 2 [`CUT`] | one word: instructions of the block before that were executed; bit 32: all its accesses count | unused |
+//! | 16 and up | the values of that block, a word each | instructions that follow without an access |
+//!
+//! The thread's position is a word of its [`Live`] slot, in shared memory: what it filled is known even when it is killed
+//! at any instruction.
+
+use crate::layout::BUFFER_BYTES;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use memref::{AccessKind, VirtAddr};
+
+/// Bits of a header that say what the entry is.
+pub const ID_BITS: u32 = 22;
+/// See the table above.
+pub const PAD: u64 = 0;
+/// See the table above.
+pub const EMBED: u64 = 1;
+/// See the table above.
+pub const CUT: u64 = 2;
+/// The first number of a block.
+pub const FIRST_BLOCK: u32 = 16;
+/// In a cut: the accesses of the whole block count.
+pub const CUT_ALL: u64 = 1 << 32;
+/// Values and instructions that one block can have.
+pub const MAX_VALUES: usize = 62;
+/// As above.
+pub const MAX_INSTRUCTIONS: usize = 64;
+/// Accesses that one block can have.
+pub const MAX_ACCESSES: usize = 128;
+/// No value.
+pub const NO_VALUE: u8 = 0xff;
+
+/// The part of a translated thread that its recording code and the recorder share. The recording code reaches it through
+/// the gs segment, by the offsets below.
+#[repr(C, align(512))]
+#[derive(Debug)]
+pub struct Live {
+    /// Where the next byte goes: an address in the thread's process.
+    position: AtomicU64,
+    /// The address of the first byte of the present buffer.
+    base: AtomicU64,
+    /// The process's number plus one; zero: the slot is free. Taken by compare-and-swap.
+    owner: AtomicU32,
+    /// The present buffer's number in the pool, or all ones.
+    buffer: AtomicU32,
+    /// Instructions executed in code that does not record.
+    quiet: AtomicU64,
+    /// Where an indirect branch goes.
+    target: AtomicU64,
+    /// Registers put aside.
+    spills: [AtomicU64; 8],
+}
+
+/// Offsets of [`Live`]'s words.
+pub const POSITION_AT: u32 = 0;
+/// As above.
+pub const QUIET_AT: u32 = 24;
+/// As above.
+pub const TARGET_AT: u32 = 32;
+/// Offset of the first of the eight spills.
+pub const SPILLS_AT: u32 = 40;
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(core::mem::offset_of!(Live, position) == POSITION_AT as usize);
+    assert!(core::mem::offset_of!(Live, quiet) == QUIET_AT as usize);
+    assert!(core::mem::offset_of!(Live, target) == TARGET_AT as usize);
+    assert!(core::mem::offset_of!(Live, spills) == SPILLS_AT as usize);
+    assert!(size_of::<Live>() == 512);
+};
+
+impl Live {
+    /// Takes a free slot for a process.
+    pub(crate) fn take(&self, process: u32) -> bool {
+        if self.owner.compare_exchange(0, process + 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.buffer.store(u32::MAX, Ordering::Relaxed);
+        self.position.store(0, Ordering::Relaxed);
+        self.base.store(0, Ordering::Relaxed);
+        self.quiet.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives it back.
+    pub fn release(&self) {
+        self.owner.store(0, Ordering::Release);
+    }
+
+    /// The process that has it.
+    pub fn owner(&self) -> Option<u32> {
+        self.owner.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// The buffer that it fills.
+    pub fn buffer(&self) -> u32 {
+        self.buffer.load(Ordering::Acquire)
+    }
+
+    /// Bytes filled of the present buffer.
+    pub fn filled(&self) -> usize {
+        let bytes = self.position.load(Ordering::Acquire).wrapping_sub(self.base.load(Ordering::Acquire));
+        if bytes <= BUFFER_BYTES as u64 { bytes as usize & !7 } else { 0 }
+    }
+
+    /// Begins to fill a buffer (all ones: one that nobody reads) that is mapped at `base`.
+    pub fn begin(&self, buffer: u32, base: u64) {
+        self.buffer.store(u32::MAX, Ordering::Release);
+        self.base.store(base, Ordering::Relaxed);
+        self.position.store(base, Ordering::Relaxed);
+        self.buffer.store(buffer, Ordering::Release);
+    }
+
+    /// Where the next byte goes.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    /// Makes what is before that address visible.
+    pub fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Release);
+    }
+
+    /// Instructions executed without recording since the last call.
+    pub fn take_quiet(&self) -> u64 {
+        let count = self.quiet.load(Ordering::Relaxed);
+        self.quiet.store(0, Ordering::Relaxed);
+        count
+    }
+
+    /// Takes back instructions that were counted before they were executed.
+    pub fn uncount_quiet(&self, count: u64) {
+        let present = self.quiet.load(Ordering::Relaxed);
+        self.quiet.store(present.wrapping_sub(count), Ordering::Relaxed);
+    }
+
+    /// Where an indirect branch wanted to go.
+    pub fn target(&self) -> u64 {
+        self.target.load(Ordering::Relaxed)
+    }
+
+    /// A register that was put aside.
+    pub fn spill(&self, index: usize) -> u64 {
+        self.spills.get(index).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// What the spill holds from now on: for a child that goes on in its parent's place.
+    pub fn set_spill(&self, index: usize, value: u64) {
+        if let Some(word) = self.spills.get(index) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One access of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockAccess {
+    /// Which instruction of the block makes it, from 0.
+    pub instruction: u16,
+    /// The instruction's distance from the block's address.
+    pub offset: u16,
+    /// Bytes.
+    pub size: u16,
+    /// What is done.
+    pub kind: AccessKind,
+    /// The value to start from; for repeated ones where they begin.
+    pub base: u8,
+    /// The value that is scaled; for repeated ones the count before.
+    pub index: u8,
+    /// 1, 2, 4 or 8.
+    pub scale: u8,
+    /// Whether the thread's fs base is added.
+    pub fs: bool,
+    /// Whether the address wraps at 32 bits.
+    pub short: bool,
+    /// For repeated ones: the count afterwards, and the place afterwards.
+    pub repeated: Option<(u8, u8)>,
+    /// What is added.
+    pub displacement: i64,
+}
+
+impl BlockAccess {
+    /// None.
+    pub const NONE: Self = Self {
+        instruction: 0,
+        offset: 0,
+        size: 0,
+        kind: AccessKind::Load,
+        base: NO_VALUE,
+        index: NO_VALUE,
+        scale: 1,
+        fs: false,
+        short: false,
+        repeated: None,
+        displacement: 0,
+    };
+
+    /// The address of an access that is not repeated.
+    #[inline]
+    pub fn address(&self, values: &[u64], fs_base: u64) -> u64 {
+        let value = |index: u8| values.get(usize::from(index)).copied().unwrap_or(0);
+        let mut addr = value(self.base)
+            .wrapping_add(value(self.index).wrapping_mul(u64::from(self.scale)))
+            .wrapping_add(self.displacement as u64);
+        if self.short {
+            addr &= 0xffff_ffff;
+        }
+        if self.fs { addr.wrapping_add(fs_base) } else { addr }
+    }
+}
+
+/// Bytes of a definition's head, and of one access in it.
+const HEAD_BYTES: usize = 24;
+const ACCESS_BYTES: usize = 24;
+/// The longest definition.
+pub const MAX_DEFINITION_BYTES: usize = HEAD_BYTES + MAX_ACCESSES * ACCESS_BYTES;
+
+/// What a block is: written once, when it is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Definition<'a> {
+    /// Its number in its process.
+    pub id: u32,
+    /// Its first instruction.
+    pub addr: VirtAddr,
+    /// Instructions.
+    pub instructions: u16,
+    /// Values that an execution of it records.
+    pub values: u8,
+    accesses: &'a [u8],
+}
+
+/// Writes a definition and returns its length.
+pub fn encode_definition(
+    id: u32,
+    addr: VirtAddr,
+    instructions: u16,
+    values: u8,
+    accesses: &[BlockAccess],
+    into: &mut [u8; MAX_DEFINITION_BYTES],
+) -> usize {
+    let mut len = 0;
+    let mut put = |part: &[u8]| {
+        if let Some(place) = into.get_mut(len..len + part.len()) {
+            place.copy_from_slice(part);
+            len += part.len();
+        }
+    };
+    let count = accesses.len().min(MAX_ACCESSES);
+    put(&((HEAD_BYTES + count * ACCESS_BYTES) as u32).to_le_bytes());
+    put(&id.to_le_bytes());
+    put(&addr.0.to_le_bytes());
+    put(&instructions.to_le_bytes());
+    put(&[values, 0]);
+    put(&(count as u32).to_le_bytes());
+    for access in accesses.iter().take(count) {
+        put(&access.instruction.to_le_bytes());
+        put(&access.offset.to_le_bytes());
+        put(&access.size.to_le_bytes());
+        let flags =
+            u8::from(access.fs) | u8::from(access.short) << 1 | u8::from(access.repeated.is_some()) << 2;
+        let (count_after, place_after) = access.repeated.unwrap_or((NO_VALUE, NO_VALUE));
+        put(&[access.kind.code(), flags, access.base, access.index, access.scale, count_after, place_after]);
+        put(&[0; 3]);
+        put(&access.displacement.to_le_bytes());
+    }
+    len
+}
+
+impl<'a> Definition<'a> {
+    /// Reads the definition at the front of `bytes`; its length beside it. `None` where there is no whole one.
+    pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let len = word(0)? as usize;
+        let count = word(20)? as usize;
+        if count > MAX_ACCESSES || len != HEAD_BYTES + count * ACCESS_BYTES {
+            return None;
+        }
+        let addr = u64::from(word(8)?) | u64::from(word(12)?) << 32;
+        let sizes = word(16)?;
+        let definition = Self {
+            id: word(4)?,
+            addr: VirtAddr(addr),
+            instructions: sizes as u16,
+            values: (sizes >> 16) as u8,
+            accesses: bytes.get(HEAD_BYTES..len)?,
+        };
+        Some((definition, len))
+    }
+
+    /// Its accesses, in their order.
+    pub fn accesses(&self) -> impl Iterator<Item = BlockAccess> + use<'a> {
+        self.accesses.chunks_exact(ACCESS_BYTES).map(|bytes| {
+            let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+            let half = |at: usize| u16::from(byte(at)) | u16::from(byte(at + 1)) << 8;
+            let flags = byte(7);
+            let displacement = bytes.get(16..24).and_then(|part| part.try_into().ok());
+            BlockAccess {
+                instruction: half(0),
+                offset: half(2),
+                size: half(4),
+                kind: AccessKind::from_code(byte(6)).unwrap_or(AccessKind::Load),
+                base: byte(8),
+                index: byte(9),
+                scale: byte(10),
+                fs: flags & 1 != 0,
+                short: flags & 2 != 0,
+                repeated: (flags & 4 != 0).then_some((byte(11), byte(12))),
+                displacement: displacement.map_or(0, i64::from_le_bytes),
+            }
+        })
+    }
+}
+
+/// One entry of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    /// Instructions without accesses.
+    Instructions(u64),
+    /// A record.
+    Record(&'a [u8]),
+    /// An execution of a block: its number, its values (eight bytes each), and the instructions without accesses that
+    /// followed it.
+    Block(u32, &'a [u8], u64),
+    /// Only that many instructions of the block before were executed; `true`: but all its accesses were made.
+    Cut(u64, bool),
+}
+
+/// Finds the entries of a buffer, from its end. `values` says how many values a block has. `starts` gets the place behind
+/// each header, last entry first; `false` where the bytes are no entries.
+pub fn find_entries(
+    bytes: &[u8],
+    values: impl Fn(u32) -> Option<u8>,
+    mut found: impl FnMut(usize, usize),
+) -> bool {
+    let mut end = bytes.len() & !7;
+    while end > 0 {
+        let Some(header) = word_at(bytes, end - 8) else { return false };
+        let id = header & ((1 << ID_BITS) - 1);
+        let payload = match id {
+            PAD => 0,
+            EMBED => (header >> ID_BITS) as usize,
+            CUT => 1,
+            id => match values(id as u32) {
+                Some(values) => usize::from(values),
+                None => return false,
+            },
+        };
+        let Some(start) = payload.checked_mul(8).and_then(|bytes| (end - 8).checked_sub(bytes)) else {
+            return false;
+        };
+        found(start, end);
+        end = start;
+    }
+    true
+}
+
+/// The entry between two places that [`find_entries`] found.
+pub fn entry(bytes: &[u8], start: usize, end: usize) -> Option<Entry<'_>> {
+    let header = word_at(bytes, end.checked_sub(8)?)?;
+    let payload = bytes.get(start..end - 8)?;
+    let number = header >> ID_BITS;
+    Some(match header & ((1 << ID_BITS) - 1) {
+        PAD => Entry::Instructions(number),
+        EMBED => Entry::Record(payload),
+        CUT => {
+            let word = word_at(payload, 0)?;
+            Entry::Cut(word & 0xffff_ffff, word & CUT_ALL != 0)
+        }
+        id => Entry::Block(id as u32, payload, number),
+    })
+}
+
+/// The little-endian word at that place.
+#[inline]
+pub fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn definitions_come_back() {
+        let accesses = [
+            BlockAccess {
+                instruction: 3,
+                offset: 17,
+                size: 64,
+                kind: AccessKind::Modify,
+                base: 1,
+                index: 2,
+                scale: 8,
+                fs: true,
+                short: true,
+                repeated: None,
+                displacement: -5,
+            },
+            BlockAccess { repeated: Some((4, 5)), ..BlockAccess::NONE },
+        ];
+        let mut bytes = [0; MAX_DEFINITION_BYTES];
+        let len = encode_definition(77, VirtAddr(0x1234_5678_9abc), 9, 3, &accesses, &mut bytes);
+        let (definition, read) = Definition::decode(&bytes[..len]).unwrap();
+        assert_eq!((read, definition.id, definition.addr.0), (len, 77, 0x1234_5678_9abc));
+        assert_eq!((definition.instructions, definition.values), (9, 3));
+        assert_eq!(definition.accesses().collect::<Vec<_>>(), accesses);
+        assert!(Definition::decode(&bytes[..len - 1]).is_none());
+    }
+
+    #[test]
+    fn entries_are_found_from_the_end() {
+        let words =
+            [5u64 << ID_BITS, 11, 22, 17 | 3 << ID_BITS, 9, 8, EMBED | 2 << ID_BITS, 1 | CUT_ALL, CUT];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut places = Vec::new();
+        assert!(find_entries(&bytes, |id| (id == 17).then_some(2), |start, end| places.push((start, end))));
+        places.reverse();
+        let entries: Vec<_> = places.iter().map(|&(start, end)| entry(&bytes, start, end).unwrap()).collect();
+        assert_eq!(
+            entries,
+            [
+                Entry::Instructions(5),
+                Entry::Block(17, &bytes[8..24], 3),
+                Entry::Record(&bytes[32..48]),
+                Entry::Cut(1, true)
+            ]
+        );
+        assert!(!find_entries(&bytes[8..], |_| None, |_, _| {}));
+    }
+
+    #[test]
+    fn addresses_follow_from_values() {
+        let access = BlockAccess { base: 0, index: 1, scale: 4, displacement: -8, ..BlockAccess::NONE };
+        assert_eq!(access.address(&[1000, 3], 50), 1004);
+        assert_eq!(BlockAccess { fs: true, ..access }.address(&[1000, 3], 50), 1054);
+        assert_eq!(BlockAccess { short: true, ..access }.address(&[0xffff_ffff, 3], 0), 3);
+        assert_eq!(BlockAccess { displacement: 40, ..BlockAccess::NONE }.address(&[], 2), 40);
+    }
+}

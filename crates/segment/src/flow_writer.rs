@@ -1,0 +1,233 @@
+//! The tracer's hand in a translated thread's buffer: what is written there by its handlers, between the entries that the
+//! thread's own code writes.
+
+use crate::flow::{CUT, CUT_ALL, EMBED, ID_BITS, Live, PAD};
+use crate::layout::BUFFER_BYTES;
+use crate::pool::{Buffer, Content, Pool};
+use crate::record::{MAX_RECORD_BYTES, Record, encode};
+use crate::writer::Full;
+
+/// Bytes of a buffer that a thread's own code can reach. Behind them it faults, and gets the next buffer; handlers go on
+/// to the buffer's end, so that what belongs to the last entry finds room.
+pub const FLOW_BYTES: usize = BUFFER_BYTES - 4096;
+/// What a cut takes, and is left for it.
+const CUT_BYTES: usize = 24;
+
+impl Live {
+    fn append(&self, pool: &Pool, payload: &[u8], header: u64, reserve: usize) -> Result<(), Full> {
+        let filled = self.filled();
+        let len = payload.len() + 16;
+        let buffer = pool.buffer(self.buffer() as usize).filter(|_| filled + len + reserve <= BUFFER_BYTES);
+        let Some(buffer) = buffer else { return Err(Full) };
+        // SAFETY: the buffer is this thread's (`begin`), and payload, header and the empty header behind them lie inside it
+        // by the check above.
+        unsafe {
+            let at = buffer.start().add(filled);
+            core::ptr::copy_nonoverlapping(payload.as_ptr(), at, payload.len());
+            at.add(payload.len()).cast::<u64>().write_unaligned(header);
+            at.add(payload.len() + 8).cast::<u64>().write_unaligned(PAD);
+        }
+        self.set_position(self.position() + len as u64);
+        Ok(())
+    }
+
+    /// Writes a record.
+    pub fn record(&self, pool: &Pool, record: &Record<'_>) -> Result<(), Full> {
+        let mut bytes = [0; MAX_RECORD_BYTES];
+        let len = encode(record, &mut bytes);
+        let payload = bytes.get(..len).unwrap_or(&[]);
+        self.append(pool, payload, EMBED | (len as u64 / 8) << ID_BITS, CUT_BYTES)
+    }
+
+    /// Of the block that was written last, only that many instructions were executed; with `all`, all its accesses count.
+    pub fn cut(&self, pool: &Pool, executed: u64, all: bool) -> Result<(), Full> {
+        let word = executed | if all { CUT_ALL } else { 0 };
+        self.append(pool, &word.to_le_bytes(), CUT, 0)
+    }
+
+    fn word(&self, pool: &Pool, at: usize) -> Option<*mut u64> {
+        let buffer = pool.buffer(self.buffer() as usize).filter(|_| at + 8 <= BUFFER_BYTES)?;
+        // SAFETY: inside the buffer by the check above.
+        Some(unsafe { buffer.start().add(at) }.cast())
+    }
+
+    /// Writes the header of the block whose `values` values stand behind the position already.
+    pub fn close_block(&self, pool: &Pool, id: u32, values: u8) {
+        let at = self.filled() + usize::from(values) * 8;
+        if let Some(place) = self.word(pool, at) {
+            // SAFETY: a word of this thread's buffer.
+            unsafe { place.write_unaligned(id.into()) };
+            self.set_position(self.position() + u64::from(values) * 8 + 8);
+        }
+    }
+
+    /// A value behind the position.
+    pub fn open_value(&self, pool: &Pool, index: u8) -> u64 {
+        // SAFETY: a word of this thread's buffer.
+        self.word(pool, self.filled() + usize::from(index) * 8)
+            .map_or(0, |place| unsafe { place.read_unaligned() })
+    }
+
+    /// Sets a value behind the position.
+    pub fn set_open_value(&self, pool: &Pool, index: u8, value: u64) {
+        if let Some(place) = self.word(pool, self.filled() + usize::from(index) * 8) {
+            // SAFETY: a word of this thread's buffer.
+            unsafe { place.write_unaligned(value) };
+        }
+    }
+
+    /// Adds instructions (or takes some back) to the header in front of the position. `false` where there is none.
+    pub fn add_instructions(&self, pool: &Pool, count: i64) -> bool {
+        let Some(place) = self.filled().checked_sub(8).and_then(|at| self.word(pool, at)) else {
+            return false;
+        };
+        // SAFETY: a word of this thread's buffer.
+        unsafe {
+            let header = place.read_unaligned();
+            place.write_unaligned(header.wrapping_add((count as u64) << ID_BITS));
+        }
+        true
+    }
+
+    /// Begins to fill a buffer that is mapped at `base` for the thread's own code.
+    pub fn begin_buffer(&self, buffer: Buffer, base: u64) {
+        // SAFETY: the first word of a buffer that this thread has just taken.
+        unsafe { buffer.start().cast::<u64>().write(PAD) };
+        self.begin(buffer.index() as u32, base);
+        self.set_position(base + 8);
+    }
+
+    /// Copies words to the position that another buffer held behind its own.
+    pub fn carry(&self, pool: &Pool, words: &[u64]) {
+        for (index, &word) in words.iter().enumerate() {
+            self.set_open_value(pool, index as u8, word);
+        }
+    }
+
+    /// Hands the buffer over. Returns whether there was one. The thread has none then, and its position is `nowhere`.
+    pub fn submit(&self, pool: &Pool, nowhere: u64) -> bool {
+        let Some(buffer) = pool.buffer(self.buffer() as usize) else { return false };
+        buffer.header().publish(self.filled());
+        self.begin(u32::MAX, nowhere);
+        pool.submit(buffer);
+        true
+    }
+
+    /// Forgets the buffer: after a fork it is the parent's.
+    pub fn forget(&self, nowhere: u64) {
+        self.begin(u32::MAX, nowhere);
+    }
+}
+
+/// Writes a process's definitions of blocks.
+#[derive(Debug)]
+pub struct DefinitionWriter {
+    buffer: Option<Buffer>,
+    len: usize,
+    sequence: u32,
+}
+
+impl Default for DefinitionWriter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DefinitionWriter {
+    /// Without a buffer.
+    pub const fn new() -> Self {
+        Self { buffer: None, len: 0, sequence: 0 }
+    }
+
+    /// Writes one, visible at once. [`Full`]: no buffer is free just now.
+    pub fn write(&mut self, pool: &Pool, process: u32, bytes: &[u8]) -> Result<(), Full> {
+        if self.buffer.is_none() || self.len + bytes.len() > BUFFER_BYTES {
+            if let Some(full) = self.buffer.take() {
+                pool.submit(full);
+            }
+            let buffer = pool.take(process, u32::MAX, 0, self.sequence, Content::Definitions).ok_or(Full)?;
+            self.buffer = Some(buffer);
+            self.len = 0;
+            self.sequence = self.sequence.wrapping_add(1);
+        }
+        let Some(buffer) = self.buffer else { return Err(Full) };
+        // SAFETY: inside the buffer by the check above, behind what is published; the caller is the only writer.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.start().add(self.len), bytes.len()) };
+        self.len += bytes.len();
+        buffer.header().publish(self.len);
+        Ok(())
+    }
+
+    /// Forgets the buffer: after a fork it is the parent's.
+    pub fn forget(&mut self) {
+        *self = Self::new();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::flow::{Entry, entry, find_entries};
+    use crate::layout::POOL_BYTES;
+    use memref::VirtAddr;
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::vec::Vec;
+
+    #[test]
+    fn handlers_write_between_the_threads_entries() {
+        let layout = Layout::from_size_align(POOL_BYTES, 4096).unwrap();
+        // SAFETY: the layout is not empty.
+        let base = unsafe { alloc_zeroed(layout) };
+        // SAFETY: fresh zeroed memory of the right size and alignment, freed after the last use.
+        let pool = unsafe { Pool::new(base) };
+        pool.control().init();
+        let live = pool.take_live(3).unwrap();
+        assert_eq!(live.owner(), Some(3));
+        assert_eq!(live.record(&pool, &Record::ThreadEnd), Err(Full));
+        let buffer = pool.take(3, 1, 2, 0, Content::Flow).unwrap();
+        live.begin_buffer(buffer, buffer.start() as u64);
+        assert!(live.add_instructions(&pool, 5));
+        live.set_open_value(&pool, 0, 77);
+        live.close_block(&pool, 20, 2);
+        live.cut(&pool, 1, false).unwrap();
+        assert!(live.add_instructions(&pool, 9));
+        assert!(live.add_instructions(&pool, -2));
+        live.record(&pool, &Record::ThreadBase { addr: VirtAddr(5) }).unwrap();
+        let filled = live.filled();
+        assert!(live.submit(&pool, 64));
+        assert_eq!(live.filled(), 0);
+        let mut bytes = std::boxed::Box::new([0; BUFFER_BYTES]);
+        assert_eq!(buffer.read(&mut bytes), filled);
+        let mut places = Vec::new();
+        assert!(find_entries(&bytes[..filled], |_| Some(2), |start, end| places.push((start, end))));
+        places.reverse();
+        let entries: Vec<_> =
+            places.iter().map(|&(start, end)| entry(&bytes[..], start, end).unwrap()).collect();
+        assert!(matches!(entries[0], Entry::Instructions(5)));
+        assert!(matches!(entries[1], Entry::Block(20, values, 0) if values[0] == 77));
+        assert_eq!(entries[2..4], [Entry::Cut(1, false), Entry::Instructions(7)]);
+        assert!(matches!(entries[4], Entry::Record(_)));
+        assert_eq!(entries.len(), 6);
+        live.release();
+        assert_eq!(live.owner(), None);
+        // SAFETY: allocated above with this layout.
+        unsafe { dealloc(base, layout) };
+    }
+
+    #[test]
+    fn a_full_buffer_keeps_room_for_a_cut() {
+        let layout = Layout::from_size_align(POOL_BYTES, 4096).unwrap();
+        // SAFETY: as above.
+        let base = unsafe { alloc_zeroed(layout) };
+        // SAFETY: as above.
+        let pool = unsafe { Pool::new(base) };
+        let live = pool.take_live(0).unwrap();
+        let buffer = pool.take(0, 1, 2, 0, Content::Flow).unwrap();
+        live.begin_buffer(buffer, 4096);
+        while live.record(&pool, &Record::ThreadEnd).is_ok() {}
+        assert_eq!(live.cut(&pool, 0, true), Ok(()));
+        assert!(live.filled() <= BUFFER_BYTES);
+        // SAFETY: as above.
+        unsafe { dealloc(base, layout) };
+    }
+}

@@ -1,0 +1,1078 @@
+//! Translated programs: the code cache of crate `translate`, inside this process.
+//!
+//! The program runs in the cache. Every way out of it is a signal - a trap of the cache, a system call (by dispatch), a
+//! fault, the program's own signals, the end of a buffer - and every handler does the same: it finds the program's own
+//! state ([`enter`]), does what the other half of this library does for native programs, and goes back to the cache at the
+//! address that has become the next one ([`leave`]). So a program that is translated and one that is not take the same
+//! paths through system calls, signals, threads and forks.
+//!
+//! malloc and its relatives are one event each here as well: while one runs, the thread is in code that does not record,
+//! and its return leaves the cache.
+
+use alloc::collections::BTreeSet;
+use core::cell::UnsafeCell;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use memref::{AccessKind, AllocationFunction, AllocationKind, GapReason, MarkerKind, VirtAddr};
+use segment::flow::{Live, MAX_DEFINITION_BYTES, encode_definition};
+use segment::{BUFFER_BYTES, BUFFER_COUNT, Content, DefinitionWriter, FLOW_BYTES, Pool, Record};
+use tracee::frame::{SigInfo, UContext};
+use tracee::lock::Lock;
+use tracee::text::Text;
+use tracee::{sys, tls};
+use translate::{Defined, Engine, Mode, Place, Trap, Untranslatable};
+use x86::{Operand, Outcome, Refused};
+
+use crate::control::{self, registers};
+use crate::emit::next_order;
+use crate::state::{PROCESS, Thread};
+use crate::wrap_alloc::Event;
+use crate::{breakpoint, real, signals};
+
+const ARCH_SET_GS: usize = 0x1001;
+const TRAP_FLAG: u64 = 1 << 8;
+/// si_code of a signal that one of our threads sends to another: no other sender uses it.
+const KICK: i32 = -0x6d74;
+const HOOKS: usize = 8;
+/// Where buffers are mapped for the program's own recording: one every 128 KiB, so that what is behind each can't be
+/// written.
+const WINDOW_STRIDE: u64 = 2 * BUFFER_BYTES as u64;
+
+static WINDOWS: AtomicU64 = AtomicU64::new(0);
+static MAPPED: [AtomicBool; BUFFER_COUNT] = [const { AtomicBool::new(false) }; BUFFER_COUNT];
+pub(crate) static ENGINE: Lock<Engine> = Lock::new(Engine::new());
+static DEFINITIONS: Lock<DefinitionWriter> = Lock::new(DefinitionWriter::new());
+
+/// A function that is one event, and runs.
+#[derive(Clone, Copy)]
+struct Hook {
+    return_to: u64,
+    /// The stack pointer behind its return.
+    rsp: u64,
+    /// What its return means; `None` where it is no event.
+    event: Option<(AllocationKind, AllocationFunction)>,
+    len: u64,
+    old: u64,
+    /// Where posix_memalign leaves the block.
+    place: u64,
+}
+
+impl Hook {
+    const NONE: Self = Self { return_to: 0, rsp: 0, event: None, len: 0, old: 0, place: 0 };
+}
+
+/// What a thread is in the code cache.
+pub(crate) struct Flow {
+    /// Its words in shared memory; null where nothing is translated.
+    live: *const Live,
+    /// It runs in the cache.
+    running: bool,
+    /// The number of its next buffer.
+    sequence: u32,
+    /// Where in the cache the present system call was made.
+    call: u64,
+    /// It runs under the trap flag to the next instruction of the program, with signals waiting.
+    stepping: bool,
+    step_mask: u64,
+    hooks: [Hook; HOOKS],
+    depth: usize,
+}
+
+impl Flow {
+    pub(crate) const NONE: Self = Self {
+        live: core::ptr::null(),
+        running: false,
+        sequence: 0,
+        call: 0,
+        stepping: false,
+        step_mask: 0,
+        hooks: [Hook::NONE; HOOKS],
+        depth: 0,
+    };
+
+    pub(crate) fn live(&self) -> Option<&'static Live> {
+        // SAFETY: null, or a slot of the pool, which stays mapped.
+        unsafe { self.live.as_ref() }
+    }
+
+    /// Whether it is on its way to the next instruction of the program.
+    pub(crate) fn is_stepping(&self) -> bool {
+        self.stepping
+    }
+
+    /// Whether the thread runs in the cache.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running
+    }
+}
+
+/// Where a thread without a buffer writes: it faults there, and gets one.
+fn nowhere() -> u64 {
+    WINDOWS.load(Ordering::Relaxed) + BUFFER_BYTES as u64 + 4096
+}
+
+/// Once, by the constructor: memory, and the functions that ours stand in front of.
+pub(crate) fn prepare(thread: &mut Thread) -> bool {
+    let len = WINDOW_STRIDE * BUFFER_COUNT as u64;
+    let Some(windows) = sys::map_anonymous(len, sys::PROT_NONE) else { return false };
+    WINDOWS.store(windows as u64, Ordering::Relaxed);
+    if !ENGINE.lock().prepare() {
+        return false;
+    }
+    entries::prepare();
+    begin_thread(thread)
+}
+
+/// Gives the calling thread its words in shared memory.
+pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
+    thread.flow = Flow::NONE;
+    let Some(pool) = PROCESS.pool() else { return false };
+    let Some(live) = pool.take_live(PROCESS.number.load(Ordering::Relaxed)) else {
+        pool.control().refuse();
+        return false;
+    };
+    live.forget(nowhere());
+    // SAFETY: gs is nobody's in 64-bit programs; those that use it themselves are not translated.
+    unsafe {
+        let args = [ARCH_SET_GS, &raw const *live as usize, 0, 0, 0, 0];
+        sys::syscall(libc::SYS_arch_prctl as usize, args);
+    }
+    thread.flow.live = live;
+    true
+}
+
+/// In a new thread of a translated program, or a forked child, before it runs.
+pub(crate) fn begin_child(thread: &mut Thread) {
+    let running = thread.flow.running;
+    let (hooks, depth) = (thread.flow.hooks, thread.flow.depth);
+    thread.flow.running = begin_thread(thread) && running;
+    (thread.flow.hooks, thread.flow.depth) = (hooks, depth);
+}
+
+/// In a forked child: definitions go into buffers of its own.
+pub(crate) fn forget_definitions() {
+    DEFINITIONS.lock().forget();
+}
+
+/// A thread ends.
+pub(crate) fn end_thread(thread: &mut Thread) {
+    if let Some(live) = thread.flow.live() {
+        thread.submit();
+        live.release();
+        thread.flow = Flow::NONE;
+    }
+}
+
+/// A new thread of a translated program begins to run where its creator's code is.
+pub(crate) fn inherit(thread: &mut Thread) {
+    let Some(_) = PROCESS.settings().translate.then_some(()) else { return };
+    begin_thread(thread);
+    thread.flow.running = thread.flow.live().is_some();
+    tell_base(thread);
+}
+
+fn tell_base(thread: &mut Thread) {
+    thread.emit(&Record::ThreadBase { addr: VirtAddr(tls::fs_base()) });
+}
+
+impl Thread {
+    /// Writes a record between the entries of the thread's own code.
+    pub(crate) fn write_flow(&mut self, live: &Live, pool: &Pool, record: &Record<'_>) {
+        while live.record(pool, record).is_err() {
+            if !self.refill_flow(live, pool) {
+                return;
+            }
+        }
+    }
+
+    /// The next buffer, mapped for the thread's own code; waits for the recorder where it is behind. `false` when it is
+    /// gone: the thread then writes into a buffer that nobody reads.
+    fn refill_flow(&mut self, live: &Live, pool: &Pool) -> bool {
+        self.submit();
+        let control = pool.control();
+        let process = PROCESS.number.load(Ordering::Relaxed);
+        loop {
+            if control.is_closed() {
+                PROCESS.recording.store(false, Ordering::Release);
+                return false;
+            }
+            let freed = control.freed_word().load(Ordering::Acquire);
+            if let Some(buffer) = pool.take(process, self.number, self.tid, self.flow.sequence, Content::Flow)
+            {
+                self.flow.sequence = self.flow.sequence.wrapping_add(1);
+                let base = window(buffer.index(), buffer.start() as u64);
+                live.begin_buffer(buffer, base);
+                return true;
+            }
+            control.wait_for_free(freed);
+        }
+    }
+
+    /// Hands over what a translated thread wrote.
+    pub(crate) fn submit_flow(&mut self, live: &Live, pool: &Pool) -> bool {
+        live.submit(pool, nowhere())
+    }
+
+    /// What the code that it runs does.
+    fn mode(&self) -> Mode {
+        if !PROCESS.is_recording() {
+            Mode::Quiet
+        } else if self.silent > 0 {
+            Mode::Silent
+        } else {
+            Mode::Record
+        }
+    }
+
+    /// Counts instructions that no entry of the thread's own code tells of.
+    fn count(&mut self, count: u64) {
+        let (Some(live), Some(pool)) = (self.flow.live(), PROCESS.pool()) else { return };
+        while count > 0 && !live.add_instructions(&pool, count as i64) {
+            if !self.refill_flow(live, &pool) {
+                return;
+            }
+        }
+    }
+}
+
+/// Waiting, as the other tracer does it.
+trait WaitForFree {
+    fn wait_for_free(&self, seen: u32);
+}
+
+impl WaitForFree for segment::Control {
+    fn wait_for_free(&self, seen: u32) {
+        sys::futex_wake(self.submitted_word().as_ptr());
+        sys::futex_wait(self.freed_word().as_ptr(), seen, 20_000_000);
+    }
+}
+
+/// The address at which the program's own code reaches a buffer.
+fn window(index: usize, start: u64) -> u64 {
+    let at = WINDOWS.load(Ordering::Relaxed) + index as u64 * WINDOW_STRIDE;
+    if let Some(mapped) = MAPPED.get(index)
+        && !mapped.swap(true, Ordering::AcqRel)
+    {
+        let flags = sys::MREMAP_MAYMOVE | sys::MREMAP_FIXED;
+        const MADV_POPULATE_WRITE: usize = 23;
+        // SAFETY: an old length of zero makes a second mapping of the buffer's shared pages, at a place that is reserved
+        // for it. Touching its pages now is only a matter of speed.
+        unsafe {
+            sys::mremap(start, 0, FLOW_BYTES as u64, flags, at);
+            let args = [at as usize, FLOW_BYTES, MADV_POPULATE_WRITE, 0, 0, 0];
+            sys::syscall(libc::SYS_madvise as usize, args);
+        }
+    }
+    at
+}
+
+/// What the cache needs of this process.
+struct Around {
+    mode: Mode,
+}
+
+impl translate::Environment for Around {
+    fn read(&self, addr: u64, into: &mut [u8]) -> usize {
+        // A page at a time: the second one may not exist.
+        let first = (4096 - (addr & 4095)).min(into.len() as u64);
+        let mut done = 0;
+        for part in [first, into.len() as u64 - first] {
+            let local = [into.as_mut_ptr() as u64 + done, part];
+            let remote = [addr.wrapping_add(done), part];
+            let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+            // SAFETY: the kernel writes at most the rest of the slice, and says how much it could read.
+            let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+            if sys::failed(read) || read as u64 != part {
+                break;
+            }
+            done += part;
+        }
+        watch_code(addr, done);
+        done as usize
+    }
+
+    fn resolve(&self, addr: u64, mode: Mode) -> u64 {
+        if PROCESS.owns_code(addr) { entries::resolve(addr, mode) } else { addr }
+    }
+
+    fn is_stop(&self, addr: u64) -> bool {
+        PROCESS.owns_code(addr) || breakpoint::is_at(addr)
+    }
+
+    fn define(&mut self, id: u32, addr: VirtAddr, plan: Defined<'_>) -> bool {
+        let Some(pool) = PROCESS.pool() else { return false };
+        if self.mode != Mode::Record {
+            return true;
+        }
+        let mut bytes = [0; MAX_DEFINITION_BYTES];
+        let len = encode_definition(id, addr, plan.instructions, plan.values, plan.accesses, &mut bytes);
+        let bytes = bytes.get(..len).unwrap_or(&[]);
+        let process = PROCESS.number.load(Ordering::Relaxed);
+        let control = pool.control();
+        loop {
+            if control.is_closed() {
+                return true;
+            }
+            let freed = control.freed_word().load(Ordering::Acquire);
+            if DEFINITIONS.lock().write(&pool, process, bytes).is_ok() {
+                return true;
+            }
+            control.wait_for_free(freed);
+        }
+    }
+}
+
+/// Memory that the program can write and execute at the same time.
+struct Writable {
+    ranges: [(u64, u64); WRITABLE_RANGES],
+    /// Pages of it with translated code, which can't be written until that is forgotten.
+    pages: BTreeSet<u64>,
+}
+
+const WRITABLE_RANGES: usize = 256;
+static WRITABLE: Lock<Writable> =
+    Lock::new(Writable { ranges: [(0, 0); WRITABLE_RANGES], pages: BTreeSet::new() });
+
+impl Writable {
+    fn contains(&self, addr: u64) -> bool {
+        self.ranges.iter().any(|&(start, end)| (start..end).contains(&addr))
+    }
+
+    fn remove(&mut self, start: u64, end: u64) {
+        let mut rest = [(0, 0); WRITABLE_RANGES];
+        let mut count = 0;
+        for &(from, to) in self.ranges.iter().filter(|range| range.1 > range.0) {
+            for part in [(from, to.min(start)), (from.max(end), to)] {
+                if part.0 < part.1
+                    && let Some(place) = rest.get_mut(count)
+                {
+                    *place = part;
+                    count += 1;
+                }
+            }
+        }
+        self.ranges = rest;
+        self.pages.retain(|page| !(start..end).contains(page));
+    }
+
+    fn add(&mut self, start: u64, end: u64) {
+        self.remove(start, end);
+        if let Some(place) = self.ranges.iter_mut().find(|range| range.0 == range.1) {
+            *place = (start, end);
+        }
+    }
+}
+
+/// The program mapped, unmapped or protected memory, or is about to: its code there is forgotten.
+pub(crate) fn on_change(start: u64, len: u64, prot: i32) {
+    if !PROCESS.settings().translate {
+        return;
+    }
+    let end = start.saturating_add(len.next_multiple_of(4096));
+    let both = sys::PROT_WRITE | sys::PROT_EXEC;
+    {
+        let mut writable = WRITABLE.lock();
+        if prot & both == both {
+            writable.add(start, end);
+        } else {
+            writable.remove(start, end);
+        }
+    }
+    ENGINE.lock().invalidate(start, end);
+}
+
+/// Code was read from there: the page can't be written any more without our being told.
+fn watch_code(addr: u64, len: u64) {
+    let mut writable = WRITABLE.lock();
+    if !writable.contains(addr) {
+        return;
+    }
+    for page in (addr & !4095..addr + len).step_by(4096) {
+        if writable.contains(page) && writable.pages.insert(page) {
+            // SAFETY: a page that the program can write; its write faults and is repaired.
+            unsafe { sys::mprotect(page, 4096, sys::PROT_READ | sys::PROT_EXEC) };
+        }
+    }
+}
+
+/// The program writes where it has code: that code is forgotten, and the write made. `false`: no such fault.
+pub(crate) fn on_code_write(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+    let page = info.addr & !4095;
+    if thread.flow.live().is_none() || !WRITABLE.lock().pages.remove(&page) {
+        return false;
+    }
+    // SAFETY: gives the program the rights that it thinks it has.
+    unsafe { sys::mprotect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC) };
+    ENGINE.lock().invalidate(page, page + 4096);
+    let place = ENGINE.lock().place(context.gregs.rip);
+    if let Place::At { addr, .. } = place
+        && addr.abs_diff(page) < 2 * 4096
+    {
+        // The code that writes may be what it changes: this one instruction is executed here, the next one looked at anew.
+        enter(thread, context);
+        let addr = context.gregs.rip;
+        special(thread, context, addr, None);
+    }
+    true
+}
+
+/// Whether the program's own state could be found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entered {
+    /// It is there now: the context is the program's.
+    Native,
+    /// There is more to do first.
+    Between,
+}
+
+/// Makes a context of the cache the program's own.
+pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
+    let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return Entered::Native };
+    let place = ENGINE.lock().place(context.gregs.rip);
+    let (addr, executed, instructions, borrowed, aside, record, repeated) = match place {
+        Place::Outside => return Entered::Native,
+        Place::Between => return Entered::Between,
+        Place::At { addr, executed, instructions, borrowed, aside, record, repeated } => {
+            (addr, executed, instructions, borrowed, aside, record, repeated)
+        }
+    };
+    thread.flow.call = context.gregs.rip;
+    let regs = registers(context);
+    if let Some(register) = borrowed {
+        regs.set_number(register, live.spill(0));
+    }
+    for (index, register) in [0u8, 1, 2].into_iter().enumerate() {
+        if aside & 1 << index != 0 {
+            regs.set_number(register, live.spill(index + 1));
+        }
+    }
+    match record {
+        translate::Record::Done if executed < instructions => {
+            // The buffer keeps room for this.
+            let _ = live.cut(&pool, executed.into(), false);
+        }
+        translate::Record::Open(id, values) => {
+            let mut moved = false;
+            if let Some(before) = repeated {
+                let now = [regs.rsi, regs.rdi, regs.rcx];
+                moved = live.open_value(&pool, before - 1) != regs.rcx;
+                for (index, value) in now.into_iter().enumerate() {
+                    live.set_open_value(&pool, before + index as u8, value);
+                }
+            }
+            if executed > 0 || moved {
+                live.close_block(&pool, id, values);
+                let _ = live.cut(&pool, executed.into(), moved);
+            }
+        }
+        translate::Record::Counted(true) => {
+            live.add_instructions(&pool, i64::from(executed) - i64::from(instructions));
+        }
+        translate::Record::Counted(false) => {
+            live.add_instructions(&pool, executed.into());
+        }
+        translate::Record::Quiet(true) => live.uncount_quiet(u64::from(instructions - executed)),
+        translate::Record::Quiet(false) => live.uncount_quiet(u64::from(executed).wrapping_neg()),
+        translate::Record::Done | translate::Record::Trap => {}
+    }
+    context.gregs.rip = addr;
+    Entered::Native
+}
+
+/// Lets a context go on in the cache.
+pub(crate) fn leave(thread: &mut Thread, context: &mut UContext) {
+    if !thread.flow.running || PROCESS.owns_code(context.gregs.rip) {
+        return;
+    }
+    if let Some(code) = code_for(thread, context.gregs.rip, false) {
+        context.gregs.rip = code;
+    }
+}
+
+/// Code for an address of the program; `None` where there can be none: the program goes on natively.
+fn code_for(thread: &mut Thread, addr: u64, indirect: bool) -> Option<u64> {
+    let mode = thread.mode();
+    let mut around = Around { mode };
+    let result = {
+        let mut engine = ENGINE.lock();
+        if engine.contains(addr) {
+            return Some(addr);
+        }
+        if indirect {
+            engine.code_for_indirect(addr, mode, &mut around)
+        } else {
+            engine.code(addr, mode, &mut around)
+        }
+    };
+    match result {
+        Ok(code) => Some(code),
+        // Natively it faults there, as it should.
+        Err(Untranslatable::Unreadable) => None,
+        Err(Untranslatable::Full) => {
+            thread.emit_gap(GapReason::LostControl, 1, addr, b"no room for translated code");
+            None
+        }
+    }
+}
+
+/// The address in the cache to which a system call returns, where the program's own will not do.
+pub(crate) fn return_address(thread: &Thread, context: &UContext) -> u64 {
+    if thread.flow.running { thread.flow.call } else { context.gregs.rip }
+}
+
+/// The address in the cache at which a program's context that the kernel restores goes on.
+pub(crate) fn resume_address(thread: &mut Thread, addr: u64) -> u64 {
+    if !thread.flow.running || PROCESS.owns_code(addr) {
+        return addr;
+    }
+    code_for(thread, addr, false).unwrap_or(addr)
+}
+
+/// A fault at the end of a buffer: the next one, with what is written of the present block. `false`: no such fault.
+pub(crate) fn on_buffer_end(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+    let windows = WINDOWS.load(Ordering::Relaxed);
+    if windows == 0 || !(windows..windows + WINDOW_STRIDE * BUFFER_COUNT as u64).contains(&info.addr) {
+        return false;
+    }
+    let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return false };
+    let Some(register) = ENGINE.lock().borrowed(context.gregs.rip) else { return false };
+    let mut carried = [0u64; segment::flow::MAX_VALUES];
+    let count = (info.addr.saturating_sub(live.position()) / 8).min(carried.len() as u64) as usize;
+    for (index, place) in carried.iter_mut().enumerate().take(count) {
+        *place = live.open_value(&pool, index as u8);
+    }
+    if !thread.refill_flow(live, &pool) {
+        // Nobody reads any more: the thread writes the same buffer again and again.
+        let Some(base) = void(thread) else { return false };
+        live.begin(u32::MAX, base);
+        live.set_position(base + 8);
+    } else {
+        thread.note_order_now(&pool);
+        live.carry(&pool, carried.get(..count).unwrap_or(&[]));
+    }
+    registers(context).set_number(register, live.position());
+    true
+}
+
+/// Private memory in the place of a buffer.
+fn void(thread: &mut Thread) -> Option<u64> {
+    let _ = thread;
+    let base = WINDOWS.load(Ordering::Relaxed) + (BUFFER_COUNT as u64 - 1) * WINDOW_STRIDE;
+    let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_FIXED;
+    // SAFETY: the last window, which only threads use for which nobody reads any more.
+    let result =
+        unsafe { sys::mmap(base, FLOW_BYTES as u64, sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0) };
+    (!sys::failed(result)).then_some(base)
+}
+
+/// SIGTRAP of a translated program: a trap of the cache, a step, or a kick. `false`: none of them.
+pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+    if thread.flow.live().is_none() {
+        return false;
+    }
+    if take_over(thread, context) {
+        return true;
+    }
+    if info.code == KICK {
+        if enter(thread, context) == Entered::Between {
+            step(thread, context);
+        } else if !PROCESS.owns_code(context.gregs.rip) {
+            leave(thread, context);
+        }
+        return true;
+    }
+    let trap = ENGINE.lock().trap(context.gregs.rip);
+    match trap {
+        Some(trap) => {
+            on_cache_trap(thread, context, trap);
+            if thread.flow.stepping {
+                end_step(thread, context);
+            }
+            true
+        }
+        None if thread.flow.stepping => {
+            end_step(thread, context);
+            true
+        }
+        None => false,
+    }
+}
+
+fn on_cache_trap(thread: &mut Thread, context: &mut UContext, trap: Trap) {
+    let Some(live) = thread.flow.live() else { return };
+    match trap {
+        Trap::Goto(target, mode, via) => {
+            context.gregs.rip = target;
+            if mode == thread.mode() {
+                if let Some(code) = code_for(thread, target, false) {
+                    ENGINE.lock().set_link(via, code);
+                    context.gregs.rip = code;
+                }
+                return;
+            }
+            leave(thread, context);
+        }
+        Trap::Indirect(mode) => {
+            let target = live.target();
+            let regs = registers(context);
+            (regs.rax, regs.rcx, regs.rdx) = (live.spill(1), live.spill(2), live.spill(3));
+            context.gregs.rip = target;
+            if end_hook(thread, context) {
+                leave(thread, context);
+                return;
+            }
+            if PROCESS.owns_code(target) && !entries::is_entry(target) {
+                // main returns to us.
+                thread.flow.running = false;
+                return;
+            }
+            let indirect = mode == thread.mode();
+            if let Some(code) = code_for(thread, target, indirect) {
+                context.gregs.rip = code;
+            }
+        }
+        Trap::Special(addr, native) => special(thread, context, addr, native),
+    }
+}
+
+/// An instruction that the cache does not execute.
+fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Option<u64>) {
+    context.gregs.rip = addr;
+    if PROCESS.owns_code(addr) {
+        entries::call(thread, context, addr);
+        leave(thread, context);
+        return;
+    }
+    match breakpoint::kind_at(addr) {
+        Some(segment::BreakpointKind::Start) => control::start(thread, addr, MarkerKind::Start),
+        Some(segment::BreakpointKind::Stop) => control::stop(thread, addr),
+        None => {}
+    }
+    let state = signals::vector_state(context);
+    let recorded = thread.mode() == Mode::Record;
+    let regs = registers(context);
+    let mut held = Held { list: [(0, 0, AccessKind::Load); 64], count: 0 };
+    let engine = thread.engine;
+    thread.nested = None;
+    // SAFETY: this thread's engine, which nobody else uses; the state is that of the signal frame; the accesses are the
+    // program's own.
+    let outcome = unsafe { (*engine).step(regs, state, &mut held) };
+    match outcome {
+        Outcome::Executed | Outcome::Again => {}
+        Outcome::Fault => {
+            let own = thread.nested.take().unwrap_or(SigInfo::fault(libc::SIGSEGV, 1, 0));
+            // SAFETY: the context that we return to.
+            unsafe { signals::deliver(thread, own.signo, &own, context) };
+            leave(thread, context);
+            return;
+        }
+        Outcome::NotEmulated(_) | Outcome::Refused => {
+            held.count = 0;
+            let regs = *registers(context);
+            // SAFETY: the cache has read the instruction from there.
+            unsafe { x86::accesses(&regs, tls::fs_base(), 0, |operand: Operand| held.hold(operand)) };
+            // Without a copy the program's own instruction runs, and its trap or fault comes back.
+            context.gregs.rip = native.unwrap_or(addr);
+        }
+    }
+    if recorded {
+        if let Some(pool) = PROCESS.pool() {
+            for &(at, len, kind) in held.list.iter().take(held.count) {
+                thread.emit_access(&pool, addr, at, len, kind);
+            }
+        }
+        if outcome != Outcome::Again {
+            thread.count(1);
+        }
+    }
+    if outcome == Outcome::Executed || outcome == Outcome::Again {
+        leave(thread, context);
+    }
+}
+
+/// The accesses of one instruction.
+struct Held {
+    list: [(u64, u32, AccessKind); 64],
+    count: usize,
+}
+
+impl Held {
+    fn hold(&mut self, operand: Operand) {
+        if let Some(place) = self.list.get_mut(self.count) {
+            *place = (operand.addr, operand.len, operand.kind);
+            self.count += 1;
+        }
+    }
+}
+
+impl x86::Environment for Held {
+    fn access(&mut self, operand: Operand) -> Result<u64, Refused> {
+        self.hold(operand);
+        Ok(operand.addr)
+    }
+
+    fn fs_base(&self) -> u64 {
+        tls::fs_base()
+    }
+
+    fn gs_base(&self) -> u64 {
+        0
+    }
+}
+
+/// Lets the thread run to the next instruction of the program, with all signals waiting.
+pub(crate) fn step(thread: &mut Thread, context: &mut UContext) {
+    if !thread.flow.stepping {
+        thread.flow.stepping = true;
+        thread.flow.step_mask = context.mask;
+        context.mask = !signals::OURS;
+        context.gregs.rflags |= TRAP_FLAG;
+    }
+}
+
+/// Ends the steps where the program's own state can be found, and delivers what waited.
+fn end_step(thread: &mut Thread, context: &mut UContext) {
+    if enter(thread, context) == Entered::Between {
+        return;
+    }
+    thread.flow.stepping = false;
+    context.mask = thread.flow.step_mask;
+    context.gregs.rflags &= !TRAP_FLAG;
+    // SAFETY: the context that we return to.
+    unsafe { signals::deliver_pending(thread, context) };
+    leave(thread, context);
+}
+
+/// Tells the other threads that recording was switched: each goes on in code of the new kind.
+pub(crate) fn kick_others(thread: &Thread) {
+    if !PROCESS.settings().translate {
+        return;
+    }
+    let mut next = PROCESS.threads.load(Ordering::Acquire) as *const Thread;
+    while !next.is_null() {
+        // SAFETY: states are never unmapped; `tid` is read as whoever looks for dead threads does.
+        let (tid, other, following) = unsafe {
+            let tid = core::sync::atomic::AtomicU32::from_ptr((&raw const (*next).tid).cast_mut());
+            (tid.load(Ordering::Acquire), next, (*next).next)
+        };
+        next = following;
+        if core::ptr::eq(other, thread) || tid == u32::MAX {
+            continue;
+        }
+        let info = SigInfo::fault(libc::SIGTRAP, KICK, 0);
+        let args =
+            [sys::getpid() as usize, tid as usize, libc::SIGTRAP as usize, &raw const info as usize, 0, 0];
+        // SAFETY: the kernel reads the structure; a thread that is gone is an error.
+        unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
+    }
+}
+
+core::arch::global_asm!(
+    ".globl memtap_take_over",
+    ".hidden memtap_take_over",
+    ".globl memtap_take_over_trap",
+    ".hidden memtap_take_over_trap",
+    // memtap_take_over(argc, argv, envp, main): runs main in the cache.
+    "memtap_take_over:",
+    "int3",
+    "memtap_take_over_trap:",
+    "ud2",
+);
+
+unsafe extern "C" {
+    fn memtap_take_over_trap();
+    pub(crate) fn memtap_take_over(
+        argc: core::ffi::c_int,
+        argv: *mut *mut core::ffi::c_char,
+        envp: *mut *mut core::ffi::c_char,
+        main: usize,
+    ) -> core::ffi::c_int;
+}
+
+/// From our own call of main into the cache.
+fn take_over(thread: &mut Thread, context: &mut UContext) -> bool {
+    if context.gregs.rip != memtap_take_over_trap as *const () as u64 {
+        return false;
+    }
+    thread.flow.running = true;
+    tell_base(thread);
+    context.gregs.rip = context.gregs.rcx;
+    leave(thread, context);
+    true
+}
+
+/// The return of a function that is one event.
+fn end_hook(thread: &mut Thread, context: &mut UContext) -> bool {
+    let Some(hook) = thread.flow.depth.checked_sub(1).and_then(|top| thread.flow.hooks.get(top).copied())
+    else {
+        return false;
+    };
+    if hook.return_to != context.gregs.rip || hook.rsp != context.gregs.rsp {
+        return false;
+    }
+    thread.flow.depth -= 1;
+    thread.silent = thread.silent.saturating_sub(1);
+    settle(thread);
+    let block = context.gregs.rax;
+    let Some((kind, function)) = hook.event else { return true };
+    if !PROCESS.is_recording() || thread.silent > 0 {
+        return true;
+    }
+    let addr = match hook.place {
+        0 => block,
+        // SAFETY: the function succeeded, so the block's address is there.
+        place if block == 0 => unsafe { (place as *const u64).read() },
+        _ => 0,
+    };
+    // Drawn after the call: whoever freed this memory before has drawn already.
+    let event = Event {
+        kind,
+        function,
+        order: next_order(),
+        addr,
+        len: hook.len as usize,
+        old: hook.old,
+        return_to: hook.return_to,
+    };
+    if addr != 0 {
+        event.tell_as(thread);
+    } else if kind == AllocationKind::Realloc && hook.len == 0 && hook.old != 0 {
+        Event { kind: AllocationKind::Free, addr: hook.old, old: 0, ..event }.tell_as(thread);
+    }
+    true
+}
+
+/// Counts what was executed without being recorded.
+fn settle(thread: &mut Thread) {
+    if let Some(live) = thread.flow.live() {
+        let count = live.take_quiet();
+        if PROCESS.is_recording() {
+            thread.count(count);
+        }
+    }
+}
+
+/// Recording begins: what was executed before does not count.
+pub(crate) fn forget_quiet(thread: &Thread) {
+    if let Some(live) = thread.flow.live() {
+        live.take_quiet();
+    }
+}
+
+/// The functions that ours stand in front of, as translated code sees them.
+mod entries {
+    use super::*;
+
+    /// What a call of one means.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Kind {
+        /// Nothing: the real one runs.
+        Plain,
+        /// It is an event, that many of its arguments telling what it does.
+        Allocator(AllocationKind, AllocationFunction),
+        /// It leaves a note for the event that it leads to.
+        Note(u8),
+        /// Recording on, off, and a named point.
+        Control(u8),
+    }
+
+    #[derive(Clone, Copy)]
+    struct Entry {
+        addr: u64,
+        real: u64,
+        kind: Kind,
+        name: &'static CStr,
+    }
+
+    const MAX: usize = 160;
+
+    struct Table(UnsafeCell<([Entry; MAX], usize)>);
+
+    // SAFETY: written by the constructor, before there is another thread, and by `resolve` under the engine's lock.
+    unsafe impl Sync for Table {}
+
+    static TABLE: Table =
+        Table(UnsafeCell::new(([Entry { addr: 0, real: 0, kind: Kind::Plain, name: c"" }; MAX], 0)));
+
+    fn kind_of(name: &CStr) -> Kind {
+        use AllocationFunction as F;
+        use AllocationKind as K;
+        match name.to_bytes() {
+            b"malloc" => Kind::Allocator(K::Malloc, F::Malloc),
+            b"calloc" => Kind::Allocator(K::Calloc, F::Calloc),
+            b"realloc" => Kind::Allocator(K::Realloc, F::Realloc),
+            b"reallocarray" => Kind::Allocator(K::Realloc, F::Reallocarray),
+            b"free" => Kind::Allocator(K::Free, F::Free),
+            b"posix_memalign" => Kind::Allocator(K::Malloc, F::PosixMemalign),
+            b"aligned_alloc" => Kind::Allocator(K::Malloc, F::AlignedAlloc),
+            b"memalign" => Kind::Allocator(K::Malloc, F::Memalign),
+            b"valloc" | b"pvalloc" => Kind::Allocator(K::Malloc, F::Valloc),
+            b"memtap_start" => Kind::Control(0),
+            b"memtap_stop" => Kind::Control(1),
+            b"memtap_mark" => Kind::Control(2),
+            _ => Kind::Plain,
+        }
+    }
+
+    fn list() -> &'static [Entry] {
+        // SAFETY: see `Sync`; entries are only ever completed by a word.
+        let table = unsafe { &*TABLE.0.get() };
+        table.0.get(..table.1).unwrap_or(&[])
+    }
+
+    /// Finds the real functions. Before the program runs: the loader is asked.
+    pub(super) fn prepare() {
+        // The loader frees its message for a name that it did not find: free must be known before that.
+        // SAFETY: freeing nothing.
+        unsafe { crate::wrap_alloc::memtap_free(core::ptr::null_mut(), 0, 0, 0, 0, 0) };
+        // SAFETY: see `Sync`.
+        let table = unsafe { &mut *TABLE.0.get() };
+        let plain = interpose::ENTRIES.iter().map(|&name| (name, kind_of(name)));
+        let notes = interpose::NOTES.iter().map(|&(name, code)| (name, Kind::Note(code)));
+        for (name, kind) in plain.chain(notes) {
+            let addr = real::first(name) as u64;
+            if !PROCESS.owns_code(addr) {
+                // The program has its own.
+                continue;
+            }
+            let real = if matches!(kind, Kind::Control(_)) { 0 } else { real::look_up(name) as u64 };
+            if let Some(place) = table.0.get_mut(table.1) {
+                *place = Entry { addr, real, kind, name };
+                table.1 += 1;
+            }
+        }
+    }
+
+    fn find(addr: u64) -> Option<&'static Entry> {
+        list().iter().find(|entry| entry.addr == addr)
+    }
+
+    pub(super) fn is_entry(addr: u64) -> bool {
+        find(addr).is_some()
+    }
+
+    /// The real function's address, asked for again where its library was not there at start-up.
+    fn real_of(entry: &Entry) -> u64 {
+        if entry.real != 0 {
+            return entry.real;
+        }
+        real::look_up(entry.name) as u64
+    }
+
+    /// Where a call of the function at `addr` goes without us.
+    pub(super) fn resolve(addr: u64, mode: Mode) -> u64 {
+        let Some(entry) = find(addr) else { return addr };
+        let plain = match entry.kind {
+            Kind::Plain => true,
+            Kind::Control(_) => false,
+            Kind::Allocator(..) | Kind::Note(_) => mode != Mode::Record,
+        };
+        match real_of(entry) {
+            real if plain && real != 0 => real,
+            _ => addr,
+        }
+    }
+
+    fn word(addr: u64) -> u64 {
+        // SAFETY: the top of the program's stack, which it has just pushed.
+        unsafe { (addr as *const u64).read_unaligned() }
+    }
+
+    /// The program calls a function of ours.
+    pub(super) fn call(thread: &mut Thread, context: &mut UContext, addr: u64) {
+        let Some(entry) = find(addr) else { return };
+        let regs = context.gregs;
+        let return_to = word(regs.rsp);
+        match entry.kind {
+            Kind::Control(what) => {
+                context.gregs.rip = return_to;
+                context.gregs.rsp += 8;
+                let site = real::call_site(return_to);
+                match what {
+                    0 => control::start(thread, site, MarkerKind::Start),
+                    1 => control::stop(thread, site),
+                    _ => {
+                        let mut name = Text::<256>::new();
+                        if regs.rdi != 0 {
+                            // SAFETY: the program's own string.
+                            name.push(unsafe { CStr::from_ptr(regs.rdi as *const _) }.to_bytes());
+                        }
+                        let order = next_order();
+                        let kind = MarkerKind::Mark;
+                        thread.emit(&Record::Marker {
+                            order,
+                            ip: VirtAddr(site),
+                            kind,
+                            name: name.as_bytes(),
+                        });
+                    }
+                }
+                return;
+            }
+            Kind::Note(code) => {
+                // One form of operator new calls another: the note of the program's own call stays.
+                if return_to.abs_diff(real_of(entry)) > 1 << 20 {
+                    thread.site = return_to;
+                    thread.site_function = code.into();
+                }
+            }
+            Kind::Allocator(kind, function) => hook(thread, context, kind, function, return_to),
+            Kind::Plain => {}
+        }
+        context.gregs.rip = real_of(entry);
+        if context.gregs.rip == 0 {
+            sys::complain(b"memtap: no library has a function named ");
+            sys::complain(entry.name.to_bytes());
+            sys::complain(b"; the program can't go on\n");
+            sys::exit_group(127);
+        }
+    }
+
+    fn hook(
+        thread: &mut Thread,
+        context: &UContext,
+        kind: AllocationKind,
+        function: AllocationFunction,
+        return_to: u64,
+    ) {
+        let regs = context.gregs;
+        if thread.mode() != Mode::Record {
+            return;
+        }
+        // Those whose frames are gone were left by a longjmp.
+        while thread.flow.depth > 0
+            && thread.flow.hooks.get(thread.flow.depth - 1).is_some_and(|hook| hook.rsp <= regs.rsp)
+        {
+            thread.flow.depth -= 1;
+        }
+        let (len, old, place) = match (kind, function) {
+            (AllocationKind::Calloc, _) => (regs.rdi.wrapping_mul(regs.rsi), 0, 0),
+            (AllocationKind::Realloc, AllocationFunction::Reallocarray) => {
+                (regs.rsi.wrapping_mul(regs.rdx), regs.rdi, 0)
+            }
+            (AllocationKind::Realloc, _) => (regs.rsi, regs.rdi, 0),
+            (_, AllocationFunction::PosixMemalign) => (regs.rdx, 0, regs.rdi),
+            (_, AllocationFunction::AlignedAlloc | AllocationFunction::Memalign) => (regs.rsi, 0, 0),
+            _ => (regs.rdi, 0, 0),
+        };
+        let mut event = Some((kind, function));
+        if kind == AllocationKind::Free {
+            event = None;
+            if regs.rdi != 0 {
+                // Drawn before the call: as soon as the block is free, another thread may get it.
+                let order = next_order();
+                Event { kind, function, order, addr: regs.rdi, len: 0, old: 0, return_to }.tell_as(thread);
+            } else {
+                thread.site = 0;
+            }
+        }
+        let depth = thread.flow.depth;
+        if let Some(hook) = thread.flow.hooks.get_mut(depth) {
+            *hook = Hook { return_to, rsp: regs.rsp + 8, event, len, old, place };
+            thread.flow.depth += 1;
+            thread.silent += 1;
+            ENGINE.lock().intercept(return_to);
+        }
+    }
+}

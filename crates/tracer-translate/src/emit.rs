@@ -1,0 +1,473 @@
+//! Writing a planned block into the cache.
+//!
+//! In front of an instruction whose address needs registers that are not kept yet, these are stored behind the buffer's
+//! position; in front of the last such instruction the header follows, and the position moves. All of it by moves and
+//! lea: the flags are never touched, except in blocks that only count, where they are dead.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use iced_x86::{Code as Opcode, Encoder, Instruction, MemoryOperand, OpKind, Register};
+use segment::flow::{ID_BITS, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
+
+use crate::code::{Code, RAX, RCX, RDX};
+use crate::engine::{Mode, TRAP_LINK, TRAP_MISS, TRAP_SPECIAL};
+use crate::place::{Block, Kind, Step};
+use crate::plan::{End, Plan};
+
+const TRAP: u8 = 0xcc;
+/// Bytes in front of a block's code: where indirect branches enter it.
+pub(crate) const ENTRY_BYTES: u64 = 9;
+/// Spill 0 holds the borrowed register, the next three rax, rcx and rdx.
+const SPILL_BORROWED: u32 = SPILLS_AT;
+const SPILL_RAX: u32 = SPILLS_AT + 8;
+const SPILL_RCX: u32 = SPILLS_AT + 16;
+const SPILL_RDX: u32 = SPILLS_AT + 24;
+/// A second borrowed register of blocks that only count.
+const SPILL_SECOND: u32 = SPILLS_AT + 32;
+const ASIDE_RAX: u8 = 1;
+const ASIDE_ALL: u8 = 7;
+
+/// A jump that leads to code that may not exist yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) target: u64,
+    pub(crate) mode: Mode,
+    /// Address of the jump's distance.
+    pub(crate) distance: u64,
+    /// Address of the word that its stub jumps through.
+    pub(crate) slot: u64,
+    /// The stub, and its trap.
+    pub(crate) stub: u64,
+    pub(crate) trap: u64,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub(crate) struct Emitted {
+    pub(crate) code: Code,
+    pub(crate) block: Block,
+    pub(crate) links: Vec<Link>,
+}
+
+/// An instruction can't stand at its place in the cache: what it refers to is too far away.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooFar(pub(crate) usize);
+
+/// What a block needs to know of its surroundings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    pub(crate) mode: Mode,
+    pub(crate) id: u32,
+    /// Where the code will stand.
+    pub(crate) at: u64,
+    /// The mode's table.
+    pub(crate) table: u32,
+    /// Where a search in it goes on.
+    pub(crate) probe: u64,
+    /// The number that the next link will have.
+    pub(crate) next_link: u32,
+}
+
+/// Writes a block.
+pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted, TooFar> {
+    let mut code = Code::new(around.at);
+    while (code.here() + ENTRY_BYTES) & 7 != 0 {
+        code.put(&[0x90]);
+    }
+    code.load_gs(RDX, SPILL_RDX);
+    let start = code.here();
+    let kind = match (plan.end, around.mode) {
+        (End::Special, _) => Kind::Trap,
+        (_, Mode::Record) if plan.records() => Kind::Values,
+        (_, Mode::Record) => Kind::Counted,
+        _ => Kind::Quiet,
+    };
+    let mut block = Block {
+        addr: plan.addr,
+        code: start,
+        id: around.id,
+        values: plan.values.len() as u8,
+        len: plan.len,
+        steps: Box::new([]),
+        borrowed: (0, 0, 0),
+        commit: 0,
+        record: kind,
+        behind: 0,
+        parts: [(0, 0); 2],
+        repeated: None,
+    };
+    let mut writer = Writer { plan, around, kind, code, start, block: &mut block, links: Vec::new() };
+    let steps = writer.steps(bytes)?;
+    let Writer { code, links, .. } = writer;
+    block.steps = steps.into_boxed_slice();
+    Ok(Emitted { code, block, links })
+}
+
+struct Writer<'a> {
+    plan: &'a Plan,
+    around: &'a Around,
+    kind: Kind,
+    code: Code,
+    start: u64,
+    block: &'a mut Block,
+    links: Vec<Link>,
+}
+
+impl Writer<'_> {
+    fn distance(&self) -> u16 {
+        (self.code.here() - self.start) as u16
+    }
+
+    fn steps(&mut self, bytes: &[u8]) -> Result<Vec<Step>, TooFar> {
+        let plan = self.plan;
+        let mut steps = Vec::with_capacity(plan.steps.len());
+        if self.kind == Kind::Trap {
+            let offset = plan.steps.first().map_or(0, |step| step.offset);
+            steps.push(Step { offset, at: 0 });
+            self.trap(TRAP_SPECIAL, 0);
+            if let Some(step) = plan.steps.first()
+                && !step.instruction.is_invalid()
+                && step.instruction.flow_control() == iced_x86::FlowControl::Next
+            {
+                // Where the tracer can't do the instruction itself, it goes on here.
+                self.block.parts[0] = (self.distance(), 0);
+                self.copy(0, bytes)?;
+                self.link(&[0xe9], plan.next());
+            }
+            self.stubs();
+            return Ok(steps);
+        }
+        let (first, last) = plan.span();
+        self.block.commit = match self.kind {
+            Kind::Values => last,
+            _ => plan.flags_dead.unwrap_or(0),
+        };
+        if self.kind == Kind::Values {
+            let until = plan.borrowed.until.map_or(last, |until| until + 1);
+            self.block.borrowed = (first, until, plan.borrowed.register);
+        }
+        let repeated = plan.end == End::Repeat;
+        let mut next_value = 0;
+        for (index, step) in plan.steps.iter().enumerate() {
+            self.record(index as u16, &mut next_value);
+            steps.push(Step { offset: step.offset, at: self.distance() });
+            if index + 1 == plan.steps.len() && !matches!(plan.end, End::Fall | End::Repeat) {
+                break;
+            }
+            self.copy(index, bytes)?;
+        }
+        if repeated && self.kind == Kind::Values {
+            self.block.repeated = Some(crate::plan::REPEATED.len() as u8);
+            self.record(1, &mut next_value);
+        }
+        self.end(bytes)?;
+        self.stubs();
+        Ok(steps)
+    }
+
+    /// What is written in front of an instruction.
+    fn record(&mut self, index: u16, next_value: &mut usize) {
+        let plan = self.plan;
+        match self.kind {
+            Kind::Values => {}
+            Kind::Counted | Kind::Quiet => {
+                if index == self.block.commit {
+                    self.count();
+                }
+                return;
+            }
+            Kind::Trap => return,
+        }
+        let (first, last) = plan.span();
+        let register = plan.borrowed.register;
+        if index == first {
+            self.code.store_gs(SPILL_BORROWED, register);
+            self.code.load_gs(register, POSITION_AT);
+        }
+        while let Some(value) = plan.values.get(*next_value).filter(|value| value.at == index) {
+            self.code.store(register, *next_value as i32 * 8, value.register);
+            *next_value += 1;
+        }
+        if index == last {
+            let header = plan.values.len() as i32 * 8;
+            self.code.store_number(register, header, self.around.id);
+            self.code.lea(register, register, header + 8);
+            self.code.store_gs(POSITION_AT, register);
+            if plan.borrowed.until.is_none() {
+                self.code.load_gs(register, SPILL_BORROWED);
+            }
+        }
+    }
+
+    /// Counts the block's instructions: in the header before the position, or apart.
+    fn count(&mut self) {
+        let plan = self.plan;
+        let instructions = plan.steps.len() as u32;
+        let dead = plan.flags_dead.is_some();
+        // Two registers that the instruction behind this does not need to find changed: put aside and loaded again.
+        let (first, second) = (RAX, RCX);
+        match (self.kind, dead) {
+            (Kind::Quiet, true) => self.code.add_gs(QUIET_AT, instructions),
+            (Kind::Quiet, false) => {
+                self.code.store_gs(SPILL_BORROWED, first);
+                self.code.load_gs(first, QUIET_AT);
+                self.code.lea(first, first, instructions as i32);
+                self.code.store_gs(QUIET_AT, first);
+                self.code.load_gs(first, SPILL_BORROWED);
+            }
+            (_, true) => {
+                self.code.store_gs(SPILL_BORROWED, first);
+                self.code.load_gs(first, POSITION_AT);
+                self.code.add_number(first, -8, instructions << ID_BITS);
+                self.code.load_gs(first, SPILL_BORROWED);
+            }
+            (_, false) => {
+                self.code.store_gs(SPILL_BORROWED, first);
+                self.code.store_gs(SPILL_SECOND, second);
+                self.code.load_gs(first, POSITION_AT);
+                self.code.load(second, first, -8);
+                self.code.lea(second, second, (instructions << ID_BITS) as i32);
+                self.code.store(first, -8, second);
+                self.code.load_gs(second, SPILL_SECOND);
+                self.code.load_gs(first, SPILL_BORROWED);
+            }
+        }
+    }
+
+    /// Copies an instruction, with its relative displacement made for the new place.
+    fn copy(&mut self, index: usize, bytes: &[u8]) -> Result<(), TooFar> {
+        let Some(step) = self.plan.steps.get(index) else { return Ok(()) };
+        let from = usize::from(step.offset);
+        let Some(own) = bytes.get(from..from + step.instruction.len()) else { return Err(TooFar(index)) };
+        let here = self.code.here();
+        let Some(at) = step.relative.map(usize::from) else {
+            self.code.put(own);
+            return Ok(());
+        };
+        let target = step.instruction.memory_displacement64();
+        let distance = target.wrapping_sub(here + own.len() as u64) as i64;
+        let Ok(distance) = i32::try_from(distance) else { return Err(TooFar(index)) };
+        let (Some(head), Some(tail)) = (own.get(..at), own.get(at + 4..)) else { return Err(TooFar(index)) };
+        self.code.put(head);
+        self.code.put(&distance.to_le_bytes());
+        self.code.put(tail);
+        Ok(())
+    }
+
+    fn end(&mut self, bytes: &[u8]) -> Result<(), TooFar> {
+        let plan = self.plan;
+        let next = plan.next();
+        let last = plan.steps.len().saturating_sub(1);
+        match plan.end {
+            End::Fall | End::Repeat => self.link(&[0xe9], next),
+            End::Jump(target) => self.link(&[0xe9], target),
+            End::Branch(target) => {
+                let condition = plan.steps.last().map_or(0, |step| condition(&step.instruction));
+                self.link(&[0x0f, 0x80 | condition], target);
+                self.link(&[0xe9], next);
+            }
+            End::CountBranch(target) => {
+                // Its distance has eight bits: it jumps over the jump to what follows.
+                if let Some(step) = plan.steps.last() {
+                    let from = usize::from(step.offset);
+                    let own = bytes.get(from..from + step.instruction.len() - 1).unwrap_or(&[]);
+                    self.code.put(own);
+                }
+                self.code.put(&[2, 0xeb, 9]);
+                let before = self.code.here();
+                self.link(&[0xe9], target);
+                // Both jumps may be moved on by their alignment: fill up to what the short jump skips.
+                let skipped = self.code.here() - before;
+                debug_assert!(skipped <= 9);
+                for _ in skipped..9 {
+                    self.code.put(&[0x90]);
+                }
+                self.link(&[0xe9], next);
+            }
+            End::Call(target) => {
+                self.push_return(next);
+                self.link(&[0xe9], target);
+            }
+            End::JumpIndirect | End::CallIndirect | End::Return(_) => {
+                self.code.store_gs(SPILL_RCX, RCX);
+                self.code.store_gs(SPILL_RAX, RAX);
+                self.code.store_gs(SPILL_RDX, RDX);
+                self.block.parts[0] = (self.distance(), ASIDE_ALL);
+                match plan.end {
+                    End::Return(bytes) => {
+                        self.code.put(&[0x59]);
+                        if bytes > 0 {
+                            self.code.lea(4, 4, i32::from(bytes));
+                        }
+                    }
+                    _ => self.target().ok_or(TooFar(last))?,
+                }
+                if plan.end == End::CallIndirect {
+                    self.code.put(&[0x48, 0xb8]);
+                    self.code.put(&next.to_le_bytes());
+                    self.block.parts[1] = (self.distance(), ASIDE_ALL);
+                    self.code.put(&[0x50]);
+                }
+                self.look_up();
+            }
+            End::Syscall => {
+                self.code.put(&[0x0f, 0x05]);
+                self.block.behind = self.distance();
+                self.link(&[0xe9], next);
+            }
+            End::Special => {}
+        }
+        Ok(())
+    }
+
+    fn push_return(&mut self, next: u64) {
+        if i32::try_from(next as i64).is_ok() {
+            self.code.push_number(next, SPILL_RAX);
+            return;
+        }
+        let before = self.code.len();
+        self.code.push_number(next, SPILL_RAX);
+        // Behind the nine bytes that put rax aside and the ten that load the number: the push, which may fault.
+        let from = self.start + self.code.len() as u64 - self.code.here();
+        let push = (before + 19) as u64 - from;
+        self.block.parts[0] = (push as u16, ASIDE_RAX);
+    }
+
+    /// Moves what an indirect branch names into rcx.
+    fn target(&mut self) -> Option<()> {
+        let instruction = self.plan.steps.last()?.instruction;
+        if instruction.op0_kind() == OpKind::Register {
+            let register = instruction.op0_register().full_register().number() as u8;
+            if register != RCX {
+                self.code.copy(RCX, register);
+            }
+            return Some(());
+        }
+        let memory = MemoryOperand::new(
+            instruction.memory_base(),
+            instruction.memory_index(),
+            instruction.memory_index_scale(),
+            instruction.memory_displacement64() as i64,
+            instruction.memory_displ_size(),
+            false,
+            instruction.segment_prefix(),
+        );
+        let load = Instruction::with2(Opcode::Mov_r64_rm64, Register::RCX, memory).ok()?;
+        let mut encoder = Encoder::new(64);
+        encoder.encode(&load, self.code.here()).ok()?;
+        let bytes = encoder.take_buffer();
+        self.code.put(&bytes);
+        Some(())
+    }
+
+    /// Goes to where rcx says, by the table.
+    fn look_up(&mut self) {
+        let table = self.around.table;
+        self.code.store_gs(TARGET_AT, RCX);
+        // movzx edx, cx; add edx, edx by lea: two words a pair
+        self.code.put(&[0x0f, 0xb7, 0xd1, 0x8d, 0x14, 0x12]);
+        match_pair(&mut self.code, table);
+        // jrcxz over the jump
+        self.code.put(&[0xe3, 5]);
+        let probe = self.around.probe;
+        self.code.put(&[0xe9]);
+        let distance = probe.wrapping_sub(self.code.here() + 4) as u32;
+        self.code.put(&distance.to_le_bytes());
+        go(&mut self.code, table);
+    }
+
+    fn trap(&mut self, kind: u8, number: u32) {
+        self.code.put(&[TRAP, kind]);
+        self.code.put(&number.to_le_bytes());
+    }
+
+    /// A jump that leads to its stub until its target exists.
+    fn link(&mut self, opcode: &[u8], target: u64) {
+        let distance = self.code.jump(opcode, self.code.here());
+        self.links.push(Link { target, mode: self.around.mode, distance, slot: 0, stub: 0, trap: 0 });
+    }
+
+    /// The stubs of all links: a jump through a word, the word, and a trap that the word points to at first.
+    fn stubs(&mut self) {
+        let mut links = core::mem::take(&mut self.links);
+        for (index, link) in links.iter_mut().enumerate() {
+            // jmp [rip + 2]: the word is aligned, so that it changes in one store.
+            while !(self.code.here() + 6).is_multiple_of(8) {
+                self.code.put(&[0x90]);
+            }
+            link.stub = self.code.here();
+            self.code.put(&[0xff, 0x25, 0, 0, 0, 0]);
+            link.slot = self.code.here();
+            link.trap = link.slot + 8;
+            self.code.put(&link.trap.to_le_bytes());
+            self.trap(TRAP_LINK, self.around.next_link + index as u32);
+            self.code.set_distance(link.distance, link.stub);
+        }
+        self.links = links;
+    }
+}
+
+/// rax = the pair's first word; rcx = zero if it matches.
+fn match_pair(code: &mut Code, table: u32) {
+    code.put(&[0x48, 0x8b, 0x04, 0xd5]);
+    code.put(&table.to_le_bytes());
+    code.put(&[0x48, 0x8d, 0x0c, 0x01]);
+}
+
+/// Loads rcx and rax again and goes to the pair's code, which loads rdx.
+fn go(code: &mut Code, table: u32) {
+    code.load_gs(RCX, SPILL_RCX);
+    code.load_gs(RAX, SPILL_RAX);
+    code.put(&[0xff, 0x24, 0xd5]);
+    code.put(&(table + 8).to_le_bytes());
+}
+
+/// Where a search goes on that did not match at its first place: through the next ones, to a trap at an empty one.
+pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Code {
+    let mut code = Code::new(at);
+    code.align(16);
+    let again = code.here();
+    // lea edx, [rdx + 2]
+    code.put(&[0x8d, 0x52, 0x02]);
+    code.load_gs(RCX, TARGET_AT);
+    match_pair(&mut code, table);
+    code.put(&[0xe3, 0]);
+    let hit = code.len();
+    code.copy(RCX, RAX);
+    code.put(&[0xe3, 0]);
+    let miss = code.len();
+    code.put(&[0xe9]);
+    let distance = again.wrapping_sub(code.here() + 4) as u32;
+    code.put(&distance.to_le_bytes());
+    let at_hit = code.len();
+    go(&mut code, table);
+    let at_miss = code.len();
+    code.put(&[TRAP, TRAP_MISS]);
+    code.put(&(mode as u32).to_le_bytes());
+    code.patch_short(hit, at_hit);
+    code.patch_short(miss, at_miss);
+    code
+}
+
+/// The four bits of a branch's condition, as in its opcode.
+fn condition(instruction: &Instruction) -> u8 {
+    use iced_x86::ConditionCode as C;
+    match instruction.condition_code() {
+        C::None | C::o => 0,
+        C::no => 1,
+        C::b => 2,
+        C::ae => 3,
+        C::e => 4,
+        C::ne => 5,
+        C::be => 6,
+        C::a => 7,
+        C::s => 8,
+        C::ns => 9,
+        C::p => 10,
+        C::np => 11,
+        C::l => 12,
+        C::ge => 13,
+        C::le => 14,
+        C::g => 15,
+    }
+}

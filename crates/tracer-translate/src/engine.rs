@@ -1,0 +1,385 @@
+//! The cache: which blocks exist, how they are linked, and what a trap in it means.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memref::VirtAddr;
+use segment::flow::{FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS};
+
+use crate::area::Area;
+use crate::emit::{Around, Emitted, Link, TooFar, emit, emit_probe};
+use crate::place::{Kind, Place};
+use crate::plan::Plan;
+use crate::table::Table;
+
+/// Kinds of traps: the byte behind the trap instruction.
+pub(crate) const TRAP_LINK: u8 = 1;
+pub(crate) const TRAP_MISS: u8 = 2;
+pub(crate) const TRAP_SPECIAL: u8 = 3;
+/// Bytes that one block's code can take, with all its stubs.
+const MAX_BLOCK_BYTES: usize = 32 << 10;
+/// Bytes of the program that are read for one block.
+const READ_BYTES: usize = 512;
+
+/// What code a thread runs. A block exists once for each mode that needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Mode {
+    /// It records.
+    Record = 0,
+    /// It does not.
+    Quiet = 1,
+    /// It does not, inside a function that is one event: its return leaves the cache.
+    Silent = 2,
+}
+
+const MODES: [Mode; 3] = [Mode::Record, Mode::Quiet, Mode::Silent];
+
+/// What the cache needs of the process around it.
+pub trait Environment {
+    /// Reads code; the number of bytes that could be read.
+    fn read(&self, addr: u64, into: &mut [u8]) -> usize;
+
+    /// Where code at `addr` really is: another address for functions that the tracer stands in front of.
+    fn resolve(&self, addr: u64, mode: Mode) -> u64;
+
+    /// Whether the tracer must be asked before the instruction at `addr` runs.
+    fn is_stop(&self, addr: u64) -> bool;
+
+    /// Makes known what a block is, before it can run. `false` where that is not possible.
+    fn define(&mut self, id: u32, addr: VirtAddr, plan: Defined<'_>) -> bool;
+}
+
+/// What the recorder has to know of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Defined<'a> {
+    /// Its instructions.
+    pub instructions: u16,
+    /// The values that it records.
+    pub values: u8,
+    /// Its accesses.
+    pub accesses: &'a [segment::flow::BlockAccess],
+}
+
+/// Why code can't be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untranslatable {
+    /// There is nothing to read at the address.
+    Unreadable,
+    /// No memory for code, or no more numbers for blocks.
+    Full,
+}
+
+/// A trap of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// It wants to go on at that address, in that mode.
+    Goto(u64, Mode, Via),
+    /// An indirect branch: the target is in the thread's live slot, rax, rcx and rdx are aside.
+    Indirect(Mode),
+    /// The instruction at that address needs help. It stands natively at the second address, if it can.
+    Special(u64, Option<u64>),
+}
+
+/// The link that a trap came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Via(u32);
+
+/// The code cache of a process.
+#[derive(Debug)]
+pub struct Engine {
+    areas: Vec<Area>,
+    /// Code by address and mode.
+    blocks: BTreeMap<(u64, Mode), u64>,
+    links: Vec<Link>,
+    tables: [Option<Table>; 3],
+    next_id: u32,
+    /// Addresses to which branches in silent code always leave the cache.
+    returns: BTreeSet<u64>,
+    /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
+    translated: (u64, u64),
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine {
+    /// Empty.
+    pub const fn new() -> Self {
+        Self {
+            areas: Vec::new(),
+            blocks: BTreeMap::new(),
+            links: Vec::new(),
+            tables: [None, None, None],
+            next_id: FIRST_BLOCK,
+            returns: BTreeSet::new(),
+            translated: (0, 0),
+        }
+    }
+
+    /// Makes what can't be made later. `false` where there is no memory for it.
+    pub fn prepare(&mut self) -> bool {
+        for place in &mut self.tables {
+            if place.is_none() {
+                *place = Table::new();
+            }
+        }
+        self.tables.iter().all(Option::is_some)
+    }
+
+    /// Whether an address lies in the cache.
+    pub fn contains(&self, addr: u64) -> bool {
+        self.areas.iter().any(|area| area.contains(addr))
+    }
+
+    /// Blocks translated so far, and bytes of the program in them.
+    pub fn translated(&self) -> (u64, u64) {
+        (self.translated.1, self.translated.0)
+    }
+
+    /// The code for an address, made if it does not exist.
+    pub fn code(
+        &mut self,
+        addr: u64,
+        mode: Mode,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        if let Some(&code) = self.blocks.get(&(addr, mode)) {
+            return Ok(code);
+        }
+        let real = environment.resolve(addr, mode);
+        if real != addr {
+            let code = self.code(real, mode, environment)?;
+            self.blocks.insert((addr, mode), code);
+            return Ok(code);
+        }
+        self.translate(addr, mode, environment)
+    }
+
+    /// As [`Engine::code`], and lets indirect branches find it.
+    pub fn code_for_indirect(
+        &mut self,
+        addr: u64,
+        mode: Mode,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        let code = self.code(addr, mode, environment)?;
+        if mode == Mode::Silent && self.returns.contains(&addr) {
+            return Ok(code);
+        }
+        if let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref) {
+            table.insert(addr, code - crate::emit::ENTRY_BYTES);
+        }
+        Ok(code)
+    }
+
+    /// Sets the link that a trap came by, so that it is the last one.
+    pub fn set_link(&mut self, via: Via, code: u64) {
+        let Some(link) = self.links.get(via.0 as usize) else { return };
+        write_slot(link.slot, code);
+        let distance = code.wrapping_sub(link.distance + 4) as i64;
+        if let Ok(distance) = i32::try_from(distance) {
+            write_distance(link.distance, distance);
+        }
+    }
+
+    /// From now on branches from silent code to that address leave the cache.
+    pub fn intercept(&mut self, addr: u64) {
+        if self.returns.insert(addr)
+            && let Some(table) = self.tables.get(Mode::Silent as usize).and_then(Option::as_ref)
+        {
+            table.remove(addr);
+        }
+    }
+
+    /// The register that is borrowed by the block at an address of the cache.
+    pub fn borrowed(&self, rip: u64) -> Option<u8> {
+        let area = self.areas.iter().find(|area| area.contains(rip))?;
+        let block = area.block(rip)?;
+        // Blocks that only count borrow rax.
+        Some(if block.record == Kind::Values { block.borrowed.2 } else { 0 })
+    }
+
+    fn area(&mut self, addr: u64) -> Option<usize> {
+        if let Some(index) = self.areas.iter().position(|area| area.serves(addr)) {
+            return Some(index);
+        }
+        let mut area = Area::new(addr)?;
+        for mode in MODES {
+            let table = self.tables.get(mode as usize)?.as_ref()?.base();
+            let code = emit_probe(area.next, table, mode);
+            if let Some(place) = area.probes.get_mut(mode as usize) {
+                *place = area.next.next_multiple_of(16);
+            }
+            area.append(code.bytes());
+        }
+        self.areas.push(area);
+        Some(self.areas.len() - 1)
+    }
+
+    fn translate(
+        &mut self,
+        addr: u64,
+        mode: Mode,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        if self.next_id >= 1 << ID_BITS {
+            return Err(Untranslatable::Full);
+        }
+        let mut bytes = [0u8; READ_BYTES];
+        let len = environment.read(addr, &mut bytes);
+        let bytes = bytes.get(..len).unwrap_or(&[]);
+        let stop = environment.is_stop(addr);
+        let mut plan =
+            Plan::new(addr, bytes, if stop { 1 } else { MAX_INSTRUCTIONS }, |at| environment.is_stop(at))
+                .ok_or(Untranslatable::Unreadable)?;
+        let index = self.area(addr).ok_or(Untranslatable::Full)?;
+        let id = self.next_id;
+        let (at, probe) = {
+            let area = self.areas.get(index).ok_or(Untranslatable::Full)?;
+            (area.next, area.probes.get(mode as usize).copied().unwrap_or(0))
+        };
+        let table = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, Table::base);
+        let around = Around { mode, id, at, table, probe, next_link: self.links.len() as u32 };
+        if stop {
+            plan.make_special();
+        }
+        let emitted = loop {
+            match emit(&plan, bytes, &around) {
+                Ok(emitted) => break emitted,
+                Err(TooFar(0)) if plan.end == crate::plan::End::Special => {
+                    return Err(Untranslatable::Full);
+                }
+                Err(TooFar(0)) => plan.make_special(),
+                Err(TooFar(step)) => plan.shorten(step),
+            }
+        };
+        let Emitted { code, block, links } = emitted;
+        if code.len() > MAX_BLOCK_BYTES {
+            return Err(Untranslatable::Full);
+        }
+        if block.record == Kind::Values {
+            let defined = Defined {
+                instructions: plan.steps.len() as u16,
+                values: plan.values.len() as u8,
+                accesses: &plan.accesses,
+            };
+            if !environment.define(id, VirtAddr(addr), defined) {
+                return Err(Untranslatable::Full);
+            }
+            self.next_id += 1;
+        }
+        let start = block.code;
+        self.translated.0 += u64::from(block.len);
+        self.translated.1 += 1;
+        let area = self.areas.get_mut(index).ok_or(Untranslatable::Full)?;
+        area.append(code.bytes());
+        area.blocks.push(block);
+        self.links.extend(links);
+        self.blocks.insert((addr, mode), start);
+        // Links to code that exists are set at once.
+        let from = around.next_link as usize;
+        for number in from..self.links.len() {
+            let Some(link) = self.links.get(number).copied() else { break };
+            if let Some(&code) = self.blocks.get(&(link.target, link.mode)) {
+                self.set_link(Via(number as u32), code);
+            }
+        }
+        Ok(start)
+    }
+
+    /// What the trap instruction in front of `rip` means; `None` where it is none of the cache's.
+    pub fn trap(&self, rip: u64) -> Option<Trap> {
+        let trap = rip.wrapping_sub(1);
+        let area = self.areas.iter().find(|area| area.contains(trap))?;
+        // SAFETY: a trap of ours has five bytes behind it in the same area; other places in the area can be read, too.
+        let (kind, number) = unsafe {
+            if *(trap as *const u8) != 0xcc {
+                return None;
+            }
+            (*(rip as *const u8), ((rip + 1) as *const u32).read_unaligned())
+        };
+        match kind {
+            TRAP_LINK => {
+                let link = self.links.get(number as usize).filter(|link| link.trap == trap)?;
+                Some(Trap::Goto(link.target, link.mode, Via(number)))
+            }
+            TRAP_MISS => MODES.get(number as usize).map(|&mode| Trap::Indirect(mode)),
+            TRAP_SPECIAL => {
+                let block = area.block(trap)?;
+                let native = block.parts[0].0;
+                Some(Trap::Special(block.addr, (native != 0).then(|| block.code + u64::from(native))))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where in the program an address of the cache is.
+    pub fn place(&self, rip: u64) -> Place {
+        let Some(area) = self.areas.iter().find(|area| area.contains(rip)) else { return Place::Outside };
+        area.block(rip).map_or(Place::Between, |block| block.place(rip))
+    }
+
+    /// Forgets the code of a range of the program: it was changed or unmapped. Threads in it go on to its end.
+    pub fn invalidate(&mut self, start: u64, end: u64) {
+        let from = start.saturating_sub(MAX_INSTRUCTIONS as u64 * 15);
+        let mut gone = BTreeSet::new();
+        for (&(addr, mode), &code) in self.blocks.range((from, Mode::Record)..(end, Mode::Record)) {
+            let len = self
+                .areas
+                .iter()
+                .find(|area| area.contains(code))
+                .and_then(|area| area.block(code))
+                .map_or(0, |block| u64::from(block.len));
+            if addr + len > start {
+                gone.insert((addr, mode));
+            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        for key in &gone {
+            self.blocks.remove(key);
+            if let Some(table) = self.tables.get(key.1 as usize).and_then(Option::as_ref) {
+                table.remove(key.0);
+            }
+        }
+        for link in &self.links {
+            if (from..end).contains(&link.target) && gone.contains(&(link.target, link.mode)) {
+                write_slot(link.slot, link.trap);
+                let distance = link.stub.wrapping_sub(link.distance + 4) as i64;
+                if let Ok(distance) = i32::try_from(distance) {
+                    write_distance(link.distance, distance);
+                }
+            }
+        }
+    }
+}
+
+impl Area {
+    pub(crate) fn block(&self, addr: u64) -> Option<&crate::place::Block> {
+        let index = self.blocks.partition_point(|block| block.code <= addr);
+        self.blocks.get(index.checked_sub(1)?)
+    }
+}
+
+fn write_slot(slot: u64, code: u64) {
+    // SAFETY: the slot is an aligned word of the cache that only jumps read; it is changed in one store.
+    unsafe { (*(slot as *const AtomicU64)).store(code, Ordering::Release) };
+}
+
+fn write_distance(at: u64, distance: i32) {
+    // SAFETY: four bytes of the cache inside one line (`Code::jump`): threads that run through the jump see the old or
+    // the new distance (Living on the Edge, section 3). The store is aligned or not, but one.
+    unsafe {
+        if at.is_multiple_of(4) {
+            (*(at as *const AtomicU32)).store(distance as u32, Ordering::Release);
+        } else {
+            (at as *mut i32).write_unaligned(distance);
+        }
+    }
+}

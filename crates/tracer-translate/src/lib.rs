@@ -1,0 +1,28 @@
+//! The code cache: a program's basic blocks, copied and extended so that they write down what they access.
+//!
+//! A block is decoded once ([`plan`]): which registers must be kept so that the addresses of all its accesses follow
+//! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point
+//! into the buffer. Then it is written into the cache (`emit`): the program's own instructions, and between them a few
+//! moves that use no flags. Blocks are linked to each other directly; indirect branches look their target up in a table.
+//! Whatever the cache can't do by itself - a target that is not translated, an instruction that needs a closer look, a
+//! function that the tracer watches - it leaves by a trap, which the tracer's signal handler answers.
+//!
+//! A program's state can be had at every instruction ([`Engine::place`]): native addresses stay on the stack, and the one
+//! register that a block borrows is put aside where its handler finds it.
+//!
+//! The crate knows nothing of signals, system calls and threads: that is the tracer's (crate `tracer-protect`). Start with
+//! [`Engine`].
+#![no_std]
+
+extern crate alloc;
+
+mod area;
+mod code;
+mod emit;
+mod engine;
+mod place;
+mod plan;
+mod table;
+
+pub use engine::{Defined, Engine, Environment, Mode, Trap, Untranslatable, Via};
+pub use place::{Place, Record};

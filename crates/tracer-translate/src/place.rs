@@ -1,0 +1,146 @@
+//! From an address in the cache back to the program: which instruction that is, and what of its block is done.
+
+/// Where the recording of a block stands at one of its instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The block is written and counts as executed.
+    Done,
+    /// Its values are being written behind the position; block, and number of values.
+    Open(u32, u8),
+    /// It has no accesses, and its instructions are counted in the header before the position: whether yet.
+    Counted(bool),
+    /// It does not record, its instructions are counted apart: whether yet.
+    Quiet(bool),
+    /// Its one instruction is executed by the tracer, which writes and counts.
+    Trap,
+}
+
+/// What an address in the cache is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Not in the cache.
+    Outside,
+    /// Between two instructions of the program there is more to do first.
+    Between,
+    /// In front of an instruction of the program (or behind the block's last one).
+    At {
+        /// That instruction's own address.
+        addr: u64,
+        /// Instructions of the block before it.
+        executed: u16,
+        /// Instructions of the block.
+        instructions: u16,
+        /// The register that is put aside in spill 0.
+        borrowed: Option<u8>,
+        /// Whether rax, rcx and rdx are in spills 1 to 3, as far as bits 0 to 2 say.
+        aside: u8,
+        /// What is written.
+        record: Record,
+        /// A repeated string instruction that may be half done: how many of the values are written in front of it. As
+        /// many follow behind it.
+        repeated: Option<u8>,
+    },
+}
+
+/// One instruction of a block in the cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// Its distance in the program from the block's address.
+    pub(crate) offset: u16,
+    /// The distance of its copy from the block's code.
+    pub(crate) at: u16,
+}
+
+/// A block in the cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) addr: u64,
+    pub(crate) code: u64,
+    pub(crate) id: u32,
+    pub(crate) values: u8,
+    /// Length in the program.
+    pub(crate) len: u16,
+    pub(crate) steps: alloc::boxed::Box<[Step]>,
+    /// From which instruction on, and up to which (not included), a register is borrowed; and which.
+    pub(crate) borrowed: (u16, u16, u8),
+    /// Before which instruction the block is written or counted.
+    pub(crate) commit: u16,
+    pub(crate) record: Kind,
+    /// The distance of the code behind the last instruction, where a system call returns to.
+    pub(crate) behind: u16,
+    /// Distances at which the last instruction's own accesses are made by other instructions, and which registers are
+    /// aside there.
+    pub(crate) parts: [(u16, u8); 2],
+    /// Whether it is a repeated string instruction, and the values written in front of it.
+    pub(crate) repeated: Option<u8>,
+}
+
+/// How a block is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Values,
+    Counted,
+    Quiet,
+    /// By a trap: its handler does all.
+    Trap,
+}
+
+impl Block {
+    pub(crate) fn place(&self, addr: u64) -> Place {
+        let distance = addr.wrapping_sub(self.code);
+        let Ok(distance) = u16::try_from(distance) else { return Place::Between };
+        let at = |step: usize, aside: u8, executed: usize| {
+            let done = step >= usize::from(self.commit);
+            let record = match self.record {
+                Kind::Values if done => Record::Done,
+                Kind::Values => Record::Open(self.id, self.values),
+                Kind::Counted => Record::Counted(done),
+                Kind::Quiet => Record::Quiet(done),
+                Kind::Trap => Record::Trap,
+            };
+            let (from, until, register) = self.borrowed;
+            let borrowed = (usize::from(from)..usize::from(until)).contains(&step).then_some(register);
+            Place::At {
+                addr: self
+                    .steps
+                    .get(executed)
+                    .map_or(self.addr + u64::from(self.len), |step| self.addr + u64::from(step.offset)),
+                executed: executed as u16,
+                instructions: self.steps.len() as u16,
+                borrowed,
+                aside,
+                record,
+                repeated: self.repeated.filter(|_| executed == 0),
+            }
+        };
+        if let Some(step) = self.steps.iter().position(|step| step.at == distance) {
+            return at(step, 0, step);
+        }
+        if distance == 0 {
+            // Nothing is done yet, not even the recording in front of the first instruction.
+            let record = match self.record {
+                Kind::Values => Record::Open(self.id, self.values),
+                Kind::Counted => Record::Counted(false),
+                Kind::Quiet => Record::Quiet(false),
+                Kind::Trap => Record::Trap,
+            };
+            return Place::At {
+                addr: self.addr,
+                executed: 0,
+                instructions: self.steps.len() as u16,
+                borrowed: None,
+                aside: 0,
+                record,
+                repeated: None,
+            };
+        }
+        let last = self.steps.len().saturating_sub(1);
+        if let Some(&(_, aside)) = self.parts.iter().find(|part| part.0 != 0 && part.0 == distance) {
+            return at(last, aside, last);
+        }
+        if self.behind != 0 && distance == self.behind {
+            return at(self.steps.len(), 0, self.steps.len());
+        }
+        Place::Between
+    }
+}

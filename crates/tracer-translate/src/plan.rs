@@ -1,0 +1,664 @@
+//! A basic block before it is written: its instructions, what they access, and which registers must be kept for that.
+
+use alloc::vec::Vec;
+use iced_x86::{
+    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo,
+    InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
+};
+use memref::AccessKind;
+use segment::flow::{BlockAccess, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, NO_VALUE};
+
+use crate::code::RSP;
+
+const RSI: u8 = 6;
+const RDI: u8 = 7;
+const RCX: u8 = 1;
+/// Arithmetic flags, as iced numbers them: what programs compute with.
+const FLAGS: u32 = iced_x86::RflagsBits::OF
+    | iced_x86::RflagsBits::SF
+    | iced_x86::RflagsBits::ZF
+    | iced_x86::RflagsBits::AF
+    | iced_x86::RflagsBits::CF
+    | iced_x86::RflagsBits::PF;
+/// The registers that a repeated string instruction moves, in the order in which they are kept.
+pub(crate) const REPEATED: [u8; 3] = [RSI, RDI, RCX];
+
+/// How a block ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It goes on at the next address.
+    Fall,
+    Jump(u64),
+    Branch(u64),
+    CountBranch(u64),
+    Call(u64),
+    JumpIndirect,
+    CallIndirect,
+    Return(u16),
+    Syscall,
+    /// Its one instruction is a repeated string instruction.
+    Repeat,
+    /// Its one instruction needs the tracer's help.
+    Special,
+}
+
+/// An instruction of the block.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) instruction: Instruction,
+    pub(crate) offset: u16,
+    /// Where in its bytes the displacement is, if it is relative to rip.
+    pub(crate) relative: Option<u8>,
+    /// General registers that it names or uses.
+    pub(crate) used: u16,
+    /// Those of them that it sets as a whole, without reading them.
+    pub(crate) set: u16,
+}
+
+/// A value to keep: a register, before the instruction of that number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub(crate) at: u16,
+    pub(crate) register: u8,
+}
+
+/// The register that points into the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Borrowed {
+    pub(crate) register: u8,
+    /// The instruction that sets it anyway, behind the commit: it need not be loaded again.
+    pub(crate) until: Option<u16>,
+}
+
+/// A block.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) addr: u64,
+    pub(crate) steps: Vec<Planned>,
+    pub(crate) values: Vec<Value>,
+    pub(crate) accesses: Vec<BlockAccess>,
+    pub(crate) end: End,
+    /// Bytes of the program.
+    pub(crate) len: u16,
+    /// An instruction before which the flags are dead.
+    pub(crate) flags_dead: Option<u16>,
+    pub(crate) borrowed: Borrowed,
+}
+
+/// What is known of a register: a value that was kept plus a constant, or a constant alone.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    Nothing,
+    Value(u8, i64),
+    Number(i64),
+}
+
+fn number(register: Register) -> Option<u8> {
+    (register.is_gpr()).then(|| register.full_register().number() as u8)
+}
+
+fn bit(register: Register) -> u16 {
+    number(register).map_or(0, |number| 1 << number)
+}
+
+impl Plan {
+    /// Plans the block at `addr` from its bytes. `None` where not even one instruction can be decoded from them. `stops`
+    /// says at which addresses other blocks must begin; at most `limit` instructions are taken.
+    pub(crate) fn new(addr: u64, bytes: &[u8], limit: usize, stops: impl Fn(u64) -> bool) -> Option<Self> {
+        let mut plan = Self {
+            addr,
+            steps: Vec::with_capacity(16),
+            values: Vec::with_capacity(16),
+            accesses: Vec::with_capacity(32),
+            end: End::Fall,
+            len: 0,
+            flags_dead: None,
+            borrowed: Borrowed { register: 0, until: None },
+        };
+        plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
+        loop {
+            if plan.find_values() && (!plan.records() || plan.find_borrowed()) {
+                break;
+            }
+            let shorter = (plan.steps.len() / 2).max(1);
+            if shorter == plan.steps.len() {
+                plan.make_special();
+                break;
+            }
+            plan.truncate(shorter);
+        }
+        plan.find_dead_flags();
+        Some(plan)
+    }
+
+    /// Whether an execution of it is written.
+    pub(crate) fn records(&self) -> bool {
+        !self.accesses.is_empty()
+    }
+
+    /// The address behind it.
+    pub(crate) fn next(&self) -> u64 {
+        self.addr.wrapping_add(u64::from(self.len))
+    }
+
+    /// Leaves the one instruction to the tracer.
+    pub(crate) fn make_special(&mut self) {
+        self.end = End::Special;
+        self.values.clear();
+        self.accesses.clear();
+    }
+
+    fn decode(&mut self, bytes: &[u8], limit: usize, stops: impl Fn(u64) -> bool) -> Option<()> {
+        let mut decoder = Decoder::with_ip(64, bytes, self.addr, DecoderOptions::NONE);
+        let mut factory = InstructionInfoFactory::new();
+        let mut offset = 0usize;
+        while self.steps.len() < limit {
+            let ip = self.addr.wrapping_add(offset as u64);
+            if !self.steps.is_empty() && stops(ip) {
+                break;
+            }
+            let instruction = decoder.decode();
+            if instruction.is_invalid() {
+                if self.steps.is_empty() && bytes.len() < 15 {
+                    return None;
+                }
+                if self.steps.is_empty() {
+                    self.push(&mut factory, &decoder, instruction, 0);
+                    self.len = 1;
+                    self.make_special();
+                }
+                break;
+            }
+            let end = end_of(&instruction);
+            if matches!(end, Some(End::Special | End::Repeat)) && !self.steps.is_empty() {
+                break;
+            }
+            self.push(&mut factory, &decoder, instruction, offset as u16);
+            offset += instruction.len();
+            self.len = offset as u16;
+            if let Some(end) = end {
+                self.end = end;
+                break;
+            }
+        }
+        (!self.steps.is_empty()).then_some(())
+    }
+
+    fn push(
+        &mut self,
+        factory: &mut InstructionInfoFactory,
+        decoder: &Decoder<'_>,
+        instruction: Instruction,
+        offset: u16,
+    ) {
+        let relative = instruction
+            .is_ip_rel_memory_operand()
+            .then(|| decoder.get_constant_offsets(&instruction).displacement_offset() as u8);
+        let (mut used, mut set, mut read) = (0, 0, 0);
+        for register in factory.info(&instruction).used_registers() {
+            let bit = bit(register.register());
+            used |= bit;
+            match register.access() {
+                OpAccess::Write if register.register().size() >= 4 => set |= bit,
+                _ => read |= bit,
+            }
+        }
+        set &= !read;
+        if matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
+            // A source of zero leaves the target as it was.
+            set = 0;
+        }
+        self.steps.push(Planned { instruction, offset, relative, used, set });
+    }
+
+    /// Makes the block end in front of that instruction.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        if let Some(step) = self.steps.get(len) {
+            self.len = step.offset;
+            self.end = End::Fall;
+            self.steps.truncate(len);
+        }
+    }
+
+    /// Plans again, with fewer instructions.
+    pub(crate) fn shorten(&mut self, len: usize) {
+        self.truncate(len);
+        while !(self.find_values() && (!self.records() || self.find_borrowed())) {
+            let shorter = self.steps.len() / 2;
+            if shorter == 0 {
+                self.make_special();
+                break;
+            }
+            self.truncate(shorter);
+        }
+        self.find_dead_flags();
+    }
+
+    /// Finds the accesses and the values from which their addresses follow. `false` where they are too many.
+    fn find_values(&mut self) -> bool {
+        self.values.clear();
+        self.accesses.clear();
+        match self.end {
+            End::Special => return true,
+            End::Repeat => return self.find_repeated(),
+            _ => {}
+        }
+        let mut factory = InstructionInfoFactory::new();
+        let mut known = [Known::Nothing; 16];
+        for index in 0..self.steps.len() {
+            let Some(step) = self.steps.get(index) else { break };
+            let (instruction, offset) = (step.instruction, step.offset);
+            let info = factory.info(&instruction);
+            if !has_no_access(&instruction) {
+                for memory in info.used_memory() {
+                    let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
+                    if self.values.len() + 2 > MAX_VALUES || self.accesses.len() >= MAX_ACCESSES {
+                        return false;
+                    }
+                    let access = self.access(index as u16, offset, &instruction, memory, kind, &mut known);
+                    self.accesses.push(access);
+                }
+            }
+            update(&mut known, &instruction, info);
+        }
+        true
+    }
+
+    fn access(
+        &mut self,
+        index: u16,
+        offset: u16,
+        instruction: &Instruction,
+        memory: &UsedMemory,
+        kind: AccessKind,
+        known: &mut [Known; 16],
+    ) -> BlockAccess {
+        let mut displacement = memory.displacement() as i64;
+        let mut keep = |register: Register, scale: i64| -> u8 {
+            let Some(number) = number(register) else { return NO_VALUE };
+            let Some(place) = known.get_mut(usize::from(number)) else { return NO_VALUE };
+            match *place {
+                Known::Value(value, delta) => {
+                    displacement = displacement.wrapping_add(delta.wrapping_mul(scale));
+                    value
+                }
+                Known::Number(number) => {
+                    displacement = displacement.wrapping_add(number.wrapping_mul(scale));
+                    NO_VALUE
+                }
+                Known::Nothing => {
+                    let value = self.values.len() as u8;
+                    self.values.push(Value { at: index, register: number });
+                    *place = Known::Value(value, 0);
+                    value
+                }
+            }
+        };
+        let scale = memory.scale().max(1) as u8;
+        let base = keep(memory.base(), 1);
+        let value = keep(memory.index(), i64::from(scale));
+        let short = memory.base().is_gpr32() || memory.index().is_gpr32();
+        BlockAccess {
+            instruction: index,
+            offset,
+            size: size_of(instruction, memory),
+            kind,
+            base,
+            index: value,
+            scale,
+            fs: memory.segment() == Register::FS,
+            short,
+            repeated: None,
+            displacement,
+        }
+    }
+
+    /// A repeated string instruction keeps its three registers before and after.
+    fn find_repeated(&mut self) -> bool {
+        let Some(step) = self.steps.first() else { return false };
+        let mut factory = InstructionInfoFactory::new();
+        let instruction = step.instruction;
+        for memory in factory.info(&instruction).used_memory() {
+            let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
+            let base = match number(memory.base()) {
+                Some(RSI) => 0,
+                Some(RDI) => 1,
+                _ => return false,
+            };
+            self.accesses.push(BlockAccess {
+                size: size_of(&instruction, memory),
+                kind,
+                base,
+                index: 2,
+                repeated: Some((5, base + 3)),
+                fs: memory.segment() == Register::FS,
+                ..BlockAccess::NONE
+            });
+        }
+        for at in [0, 1] {
+            for register in REPEATED {
+                self.values.push(Value { at, register });
+            }
+        }
+        true
+    }
+
+    /// The first and the last instruction in front of which something is written.
+    pub(crate) fn span(&self) -> (u16, u16) {
+        let first = self.values.first().map_or(0, |value| value.at);
+        (first, self.values.last().map_or(0, |value| value.at))
+    }
+
+    /// Finds a register that nobody needs while the block is written. `false` where there is none.
+    fn find_borrowed(&mut self) -> bool {
+        let (first, last) = self.span();
+        let mut busy = 1 << RSP;
+        for value in &self.values {
+            busy |= 1u16 << value.register;
+        }
+        for step in self.steps.get(usize::from(first)..usize::from(last).min(self.steps.len())).unwrap_or(&[])
+        {
+            busy |= step.used;
+        }
+        // One that is set before it is used need not be loaded again.
+        let mut seen = busy;
+        if self.end != End::Repeat {
+            for (index, step) in self.steps.iter().enumerate().skip(usize::from(last)) {
+                let free = step.set & !seen;
+                // Where the block branches or leaves, the register must be whole.
+                let is_last = index + 1 == self.steps.len() && self.end != End::Fall;
+                if free != 0 && !is_last {
+                    self.borrowed =
+                        Borrowed { register: free.trailing_zeros() as u8, until: Some(index as u16) };
+                    return true;
+                }
+                seen |= step.used;
+            }
+        }
+        let free = !busy;
+        if free == 0 {
+            return false;
+        }
+        self.borrowed = Borrowed { register: free.trailing_zeros() as u8, until: None };
+        true
+    }
+
+    /// Finds an instruction before which no flag is needed any more.
+    fn find_dead_flags(&mut self) {
+        self.flags_dead = None;
+        let mut live = FLAGS;
+        for (index, step) in self.steps.iter().enumerate().rev() {
+            let instruction = &step.instruction;
+            // A shift by a count that may be zero leaves the flags.
+            let may_not = matches!(
+                instruction.mnemonic(),
+                Mnemonic::Shl
+                    | Mnemonic::Shr
+                    | Mnemonic::Sar
+                    | Mnemonic::Rol
+                    | Mnemonic::Ror
+                    | Mnemonic::Rcl
+                    | Mnemonic::Rcr
+                    | Mnemonic::Shld
+                    | Mnemonic::Shrd
+            ) || instruction.is_string_instruction();
+            if !may_not {
+                live &= !instruction.rflags_modified();
+            }
+            live |= instruction.rflags_read() & FLAGS;
+            if matches!(
+                instruction.mnemonic(),
+                Mnemonic::Syscall | Mnemonic::Pushfq | Mnemonic::Pushf | Mnemonic::Lahf
+            ) {
+                live = FLAGS;
+            }
+            if live & FLAGS == 0 {
+                self.flags_dead = Some(index as u16);
+                return;
+            }
+        }
+    }
+}
+
+/// Instructions that name memory and do not access it.
+fn has_no_access(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
+}
+
+fn kind_of(instruction: &Instruction, access: OpAccess) -> Option<AccessKind> {
+    Some(match access {
+        OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
+        OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Modify,
+        OpAccess::NoMemAccess if is_prefetch(instruction) => AccessKind::Prefetch,
+        OpAccess::None | OpAccess::NoMemAccess => return None,
+    })
+}
+
+fn is_prefetch(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Prefetcht0
+            | Mnemonic::Prefetcht1
+            | Mnemonic::Prefetcht2
+            | Mnemonic::Prefetchnta
+            | Mnemonic::Prefetchw
+            | Mnemonic::Prefetchwt1
+    )
+}
+
+fn size_of(instruction: &Instruction, memory: &UsedMemory) -> u16 {
+    if is_prefetch(instruction) {
+        return 64;
+    }
+    // A repeated instruction accesses an unknown number of elements: the size is that of one.
+    let size =
+        if instruction.is_string_instruction() { instruction.memory_size() } else { memory.memory_size() };
+    // A broadcast reads one element.
+    if instruction.is_broadcast() { size.element_size() as u16 } else { size.size() as u16 }
+}
+
+/// Where a block ends with this instruction, and how.
+fn end_of(instruction: &Instruction) -> Option<End> {
+    if needs_help(instruction) {
+        return Some(End::Special);
+    }
+    if instruction.is_string_instruction()
+        && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+        && !matches!(instruction.mnemonic(), Mnemonic::Insb | Mnemonic::Outsb)
+    {
+        return Some(End::Repeat);
+    }
+    let near = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64;
+    let target = instruction.near_branch_target();
+    Some(match instruction.flow_control() {
+        FlowControl::Next => return None,
+        FlowControl::UnconditionalBranch if near => End::Jump(target),
+        FlowControl::ConditionalBranch if near => match instruction.condition_code() {
+            iced_x86::ConditionCode::None => End::CountBranch(target),
+            _ => End::Branch(target),
+        },
+        FlowControl::Call if near => End::Call(target),
+        FlowControl::Call if instruction.code() == Opcode::Syscall => End::Syscall,
+        FlowControl::IndirectBranch if is_near(instruction) => End::JumpIndirect,
+        FlowControl::IndirectCall if is_near(instruction) => End::CallIndirect,
+        FlowControl::Return if instruction.code() == Opcode::Retnq => End::Return(0),
+        FlowControl::Return if instruction.code() == Opcode::Retnq_imm16 => {
+            End::Return(instruction.immediate16())
+        }
+        _ => End::Special,
+    })
+}
+
+fn is_near(instruction: &Instruction) -> bool {
+    match instruction.op0_kind() {
+        OpKind::Register => instruction.op0_register().is_gpr64(),
+        OpKind::Memory => instruction.memory_size().size() == 8,
+        _ => false,
+    }
+}
+
+/// Whether the instruction's accesses do not follow from general registers, or it does what a copy may not.
+fn needs_help(instruction: &Instruction) -> bool {
+    let mnemonic = instruction.mnemonic();
+    if instruction.is_vsib()
+        || instruction.is_privileged()
+        || instruction.segment_prefix() == Register::GS
+        || instruction.op_mask() != Register::None && has_memory(instruction)
+    {
+        return true;
+    }
+    match mnemonic {
+        Mnemonic::Maskmovq
+        | Mnemonic::Maskmovdqu
+        | Mnemonic::Vmaskmovdqu
+        | Mnemonic::Vmaskmovps
+        | Mnemonic::Vmaskmovpd
+        | Mnemonic::Vpmaskmovd
+        | Mnemonic::Vpmaskmovq
+        | Mnemonic::Wrgsbase
+        | Mnemonic::Rdgsbase
+        | Mnemonic::Wrfsbase
+        | Mnemonic::Sysenter
+        | Mnemonic::Xbegin
+        | Mnemonic::Enter
+        | Mnemonic::Int3
+        | Mnemonic::Int
+        | Mnemonic::Int1
+        | Mnemonic::Into
+        | Mnemonic::Hlt
+        | Mnemonic::Ud0
+        | Mnemonic::Ud1
+        | Mnemonic::Ud2 => return true,
+        // The address follows from a part of a register, or from rsp after its change.
+        Mnemonic::Xlatb => return true,
+        Mnemonic::Pop if has_memory(instruction) && instruction.memory_base() == Register::RSP => {
+            return true;
+        }
+        _ if instruction.is_string_instruction() && !is_wide(instruction) => return true,
+        Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
+            if has_memory(instruction) && instruction.op1_kind() == OpKind::Register =>
+        {
+            return true;
+        }
+        _ => {}
+    }
+    if !has_memory(instruction) || has_no_access(instruction) || is_prefetch(instruction) {
+        return false;
+    }
+    // Sizes that depend on the processor's state; addresses of 16 bits or of segments that are not flat.
+    instruction.memory_size() == MemorySize::Unknown
+        || instruction.memory_size().size() == 0
+            && !instruction.is_string_instruction()
+            && instruction.flow_control() == FlowControl::Next
+        || instruction.is_save_restore_instruction() && instruction.memory_size().size() == 0
+}
+
+/// A string instruction with 64-bit addresses.
+fn is_wide(instruction: &Instruction) -> bool {
+    (0..instruction.op_count()).all(|index| {
+        !matches!(
+            instruction.op_kind(index),
+            OpKind::MemorySegESI
+                | OpKind::MemorySegEDI
+                | OpKind::MemoryESEDI
+                | OpKind::MemorySegSI
+                | OpKind::MemorySegDI
+                | OpKind::MemoryESDI
+        )
+    })
+}
+
+fn has_memory(instruction: &Instruction) -> bool {
+    (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory)
+}
+
+/// What is known of the registers behind an instruction.
+fn update(known: &mut [Known; 16], instruction: &Instruction, info: &InstructionInfo) {
+    let get = |known: &[Known; 16], register: Register| {
+        number(register).and_then(|number| known.get(usize::from(number)).copied()).unwrap_or(Known::Nothing)
+    };
+    let plus = |what: Known, delta: i64| match what {
+        Known::Value(value, old) => Known::Value(value, old.wrapping_add(delta)),
+        Known::Number(old) => Known::Number(old.wrapping_add(delta)),
+        Known::Nothing => Known::Nothing,
+    };
+    let op0 = if instruction.op_count() > 0 && instruction.op0_kind() == OpKind::Register {
+        instruction.op0_register()
+    } else {
+        Register::None
+    };
+    let wide = op0.is_gpr64();
+    let immediate = || match instruction.op1_kind() {
+        OpKind::Immediate8to64 => Some(instruction.immediate8to64()),
+        OpKind::Immediate32to64 => Some(instruction.immediate32to64()),
+        _ => None,
+    };
+    // What the instruction computes where it is one of the few whose result is known.
+    let mut result: Option<(Register, Known)> = match instruction.mnemonic() {
+        Mnemonic::Add if wide => immediate().map(|number| (op0, plus(get(known, op0), number))),
+        Mnemonic::Sub if wide => {
+            immediate().map(|number| (op0, plus(get(known, op0), number.wrapping_neg())))
+        }
+        Mnemonic::Inc if wide => Some((op0, plus(get(known, op0), 1))),
+        Mnemonic::Dec if wide => Some((op0, plus(get(known, op0), -1))),
+        Mnemonic::Mov if wide && instruction.op1_kind() == OpKind::Register => {
+            Some((op0, get(known, instruction.op1_register())))
+        }
+        Mnemonic::Mov if wide && instruction.op1_kind() == OpKind::Immediate64 => {
+            Some((op0, Known::Number(instruction.immediate64() as i64)))
+        }
+        Mnemonic::Mov if wide && instruction.op1_kind() == OpKind::Immediate32to64 => {
+            Some((op0, Known::Number(instruction.immediate32to64())))
+        }
+        Mnemonic::Mov if op0.is_gpr32() && instruction.op1_kind() == OpKind::Immediate32 => {
+            Some((op0, Known::Number(i64::from(instruction.immediate32()))))
+        }
+        Mnemonic::Xor
+            if op0.is_gpr()
+                && op0.size() >= 4
+                && instruction.op1_kind() == OpKind::Register
+                && instruction.op1_register() == op0 =>
+        {
+            Some((op0, Known::Number(0)))
+        }
+        Mnemonic::Lea if wide && instruction.is_ip_rel_memory_operand() => {
+            Some((op0, Known::Number(instruction.memory_displacement64() as i64)))
+        }
+        Mnemonic::Lea
+            if wide
+                && instruction.memory_index() == Register::None
+                && instruction.memory_base().is_gpr64() =>
+        {
+            let delta = instruction.memory_displacement64() as i64;
+            Some((op0, plus(get(known, instruction.memory_base()), delta)))
+        }
+        _ => None,
+    };
+    let stack = instruction.is_stack_instruction().then(|| {
+        if instruction.mnemonic() == Mnemonic::Leave {
+            plus(get(known, Register::RBP), 8)
+        } else {
+            plus(get(known, Register::RSP), i64::from(instruction.stack_pointer_increment()))
+        }
+    });
+    for used in info.used_registers() {
+        if matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess) {
+            continue;
+        }
+        if let Some(place) = number(used.register()).and_then(|number| known.get_mut(usize::from(number))) {
+            *place = Known::Nothing;
+        }
+    }
+    if let Some(stack) = stack
+        && let Some(place) = known.get_mut(usize::from(RSP))
+        && op0 != Register::RSP
+    {
+        *place = stack;
+    }
+    if let Some((register, what)) = result.take()
+        && let Some(place) = number(register).and_then(|number| known.get_mut(usize::from(number)))
+    {
+        *place = what;
+    }
+}

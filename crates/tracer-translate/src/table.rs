@@ -1,0 +1,95 @@
+//! Where indirect branches look their targets up.
+//!
+//! Below 2 GiB, so that code reaches it by absolute address: 65,536 pairs of words and some more, the pair for a target at
+//! the target's low 16 bits or in one of the next free places. A pair is the negated target (so that a sum of zero means a
+//! match, without flags) and the code to go to. A pair, once set, is only ever made to match nothing: a thread between
+//! looking at it and going there must not find another target's code.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use tracee::sys;
+
+const PAIRS: usize = 65_536;
+/// Places behind the last, so that a search needs no wrapping.
+const SPARE: usize = 256;
+const BYTES: usize = (PAIRS + SPARE + 1) * 16;
+/// How far from its first place a target may be entered.
+const REACH: usize = 128;
+/// A negated target that no target has.
+const DEAD: u64 = 1;
+
+/// One table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    base: u64,
+}
+
+impl Table {
+    /// Makes an empty one. `None` where there is no room below 2 GiB.
+    pub(crate) fn new() -> Option<Self> {
+        let rw = sys::PROT_READ | sys::PROT_WRITE;
+        let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
+        let mut at = 0x7e00_0000u64;
+        while at > 0x1000_0000 {
+            // SAFETY: NOREPLACE replaces nothing.
+            let result = unsafe { sys::mmap(at, BYTES as u64, rw, flags, -1, 0) };
+            if result as u64 == at {
+                return Some(Self { base: at });
+            }
+            if !sys::failed(result) {
+                // SAFETY: an older kernel took the address as a hint; nobody knows of the mapping.
+                unsafe { sys::munmap(result as u64, BYTES as u64) };
+            }
+            at -= 0x0100_0000;
+        }
+        None
+    }
+
+    /// Its address, which fits into 31 bits.
+    pub(crate) fn base(&self) -> u32 {
+        self.base as u32
+    }
+
+    fn pair(&self, index: usize) -> Option<(&AtomicU64, &AtomicU64)> {
+        if index >= PAIRS + SPARE {
+            return None;
+        }
+        let words = self.base as *const AtomicU64;
+        // SAFETY: the table has that many pairs and is never unmapped.
+        Some(unsafe { (&*words.add(index * 2), &*words.add(index * 2 + 1)) })
+    }
+
+    fn places(target: u64) -> core::ops::Range<usize> {
+        let first = target as usize & 0xffff;
+        first..first + REACH
+    }
+
+    /// Enters a target. Where its places are full it is left out: branches to it leave the cache each time.
+    pub(crate) fn insert(&self, target: u64, code: u64) {
+        for index in Self::places(target) {
+            let Some((tag, place)) = self.pair(index) else { return };
+            let found = tag.load(Ordering::Relaxed);
+            if found == target.wrapping_neg() {
+                return;
+            }
+            if found == 0 {
+                place.store(code, Ordering::Relaxed);
+                tag.store(target.wrapping_neg(), Ordering::Release);
+                return;
+            }
+        }
+    }
+
+    /// Makes a target match nothing.
+    pub(crate) fn remove(&self, target: u64) {
+        for index in Self::places(target) {
+            let Some((tag, _)) = self.pair(index) else { return };
+            let found = tag.load(Ordering::Relaxed);
+            if found == target.wrapping_neg() {
+                tag.store(DEAD, Ordering::Release);
+            }
+            if found == 0 {
+                return;
+            }
+        }
+    }
+}
