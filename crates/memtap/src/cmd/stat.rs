@@ -32,6 +32,7 @@ struct Stat {
     regions: usize,
     file_bytes: u64,
     wall_seconds: Option<f64>,
+    instructions: Option<u64>,
     slow: Vec<(String, String, u64)>,
     untraced: Vec<String>,
 }
@@ -80,6 +81,7 @@ fn collect(session: &Session) -> Result<Stat> {
         regions: trace.regions()?.iter().filter(|event| event.change == RegionChange::Map).count(),
         file_bytes: trace.file_bytes(),
         wall_seconds: property("wall_seconds").parse().ok(),
+        instructions: property("instructions").parse().ok(),
         slow,
         untraced,
     })
@@ -144,7 +146,7 @@ impl Stat {
             "gaps_by_reason": summary.gaps,
             "untraced_programs": self.untraced,
             "slow_path": slow,
-            "instructions": Value::Null,
+            "instructions": self.instructions,
             "file_bytes": self.file_bytes,
             "bytes_per_access": self.bytes_per_access(),
             "wall_seconds": self.wall_seconds,
@@ -179,6 +181,9 @@ impl Stat {
         }
         if let Some(bytes) = self.bytes_per_access() {
             out.line(&format!("{:<16} {bytes:>16.3}", "bytes an access"))?;
+        }
+        if let Some(instructions) = self.instructions {
+            out.line(&format!("{:<16} {:>16}", "instructions", grouped(instructions)))?;
         }
         if let Some(seconds) = self.wall_seconds {
             out.line(&format!("{:<16} {seconds:>16.3}", "seconds"))?;

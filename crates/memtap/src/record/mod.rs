@@ -91,7 +91,8 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
     pool.wake_producers();
     listener.shut_down();
     let status = ended.wait();
-    if let Err(error) = drained.and_then(|()| close(&trace, &mut sink, status, started)) {
+    if let Err(error) = drained.and_then(|()| close(&trace, &mut sink, status, started, job.config.translate))
+    {
         // What is written stays readable, and says that the rest is missing, as far as there is room for that.
         let _ = trace.finish();
         let code = shell_status(status);
@@ -306,8 +307,17 @@ fn leave(pool: &OwnedPool, sink: &mut Sink, number: u32) -> Result<()> {
     Ok(())
 }
 
-fn close(trace: &TraceWriter, sink: &mut Sink, status: ExitStatus, started: Instant) -> Result<()> {
+fn close(
+    trace: &TraceWriter,
+    sink: &mut Sink,
+    status: ExitStatus,
+    started: Instant,
+    translated: bool,
+) -> Result<()> {
     sink.finish()?;
+    if translated {
+        trace.set_property("instructions", &sink.instructions().to_string())?;
+    }
     trace.set_property("exit_status", &shell_status(status).to_string())?;
     trace.set_property("wall_seconds", &format!("{:.6}", started.elapsed().as_secs_f64()))?;
     trace.clone().finish()?;

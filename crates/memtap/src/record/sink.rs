@@ -538,6 +538,11 @@ impl Sink {
         self.trace.flush()
     }
 
+    /// Instructions executed by all threads, where the tracer counts them.
+    pub(crate) fn instructions(&self) -> u64 {
+        self.threads.values().map(|thread| thread.cycle).sum()
+    }
+
     /// The last counts.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         for (&(process, ip), (count, name)) in &self.slow {
