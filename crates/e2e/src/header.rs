@@ -17,7 +17,7 @@ use crate::{Counts, Tally};
 /// | `stdout`, `stderr` | one line that the program writes |
 /// | `status` | exit status, 128 + signal where one ends it |
 /// | `lackey: no` | the counts can't be checked with Valgrind |
-/// | `translate: no` | the counts are those of the protect tracer: it takes a call of the C library as one event |
+/// | `translate: no`, `only` | the counts are those of the protect tracer, which takes a call of the C library as one event; or those of the translating tracer, which sees stacks and instructions |
 /// | `stat` | `key=value` of `memtap stat --json` |
 /// | `alloc` | `kind=count` of `memtap stat --json`'s `allocations`, or `frees=count` |
 /// | `marker` | `name=count` |
@@ -36,12 +36,33 @@ pub struct Header {
     pub stderr: String,
     pub status: i32,
     pub lackey: bool,
-    pub translate: bool,
+    pub tracers: Tracers,
     pub stat: BTreeMap<String, u64>,
     pub alloc: BTreeMap<String, u64>,
     pub markers: BTreeMap<String, u64>,
     pub expect: Vec<Expectation>,
     pub blocks: Vec<Blocks>,
+}
+
+/// The tracers that a program's counts are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table of Header says it")]
+pub enum Tracers {
+    #[default]
+    Both,
+    Protect,
+    Translate,
+}
+
+impl Tracers {
+    /// Whether that tracer is one of them.
+    pub fn has(self, tracer: &str) -> bool {
+        match self {
+            Self::Both => true,
+            Self::Protect => tracer == "protect",
+            Self::Translate => tracer == "translate",
+        }
+    }
 }
 
 /// All accesses to one variable.
@@ -69,7 +90,7 @@ impl Header {
     /// Reads the head of a source file. A line it can't read is a panic: a test that expects nothing can't fail.
     pub fn read(source: &Path) -> Self {
         let text = std::fs::read_to_string(source).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
-        let mut header = Self { lackey: true, translate: true, ..Self::default() };
+        let mut header = Self { lackey: true, ..Self::default() };
         for line in text.lines() {
             let Some(line) = line.strip_prefix("//").or_else(|| line.strip_prefix('#')) else { break };
             let Some((key, value)) = line.trim_start().split_once(':') else { continue };
@@ -93,7 +114,8 @@ impl Header {
             "stderr" => self.stderr += &format!("{value}\n"),
             "status" => self.status = value.parse().ok()?,
             "lackey" => self.lackey = value != "no",
-            "translate" => self.translate = value != "no",
+            "translate" if value == "no" => self.tracers = Tracers::Protect,
+            "translate" if value == "only" => self.tracers = Tracers::Translate,
             "stat" => self.stat.extend(pairs(value)?),
             "alloc" => self.alloc.extend(pairs(value)?),
             "marker" => self.markers.extend(pairs(value)?),

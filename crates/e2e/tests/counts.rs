@@ -6,8 +6,7 @@ use serde_json::Value;
 /// Records a program by that tracer and compares everything that its head states.
 fn check(file: &str, tracer: &str) {
     let program = Program::named(file);
-    let translated = tracer == "translate";
-    if !program.can_run() || translated && !program.header.translate {
+    if !program.can_run() || !program.header.tracers.has(tracer) {
         return;
     }
     program.check(&program.run());
@@ -157,6 +156,7 @@ programs! {
     masks: "masks.c",
     openmp: "openmp.c",
     library: "library.cpp",
+    instructions: "instructions.S",
     algorithms_where_the_processor_has_avx2: "algorithms.c",
 }
 

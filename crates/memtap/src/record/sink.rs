@@ -73,6 +73,8 @@ pub(crate) struct Sink {
     totals: Totals,
     bytes: Box<[u8; BUFFER_BYTES]>,
     blocks: Blocks,
+    /// Executed by threads that have ended.
+    instructions: u64,
     /// Room for the entries of one buffer, and for the accesses that follow from them.
     places: Vec<(u32, u32)>,
     accesses: Vec<Access>,
@@ -98,6 +100,7 @@ impl Sink {
             totals: Totals::default(),
             bytes: Box::new([0; BUFFER_BYTES]),
             blocks: Blocks::default(),
+            instructions: 0,
             places: Vec::new(),
             accesses: Vec::new(),
         }
@@ -517,6 +520,7 @@ impl Sink {
                 self.entries(&mut thread, content, &bytes)?;
             }
             thread.shard.flush()?;
+            self.instructions += thread.cycle;
         }
         Ok(())
     }
@@ -540,7 +544,7 @@ impl Sink {
 
     /// Instructions executed by all threads, where the tracer counts them.
     pub(crate) fn instructions(&self) -> u64 {
-        self.threads.values().map(|thread| thread.cycle).sum()
+        self.instructions + self.threads.values().map(|thread| thread.cycle).sum::<u64>()
     }
 
     /// The last counts.
