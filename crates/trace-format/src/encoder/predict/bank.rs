@@ -103,12 +103,12 @@ impl<const SLOTS: usize> Field<SLOTS> {
     }
 
     /// What the active predictor says.
-    #[inline]
+    #[inline(always)]
     pub(super) fn expect<S: Scene>(&self, bank: &Bank, instruction: u32, scene: &S) -> u64 {
         self.predict(bank, bank.active, instruction, scene)
     }
 
-    #[inline]
+    #[inline(always)]
     fn predict<S: Scene>(&self, bank: &Bank, predictor: u8, instruction: u32, scene: &S) -> u64 {
         scene.mask()
             & match predictor {

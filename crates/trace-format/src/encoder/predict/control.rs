@@ -108,13 +108,13 @@ impl Control {
         ((hash >> self.shift) as usize, (hash >> 16) as u16)
     }
 
-    #[inline]
-    pub(super) fn expect(&self, clue: u64) -> Expected {
+    #[inline(always)]
+    pub(super) fn expect(&self, clue: impl FnOnce() -> u64) -> Expected {
         let token = &self.tokens[self.current as usize];
         if !token.forks {
             return Expected { token: token.successor, sureness: class(token.run), places: None };
         }
-        self.expect_fork(token, clue)
+        self.expect_fork(token, clue())
     }
 
     fn expect_fork(&self, token: &Token, clue: u64) -> Expected {
@@ -187,6 +187,7 @@ impl Control {
         self.current = token;
     }
 
+    #[inline(never)]
     fn learn(&mut self, expected: &Expected, token: u32) {
         let right = expected.token == token;
         let current = &mut self.tokens[self.current as usize];

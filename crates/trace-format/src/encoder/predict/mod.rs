@@ -16,7 +16,7 @@ use super::{ACCESS, ARCHIVE, Coding, Corrupt, Encoder, Part};
 use crate::{EntryType, entry::REFERENCE};
 use bank::{Bank, Field, Scene};
 use coder::{Coder, Probability, RangeDecoder, RangeEncoder};
-use control::{Control, NONE};
+use control::{Control, Expected, NONE};
 use index::Index;
 use shadow::Shadow;
 
@@ -236,42 +236,55 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
     }
 
     /// Codes one entry. `actual` is only looked at by a coder that encodes.
-    #[inline]
+    #[inline(always)]
     fn step<C: Coder>(&mut self, coder: &mut C, actual: &Words) -> Words {
-        let expected = self.control.expect(self.clue());
+        let expected = self.control.expect(|| self.clue());
+        let token = expected.token;
+        if token == NONE {
+            return self.surprise(coder, &expected, actual);
+        }
+        let known = self.control.tokens[token as usize];
+        let instruction = &self.instructions[known.instruction as usize];
+        let scene = AddressScene::<DATA>(&self.recent);
+        let addr = self.addr_field.expect(&instruction.addr, known.instruction, &scene);
+        let (mut value, mut sureness) = (0, 0);
+        if DATA {
+            let bank = &self.values[known.instruction as usize];
+            let (memory, reference) = (self.shadow.as_ref(), self.next_reference);
+            let scene = ValueScene::new(&self.recent, memory, reference, addr, instruction.shape);
+            value = self.value_field.expect(bank, known.instruction, &scene);
+            sureness = bank.sureness();
+        }
+        let context = (expected.sureness * 8 + instruction.addr.sureness()) * 8 + sureness;
+        let words = Words {
+            cycle: self.previous.cycle.wrapping_add(known.step),
+            ip: instruction.ip,
+            addr,
+            shape: instruction.shape,
+            value,
+        };
+        if !coder.bit(&mut self.all[context], words == *actual) {
+            return self.surprise(coder, &expected, actual);
+        }
+        self.addr_field.hit(&mut self.instructions[known.instruction as usize].addr, addr);
+        if DATA {
+            self.value_field.hit(&mut self.values[known.instruction as usize], value);
+        }
+        self.control.advance(&expected, token);
+        self.leave(token, words);
+        words
+    }
+
+    /// Codes an entry that is not all as predicted.
+    #[inline(never)]
+    fn surprise<C: Coder>(&mut self, coder: &mut C, expected: &Expected, actual: &Words) -> Words {
         let mut token = expected.token;
         let mut token_right = false;
         if token != NONE {
-            let known = self.control.tokens[token as usize];
+            let known = &self.control.tokens[token as usize];
             let instruction = &self.instructions[known.instruction as usize];
-            let scene = AddressScene::<DATA>(&self.recent);
-            let addr = self.addr_field.expect(&instruction.addr, known.instruction, &scene);
-            let (mut value, mut sureness) = (0, 0);
-            if DATA {
-                let bank = &self.values[known.instruction as usize];
-                let (memory, reference) = (self.shadow.as_ref(), self.next_reference);
-                let scene = ValueScene::new(&self.recent, memory, reference, addr, instruction.shape);
-                value = self.value_field.expect(bank, known.instruction, &scene);
-                sureness = bank.sureness();
-            }
-            let context = (expected.sureness * 8 + instruction.addr.sureness()) * 8 + sureness;
-            let words = Words {
-                cycle: self.previous.cycle.wrapping_add(known.step),
-                ip: instruction.ip,
-                addr,
-                shape: instruction.shape,
-                value,
-            };
-            if coder.bit(&mut self.all[context], words == *actual) {
-                self.addr_field.hit(&mut self.instructions[known.instruction as usize].addr, addr);
-                if DATA {
-                    self.value_field.hit(&mut self.values[known.instruction as usize], value);
-                }
-                self.control.advance(&expected, token);
-                self.leave(token, words);
-                return words;
-            }
-            let right = words.ip == actual.ip && words.shape == actual.shape && words.cycle == actual.cycle;
+            let cycle = self.previous.cycle.wrapping_add(known.step);
+            let right = instruction.ip == actual.ip && instruction.shape == actual.shape && cycle == actual.cycle;
             token_right = coder.bit(&mut self.token_right[expected.sureness], right);
         }
         if !token_right {
@@ -282,9 +295,11 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
         let instruction = &mut self.instructions[number as usize];
         let scene = AddressScene::<DATA>(&self.recent);
         let wrong = token_right && !DATA;
-        let expected_addr = if DATA { self.addr_field.expect(&instruction.addr, number, &scene) } else { 0 };
-        let addr = self.addr_field.code(coder, &mut instruction.addr, number, &scene, wrong, actual.addr);
-        let shape = instruction.shape;
+        let expected_addr =
+            if DATA { self.addr_field.expect(&instruction.addr, number, &scene) } else { 0 };
+        let addr =
+            self.addr_field.code(coder, &mut instruction.addr, number, &scene, wrong, actual.addr);
+        let (ip, shape) = (instruction.ip, instruction.shape);
         let mut value = 0;
         if DATA {
             let wrong = token_right && addr == expected_addr;
@@ -293,21 +308,15 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
             let bank = &mut self.values[number as usize];
             value = self.value_field.code(coder, bank, number, &scene, wrong, actual.value);
         }
-        self.control.advance(&expected, token);
-        let instruction = &self.instructions[number as usize];
-        let words = Words {
-            cycle: self.previous.cycle.wrapping_add(known.step),
-            ip: instruction.ip,
-            addr,
-            shape,
-            value,
-        };
+        self.control.advance(expected, token);
+        let cycle = self.previous.cycle.wrapping_add(known.step);
+        let words = Words { cycle, ip, addr, shape, value };
         self.leave(token, words);
         words
     }
 
     /// Remembers an access that was coded.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, token: u32, words: Words) {
         self.recent.push(words.addr, words.value);
         if let Some(shadow) = &mut self.shadow {
@@ -542,12 +551,12 @@ impl Encoder for AccessEncoder {
         out: &mut Vec<u8>,
     ) -> Result<(), Corrupt> {
         let mut put = |words: &Words, data: bool| {
-            for word in [words.cycle, words.ip, words.addr, words.shape] {
-                out.extend_from_slice(&word.to_le_bytes());
+            let mut entry = [0; DATA_BYTES];
+            let all = [words.cycle, words.ip, words.addr, words.shape, words.value];
+            for (place, word) in entry.as_chunks_mut().0.iter_mut().zip(all) {
+                *place = word.to_le_bytes();
             }
-            if data {
-                out.extend_from_slice(&words.value.to_le_bytes());
-            }
+            out.extend_from_slice(if data { &entry } else { &entry[..PLAIN_BYTES] });
             Some(())
         };
         match entry_type.entry_bytes as usize {
