@@ -165,7 +165,7 @@ impl<const SLOTS: usize> Field<SLOTS> {
             Some(&prediction) => prediction,
             None => self.literal(coder, bank, scene, &predictions, actual),
         };
-        self.learn(bank, instruction, scene, &predictions, actual);
+        self.learn(bank, instruction, scene, &predictions, actual, symbol == LITERAL);
         actual
     }
 
@@ -206,6 +206,7 @@ impl<const SLOTS: usize> Field<SLOTS> {
         scene: &S,
         predictions: &[u64; PREDICTORS],
         actual: u64,
+        literal: bool,
     ) {
         bank.run >>= 2;
         for (score, &prediction) in bank.scores.iter_mut().zip(predictions) {
@@ -216,7 +217,7 @@ impl<const SLOTS: usize> Field<SLOTS> {
             }
         }
         let related = RELATION.iter().any(|&relation| predictions[usize::from(relation)] == actual);
-        if !related {
+        if !related && literal {
             self.relate(bank, scene, actual);
         }
         let place = self.place(bank.last, instruction);
