@@ -58,6 +58,9 @@ impl Bank {
 
 /// What numbers there are to relate to.
 pub(super) trait Scene {
+    /// Whether `home` is what came when `near` was the same.
+    const BESIDE: bool;
+
     /// The number in a slot.
     fn slot(&self, slot: usize) -> u64;
 
@@ -75,6 +78,8 @@ pub(super) trait Scene {
 #[derive(Debug)]
 pub(super) struct Field<const SLOTS: usize> {
     after: Vec<u64>,
+    /// What came when the scene's nearest number was the same.
+    beside: Vec<u64>,
     shift: u32,
     differences: Vec<[u32; SLOTS]>,
     right: [Probability; 8 * 8],
@@ -88,6 +93,7 @@ impl<const SLOTS: usize> Field<SLOTS> {
     pub(super) fn new(first_column: usize, bits: u32) -> Self {
         Self {
             after: vec![0; 1 << bits],
+            beside: vec![0; 1 << bits],
             shift: 64 - bits,
             differences: Vec::new(),
             right: [Probability::EVEN; 64],
@@ -112,6 +118,7 @@ impl<const SLOTS: usize> Field<SLOTS> {
     fn predict<S: Scene>(&self, bank: &Bank, predictor: u8, instruction: u32, scene: &S) -> u64 {
         scene.mask()
             & match predictor {
+                HOME if S::BESIDE => self.beside[self.place(scene.near(), instruction)],
                 HOME => scene.home(),
                 LAST => bank.last,
                 AFTER => self.after[self.place(bank.last, instruction)],
@@ -222,6 +229,10 @@ impl<const SLOTS: usize> Field<SLOTS> {
         }
         let place = self.place(bank.last, instruction);
         self.after[place] = actual;
+        if S::BESIDE {
+            let place = self.place(scene.near(), instruction);
+            self.beside[place] = actual;
+        }
         bank.stride = actual.wrapping_sub(bank.last);
         bank.last = actual;
         let mut active = bank.active;

@@ -97,6 +97,8 @@ const VALUE_SLOTS: usize = 18;
 struct AddressScene<'a, const DATA: bool>(&'a Recent);
 
 impl<const DATA: bool> Scene for AddressScene<'_, DATA> {
+    const BESIDE: bool = true;
+
     #[inline]
     fn slot(&self, slot: usize) -> u64 {
         match slot {
@@ -128,6 +130,8 @@ struct ValueScene<'a> {
 }
 
 impl Scene for ValueScene<'_> {
+    const BESIDE: bool = false;
+
     #[inline]
     fn slot(&self, slot: usize) -> u64 {
         match slot {
