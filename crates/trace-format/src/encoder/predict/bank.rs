@@ -215,7 +215,7 @@ impl<const SLOTS: usize> Field<SLOTS> {
         actual: u64,
         literal: bool,
     ) {
-        bank.run >>= 2;
+        bank.run >>= 1;
         for (score, &prediction) in bank.scores.iter_mut().zip(predictions) {
             if prediction == actual {
                 *score += (255 - *score) >> 2;

@@ -41,7 +41,7 @@ impl Probability {
 }
 
 /// The answers that a steady question remembers.
-const STEADY: u16 = 250;
+const STEADY: u16 = 120;
 
 /// Asks the model's questions of the entry at hand, or of the frame.
 pub(super) trait Coder {
