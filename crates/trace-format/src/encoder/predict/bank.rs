@@ -49,6 +49,12 @@ impl Bank {
         Self { active, ..Self::default() }
     }
 
+    /// Whether the scene's own prediction is active.
+    #[inline]
+    pub(super) fn at_home(&self) -> bool {
+        self.active == HOME
+    }
+
     /// How sure the active predictor is: 0 to 7.
     #[inline]
     pub(super) fn sureness(&self) -> usize {

@@ -124,8 +124,11 @@ impl<const DATA: bool> Scene for AddressScene<'_, DATA> {
 /// Where a value may come from.
 struct ValueScene<'a> {
     recent: &'a Recent,
+    /// What memory holds; none where values are references.
+    memory: Option<&'a Shadow>,
+    reference: u64,
     addr: u64,
-    shadow: u64,
+    known: u64,
     mask: u64,
 }
 
@@ -135,15 +138,16 @@ impl Scene for ValueScene<'_> {
     #[inline]
     fn slot(&self, slot: usize) -> u64 {
         match slot {
-            0 => self.shadow,
+            0 => self.home(),
             1 => self.addr,
             2..12 => self.recent.value(slot - 2),
             _ => self.recent.addr(slot - 12),
         }
     }
 
+    #[inline]
     fn home(&self) -> u64 {
-        self.shadow
+        self.memory.map_or(self.reference, |memory| memory.load(self.addr) & self.known)
     }
 
     fn near(&self) -> u64 {
@@ -157,16 +161,11 @@ impl Scene for ValueScene<'_> {
 
 impl<'a> ValueScene<'a> {
     #[inline]
-    fn new(recent: &'a Recent, memory: Option<&Shadow>, reference: u64, addr: u64, shape: u64) -> Self {
+    fn new(recent: &'a Recent, memory: Option<&'a Shadow>, reference: u64, addr: u64, shape: u64) -> Self {
         let bytes = value_bytes(shape);
-        let (shadow, mask) = if bytes == u32::from(REFERENCE) {
-            (reference, u64::MAX)
-        } else {
-            let known = bytes.min(shape as u32);
-            let word = memory.map_or(0, |memory| memory.load(addr));
-            (word & shadow::mask(known), shadow::mask(bytes))
-        };
-        Self { recent, addr, shadow, mask }
+        let memory = memory.filter(|_| bytes != u32::from(REFERENCE));
+        let (known, mask) = (shadow::mask(bytes.min(shape as u32)), shadow::mask(bytes));
+        Self { recent, memory, reference, addr, known, mask }
     }
 }
 
@@ -251,13 +250,14 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
         let instruction = &self.instructions[known.instruction as usize];
         let scene = AddressScene::<DATA>(&self.recent);
         let addr = self.addr_field.expect(&instruction.addr, known.instruction, &scene);
-        let (mut value, mut sureness) = (0, 0);
+        let (mut value, mut sureness, mut kept) = (0, 0, false);
         if DATA {
             let bank = &self.values[known.instruction as usize];
             let (memory, reference) = (self.shadow.as_ref(), self.next_reference);
             let scene = ValueScene::new(&self.recent, memory, reference, addr, instruction.shape);
             value = self.value_field.expect(bank, known.instruction, &scene);
             sureness = bank.sureness();
+            kept = bank.at_home();
         }
         let context = (expected.sureness * 8 + instruction.addr.sureness()) * 8 + sureness;
         let words = Words {
@@ -275,7 +275,7 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
             self.value_field.hit(&mut self.values[known.instruction as usize], value);
         }
         self.control.advance(&expected, token);
-        self.leave(token, words);
+        self.leave(token, words, kept);
         words
     }
 
@@ -315,20 +315,20 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
         self.control.advance(expected, token);
         let cycle = self.previous.cycle.wrapping_add(known.step);
         let words = Words { cycle, ip, addr, shape, value };
-        self.leave(token, words);
+        self.leave(token, words, false);
         words
     }
 
-    /// Remembers an access that was coded.
+    /// Remembers an access that was coded; `kept` says that its value is what memory held anyway.
     #[inline(always)]
-    fn leave(&mut self, token: u32, words: Words) {
+    fn leave(&mut self, token: u32, words: Words, kept: bool) {
         self.recent.push(words.addr, words.value);
         if let Some(shadow) = &mut self.shadow {
             let bytes = value_bytes(words.shape);
             if bytes == u32::from(REFERENCE) {
                 let blocks = (words.shape as u32).div_ceil(62).max(1);
                 self.next_reference = words.value.wrapping_add(blocks.into());
-            } else {
+            } else if !kept {
                 shadow.store(words.addr, bytes.min(words.shape as u32).min(8), words.value);
             }
         }
