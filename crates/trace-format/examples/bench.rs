@@ -63,7 +63,8 @@ fn convert(entries: &[u8], data: bool) -> Vec<u8> {
     out
 }
 
-fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8]) -> Result<Sums> {
+fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8], out: &mut Vec<u8>) -> Result<Sums> {
+    out.clear();
     let count = segment.len() / entry_type.entry_bytes as usize;
     let start = cpu_ns();
     let (parts, level) = match way {
@@ -72,32 +73,28 @@ fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8]) -> Result<Sums
     };
     let mut stored = Vec::new();
     for part in &parts {
-        stored.push(match part.coding {
-            Coding::Zstd => zstd::bulk::compress(&part.bytes, level)?,
-            Coding::Stored => part.bytes.clone(),
-        });
+        let (coding, bytes) = part.store(level);
+        stored.push((coding, bytes.into_owned()));
     }
-    let sums: u64 = stored.iter().map(|bytes| xxhash_rust::xxh3::xxh3_64(bytes)).fold(0, u64::wrapping_add);
+    let sums: u64 =
+        stored.iter().map(|(_, bytes)| xxhash_rust::xxh3::xxh3_64(bytes)).fold(0, u64::wrapping_add);
     let encoded = cpu_ns();
-    let check: u64 = stored.iter().map(|bytes| xxhash_rust::xxh3::xxh3_64(bytes)).fold(0, u64::wrapping_add);
+    let check: u64 =
+        stored.iter().map(|(_, bytes)| xxhash_rust::xxh3::xxh3_64(bytes)).fold(0, u64::wrapping_add);
     let mut read = Vec::new();
-    for (part, bytes) in parts.iter().zip(&stored) {
-        let bytes = match part.coding {
-            Coding::Zstd => zstd::bulk::decompress(bytes, part.bytes.len())?,
-            Coding::Stored => bytes.clone(),
-        };
-        read.push(Part { kind: part.kind, coding: part.coding, bytes });
+    for (part, (coding, bytes)) in parts.iter().zip(&stored) {
+        let bytes = coding.restore(bytes, part.bytes.len()).ok_or("a payload cannot be decompressed")?;
+        read.push(Part { kind: part.kind, coding: *coding, bytes });
     }
-    let mut out = Vec::with_capacity(segment.len());
     match way {
-        Way::Encoder(encoder, _) => encoder.decode(entry_type, count, &read, &mut out)?,
-        Way::Zstd(_) => out = read.swap_remove(0).bytes,
+        Way::Encoder(encoder, _) => encoder.decode(entry_type, count, &read, out)?,
+        Way::Zstd(_) => *out = read.swap_remove(0).bytes,
     }
     let decoded = cpu_ns();
-    if sums != check || out != segment {
+    if sums != check || *out != segment {
         return Err("what was decoded is not what was encoded".into());
     }
-    let bytes = stored.iter().map(|bytes| bytes.len() + 32).sum::<usize>() + 160;
+    let bytes = stored.iter().map(|(_, bytes)| bytes.len() + 32).sum::<usize>() + 160;
     Ok(Sums {
         entries: count as f64,
         bytes: bytes as f64,
@@ -109,10 +106,12 @@ fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8]) -> Result<Sums
 /// The sums of the round with the median encoding time.
 fn input(way: &Way<'_>, entry_type: &EntryType, bytes: &[u8], settings: &Settings) -> Result<Sums> {
     let mut rounds = Vec::new();
+    // As a cursor does, the same memory is used for all segments.
+    let mut out = vec![1; settings.segment.min(bytes.len()) * entry_type.entry_bytes as usize];
     for _ in 0..settings.rounds {
         let mut sums = Sums::default();
         for segment in bytes.chunks(settings.segment * entry_type.entry_bytes as usize) {
-            let one = measure(way, entry_type, segment)?;
+            let one = measure(way, entry_type, segment, &mut out)?;
             sums.entries += one.entries;
             sums.bytes += one.bytes;
             sums.encode_ns += one.encode_ns;

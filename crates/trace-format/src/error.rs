@@ -72,6 +72,16 @@ pub enum Error {
         /// The thread.
         thread: ThreadId,
     },
+    /// A file of another program is not what it should be.
+    #[error("{path}: offset {offset}: {what}")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// An access came with bytes, but the trace has no place for them.
     #[error("{path}: the trace was created without data; create it with the option data")]
     WithoutData {

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{
     Bounds, KindSet, MAX_FRAME_ENTRIES,
     bounds::Interval,
-    encoder::{Coding, Part},
+    encoder::{Coding, MAX_UNCOMPRESSED, Part},
 };
 
 /// Bytes of the header without the attribute table.
@@ -21,7 +21,6 @@ pub(crate) const ALIGN: usize = 8;
 /// The part of the header that directories repeat.
 pub(crate) const MIRROR: std::ops::Range<usize> = 16..152;
 const CHECKSUM: usize = 152;
-const MAX_UNCOMPRESSED: u64 = 1 << 30;
 /// The level of zstd where time counts.
 pub(crate) const ZSTD_STANDARD: i32 = 3;
 /// The level of zstd where bytes count.
@@ -146,17 +145,7 @@ pub(crate) fn build(
     parts: &[Part],
     zstd_level: i32,
 ) -> (FrameHeader, Vec<u8>, u64) {
-    let stored: Vec<(Coding, std::borrow::Cow<'_, [u8]>)> = parts
-        .iter()
-        .map(|part| match part.coding {
-            Coding::Stored => (Coding::Stored, part.bytes.as_slice().into()),
-            Coding::Zstd => match zstd::bulk::compress(&part.bytes, zstd_level) {
-                Ok(bytes) if bytes.len() < part.bytes.len() => (Coding::Zstd, bytes.into()),
-                // Incompressible, or no memory for the compressor.
-                _ => (Coding::Stored, part.bytes.as_slice().into()),
-            },
-        })
-        .collect();
+    let stored: Vec<_> = parts.iter().map(|part| part.store(zstd_level)).collect();
     let payload: usize = stored.iter().map(|(_, bytes)| bytes.len().next_multiple_of(ALIGN)).sum();
     header.attributes = parts.len() as u16;
     let head_bytes = header.head_bytes();
@@ -241,25 +230,16 @@ pub(crate) fn parts(
             continue;
         }
         let uncompressed = field(16)?;
-        let bytes = match coding {
-            0 if uncompressed == len as u64 => stored.to_vec(),
-            1 if uncompressed <= MAX_UNCOMPRESSED => inflate(stored, uncompressed as usize)?,
-            _ => return Err("an attribute has an unknown coding or size"),
-        };
-        parts.push(Part { kind, coding: if coding == 0 { Coding::Stored } else { Coding::Zstd }, bytes });
+        if uncompressed > MAX_UNCOMPRESSED {
+            return Err("an attribute has an unknown coding or size");
+        }
+        let coding = Coding::from_code(coding).ok_or("an attribute has an unknown coding or size")?;
+        let bytes = coding.restore(stored, uncompressed as usize);
+        let bytes = bytes.ok_or("an attribute cannot be decompressed")?;
+        parts.push(Part { kind, coding, bytes });
     }
     if at as u64 != header.total_bytes || at != frame.len() {
         return Err(SHORT);
     }
     Ok(parts)
-}
-
-fn inflate(stored: &[u8], uncompressed: usize) -> Result<Vec<u8>, &'static str> {
-    const BROKEN: &str = "an attribute cannot be decompressed";
-    // A frame that claims more than zstd can produce from its bytes must not make us allocate it.
-    if zstd::zstd_safe::get_frame_content_size(stored).ok().flatten() != Some(uncompressed as u64) {
-        return Err(BROKEN);
-    }
-    let bytes = zstd::bulk::decompress(stored, uncompressed).map_err(|_| BROKEN)?;
-    if bytes.len() == uncompressed { Ok(bytes) } else { Err(BROKEN) }
 }

@@ -41,6 +41,7 @@ mod guid;
 mod kinds;
 mod reader;
 mod record;
+mod simtrace;
 mod storage;
 mod stream;
 mod var;
@@ -56,6 +57,7 @@ pub use reader::{
     StreamInfo, StreamReader, Trace, ValueCursor,
 };
 pub use record::{CounterRecord, DataAccess, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
+pub use simtrace::{SimEntry, SimStore, SimStream};
 pub use storage::{FileStorage, Source, Storage};
 pub use stream::{EntryType, Field, FieldRole, StreamDescription};
 pub use writer::{

@@ -7,8 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
-use memref::{Access, AccessKind, VirtAddr};
-use trace_format::{CreateOptions, DataAccess, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter};
+use memref::{Access, AccessKind, ProcessId, VirtAddr};
+use trace_format::{
+    CreateOptions, DataAccess, ProcessRecord, ShardWriter, SimEntry, SimStore, SimStream, ThreadRecord,
+    TraceWriter,
+};
 
 /// Whose form the input has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,6 +20,8 @@ pub(crate) enum Format {
     Entries64,
     /// What valgrind --tool=lackey --trace-mem=yes prints
     Lackey,
+    /// A store of Simutrace 3: each of its memory streams becomes a thread
+    Simtrace,
 }
 
 /// Make a trace from another tool's
@@ -36,44 +41,88 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.format == Format::Simtrace {
+        return create(args, true, |trace| simtrace(args, trace));
+    }
     let mut input: Box<dyn BufRead> = if args.input == "-" {
         Box::new(BufReader::with_capacity(1 << 20, std::io::stdin()))
     } else {
         let file = File::open(&args.input).with_context(|| format!("{}: can't be opened", args.input))?;
         Box::new(BufReader::with_capacity(1 << 20, file))
     };
-    let data = args.format == Format::Entries64;
-    let options =
-        CreateOptions { force: args.force, segment_entries: SEGMENT_ENTRIES, data, ..Default::default() };
+    create(args, args.format == Format::Entries64, |trace| import(args, &mut *input, trace))
+}
+
+/// Nobody waits for the entries, so long segments cost nothing but memory.
+const SEGMENT_ENTRIES: usize = 1 << 21;
+
+/// Creates the trace, has it filled and closes it; one that could not be filled is removed.
+fn create(args: &Args, data: bool, fill: impl FnOnce(&TraceWriter) -> Result<()>) -> Result<ExitCode> {
+    let (force, segment_entries) = (args.force, SEGMENT_ENTRIES);
+    let options = CreateOptions { force, segment_entries, data, ..Default::default() };
     let trace = TraceWriter::create(&args.output, options)?;
-    let result = import(args, &mut *input, &trace);
+    let result = fill(&trace).and_then(|()| Ok(trace.clone().finish()?));
     if result.is_err() {
         let _ = std::fs::remove_file(&args.output);
     }
     result.map(|()| ExitCode::SUCCESS)
 }
 
-fn import(args: &Args, input: &mut dyn BufRead, trace: &TraceWriter) -> Result<()> {
+/// Says where the trace is from, and adds its process.
+fn describe(args: &Args, trace: &TraceWriter, tracer: &str) -> Result<ProcessId> {
     let name = Path::new(&args.input).file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy());
-    let (tracer, format) = match args.format {
-        Format::Entries64 => {
-            ("imported entries64", entries64 as fn(&mut dyn BufRead, &mut ShardWriter) -> Result<()>)
-        }
-        Format::Lackey => ("imported lackey", lackey as _),
-    };
     trace.set_property("program", &name)?;
     trace.set_property("tracer", tracer)?;
-    let process = trace.add_process(&ProcessRecord { exe: name.into_owned(), ..Default::default() })?;
+    Ok(trace.add_process(&ProcessRecord { exe: name.into_owned(), ..Default::default() })?)
+}
+
+fn import(args: &Args, input: &mut dyn BufRead, trace: &TraceWriter) -> Result<()> {
+    let (tracer, format) = match args.format {
+        Format::Lackey => ("imported lackey", lackey as fn(&mut dyn BufRead, &mut ShardWriter) -> Result<()>),
+        _ => ("imported entries64", entries64 as _),
+    };
+    let process = describe(args, trace, tracer)?;
     let thread = trace.add_thread(&ThreadRecord { process, ..Default::default() })?;
     let mut shard = trace.shard(thread)?;
-    format(input, &mut shard).with_context(|| args.input.clone())?;
-    drop(shard);
-    trace.clone().finish()?;
+    format(input, &mut shard).with_context(|| args.input.clone())
+}
+
+/// Each memory stream becomes a thread: Simutrace keeps reads, writes and processors apart by streams alone.
+fn simtrace(args: &Args, trace: &TraceWriter) -> Result<()> {
+    let mut store = SimStore::open(&args.input)?;
+    if store.streams().is_empty() {
+        bail!("{}: has no memory stream", args.input);
+    }
+    let process = describe(args, trace, "imported simtrace")?;
+    for number in 0..store.streams().len() {
+        let stream = store.streams()[number].clone();
+        let thread = trace.add_thread(&ThreadRecord { process, ..Default::default() })?;
+        trace.set_property(&format!("stream of thread {}", thread.0), &stream.name)?;
+        let mut shard = trace.shard(thread)?;
+        let mut entries = Vec::new();
+        for segment in 0..stream.segments() {
+            entries.clear();
+            store.read_segment(number, segment, |entry| entries.push(data_access(&stream, &entry)))?;
+            shard.push_data_accesses(&entries)?;
+        }
+    }
     Ok(())
 }
 
-/// Nobody waits for the entries, so long segments cost nothing but memory.
-const SEGMENT_ENTRIES: usize = 1 << 21;
+fn data_access(stream: &SimStream, entry: &SimEntry) -> DataAccess {
+    let full = entry.tag & 1 != 0;
+    let word = stream.bits / 8;
+    let half = stream.bits / 2;
+    let low = entry.data & (u64::MAX >> (64 - half));
+    let (size, value, value_bytes) = match (stream.data, full) {
+        (false, _) => (word, 0, 0),
+        (true, true) => (word, entry.data, word as u8),
+        (true, false) => ((entry.data >> half) as u32, low, (half / 8) as u8),
+    };
+    let kind = if stream.write || entry.tag & 2 != 0 { AccessKind::Store } else { AccessKind::Load };
+    let (ip, addr) = (VirtAddr(entry.ip), VirtAddr(entry.addr));
+    DataAccess { access: Access { cycle: entry.cycle, ip, addr, size, kind }, value, value_bytes }
+}
 
 const ENTRY_BYTES: usize = 32;
 const CYCLE: u64 = (1 << 48) - 1;

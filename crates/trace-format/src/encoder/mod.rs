@@ -6,13 +6,16 @@
 
 mod access_v1;
 mod columns;
+pub(crate) mod lzma;
 mod predict;
+pub(crate) mod vpc;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 pub(crate) use access_v1::AccessEncoderV1;
 pub(crate) use columns::Columns;
 pub(crate) use predict::AccessEncoder;
+use vpc::Vpc;
 
 use memref::Access;
 
@@ -29,6 +32,9 @@ pub(crate) const ACCESS: u32 = 3;
 /// Number of [`AccessEncoder`] for archives.
 pub(crate) const ARCHIVE: u32 = 4;
 
+/// Number of [`Vpc`].
+pub(crate) const VPC: u32 = 6;
+
 /// How a payload is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
@@ -36,6 +42,37 @@ pub enum Coding {
     Stored = 0,
     /// As one zstd frame.
     Zstd = 1,
+    /// By LZMA: length u64, properties, raw stream.
+    Lzma = 2,
+}
+
+/// The most that a payload decodes to.
+pub(crate) const MAX_UNCOMPRESSED: u64 = 1 << 30;
+
+impl Coding {
+    pub(crate) fn from_code(code: u16) -> Option<Self> {
+        Some(match code {
+            0 => Self::Stored,
+            1 => Self::Zstd,
+            2 => Self::Lzma,
+            _ => return None,
+        })
+    }
+
+    /// Decodes exactly `len` bytes; `None` where the content is something else.
+    pub fn restore(self, stored: &[u8], len: usize) -> Option<Vec<u8>> {
+        match self {
+            Self::Stored => (stored.len() == len).then(|| stored.to_vec()),
+            // A frame that claims more than zstd can produce from its bytes must not make us allocate it.
+            Self::Zstd => {
+                let claimed = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
+                let bytes = claimed.filter(|&claimed| claimed == len as u64);
+                let bytes = bytes.and_then(|_| zstd::bulk::decompress(stored, len).ok());
+                bytes.filter(|bytes| bytes.len() == len)
+            }
+            Self::Lzma => lzma::decompress(stored, len),
+        }
+    }
 }
 
 /// An attribute of a frame, not yet or no longer compressed.
@@ -47,6 +84,21 @@ pub struct Part {
     pub coding: Coding,
     /// Its bytes.
     pub bytes: Vec<u8>,
+}
+
+impl Part {
+    /// The payload as it is stored, and how: as it is where compressing gains nothing, or has no memory.
+    pub fn store(&self, zstd_level: i32) -> (Coding, Cow<'_, [u8]>) {
+        let compressed = match self.coding {
+            Coding::Stored => None,
+            Coding::Zstd => zstd::bulk::compress(&self.bytes, zstd_level).ok(),
+            Coding::Lzma => lzma::compress(&self.bytes),
+        };
+        match compressed.filter(|bytes| bytes.len() < self.bytes.len()) {
+            Some(bytes) => (self.coding, bytes.into()),
+            None => (Coding::Stored, self.bytes.as_slice().into()),
+        }
+    }
 }
 
 /// A frame's content is not what its encoder writes.
@@ -191,6 +243,7 @@ impl Default for Encoders {
         encoders.add(Arc::new(AccessEncoderV1));
         encoders.add(Arc::new(AccessEncoder { archive: false }));
         encoders.add(Arc::new(AccessEncoder { archive: true }));
+        encoders.add(Arc::new(Vpc));
         encoders
     }
 }

@@ -288,7 +288,8 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
             let known = &self.control.tokens[token as usize];
             let instruction = &self.instructions[known.instruction as usize];
             let cycle = self.previous.cycle.wrapping_add(known.step);
-            let right = instruction.ip == actual.ip && instruction.shape == actual.shape && cycle == actual.cycle;
+            let right =
+                instruction.ip == actual.ip && instruction.shape == actual.shape && cycle == actual.cycle;
             token_right = coder.bit(&mut self.token_right[expected.sureness], right);
         }
         if !token_right {
@@ -299,10 +300,8 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
         let instruction = &mut self.instructions[number as usize];
         let scene = AddressScene::<DATA>(&self.recent);
         let wrong = token_right && !DATA;
-        let expected_addr =
-            if DATA { self.addr_field.expect(&instruction.addr, number, &scene) } else { 0 };
-        let addr =
-            self.addr_field.code(coder, &mut instruction.addr, number, &scene, wrong, actual.addr);
+        let expected_addr = if DATA { self.addr_field.expect(&instruction.addr, number, &scene) } else { 0 };
+        let addr = self.addr_field.code(coder, &mut instruction.addr, number, &scene, wrong, actual.addr);
         let (ip, shape) = (instruction.ip, instruction.shape);
         let mut value = 0;
         if DATA {
