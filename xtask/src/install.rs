@@ -16,6 +16,7 @@ pub(crate) const DEMO: &[Tool] = &[("gcc", "gcc"), ("gzip", "gzip")];
 pub(crate) const TEST: &[Tool] = &[
     ("gcc", "gcc"),
     ("g++", "g++"),
+    ("clang", "clang"),
     ("readelf", "binutils"),
     ("valgrind", "valgrind"),
     ("gzip", "gzip"),

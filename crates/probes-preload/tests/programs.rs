@@ -42,9 +42,11 @@ struct Run {
 fn run(source: &str, flags: &[&str], change: impl FnOnce(&mut Settings)) -> Run {
     let dir = tempfile::tempdir().unwrap();
     let program = build(dir.path(), source, flags);
-    let out = dir.path().join("out");
-    std::fs::create_dir(&out).unwrap();
-    let mut settings = Settings {
+    run_program(&program, change)
+}
+
+fn settings(out: &Path) -> Settings {
+    Settings {
         out_dir: out.display().to_string(),
         sample: None,
         epoch_ms: 5,
@@ -52,12 +54,16 @@ fn run(source: &str, flags: &[&str], change: impl FnOnce(&mut Settings)) -> Run 
         budget_percent: None,
         timeline: false,
         controller: 0,
-    };
+    }
+}
+
+fn run_program(program: &Path, change: impl FnOnce(&mut Settings)) -> Run {
+    let out = tempfile::tempdir().unwrap();
+    let mut settings = settings(out.path());
     change(&mut settings);
-    let output =
-        Command::new(&program).envs(settings.to_env()).env("LD_PRELOAD", library()).output().unwrap();
-    assert!(output.status.success(), "{source} {flags:?}: {output:?}");
-    Run { output, profile: Profile::read(&out).unwrap() }
+    let output = Command::new(program).envs(settings.to_env()).env("LD_PRELOAD", library()).output().unwrap();
+    assert!(output.status.success(), "{}: {output:?}", program.display());
+    Run { output, profile: Profile::read(out.path()).unwrap() }
 }
 
 impl Run {
@@ -236,6 +242,94 @@ fn sleds_work_without_their_runtime() {
     run.check_calls(&[("sledded", 1000)]);
     let row = run.row("sledded");
     assert_eq!((row.sampled, row.provider.as_str()), (1000, "xray"));
+}
+
+/// XRay sleds and patchable entries as clang makes them. Linked by g++: the sleds need no runtime.
+#[test]
+fn programs_built_by_clang_are_counted_exactly() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/tests/programs/shapes.cc");
+    let dir = tempfile::tempdir().unwrap();
+    let check = |flags: &[&str], provider: &str| {
+        let (object, program) = (dir.path().join("shapes.o"), dir.path().join("program"));
+        let mut compile = Command::new("clang++");
+        compile
+            .args(["-c", "-O1", "-g", "-fno-inline", "-fPIC"])
+            .args(flags)
+            .arg(&source)
+            .arg("-o")
+            .arg(&object);
+        assert!(compile.status().unwrap().success(), "{flags:?}");
+        let mut link = Command::new("g++");
+        assert!(link.arg("-pthread").arg(&object).arg("-o").arg(&program).status().unwrap().success());
+        let run = run_program(&program, |_| {});
+        assert_eq!(run.output.stdout, b"done\n", "{flags:?}");
+        run.check_calls(SHAPES);
+        for function in ["fib", "leaf", "slow", "worker", "main"] {
+            let row = run.row(function);
+            assert_eq!((row.sampled, row.provider.as_str()), (row.calls, provider), "{function} {flags:?}");
+        }
+    };
+    check(&["-fxray-instrument", "-fxray-instruction-threshold=1"], "xray");
+    check(&["-fpatchable-function-entry=5"], "patchable-function-entry");
+    // One nop of eight bytes.
+    check(&["-fpatchable-function-entry=8"], "entry");
+}
+
+/// `include/memtap_probes.h` in a C program that links the library.
+#[test]
+fn the_c_interface_works_and_handlers_that_do_not_return_leave_no_site_locked() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = library();
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/include");
+    let flag = |text: &str, path: &Path| format!("{text}{}", path.display());
+    let libraries = library.parent().unwrap();
+    for extra in [&[] as &[&str], &["-fpatchable-function-entry=5"], &["-x", "c++"]] {
+        let link = [flag("-I", &include), flag("-L", libraries), flag("-Wl,-rpath,", libraries)];
+        let mut flags: Vec<&str> = link.iter().map(String::as_str).collect();
+        flags.extend(["-x", "none", "-lmemtap_probes"]);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/tests/programs/handlers.c");
+        let program = dir.path().join("handlers");
+        let mut compile = Command::new("gcc");
+        compile.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+        let status = compile.args(extra).arg(&source).args(&flags).status().unwrap();
+        assert!(status.success(), "{extra:?}");
+        let output = Command::new(&program).output().unwrap();
+        assert!(output.status.success() && output.stdout == b"fine\n", "{extra:?} {output:?}");
+    }
+}
+
+/// A service that forbids itself writable code (systemd's MemoryDenyWriteExecute) runs on, and the profile says why
+/// nothing was probed.
+#[test]
+fn a_program_under_write_xor_execute_runs_and_the_reason_is_named() {
+    const PR_SET_MDWE: i32 = 65;
+    let dir = tempfile::tempdir().unwrap();
+    let program = build(dir.path(), "shapes.cc", &[]);
+    let out = dir.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let settings = settings(&out);
+    let mut command = Command::new(&program);
+    command.envs(settings.to_env()).env("LD_PRELOAD", library());
+    // SAFETY: one system call that takes rights from the child.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(&mut command, || {
+            match libc::prctl(PR_SET_MDWE, 1usize, 0, 0, 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    let output = match command.output() {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            eprintln!("this kernel (before 6.3) has no such rule: nothing to test");
+            return;
+        }
+        other => other.unwrap(),
+    };
+    assert_eq!(output.stdout, b"done\n", "{output:?}");
+    let profile = Profile::read(&out).unwrap();
+    let reason = profile.unprobed.iter().find(|u| u.symbol == "leaf").map(|u| u.reason.clone());
+    assert!(reason.as_ref().is_some_and(|r| r.contains("writable")), "{reason:?}");
 }
 
 #[test]

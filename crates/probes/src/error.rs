@@ -62,6 +62,11 @@ pub enum Reason {
     /// The space left by the compiler is shorter than a call.
     #[error("the space left by the compiler is shorter than five bytes")]
     SpaceTooShort,
+    /// Nowhere to put the probe's code.
+    #[error(
+        "no memory near it can be made writable and executable: none is free, or the system forbids it (MemoryDenyWriteExecute, SELinux)"
+    )]
+    NoRoom,
     /// The patch was refused.
     #[error("{0}")]
     Patch(patch::Refusal),

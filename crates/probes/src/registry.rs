@@ -6,6 +6,7 @@
 
 use crate::{
     ProbeError, ProbeId, ProbeKind, ProbeMetadata, Provider,
+    error::Reason,
     module::{self, Place},
 };
 use patch::{CallSite, CodeAddr, PatchError, Site, Tier, arena};
@@ -447,16 +448,12 @@ pub unsafe fn add_call_site(
     provider: Provider,
 ) -> Result<ProbeId, ProbeError> {
     let id = reserve()?;
-    let unprobeable = |refusal| ProbeError::Unprobeable {
-        function: function_addr.symbol(),
-        addr: site,
-        reason: crate::error::Reason::Patch(refusal),
-    };
-    let thunk = crate::trampoline::make_thunk(site, id.0)
-        .ok_or_else(|| unprobeable(patch::Refusal::OutOfReach { target: 0 }))?;
+    let unprobeable =
+        |reason| ProbeError::Unprobeable { function: function_addr.symbol(), addr: site, reason };
+    let thunk = crate::trampoline::make_thunk(site, id.0).ok_or_else(|| unprobeable(Reason::NoRoom))?;
     // SAFETY: passed on to the caller; the thunk is complete.
     let call = unsafe { CallSite::prepare(site, thunk, patch::Encoding::OneByte) }
-        .map_err(|e| unprobeable(e.refusal))?;
+        .map_err(|e| unprobeable(Reason::Patch(e.refusal)))?;
     complete(id, site, function_addr, kind, provider, Switch::Call(call), false)?;
     Ok(id)
 }

@@ -161,7 +161,7 @@ impl ShadowStack {
 /// Called by the trampoline where a function returned: gives the real return address and ends the measurement.
 pub(crate) extern "C" fn on_return(slot: usize) -> usize {
     let now = sys::ticks();
-    let guard = trampoline::set_guard(slot);
+    let guard = trampoline::set_guard(slot | trampoline::OPAQUE);
     let returns_to = thread::existing().and_then(|thread| {
         let frame = thread.shadow.pop_slot(slot)?;
         record::finish(thread, &frame, now);

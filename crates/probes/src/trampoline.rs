@@ -24,8 +24,8 @@ global_asm!(
     ".text",
 );
 
-/// The two words of the thread: the guard (stack pointer of the handler under way; 0: none; all ones: the thread is
-/// muted) and the pointer to its [`crate::thread::ThreadState`].
+/// The two words of the thread: the guard (stack pointer of the handler under way, maybe [`OPAQUE`]; 0: none; all ones:
+/// the thread is muted) and the pointer to its [`crate::thread::ThreadState`].
 #[inline]
 #[must_use]
 pub fn tls() -> *mut [usize; 2] {
@@ -41,12 +41,30 @@ pub fn tls() -> *mut [usize; 2] {
     at
 }
 
-/// Whether a handler of this thread is under way above `sp`, or the thread is muted.
+/// A guard that says nothing of where the handler's return address is: set by what is not the trampoline.
+pub const OPAQUE: usize = 1;
+/// How far below its guard, rounded down to 16, the trampoline's call leaves the handler's return address.
+const CALL_BYTES: usize = 256 + 8;
+
+unsafe extern "C" {
+    /// Where handlers return to in the trampoline.
+    static memtap_probes_returned: u8;
+}
+
+/// Whether a handler of this thread is under way above `sp`, or the thread is muted. A handler that left by `longjmp`
+/// is under way no more: its return address is gone from the stack.
 #[inline]
 #[must_use]
 pub fn is_guarded(sp: usize) -> bool {
     // SAFETY: this thread's own word.
-    sp < unsafe { (*tls())[0] }
+    let guard = unsafe { (*tls())[0] };
+    if sp >= guard {
+        return false;
+    }
+    // SAFETY: a guard without mark is a place on this thread's stack above `sp`, with the call's slot below it.
+    guard & OPAQUE != 0
+        || unsafe { *(((guard & !15) - CALL_BYTES) as *const usize) }
+            == &raw const memtap_probes_returned as usize
 }
 
 /// Runs `f` with this thread's probes muted.
@@ -139,7 +157,8 @@ unsafe extern "C" fn enter() {
         save_registers!(),
         "mov rcx, qword ptr [rip + memtap_probes_tls@GOTTPOFF]",
         "cmp rbp, qword ptr fs:[rcx]",
-        "jb 2f",
+        "jb 3f",
+        "4:",
         "mov qword ptr fs:[rcx], rbp",
         "mov edi, dword ptr [rbp + 80]",
         "lea rsi, [rbp + 88]",
@@ -147,12 +166,26 @@ unsafe extern "C" fn enter() {
         "shl rax, {shift}",
         "add rax, qword ptr [rip + {base}]",
         "call qword ptr [rax]",
+        ".hidden memtap_probes_returned",
+        ".globl memtap_probes_returned",
+        "memtap_probes_returned:",
         "mov rcx, qword ptr [rip + memtap_probes_tls@GOTTPOFF]",
         "mov qword ptr fs:[rcx], 0",
         "2:",
         restore_registers!(),
         "lea rsp, [rsp + 8]",
         "ret",
+        // Inside a handler, as it seems: if its return address stands no more where the call above put it, it was left.
+        "3:",
+        "mov rax, qword ptr fs:[rcx]",
+        "test al, 1",
+        "jnz 2b",
+        "and rax, -16",
+        "lea rdx, [rip + memtap_probes_returned]",
+        "cmp qword ptr [rax - {call}], rdx",
+        "jne 4b",
+        "jmp 2b",
+        call = const CALL_BYTES,
         shift = const PROBE_SHIFT,
         base = sym PROBES_BASE,
     );

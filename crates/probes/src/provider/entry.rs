@@ -154,8 +154,15 @@ fn jumps_to_start(decoder: &mut Decoder<'_>, start: CodeAddr) -> bool {
 fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Result<ProbeId, ProbeError> {
     let refused = |e: PatchError| unprobeable(&symbol.name, addr, Reason::Patch(e.refusal));
     let id = registry::reserve()?;
-    let detour = trampoline::make_detour(addr, id.0, BODY_BYTES, |at| relocate(first, at))
-        .ok_or_else(|| unprobeable(&symbol.name, addr, Reason::NotRelocatable))?;
+    let mut has_room = false;
+    let body = |at| {
+        has_room = true;
+        relocate(first, at)
+    };
+    let detour = trampoline::make_detour(addr, id.0, BODY_BYTES, body).ok_or_else(|| {
+        let reason = if has_room { Reason::NotRelocatable } else { Reason::NoRoom };
+        unprobeable(&symbol.name, addr, reason)
+    })?;
     let jump = if alone { jump(addr, first.len(), detour) } else { None };
     let switch = match jump {
         Some((len_bytes, on)) => {

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn on_call(function: usize, frame: *mut usize, is_exit: bo
     if trampoline::is_guarded(frame as usize) {
         return;
     }
-    let before = trampoline::set_guard(frame as usize);
+    let before = trampoline::set_guard(frame as usize | trampoline::OPAQUE);
     // SAFETY: the caller says that the slot holds the return address.
     let behind = CodeAddr(unsafe { frame.read() });
     let function = CodeAddr(function);

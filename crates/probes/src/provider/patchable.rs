@@ -2,10 +2,11 @@
 //!
 //! The first five bytes become a call that is switched by its first byte; flags are dead there. Five one-byte nops are
 //! five instructions: they are joined only while the process has one thread; in modules that come later the function is
-//! probed like an unmodified one.
+//! probed like an unmodified one. So is one whose first nop is longer than five bytes, as clang makes them.
 
 use super::{Found, entry, function_of, is_single_threaded};
 use crate::{ProbeKind, Provider, error::Reason, module::Module, registry};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use patch::{CodeAddr, store};
 
 /// Makes probes of the entries in the section `[start, start + len_bytes)`, an array of addresses.
@@ -35,11 +36,11 @@ pub fn probe(
             continue;
         }
         // SAFETY: inside the module's text; at least the nops and an instruction follow.
-        let bytes = unsafe { store::read(site.0, 5) }.to_le_bytes();
-        let one_instruction = bytes[..5] == patch::NOP5;
-        if !one_instruction && bytes[..5] != [0x90; 5] {
+        let bytes = unsafe { store::read(site.0, 8) }.to_le_bytes();
+        let space = space(&bytes);
+        if space == Space::Short {
             found.refuse(module, &symbol.name, Reason::SpaceTooShort);
-        } else if !one_instruction && !quiet {
+        } else if space == Space::Longer || space == Space::Bytes && !quiet {
             let at = module.symbols().partition_point(|s| s.offset < symbol.offset);
             found.take(module, &symbol.name, entry::probe_one(module, at, &executable));
         } else {
@@ -50,5 +51,50 @@ pub fn probe(
             };
             found.take(module, &symbol.name, added);
         }
+    }
+}
+
+/// What the compiler left at the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Space {
+    /// One nop of five bytes.
+    Five,
+    /// Five nops of one byte.
+    Bytes,
+    /// One nop of more than five bytes.
+    Longer,
+    /// Less than five bytes.
+    Short,
+}
+
+fn space(bytes: &[u8; 8]) -> Space {
+    // Five bytes are `nop [rax + rax + displacement]`: gcc's displacement is 0, clang's 8.
+    let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+    match instruction.len() {
+        _ if bytes[..5] == [0x90; 5] => Space::Bytes,
+        5 if instruction.mnemonic() == Mnemonic::Nop => Space::Five,
+        6.. if instruction.mnemonic() == Mnemonic::Nop => Space::Longer,
+        // Nine bytes and more are prefixes in front of the longest nop: cut off here.
+        _ if bytes[0] == 0x66 && instruction.is_invalid() => Space::Longer,
+        _ => Space::Short,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_space_of_both_compilers_is_recognised() {
+        let check = |bytes: [u8; 8], expect| assert_eq!(space(&bytes), expect, "{bytes:x?}");
+        check([0x0f, 0x1f, 0x44, 0, 0, 0xc3, 0, 0], Space::Five);
+        check([0x0f, 0x1f, 0x44, 0, 8, 0xc3, 0, 0], Space::Five);
+        check([0x90, 0x90, 0x90, 0x90, 0x90, 0xc3, 0, 0], Space::Bytes);
+        check([0x0f, 0x1f, 0x80, 0, 2, 0, 0, 0xc3], Space::Longer);
+        check([0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0], Space::Longer);
+        check([0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 2], Space::Longer);
+        check([0x0f, 0x1f, 0x00, 0xc3, 0x90, 0x90, 0x90, 0x90], Space::Short);
+        check([0x90, 0x90, 0x90, 0xc3, 0x90, 0x90, 0x90, 0x90], Space::Short);
+        check([0x55, 0x48, 0x89, 0xe5, 0x5d, 0xc3, 0, 0], Space::Short);
     }
 }
