@@ -48,7 +48,7 @@ mod var;
 mod writer;
 
 pub use bounds::{Bounds, Interval};
-pub use encoder::{Coding, Corrupt, Encoder, Encoders, Part};
+pub use encoder::{Coding, Corrupt, Encoder, Encoders, Part, flow_head};
 pub use error::Error;
 pub use guid::Guid;
 pub use kinds::KindSet;

@@ -6,6 +6,7 @@
 
 mod access_v1;
 mod columns;
+mod generic;
 pub(crate) mod lzma;
 mod predict;
 pub(crate) mod vpc;
@@ -14,7 +15,9 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 pub(crate) use access_v1::AccessEncoderV1;
 pub(crate) use columns::Columns;
+use generic::Generic;
 pub(crate) use predict::AccessEncoder;
+pub use predict::flow_head;
 use vpc::Vpc;
 
 use memref::Access;
@@ -32,6 +35,10 @@ pub(crate) const ACCESS: u32 = 3;
 /// Number of [`AccessEncoder`] for archives.
 pub(crate) const ARCHIVE: u32 = 4;
 
+/// Number of [`Generic`].
+pub(crate) const GENERIC: u32 = 5;
+/// Number of [`predict::Flow`].
+pub(crate) const FLOW: u32 = 7;
 /// Number of [`Vpc`].
 pub(crate) const VPC: u32 = 6;
 
@@ -243,7 +250,9 @@ impl Default for Encoders {
         encoders.add(Arc::new(AccessEncoderV1));
         encoders.add(Arc::new(AccessEncoder { archive: false }));
         encoders.add(Arc::new(AccessEncoder { archive: true }));
+        encoders.add(Arc::new(Generic));
         encoders.add(Arc::new(Vpc));
+        encoders.add(Arc::new(predict::Flow));
         encoders
     }
 }

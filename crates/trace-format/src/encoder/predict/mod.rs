@@ -7,6 +7,7 @@
 mod bank;
 mod coder;
 mod control;
+mod flow;
 mod index;
 mod shadow;
 
@@ -17,6 +18,8 @@ use crate::{EntryType, entry::REFERENCE};
 use bank::{Bank, Field, Scene};
 use coder::{Coder, Probability, RangeDecoder, RangeEncoder};
 use control::{Control, Expected, NONE};
+pub(crate) use flow::Flow;
+pub use flow::flow_head;
 use index::Index;
 use shadow::Shadow;
 
@@ -60,7 +63,8 @@ struct Instruction {
     addr: Bank,
 }
 
-const RECENT: usize = 32;
+/// More than are asked for, so that a failed prediction of many can be taken back.
+const RECENT: usize = 128;
 
 /// What the last accesses were, newest first from `at` on.
 #[derive(Debug)]
@@ -76,6 +80,11 @@ impl Recent {
         self.at = self.at.wrapping_sub(1) % RECENT;
         self.addrs[self.at] = addr;
         self.values[self.at] = value;
+    }
+
+    /// Forgets what came after `at` was that.
+    fn rewind(&mut self, at: usize) {
+        self.at = at;
     }
 
     #[inline]
