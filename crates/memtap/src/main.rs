@@ -3,14 +3,25 @@
 
 mod cmd {
     pub(crate) mod check;
+    pub(crate) mod copy;
     pub(crate) mod dump;
     pub(crate) mod heatmap;
     pub(crate) mod import;
+    pub(crate) mod merge;
     pub(crate) mod probe;
     pub(crate) mod record;
     pub(crate) mod report;
     pub(crate) mod rtvm;
     pub(crate) mod stat;
+
+    /// An output that is an input would be gone before it is read.
+    pub(crate) fn refuse_same(input: &std::path::Path, output: &std::path::Path) -> anyhow::Result<()> {
+        let same = |path: &std::path::Path| path.canonicalize().ok();
+        if same(input).is_some_and(|input| same(output) == Some(input)) {
+            anyhow::bail!("{}: is input and output; choose another name for the output", output.display());
+        }
+        Ok(())
+    }
 }
 mod output;
 mod record;
@@ -36,6 +47,8 @@ enum Command {
     Report(cmd::report::Args),
     Heatmap(cmd::heatmap::Args),
     Check(cmd::check::Args),
+    Copy(cmd::copy::Args),
+    Merge(cmd::merge::Args),
     Import(cmd::import::Args),
     Probe(cmd::probe::Args),
     Rtvm(cmd::rtvm::Args),
@@ -49,6 +62,8 @@ fn main() -> ExitCode {
         Command::Report(args) => cmd::report::run(&args),
         Command::Heatmap(args) => cmd::heatmap::run(&args),
         Command::Check(args) => cmd::check::run(&args),
+        Command::Copy(args) => cmd::copy::run(&args),
+        Command::Merge(args) => cmd::merge::run(&args),
         Command::Import(args) => cmd::import::run(&args),
         Command::Probe(args) => cmd::probe::run(args),
         Command::Rtvm(args) => cmd::rtvm::run(&args),

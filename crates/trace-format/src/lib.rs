@@ -32,6 +32,7 @@
 mod bounds;
 mod bytes;
 mod directory;
+mod edit;
 mod encoder;
 mod entry;
 mod error;
@@ -48,6 +49,7 @@ mod var;
 mod writer;
 
 pub use bounds::{Bounds, Interval};
+pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
 pub use encoder::{Coding, Corrupt, Encoder, Encoders, Part, flow_head};
 pub use error::Error;
 pub use guid::Guid;

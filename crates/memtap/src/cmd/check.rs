@@ -14,6 +14,9 @@ use crate::output::{Out, grouped};
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
+    /// Replace a damaged trace by what is readable of it; each thread's losses become gaps
+    #[arg(long)]
+    repair: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -33,8 +36,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     out.line(&format!("readable: {readable}; known to be lost: {} entries", grouped(report.lost_entries)))?;
     out.finish()?;
     let file = args.file.display();
+    if args.repair {
+        let lost = trace_format::repair(&trace)?;
+        eprintln!("memtap: {file}: repaired; {} entries are lost and are gaps now", grouped(lost));
+        return Ok(ExitCode::SUCCESS);
+    }
     eprintln!(
-        "memtap: {file}: the trace is damaged; what is readable can be used, missing parts show as gaps"
+        "memtap: {file}: the trace is damaged; what is readable can be used, missing parts show as gaps; --repair removes what is not"
     );
     Ok(ExitCode::FAILURE)
 }

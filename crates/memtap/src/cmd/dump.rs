@@ -59,7 +59,7 @@ pub(crate) struct Args {
 }
 
 /// `A..B`, `A..` or `..B`.
-fn parse_range(text: &str) -> Result<Range<u64>, String> {
+pub(crate) fn parse_range(text: &str) -> Result<Range<u64>, String> {
     let wrong = || format!("{text:?} is no range; write A..B, with A included and B not");
     let (start, end) = text.split_once("..").ok_or_else(wrong)?;
     let number =

@@ -31,21 +31,23 @@ use crate::{
     Bounds, Encoders, Error, Guid, ProcessRecord, Source, StreamDescription, ThreadRecord,
     directory::FrameRef, entry::StreamKind, file_header::FileHeader, frame::FrameKind,
 };
-use file::{FrameError, FrameList, TraceFile};
-use stream::Stream;
+use file::{FrameList, TraceFile};
+
+pub(crate) use file::FrameError;
+pub(crate) use stream::Stream;
 
 /// What all cursors of a trace share; nothing in it changes.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    file: TraceFile,
-    encoders: Encoders,
-    streams: BTreeMap<u32, Arc<Stream>>,
+    pub(crate) file: TraceFile,
+    pub(crate) encoders: Encoders,
+    pub(crate) streams: BTreeMap<u32, Arc<Stream>>,
     by_kind: BTreeMap<(StreamKind, Option<ThreadId>), Arc<Stream>>,
 }
 
 impl Inner {
     /// The stream of that kind; accesses with data are accesses.
-    fn stream(&self, kind: StreamKind, thread: Option<ThreadId>) -> Option<Arc<Stream>> {
+    pub(crate) fn stream(&self, kind: StreamKind, thread: Option<ThreadId>) -> Option<Arc<Stream>> {
         let with_data = || match kind {
             StreamKind::Accesses => self.by_kind.get(&(StreamKind::DataAccesses, thread)),
             _ => None,
@@ -148,6 +150,16 @@ impl Trace {
             processes: Arc::new(tables.processes),
             threads: Arc::new(tables.threads),
         })
+    }
+
+    /// Whether a thread's accesses carry the bytes that they read or wrote.
+    pub fn has_data(&self) -> bool {
+        let kinds = [Some(StreamKind::DataAccesses), Some(StreamKind::Values)];
+        self.inner.streams.values().any(|stream| kinds.contains(&stream.kind))
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// The file.

@@ -1,0 +1,76 @@
+//! `memtap copy`: a trace, or a part of it, encoded anew.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use trace_format::{CopyOptions, CreateOptions, FileSink, Level, SegmentSink, SyncPolicy, Trace};
+
+use super::dump::parse_range;
+use crate::output::grouped;
+
+/// Copy a trace, or a part of it, encoded anew
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// The trace to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+    /// Only events at these cycles
+    #[arg(long, value_name = "A..B", value_parser = parse_range)]
+    cycles: Option<Range<u64>>,
+    /// Only what was recorded in these seconds since the trace was created
+    #[arg(long, value_name = "A..B", value_parser = parse_range)]
+    seconds: Option<Range<u64>>,
+    /// Leave streams of this name out; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    drop: Vec<String>,
+    /// Spend more time on fewer bytes
+    #[arg(long)]
+    archive: bool,
+    /// Force the copy to disk before it is called finished
+    #[arg(long)]
+    sync: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    super::refuse_same(&args.file, &args.output)?;
+    let trace = Trace::open(&args.file)?;
+    for name in &args.drop {
+        if !trace.streams().any(|stream| stream.description.name == *name) {
+            bail!("{}: has no stream {name:?}; memtap dump --stream names them", args.file.display());
+        }
+    }
+    let level = if args.archive { Level::Archive } else { Level::Standard };
+    let created = trace.created_ns();
+    let ns = |seconds: u64| created.saturating_add(seconds.saturating_mul(1_000_000_000));
+    let options = CopyOptions {
+        cycles: args.cycles.clone(),
+        wall_ns: args.seconds.as_ref().map(|range| ns(range.start)..ns(range.end)),
+        drop: args.drop.clone(),
+        level,
+        ..Default::default()
+    };
+    let sync = if args.sync { SyncPolicy::AtFinish } else { SyncPolicy::Never };
+    let create = CreateOptions { force: args.force, level, sync, ..Default::default() };
+    let sink = FileSink::create(&args.output, create)?;
+    let copied = trace_format::copy(&trace, &sink, &options).and_then(|report| {
+        sink.finish(args.sync)?;
+        Ok(report)
+    });
+    if copied.is_err() {
+        let _ = std::fs::remove_file(&args.output);
+    }
+    let report = copied?;
+    if report.lost > 0 {
+        let (file, lost) = (args.file.display(), grouped(report.lost));
+        eprintln!("memtap: {file}: {lost} entries are damaged or missing; in the copy they are gaps");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,48 @@
+//! `memtap merge`: several traces in one.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Parser;
+use trace_format::{CreateOptions, FileSink, Level, Trace};
+
+/// Put several traces into one; processes and threads get new numbers
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The traces, at least two
+    #[arg(required = true, num_args = 2..)]
+    files: Vec<PathBuf>,
+    /// The trace to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+    /// Spend more time on fewer bytes
+    #[arg(long)]
+    archive: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut traces = Vec::new();
+    for file in &args.files {
+        super::refuse_same(file, &args.output)?;
+        traces.push(Trace::open(file)?);
+    }
+    let options = CreateOptions {
+        force: args.force,
+        data: traces.iter().any(Trace::has_data),
+        segment_entries: 1 << 21,
+        level: if args.archive { Level::Archive } else { Level::Standard },
+        ..Default::default()
+    };
+    let sink = Arc::new(FileSink::create(&args.output, options.clone())?);
+    let merged = trace_format::merge(&traces, sink, options);
+    if merged.is_err() {
+        let _ = std::fs::remove_file(&args.output);
+    }
+    merged?;
+    Ok(ExitCode::SUCCESS)
+}

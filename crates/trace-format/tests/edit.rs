@@ -1,0 +1,164 @@
+//! Copying, cutting, repairing and merging traces.
+
+mod common;
+
+use std::{path::Path, sync::Arc};
+
+use common::{Model, events, small};
+use memref::*;
+use proptest::prelude::*;
+use trace_format::{
+    CopyOptions, CreateOptions, Damage, DataValue, FileSink, Filter, Finding, Level, SegmentSink, Shard,
+    Trace, TraceWriter, copy, merge, repair,
+};
+
+fn options(segment_entries: usize) -> CreateOptions {
+    CreateOptions { segment_entries, data: true, ..Default::default() }
+}
+
+fn written(model: &Model, path: &Path, segment_entries: usize) -> Trace {
+    model.write(&TraceWriter::create(path, options(segment_entries)).unwrap());
+    Trace::open(path).unwrap()
+}
+
+fn copied(trace: &Trace, path: &Path, how: &CopyOptions) -> Trace {
+    let create = CreateOptions { force: true, level: how.level, ..Default::default() };
+    let sink = FileSink::create(path, create).unwrap();
+    copy(trace, &sink, how).unwrap();
+    sink.finish(false).unwrap();
+    let copy = Trace::open(path).unwrap();
+    assert_eq!(copy.check().unwrap().findings, []);
+    copy
+}
+
+fn values(shard: &Shard) -> Vec<DataValue> {
+    shard.values(&Filter::default()).map(Result::unwrap).collect()
+}
+
+fn assert_same(copy: &Trace, trace: &Trace) {
+    assert_eq!(copy.properties(), trace.properties());
+    assert_eq!((copy.processes(), copy.threads()), (trace.processes(), trace.threads()));
+    assert_eq!(copy.regions().unwrap(), trace.regions().unwrap());
+    assert_eq!(copy.modules().unwrap(), trace.modules().unwrap());
+    assert_eq!(copy.counters().unwrap(), trace.counters().unwrap());
+    for record in trace.threads() {
+        let (copy, trace) = (copy.shard(record.thread), trace.shard(record.thread));
+        assert_eq!(events(&copy, &Filter::default()), events(&trace, &Filter::default()));
+        assert_eq!(values(&copy), values(&trace));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn a_copy_is_the_same_whatever_the_segments(model in common::model(), from in 1..20usize, to in 1..20usize, archive: bool) {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = written(&model, &dir.path().join("a"), from);
+        let level = if archive { Level::Archive } else { Level::Standard };
+        let how = CopyOptions { segment_entries: to, level, ..Default::default() };
+        assert_same(&copied(&trace, &dir.path().join("b"), &how), &trace);
+    }
+
+    #[test]
+    fn a_cut_has_what_the_filter_has(model in common::model(), from in 0..40u64, len in 0..40u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = written(&model, &dir.path().join("a"), 7);
+        let cycles = Some(from..from + len);
+        let how = CopyOptions { cycles: cycles.clone(), ..Default::default() };
+        let cut = copied(&trace, &dir.path().join("b"), &how);
+        for record in trace.threads() {
+            let expected = events(&trace.shard(record.thread), &Filter { cycles: cycles.clone(), ..Default::default() });
+            prop_assert_eq!(events(&cut.shard(record.thread), &Filter::default()), expected);
+        }
+    }
+}
+
+#[test]
+fn streams_can_be_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = written(&small(), &dir.path().join("a"), 10);
+    let how = CopyOptions { drop: vec!["accesses".into(), "values-data".into()], ..Default::default() };
+    let copy = copied(&trace, &dir.path().join("b"), &how);
+    assert!(copy.streams().all(|stream| stream.description.name != "accesses"));
+    let accesses = |event: &Event<String>| matches!(event, Event::Access(_));
+    for record in trace.threads() {
+        let mut expected = events(&trace.shard(record.thread), &Filter::default());
+        expected.retain(|event| !accesses(event));
+        assert_eq!(events(&copy.shard(record.thread), &Filter::default()), expected);
+    }
+}
+
+#[test]
+fn a_copy_of_version_1_has_its_values_beside_the_accesses() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/v1.memtap");
+    let trace = Trace::open(golden).unwrap();
+    let copy = copied(&trace, &dir.path().join("b"), &CopyOptions::default());
+    assert_same(&copy, &trace);
+    assert!(copy.streams().all(|stream| stream.description.name != "values"));
+}
+
+#[test]
+fn repair_leaves_a_sound_trace_whose_losses_are_gaps() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    let model = small();
+    drop(written(&model, &path, 4));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let frames = common::data_frames(&bytes, 16);
+    // One frame of accesses is damaged, and the end is torn.
+    bytes[frames[1].end - 9] ^= 0xff;
+    bytes.truncate(bytes.len() - 100);
+    std::fs::write(&path, &bytes).unwrap();
+    let damaged = Trace::open(&path).unwrap();
+    let found = damaged.check().unwrap();
+    assert!(found.findings.contains(&Finding::Damage(Damage::NotClosed)));
+    let before: Vec<_> =
+        damaged.threads().iter().map(|r| events(&damaged.shard(r.thread), &Filter::default())).collect();
+    assert_eq!(repair(&damaged).unwrap(), found.lost_entries);
+    let trace = Trace::open(&path).unwrap();
+    assert_eq!(trace.check().unwrap().findings, []);
+    assert_eq!(trace.session(), damaged.session());
+    let after: Vec<_> =
+        trace.threads().iter().map(|r| events(&trace.shard(r.thread), &Filter::default())).collect();
+    assert_eq!(after, before);
+    let lost: u64 = after
+        .concat()
+        .iter()
+        .map(|event| match event {
+            Event::Gap(gap) if gap.reason == GapReason::DamagedFrame => gap.count,
+            _ => 0,
+        })
+        .sum();
+    assert_eq!(lost, 4);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn merged_traces_have_all_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = written(&small(), &dir.path().join("a"), 10);
+    let path = dir.path().join("c");
+    let sink = Arc::new(FileSink::create(&path, options(100)).unwrap());
+    merge(&[one.clone(), one.clone()], sink, options(100)).unwrap();
+    let merged = Trace::open(&path).unwrap();
+    assert_eq!(merged.check().unwrap().findings, []);
+    assert_eq!(merged.threads().len(), 2 * one.threads().len());
+    assert_eq!(merged.processes().len(), 2);
+    assert_eq!(merged.properties()["program of trace 1"], "gzip");
+    let mut orders: Vec<u64> = merged.regions().unwrap().iter().map(|region| region.order).collect();
+    let all = orders.len();
+    orders.dedup();
+    assert_eq!(orders.len(), all, "orders of two traces are told apart");
+    for (new, old) in merged.threads().iter().zip(one.threads().iter().chain(one.threads())) {
+        let (new, old) = (merged.shard(new.thread), one.shard(old.thread));
+        let accesses = |shard: &Shard| {
+            let mut events = events(shard, &Filter::default());
+            events.retain(|event| matches!(event, Event::Access(_)));
+            events
+        };
+        assert_eq!(accesses(&new), accesses(&old));
+        assert_eq!(values(&new), values(&old));
+        assert_eq!(events(&new, &Filter::default()).len(), events(&old, &Filter::default()).len());
+    }
+}
