@@ -12,6 +12,7 @@ mod cmd {
     pub(crate) mod record;
     pub(crate) mod report;
     pub(crate) mod rtvm;
+    pub(crate) mod serve;
     pub(crate) mod stat;
 
     /// An output that is an input would be gone before it is read.
@@ -50,6 +51,7 @@ enum Command {
     Copy(cmd::copy::Args),
     Merge(cmd::merge::Args),
     Import(cmd::import::Args),
+    Serve(cmd::serve::Args),
     Probe(cmd::probe::Args),
     Rtvm(cmd::rtvm::Args),
 }
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Copy(args) => cmd::copy::run(&args),
         Command::Merge(args) => cmd::merge::run(&args),
         Command::Import(args) => cmd::import::run(&args),
+        Command::Serve(args) => cmd::serve::run(&args),
         Command::Probe(args) => cmd::probe::run(args),
         Command::Rtvm(args) => cmd::rtvm::run(&args),
     };

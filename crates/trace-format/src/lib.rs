@@ -51,6 +51,7 @@ mod writer;
 pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
 pub use encoder::{Coding, Corrupt, Encoder, Encoders, Part, flow_head};
+pub use entry::gap_entry;
 pub use error::Error;
 pub use guid::Guid;
 pub use kinds::KindSet;

@@ -53,22 +53,22 @@ pub enum Error {
         text: String,
     },
     /// The operating system refused.
-    #[error("{what}: cannot {operation}: {source}")]
+    #[error("{what}: cannot {operation}: {cause}")]
     Io {
         /// A path or address.
         what: String,
         /// What was tried: a verb.
         operation: &'static str,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The channel to the server broke.
-    #[error("{address}: the server is gone: {source}")]
+    #[error("{address}: the server is gone: {cause}")]
     Gone {
         /// The server's address.
         address: String,
         /// How it showed.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The server does not speak the protocol.
     #[error("{address}: not a memtap server, or a broken one: {what}")]

@@ -12,6 +12,7 @@ mod client;
 mod engine;
 mod error;
 mod server;
+mod tls;
 pub mod wire;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,7 @@ pub use client::{
 pub use engine::{Engine, Format, Options};
 pub use error::{Error, Reason};
 pub use server::Server;
+pub use tls::{Credentials, read_token};
 pub use wire::{By, Mode, SessionInfo, StreamStatistics, SyncWhen};
 
 /// A poisoned lock means that a thread panicked between two consistent states; what it guards is still valid.

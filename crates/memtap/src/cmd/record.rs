@@ -8,7 +8,9 @@ use clap::{Parser, ValueEnum};
 use memref::RegionKind;
 use segment::{Config, MAX_BREAKPOINTS};
 
-use crate::record::{self, Job};
+use trace_server::Address;
+
+use crate::record::{self, Job, Remote};
 
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -70,6 +72,12 @@ pub(crate) struct Args {
     /// Exit with the program's status even where events are missing
     #[arg(long)]
     allow_gaps: bool,
+    /// Let a server write the trace: unix:PATH or tcp:HOST:PORT; FILE is relative to its root
+    #[arg(long, value_name = "URL")]
+    server: Option<Address>,
+    /// The file with the token of a server on TCP [default: $MEMTAP_TOKEN, or what this user's server wrote]
+    #[arg(long, value_name = "FILE", requires = "server")]
+    token_file: Option<PathBuf>,
     /// How an access to closed memory is made
     #[arg(long, value_enum, default_value = "bursts", hide = true)]
     mechanism: Mechanism,
@@ -92,6 +100,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let job = Job {
         output: args.output.unwrap_or_else(|| default_output(name)),
         force: args.force,
+        server: args.server.map(|address| Remote { address, token_file: args.token_file }),
         name: name.clone(),
         program,
         args: rest.to_vec(),

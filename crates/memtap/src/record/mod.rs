@@ -1,11 +1,12 @@
 //! Recording a program: from its name to a finished file.
 //!
 //! [`record`] reads as an outline. The traced processes fill shared buffers (crate `segment`); this process reads them,
-//! gives events their place in the trace (`sink`), and writes the file (crate `trace-format`). It ends when the program
+//! gives events their place in the trace (`sink`), and hands them to the trace store (`output`; crate `trace-server`). It ends when the program
 //! and all traced processes that it started have ended.
 
 mod blocks;
 mod library;
+mod output;
 mod program;
 mod progress;
 mod sink;
@@ -21,12 +22,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use segment::{Breakpoint, BufferState, Config};
 use segment_host::{Listener, OwnedPool};
-use trace_format::{CreateOptions, TraceWriter};
+use trace_format::TraceWriter;
 
+use output::Output;
 use progress::Progress;
 use sink::{Sink, Totals, now_ns, quote};
 use watch::Watch;
 
+pub(crate) use output::Remote;
 pub(crate) use program::{check, find};
 pub(crate) use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM};
 
@@ -45,6 +48,8 @@ pub(crate) struct Job {
     pub(crate) output: PathBuf,
     /// Whether to replace a file that is there.
     pub(crate) force: bool,
+    /// Who writes it, if not this process.
+    pub(crate) server: Option<Remote>,
     /// The program as the user named it.
     pub(crate) name: String,
     /// The program's file.
@@ -67,8 +72,8 @@ pub(crate) struct Outcome {
 /// Records a program until it and all that it started have ended.
 pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let library = library::find()?;
-    let options = CreateOptions { force: job.force, ..Default::default() };
-    let trace = TraceWriter::create(&job.output, options).map_err(anyhow::Error::new)?;
+    let output = Output::create(&job.output, job.force, job.server.as_ref())?;
+    let trace = output.trace.clone();
     let started = Instant::now();
     describe(&trace, job)?;
     let pool = Arc::new(OwnedPool::create().context("shared memory for the traced program can't be had")?);
@@ -78,9 +83,8 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let (pid, ended) = match start(job, &library, listener.name(), &pool) {
         Ok(child) => child,
         Err(error) => {
-            // Nothing was recorded: no file is better than an empty one.
             drop(trace);
-            let _ = std::fs::remove_file(&job.output);
+            output.discard();
             return Err(error);
         }
     };

@@ -41,6 +41,13 @@ pub(crate) trait Entry: Sized + Clone {
     }
 }
 
+/// The bytes of a gap, for those who write the stream of gaps without a [`TraceWriter`](crate::TraceWriter).
+pub fn gap_entry(gap: &memref::Gap) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    gap.put(&mut bytes);
+    bytes
+}
+
 /// Appends zeros up to the next multiple of `bytes`.
 pub(crate) fn pad(out: &mut Vec<u8>, count: usize) {
     out.resize(out.len() + count, 0);

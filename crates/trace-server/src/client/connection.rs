@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
@@ -96,19 +97,30 @@ impl Connection {
         Self { address: "the server in this process".into(), side: Side::Embedded(Mutex::new(embedded)) }
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self.side, Side::Embedded(_))
+    }
+
     pub(crate) fn open(address: &Address, token: Option<&str>) -> Result<Self, Error> {
         let (channel, token): (Box<dyn Channel>, String) = match address {
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path).map_err(|source| Error::Io {
                     what: address.to_string(),
                     operation: "connect",
-                    source,
+                    cause: source,
                 })?;
                 (Box::new(UnixChannel::new(stream, true)), String::new())
             }
             Address::Tcp { host, port } => {
-                let _ = (host, port, token);
-                return Err(Error::Tls { what: "not there yet".into() });
+                let token = token.ok_or_else(|| Error::Token {
+                    what: address.to_string(),
+                    problem: "a token is needed and was not given",
+                })?;
+                let failed =
+                    |source| Error::Io { what: address.to_string(), operation: "connect", cause: source };
+                let stream = TcpStream::connect((host.as_str(), *port)).map_err(failed)?;
+                stream.set_nodelay(true).map_err(failed)?;
+                (crate::tls::connect(stream, token)?, token.to_owned())
             }
         };
         let socket = Socket { channel, number: 0, sent: VecDeque::new(), acks: Acks::default(), dead: false };
@@ -127,7 +139,7 @@ impl Connection {
     }
 
     fn gone(&self, source: std::io::Error) -> Error {
-        Error::Gone { address: self.address.clone(), source }
+        Error::Gone { address: self.address.clone(), cause: source }
     }
 
     /// Sends a request and waits for its answer. Refusals are errors.

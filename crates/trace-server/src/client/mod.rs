@@ -98,6 +98,11 @@ impl Client {
         Self { connection: Arc::new(Connection::embedded(engine)) }
     }
 
+    /// Whether the server ends with this process.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.connection.is_embedded()
+    }
+
     fn call(&self, request: &Request) -> Result<Reply, Error> {
         self.connection.call(request).map(|(reply, _)| reply)
     }

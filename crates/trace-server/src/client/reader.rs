@@ -84,7 +84,8 @@ impl EntryReader {
         if entry_bytes == 0 {
             return Err(connection.strange());
         }
-        let failed = |source| Error::Io { what: "a buffer".into(), operation: "map its memory", source };
+        let failed =
+            |source| Error::Io { what: "a buffer".into(), operation: "map its memory", cause: source };
         let region = match memory {
             Memory::Region(region) => Some(region),
             Memory::Descriptor(fd) => Some(Arc::new(Region::open(fd, buffer_bytes).map_err(failed)?)),

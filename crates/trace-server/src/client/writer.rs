@@ -53,7 +53,8 @@ impl EntryWriter {
         if layout.buffers < 2 || layout.entry_bytes == 0 || layout.buffer_bytes < layout.entry_bytes {
             return Err(connection.strange());
         }
-        let failed = |source| Error::Io { what: "a buffer".into(), operation: "map its memory", source };
+        let failed =
+            |source| Error::Io { what: "a buffer".into(), operation: "map its memory", cause: source };
         let region = match memory {
             Memory::Region(region) => region,
             Memory::Descriptor(descriptor) => {
@@ -163,6 +164,10 @@ impl EntryWriter {
         let mut entries = Vec::new();
         if !self.shared {
             self.region.read(self.base, self.at, &mut entries);
+            // What a server would do.
+            if let Some(word) = self.region.words().get(self.layout.filled(self.buffer)) {
+                word.store(0, Ordering::Release);
+            }
         }
         self.connection.submit(self.writer, self.buffer as u32, self.at as u32, entries)?;
         self.away += 1;
@@ -197,7 +202,17 @@ impl EntryWriter {
         if !self.shared && self.at > 0 { self.submit() } else { Ok(()) }
     }
 
-    /// The server's memory sees every entry as soon as it is written.
+    /// Returns when the server has taken all that was submitted.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        while self.away > 0 {
+            let back = self.connection.back(self.writer, true);
+            self.away = self.away.saturating_sub(*back.as_ref().unwrap_or(&1) as usize);
+            back?;
+        }
+        self.refusals()
+    }
+
+    /// What the server said of earlier submissions.
     pub(crate) fn refusals(&mut self) -> Result<(), Error> {
         let back = self.connection.back(self.writer, false)?;
         self.away = self.away.saturating_sub(back as usize);

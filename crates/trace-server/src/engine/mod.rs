@@ -101,10 +101,9 @@ impl Engine {
             options,
         });
         let watched = Arc::downgrade(&inner);
-        std::thread::Builder::new()
-            .name("memtap-ticker".into())
-            .spawn(move || tick(&watched))
-            .map_err(|source| Error::Io { what: "the server".into(), operation: "start a thread", source })?;
+        std::thread::Builder::new().name("memtap-ticker".into()).spawn(move || tick(&watched)).map_err(
+            |source| Error::Io { what: "the server".into(), operation: "start a thread", cause: source },
+        )?;
         Ok(Self { inner })
     }
 
@@ -153,7 +152,7 @@ impl Inner {
     /// Refuses a file that is being written already.
     fn claim(&self, file: &File, name: &str) -> Result<(), Error> {
         use std::os::unix::fs::MetadataExt;
-        let failed = |source| Error::Io { what: name.into(), operation: "look at the file", source };
+        let failed = |source| Error::Io { what: name.into(), operation: "look at the file", cause: source };
         let metadata = file.metadata().map_err(failed)?;
         let same = |trace: &Arc<WriteTrace>| {
             std::fs::metadata(trace.path())

@@ -32,8 +32,11 @@ pub(crate) enum Purpose {
 
 impl Root {
     pub(crate) fn beneath(path: &Path) -> Result<Self, Error> {
-        let failed =
-            |source| Error::Io { what: path.display().to_string(), operation: "open the root", source };
+        let failed = |source| Error::Io {
+            what: path.display().to_string(),
+            operation: "open the root",
+            cause: source,
+        };
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
         let full = path.canonicalize().map_err(failed)?;
@@ -77,7 +80,7 @@ impl Root {
             }
         };
         let file = File::from(opened.map_err(|errno| refusal(name, errno))?);
-        let failed = |source| Error::Io { what: name.into(), operation: "look at the file", source };
+        let failed = |source| Error::Io { what: name.into(), operation: "look at the file", cause: source };
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(Error::refused(Reason::File, format!("{name}: not a regular file")));
         }

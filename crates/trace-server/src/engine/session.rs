@@ -117,7 +117,7 @@ impl Session {
         let (format, name) = Format::split(&specifier);
         let file = self.engine.root.open(name, Purpose::Create { replace })?;
         let path = self.engine.root.path(name);
-        let failed = |source| Error::Io { what: name.into(), operation: "empty the file", source };
+        let failed = |source| Error::Io { what: name.into(), operation: "empty the file", cause: source };
         self.engine.claim(&file, name)?;
         file.set_len(0).map_err(failed)?;
         let entries = match segment_entries as usize {

@@ -4,14 +4,17 @@
 //! Locks are taken in the order ring, open segment of a thread's stream, open segment of a session's table. Whoever looks
 //! after all streams ([`WriteTrace::tick`], [`WriteTrace::relieve`]) only tries.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 use trace_format::{
     Bounds, CreateOptions, EntryType, Interval, NewSegment, SegmentSink, StreamDescription, TraceWriter,
+    gap_entry,
 };
 
 use super::Inner;
@@ -37,7 +40,7 @@ pub(crate) struct Stream {
     encoder: u32,
     /// Whether other streams refer to it, so that it is written before them.
     table: bool,
-    of_thread: bool,
+    owner: Option<(ProcessId, ThreadId)>,
     segment_bytes: usize,
     open: Mutex<Open>,
 }
@@ -79,6 +82,8 @@ pub(crate) struct WriteTrace {
     written: Condvar,
     failed: AtomicBool,
     failure: Mutex<Option<String>>,
+    /// Entries of threads that could not be written: how many, and the first one's cycle.
+    lost: Mutex<BTreeMap<(ProcessId, ThreadId), (u64, u64)>>,
     closed: AtomicBool,
 }
 
@@ -121,6 +126,7 @@ impl WriteTrace {
             written: Condvar::new(),
             failed: AtomicBool::new(false),
             failure: Mutex::default(),
+            lost: Mutex::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -191,7 +197,7 @@ impl WriteTrace {
             entry_bytes,
             encoder: description.encoder,
             table: description.is_session_table(),
-            of_thread: description.thread.is_some(),
+            owner: description.process.zip(description.thread),
             segment_bytes: self.segment_entries.clamp(1, most.max(1)) * entry_bytes,
             entry_type: description.entry_type,
             open: Mutex::new(Open {
@@ -328,7 +334,7 @@ impl WriteTrace {
             self.write(engine, stream, segment);
             return;
         }
-        if stream.of_thread {
+        if stream.owner.is_some() {
             // What the entries refer to comes before them.
             self.cut_tables(engine);
         }
@@ -363,6 +369,12 @@ impl WriteTrace {
             entries: &segment.bytes,
         });
         if let Err(error) = added {
+            if let Some(owner) = stream.owner {
+                let mut lost = lock(&self.lost);
+                let (count, cycle) = lost.entry(owner).or_insert((0, u64::MAX));
+                *count += (segment.bytes.len() / stream.entry_bytes) as u64;
+                *cycle = (*cycle).min(bounds.cycles.min);
+            }
             self.fail(format!("{error}; the trace is complete up to there"));
         }
         engine.give_spare(segment.bytes, segment.reserved);
@@ -435,6 +447,62 @@ impl WriteTrace {
         sink().map_err(|error| Error::refused(Reason::Incomplete, error.to_string()))
     }
 
+    /// Says in the trace what is missing from it. Often a small frame fits where a large one did not.
+    fn write_losses(&self) {
+        for ((process, thread), (count, cycle)) in std::mem::take(&mut *lock(&self.lost)) {
+            let cycle = if cycle == u64::MAX { 0 } else { cycle };
+            let gap =
+                Gap { process, thread, cycle, count, reason: GapReason::StoreFailed, addr: VirtAddr(0) };
+            // Nothing more can be done where this fails too; the client knows that the trace is not complete.
+            let _ = self.write_gap(&gap);
+        }
+    }
+
+    fn write_gap(&self, gap: &Gap) -> Result<(), trace_format::Error> {
+        let Some(entry_type) = EntryType::own("gaps") else { return Ok(()) };
+        let entries = gap_entry(gap);
+        let now = now_ns();
+        let bounds = Bounds { wall_ns: Interval { min: now, max: now }, ..Bounds::of(&entry_type, &entries) };
+        let owner = Some((gap.process, gap.thread));
+        let known = lock(&self.streams)
+            .iter()
+            .find(|stream| stream.owner == owner && stream.entry_type.guid == entry_type.guid)
+            .cloned();
+        let mut open = known.as_ref().map(|stream| lock(&stream.open));
+        let (stream, encoder) = match &known {
+            Some(stream) => (stream.number, stream.encoder),
+            None => {
+                let encoder = entry_type.default_encoder();
+                let description = StreamDescription {
+                    name: entry_type.name.clone(),
+                    entry_type: entry_type.clone(),
+                    encoder,
+                    variable: false,
+                    hidden: false,
+                    process: Some(gap.process),
+                    thread: Some(gap.thread),
+                    properties: Vec::new(),
+                };
+                (self.sink.add_stream(&description)?, encoder)
+            }
+        };
+        let place = open.as_deref_mut().map_or((0, 0), |open| {
+            let place = (open.sequence, open.first_index);
+            open.sequence += 1;
+            open.first_index += 1;
+            place
+        });
+        self.sink.add_segment(&NewSegment {
+            stream,
+            entry_type: &entry_type,
+            encoder,
+            sequence: place.0,
+            first_index: place.1,
+            bounds,
+            entries: &entries,
+        })
+    }
+
     fn drain(&self) {
         let mut pending = lock(&self.pending);
         while *pending > 0 {
@@ -461,6 +529,7 @@ impl WriteTrace {
             self.cut_all(&engine, None);
             self.drain();
         }
+        self.write_losses();
         let finished = self.sink.finish(self.sync != SyncWhen::Never);
         flushed?;
         finished.map_err(|error| Error::refused(Reason::Incomplete, error.to_string()))

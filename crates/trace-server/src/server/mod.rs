@@ -4,6 +4,7 @@ mod serve;
 
 use std::fs::Permissions;
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::channel::{Channel, UnixChannel};
-use crate::{Address, Engine, Error};
+use crate::{Address, Credentials, Engine, Error};
 
 /// How long a client may take to say hello, or to take an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,6 +44,8 @@ pub struct Server {
     shared: Arc<Shared>,
     sockets: Vec<PathBuf>,
     addresses: Vec<Address>,
+    listeners: Vec<SocketAddr>,
+    credentials: Option<Arc<Credentials>>,
 }
 
 impl Server {
@@ -54,24 +57,81 @@ impl Server {
             stopping: AtomicBool::new(false),
             quiet,
         };
-        Self { shared: Arc::new(shared), sockets: Vec::new(), addresses: Vec::new() }
+        Self {
+            shared: Arc::new(shared),
+            sockets: Vec::new(),
+            addresses: Vec::new(),
+            listeners: Vec::new(),
+            credentials: None,
+        }
     }
 
     /// Listens on an address, and returns it as clients call it: with the port that was chosen where it was 0.
     pub fn listen(&mut self, address: &Address) -> Result<Address, Error> {
         let bound = match address {
             Address::Unix(path) => self.listen_unix(path)?,
-            Address::Tcp { .. } => return Err(Error::Tls { what: "not there yet".into() }),
+            Address::Tcp { host, port } => self.listen_tcp(host, *port)?,
         };
         self.addresses.push(bound.clone());
         Ok(bound)
+    }
+
+    /// What TCP clients must show, and what they are shown. Without it nobody can listen on TCP.
+    pub fn set_credentials(&mut self, credentials: Credentials) {
+        self.credentials = Some(Arc::new(credentials));
+    }
+
+    fn listen_tcp(&mut self, host: &str, port: u16) -> Result<Address, Error> {
+        let address = Address::Tcp { host: host.into(), port };
+        let credentials = self.credentials.clone().ok_or_else(|| Error::Token {
+            what: address.to_string(),
+            problem: "nobody listens on TCP without a token",
+        })?;
+        let failed = |operation| {
+            let what = address.to_string();
+            move |source| Error::Io { what, operation, cause: source }
+        };
+        let mut chosen = port;
+        let mut bound = 0;
+        let mut refused = None;
+        // A name may stand for an address of each version.
+        for socket in (host, port).to_socket_addrs().map_err(failed("look up the name"))? {
+            let listener = match TcpListener::bind(SocketAddr::new(socket.ip(), chosen)) {
+                Ok(listener) => listener,
+                Err(error) => {
+                    refused = Some(error);
+                    continue;
+                }
+            };
+            bound += 1;
+            let local = listener.local_addr().map_err(failed("listen"))?;
+            chosen = local.port();
+            self.listeners.push(local);
+            let (shared, credentials) = (self.shared.clone(), credentials.clone());
+            let accept = move || {
+                for stream in listener.incoming() {
+                    if shared.stopping.load(Ordering::Acquire) {
+                        return;
+                    }
+                    match stream {
+                        Ok(stream) => admit_tcp(&shared, &credentials, stream),
+                        Err(_) => std::thread::sleep(Duration::from_millis(10)),
+                    }
+                }
+            };
+            spawn("memtap-accept", accept).map_err(failed("start a thread"))?;
+        }
+        if let Some(error) = refused.filter(|_| bound == 0) {
+            return Err(failed("listen")(error));
+        }
+        Ok(Address::Tcp { host: host.into(), port: chosen })
     }
 
     fn listen_unix(&mut self, path: &Path) -> Result<Address, Error> {
         let address = Address::Unix(path.into());
         let failed = |operation| {
             let what = address.to_string();
-            move |source| Error::Io { what, operation, source }
+            move |source| Error::Io { what, operation, cause: source }
         };
         if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
             && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
@@ -109,11 +169,21 @@ impl Server {
 
     fn close(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
+        // Wakes the threads that accept.
         for address in std::mem::take(&mut self.addresses) {
-            // Wakes the thread that accepts.
             if let Address::Unix(path) = &address {
                 let _ = UnixStream::connect(path);
             }
+        }
+        for mut local in std::mem::take(&mut self.listeners) {
+            if local.ip().is_unspecified() {
+                local.set_ip(if local.is_ipv4() {
+                    Ipv4Addr::LOCALHOST.into()
+                } else {
+                    Ipv6Addr::LOCALHOST.into()
+                });
+            }
+            let _ = TcpStream::connect_timeout(&local, Duration::from_secs(1));
         }
         for path in std::mem::take(&mut self.sockets) {
             let _ = std::fs::remove_file(path);
@@ -142,6 +212,16 @@ fn admit_unix(shared: &Arc<Shared>, stream: UnixStream) {
     let channel = UnixChannel::new(stream, false);
     let refusal = (!admitted).then_some("only the server's own user and root are admitted on this socket");
     start(shared, Box::new(channel), who, refusal, None);
+}
+
+fn admit_tcp(shared: &Arc<Shared>, credentials: &Credentials, stream: TcpStream) {
+    let who = stream.peer_addr().map_or_else(|_| "an unknown peer".into(), |peer| peer.to_string());
+    let _ = stream.set_nodelay(true);
+    // The handshake is the channel's thread's: nobody else waits for it.
+    match credentials.accept(stream) {
+        Ok(channel) => start(shared, channel, who, None, Some(credentials.token().into())),
+        Err(error) => shared.log(&format!("{who}: refused: {error}")),
+    }
 }
 
 /// Gives a channel its thread.

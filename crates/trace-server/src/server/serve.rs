@@ -106,7 +106,11 @@ fn hello(shared: &Shared, channel: &mut dyn Channel, guest: &Guest) -> Option<He
     let message: Message = match wire::read(channel, MAX_HELLO_BYTES) {
         Ok(message) => message,
         // Who connects and says nothing, such as a server that is being stopped.
-        Err(ReadError::Closed | ReadError::Io(_)) => return None,
+        Err(ReadError::Closed) => return None,
+        Err(ReadError::Io(error)) => {
+            shared.log(&format!("{}: refused: no hello: {error}", guest.who));
+            return None;
+        }
         Err(ReadError::Malformed(what)) => {
             refused(channel, 0, Reason::Malformed, what);
             return None;

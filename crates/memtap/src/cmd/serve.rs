@@ -1,0 +1,63 @@
+//! `memtap serve`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use trace_server::{Address, Credentials, Engine, Options, Server};
+
+/// Keep traces for other programs, of this machine and of others
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// Where to listen: unix:PATH, tcp:HOST:PORT or tcp:PORT, which is this machine alone (may be given several times)
+    #[arg(long, required = true, value_name = "URL")]
+    listen: Vec<Address>,
+    /// The directory that all traces lie in
+    #[arg(long, value_name = "DIR")]
+    root: PathBuf,
+    /// Threads that encode and decode [default: one for each logical CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    workers: Option<u16>,
+    /// MiB of memory for trace data
+    #[arg(long, value_name = "MIB", default_value = "1024", value_parser = clap::value_parser!(u32).range(16..))]
+    memory: u32,
+    /// Where the certificate and the token for TCP lie, made where there are none [default: ~/.local/state/memtap]
+    #[arg(long, value_name = "DIR")]
+    credentials: Option<PathBuf>,
+}
+
+/// Serves until a signal ends it.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("signals can't be handled")?;
+    let mut options = Options {
+        memory_bytes: (args.memory as usize) << 20,
+        root: Some(args.root.clone()),
+        ..Options::default()
+    };
+    if let Some(workers) = args.workers {
+        options.workers = workers.into();
+    }
+    let engine = Engine::start(options)?;
+    let mut server = Server::new(&engine, false);
+    if args.listen.iter().any(|address| matches!(address, Address::Tcp { .. })) {
+        let Some(dir) = args.credentials.clone().or_else(Credentials::default_dir) else {
+            bail!("--listen tcp: there is no home directory to keep the token in; use --credentials DIR");
+        };
+        let credentials = Credentials::load_or_create(&dir)?;
+        eprintln!("memtap serve: the token is in {}", credentials.token_file().display());
+        server.set_credentials(credentials);
+    }
+    for address in &args.listen {
+        let bound = server.listen(address)?;
+        eprintln!("memtap serve: listening on {bound}, traces in {}", args.root.display());
+    }
+    let _ = signals.forever().next();
+    let incomplete = server.stop();
+    for error in &incomplete {
+        eprintln!("memtap serve: {error}");
+    }
+    Ok(ExitCode::from(u8::from(!incomplete.is_empty())))
+}

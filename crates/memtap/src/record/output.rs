@@ -1,0 +1,84 @@
+//! Where a recording goes: a server in this process, which is the default, or another one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use trace_format::{CreateOptions, TraceWriter};
+use trace_server::{
+    Address, Client, Credentials, Engine, Format, Options, RemoteSink, TraceOptions, read_token,
+};
+
+/// Entries that the recorder itself gathers; the server gathers more.
+const PIECE_ENTRIES: usize = 8192;
+
+/// A server, and how it is convinced.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    /// Where.
+    pub(crate) address: Address,
+    /// The file that holds its token.
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+impl Remote {
+    /// The token: from the file that was named, from the environment, or from where this user's servers put it.
+    fn token(&self) -> Result<Option<String>> {
+        if matches!(self.address, Address::Unix(_)) {
+            return Ok(None);
+        }
+        if let Some(path) = &self.token_file {
+            return Ok(Some(read_token(path)?));
+        }
+        if let Some(token) = std::env::var_os("MEMTAP_TOKEN") {
+            return Ok(Some(token.into_string().unwrap_or_default()));
+        }
+        let default = Credentials::default_dir().map(|dir| dir.join("token")).filter(|path| path.exists());
+        Ok(default.map(|path| read_token(&path)).transpose()?)
+    }
+}
+
+/// An output that was created.
+pub(crate) struct Output {
+    /// Where events go.
+    pub(crate) trace: TraceWriter,
+    /// The file, if it is one of ours to remove.
+    file: Option<PathBuf>,
+    /// Workers of our own.
+    engine: Option<Engine>,
+}
+
+impl Output {
+    /// Creates the trace.
+    pub(crate) fn create(path: &Path, force: bool, remote: Option<&Remote>) -> Result<Self> {
+        let Some(name) = path.to_str() else {
+            // Names travel as text; this one is no text.
+            let options = CreateOptions { force, ..CreateOptions::default() };
+            let trace = TraceWriter::create(path, options).map_err(anyhow::Error::new)?;
+            return Ok(Self { trace, file: Some(path.into()), engine: None });
+        };
+        let (client, engine) = match remote {
+            Some(remote) => {
+                (Client::connect(&remote.address, remote.token()?.as_deref()).context("--server")?, None)
+            }
+            None => {
+                let engine = Engine::start(Options::default())?;
+                (Client::embedded(&engine), Some(engine))
+            }
+        };
+        let options = TraceOptions { replace: force, ..TraceOptions::default() };
+        let sink = RemoteSink::create(client, name, &options)?;
+        let options = CreateOptions { segment_entries: PIECE_ENTRIES, ..CreateOptions::default() };
+        let file = remote.is_none().then(|| Format::split(name).1.into());
+        Ok(Self { trace: TraceWriter::on_sink(Arc::new(sink), options), file, engine })
+    }
+
+    /// Nothing was recorded: no file is better than an empty one. A server's file stays, and is empty.
+    pub(crate) fn discard(self) {
+        let _ = self.trace.finish();
+        drop(self.engine);
+        if let Some(file) = self.file {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}

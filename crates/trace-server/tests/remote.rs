@@ -1,0 +1,134 @@
+//! Clients over TCP with TLS and a token.
+
+mod common;
+
+use common::{Place, entries, place, read_all, sample, sample_type};
+use trace_format::Filter;
+use trace_server::{Address, By, Client, Credentials, EntryStream, Mode, Reason, TraceOptions};
+
+/// The place, its address on that host, and the right token.
+fn remote(host: &str) -> Option<(Place, Address, String)> {
+    let mut place = place();
+    let credentials = Credentials::load_or_create(&place.dir.path().join("state")).unwrap();
+    let token = credentials.token().to_owned();
+    place.server.set_credentials(credentials);
+    let address = place.server.listen(&Address::Tcp { host: host.into(), port: 0 }).ok()?;
+    Some((place, address, token))
+}
+
+fn write_and_read(host: &str) {
+    // A machine may be without IPv6.
+    let Some((place, address, token)) = remote(host) else {
+        assert_ne!(host, "127.0.0.1");
+        return;
+    };
+    let client = Client::connect(&address, Some(&token)).unwrap();
+    client.create_session("remote").unwrap();
+    client.create_trace("far", &TraceOptions { segment_entries: 2000, ..Default::default() }).unwrap();
+    let stream = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+    let mut writer = client.writer_with(stream, 4096, 3).unwrap();
+    for number in 0..20_001 {
+        writer.push(&sample(number)).unwrap();
+    }
+    writer.flush().unwrap();
+    let read = read_all(&client, stream, &Filter::default());
+    assert_eq!(read.len(), 20_001);
+    assert!(
+        read.iter()
+            .enumerate()
+            .all(|(at, (index, entry))| at as u64 == *index && entry[..] == sample(*index))
+    );
+    assert_eq!(client.seek(stream, By::Cycle, 30_000).unwrap(), 10_000);
+    let some = Filter { cycles: Some(0..300), ..Filter::default() };
+    assert_eq!(read_all(&client, stream, &some).len(), 100);
+    writer.close().unwrap();
+    client.close_trace().unwrap();
+    client.leave_session().unwrap();
+    assert_eq!(entries(&place.file("far"), stream).len(), 20_001 * 24);
+    client.create_session("again").unwrap();
+    client.open_trace("far", Mode::Read).unwrap();
+    assert_eq!(read_all(&client, stream, &Filter::default()).len(), 20_001);
+}
+
+#[test]
+fn what_is_written_is_read_back_over_ipv4() {
+    write_and_read("127.0.0.1");
+}
+
+#[test]
+fn what_is_written_is_read_back_over_ipv6() {
+    write_and_read("::1");
+}
+
+#[test]
+fn threads_share_a_stream_of_another_machine() {
+    let (place, address, token) = remote("127.0.0.1").unwrap();
+    let client = Client::connect(&address, Some(&token)).unwrap();
+    client.create_session("shared").unwrap();
+    client.create_trace("shared", &TraceOptions::default()).unwrap();
+    let stream = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+    let writer = client.shared_writer(stream).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let writer = writer.clone();
+            scope.spawn(move || {
+                for number in 0..20_000 {
+                    writer.push(&sample(number * 3 + thread)).unwrap();
+                }
+            });
+        }
+    });
+    writer.close().unwrap();
+    client.close_trace().unwrap();
+    let mut all: Vec<_> = entries(&place.file("shared"), stream).chunks(24).map(<[u8]>::to_vec).collect();
+    all.sort_by_key(|entry| u64::from_le_bytes(entry[..8].try_into().unwrap()));
+    assert!(all.iter().enumerate().all(|(number, entry)| entry[..] == sample(number as u64)));
+    assert_eq!(all.len(), 60_000);
+}
+
+#[test]
+fn without_the_token_nobody_comes_in() {
+    let (_place, address, token) = remote("127.0.0.1").unwrap();
+    let none = Client::connect(&address, None).unwrap_err();
+    assert!(none.to_string().contains("a token is needed"), "{none}");
+    let nonsense = Client::connect(&address, Some("please")).unwrap_err();
+    assert!(nonsense.to_string().contains("no token"), "{nonsense}");
+    // The right server, the wrong secret.
+    let (_, pin) = token.rsplit_once(':').unwrap();
+    let wrong = format!("memtap1:{}:{pin}", "0".repeat(64));
+    let refused = Client::connect(&address, Some(&wrong)).unwrap_err();
+    assert!(
+        matches!(&refused, trace_server::Error::Refused { reason: Reason::NotAdmitted, .. }),
+        "{refused:?}"
+    );
+    assert!(refused.to_string().contains("token is wrong"), "{refused}");
+    // The right secret, another server: the secret is not even sent.
+    let (secret, _) = token.rsplit_once(':').unwrap();
+    let other = format!("{secret}:{}", "0".repeat(64));
+    let stranger = Client::connect(&address, Some(&other)).unwrap_err();
+    assert!(stranger.to_string().contains("certificate is not the token's"), "{stranger}");
+    Client::connect(&address, Some(&token)).unwrap();
+}
+
+#[test]
+fn nobody_listens_on_tcp_without_a_token() {
+    let mut place = place();
+    let refused = place.server.listen(&Address::Tcp { host: "127.0.0.1".into(), port: 0 }).unwrap_err();
+    assert!(refused.to_string().contains("without a token"), "{refused}");
+}
+
+#[test]
+fn paths_out_of_the_root_are_refused() {
+    let (place, address, token) = remote("127.0.0.1").unwrap();
+    std::os::unix::fs::symlink("../outside", place.file("link")).unwrap();
+    let client = Client::connect(&address, Some(&token)).unwrap();
+    client.create_session("bad").unwrap();
+    for name in ["../outside", "link", "/tmp/outside"] {
+        let options = TraceOptions { replace: true, ..Default::default() };
+        let refused = client.create_trace(name, &options).unwrap_err();
+        assert!(refused.to_string().contains("outside the server's root"), "{refused}");
+        let refused = client.open_trace(name, Mode::Read).unwrap_err();
+        assert!(refused.to_string().contains("outside the server's root"), "{refused}");
+    }
+    assert!(!place.dir.path().join("outside").exists());
+}
