@@ -1,0 +1,186 @@
+//! `memtap serve` and `record --server`: a trace that another process writes is the one that the recorder would write.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use e2e::{Outcome, Program, Trace, memtap, run};
+
+/// A server of ours, ended when it is dropped.
+struct Server {
+    child: Child,
+    dir: tempfile::TempDir,
+    unix: String,
+    tcp: String,
+    log: std::thread::JoinHandle<Vec<String>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(dir.path().join("root")).expect("the directory is ours");
+        let unix = format!("unix:{}", dir.path().join("socket").display());
+        let mut child = Command::new(memtap())
+            .args(["serve", "--listen", &unix, "--listen", "tcp:127.0.0.1:0", "--workers", "2", "--root"])
+            .arg(dir.path().join("root"))
+            .arg("--credentials")
+            .arg(dir.path().join("state"))
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("memtap can be started");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped above")).lines();
+        let mut tcp = None;
+        while tcp.is_none() {
+            let line = lines.next().expect("the server says where it listens").expect("text");
+            tcp = line.split([' ', ',']).find(|word| word.starts_with("tcp:")).map(str::to_owned);
+        }
+        let log = std::thread::spawn(move || lines.map_while(Result::ok).collect());
+        Self { child, dir, unix, tcp: tcp.expect("just found"), log }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join("root").join(name)
+    }
+
+    fn token_file(&self) -> PathBuf {
+        self.dir.path().join("state/token")
+    }
+
+    fn record(&self, url: &str, output: &str, token: Option<&Path>, program: &Program) -> Outcome {
+        let mut command = Command::new(memtap());
+        command.args(["record", "--server", url, "-o", output]).args(&program.header.record);
+        command.env_remove("MEMTAP_TOKEN").env("XDG_STATE_HOME", self.dir.path().join("elsewhere"));
+        if let Some(token) = token {
+            command.arg("--token-file").arg(token);
+        }
+        run(command.arg("--").args(program.command_line()), program.header.stdin.as_bytes())
+    }
+
+    /// Asks the server to end; returns its exit status and what it logged.
+    fn stop(mut self) -> (i32, Vec<String>) {
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let status = self.child.wait().expect("a child of ours").code().unwrap_or(-1);
+        (status, self.log.join().expect("reading does not panic"))
+    }
+}
+
+/// What must be equal in two runs of a program: counts, and the accesses to its own variables in their order.
+fn told(trace: &Trace, program: &Program) -> (Vec<String>, Vec<(char, u64, u64)>) {
+    let stat = trace.ask("stat", &["--json"]);
+    assert_eq!(stat.status, 0, "{}", stat.err());
+    let changing = ["file_bytes", "wall_seconds", "bytes_per_access"];
+    let counts = stat.out();
+    let mut counts: Vec<String> = counts
+        .trim_matches(['{', '}', '\n'])
+        .split(",\"")
+        .filter(|pair| !changing.iter().any(|key| pair.contains(key)))
+        .map(str::to_owned)
+        .collect();
+    counts.sort();
+    let own = e2e::data_and_bss(&program.path);
+    let references = trace.references().into_iter();
+    let references = references
+        .filter(|reference| own.iter().any(|section| section.range.contains(&reference.addr)))
+        .map(|reference| (reference.kind, reference.addr, reference.size))
+        .collect();
+    (counts, references)
+}
+
+#[test]
+fn a_server_writes_the_same_trace() {
+    let server = Server::start();
+    for file in ["bits.c", "fork.c", "heap.c"] {
+        let program = Program::named(file);
+        let own = program.record();
+        let expected = told(&own.trace, &program);
+        assert!(!expected.1.is_empty() || file != "bits.c");
+        let token = server.token_file();
+        for (url, name, token) in
+            [(&server.unix, "local", None), (&server.tcp, "remote", Some(token.as_path()))]
+        {
+            let name = format!("{file}.{name}");
+            let outcome = server.record(url, &name, token, &program);
+            program.check(&outcome);
+            let trace = Trace::at(server.file(&name));
+            let checked = trace.ask("check", &[]);
+            assert_eq!(checked.status, 0, "{}{}", checked.out(), checked.err());
+            assert_eq!(told(&trace, &program), expected, "{file} over {url}");
+        }
+    }
+    let (status, log) = server.stop();
+    assert_eq!((status, log), (0, Vec::<String>::new()));
+}
+
+#[test]
+fn who_is_not_admitted_is_told_and_logged() {
+    let server = Server::start();
+    let program = Program::named("bits.c");
+    std::os::unix::fs::symlink("/tmp", server.file("link")).expect("the directory is ours");
+    let token = std::fs::read_to_string(server.token_file()).expect("the server wrote it");
+    let (_, pin) = token.trim().rsplit_once(':').expect("as documented");
+    let wrong = server.dir.path().join("wrong");
+    std::fs::write(&wrong, format!("memtap1:{}:{pin}", "0".repeat(64))).expect("the directory is ours");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&wrong, mode).expect("the file is ours");
+    let right = server.token_file();
+    let cases: [(&str, &str, Option<&Path>, &str); 5] = [
+        (&server.tcp, "t", None, "a token is needed"),
+        (&server.tcp, "t", Some(&wrong), "the token is wrong"),
+        (&server.tcp, "../t", Some(&right), "outside the server's root"),
+        (&server.unix, "/tmp/t", None, "outside the server's root"),
+        (&server.unix, "link/t", None, "outside the server's root"),
+    ];
+    for (url, output, token, text) in cases {
+        let outcome = server.record(url, output, token, &program);
+        assert_eq!((outcome.status, outcome.out()), (1, String::new()), "the program must not run");
+        assert_eq!(outcome.err().lines().count(), 1, "{}", outcome.err());
+        assert!(outcome.err().contains(text), "{}", outcome.err());
+    }
+    let (status, log) = server.stop();
+    assert_eq!(status, 0);
+    // The client without a token did not even connect.
+    assert_eq!(log.len(), 4, "{log:?}");
+    assert!(log.iter().all(|line| line.contains("refused")), "{log:?}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let program = Program::named("bits.c");
+    for (url, text) in [
+        ("unix:/nonexistent/socket", "unix:/nonexistent/socket: cannot connect"),
+        ("tcp:127.0.0.1:1", "token"),
+        ("http://localhost", "not an address"),
+    ] {
+        let mut command = Command::new(memtap());
+        command.args(["record", "--server", url, "-o", "never.memtap", "--"]).args(program.command_line());
+        let outcome = run(command.env_remove("MEMTAP_TOKEN").env("XDG_STATE_HOME", "/nonexistent"), b"");
+        assert!(outcome.status == 1 || outcome.status == 2, "{}", outcome.err());
+        assert!(outcome.err().contains(text), "{}", outcome.err());
+    }
+}
+
+#[test]
+fn a_server_that_dies_leaves_what_it_had_and_the_program_goes_on() {
+    let mut server = Server::start();
+    let source = "#include <stdio.h>\n#include <unistd.h>\nvolatile long cells[64];\nint main(void) {\n\
+                  for (int round = 0; round < 30; round++) {\n\
+                  for (int i = 0; i < 64; i++) cells[i] = round;\n\
+                  usleep(100000);\n}\nputs(\"done\");\nreturn 7;\n}\n";
+    let program = Program::from_source("slow.c", source, &["-O1"]);
+    let mut command = Command::new(memtap());
+    command.args(["record", "--server", &server.unix, "-o", "t", "--"]).args(program.command_line());
+    let (recorder, file) = (std::thread::spawn(move || run(&mut command, b"")), server.file("t"));
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    server.child.kill().expect("SIGKILL to a child of ours");
+    server.child.wait().expect("a child of ours");
+    let outcome = recorder.join().expect("the recorder does not panic");
+    assert_eq!(outcome.out(), "done\n");
+    assert_eq!(outcome.status, 1, "{}", outcome.err());
+    assert!(outcome.err().contains("the server is gone"), "{}", outcome.err());
+    assert!(outcome.err().contains("status 7"), "{}", outcome.err());
+    let trace = Trace::at(file);
+    let stat = trace.ask("stat", &["--json"]);
+    assert_eq!(stat.status, 0, "{}", stat.err());
+    let _ = trace.references();
+}
