@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use trace_format::{Error as TraceError, NewSegment, SegmentSink, StreamDescription};
 
@@ -14,12 +14,37 @@ use crate::{Error, lock};
 /// Buffers of streams that have little to say.
 const SMALL_BYTES: u32 = 16 << 10;
 
+/// Writers that are open at the same time: each has buffers, and a program may have thousands of threads.
+const MAX_WRITERS: usize = 64;
+
+/// Open writers by stream, and when each was used last.
+#[derive(Debug, Default)]
+struct Writers {
+    open: BTreeMap<u32, (u64, Arc<Mutex<EntryWriter>>)>,
+    uses: u64,
+}
+
+impl Writers {
+    /// Makes room for another one.
+    fn retire(&mut self) -> Result<(), Error> {
+        while self.open.len() >= MAX_WRITERS {
+            let oldest = self.open.iter().min_by_key(|(_, (used, _))| *used).map(|(&stream, _)| stream);
+            let Some((_, writer)) = oldest.and_then(|stream| self.open.remove(&stream)) else { break };
+            // Whoever still has it closes it.
+            if let Some(writer) = Arc::into_inner(writer) {
+                writer.into_inner().unwrap_or_else(PoisonError::into_inner).close()?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The trace of a session. Segments become entries again: the server cuts its own.
 #[derive(Debug)]
 pub struct RemoteSink {
     client: Client,
     path: PathBuf,
-    writers: Mutex<BTreeMap<u32, Arc<Mutex<EntryWriter>>>>,
+    writers: Mutex<Writers>,
     finished: AtomicBool,
 }
 
@@ -39,18 +64,22 @@ impl RemoteSink {
 
     fn writer(&self, stream: u32, busy: bool) -> Result<Arc<Mutex<EntryWriter>>, Error> {
         let mut writers = lock(&self.writers);
-        if let Some(writer) = writers.get(&stream) {
+        writers.uses += 1;
+        let uses = writers.uses;
+        if let Some((used, writer)) = writers.open.get_mut(&stream) {
+            *used = uses;
             return Ok(writer.clone());
         }
+        writers.retire()?;
         let (bytes, buffers) = if busy { (BUFFER_BYTES, BUFFERS) } else { (SMALL_BYTES, 2) };
         let writer = Arc::new(Mutex::new(self.client.writer_with(stream, bytes, buffers)?));
-        writers.insert(stream, writer.clone());
+        writers.open.insert(stream, (uses, writer.clone()));
         Ok(writer)
     }
 
     fn offer(&self) -> Result<(), Error> {
-        let writers: Vec<_> = lock(&self.writers).values().cloned().collect();
-        for writer in writers {
+        let writers: Vec<_> = lock(&self.writers).open.values().cloned().collect();
+        for (_, writer) in writers {
             let mut writer = lock(&writer);
             writer.offer()?;
             writer.settle()?;
@@ -61,9 +90,9 @@ impl RemoteSink {
     fn close(&self) -> Result<(), Error> {
         let writers = std::mem::take(&mut *lock(&self.writers));
         let mut result = Ok(());
-        for writer in writers.into_values() {
+        for (_, writer) in writers.open.into_values() {
             if let Some(writer) = Arc::into_inner(writer) {
-                let writer = writer.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let writer = writer.into_inner().unwrap_or_else(PoisonError::into_inner);
                 result = result.and(writer.close());
             }
         }

@@ -14,6 +14,8 @@ use crate::{Error, Reason};
 pub(crate) const MIN_BUFFER_BYTES: usize = 4 << 10;
 pub(crate) const MAX_BUFFER_BYTES: usize = 4 << 20;
 pub(crate) const MAX_BUFFERS: usize = 64;
+/// The part of the free memory that a new ring may take.
+const A_RING: usize = 256;
 
 /// Where things lie in a ring's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,13 @@ impl Ring {
         mut layout: Layout,
         shared: bool,
     ) -> Result<Self, Error> {
+        // The fuller, the smaller: a thousand clients still find room.
+        let share = (engine.rings.limit() - engine.rings.used().min(engine.rings.limit())) / A_RING;
+        while layout.total() > share
+            && let Some(smaller) = layout.smaller()
+        {
+            layout = smaller;
+        }
         while shared && !engine.rings.try_reserve(layout.total()) {
             layout = layout.smaller().ok_or_else(|| {
                 let (used, limit) = (engine.rings.used() >> 20, engine.rings.limit() >> 20);
