@@ -18,4 +18,20 @@ pub enum Error {
         /// The last number there is.
         last: u32,
     },
+    /// A machine was expected.
+    #[error("this is not the trace of a machine; record one with memtap record --tracer qemu")]
+    NoMachine,
+    /// Written data was expected.
+    #[error("written data was not recorded; record with --data")]
+    NoData,
+    /// The range is not in the guest's memory.
+    #[error("{start:#x}..{end:#x}: not in the guest's memory, which is 0..{last:#x}")]
+    NoMemory {
+        /// The first byte asked for.
+        start: u64,
+        /// The end of the range.
+        end: u64,
+        /// The end of the memory.
+        last: u64,
+    },
 }

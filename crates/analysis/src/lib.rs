@@ -11,6 +11,7 @@
 mod count;
 mod error;
 pub mod heatmap;
+pub mod machine;
 pub mod page;
 mod pages;
 mod replay;

@@ -7,6 +7,7 @@ mod cmd {
     pub(crate) mod dump;
     pub(crate) mod heatmap;
     pub(crate) mod import;
+    pub(crate) mod memory;
     pub(crate) mod merge;
     pub(crate) mod probe;
     pub(crate) mod record;
@@ -47,6 +48,7 @@ enum Command {
     Dump(cmd::dump::Args),
     Report(cmd::report::Args),
     Heatmap(cmd::heatmap::Args),
+    Memory(cmd::memory::Args),
     Check(cmd::check::Args),
     Copy(cmd::copy::Args),
     Merge(cmd::merge::Args),
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => cmd::dump::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Heatmap(args) => cmd::heatmap::run(&args),
+        Command::Memory(args) => cmd::memory::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Copy(args) => cmd::copy::run(&args),
         Command::Merge(args) => cmd::merge::run(&args),

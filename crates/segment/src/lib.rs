@@ -20,6 +20,7 @@ mod config;
 pub mod flow;
 mod flow_writer;
 mod layout;
+mod machine;
 mod pool;
 mod record;
 mod slots;
@@ -30,6 +31,10 @@ pub use config::{Breakpoint, BreakpointKind, CONFIG_BYTES, Config, MAX_BREAKPOIN
 pub use flow_writer::{DefinitionWriter, FLOW_BYTES};
 pub use layout::{
     BUFFER_BYTES, BUFFER_COUNT, Control, POOL_BYTES, PROCESS_COUNT, ProcessSlot, ProcessState, VERSION,
+};
+pub use machine::{
+    MAX_BLOCK_INSTRUCTIONS, MAX_FOUND_BYTES, MAX_MACHINE_WORDS, MachineRecord, MachineRecords, MachineWriter,
+    Task, TaskChange, access_word, encode_machine, enter_words, page_word,
 };
 pub use pool::{Buffer, BufferHeader, BufferState, Content, Pool};
 pub use record::{DecodeError, MAX_RECORD_BYTES, Record, Records, encode};

@@ -40,6 +40,7 @@ mod file_header;
 mod frame;
 mod guid;
 mod kinds;
+pub mod machine;
 mod reader;
 mod record;
 mod simtrace;
@@ -56,8 +57,8 @@ pub use error::Error;
 pub use guid::Guid;
 pub use kinds::KindSet;
 pub use reader::{
-    AccessCursor, Batch, Damage, EntryFilter, EventCursor, Filter, Finding, Report, SegmentInfo, Shard,
-    StreamInfo, StreamReader, Trace, ValueCursor,
+    AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Report, SegmentInfo,
+    Shard, StreamInfo, StreamReader, Trace, TypedCursor, TypedFrame, ValueCursor,
 };
 pub use record::{CounterRecord, DataAccess, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
 pub use simtrace::{SimEntry, SimStore, SimStream};
@@ -65,6 +66,7 @@ pub use storage::{FileStorage, Source, Storage};
 pub use stream::{EntryType, Field, FieldRole, StreamDescription};
 pub use writer::{
     CreateOptions, FileSink, Level, NewSegment, SegmentSink, ShardWriter, SyncPolicy, TraceWriter,
+    TypedWriter,
 };
 
 /// The version of the format that this crate writes (docs/format.md).

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use analysis::machine::{self, Machine};
 use analysis::{Moment, Session, Tool};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "symbolic")]
     format: Format,
     /// Only this kind of events
-    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps"])]
+    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps", "tasks", "found"])]
     stream: Option<String>,
     /// Only accesses with these numbers among their thread's; with 0x in front, only events that touch these addresses
     #[arg(long, value_name = "A..B", value_parser = parse_part)]
@@ -92,6 +93,9 @@ fn parse_part(text: &str) -> Result<Part, String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = Session::open(&args.file)?;
+    if let Some(stream @ ("tasks" | "found")) = args.stream.as_deref() {
+        return machine_stream(&session, args, stream);
+    }
     let mut filter = Filter { cycles: args.cycles.clone(), ..Default::default() };
     let mut stream = args.stream.as_deref();
     match &args.range {
@@ -133,6 +137,42 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for problem in session.problems() {
         eprintln!("memtap: note: {problem}");
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What tasks of a machine did, or what was found in its memory: a line each.
+fn machine_stream(session: &Session, args: &Args, stream: &str) -> Result<ExitCode> {
+    if Machine::of(session).is_none() {
+        bail!(
+            "{}: --stream {stream} is for the trace of a machine (record --tracer qemu)",
+            args.file.display()
+        );
+    }
+    let mut out = Out::stdout();
+    let wanted = |cycle: u64| args.cycles.as_ref().is_none_or(|cycles| cycles.contains(&cycle));
+    if stream == "found" {
+        for entry in machine::found(session.trace())?.iter().filter(|entry| wanted(entry.cycle)) {
+            out.line(&format!("{} since {} {:#x} {}", entry.cycle, entry.since, entry.addr, entry.len))?;
+        }
+    }
+    for record in session.trace().threads().iter().filter(|_| stream == "tasks") {
+        if args.thread.is_some_and(|thread| thread != record.thread.0) {
+            continue;
+        }
+        for task in machine::tasks(session.trace(), record.thread)?.iter().filter(|task| wanted(task.cycle)) {
+            let change = ["switch", "create", "exec", "exit"].get(usize::from(task.change)).unwrap_or(&"?");
+            out.line(&format!(
+                "{} cpu {} {change} {} thread {} parent {} {}",
+                task.cycle,
+                record.tid,
+                task.process,
+                task.thread,
+                task.parent,
+                task.name()
+            ))?;
+        }
+    }
+    out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,12 +1,14 @@
-//! `memtap heatmap`: the address space as a picture (MadT, Figure 1).
+//! `memtap heatmap`: the address space as a picture (MadT, Figure 1); of a machine, its physical memory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::heatmap::{Layout, Only, to_png, to_svg};
-use analysis::{By, Session, Tally};
+use analysis::heatmap::{Layout, MapRegion, Only, to_png, to_svg};
+use analysis::machine::{Machine, walk};
+use analysis::{By, Pages, Session, Tally};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
+use memref::{Access, ProcessId, RegionKind, VirtAddr};
 
 /// Which accesses are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,20 +40,59 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some("svg") => false,
         _ => bail!("{shown}: the name must end with .svg or .png"),
     };
+    if let Some(machine) = Machine::of(&session) {
+        return machine_map(&session, &machine, args, png);
+    }
     let mut tally = Tally::new(&[By::Page]);
     let resolvers = session.replay(&Default::default(), None, &mut tally)?;
-    let only = match args.only {
+    let layout = Layout::new(title(&session), &session.map_regions(&resolvers), tally.pages(), only(args));
+    draw(args, &layout, png)
+}
+
+/// The physical memory of a machine.
+fn machine_map(session: &Session, machine: &Machine, args: &Args, png: bool) -> Result<ExitCode> {
+    let mut pages = Pages::default();
+    let mut end = machine.ram_bytes;
+    for record in session.trace().threads() {
+        walk(session.trace(), record.thread, |access, physical| {
+            // One that crosses pages belongs to the page of its first byte; devices are not memory.
+            if let Some([first, _]) = physical.ranges(access) {
+                end = end.max(first.end);
+                pages.add(ProcessId(0), &[Access { addr: VirtAddr(first.start), ..*access }]);
+            }
+        })?;
+    }
+    let region = MapRegion {
+        process: ProcessId(0),
+        start: VirtAddr(0),
+        len: end.next_multiple_of(VirtAddr::PAGE_BYTES),
+        kind: RegionKind::Anonymous,
+        traced: true,
+        name: "physical memory".into(),
+    };
+    let layout = Layout::new(title(session), &[region], &pages, only(args));
+    draw(args, &layout, png)
+}
+
+fn title(session: &Session) -> &str {
+    let properties = session.trace().properties();
+    properties.get("args").or(properties.get("program")).map_or("trace", |args| args)
+}
+
+fn only(args: &Args) -> Only {
+    match args.only {
         None => Only::All,
         Some(Kinds::Loads) => Only::Loads,
         Some(Kinds::Stores) => Only::Stores,
-    };
-    let properties = session.trace().properties();
-    let title = properties.get("args").or(properties.get("program")).map_or("trace", |args| args);
-    let layout = Layout::new(title, &session.map_regions(&resolvers), tally.pages(), only);
+    }
+}
+
+fn draw(args: &Args, layout: &Layout, png: bool) -> Result<ExitCode> {
+    let shown = args.output.display();
     let bytes = if png {
-        to_png(&layout).with_context(|| format!("{shown}: the picture is too large"))?
+        to_png(layout).with_context(|| format!("{shown}: the picture is too large"))?
     } else {
-        to_svg(&layout).into_bytes()
+        to_svg(layout).into_bytes()
     };
     std::fs::write(&args.output, bytes).with_context(|| format!("{shown}: can't be written"))?;
     Ok(ExitCode::SUCCESS)

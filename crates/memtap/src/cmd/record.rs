@@ -19,6 +19,8 @@ pub(crate) enum Tracer {
     Protect,
     /// Translated code: every access, the stack's included
     Translate,
+    /// A whole machine, by QEMU's translator
+    Qemu,
 }
 
 /// A kind of memory that can be traced.
@@ -69,6 +71,11 @@ pub(crate) struct Args {
     /// Leave the processes that the program starts alone
     #[arg(long)]
     no_children: bool,
+    /// Record the bytes that are written too (a machine)
+    #[arg(long)]
+    data: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Exit with the program's status even where events are missing
     #[arg(long)]
     allow_gaps: bool,
@@ -86,9 +93,89 @@ pub(crate) struct Args {
     program: Vec<String>,
 }
 
+/// What only holds for a whole machine.
+#[derive(Debug, Parser)]
+#[command(next_help_heading = "For a whole machine (--tracer qemu)")]
+pub(crate) struct MachineArgs {
+    /// Record the bytes that are read too
+    #[arg(long)]
+    read_data: bool,
+    /// Record only accesses that read, or only those that write
+    #[arg(long, value_enum)]
+    only: Option<Only>,
+    /// Record only between these counts of executed instructions
+    #[arg(long, value_name = "A..B")]
+    cycles: Option<String>,
+    /// Record only between these milliseconds since the machine started
+    #[arg(long, value_name = "A..B")]
+    millis: Option<String>,
+    /// Record only accesses to these physical addresses
+    #[arg(long, value_name = "A..B")]
+    physical: Option<String>,
+    /// Record only accesses to these virtual addresses
+    #[arg(long, value_name = "A..B")]
+    virtual_range: Option<String>,
+    /// Record only while a process of this name executes
+    #[arg(long, value_name = "NAME")]
+    process: Option<String>,
+    /// Record only between the guest's marker instructions
+    #[arg(long)]
+    marked: bool,
+}
+
+/// Accesses that are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Only {
+    /// Those that read
+    Loads,
+    /// Those that write
+    Stores,
+}
+
+impl MachineArgs {
+    /// As the plugin reads it.
+    fn settings(&self, data: bool) -> Vec<String> {
+        let flag = |name: &str, on: bool| on.then(|| format!("{name}=on"));
+        let text = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={value}"));
+        [
+            flag("data", data),
+            flag("read_data", self.read_data),
+            (self.only == Some(Only::Loads)).then(|| "stores=off".to_owned()),
+            (self.only == Some(Only::Stores)).then(|| "loads=off".to_owned()),
+            text("cycles", &self.cycles),
+            text("millis", &self.millis),
+            text("phys", &self.physical),
+            text("virt", &self.virtual_range),
+            text("process", &self.process),
+            flag("marked", self.marked),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// Records a machine, and ends with QEMU's own status.
+fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
+    let job = record::machine::Job {
+        output: args.output.clone().unwrap_or_else(|| default_output(name)),
+        force: args.force,
+        name: name.to_owned(),
+        program: record::find(name)?,
+        args: rest.to_vec(),
+        settings: args.machine.settings(args.data),
+        data: args.data || args.machine.read_data,
+    };
+    let outcome = record::machine::record(&job)?;
+    status(args.allow_gaps, &job.output, outcome)
+}
+
 /// Records, and ends with the program's own status.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let (name, rest) = args.program.split_first().expect("clap requires a program");
+    if args.tracer == Tracer::Qemu {
+        return run_machine(&args, name, rest);
+    }
     let program = record::find(name)?;
     record::check(&program)?;
     let mut breakpoints = [None; MAX_BREAKPOINTS];
@@ -115,10 +202,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         },
     };
     let outcome = record::record(&job)?;
-    if outcome.totals.gaps == 0 || args.allow_gaps {
+    status(args.allow_gaps, &job.output, outcome)
+}
+
+/// The program's status, unless something is missing.
+fn status(allow_gaps: bool, output: &std::path::Path, outcome: record::Outcome) -> Result<ExitCode> {
+    if outcome.totals.gaps == 0 || allow_gaps {
         return Ok(ExitCode::from(outcome.status));
     }
-    let file = job.output.display();
+    let file = output.display();
     eprintln!(
         "memtap: {file}: {} events are missing; memtap stat {file} says why, --allow-gaps accepts it",
         outcome.totals.gaps

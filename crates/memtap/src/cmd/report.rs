@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::heatmap::{Layout, Only, to_svg};
+use analysis::machine::{self, Machine};
 use analysis::page::{Content, to_html};
 use analysis::{By, Row, Session, Stale, Summary, Tally};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 
@@ -27,6 +28,8 @@ pub(crate) enum Grouping {
     Region,
     /// A thread
     Thread,
+    /// A process of the guest and its mode (a machine)
+    Process,
 }
 
 /// Print who accesses what, most accessed first
@@ -61,6 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Grouping::Page => By::Page,
         Grouping::Region => By::Region,
         Grouping::Thread => By::Thread,
+        Grouping::Process => return by_process(&session, args),
     };
     if let Some(html) = &args.html {
         write_page(&session, html)?;
@@ -84,6 +88,44 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for problem in session.problems() {
         eprintln!("memtap: note: {problem}");
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A machine's accesses by process of the guest, kernel and user mode apart.
+fn by_process(session: &Session, args: &Args) -> Result<ExitCode> {
+    if Machine::of(session).is_none() {
+        bail!("{}: --by process is for the trace of a machine (record --tracer qemu)", args.file.display());
+    }
+    let mut rows: Vec<_> = machine::by_process(session.trace())?.into_iter().collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(count.accesses()));
+    rows.truncate(args.top.unwrap_or(usize::MAX));
+    let mut out = Out::stdout();
+    let mode = |kernel: bool| if kernel { "kernel" } else { "user" };
+    if args.json {
+        let row = |(owner, count): &(machine::Owner, analysis::Count)| {
+            json!({
+                "name": owner.name, "process": owner.process, "mode": mode(owner.kernel), "loads": count.loads,
+                "stores": count.stores, "modifies": count.modifies, "bytes": count.bytes,
+            })
+        };
+        out.line(&serde_json::to_string_pretty(&rows.iter().map(row).collect::<Vec<_>>())?)?;
+    } else {
+        out.line(&format!(
+            "{:>14} {:>14} {:>14} {:>16}  {:<8} {:>7} process",
+            "loads", "stores", "modifies", "bytes", "mode", "pid"
+        ))?;
+        for (owner, count) in &rows {
+            let [loads, stores, modifies, bytes] =
+                [count.loads, count.stores, count.modifies, count.bytes].map(grouped);
+            let process = owner.process.map_or_else(|| "-".to_owned(), |process| process.to_string());
+            out.line(&format!(
+                "{loads:>14} {stores:>14} {modifies:>14} {bytes:>16}  {:<8} {process:>7} {}",
+                mode(owner.kernel),
+                owner.name
+            ))?;
+        }
+    }
+    out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// As one JSON object
     #[arg(long)]
     json: bool,
+    /// Print the streams of the file instead: bytes, frames, entries, bytes an entry, thread, name
+    #[arg(long)]
+    streams: bool,
 }
 
 /// Everything that both outputs show.
@@ -39,8 +42,24 @@ struct Stat {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = Session::open(&args.file)?;
-    let stat = collect(&session)?;
     let mut out = Out::stdout();
+    if args.streams {
+        for stream in session.trace().streams() {
+            let thread =
+                stream.description.thread.map_or_else(|| "-".to_owned(), |thread| thread.0.to_string());
+            out.line(&format!(
+                "{:>14} {:>7} {:>14} {:>9.3} {thread:>5} {}",
+                stream.stored_bytes,
+                stream.frames,
+                stream.entries,
+                stream.stored_bytes as f64 / stream.entries.max(1) as f64,
+                stream.description.name
+            ))?;
+        }
+        out.finish()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stat = collect(&session)?;
     if args.json {
         out.line(&serde_json::to_string_pretty(&stat.to_json())?)?;
     } else {
@@ -187,6 +206,9 @@ impl Stat {
         }
         if let Some(seconds) = self.wall_seconds {
             out.line(&format!("{:<16} {seconds:>16.3}", "seconds"))?;
+        }
+        if let Some(instructions) = self.instructions {
+            out.line(&format!("{:<16} {:>16}", "instructions", grouped(instructions)))?;
         }
         for (reason, count) in &summary.gaps {
             out.line(&format!("missing: {count} ({reason})"))?;

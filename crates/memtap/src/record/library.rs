@@ -10,6 +10,11 @@ const NAME: &str = "libmemtap_protect.so";
 
 /// Finds the tracer: where $MEMTAP_LIB_DIR says, beside this program, or where an installation puts it.
 pub(crate) fn find() -> Result<PathBuf> {
+    find_named(NAME)
+}
+
+/// Finds a tracer by its library's name.
+pub(crate) fn find_named(name: &str) -> Result<PathBuf> {
     let own = std::env::current_exe().context("the path of memtap itself can't be found")?;
     let own = std::fs::canonicalize(&own).unwrap_or(own);
     let beside = own.parent().unwrap_or(Path::new("/")).to_path_buf();
@@ -17,14 +22,14 @@ pub(crate) fn find() -> Result<PathBuf> {
         std::env::var_os("MEMTAP_LIB_DIR").map(PathBuf::from).into_iter().collect();
     places.extend([beside.clone(), beside.join("../lib/memtap"), beside.join("../lib")]);
     for place in &places {
-        let candidate = place.join(NAME);
+        let candidate = place.join(name);
         if candidate.is_file() {
             return std::fs::canonicalize(&candidate)
                 .with_context(|| format!("{}: can't be found", candidate.display()));
         }
     }
     let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-    bail!("{NAME}: not found in {}; build the whole workspace or set MEMTAP_LIB_DIR", looked.join(", "))
+    bail!("{name}: not found in {}; build the whole workspace or set MEMTAP_LIB_DIR", looked.join(", "))
 }
 
 /// A function of the program as a breakpoint; its address relative to the module's first mapping.

@@ -6,6 +6,7 @@
 
 mod blocks;
 mod library;
+pub(crate) mod machine;
 mod output;
 mod program;
 mod progress;

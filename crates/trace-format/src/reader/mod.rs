@@ -12,6 +12,7 @@ mod raw;
 mod session;
 mod shard;
 mod stream;
+mod typed;
 mod values;
 
 use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
@@ -25,7 +26,8 @@ pub use events::{Batch, EventCursor};
 pub use filter::Filter;
 pub use raw::{EntryFilter, SegmentInfo, StreamReader};
 pub use shard::Shard;
-pub use values::ValueCursor;
+pub use typed::{TypedCursor, TypedFrame};
+pub use values::{DataCursor, ValueCursor};
 
 use crate::{
     Bounds, Encoders, Error, Guid, ProcessRecord, Source, StreamDescription, ThreadRecord,

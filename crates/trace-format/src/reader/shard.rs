@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use memref::{ProcessId, ThreadId};
 
-use super::{AccessCursor, EventCursor, Filter, Inner, StreamInfo, ValueCursor, info, stream::Stream};
+use super::{
+    AccessCursor, DataCursor, EventCursor, Filter, Inner, StreamInfo, ValueCursor, info, stream::Stream,
+};
 use crate::entry::StreamKind;
 
 /// One thread's events. Cheap to clone and to send to another thread.
@@ -51,6 +53,11 @@ impl Shard {
     /// operations, accesses.
     pub fn events(&self, filter: &Filter) -> EventCursor {
         EventCursor::new(self, filter)
+    }
+
+    /// The accesses that match with what they read or wrote, where the trace has that: the fast path.
+    pub fn data_accesses(&self, filter: &Filter) -> DataCursor {
+        DataCursor::new(self, filter)
     }
 
     /// The bytes of the accesses whose index matches, where they were recorded. Only `filter.index` is tested.

@@ -97,3 +97,50 @@ impl Iterator for ValueCursor {
         }
     }
 }
+
+/// Goes through the accesses of a shard with what they read or wrote, a block at a time.
+#[derive(Debug)]
+pub struct DataCursor {
+    cursor: StreamCursor<DataAccess>,
+    data: VarReader,
+    lost: u64,
+}
+
+impl DataCursor {
+    pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
+        let filter = Filter { kinds: filter.kinds | KindSet::GAPS, ..filter.clone() };
+        let data = VarReader::new(shard.inner.stream(StreamKind::ValuesData, Some(shard.thread)));
+        Self { cursor: StreamCursor::new(shard, &filter), data, lost: 0 }
+    }
+
+    /// The next accesses, at least one; `None` at the end. Damaged frames are passed over and counted.
+    pub fn next_block(&mut self) -> Result<Option<&[DataAccess]>, Error> {
+        loop {
+            match self.cursor.step()? {
+                Some(Step::Block) => return Ok(Some(self.cursor.block())),
+                Some(Step::Gap(gap)) => self.lost += gap.count,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The index of the current block's first access, where the filter names indices at most.
+    pub fn first_index(&self) -> u64 {
+        self.cursor.first_index()
+    }
+
+    /// The bytes of an access, also where they are more than 8; `None` where none were recorded or they are lost.
+    pub fn bytes(&mut self, entry: &DataAccess) -> Result<Option<Vec<u8>>, Error> {
+        let inner = &self.cursor.inner;
+        match entry.value_bytes {
+            0 => Ok(None),
+            REFERENCE => self.data.get(&inner.file, &inner.encoders, entry.value),
+            len => Ok(entry.value.to_le_bytes().get(..len.into()).map(<[u8]>::to_vec)),
+        }
+    }
+
+    /// Accesses of damaged frames that were passed over.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}

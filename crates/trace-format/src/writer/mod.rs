@@ -11,6 +11,7 @@ mod segment;
 mod session;
 mod shard;
 mod sink;
+mod typed;
 
 use std::{
     collections::BTreeMap,
@@ -26,6 +27,7 @@ use memref::{ProcessId, RegionEvent, ThreadId};
 pub use options::{CreateOptions, Level, SyncPolicy};
 pub use shard::ShardWriter;
 pub use sink::{FileSink, NewSegment, SegmentSink};
+pub use typed::TypedWriter;
 
 use crate::{CounterRecord, Error, ModuleRecord, ProcessRecord, Storage, ThreadRecord};
 use session::Session;

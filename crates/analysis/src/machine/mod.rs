@@ -1,0 +1,72 @@
+//! Whole machines: physical addresses, memory at any time, and who executed.
+//!
+//! A machine's trace has one thread a vCPU; what else it needs are streams of its own ([`trace_format::machine`]). All vCPUs
+//! share one clock, so cycles compare across them.
+
+mod memory;
+mod process;
+mod stores;
+mod symbols;
+mod walk;
+
+pub use memory::{Image, memory_at};
+pub use process::{Owner, by_process, tasks};
+pub use symbols::GuestSymbols;
+pub use walk::{Physical, walk};
+
+use trace_format::Trace;
+use trace_format::machine::{FOUND, FoundEntry, SYNCS, SyncEntry};
+
+use crate::{Error, Session};
+
+/// What is said of a machine in its trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Bytes of the guest's memory; 0 where it was not shared with the recorder.
+    pub ram_bytes: u64,
+    /// Whether written data was recorded.
+    pub written: bool,
+    /// Instructions executed.
+    pub cycles: u64,
+}
+
+impl Machine {
+    /// The machine of a trace; `None` where it is a program's.
+    pub fn of(session: &Session) -> Option<Self> {
+        let properties = session.trace().properties();
+        let number = |key: &str| properties.get(key).and_then(|text| text.parse().ok()).unwrap_or(0);
+        (properties.get("tracer").map(String::as_str) == Some("qemu")).then(|| Self {
+            ram_bytes: number("guest_ram_bytes"),
+            written: properties.get("written_data").map(String::as_str) == Some("yes"),
+            cycles: number("instructions"),
+        })
+    }
+}
+
+/// The points at which all of memory is known.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn syncs(trace: &Trace) -> Result<Vec<SyncEntry>, Error> {
+    let mut all = Vec::new();
+    if let Some(mut cursor) = trace.typed(SYNCS, None) {
+        while let Some(frame) = cursor.next_frame()? {
+            all.extend(frame.bytes.chunks_exact(16).map(SyncEntry::from_bytes));
+        }
+    }
+    Ok(all)
+}
+
+/// Bytes that were found in memory without an instruction having written them.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn found(trace: &Trace) -> Result<Vec<FoundEntry>, Error> {
+    let mut all = Vec::new();
+    if let Some(mut cursor) = trace.typed(FOUND, None) {
+        while let Some(frame) = cursor.next_frame()? {
+            all.extend(frame.bytes.chunks_exact(40).map(FoundEntry::from_bytes));
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,132 @@
+//! The accesses of a vCPU with their physical addresses.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use memref::{Access, ThreadId};
+use trace_format::machine::{PAGES, PLACE_DEVICE, PageEntry};
+use trace_format::{Filter, Trace, TypedCursor};
+
+use crate::Error;
+
+const PAGE: u64 = 4096;
+/// Pages whose place is at hand.
+const NEAR: usize = 1 << 12;
+
+/// Where virtual pages lie, as far as the walk has come.
+#[derive(Debug)]
+pub struct Physical {
+    near: Box<[(u64, u64)]>,
+    places: HashMap<u64, u64>,
+}
+
+impl Default for Physical {
+    fn default() -> Self {
+        Self { near: vec![(u64::MAX, 0); NEAR].into_boxed_slice(), places: HashMap::new() }
+    }
+}
+
+impl Physical {
+    fn set(&mut self, page: u64, place: u64) {
+        self.near[page as usize % NEAR] = (page, place);
+        self.places.insert(page, place);
+    }
+
+    #[inline]
+    fn place(&mut self, page: u64) -> Option<u64> {
+        let slot = page as usize % NEAR;
+        if self.near[slot].0 == page {
+            return Some(self.near[slot].1);
+        }
+        let place = *self.places.get(&page)?;
+        self.near[slot] = (page, place);
+        Some(place)
+    }
+
+    /// The parts of the guest's memory that an access touches, in the order of its bytes: where each begins and how many
+    /// bytes it has. `None` where a device answers, or the place is not known.
+    #[inline]
+    pub fn ranges(&mut self, access: &Access) -> Option<[Range<u64>; 2]> {
+        let (addr, size) = (access.addr.0, u64::from(access.size));
+        let place = self.place(addr / PAGE).filter(|place| place & PLACE_DEVICE == 0)?;
+        let start = place * PAGE + addr % PAGE;
+        let first = size.min(PAGE - addr % PAGE);
+        if first == size {
+            return Some([start..start + size, 0..0]);
+        }
+        let behind =
+            self.place((addr / PAGE).wrapping_add(1)).filter(|place| place & PLACE_DEVICE == 0)? * PAGE;
+        Some([start..start + first, behind..behind + size - first])
+    }
+
+    /// The physical address of an access's first byte, also where a device answers.
+    pub fn address(&mut self, access: &Access) -> Option<u64> {
+        let place = self.place(access.addr.page_number())?;
+        Some((place & !PLACE_DEVICE) * PAGE + access.addr.0 % PAGE)
+    }
+}
+
+/// Where pages lie, going on with a vCPU's accesses.
+pub(crate) struct Places {
+    pages: Option<TypedCursor>,
+    waiting: std::vec::IntoIter<PageEntry>,
+    next: Option<PageEntry>,
+    pub(crate) physical: Physical,
+}
+
+impl Places {
+    pub(crate) fn new(trace: &Trace, thread: ThreadId) -> Result<Self, Error> {
+        let pages = trace.typed(PAGES, Some(thread));
+        let mut places =
+            Self { pages, waiting: Vec::new().into_iter(), next: None, physical: Physical::default() };
+        places.advance()?;
+        Ok(places)
+    }
+
+    fn advance(&mut self) -> Result<(), Error> {
+        self.next = self.waiting.next();
+        while self.next.is_none() {
+            let Some(pages) = &mut self.pages else { return Ok(()) };
+            let Some(frame) = pages.next_frame()? else {
+                self.pages = None;
+                return Ok(());
+            };
+            let entries: Vec<_> = frame.bytes.chunks_exact(24).map(PageEntry::from_bytes).collect();
+            self.waiting = entries.into_iter();
+            self.next = self.waiting.next();
+        }
+        Ok(())
+    }
+
+    /// Brings the places up to that access.
+    #[inline]
+    pub(crate) fn go_to(&mut self, index: u64) -> Result<(), Error> {
+        while let Some(entry) = self.next.filter(|entry| entry.index <= index) {
+            self.physical.set(entry.page, entry.place);
+            self.advance()?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives all accesses of a vCPU, with the places of pages, to `each`.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn walk(
+    trace: &Trace,
+    thread: ThreadId,
+    mut each: impl FnMut(&Access, &mut Physical),
+) -> Result<(), Error> {
+    let mut places = Places::new(trace, thread)?;
+    let mut cursor = trace.shard(thread).accesses(&Filter::default());
+    while let Some(accesses) = cursor.next_block()? {
+        let accesses = accesses.to_vec();
+        let first = cursor.first_index();
+        for (index, access) in (first..).zip(&accesses) {
+            places.go_to(index)?;
+            each(access, &mut places.physical);
+        }
+    }
+    Ok(())
+}

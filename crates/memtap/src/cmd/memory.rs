@@ -1,0 +1,104 @@
+//! `memtap memory`: a machine's memory as it was at any time.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::Session;
+use analysis::machine::{Machine, memory_at, syncs};
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+use crate::output::Out;
+
+/// Rebuild the physical memory of a machine as it was at a point of the recording
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// When: instructions that the machine had executed; several times for several files [default: at the end]
+    #[arg(long, value_name = "CYCLE")]
+    at: Vec<u64>,
+    /// Which bytes [default: all of the guest's memory]
+    #[arg(long, value_name = "A..B", value_parser = parse_range)]
+    physical: Option<Range<u64>>,
+    /// The file to write: as many as there are points
+    #[arg(short, long, value_name = "OUT", required_unless_present = "points")]
+    output: Vec<PathBuf>,
+    /// Print the points at which all of memory is known instead: cycle and time (ns since 1970)
+    #[arg(long)]
+    points: bool,
+}
+
+fn parse_range(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    let parsed = text.split_once("..").map(|(start, end)| (number(start), number(end)));
+    match parsed {
+        Some((Ok(start), Ok(end))) if start < end => Ok(start..end),
+        _ => Err(format!("{text:?} is no range; write A..B, decimal or with 0x, A included and B not")),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let session = Session::open(&args.file)?;
+    let shown = args.file.display();
+    let Some(machine) = Machine::of(&session) else {
+        bail!("{shown}: is not the trace of a machine; record one with --tracer qemu --data");
+    };
+    if args.points {
+        let mut out = Out::stdout();
+        for sync in syncs(session.trace())? {
+            out.line(&format!("{} {}", sync.cycle, sync.time_ns))?;
+        }
+        out.finish()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let range = args.physical.clone().unwrap_or(0..machine.ram_bytes);
+    let at = if args.at.is_empty() { vec![u64::MAX] } else { args.at.clone() };
+    if at.len() != args.output.len() {
+        return usage(&format!(
+            "{} points and {} files; give one -o for each --at",
+            at.len(),
+            args.output.len()
+        ));
+    }
+    let mut wanted: Vec<_> = at.into_iter().zip(&args.output).collect();
+    wanted.sort();
+    let cycles: Vec<u64> = wanted.iter().map(|(at, _)| *at).collect();
+    memory_at(&session, &cycles, &range, |number, image| {
+        let (at, output) = &wanted[number];
+        std::fs::write(output, image.bytes).with_context(|| format!("{}: can't be written", output.display()))?;
+        if *at != u64::MAX && *at != image.known_at {
+            eprintln!(
+                "memtap: note: what devices wrote after cycle {} is not in {}; memtap memory --points lists where all is known",
+                image.known_at,
+                output.display()
+            );
+        }
+        anyhow::Ok(())
+    })
+    .with_context(|| shown.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command line is at fault.
+fn usage(what: &str) -> Result<ExitCode> {
+    eprintln!("memtap: {what}");
+    Ok(ExitCode::from(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read() {
+        assert_eq!(parse_range("0x1000..0x2000"), Ok(0x1000..0x2000));
+        assert_eq!(parse_range("16..32"), Ok(16..32));
+        assert!(parse_range("32..16").is_err());
+        assert!(parse_range("a..b").is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! QEMU's command line: what must not be on it, and what is added.
+
+use anyhow::{Result, bail};
+
+/// Above this much memory, a PC has a part of it above 4 GiB, and the place of a byte in QEMU's memory is no longer its
+/// physical address.
+const MAX_RAM_BYTES: u64 = 0xb000_0000;
+const DEFAULT_RAM_BYTES: u64 = 128 << 20;
+
+/// What to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Command {
+    /// QEMU's arguments.
+    pub(crate) args: Vec<String>,
+    /// Bytes of the guest's memory, where it is shared with the plugin; 0 otherwise.
+    pub(crate) ram_bytes: u64,
+}
+
+/// An amount as QEMU reads it; `unit` where it has no suffix.
+fn size(text: &str, unit: u64) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(split);
+    let factor = match suffix {
+        "" => unit,
+        "b" | "B" => 1,
+        "k" | "K" => 1 << 10,
+        "m" | "M" => 1 << 20,
+        "g" | "G" => 1 << 30,
+        "t" | "T" => 1 << 40,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * factor as f64;
+    // QEMU rounds up to 8 KiB.
+    (bytes >= 1.0).then(|| (bytes as u64).next_multiple_of(8192))
+}
+
+/// The values of an option: `-NAME VALUE`, also with two dashes.
+fn values<'a>(args: &'a [String], names: &'a [&str]) -> impl Iterator<Item = (usize, &'a str)> + 'a {
+    args.iter().enumerate().filter_map(move |(at, arg)| {
+        let name = arg.strip_prefix("--").or(arg.strip_prefix('-'))?;
+        names.contains(&name).then(|| args.get(at + 1).map(|value| (at + 1, value.as_str())))?
+    })
+}
+
+fn has(args: &[String], names: &[&str]) -> bool {
+    args.iter()
+        .any(|arg| arg.strip_prefix("--").or(arg.strip_prefix('-')).is_some_and(|name| names.contains(&name)))
+}
+
+/// A setting among an option's, `NAME=VALUE,...`.
+fn setting<'a>(value: &'a str, name: &str) -> Option<&'a str> {
+    value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Adds the plugin, a memory that is shared with it, and one thread for all vCPUs. `plugin` is the plugin's option
+/// without the memory's size.
+pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Result<Command> {
+    let mut args = args.to_vec();
+    let machine = ["M", "machine"];
+    let kvm = |value: &str| ["kvm", "xen", "hvf", "whpx", "nvmm"].contains(&value);
+    let accel = |value: &str| value.split([',', ':']).next().unwrap_or("").to_owned();
+    if has(&args, &["enable-kvm"])
+        || values(&args, &["accel"]).any(|(_, value)| kvm(&accel(value)))
+        || values(&args, &machine)
+            .any(|(_, value)| setting(value, "accel").is_some_and(|accel| accel.split(':').any(kvm)))
+    {
+        bail!(
+            "QEMU is asked for hardware virtualisation (KVM), which no plugin sees; leave it out: the translator (TCG) is needed"
+        );
+    }
+    if values(&args, &["cpu"]).any(|(_, value)| accel(value) == "host") {
+        bail!(
+            "-cpu host needs hardware virtualisation (KVM), which no plugin sees; name a processor or -cpu max"
+        );
+    }
+    let several = values(&args, &["smp"]).any(|(_, value)| {
+        let first = value.split(',').next().unwrap_or("");
+        let cpus = setting(value, "cpus").or(setting(value, "maxcpus")).unwrap_or(first);
+        cpus != "1" || setting(value, "maxcpus").is_some_and(|most| most != "1")
+    });
+    let given: Vec<(usize, String)> =
+        values(&args, &["accel"]).map(|(at, value)| (at, value.to_owned())).collect();
+    if given.iter().any(|(_, value)| setting(value, "thread") == Some("multi")) && several {
+        bail!(
+            "-accel tcg,thread=multi: several vCPUs at once have no one order of accesses; leave thread=multi out"
+        );
+    }
+    let by_machine = values(&args, &machine).any(|(_, value)| setting(value, "accel").is_some());
+    match given.last() {
+        Some((at, value)) if several && setting(value, "thread").is_none() => {
+            args[*at] = format!("{value},thread=single");
+        }
+        Some(_) => {}
+        None if by_machine && several => {
+            bail!("-machine accel=tcg with several vCPUs: use -accel tcg,thread=single instead");
+        }
+        None if by_machine => {}
+        None => args.extend(["-accel".into(), if several { "tcg,thread=single" } else { "tcg" }.into()]),
+    }
+    let ram_bytes = memory(&mut args, &machine, needs_memory)?;
+    args.extend(["-plugin".into(), format!("{plugin},ram={ram_bytes}")]);
+    Ok(Command { args, ram_bytes })
+}
+
+/// Adds a memory backend. Returns its size, 0 where there is none.
+fn memory(args: &mut Vec<String>, machine: &[&str], needed: bool) -> Result<u64> {
+    let own = values(args, machine).any(|(_, value)| setting(value, "memory-backend").is_some())
+        || has(args, &["numa", "mem-path"]);
+    let asked = values(args, &["m"]).last().map(|(_, value)| value.to_owned());
+    let bytes = match &asked {
+        None => Some(DEFAULT_RAM_BYTES),
+        Some(value) => {
+            let first = value.split(',').next().unwrap_or("");
+            size(setting(value, "size").unwrap_or(first), 1 << 20)
+        }
+    };
+    let why = match bytes {
+        _ if own => {
+            "the command line has a memory backend of its own (-numa, -mem-path or memory-backend); leave it out"
+        }
+        None => bail!("-m {}: this amount of memory is not understood", asked.unwrap_or_default()),
+        Some(bytes) if bytes > MAX_RAM_BYTES => {
+            "the guest has more than 2816 MiB of memory; give it less by -m"
+        }
+        Some(bytes) => {
+            args.extend([
+                "-object".into(),
+                format!("memory-backend-memfd,id=memtap-ram,size={bytes},share=on"),
+                "-machine".into(),
+                "memory-backend=memtap-ram".into(),
+            ]);
+            return Ok(bytes);
+        }
+    };
+    if needed {
+        bail!("written data can't be recorded: {why}");
+    }
+    eprintln!("memtap: note: processes of the guest can't be told apart: {why}");
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn check(args: &str, expect: &str) {
+        let complete = complete(&words(args), "P", true).unwrap();
+        assert_eq!(complete.args.join(" "), expect);
+    }
+
+    fn refused(args: &str, expect: &str) {
+        let error = complete(&words(args), "P", true).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+
+    #[test]
+    fn what_is_missing_is_added() {
+        let backend = |bytes: u64| {
+            format!(
+                "-object memory-backend-memfd,id=memtap-ram,size={bytes},share=on -machine memory-backend=memtap-ram -plugin P,ram={bytes}"
+            )
+        };
+        check("-m 64", &format!("-m 64 -accel tcg {}", backend(64 << 20)));
+        check(
+            "-m size=1G,slots=2 -smp 1",
+            &format!("-m size=1G,slots=2 -smp 1 -accel tcg {}", backend(1 << 30)),
+        );
+        check("-smp 2", &format!("-smp 2 -accel tcg,thread=single {}", backend(128 << 20)));
+        check("-smp 2 -accel tcg", &format!("-smp 2 -accel tcg,thread=single {}", backend(128 << 20)));
+        check("-M pc,accel=tcg", &format!("-M pc,accel=tcg {}", backend(128 << 20)));
+    }
+
+    #[test]
+    fn what_plugins_can_not_see_is_refused() {
+        refused("-enable-kvm", "KVM");
+        refused("-accel kvm", "KVM");
+        refused("-machine q35,accel=kvm:tcg", "KVM");
+        refused("-cpu host", "KVM");
+        refused("-smp 2 -accel tcg,thread=multi", "thread=multi");
+        refused("-m 8G", "more than 2816 MiB");
+        refused("-m lots", "not understood");
+        refused("-numa node", "memory backend");
+    }
+
+    #[test]
+    fn sizes_are_read_as_qemu_reads_them() {
+        assert_eq!(size("64", 1 << 20), Some(64 << 20));
+        assert_eq!(size("1.5G", 1 << 20), Some(3 << 29));
+        assert_eq!(size("", 1), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! What the recorder asks for: arguments on QEMU's command line, `name=value`.
+
+/// A half-open range.
+pub(crate) type Span = core::ops::Range<u64>;
+
+/// What to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// The recorder's socket.
+    pub(crate) channel: String,
+    /// Whether written bytes are recorded.
+    pub(crate) data: bool,
+    /// Whether read bytes are recorded too.
+    pub(crate) read_data: bool,
+    /// Whether loads are recorded.
+    pub(crate) loads: bool,
+    /// Whether stores are recorded.
+    pub(crate) stores: bool,
+    /// Whether every block that is entered is recorded, not only those with accesses.
+    pub(crate) flow: bool,
+    /// Bytes of the guest's memory that have the same place in QEMU's memory and in the guest's.
+    pub(crate) ram_bytes: u64,
+    /// Record only in these cycles.
+    pub(crate) cycles: Option<Span>,
+    /// Record only in these milliseconds since the machine started.
+    pub(crate) millis: Option<Span>,
+    /// Record only accesses to these virtual addresses.
+    pub(crate) virt: Option<Span>,
+    /// Record only accesses to these physical addresses.
+    pub(crate) phys: Option<Span>,
+    /// Record only while a process of this name executes.
+    pub(crate) process: Option<String>,
+    /// Record only between the guest's marker instructions.
+    pub(crate) marked: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            channel: String::new(),
+            data: false,
+            read_data: false,
+            loads: true,
+            stores: true,
+            flow: false,
+            ram_bytes: 0,
+            cycles: None,
+            millis: None,
+            virt: None,
+            phys: None,
+            process: None,
+            marked: false,
+        }
+    }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("{text}: not a number"))
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    let (start, end) = text.split_once("..").ok_or_else(|| format!("{text}: not a range A..B"))?;
+    let start = if start.is_empty() { 0 } else { number(start)? };
+    let end = if end.is_empty() { u64::MAX } else { number(end)? };
+    Ok(start..end)
+}
+
+impl Options {
+    /// From QEMU's arguments.
+    pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let mut options = Self::default();
+        for argument in arguments {
+            let (name, value) = argument.split_once('=').unwrap_or((argument, "on"));
+            let on = value == "on";
+            match name {
+                "channel" => options.channel = value.to_owned(),
+                "data" => options.data = on,
+                "read_data" => options.read_data = on,
+                "loads" => options.loads = on,
+                "stores" => options.stores = on,
+                "flow" => options.flow = on,
+                "ram" => options.ram_bytes = number(value)?,
+                "cycles" => options.cycles = Some(span(value)?),
+                "millis" => options.millis = Some(span(value)?),
+                "virt" => options.virt = Some(span(value)?),
+                "phys" => options.phys = Some(span(value)?),
+                "process" => options.process = Some(value.to_owned()),
+                "marked" => options.marked = on,
+                _ => return Err(format!("{name}: an argument that is not known")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read() {
+        let options = Options::parse(
+            ["channel=x", "data=on", "loads=off", "phys=0x1000..0x2000", "cycles=5.."].into_iter(),
+        );
+        let expected = Options {
+            channel: "x".into(),
+            data: true,
+            loads: false,
+            phys: Some(0x1000..0x2000),
+            cycles: Some(5..u64::MAX),
+            ..Options::default()
+        };
+        assert_eq!(options, Ok(expected));
+        assert!(Options::parse(["colour=red"].into_iter()).is_err());
+        assert!(Options::parse(["phys=5"].into_iter()).is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! The guest's memory, as QEMU shares it with us, and a copy of what the trace knows of it.
+//!
+//! QEMU shows plugins what instructions write. What devices write (DMA), what the processor writes by itself (interrupt
+//! frames, accessed and dirty bits, descriptors) and what is loaded before the start is not shown: it is found by
+//! comparing memory with the copy. The copy is made of what was recorded alone, so that after a comparison the trace
+//! holds all of memory.
+
+use std::fs::{File, read_dir, read_link};
+use std::os::fd::AsFd;
+
+use rustix::fs::SeekFrom;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::options::Span;
+
+const PAGE: usize = 4096;
+/// Equal words between two differing ones that are not worth a new run.
+const BRIDGE_WORDS: usize = 3;
+/// What QEMU calls the memory of the backend that the recorder puts on its command line.
+const NAME: &str = "memory-backend-memfd";
+
+/// Both mappings. Addresses are offsets in the guest's main memory.
+pub(crate) struct Ram {
+    memory: *const u8,
+    copy: *mut u8,
+    len: usize,
+    file: File,
+}
+
+// SAFETY: the mappings are ours for ever; who may touch the copy is settled by the lock around the machine.
+unsafe impl Send for Ram {}
+
+impl Ram {
+    /// Finds the memory of that size among this process's open files.
+    pub(crate) fn find(len: u64) -> Option<Self> {
+        let len = usize::try_from(len).ok().filter(|&len| len > 0)?;
+        let file = read_dir("/proc/self/fd").ok()?.flatten().find_map(|entry| {
+            let name = read_link(entry.path()).ok()?;
+            if !name.to_string_lossy().contains(NAME) {
+                return None;
+            }
+            let file = File::open(entry.path()).ok()?;
+            (file.metadata().ok()?.len() == len as u64).then_some(file)
+        })?;
+        // SAFETY: new mappings replace nothing; the file is as long as that.
+        let memory = unsafe {
+            rustix::mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), 0)
+        };
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: as above.
+        let copy = unsafe {
+            rustix::mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
+        };
+        Some(Self { memory: memory.ok()?.cast(), copy: copy.ok()?.cast(), len, file })
+    }
+
+    /// Bytes of the guest's main memory.
+    pub(crate) fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// The bytes there, low ones first; `None` outside of the memory.
+    #[inline]
+    pub(crate) fn load(&self, addr: u64, bytes: usize) -> Option<u128> {
+        let addr = usize::try_from(addr).ok()?;
+        if bytes > 16 || addr.checked_add(bytes)? > self.len {
+            return None;
+        }
+        let mut value = [0; 16];
+        // SAFETY: inside the mapping by the check above. The guest may write at the same time; then any bytes do.
+        unsafe { core::ptr::copy_nonoverlapping(self.memory.add(addr), value.as_mut_ptr(), bytes) };
+        Some(u128::from_le_bytes(value))
+    }
+
+    /// Enters what was recorded as written there.
+    #[inline]
+    pub(crate) fn note(&mut self, addr: u64, value: u128, bytes: usize) {
+        let Ok(addr) = usize::try_from(addr) else { return };
+        if bytes > 16 || addr.checked_add(bytes).is_none_or(|end| end > self.len) {
+            return;
+        }
+        // SAFETY: inside the copy by the check above; nobody else touches it.
+        unsafe { core::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), self.copy.add(addr), bytes) };
+    }
+
+    /// Reads memory; `false` where it is not all there.
+    pub(crate) fn read(&self, addr: u64, out: &mut [u8]) -> bool {
+        let Ok(addr) = usize::try_from(addr) else { return false };
+        if addr.checked_add(out.len()).is_none_or(|end| end > self.len) {
+            return false;
+        }
+        // SAFETY: inside the mapping by the check above. The guest may write at the same time; then any bytes do.
+        unsafe { core::ptr::copy_nonoverlapping(self.memory.add(addr), out.as_mut_ptr(), out.len()) };
+        true
+    }
+
+    /// The parts of memory that were ever touched: the others are zero and cost nothing.
+    pub(crate) fn touched(&self) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let mut at = 0;
+        while let Ok(start) = rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
+            let end = rustix::fs::seek(&self.file, SeekFrom::Hole(start)).unwrap_or(self.len as u64);
+            spans.push(start..end.min(self.len as u64));
+            at = end;
+        }
+        spans
+    }
+
+    /// Compares memory with the copy inside `within`, tells `found` of each run of bytes that differ, in multiples of
+    /// eight, and brings the copy up to date.
+    pub(crate) fn compare(&mut self, within: &Span, mut found: impl FnMut(u64, &[u8])) {
+        let mut page = [0u64; PAGE / 8];
+        let mut known = [0u64; PAGE / 8];
+        for span in self.touched() {
+            let first = span.start.max(within.start & !(PAGE as u64 - 1));
+            for addr in (first..span.end.min(within.end)).step_by(PAGE) {
+                let at = addr as usize;
+                if at + PAGE > self.len {
+                    break;
+                }
+                // SAFETY: both ranges are pages inside the mappings; a device may write meanwhile, then any bytes do.
+                unsafe {
+                    core::ptr::copy_nonoverlapping(self.memory.add(at), page.as_mut_ptr().cast(), PAGE);
+                    core::ptr::copy_nonoverlapping(self.copy.add(at), known.as_mut_ptr().cast(), PAGE);
+                }
+                if page == known {
+                    continue;
+                }
+                runs(&page, &known, |start, words| {
+                    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                    found(addr + start as u64 * 8, &bytes);
+                });
+                // SAFETY: as above; the copy is ours.
+                unsafe { core::ptr::copy_nonoverlapping(page.as_ptr().cast(), self.copy.add(at), PAGE) };
+            }
+        }
+    }
+}
+
+/// Runs of words that differ, bridging short equal stretches.
+fn runs(new: &[u64], old: &[u64], mut found: impl FnMut(usize, &[u64])) {
+    let mut at = 0;
+    while at < new.len() {
+        if new[at] == old[at] {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        let mut end = at + 1;
+        while let Some(step) = (end..new.len().min(end + BRIDGE_WORDS + 1)).find(|&i| new[i] != old[i]) {
+            end = step + 1;
+        }
+        found(start, &new[start..end]);
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_bridged() {
+        let mut new = [0u64; 32];
+        for at in [3, 4, 8, 20] {
+            new[at] = 1;
+        }
+        let mut list = Vec::new();
+        runs(&new, &[0; 32], |start, words| list.push((start, words.len())));
+        assert_eq!(list, [(3, 6), (20, 1)]);
+        runs(&new, &new.clone(), |_, _| panic!("nothing differs"));
+    }
+}
