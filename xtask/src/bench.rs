@@ -2,21 +2,21 @@
 
 use anyhow::{Result, bail};
 
-use crate::{bench_record, bench_store, shell};
+use crate::{bench_probes, bench_record, bench_store, shell};
 
 /// Runs the benchmarks of one part.
 pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
     match what {
         "record" => bench_record::run(rest),
         "store" => bench_store::run(rest),
-        "probes" => of_crate("probes", rest),
+        "probes" => bench_probes::run(rest),
         "rtvm" => of_crate("rtvm", rest),
         other => bail!("nothing to measure under the name {other:?}: record, store, probes, rtvm"),
     }
 }
 
 /// A crate has Criterion benchmarks in `benches/`, or one example named `bench`.
-fn of_crate(name: &str, rest: &[&str]) -> Result<()> {
+pub(crate) fn of_crate(name: &str, rest: &[&str]) -> Result<()> {
     let dir = shell::repository().join("crates").join(name);
     let mut words = if dir.join("benches").read_dir().is_ok_and(|mut files| files.next().is_some()) {
         vec!["cargo", "bench", "-p", name]

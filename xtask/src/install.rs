@@ -37,6 +37,18 @@ pub(crate) const BENCH: &[Tool] = &[
     ("sort", "coreutils"),
 ];
 
+/// For `bench probes`.
+pub(crate) const BENCH_PROBES: &[Tool] = &[
+    ("gcc", "gcc"),
+    ("g++", "g++"),
+    ("clang", "clang"),
+    ("gzip", "gzip"),
+    ("xz", "xz-utils"),
+    ("sqlite3", "sqlite3"),
+    ("perl", "perl"),
+    ("sort", "coreutils"),
+];
+
 /// Headers that no program stands for.
 const HEADERS: &[Tool] = &[("/usr/include/stdio.h", "libc6-dev")];
 

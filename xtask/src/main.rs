@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_probes;
 mod bench_record;
 mod bench_store;
 mod demo;
@@ -23,7 +24,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
   bench record               one table: native, memtap, Lackey, and the two-signal mechanism
   bench store [FILE...]      the encoders, on files of 32-byte entries (also .xz) or on programs that memtap records
-  bench probes|rtvm          the benchmarks of that part
+  bench probes [PART...]     probes beside XRay, uprobes, a hooking crate and the paper: layer, others, profiler, figures
+  bench rtvm                 the benchmarks of that part
   stress probes [TOGGLES]    patch sites under load and check each execution; 100,000,000 if not given
   fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
   install                    only install what the tests need";

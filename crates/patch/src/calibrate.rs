@@ -56,6 +56,9 @@ pub fn calibrate(waits: &[u64], per_point: Duration) -> Result<Calibration, Patc
 
 fn measure(waits: &[u64], per_point: Duration) -> Result<Vec<Point>, PatchError> {
     let mut points = Vec::new();
+    // One processor is the patcher's: executors that share theirs are seldom in the middle of the instruction.
+    let processors = std::thread::available_parallelism().map_or(2, |n| n.get());
+    let executors = processors.saturating_sub(1).clamp(1, 6);
     for wait_ticks in waits {
         barrier::set_separation(Separation::Wait { ticks: *wait_ticks });
         for (page, executor) in [
@@ -66,7 +69,7 @@ fn measure(waits: &[u64], per_point: Duration) -> Result<Vec<Point>, PatchError>
         ] {
             for split in 1..=4 {
                 let boundary = if page { Boundary::Page { split } } else { Boundary::Line { split } };
-                let case = Case { boundary, executor, executors: 2, patchers: 1, method: Method::Patch };
+                let case = Case { boundary, executor, executors, patchers: 1, method: Method::Patch };
                 let outcome = exercise::run(case, u64::MAX, per_point)?;
                 points.push(Point {
                     wait_ticks: *wait_ticks,
