@@ -2,8 +2,8 @@
 //! afterwards in the frames that survive.
 //!
 //! `longjmp` needs nothing: frames that it jumps over are recognised by their place. A cancelled thread unwinds through
-//! the C library's own pointer to the unwinder, which no library can stand in for: its cleanup ends at the first frame
-//! under measurement.
+//! the C library's own pointer to the unwinder, which no library can stand in for: that function gets a probe
+//! (`probes::profile::attached`).
 
 use probes::shadow;
 use std::{

@@ -159,6 +159,15 @@ fn cleanups_and_nested_exceptions_are_survived() {
 }
 
 #[test]
+fn cancelled_threads_clean_up() {
+    for flags in [&[] as &[&str], &["-fpatchable-function-entry=5"], &["-finstrument-functions"]] {
+        let run = run("cancelled.cc", flags, |_| {});
+        assert_eq!(run.output.stdout, b"120 destroyed, 20 cleaned\n", "{flags:?}");
+        run.check_calls(&[("body", 20), ("level", 100), ("waits", 20)]);
+    }
+}
+
+#[test]
 fn a_program_with_its_own_unwinder_is_left_alone() {
     let run = run("cleanup.cc", &["-static-libgcc"], |_| {});
     assert_eq!(run.output.stdout, b"done 3000\n");

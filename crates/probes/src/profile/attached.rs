@@ -178,11 +178,10 @@ fn is_inside(addr: usize) -> bool {
 }
 
 /// Functions before which the real return addresses are put back.
-const BEFORE: [&str; 6] = [
+const BEFORE: [&str; 5] = [
     "_Unwind_RaiseException",
     "_Unwind_Resume_or_Rethrow",
     "_Unwind_Resume",
-    "_Unwind_ForcedUnwind",
     "_Unwind_Backtrace",
     "pthread_exit",
 ];
@@ -204,14 +203,23 @@ fn is_watch(id: ProbeId) -> bool {
     })
 }
 
-/// Gives the unwinder's functions of a module probes that look after return addresses.
+/// What even a preloaded library cannot stand in for: the C library calls it through a pointer of its own.
+const CANCELLATION: &str = "_Unwind_ForcedUnwind";
+
+/// Gives the unwinder's functions of a module probes that look after return addresses. In a process that the library was
+/// preloaded into it is one function only: the library's own symbols stand before the others.
 pub(super) fn watch_unwinder(index: u32) {
     let Some(module) = module::module(index) else { return };
+    let was_attached = super::settings().is_some_and(|s| s.controller != 0);
+    if !was_attached && !module.path.contains("/libgcc_s.so") {
+        return;
+    }
     let executable = entry::executable();
     for (at, symbol) in module.symbols().iter().enumerate() {
         let handler: registry::Handler = match symbol.name.as_str() {
-            name if BEFORE.contains(&name) => before_unwinding,
-            AFTER => after_unwinding,
+            CANCELLATION => before_unwinding,
+            name if was_attached && BEFORE.contains(&name) => before_unwinding,
+            AFTER if was_attached => after_unwinding,
             _ => continue,
         };
         let addr = patch::CodeAddr(module.bias + symbol.offset);

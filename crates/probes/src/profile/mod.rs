@@ -67,9 +67,7 @@ pub fn discover() {
 fn probe_modules(modules: &[u32], known: &HashSet<String>) {
     let Some(settings) = settings() else { return };
     for index in modules {
-        if settings.controller != 0 {
-            attached::watch_unwinder(*index);
-        }
+        attached::watch_unwinder(*index);
         let wants = |name: &str| settings.wants(name) && !known.contains(name);
         let found = provider::probe_module(*index, &wants);
         registry::switch_all(&found.probes, true);
