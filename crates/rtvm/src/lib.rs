@@ -19,6 +19,8 @@ mod init_free;
 mod mmu;
 #[cfg(feature = "std")]
 pub mod model;
+#[cfg(feature = "std")]
+mod munmap;
 mod pva;
 mod random;
 #[cfg(feature = "std")]
@@ -36,6 +38,8 @@ pub use frames::{FrameList, PhysicalMemory};
 pub use header::{RegionHeader, RegionHeaders};
 pub use init_free::InitFreeArray;
 pub use mmu::Mmu;
+#[cfg(feature = "std")]
+pub use munmap::munmap_ns;
 pub use pva::{PagesValidityArray, StackPointer};
 pub use random::Random;
 pub use space::{AddressSpace, Lookups, SpaceWords};

@@ -10,7 +10,7 @@ mod svg;
 
 pub use layout::{Layout, MapRegion, Only};
 pub use png::to_png;
-pub(crate) use svg::escape;
+pub use svg::escape;
 pub use svg::to_svg;
 
 /// The colour of a page with that many accesses, where the most accessed one has `most`: from pale yellow to dark red, by

@@ -9,7 +9,7 @@ const MARGIN: usize = 16;
 const LINE: usize = 16;
 
 /// Text for use between tags.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -10,7 +10,7 @@ use rtvm::replay::{Costs, Options, Sizes, Synthetic};
 use serde_json::{Value, json};
 
 use crate::output::{Out, grouped};
-use crate::rtvm_replay::{Run, parse_bytes, parse_sizes, run_synthetic, run_trace, spreads};
+use crate::rtvm_replay::{Run, parse_bytes, parse_sizes, run_synthetic, run_trace, spreads, write_page};
 
 /// A set of constants of the cost model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,9 +101,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.file {
         runs.push(run_trace(&options, file, args.heap_only)?);
     }
+    let table = to_json(&options, &runs);
+    if let Some(dir) = &args.out {
+        write_page(dir, &runs, &table)?;
+    }
     let mut out = Out::stdout();
     if args.json {
-        out.line(&serde_json::to_string_pretty(&to_json(&options, &runs))?)?;
+        out.line(&serde_json::to_string_pretty(&table)?)?;
     } else {
         print(&mut out, &runs)?;
     }
