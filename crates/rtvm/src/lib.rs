@@ -15,6 +15,7 @@ mod conventional;
 mod error;
 mod frames;
 mod header;
+pub mod heap;
 mod init_free;
 mod mmu;
 #[cfg(feature = "std")]
@@ -36,6 +37,7 @@ pub use conventional::Conventional;
 pub use error::Error;
 pub use frames::{FrameList, PhysicalMemory};
 pub use header::{RegionHeader, RegionHeaders};
+pub use heap::RtHeap;
 pub use init_free::InitFreeArray;
 pub use mmu::Mmu;
 #[cfg(feature = "std")]

@@ -203,7 +203,13 @@ impl<M: HeapMemory> Tlsf<M> {
         }
         let rest = start + need;
         let end = if free.end - rest >= MIN_BLOCK { rest } else { free.end };
-        let block = Span { start, end };
+        self.occupy(free, tag.dirty, Span { start, end })?;
+        Ok(start + TAG_BYTES)
+    }
+
+    /// Makes a part of a free block a block in use; what is before and behind it stays free.
+    fn occupy(&mut self, free: Span, dirty: bool, block: Span) -> Result<(), Error> {
+        let Span { start, end } = block;
         let (mut cuts, mut len) = ([0; 2], 0);
         for (cut, made) in [(start, start > free.start), (end, end < free.end)] {
             if made {
@@ -212,20 +218,20 @@ impl<M: HeapMemory> Tlsf<M> {
             }
         }
         self.memory.carve(free, &cuts[..len], block)?;
-        self.remove(free, tag.dirty);
+        self.remove(free, dirty);
         if start > free.start {
-            self.insert(Span { start: free.start, end: start }, tag.dirty);
+            self.insert(Span { start: free.start, end: start }, dirty);
             self.memory.set_tag(start, Field::Before, free.start);
         }
         if end < free.end {
             self.memory.set_tag(end, Field::Before, start);
-            self.insert(Span { start: end, end: free.end }, tag.dirty);
+            self.insert(Span { start: end, end: free.end }, dirty);
         }
         if len > 0 && free.end < self.end {
             self.memory.set_tag(free.end, Field::Before, if end < free.end { end } else { start });
         }
         self.write(block, 0);
-        Ok(start + TAG_BYTES)
+        Ok(())
     }
 
     /// The block in use whose payload begins at `addr`.
@@ -373,20 +379,30 @@ impl<M: HeapMemory> Tlsf<M> {
         self.free(rest.start + TAG_BYTES)
     }
 
-    /// Takes a free block out of the heap's hands for a while: it looks like one in use. For giving its pages back without
-    /// holding up others. [`Tlsf::give_back`] ends that.
+    /// Takes a part of a free block out of the heap's hands for a while: it looks like a block in use. For giving its pages
+    /// back without holding up others; [`Tlsf::give_back`] ends that. The part grows where too little would be left beside it.
     ///
     /// # Errors
-    /// Where no free block begins there, or a tag was written over.
-    pub fn take_out(&mut self, start: u64) -> Result<Span, Error> {
+    /// Where no free block begins at `start`, the part is not inside it, or a tag was written over.
+    pub fn take_out(&mut self, start: u64, part: Span) -> Result<Span, Error> {
         let tag = self.read(start)?;
         let block = Span { start, end: start + tag.bytes };
-        if !tag.free || block.is_empty() {
+        let inside = block.start <= part.start && part.start < part.end && part.end <= block.end;
+        if !tag.free || !inside {
             return Err(Error::NotABlock { addr: start + TAG_BYTES });
         }
-        self.remove(block, tag.dirty);
-        self.write(block, 0);
-        Ok(block)
+        let mut part = Span { start: part.start & !(GRANULE - 1), end: part.end & !(GRANULE - 1) };
+        if part.start - block.start < MIN_BLOCK {
+            part.start = block.start;
+        }
+        if part.end.saturating_sub(part.start) < MIN_BLOCK {
+            part.end = part.start + MIN_BLOCK;
+        }
+        if part.end > block.end || block.end - part.end < MIN_BLOCK {
+            part.end = block.end;
+        }
+        self.occupy(block, tag.dirty, part)?;
+        Ok(part)
     }
 
     /// Puts a block back that [`Tlsf::take_out`] took, merged with its neighbours.

@@ -1,0 +1,238 @@
+//! The arena as the memory of a heap: tags by pointer, control words beside it, and a list of free blocks whose pages wait to
+//! be given back.
+
+use core::ptr::NonNull;
+
+use crate::Error;
+use crate::tlsf::{CONTROL_WORDS, Field, HeapMemory, Merge, Span};
+
+/// Bytes of a listed block that hold its tag, its links, the links of the list, and the range that waits.
+const LISTED_BYTES: u64 = 64;
+const NEXT_DIRTY: u64 = 32;
+const PREVIOUS_DIRTY: u64 = 40;
+const DIRTY_START: u64 = 48;
+const DIRTY_END: u64 = 56;
+const NONE: u64 = u64::MAX;
+const NO_RANGE: Span = Span { start: 0, end: 0 };
+
+/// The smallest range with both.
+fn hull(a: Span, b: Span) -> Span {
+    if a.is_empty() {
+        return b;
+    }
+    if b.is_empty() {
+        return a;
+    }
+    Span { start: a.start.min(b.start), end: a.end.max(b.end) }
+}
+
+fn common(a: Span, b: Span) -> Span {
+    let both = Span { start: a.start.max(b.start), end: a.end.min(b.end) };
+    if both.is_empty() { NO_RANGE } else { both }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct ArenaMemory {
+    base: NonNull<u8>,
+    control: [u64; CONTROL_WORDS],
+    /// Pages that are collected have this many bits; none are where it is `None`.
+    page_bits: Option<u32>,
+    /// The first block of the list.
+    dirty: u64,
+    /// What waits in the blocks that the running operation took off their lists.
+    pending: Span,
+    /// Whether the block that is being released has given its pages back already.
+    clean: bool,
+    #[cfg(test)]
+    pub(super) touches: core::cell::Cell<u64>,
+}
+
+impl ArenaMemory {
+    pub(super) fn new(base: NonNull<u8>, page_bits: Option<u32>) -> Self {
+        Self {
+            base,
+            control: [0; CONTROL_WORDS],
+            page_bits,
+            dirty: NONE,
+            pending: NO_RANGE,
+            clean: false,
+            #[cfg(test)]
+            touches: core::cell::Cell::new(0),
+        }
+    }
+
+    /// An operation begins.
+    pub(super) fn begin(&mut self) {
+        self.pending = NO_RANGE;
+    }
+
+    pub(super) fn clean(&mut self, clean: bool) {
+        self.clean = clean;
+    }
+
+    fn touch(&self) {
+        #[cfg(test)]
+        self.touches.set(self.touches.get() + 1);
+    }
+
+    /// The address of an offset, which is below the arena's bytes.
+    #[inline]
+    pub(super) fn pointer(&self, offset: u64) -> NonNull<u8> {
+        // SAFETY: callers have offsets of blocks, or of words of them, which lie in the arena; `RtHeap::new` asks for an arena
+        // that is one object.
+        unsafe { self.base.add(offset as usize) }
+    }
+
+    #[inline]
+    fn word(&self, offset: u64) -> u64 {
+        self.touch();
+        // SAFETY: in the arena as above, at a multiple of 8 because blocks begin at multiples of 16 and the arena of 4096;
+        // tags are the heap's own, and every bit pattern is a number.
+        unsafe { self.pointer(offset).cast::<u64>().read() }
+    }
+
+    #[inline]
+    fn set_word(&mut self, offset: u64, word: u64) {
+        self.touch();
+        // SAFETY: as in `word`; the heap writes to tags, and to payloads of free blocks alone, which have no other owner.
+        unsafe { self.pointer(offset).cast::<u64>().write(word) };
+    }
+
+    /// The whole pages of a block behind what the list needs, in bytes.
+    pub(super) fn whole_bytes(&self, block: Span) -> Span {
+        let Some(bits) = self.page_bits else { return NO_RANGE };
+        let mask = (1_u64 << bits) - 1;
+        common(
+            Span { start: (block.start + LISTED_BYTES + mask) & !mask, end: block.end & !mask },
+            Span { start: 0, end: u64::MAX },
+        )
+    }
+
+    /// A block with pages that wait, and the part of it that should be taken out for them.
+    pub(super) fn some_dirty(&self, most: u64) -> Option<(u64, Span)> {
+        if self.dirty == NONE {
+            return None;
+        }
+        let block = self.dirty;
+        let (start, end) = (self.word(block + DIRTY_START), self.word(block + DIRTY_END));
+        let page = 1_u64 << self.page_bits.unwrap_or(12);
+        // A part loses one page to the tag of the rest, so fewer would never come to an end.
+        let end = end.min(start.saturating_add(most.max(4 * page)));
+        // The part's own words come right before its first page.
+        Some((block, Span { start: (start - LISTED_BYTES).max(block), end }))
+    }
+
+    fn link(&mut self, block: u64) {
+        let next = self.dirty;
+        self.set_word(block + NEXT_DIRTY, next);
+        self.set_word(block + PREVIOUS_DIRTY, NONE);
+        if next != NONE {
+            self.set_word(next + PREVIOUS_DIRTY, block);
+        }
+        self.dirty = block;
+    }
+
+    fn unlink(&mut self, block: u64) {
+        let (next, previous) = (self.word(block + NEXT_DIRTY), self.word(block + PREVIOUS_DIRTY));
+        if next != NONE {
+            self.set_word(next + PREVIOUS_DIRTY, previous);
+        }
+        if previous != NONE {
+            self.set_word(previous + NEXT_DIRTY, next);
+        } else {
+            self.dirty = next;
+        }
+    }
+}
+
+impl HeapMemory for ArenaMemory {
+    const RESIZES: bool = true;
+
+    fn page_bytes(&self) -> u64 {
+        1 << self.page_bits.unwrap_or(12)
+    }
+
+    #[inline]
+    fn control(&mut self, index: usize) -> u64 {
+        self.touch();
+        self.control[index]
+    }
+
+    #[inline]
+    fn set_control(&mut self, index: usize, word: u64) {
+        self.touch();
+        self.control[index] = word;
+    }
+
+    #[inline]
+    fn tag(&mut self, block: u64, field: Field) -> u64 {
+        self.word(block + field.offset())
+    }
+
+    #[inline]
+    fn set_tag(&mut self, block: u64, field: Field, word: u64) {
+        self.set_word(block + field.offset(), word);
+    }
+
+    /// A tombstone: a second free of the block finds no block.
+    fn erase_tag(&mut self, block: u64) {
+        self.set_word(block + Field::Size.offset(), 0);
+    }
+
+    fn carve(&mut self, _: Span, _: &[u64], _: Span) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn merge(&mut self, merge: &Merge) -> bool {
+        if self.page_bits.is_none() {
+            return false;
+        }
+        let mask = self.page_bytes() - 1;
+        let own = if self.clean {
+            // The page with the tag of the rest, which was cut off and waits: now it is whole.
+            let start = merge.freed.end & !mask;
+            let shared = Span { start, end: start + mask + 1 };
+            if merge.right && self.pending.start == shared.end { shared } else { NO_RANGE }
+        } else {
+            // Its own bytes; the pages that it shared with free neighbours come with it.
+            Span { start: merge.freed.start & !mask, end: (merge.freed.end + mask) & !mask }
+        };
+        self.pending = hull(self.pending, own);
+        self.pending = common(self.pending, self.whole_bytes(merge.merged));
+        !self.pending.is_empty()
+    }
+
+    fn listed(&mut self, block: Span, dirty: bool, on: bool) {
+        if !dirty {
+            return;
+        }
+        let whole = self.whole_bytes(block);
+        // Too small to have the words of the list: its pages are not whole, and nothing waits.
+        if whole.is_empty() {
+            return;
+        }
+        if on {
+            let waits = common(self.pending, whole);
+            self.set_word(block.start + DIRTY_START, waits.start);
+            self.set_word(block.start + DIRTY_END, waits.end);
+            if !waits.is_empty() {
+                self.link(block.start);
+            }
+            return;
+        }
+        let waits =
+            Span { start: self.word(block.start + DIRTY_START), end: self.word(block.start + DIRTY_END) };
+        if !waits.is_empty() {
+            self.unlink(block.start);
+            self.pending = hull(self.pending, waits);
+        }
+    }
+
+    fn copy(&mut self, from: u64, to: u64, bytes: u64) -> Result<(), Error> {
+        // SAFETY: two payloads of this heap of at least `bytes` bytes each, which do not overlap: one was made while the other
+        // was in use.
+        unsafe { self.pointer(from).copy_to_nonoverlapping(self.pointer(to), bytes as usize) };
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! The heap over real memory.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+
+use super::*;
+use crate::Random;
+
+/// An arena of the test's own.
+struct Arena(NonNull<u8>, Layout);
+
+impl Arena {
+    fn new(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes, 4096).unwrap();
+        // SAFETY: the layout has bytes.
+        let base = unsafe { std::alloc::alloc(layout) };
+        // Garbage, which the heap must not mind.
+        // SAFETY: just allocated.
+        unsafe { base.write_bytes(0xa5, bytes) };
+        Self(NonNull::new(base).unwrap(), layout)
+    }
+
+    fn heap(&self, page: Option<usize>) -> RtHeap {
+        // SAFETY: the arena outlives the heaps of these tests, and each test has one heap.
+        unsafe { RtHeap::new(self.0, self.1.size(), page) }.unwrap()
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { std::alloc::dealloc(self.0.as_ptr(), self.1) };
+    }
+}
+
+/// A block, and what its bytes should be.
+type Live = BTreeMap<NonNull<u8>, (usize, u8)>;
+
+fn fill(block: NonNull<u8>, bytes: usize, byte: u8) {
+    // SAFETY: a live block of at least that many bytes.
+    unsafe { block.as_ptr().write_bytes(byte, bytes) };
+}
+
+fn check_bytes(block: NonNull<u8>, bytes: usize, byte: u8) {
+    // SAFETY: as above.
+    let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), bytes) };
+    assert!(bytes.iter().all(|&b| b == byte), "someone wrote into a block");
+}
+
+/// Gives everything back that waits, and overwrites it with garbage as the kernel would with zeros.
+fn give_back(heap: &mut RtHeap, most: usize) -> usize {
+    let mut total = 0;
+    while let Some(pages) = heap.begin_return(most) {
+        heap.check().expect("whole while pages are out");
+        assert!(pages.bytes > 0 && pages.bytes.is_multiple_of(256));
+        total += pages.bytes;
+        fill(pages.pages, pages.bytes, 0xee);
+        heap.end_return(pages).unwrap();
+        assert!(total < 1 << 30, "the same pages wait again and again");
+    }
+    total
+}
+
+fn long_run(page: Option<usize>, seed: u64, steps: u32, most: u64) -> [u64; 3] {
+    let arena = Arena::new(1 << 20);
+    let mut heap = arena.heap(page);
+    let mut random = Random::new(seed);
+    let mut live = Live::new();
+    let mut worst = [0; 3];
+    for round in 0..steps {
+        let largest = if random.below(4) == 0 { most } else { 300 };
+        let bytes = random.below(largest) as usize;
+        let some = (!live.is_empty())
+            .then(|| live.iter().nth(random.below(live.len() as u64) as usize).map(|(&b, &v)| (b, v)))
+            .flatten();
+        let byte = random.bits() as u8;
+        let before = heap.touches();
+        match (random.below(10), some) {
+            (0..=3, _) | (_, None) => {
+                let align = 16_usize << random.below(14).saturating_sub(5);
+                let made = if align == 16 { heap.malloc(bytes) } else { heap.memalign(align, bytes) };
+                let which = usize::from(align > 16);
+                worst[which] = worst[which].max(heap.touches() - before);
+                if let Ok(block) = made {
+                    assert!((block.as_ptr() as usize).is_multiple_of(align));
+                    fill(block, bytes, byte);
+                    assert!(live.insert(block, (bytes, byte)).is_none());
+                }
+            }
+            (4..=6, Some((block, (len, byte)))) => {
+                check_bytes(block, len, byte);
+                live.remove(&block);
+                let before = heap.touches();
+                // SAFETY: it is not used any more.
+                unsafe { heap.free(block) }.unwrap();
+                worst[2] = worst[2].max(heap.touches() - before);
+                // SAFETY: it is no block any more.
+                assert!(unsafe { heap.free(block) }.is_err());
+            }
+            (7..=8, Some((block, (len, byte)))) => {
+                // SAFETY: the old place is not used any more if this succeeds.
+                if let Ok(moved) = unsafe { heap.realloc(block, bytes) } {
+                    live.remove(&block);
+                    check_bytes(moved, len.min(bytes), byte);
+                    fill(moved, bytes, byte);
+                    live.insert(moved, (bytes, byte));
+                }
+            }
+            _ => drop(give_back(&mut heap, 1 << (8 + random.below(10)))),
+        }
+        if round % 500 == 0 {
+            assert_eq!(heap.check().unwrap().used_blocks, live.len() as u64);
+            live.iter().for_each(|(&block, &(len, byte))| check_bytes(block, len, byte));
+        }
+    }
+    for (block, _) in live {
+        // SAFETY: the run is over.
+        unsafe { heap.free(block) }.unwrap();
+    }
+    assert_eq!(heap.check().unwrap().free_blocks, 1);
+    worst
+}
+
+#[test]
+fn blocks_keep_their_bytes_and_no_call_exceeds_its_bound() {
+    let mut worst = [0; 3];
+    for (page, seed, most) in
+        [(None, 1, 60_000), (Some(4096), 2, 60_000), (Some(256), 3, 5000), (Some(4096), 4, 400_000)]
+    {
+        let run = long_run(page, seed, 60_000, most);
+        worst = std::array::from_fn(|i| worst[i].max(run[i]));
+    }
+    let bounds = [MALLOC_TOUCHES, MEMALIGN_TOUCHES, FREE_TOUCHES];
+    for (name, (worst, bound)) in ["malloc", "memalign", "free"].iter().zip(worst.iter().zip(bounds)) {
+        assert!(*worst <= bound, "{name} touched {worst} words, stated are {bound}");
+        assert!(*worst + 12 >= bound, "{name} touched {worst} words, the stated {bound} are loose");
+    }
+}
+
+#[test]
+fn released_pages_are_given_back_once() {
+    let arena = Arena::new(1 << 20);
+    let mut heap = arena.heap(Some(4096));
+    let a = heap.malloc(400_000).unwrap();
+    let guard = heap.malloc(10).unwrap();
+    assert_eq!(give_back(&mut heap, 1 << 20), 0, "nothing was released");
+    // SAFETY: not used any more.
+    unsafe { heap.free(a) }.unwrap();
+    // The first page holds the tag.
+    assert_eq!(give_back(&mut heap, 40_000), 400_000 / 4096 * 4096);
+    assert_eq!(give_back(&mut heap, 40_000), 0);
+    let b = heap.malloc(100).unwrap();
+    // SAFETY: as above.
+    unsafe { heap.free(b) }.unwrap();
+    assert!(give_back(&mut heap, 40_000) <= 4096);
+    // SAFETY: as above.
+    unsafe { heap.free(guard) }.unwrap();
+    give_back(&mut heap, 40_000);
+    assert_eq!(heap.check().unwrap().free_blocks, 1);
+}
+
+#[test]
+fn wrong_frees_are_errors_with_addresses() {
+    let arena = Arena::new(1 << 16);
+    let mut heap = arena.heap(None);
+    let a = heap.malloc(100).unwrap();
+    let b = heap.malloc(100).unwrap();
+    let before = heap.check().unwrap();
+    let at =
+        |pointer: NonNull<u8>, offset: isize| NonNull::new(pointer.as_ptr().wrapping_offset(offset)).unwrap();
+    for wrong in [at(a, 1), at(a, 16), at(a, -16), at(a, 1 << 20), NonNull::dangling()] {
+        // SAFETY: these are no blocks, so nothing is released.
+        let error = unsafe { heap.free(wrong) }.unwrap_err();
+        assert_eq!(error, Error::NotABlock { addr: wrong.as_ptr() as u64 });
+    }
+    assert_eq!(heap.check(), Ok(before));
+    // SAFETY: not used any more.
+    unsafe { heap.free(a) }.unwrap();
+    // SAFETY: not a block any more.
+    let twice = unsafe { heap.free(a) }.unwrap_err();
+    assert_eq!(twice, Error::AlreadyFree { addr: a.as_ptr() as u64 });
+    // Over the end of a free block into the tag behind it.
+    fill(at(b, -16), 16, 0xff);
+    // SAFETY: its tag is gone, so nothing is released.
+    assert!(unsafe { heap.free(b) }.is_err());
+    assert!(heap.check().is_err());
+    assert!(heap.calloc(usize::MAX, 2).is_err());
+    assert!(heap.memalign(24, 1).is_err());
+}
+
+#[test]
+fn the_stated_arena_is_enough() {
+    let (blocks, largest) = (40_u64, 3000_u64);
+    let bytes = RtHeap::arena_bytes(blocks * largest, blocks, largest, 0).unwrap();
+    for seed in 0..20 {
+        let arena = Arena::new(bytes as usize);
+        let mut heap = arena.heap(None);
+        let mut random = Random::new(seed);
+        let mut live = Vec::new();
+        for _ in 0..5000 {
+            if live.len() < blocks as usize && random.below(2) == 0 {
+                // Many small ones that stay, to cut the arena to pieces.
+                let len = if random.below(2) == 0 { 1 } else { random.below(largest + 1) };
+                live.push(heap.malloc(len as usize).expect("the arena is as large as it was said to be"));
+            } else if !live.is_empty() {
+                let block = live.swap_remove(random.below(live.len() as u64) as usize);
+                // SAFETY: not used any more.
+                unsafe { heap.free(block) }.unwrap();
+            }
+        }
+    }
+    assert_eq!(RtHeap::arena_bytes(u64::MAX, 1, 1, 0), None);
+}
+
+#[test]
+fn threads_share_a_heap() {
+    static ALLOC: RtAlloc<TicketLock> = RtAlloc::new(TicketLock::new());
+    let arena = Arena::new(1 << 20);
+    let layout = Layout::from_size_align(100, 64).unwrap();
+    // SAFETY: a layout with bytes.
+    assert!(unsafe { ALLOC.alloc(layout) }.is_null(), "no arena yet");
+    ALLOC.set(arena.heap(None));
+    std::thread::scope(|scope| {
+        for byte in 1..=3 {
+            scope.spawn(move || {
+                for round in 0..2000_usize {
+                    let layout = Layout::from_size_align(round % 700 + 1, 1 << (round % 8)).unwrap();
+                    // SAFETY: layouts with bytes; blocks are freed once, with their layout.
+                    unsafe {
+                        let block = ALLOC.alloc(layout);
+                        block.write_bytes(byte, layout.size());
+                        let block = ALLOC.realloc(block, layout, 900);
+                        assert!((block as usize).is_multiple_of(layout.align()));
+                        check_bytes(NonNull::new(block).unwrap(), layout.size(), byte);
+                        ALLOC.dealloc(block, Layout::from_size_align(900, layout.align()).unwrap());
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(ALLOC.with(RtHeap::check).unwrap().used_blocks, 0);
+}
