@@ -1,0 +1,206 @@
+//! A heap with its arena, its lock and its helper.
+
+use std::ffi::c_void;
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rtvm::heap::RtAlloc;
+use rtvm::{Error, RtHeap};
+
+use crate::PiMutex;
+
+/// Alignment of arenas, and so the largest alignment that a block can have.
+const ARENA_ALIGN: usize = 2 << 20;
+const PAGE_BYTES: usize = 4096;
+/// What the helper takes out of the heap at a time: this much less is there for a while.
+pub(crate) const RETURN_BYTES: usize = 1 << 20;
+/// How long the helper sleeps where there is nothing to do.
+const HELPER_NAP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// What an arena is like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arena {
+    /// Bytes.
+    pub bytes: usize,
+    /// All pages are there from the start and stay: no call takes a page fault. Otherwise they come at the first touch,
+    /// and released ones are given back by the helper.
+    pub prefault: bool,
+}
+
+/// A heap that threads share.
+#[derive(Debug)]
+pub struct Heap {
+    alloc: RtAlloc<PiMutex>,
+    base: *mut c_void,
+    mapped: usize,
+    /// Set by `stop`, read by the helper.
+    stopping: AtomicBool,
+    /// Written by the helper alone.
+    returned: AtomicU64,
+    /// The helper's thread, or zero. Written by who starts and stops it.
+    helper: AtomicU64,
+}
+
+// SAFETY: `base` is only used by those who end the heap, everything else is shared by design.
+unsafe impl Sync for Heap {}
+// SAFETY: as above.
+unsafe impl Send for Heap {}
+
+impl Heap {
+    /// A heap without arena: every allocation fails.
+    pub const fn new() -> Self {
+        Self {
+            alloc: RtAlloc::new(PiMutex::new()),
+            base: null_mut(),
+            mapped: 0,
+            stopping: AtomicBool::new(false),
+            returned: AtomicU64::new(0),
+            helper: AtomicU64::new(0),
+        }
+    }
+
+    /// Maps an arena. The heap must not move any more.
+    ///
+    /// # Safety
+    /// Nobody else uses the heap yet, and it had no arena.
+    ///
+    /// # Errors
+    /// Where the kernel gives none, or it is too small.
+    pub unsafe fn map(&mut self, arena: Arena) -> Result<(), Error> {
+        // SAFETY: not used yet, says the caller.
+        unsafe { self.alloc.raw_lock().inherit() };
+        let none = Error::OutOfAddressSpace { bytes: arena.bytes as u64 };
+        let mapped = arena.bytes.checked_add(ARENA_ALIGN).ok_or(none)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping where the kernel likes.
+        let base =
+            unsafe { libc::mmap(null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(none);
+        }
+        (self.base, self.mapped) = (base, mapped);
+        let start = base.map_addr(|addr| addr.next_multiple_of(ARENA_ALIGN)).cast::<u8>();
+        if arena.prefault && !prefault(start, arena.bytes) {
+            self.unmap();
+            return Err(none);
+        }
+        let page = (!arena.prefault).then_some(PAGE_BYTES);
+        let Some(start) = NonNull::new(start) else { return Err(none) };
+        // SAFETY: `bytes` bytes from `start` are in the mapping, which only this heap knows and which outlives it.
+        match unsafe { RtHeap::new(start, arena.bytes, page) } {
+            Ok(heap) => self.alloc.set(heap),
+            Err(error) => {
+                self.unmap();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap(&mut self) {
+        if self.mapped > 0 {
+            // SAFETY: the mapping of `map`; the heap over it is gone or was never made.
+            unsafe { libc::munmap(self.base, self.mapped) };
+            self.mapped = 0;
+        }
+    }
+
+    /// The heap, under the lock.
+    ///
+    /// # Errors
+    /// What `call` says, or that there is no arena.
+    pub fn with<R>(&self, call: impl FnOnce(&mut RtHeap) -> Result<R, Error>) -> Result<R, Error> {
+        self.alloc.with(call)
+    }
+
+    /// The lock, for fork handlers.
+    pub fn lock(&self) -> &PiMutex {
+        self.alloc.raw_lock()
+    }
+
+    /// Bytes that the helper gave back to the kernel so far.
+    pub fn returned_bytes(&self) -> u64 {
+        self.returned.load(Ordering::Relaxed)
+    }
+
+    /// Gives a part of what waits back to the kernel, now and by the calling thread. False where nothing waits. Linear in
+    /// pages, but others can use the heap meanwhile.
+    pub fn return_some(&self) -> bool {
+        let Ok(Some(pages)) = self.with(|heap| Ok(heap.begin_return(RETURN_BYTES))) else { return false };
+        // SAFETY: whole pages of the arena that no block has until `end_return`.
+        let done = unsafe { libc::madvise(pages.pages.as_ptr().cast(), pages.bytes, libc::MADV_DONTNEED) };
+        if done == 0 {
+            self.returned.fetch_add(pages.bytes as u64, Ordering::Relaxed);
+        }
+        self.with(|heap| heap.end_return(pages)).is_ok()
+    }
+
+    /// Starts the helper, a thread of the lowest importance.
+    ///
+    /// # Safety
+    /// The heap does not move and lives until [`Heap::stop`] returned.
+    pub unsafe fn start_helper(&self) -> bool {
+        extern "C" fn help(heap: *mut c_void) -> *mut c_void {
+            // SAFETY: `start_helper`'s caller keeps the heap alive.
+            let heap = unsafe { &*heap.cast::<Heap>() };
+            while !heap.stopping.load(Ordering::Relaxed) {
+                if !heap.return_some() {
+                    // SAFETY: a sleep.
+                    unsafe { libc::nanosleep(&HELPER_NAP, null_mut()) };
+                }
+            }
+            null_mut()
+        }
+        let mut thread = 0;
+        // SAFETY: `self` lives long enough, says the caller. No signal of the program's is meant for the helper, so it starts
+        // with all of them blocked.
+        let made = unsafe {
+            let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+            let made =
+                libc::pthread_create(&mut thread, null(), help, std::ptr::from_ref(self).cast_mut().cast());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &old, null_mut());
+            made
+        };
+        if made == 0 {
+            self.helper.store(thread, Ordering::Relaxed);
+        }
+        made == 0
+    }
+
+    /// Ends the helper and unmaps the arena.
+    pub fn stop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        let helper = self.helper.swap(0, Ordering::Relaxed);
+        if helper != 0 {
+            // SAFETY: our own thread, joined once.
+            unsafe { libc::pthread_join(helper, null_mut()) };
+        }
+        self.unmap();
+    }
+}
+
+impl Default for Heap {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Makes all pages of an arena present. Touches each of them, which is the point.
+fn prefault(start: *mut u8, bytes: usize) -> bool {
+    // Small pages, so that the kernel does not build large ones behind our back later.
+    // SAFETY: the pages of a new mapping, which nobody else knows.
+    let populated = unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0;
+    if !populated {
+        // A kernel before 5.14.
+        for offset in (0..bytes).step_by(PAGE_BYTES) {
+            // SAFETY: as above.
+            unsafe { start.add(offset).write_volatile(0) };
+        }
+    }
+    // Best effort: a user may not lock as much, and a machine without swap does not need it.
+    // SAFETY: as above.
+    unsafe { libc::mlock(start.cast(), bytes) };
+    true
+}
