@@ -131,7 +131,7 @@ fn html(name: &str, table: &Value, figures: &[(&str, String)]) -> String {
         escape(costs)
     );
     for (_, svg) in figures {
-        let _ = write!(body, "<div class=\"wide\">{svg}</div>\n");
+        let _ = writeln!(body, "<div class=\"wide\">{svg}</div>");
     }
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"

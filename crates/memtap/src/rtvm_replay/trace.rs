@@ -253,3 +253,180 @@ impl Tool for Feeder<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
+    use rtvm::replay::Outcome;
+    use trace_format::{CreateOptions, ProcessRecord, ThreadRecord, TraceWriter};
+
+    /// What one thread did, with its times filled in.
+    fn trace(events: &[Event<&'static str>]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.memtap");
+        let writer = TraceWriter::create(&path, CreateOptions::default()).unwrap();
+        let process = writer.add_process(&ProcessRecord { pid: 1, ..Default::default() }).unwrap();
+        let thread = writer.add_thread(&ThreadRecord { process, tid: 1, ..Default::default() }).unwrap();
+        let mut shard = writer.shard(thread).unwrap();
+        for (index, event) in events.iter().enumerate() {
+            let cycle = index as u64 + 1;
+            let mut event = event.clone();
+            match &mut event {
+                Event::Access(e) => e.cycle = cycle,
+                Event::Block(e) => (e.cycle, e.order) = (cycle, cycle),
+                Event::Allocation(e) => (e.cycle, e.order) = (cycle, cycle),
+                Event::Gap(e) => e.cycle = cycle,
+                _ => {}
+            }
+            shard.push(&event).unwrap();
+        }
+        drop(shard);
+        writer.finish().unwrap();
+        (dir, path)
+    }
+
+    fn allocation(kind: AllocationKind, addr: u64, len: u64, old: (u64, u64)) -> Event<&'static str> {
+        let function = match kind {
+            AllocationKind::Free => AllocationFunction::Free,
+            AllocationKind::Mmap => AllocationFunction::Mmap,
+            AllocationKind::Munmap => AllocationFunction::Munmap,
+            _ => AllocationFunction::Malloc,
+        };
+        Event::Allocation(Allocation {
+            cycle: 0,
+            order: 0,
+            ip: VirtAddr(0x1000),
+            kind,
+            function,
+            addr: VirtAddr(addr),
+            len,
+            old_addr: VirtAddr(old.0),
+            old_len: old.1,
+        })
+    }
+
+    fn malloc(addr: u64, len: u64) -> Event<&'static str> {
+        allocation(AllocationKind::Malloc, addr, len, (0, 0))
+    }
+
+    fn free(addr: u64) -> Event<&'static str> {
+        allocation(AllocationKind::Free, addr, 0, (0, 0))
+    }
+
+    fn store(addr: u64) -> Event<&'static str> {
+        let access =
+            Access { cycle: 0, ip: VirtAddr(0x1000), addr: VirtAddr(addr), size: 8, kind: AccessKind::Store };
+        Event::Access(access)
+    }
+
+    fn check(events: &[Event<&'static str>], heap_only: bool) -> Run {
+        let (_dir, path) = trace(events);
+        let options = Options { pages: 1 << 20, heap_pages: 1 << 19, frames: 1 << 20, ..Options::default() };
+        let run = run(&options, &path, heap_only).unwrap();
+        assert_eq!(run.points_above, 0);
+        for outcome in [&run.rtmmu, &run.conventional] {
+            assert_eq!(outcome.failures, Default::default());
+        }
+        run
+    }
+
+    fn counts(outcome: &Outcome) -> (u64, u64, u64) {
+        (outcome.allocations, outcome.frees, outcome.accesses)
+    }
+
+    const HEAP: u64 = 0x5555_0000_0000;
+
+    #[test]
+    fn blocks_live_where_the_trace_says() {
+        let events = [
+            malloc(HEAP, 10 << 12),
+            store(HEAP),
+            store(HEAP + (5 << 12)),
+            malloc(HEAP + (16 << 12), 64),
+            free(HEAP),
+            store(HEAP + (16 << 12)),
+            allocation(AllocationKind::Realloc, HEAP + (20 << 12), 3 << 12, (HEAP + (16 << 12), 64)),
+            store(HEAP + (22 << 12)),
+            free(HEAP + (20 << 12)),
+        ];
+        let run = check(&events, false);
+        assert_eq!(counts(&run.rtmmu), (3, 2, 4));
+        assert_eq!(run.findings.named().iter().map(|n| n.1).sum::<u64>(), 0, "{:?}", run.findings);
+        // The last release gives back the page that was written, and that of the tag behind it.
+        assert_eq!(run.rtmmu.max_pages_unmapped_by_one_free, 2);
+        assert!(run.conventional.peak_pages > run.rtmmu.peak_pages);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_trace_is_counted() {
+        let events = [
+            free(HEAP + 0x9000),
+            malloc(HEAP, 100),
+            free(HEAP),
+            free(HEAP),
+            store(HEAP + 8),
+            malloc(HEAP + 0x1000, 100),
+            malloc(HEAP + 0x1010, 100),
+            allocation(AllocationKind::Realloc, HEAP + 0x5000, 10, (HEAP + 0x7000, 0)),
+            Event::Gap(Gap {
+                process: ProcessId(0),
+                thread: ThreadId(0),
+                cycle: 0,
+                count: 17,
+                reason: GapReason::Killed,
+                addr: VirtAddr(0),
+            }),
+        ];
+        let findings = check(&events, false).findings;
+        assert_eq!(findings.unknown_frees, 2, "the first one, and the old block of the realloc");
+        assert_eq!(findings.double_frees, 1);
+        assert_eq!(findings.accesses_after_free, 1);
+        assert_eq!(findings.overlapping_blocks, 1);
+        assert_eq!(findings.gaps, 17);
+    }
+
+    #[test]
+    fn mappings_and_static_data_are_regions() {
+        let map = 0x7f00_0000_0000;
+        let events = [
+            store(0x40_0000),
+            allocation(AllocationKind::Mmap, map, 8 << 12, (0, 0)),
+            store(map),
+            store(map + (7 << 12)),
+            allocation(AllocationKind::Munmap, map + (4 << 12), 1 << 12, (0, 0)),
+            allocation(AllocationKind::Munmap, map, 8 << 12, (0, 0)),
+            store(0x40_0008),
+        ];
+        let run_ = check(&events, false);
+        assert_eq!(counts(&run_.rtmmu), (1, 1, 4));
+        assert_eq!(run_.findings.partial_mappings, 1);
+        assert_eq!(
+            (run_.rtmmu.max_pages_unmapped_by_one_free, run_.conventional.max_pages_unmapped_by_one_free),
+            (2, 2)
+        );
+        // The first tag, static data, two pages of the mapping.
+        assert_eq!(run_.rtmmu.peak_pages, 4);
+        let alone = check(&events, true);
+        assert_eq!(counts(&alone.rtmmu), (0, 0, 0));
+        assert_eq!(alone.findings.accesses_beside_heap, 4);
+    }
+
+    #[test]
+    fn a_block_operation_is_an_access_to_each_page() {
+        let fill = Event::Block(BlockOp {
+            cycle: 0,
+            order: 0,
+            ip: VirtAddr(0x1000),
+            kind: memref::BlockKind::Fill,
+            function: BlockFunction::Memset,
+            dst: VirtAddr(HEAP + 100),
+            src: VirtAddr(0),
+            len: 3 << 12,
+        });
+        let run = check(&[malloc(HEAP, 4 << 12), fill], false);
+        assert_eq!(run.findings.block_operations, 1);
+        assert_eq!(counts(&run.rtmmu), (1, 0, 4));
+        assert!(run.rtmmu.peak_pages >= 4);
+    }
+}
