@@ -25,6 +25,7 @@ pub(crate) const TEST: &[Tool] = &[
     ("python3", "python3"),
     ("perl", "perl"),
     ("pgrep", "procps"),
+    ("pkg-config", "pkg-config"),
     ("chromium", "chromium"),
 ];
 

@@ -59,26 +59,30 @@ impl Session {
     /// One more channel in a session.
     pub(crate) fn join(engine: &Arc<Inner>, id: u64) -> Result<Arc<Self>, Error> {
         let sessions = lock(&engine.sessions);
-        let session = sessions.get(&id).cloned();
-        let session =
-            session.ok_or_else(|| Error::refused(Reason::Unknown, format!("there is no session {id}")))?;
-        lock(&session.state).channels += 1;
+        let none = || Error::refused(Reason::Unknown, format!("there is no session {id}"));
+        let session = sessions.get(&id).cloned().ok_or_else(none)?;
+        let mut state = lock(&session.state);
+        if state.channels == 0 {
+            // It ends.
+            return Err(none());
+        }
+        state.channels += 1;
+        drop(state);
         Ok(session)
     }
 
     /// One channel less; with the last one the trace is closed.
     pub(crate) fn leave(&self) -> Result<(), Error> {
-        // In this order, so that nobody joins a session that ends.
-        let mut sessions = lock(&self.engine.sessions);
         let mut state = lock(&self.state);
         state.channels -= 1;
         if state.channels > 0 {
             return Ok(());
         }
-        sessions.remove(&self.id);
         drop(state);
-        drop(sessions);
-        self.close()
+        // It is listed until its trace is closed, so that who waits for that can see it.
+        let closed = self.close();
+        lock(&self.engine.sessions).remove(&self.id);
+        closed
     }
 
     pub(crate) fn info(&self) -> SessionInfo {

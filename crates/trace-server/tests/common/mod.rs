@@ -77,6 +77,23 @@ pub(crate) fn entries(path: &std::path::Path, stream: u32) -> Vec<u8> {
     all
 }
 
+/// The entries of a stream up to the first that is missing: what a killed server leaves.
+pub(crate) fn beginning(path: &std::path::Path, stream: u32) -> Vec<u8> {
+    let trace = Trace::open(path).unwrap();
+    let Some(reader) = trace.stream(stream) else { return Vec::new() };
+    let (mut all, mut bytes, mut end) = (Vec::new(), Vec::new(), 0);
+    for place in 0..reader.segments() {
+        let segment = reader.segment(place).unwrap();
+        // Workers write as they get ready, and the frame that was being written is torn.
+        if segment.first_index != end || !reader.read(place, &mut bytes).unwrap() {
+            break;
+        }
+        end += segment.entries;
+        all.extend_from_slice(&bytes);
+    }
+    all
+}
+
 /// All entries of a stream, through a client.
 pub(crate) fn read_all(client: &Client, stream: u32, filter: &Filter) -> Vec<(u64, Vec<u8>)> {
     let mut reader = client.reader(stream, filter).unwrap();

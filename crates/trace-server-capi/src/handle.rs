@@ -1,0 +1,67 @@
+//! What the caller's pointers point to.
+
+use std::sync::OnceLock;
+
+use trace_format::EntryType;
+use trace_server::{Client, Engine, EntryReader, EntryWriter, Options, SharedWriter};
+
+use crate::{Failure, argument};
+
+/// `memtap_client`.
+pub(crate) struct CClient {
+    pub(crate) client: Client,
+    pub(crate) types: Vec<EntryType>,
+}
+
+/// `memtap_writer`.
+pub(crate) struct CWriter(pub(crate) EntryWriter);
+
+/// `memtap_shared_writer`.
+pub(crate) struct CSharedWriter(pub(crate) SharedWriter);
+
+/// `memtap_reader`.
+pub(crate) struct CReader {
+    pub(crate) reader: EntryReader,
+    /// The entries and the indices of the last batch.
+    pub(crate) entries: Vec<u64>,
+    pub(crate) indices: Vec<u64>,
+}
+
+/// The server inside this process: one for all clients, so that threads can join sessions.
+pub(crate) fn engine() -> Result<&'static Engine, Failure> {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    if let Some(engine) = ENGINE.get() {
+        return Ok(engine);
+    }
+    let engine = Engine::start(Options::default())?;
+    Ok(ENGINE.get_or_init(|| engine))
+}
+
+/// # Safety
+/// `handle` must be null or one that this library gave out, not closed, and not used by another thread during the call.
+pub(crate) unsafe fn of<'a, T>(handle: *mut T) -> Result<&'a mut T, Failure> {
+    // SAFETY: the caller promises it.
+    unsafe { handle.as_mut() }.ok_or_else(|| argument("the handle is null"))
+}
+
+/// Gives an object to the caller.
+///
+/// # Safety
+/// `place` must be null or valid for a write.
+pub(crate) unsafe fn give<T>(place: *mut *mut T, object: T) -> Result<(), Failure> {
+    if place.is_null() {
+        return Err(argument("the place for the handle is null"));
+    }
+    // SAFETY: not null; the caller promises the rest.
+    unsafe { place.write(Box::into_raw(Box::new(object))) };
+    Ok(())
+}
+
+/// Takes an object back from the caller.
+///
+/// # Safety
+/// `handle` must be null or one that [`give`] gave, which nobody uses any more.
+pub(crate) unsafe fn take<T>(handle: *mut T) -> Option<Box<T>> {
+    // SAFETY: it came from a box, and the caller gives it back once.
+    (!handle.is_null()).then(|| unsafe { Box::from_raw(handle) })
+}

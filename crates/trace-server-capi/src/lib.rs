@@ -1,0 +1,80 @@
+//! `libmemtap.so`: the trace store's client library as C calls it (`include/memtap_client.h`, which is its documentation).
+//!
+//! Only this: pointers are checked for null, text for UTF-8, and each call becomes one of `trace_server::Client`. Errors
+//! are numbers, and a text that the thread keeps.
+
+mod handle;
+mod read;
+mod session;
+mod write;
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int};
+
+use trace_server::Error;
+
+/// A null pointer, text that is not UTF-8, a length that does not fit.
+const ARGUMENT: c_int = 100;
+/// There is no server, or it is gone.
+const CHANNEL: c_int = 101;
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// A failure: its number and its text.
+struct Failure(c_int, String);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Refused { reason, .. } => *reason as c_int,
+            Error::Usage { .. } | Error::Address { .. } | Error::Token { .. } => ARGUMENT,
+            _ => CHANNEL,
+        };
+        Self(code, error.to_string())
+    }
+}
+
+fn argument(text: &str) -> Failure {
+    Failure(ARGUMENT, text.into())
+}
+
+/// Remembers a failure's text, and gives its number.
+fn remember(Failure(code, text): Failure) -> c_int {
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    LAST.with_borrow_mut(|last| *last = text);
+    code
+}
+
+fn status(result: Result<(), Failure>) -> c_int {
+    result.map_or_else(remember, |()| 0)
+}
+
+/// # Safety
+/// `text` must be null or a string that ends with a zero and stays unchanged during the call.
+unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(argument(&format!("{what} is null")));
+    }
+    // SAFETY: not null; the caller promises the rest.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| argument(&format!("{what} is not UTF-8")))
+}
+
+/// Stores a result where the caller wants it; a null place is not wanted.
+///
+/// # Safety
+/// `place` must be null or valid for a write.
+unsafe fn put<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: not null; the caller promises the rest.
+        unsafe { place.write(value) };
+    }
+}
+
+/// The text of the thread's last failure.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn memtap_error() -> *const c_char {
+    LAST.with_borrow(|last| last.as_ptr())
+}

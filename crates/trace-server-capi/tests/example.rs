@@ -1,0 +1,101 @@
+//! The C example, built with pkg-config and run against a server of each kind.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use trace_format::Trace;
+use trace_server::{Address, Credentials, Engine, Options, Server};
+
+const EXPECTED: &str = "100000 entries\n\
+    cycle 100001 is before entry 50001\n\
+    250 stores in cycles 1000 to 2000\n\
+    accesses: 100000 entries of 32 bytes\n\
+    disk: 1000 entries of 24 bytes\n\
+    refused: the trace has no stream 999 to write to\n";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/NAME").into()
+}
+
+/// Where cargo puts libraries of this build: beside the directory of test programs.
+fn library_dir() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let dir = own.ancestors().nth(2).expect("target/PROFILE/deps/TEST").to_path_buf();
+    assert!(
+        dir.join("libmemtap.so").exists(),
+        "{}: libmemtap.so is missing; build the whole workspace",
+        dir.display()
+    );
+    dir
+}
+
+/// Fills in the pkg-config file as an installation does, and builds the example with what it says.
+fn build(dir: &Path) -> PathBuf {
+    let (root, library) = (repository(), library_dir());
+    let template = std::fs::read_to_string(root.join("include/memtap-client.pc.in")).unwrap();
+    let text = template
+        .replace("@prefix@", &root.display().to_string())
+        .replace("@libdir@", &library.display().to_string())
+        .replace("@includedir@", &root.join("include").display().to_string())
+        .replace("@version@", env!("CARGO_PKG_VERSION"));
+    assert!(!text.contains('@'), "{text}");
+    std::fs::write(dir.join("memtap-client.pc"), text).unwrap();
+    let flags = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "memtap-client"])
+        .env("PKG_CONFIG_PATH", dir)
+        .output()
+        .expect("pkg-config is installed");
+    assert!(flags.status.success(), "{}", String::from_utf8_lossy(&flags.stderr));
+    let program = dir.join("client");
+    let built = Command::new("gcc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"])
+        .arg(&program)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("c/client.c"))
+        .args(String::from_utf8_lossy(&flags.stdout).split_whitespace())
+        .output()
+        .expect("gcc is installed");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    program
+}
+
+#[test]
+fn the_example_runs_against_each_kind_of_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build(dir.path());
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let engine =
+        Engine::start(Options { root: Some(root.clone()), workers: 2, ..Options::default() }).unwrap();
+    let mut server = Server::new(&engine, true);
+    let credentials = Credentials::load_or_create(&dir.path().join("state")).unwrap();
+    let token = credentials.token().to_owned();
+    server.set_credentials(credentials);
+    let unix = server.listen(&Address::Unix(dir.path().join("socket"))).unwrap();
+    let tcp = server.listen(&Address::Tcp { host: "127.0.0.1".into(), port: 0 }).unwrap();
+    let embedded = dir.path().join("embedded");
+    let cases = [
+        (unix.to_string(), "local".to_owned(), root.join("local")),
+        (tcp.to_string(), "memtap:remote".to_owned(), root.join("remote")),
+        ("-".to_owned(), embedded.display().to_string(), embedded),
+    ];
+    for (url, specifier, file) in cases {
+        let run = Command::new(&program)
+            .args([&url, &specifier, &token])
+            .env("LD_LIBRARY_PATH", library_dir())
+            .output()
+            .unwrap();
+        let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+        assert_eq!((&*out, &*err, run.status.code()), (EXPECTED, "", Some(0)), "{url}");
+        let trace = Trace::open(&file).unwrap();
+        assert!(trace.closed() && trace.check().unwrap().is_sound());
+        assert_eq!(trace.properties()["program"], "client.c");
+    }
+    // A second time the file is there.
+    let run = Command::new(&program)
+        .args([&unix.to_string(), "local"])
+        .env("LD_LIBRARY_PATH", library_dir())
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&run.stderr);
+    assert!(err.contains("error 5: local: exists already") && run.status.code() == Some(1), "{err}");
+}

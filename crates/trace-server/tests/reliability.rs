@@ -1,0 +1,372 @@
+//! A server among clients that lie, stall and flood, and processes that are killed.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Place, beginning, entries, options, place, place_with, sample, sample_type};
+use trace_format::Trace;
+use trace_server::wire::{self, HELLO_MAGIC, Message, Reply, Request};
+use trace_server::{Address, Client, Engine, EntryStream, Options, Server, TraceOptions};
+
+fn socket(place: &Place) -> UnixStream {
+    let Address::Unix(path) = &place.address else { unreachable!("the place has a Unix socket") };
+    let stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+fn hello(stream: &mut UnixStream) {
+    let request = Request::Hello { major: 1, minor: 0, token: String::new(), client: "test".into() };
+    wire::write(stream, &request.encode(1)).unwrap();
+    let answer = wire::read(stream, 1000).unwrap();
+    assert!(matches!(Reply::decode(&answer), Some(Reply::Hello { .. })));
+}
+
+/// Somebody else's work goes on.
+fn others_are_served(place: &Place, name: &str) {
+    let client = place.client();
+    client.create_session("other").unwrap();
+    client.create_trace(name, &TraceOptions::default()).unwrap();
+    let stream = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+    let mut writer = client.writer(stream).unwrap();
+    for number in 0..1000 {
+        writer.push(&sample(number)).unwrap();
+    }
+    writer.close().unwrap();
+    client.close_trace().unwrap();
+    let all: Vec<u8> = (0..1000).flat_map(sample).collect();
+    assert_eq!(entries(&place.file(name), stream), all);
+}
+
+/// Numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+#[test]
+fn garbage_ends_a_channel_and_nothing_else() {
+    let place = place();
+    let mut numbers = Numbers(7);
+    for round in 0..200 {
+        let mut stream = socket(&place);
+        if round % 2 == 0 {
+            hello(&mut stream);
+        }
+        let len = (numbers.next() % 300) as usize;
+        let mut bytes: Vec<u8> = (0..len).map(|_| numbers.next() as u8).collect();
+        if round % 4 < 2 {
+            // A header that holds, so that the body is looked at.
+            let code = numbers.next() as u16 % 21;
+            bytes = wire::frame(&Message { code, number: 9, body: bytes });
+        }
+        // The server may have closed the channel before all is written.
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answers = Vec::new();
+        let _ = stream.read_to_end(&mut answers);
+    }
+    others_are_served(&place, "after");
+}
+
+#[test]
+fn every_request_out_of_place_is_refused() {
+    let place = place();
+    let mut stream = socket(&place);
+    // Not a hello.
+    wire::write(&mut stream, &Request::ListSessions.encode(5)).unwrap();
+    let answer = wire::read(&mut stream, 1000).unwrap();
+    assert_eq!(answer.number, 5);
+    assert!(matches!(Reply::decode(&answer), Some(Reply::Refused { .. })));
+    assert!(matches!(wire::read(&mut stream, 1000), Err(wire::ReadError::Closed)));
+    // A later version, and a body that is too long for a hello.
+    let mut stream = socket(&place);
+    let later = Request::Hello { major: 2, minor: 0, token: String::new(), client: String::new() };
+    wire::write(&mut stream, &later.encode(1)).unwrap();
+    let Some(Reply::Refused { text, .. }) = Reply::decode(&wire::read(&mut stream, 1000).unwrap()) else {
+        panic!("version 2 was admitted")
+    };
+    assert!(text.contains("version 2"), "{text}");
+    let mut stream = socket(&place);
+    let mut body = HELLO_MAGIC.to_vec();
+    body.resize(5000, 0);
+    let _ = stream.write_all(&wire::frame(&Message { code: 1, number: 1, body }));
+    let Some(Reply::Refused { text, .. }) = Reply::decode(&wire::read(&mut stream, 1000).unwrap()) else {
+        panic!("a long hello was admitted")
+    };
+    assert!(text.contains("too long"), "{text}");
+    // A second hello, and buffers that are not the ones of the ring.
+    let client = place.client();
+    client.create_session("ring").unwrap();
+    client.create_trace("ring", &TraceOptions::default()).unwrap();
+    let number = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+    let session = client.sessions().unwrap()[0].session;
+    for (buffer, bytes) in [(1, 24), (0, 25), (0, u32::MAX - 7), (u32::MAX, 0)] {
+        let mut stream = socket(&place);
+        hello(&mut stream);
+        wire::write(&mut stream, &Request::OpenSession { session }.encode(2)).unwrap();
+        wire::write(
+            &mut stream,
+            &Request::OpenWriter { stream: number, buffer_bytes: 4096, buffers: 2 }.encode(3),
+        )
+        .unwrap();
+        wire::read(&mut stream, 1000).unwrap();
+        let Some(Reply::Writer { writer, .. }) = Reply::decode(&wire::read(&mut stream, 1000).unwrap())
+        else {
+            panic!("no writer")
+        };
+        let submit = Request::Submit { writer, buffer, bytes, entries: Vec::new() };
+        wire::write(&mut stream, &submit.encode(4)).unwrap();
+        let answer = wire::read(&mut stream, 1000).unwrap();
+        assert!(matches!(Reply::decode(&answer), Some(Reply::Refused { .. })), "{buffer} {bytes}");
+        assert!(matches!(wire::read(&mut stream, 1000), Err(wire::ReadError::Closed)));
+    }
+    client.close_trace().unwrap();
+    assert_eq!(entries(&place.file("ring"), number).len(), 0);
+}
+
+#[test]
+fn who_stalls_holds_nobody_up() {
+    let place = place();
+    // Silent, half a header, half a body, and answers that nobody reads.
+    let silent = socket(&place);
+    let mut half = socket(&place);
+    half.write_all(&[1, 0, 0]).unwrap();
+    let mut body = socket(&place);
+    hello(&mut body);
+    body.write_all(&(16u32 << 20).to_le_bytes()).unwrap();
+    let mut deaf = socket(&place);
+    hello(&mut deaf);
+    deaf.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let list = wire::frame(&Request::ListSessions.encode(1));
+    // Until the server does not read any more, since it can't write.
+    while deaf.write_all(&list).is_ok() {}
+    others_are_served(&place, "after");
+    drop((silent, half, body, deaf));
+}
+
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_thousand_sessions_fit_into_the_memory() {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    // Both ends are here, with a trace and a buffer each.
+    let most = limit.current.unwrap_or(1 << 20) / 6;
+    let sessions = most.min(1000);
+    let place = place_with(Options { memory_bytes: 128 << 20, ..options() });
+    let before = resident_kib();
+    let mut kept = Vec::new();
+    for number in 0..sessions {
+        let client = place.client();
+        client.create_session(&format!("session {number}")).unwrap();
+        client.create_trace(&format!("many{number}"), &TraceOptions::default()).unwrap();
+        let stream = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+        let mut writer = client.writer(stream).unwrap();
+        for entry in 0..100 {
+            writer.push(&sample(entry)).unwrap();
+        }
+        kept.push((client, writer));
+    }
+    assert_eq!(place.client().sessions().unwrap().len() as u64, sessions);
+    others_are_served(&place, "after");
+    let grown = resident_kib().saturating_sub(before) >> 10;
+    // 128 MiB of data, some of it seen from both sides, and a thousand threads.
+    assert!(grown < 400, "{grown} MiB");
+    for (client, writer) in kept {
+        writer.close().unwrap();
+        client.close_trace().unwrap();
+    }
+    let all: Vec<u8> = (0..100).flat_map(sample).collect();
+    for number in 0..sessions {
+        assert_eq!(entries(&place.file(&format!("many{number}")), 1), all);
+    }
+}
+
+#[test]
+fn one_channel_too_many_is_told_so() {
+    let place = place_with(Options { channels: 3, ..options() });
+    let kept: Vec<_> = (0..3).map(|_| place.client()).collect();
+    let refused = Client::connect(&place.address, None).unwrap_err();
+    assert!(refused.to_string().contains("3 channels are the most"), "{refused}");
+    drop(kept);
+    // Their threads end in a moment.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Client::connect(&place.address, None).is_err() {
+        assert!(Instant::now() < deadline, "channels do not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_client_that_floods_waits_and_loses_nothing() {
+    let place = place_with(Options { memory_bytes: 4 << 20, workers: 1, ..options() });
+    let before = resident_kib();
+    let client = place.client();
+    client.create_session("flood").unwrap();
+    client.create_trace("flood", &TraceOptions::default()).unwrap();
+    let stream = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+    let mut writer = client.writer(stream).unwrap();
+    let count = 2_000_000u64;
+    for number in 0..count {
+        writer.push_array(&sample(number)).unwrap();
+    }
+    writer.close().unwrap();
+    client.close_trace().unwrap();
+    let grown = resident_kib().saturating_sub(before) >> 10;
+    assert!(grown < 200, "{grown} MiB for 48 MiB of entries in 4 MiB");
+    let trace = Trace::open(place.file("flood")).unwrap();
+    assert_eq!(trace.streams().next().unwrap().entries, count);
+}
+
+// What follows runs this test program again, as a server and as a client, and kills it.
+
+const ROLE: &str = "MEMTAP_TEST_ROLE";
+const DIR: &str = "MEMTAP_TEST_DIR";
+
+/// The other processes begin here.
+#[test]
+fn process_with_a_role() {
+    let Some(role) = std::env::var_os(ROLE) else { return };
+    let dir = PathBuf::from(std::env::var_os(DIR).unwrap());
+    if role == "server" {
+        let root = Some(dir.join("root"));
+        let engine = Engine::start(Options { root, ..options() }).unwrap();
+        let mut server = Server::new(&engine, true);
+        server.listen(&Address::Unix(dir.join("socket"))).unwrap();
+        println!("ready");
+        loop {
+            std::thread::park();
+        }
+    }
+    let client = Client::connect(&Address::Unix(dir.join("socket")), None).unwrap();
+    client.create_session("victim").unwrap();
+    let options = TraceOptions { replace: true, segment_entries: 700, ..Default::default() };
+    client.create_trace("trace", &options).unwrap();
+    let stream = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+    let mut writer = client.writer_with(stream, 4096, 2).unwrap();
+    for number in 0.. {
+        if writer.push(&sample(number)).is_err() {
+            return;
+        }
+        if number % 400 == 399 {
+            if number % 1200 == 1199 {
+                if writer.flush().is_err() {
+                    return;
+                }
+                println!("flushed {}", number + 1);
+            }
+            println!("written {}", number + 1);
+        }
+    }
+}
+
+fn process(role: &str, dir: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "process_with_a_role", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .env(DIR, dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn server(dir: &Path) -> Child {
+    let mut child = process("server", dir);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("ready")), "the server did not start");
+    child
+}
+
+fn end(child: &mut Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// The last number that a line with that word had.
+fn last(lines: &[String], word: &str) -> u64 {
+    let numbers = lines.iter().filter_map(|line| line.split_once(word)?.1.trim().parse().ok());
+    numbers.max().unwrap_or(0)
+}
+
+#[test]
+fn whoever_is_killed_what_was_submitted_is_there() {
+    let mut numbers = Numbers(u64::from(std::process::id()) << 20 | 1);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("root")).unwrap();
+    let path = dir.path().join("root/trace");
+    let mut running: Option<Child> = None;
+    let mut survived = 0;
+    for round in 0..200 {
+        let mut server = running.take().unwrap_or_else(|| server(dir.path()));
+        let _ = std::fs::remove_file(&path);
+        let mut client = process("client", dir.path());
+        let output = client.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).collect::<Vec<_>>()
+        });
+        std::thread::sleep(Duration::from_micros(5_000 + numbers.next() % 30_000));
+        match round % 3 {
+            0 => end(&mut client),
+            1 => {
+                end(&mut server);
+                // It notices, and ends by itself.
+                client.wait().unwrap();
+            }
+            _ => {
+                end(&mut server);
+                end(&mut client);
+            }
+        }
+        let lines = reader.join().unwrap();
+        let (written, flushed) = (last(&lines, "written"), last(&lines, "flushed"));
+        let mut promised = flushed;
+        if round % 3 == 0 {
+            // The server lives: it keeps what the client had filled, and closes the trace.
+            promised = written;
+            let visitor = Client::connect(&Address::Unix(dir.path().join("socket")), None).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !visitor.sessions().unwrap().is_empty() {
+                assert!(Instant::now() < deadline, "the session of a dead client does not end");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            running = Some(server);
+        }
+        if !path.exists() || std::fs::metadata(&path).unwrap().len() < 64 {
+            assert_eq!(promised, 0, "round {round}");
+            continue;
+        }
+        let trace = Trace::open(&path).unwrap();
+        assert_eq!(trace.closed(), round % 3 == 0, "round {round}");
+        let all =
+            if trace.closed() && trace.stream(1).is_some() { entries(&path, 1) } else { beginning(&path, 1) };
+        let count = all.len() as u64 / 24;
+        assert!(count >= promised, "round {round}: {count} of {promised} entries");
+        for (number, entry) in (0..).zip(all.chunks(24)) {
+            assert_eq!(entry, sample(number), "round {round}");
+        }
+        survived += u64::from(count > 0);
+    }
+    if let Some(mut server) = running {
+        end(&mut server);
+    }
+    assert!(survived > 20, "only {survived} rounds had an entry: the rounds are too short to show anything");
+}
