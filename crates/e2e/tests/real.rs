@@ -76,7 +76,7 @@ fn sort_with_several_threads(tracer: &str) {
     // GNU sort starts threads from 131,072 lines on.
     assert!(lines.lines().count() > 150_000);
     let path = file(dir.path(), "lines", &lines);
-    let recording = check(tracer, &["sort", "--parallel=4", "-S", "64M", &path], b"");
+    let recording = check(tracer, &["env", "LC_ALL=C", "sort", "--parallel=4", "-S", "64M", &path], b"");
     assert!(recording.trace.number("threads") > 1, "sort started no thread");
 }
 

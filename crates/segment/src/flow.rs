@@ -59,6 +59,12 @@ pub struct Live {
     target: AtomicU64,
     /// Registers put aside.
     spills: [AtomicU64; 8],
+    /// The routine through which the cache is left, the end of the stack that it uses, the program's stack pointer
+    /// meanwhile, and whether the thread is in it.
+    gate: AtomicU64,
+    stack: AtomicU64,
+    rsp: AtomicU64,
+    in_gate: AtomicU64,
 }
 
 /// Offsets of [`Live`]'s words.
@@ -69,6 +75,14 @@ pub const QUIET_AT: u32 = 24;
 pub const TARGET_AT: u32 = 32;
 /// Offset of the first of the eight spills.
 pub const SPILLS_AT: u32 = 40;
+/// As above.
+pub const GATE_AT: u32 = 104;
+/// As above.
+pub const STACK_AT: u32 = 112;
+/// As above.
+pub const RSP_AT: u32 = 120;
+/// As above.
+pub const IN_GATE_AT: u32 = 128;
 
 #[cfg(not(loom))]
 const _: () = {
@@ -76,6 +90,8 @@ const _: () = {
     assert!(core::mem::offset_of!(Live, quiet) == QUIET_AT as usize);
     assert!(core::mem::offset_of!(Live, target) == TARGET_AT as usize);
     assert!(core::mem::offset_of!(Live, spills) == SPILLS_AT as usize);
+    assert!(core::mem::offset_of!(Live, gate) == GATE_AT as usize);
+    assert!(core::mem::offset_of!(Live, in_gate) == IN_GATE_AT as usize);
     assert!(size_of::<Live>() == 512);
 };
 
@@ -89,7 +105,19 @@ impl Live {
         self.position.store(0, Ordering::Relaxed);
         self.base.store(0, Ordering::Relaxed);
         self.quiet.store(0, Ordering::Relaxed);
+        self.in_gate.store(0, Ordering::Relaxed);
         true
+    }
+
+    /// Sets the routine through which the cache is left, and the end of its stack.
+    pub fn set_gate(&self, gate: u64, stack: u64) {
+        self.gate.store(gate, Ordering::Relaxed);
+        self.stack.store(stack, Ordering::Relaxed);
+    }
+
+    /// Whether the thread is in that routine.
+    pub fn is_in_gate(&self) -> bool {
+        self.in_gate.load(Ordering::Relaxed) != 0
     }
 
     /// Gives it back.

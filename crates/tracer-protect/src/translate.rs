@@ -15,17 +15,19 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use memref::{AccessKind, AllocationFunction, AllocationKind, GapReason, MarkerKind, VirtAddr};
-use segment::flow::{Live, MAX_DEFINITION_BYTES, encode_definition};
+use segment::flow::{
+    IN_GATE_AT, Live, MAX_DEFINITION_BYTES, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT, encode_definition,
+};
 use segment::{BUFFER_BYTES, BUFFER_COUNT, Content, DefinitionWriter, FLOW_BYTES, Pool, Record};
-use tracee::frame::{SigInfo, UContext};
+use tracee::frame::{Gregs, SigInfo, UContext};
 use tracee::lock::Lock;
 use tracee::text::Text;
 use tracee::{sys, tls};
-use translate::{Defined, Engine, Mode, Place, Trap, Untranslatable};
+use translate::{Defined, Engine, Exit, Mode, Place, Trap, Untranslatable};
 use x86::{Operand, Outcome, Refused};
 
 use crate::control::{self, registers};
-use crate::emit::next_order;
+use crate::emit::{as_thread, next_order};
 use crate::state::{PROCESS, Thread};
 use crate::wrap_alloc::Event;
 use crate::{breakpoint, real, signals};
@@ -133,6 +135,7 @@ pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
         return false;
     };
     live.forget(nowhere());
+    live.set_gate(memtap_gate as *const () as u64, gate_stack(thread));
     // SAFETY: gs is nobody's in 64-bit programs; those that use it themselves are not translated.
     unsafe {
         let args = [ARCH_SET_GS, &raw const *live as usize, 0, 0, 0, 0];
@@ -300,6 +303,10 @@ impl translate::Environment for Around {
         PROCESS.owns_code(addr) || breakpoint::is_at(addr)
     }
 
+    fn is_own(&self, addr: u64) -> bool {
+        PROCESS.owns_code(addr)
+    }
+
     fn define(&mut self, id: u32, addr: VirtAddr, plan: Defined<'_>) -> bool {
         let Some(pool) = PROCESS.pool() else { return false };
         if self.mode != Mode::Record {
@@ -429,6 +436,9 @@ pub(crate) enum Entered {
 /// Makes a context of the cache the program's own.
 pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
     let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return Entered::Native };
+    if is_in_gate(thread, context.gregs.rip) {
+        return Entered::Between;
+    }
     let place = ENGINE.lock().place(context.gregs.rip);
     let (addr, executed, instructions, borrowed, aside, record, repeated) = match place {
         Place::Outside => return Entered::Native,
@@ -577,15 +587,19 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
     if info.code == KICK {
         if enter(thread, context) == Entered::Between {
             step(thread, context);
-        } else if !PROCESS.owns_code(context.gregs.rip) {
+        } else {
             leave(thread, context);
         }
         return true;
     }
+    if thread.flow.stepping && is_in_gate(thread, context.gregs.rip) {
+        // The code that was interrupted may hold the lock.
+        return true;
+    }
     let trap = ENGINE.lock().trap(context.gregs.rip);
     match trap {
-        Some(trap) => {
-            on_cache_trap(thread, context, trap);
+        Some(Trap::Special(addr, native)) => {
+            special(thread, context, addr, native);
             if thread.flow.stepping {
                 end_step(thread, context);
             }
@@ -599,24 +613,23 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
     }
 }
 
-fn on_cache_trap(thread: &mut Thread, context: &mut UContext, trap: Trap) {
+/// The cache was left through its gate: where the program goes on.
+fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
     let Some(live) = thread.flow.live() else { return };
-    match trap {
-        Trap::Goto(target, mode, via) => {
+    match exit {
+        Exit::Goto(target, mode, via) => {
             context.gregs.rip = target;
-            if mode == thread.mode() {
-                if let Some(code) = code_for(thread, target, false) {
-                    ENGINE.lock().set_link(via, code);
-                    context.gregs.rip = code;
-                }
-                return;
+            if mode != thread.mode() {
+                leave(thread, context);
+            } else if let Some(code) = code_for(thread, target, false) {
+                ENGINE.lock().set_link(via, code);
+                context.gregs.rip = code;
             }
-            leave(thread, context);
         }
-        Trap::Indirect(mode) => {
+        Exit::Indirect(mode) => {
             let target = live.target();
             let regs = registers(context);
-            (regs.rax, regs.rcx, regs.rdx) = (live.spill(1), live.spill(2), live.spill(3));
+            (regs.rcx, regs.rdx) = (live.spill(2), live.spill(3));
             context.gregs.rip = target;
             if end_hook(thread, context) {
                 leave(thread, context);
@@ -632,18 +645,146 @@ fn on_cache_trap(thread: &mut Thread, context: &mut UContext, trap: Trap) {
                 context.gregs.rip = code;
             }
         }
-        Trap::Special(addr, native) => special(thread, context, addr, native),
+        Exit::Own(addr) => {
+            context.gregs.rip = addr;
+            entries::call(thread, context, addr);
+            leave(thread, context);
+        }
     }
+}
+
+core::arch::global_asm!(
+    ".globl memtap_gate",
+    ".hidden memtap_gate",
+    ".globl memtap_gate_end",
+    ".hidden memtap_gate_end",
+    // The way out of the cache: the reason in eax, the program's rax in spill 1. On the thread's own signal stack, where a
+    // signal's frame then comes below it; the program's registers in the order of `Gregs`, whose last word is the stack's.
+    "memtap_gate:",
+    "mov dword ptr gs:[{in_gate}], 1",
+    "mov gs:[{rsp}], rsp",
+    "mov rsp, gs:[{stack}]",
+    "pushfq",
+    "push 0",
+    "push qword ptr gs:[{rsp}]",
+    "push rcx",
+    "push qword ptr gs:[{rax}]",
+    "push rdx",
+    "push rbx",
+    "push rbp",
+    "push rsi",
+    "push rdi",
+    "push r15",
+    "push r14",
+    "push r13",
+    "push r12",
+    "push r11",
+    "push r10",
+    "push r9",
+    "push r8",
+    "cld",
+    "mov rdi, rsp",
+    "mov esi, eax",
+    // Our code uses these and leaves their upper parts alone.
+    "sub rsp, 256",
+    "movups [rsp], xmm0",
+    "movups [rsp + 16], xmm1",
+    "movups [rsp + 32], xmm2",
+    "movups [rsp + 48], xmm3",
+    "movups [rsp + 64], xmm4",
+    "movups [rsp + 80], xmm5",
+    "movups [rsp + 96], xmm6",
+    "movups [rsp + 112], xmm7",
+    "movups [rsp + 128], xmm8",
+    "movups [rsp + 144], xmm9",
+    "movups [rsp + 160], xmm10",
+    "movups [rsp + 176], xmm11",
+    "movups [rsp + 192], xmm12",
+    "movups [rsp + 208], xmm13",
+    "movups [rsp + 224], xmm14",
+    "movups [rsp + 240], xmm15",
+    "call memtap_on_exit",
+    "movups xmm0, [rsp]",
+    "movups xmm1, [rsp + 16]",
+    "movups xmm2, [rsp + 32]",
+    "movups xmm3, [rsp + 48]",
+    "movups xmm4, [rsp + 64]",
+    "movups xmm5, [rsp + 80]",
+    "movups xmm6, [rsp + 96]",
+    "movups xmm7, [rsp + 112]",
+    "movups xmm8, [rsp + 128]",
+    "movups xmm9, [rsp + 144]",
+    "movups xmm10, [rsp + 160]",
+    "movups xmm11, [rsp + 176]",
+    "movups xmm12, [rsp + 192]",
+    "movups xmm13, [rsp + 208]",
+    "movups xmm14, [rsp + 224]",
+    "movups xmm15, [rsp + 240]",
+    "add rsp, 256",
+    "pop r8",
+    "pop r9",
+    "pop r10",
+    "pop r11",
+    "pop r12",
+    "pop r13",
+    "pop r14",
+    "pop r15",
+    "pop rdi",
+    "pop rsi",
+    "pop rbp",
+    "pop rbx",
+    "pop rdx",
+    "pop rax",
+    "pop rcx",
+    "pop qword ptr gs:[{rsp}]",
+    "pop qword ptr gs:[{target}]",
+    "popfq",
+    "mov rsp, gs:[{rsp}]",
+    "mov dword ptr gs:[{in_gate}], 0",
+    "jmp qword ptr gs:[{target}]",
+    "memtap_gate_end:",
+    in_gate = const IN_GATE_AT,
+    rsp = const RSP_AT,
+    stack = const STACK_AT,
+    rax = const SPILLS_AT + 8,
+    target = const TARGET_AT,
+);
+
+unsafe extern "C" {
+    fn memtap_gate();
+    fn memtap_gate_end();
+}
+
+/// Called by the gate.
+///
+/// # Safety
+/// The gate's own registers, of a thread that runs in the cache.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
+    as_thread(|thread| {
+        // SAFETY: a context is words, and zeros are a valid one.
+        let mut context: UContext = unsafe { core::mem::zeroed() };
+        context.gregs = *gregs;
+        let exit = ENGINE.lock().exit(reason);
+        if let Some(exit) = exit {
+            on_exit(thread, &mut context, exit);
+        }
+        // The gate loads the flags: whoever made it step meanwhile wants to see it go on stepping.
+        let stepping = thread.flow.stepping;
+        context.gregs.rflags = context.gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
+        *gregs = context.gregs;
+    });
+}
+
+/// Whether a thread is on its way through the gate.
+fn is_in_gate(thread: &Thread, rip: u64) -> bool {
+    let gate = memtap_gate as *const () as u64..memtap_gate_end as *const () as u64;
+    gate.contains(&rip) || thread.flow.live().is_some_and(Live::is_in_gate)
 }
 
 /// An instruction that the cache does not execute.
 fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Option<u64>) {
     context.gregs.rip = addr;
-    if PROCESS.owns_code(addr) {
-        entries::call(thread, context, addr);
-        leave(thread, context);
-        return;
-    }
     match breakpoint::kind_at(addr) {
         Some(segment::BreakpointKind::Start) => control::start(thread, addr, MarkerKind::Start),
         Some(segment::BreakpointKind::Stop) => control::stop(thread, addr),
@@ -728,7 +869,17 @@ pub(crate) fn step(thread: &mut Thread, context: &mut UContext) {
         thread.flow.step_mask = context.mask;
         context.mask = !signals::OURS;
         context.gregs.rflags |= TRAP_FLAG;
+        if is_in_gate(thread, context.gregs.rip) {
+            // The gate keeps the program's flags in the last word of its stack, and loads them at its end.
+            // SAFETY: a word of this thread's signal stack.
+            unsafe { *((gate_stack(thread) - 8) as *mut u64) |= TRAP_FLAG };
+        }
     }
+}
+
+/// The end of the stack that the gate uses.
+fn gate_stack(thread: &Thread) -> u64 {
+    (thread.handler_stack.sp + thread.handler_stack.size) & !63
 }
 
 /// Ends the steps where the program's own state can be found, and delivers what waited.

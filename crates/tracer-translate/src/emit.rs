@@ -7,10 +7,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use iced_x86::{Code as Opcode, Encoder, Instruction, MemoryOperand, OpKind, Register};
-use segment::flow::{ID_BITS, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
+use segment::flow::{GATE_AT, ID_BITS, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
 
 use crate::code::{Code, RAX, RCX, RDX};
-use crate::engine::{Mode, TRAP_LINK, TRAP_MISS, TRAP_SPECIAL};
+use crate::engine::{EXIT_LINK, EXIT_MISS, EXIT_STOP, Mode};
 use crate::place::{Block, Kind, Step};
 use crate::plan::{End, Plan};
 
@@ -36,9 +36,9 @@ pub(crate) struct Link {
     pub(crate) distance: u64,
     /// Address of the word that its stub jumps through.
     pub(crate) slot: u64,
-    /// The stub, and its trap.
+    /// The stub, and its way out of the cache.
     pub(crate) stub: u64,
-    pub(crate) trap: u64,
+    pub(crate) way_out: u64,
 }
 
 /// What was written.
@@ -66,6 +66,8 @@ pub(crate) struct Around {
     pub(crate) probe: u64,
     /// The number that the next link will have.
     pub(crate) next_link: u32,
+    /// The number of the tracer's own function that stands there.
+    pub(crate) stop: Option<u32>,
 }
 
 /// Writes a block.
@@ -124,7 +126,11 @@ impl Writer<'_> {
         if self.kind == Kind::Trap {
             let offset = plan.steps.first().map_or(0, |step| step.offset);
             steps.push(Step { offset, at: 0 });
-            self.trap(TRAP_SPECIAL, 0);
+            if let Some(stop) = self.around.stop {
+                leave(&mut self.code, EXIT_STOP | stop, true);
+                return Ok(steps);
+            }
+            self.code.put(&[TRAP]);
             if let Some(step) = plan.steps.first()
                 && !step.instruction.is_invalid()
                 && step.instruction.flow_control() == iced_x86::FlowControl::Next
@@ -376,18 +382,13 @@ impl Writer<'_> {
         go(&mut self.code, table);
     }
 
-    fn trap(&mut self, kind: u8, number: u32) {
-        self.code.put(&[TRAP, kind]);
-        self.code.put(&number.to_le_bytes());
-    }
-
     /// A jump that leads to its stub until its target exists.
     fn link(&mut self, opcode: &[u8], target: u64) {
         let distance = self.code.jump(opcode, self.code.here());
-        self.links.push(Link { target, mode: self.around.mode, distance, slot: 0, stub: 0, trap: 0 });
+        self.links.push(Link { target, mode: self.around.mode, distance, slot: 0, stub: 0, way_out: 0 });
     }
 
-    /// The stubs of all links: a jump through a word, the word, and a trap that the word points to at first.
+    /// The stubs of all links: a jump through a word, the word, and the way out that the word points to at first.
     fn stubs(&mut self) {
         let mut links = core::mem::take(&mut self.links);
         for (index, link) in links.iter_mut().enumerate() {
@@ -398,13 +399,25 @@ impl Writer<'_> {
             link.stub = self.code.here();
             self.code.put(&[0xff, 0x25, 0, 0, 0, 0]);
             link.slot = self.code.here();
-            link.trap = link.slot + 8;
-            self.code.put(&link.trap.to_le_bytes());
-            self.trap(TRAP_LINK, self.around.next_link + index as u32);
+            link.way_out = link.slot + 8;
+            self.code.put(&link.way_out.to_le_bytes());
+            leave(&mut self.code, EXIT_LINK | (self.around.next_link + index as u32), true);
             self.code.set_distance(link.distance, link.stub);
         }
         self.links = links;
     }
+}
+
+/// Leaves the cache by its gate, with a reason in rax, which is put aside before unless it is already.
+fn leave(code: &mut Code, reason: u32, aside: bool) {
+    if aside {
+        code.store_gs(SPILL_RAX, RAX);
+    }
+    code.put(&[0xb8]);
+    code.put(&reason.to_le_bytes());
+    // jmp gs:[the gate]
+    code.put(&[0x65, 0xff, 0x24, 0x25]);
+    code.put(&GATE_AT.to_le_bytes());
 }
 
 /// rax = the pair's first word; rcx = zero if it matches.
@@ -422,7 +435,8 @@ fn go(code: &mut Code, table: u32) {
     code.put(&(table + 8).to_le_bytes());
 }
 
-/// Where a search goes on that did not match at its first place: through the next ones, to a trap at an empty one.
+/// Where a search goes on that did not match at its first place: through the next ones, and out of the cache at an
+/// empty one.
 pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Code {
     let mut code = Code::new(at);
     code.align(16);
@@ -442,8 +456,7 @@ pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Code {
     let at_hit = code.len();
     go(&mut code, table);
     let at_miss = code.len();
-    code.put(&[TRAP, TRAP_MISS]);
-    code.put(&(mode as u32).to_le_bytes());
+    leave(&mut code, EXIT_MISS | mode as u32, false);
     code.patch_short(hit, at_hit);
     code.patch_short(miss, at_miss);
     code

@@ -13,10 +13,11 @@ use crate::place::{Kind, Place};
 use crate::plan::Plan;
 use crate::table::Table;
 
-/// Kinds of traps: the byte behind the trap instruction.
-pub(crate) const TRAP_LINK: u8 = 1;
-pub(crate) const TRAP_MISS: u8 = 2;
-pub(crate) const TRAP_SPECIAL: u8 = 3;
+/// Why the cache is left through its gate: the upper bits of the reason; the lower ones are a number.
+pub(crate) const EXIT_LINK: u32 = 0;
+pub(crate) const EXIT_MISS: u32 = 1 << 30;
+pub(crate) const EXIT_STOP: u32 = 2 << 30;
+const EXIT_KINDS: u32 = 3 << 30;
 /// Bytes that one block's code can take, with all its stubs.
 const MAX_BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of the program that are read for one block.
@@ -47,6 +48,9 @@ pub trait Environment {
     /// Whether the tracer must be asked before the instruction at `addr` runs.
     fn is_stop(&self, addr: u64) -> bool;
 
+    /// Whether a function of the tracer itself stands at `addr`.
+    fn is_own(&self, addr: u64) -> bool;
+
     /// Makes known what a block is, before it can run. `false` where that is not possible.
     fn define(&mut self, id: u32, addr: VirtAddr, plan: Defined<'_>) -> bool;
 }
@@ -71,18 +75,25 @@ pub enum Untranslatable {
     Full,
 }
 
+/// Why the cache was left through its gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It wants to go on at that address, in that mode.
+    Goto(u64, Mode, Via),
+    /// An indirect branch: the target is in the thread's live slot, rcx and rdx are in spills 2 and 3.
+    Indirect(Mode),
+    /// The tracer's own function at that address is called.
+    Own(u64),
+}
+
 /// A trap of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
-    /// It wants to go on at that address, in that mode.
-    Goto(u64, Mode, Via),
-    /// An indirect branch: the target is in the thread's live slot, rax, rcx and rdx are aside.
-    Indirect(Mode),
     /// The instruction at that address needs help. It stands natively at the second address, if it can.
     Special(u64, Option<u64>),
 }
 
-/// The link that a trap came by.
+/// The link that an exit came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via(u32);
 
@@ -95,6 +106,8 @@ pub struct Engine {
     links: Vec<Link>,
     tables: [Option<Table>; 3],
     next_id: u32,
+    /// Functions of the tracer that are called, by their numbers.
+    own: Vec<u64>,
     /// Addresses to which branches in silent code always leave the cache.
     returns: BTreeSet<u64>,
     /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
@@ -116,6 +129,7 @@ impl Engine {
             links: Vec::new(),
             tables: [None, None, None],
             next_id: FIRST_BLOCK,
+            own: Vec::new(),
             returns: BTreeSet::new(),
             translated: (0, 0),
         }
@@ -177,7 +191,7 @@ impl Engine {
         Ok(code)
     }
 
-    /// Sets the link that a trap came by, so that it is the last one.
+    /// Sets the link that an exit came by, so that it is the last one.
     pub fn set_link(&mut self, via: Via, code: u64) {
         let Some(link) = self.links.get(via.0 as usize) else { return };
         write_slot(link.slot, code);
@@ -244,7 +258,12 @@ impl Engine {
             (area.next, area.probes.get(mode as usize).copied().unwrap_or(0))
         };
         let table = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, Table::base);
-        let around = Around { mode, id, at, table, probe, next_link: self.links.len() as u32 };
+        let own = environment.is_own(addr).then_some(self.own.len() as u32);
+        if own.is_some() {
+            self.own.push(addr);
+        }
+        let next_link = self.links.len() as u32;
+        let around = Around { mode, id, at, table, probe, next_link, stop: own };
         if stop {
             plan.make_special();
         }
@@ -296,24 +315,25 @@ impl Engine {
     pub fn trap(&self, rip: u64) -> Option<Trap> {
         let trap = rip.wrapping_sub(1);
         let area = self.areas.iter().find(|area| area.contains(trap))?;
-        // SAFETY: a trap of ours has five bytes behind it in the same area; other places in the area can be read, too.
-        let (kind, number) = unsafe {
-            if *(trap as *const u8) != 0xcc {
-                return None;
+        // SAFETY: a byte of the area.
+        if unsafe { *(trap as *const u8) } != 0xcc {
+            return None;
+        }
+        let block = area.block(trap).filter(|block| block.record == Kind::Trap)?;
+        let native = block.parts[0].0;
+        Some(Trap::Special(block.addr, (native != 0).then(|| block.code + u64::from(native))))
+    }
+
+    /// What a reason for which the cache was left means.
+    pub fn exit(&self, reason: u32) -> Option<Exit> {
+        let number = reason & !EXIT_KINDS;
+        match reason & EXIT_KINDS {
+            EXIT_LINK => {
+                let link = self.links.get(number as usize)?;
+                Some(Exit::Goto(link.target, link.mode, Via(number)))
             }
-            (*(rip as *const u8), ((rip + 1) as *const u32).read_unaligned())
-        };
-        match kind {
-            TRAP_LINK => {
-                let link = self.links.get(number as usize).filter(|link| link.trap == trap)?;
-                Some(Trap::Goto(link.target, link.mode, Via(number)))
-            }
-            TRAP_MISS => MODES.get(number as usize).map(|&mode| Trap::Indirect(mode)),
-            TRAP_SPECIAL => {
-                let block = area.block(trap)?;
-                let native = block.parts[0].0;
-                Some(Trap::Special(block.addr, (native != 0).then(|| block.code + u64::from(native))))
-            }
+            EXIT_MISS => MODES.get(number as usize).map(|&mode| Exit::Indirect(mode)),
+            EXIT_STOP => self.own.get(number as usize).map(|&addr| Exit::Own(addr)),
             _ => None,
         }
     }
@@ -350,7 +370,7 @@ impl Engine {
         }
         for link in &self.links {
             if (from..end).contains(&link.target) && gone.contains(&(link.target, link.mode)) {
-                write_slot(link.slot, link.trap);
+                write_slot(link.slot, link.way_out);
                 let distance = link.stub.wrapping_sub(link.distance + 4) as i64;
                 if let Ok(distance) = i32::try_from(distance) {
                     write_distance(link.distance, distance);

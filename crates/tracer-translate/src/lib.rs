@@ -4,8 +4,9 @@
 //! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point
 //! into the buffer. Then it is written into the cache (`emit`): the program's own instructions, and between them a few
 //! moves that use no flags. Blocks are linked to each other directly; indirect branches look their target up in a table.
-//! Whatever the cache can't do by itself - a target that is not translated, an instruction that needs a closer look, a
-//! function that the tracer watches - it leaves by a trap, which the tracer's signal handler answers.
+//! What the cache can't do by itself it leaves to the tracer: through a gate (a routine of the tracer) for a target that
+//! is not translated yet and for calls of the tracer's own functions, by a trap for an instruction that needs a closer
+//! look, because the trap's handler has the whole state of the processor.
 //!
 //! A program's state can be had at every instruction ([`Engine::place`]): native addresses stay on the stack, and the one
 //! register that a block borrows is put aside where its handler finds it.
@@ -24,5 +25,5 @@ mod place;
 mod plan;
 mod table;
 
-pub use engine::{Defined, Engine, Environment, Mode, Trap, Untranslatable, Via};
+pub use engine::{Defined, Engine, Environment, Exit, Mode, Trap, Untranslatable, Via};
 pub use place::{Place, Record};

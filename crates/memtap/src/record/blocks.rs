@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use memref::{Access, VirtAddr};
-use segment::flow::{BlockAccess, Definition};
+use segment::flow::{BlockAccess, Definition, ID_BITS};
 
 /// One block.
 #[derive(Debug)]
@@ -69,7 +69,8 @@ impl Block {
 #[derive(Debug, Default)]
 struct Process {
     parent: Option<u32>,
-    blocks: HashMap<u32, Block>,
+    /// By their numbers.
+    blocks: Vec<Option<Block>>,
     /// Bytes that were read of each of its buffers of definitions.
     read: HashMap<u32, usize>,
 }
@@ -82,14 +83,14 @@ pub(crate) struct Blocks {
 
 /// The blocks that a process can execute: its own, and those that its parent had before the fork.
 pub(crate) struct Known<'a> {
-    chain: Vec<&'a HashMap<u32, Block>>,
+    chain: Vec<&'a [Option<Block>]>,
 }
 
 impl Known<'_> {
     /// The block of that number.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&Block> {
-        self.chain.iter().find_map(|blocks| blocks.get(&id))
+        self.chain.iter().find_map(|blocks| blocks.get(id as usize)?.as_ref())
     }
 }
 
@@ -111,7 +112,14 @@ impl Blocks {
                 values: definition.values,
                 accesses: definition.accesses().collect(),
             };
-            process.blocks.insert(definition.id, block);
+            let place = definition.id as usize;
+            if place >= 1 << ID_BITS {
+                return;
+            }
+            if process.blocks.len() <= place {
+                process.blocks.resize_with(place + 1, || None);
+            }
+            process.blocks[place] = Some(block);
         }
     }
 
@@ -120,7 +128,7 @@ impl Blocks {
         let mut chain = Vec::new();
         let mut next = Some(process);
         while let Some(found) = next.and_then(|number| self.processes.get(&number)) {
-            chain.push(&found.blocks);
+            chain.push(found.blocks.as_slice());
             next = found.parent.filter(|_| chain.len() < 1024);
         }
         Known { chain }
