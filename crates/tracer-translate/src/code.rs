@@ -49,17 +49,17 @@ impl Code {
         self.put(&offset.to_le_bytes());
     }
 
-    /// mov gs:[offset], register
+    /// mov `gs:offset`, register
     pub(crate) fn store_gs(&mut self, offset: u32, register: u8) {
         self.gs(0x89, register, offset);
     }
 
-    /// mov register, gs:[offset]
+    /// mov register, `gs:offset`
     pub(crate) fn load_gs(&mut self, register: u8, offset: u32) {
         self.gs(0x8b, register, offset);
     }
 
-    /// add qword gs:[offset], number. Changes the flags.
+    /// add qword `gs:offset`, number. Changes the flags.
     pub(crate) fn add_gs(&mut self, offset: u32, number: u32) {
         self.put(&[0x65, 0x48, 0x81, 0x04, 0x25]);
         self.put(&offset.to_le_bytes());

@@ -1,5 +1,5 @@
 //! The bytes on a channel (docs/protocol.md): messages, and the requests and answers in them. Nothing here does I/O but
-//! [`read`] and [`write`].
+//! [`read`] and [`write()`].
 
 mod code;
 mod reply;
