@@ -26,6 +26,7 @@ pub(crate) const TEST: &[Tool] = &[
     ("perl", "perl"),
     ("pgrep", "procps"),
     ("pkg-config", "pkg-config"),
+    ("zstd", "zstd"),
     ("chromium", "chromium"),
 ];
 
