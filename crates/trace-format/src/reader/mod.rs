@@ -7,6 +7,8 @@ mod damage;
 mod events;
 mod file;
 mod filter;
+#[cfg(test)]
+mod large;
 mod live;
 mod raw;
 mod session;
