@@ -72,6 +72,14 @@ pub enum Error {
         /// The thread.
         thread: ThreadId,
     },
+    /// Nothing can be added to a trace.
+    #[error("{path}: nothing can be added: {what}")]
+    NotAppendable {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        what: &'static str,
+    },
     /// A file of another program is not what it should be.
     #[error("{path}: offset {offset}: {what}")]
     Foreign {

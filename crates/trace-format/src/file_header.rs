@@ -10,6 +10,8 @@ pub(crate) const BYTES: usize = 64;
 /// What the header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHeader {
+    /// The format's version; what is written is always the newest.
+    pub(crate) version: u16,
     pub(crate) session: Guid,
     pub(crate) created_ns: u64,
 }
@@ -29,7 +31,7 @@ impl FileHeader {
     pub(crate) fn to_bytes(self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..8].copy_from_slice(&Self::MAGIC);
-        bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
         bytes[16..32].copy_from_slice(&self.session.0);
         bytes[32..40].copy_from_slice(&self.created_ns.to_le_bytes());
         let checksum = xxh3_64(&bytes[..56]);
@@ -51,7 +53,7 @@ impl FileHeader {
             return Err(Refusal::Newer(version));
         }
         let session = Guid(bytes[16..32].try_into().expect("16 bytes"));
-        Ok(Self { session, created_ns: word(32) })
+        Ok(Self { version, session, created_ns: word(32) })
     }
 }
 
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn headers_round_trip_and_every_flipped_bit_is_found() {
-        let header = FileHeader { session: Guid([7; 16]), created_ns: 9 };
+        let header = FileHeader { version: FORMAT_VERSION, session: Guid([7; 16]), created_ns: 9 };
         let bytes = header.to_bytes();
         assert_eq!(FileHeader::from_bytes(&bytes), Ok(header));
         for bit in 0..BYTES * 8 {
@@ -73,7 +75,8 @@ mod tests {
 
     #[test]
     fn newer_versions_are_named() {
-        let mut bytes = FileHeader { session: Guid([7; 16]), created_ns: 9 }.to_bytes();
+        let mut bytes =
+            FileHeader { version: FORMAT_VERSION, session: Guid([7; 16]), created_ns: 9 }.to_bytes();
         bytes[8] = FORMAT_VERSION as u8 + 1;
         let checksum = xxh3_64(&bytes[..56]);
         bytes[56..].copy_from_slice(&checksum.to_le_bytes());

@@ -162,3 +162,58 @@ fn merged_traces_have_all_threads() {
         assert_eq!(events(&new, &Filter::default()).len(), events(&old, &Filter::default()).len());
     }
 }
+
+#[test]
+fn a_closed_trace_can_be_added_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    let model = small();
+    let before = written(&model, &path, 5);
+    let old: Vec<_> = events(&before.shard(ThreadId(0)), &Filter::default());
+    let last = old.iter().map(Event::cycle).max().unwrap();
+    let writer = TraceWriter::append(&path, options(5)).unwrap();
+    let process = writer.add_process(&Default::default()).unwrap();
+    assert_eq!(process, ProcessId(1));
+    let access =
+        |cycle| Access { cycle, ip: VirtAddr(1), addr: VirtAddr(2), size: 8, kind: AccessKind::Load };
+    let mut shard = writer.shard(ThreadId(0)).unwrap();
+    assert!(shard.push_accesses(&[access(last - 1)]).unwrap_err().to_string().contains("in order"));
+    let new: Vec<Access> = (last..last + 20).map(access).collect();
+    shard.push_accesses(&new).unwrap();
+    shard.push_with_bytes(&access(last + 20), &[5; 30]).unwrap();
+    shard
+        .push(&Event::Marker(Marker {
+            cycle: last + 30,
+            order: 99,
+            ip: VirtAddr(3),
+            kind: MarkerKind::Mark,
+            name: "more",
+        }))
+        .unwrap();
+    // What was flushed is there even if the trace is never closed again.
+    writer.flush().unwrap();
+    let open = Trace::open(&path).unwrap();
+    assert!(!open.closed());
+    assert_eq!(events(&open.shard(ThreadId(0)), &Filter::default()).len(), old.len() + 22);
+    let refused = TraceWriter::append(&path, options(5)).unwrap_err().to_string();
+    assert!(
+        refused.ends_with("nothing can be added: it is damaged or not closed; repair it first"),
+        "{refused}"
+    );
+    writer.finish().unwrap();
+    let trace = Trace::open(&path).unwrap();
+    assert!(trace.closed());
+    assert_eq!(trace.check().unwrap().findings, []);
+    let all = events(&trace.shard(ThreadId(0)), &Filter::default());
+    assert_eq!(all[..old.len()], old);
+    assert_eq!(all.len(), old.len() + 22);
+    assert!(matches!(&all[all.len() - 1], Event::Marker(marker) if marker.name == "more"));
+    assert_eq!(values(&trace.shard(ThreadId(0))).last().unwrap().bytes, [5; 30]);
+    assert_eq!(trace.processes().len(), 2);
+    let without = CreateOptions { data: false, ..options(5) };
+    assert!(TraceWriter::append(&path, without).unwrap_err().to_string().contains("with data"));
+    let golden = dir.path().join("v1");
+    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/v1.memtap"), &golden).unwrap();
+    let refused = TraceWriter::append(&golden, options(5)).unwrap_err().to_string();
+    assert!(refused.contains("an older version of the format"), "{refused}");
+}

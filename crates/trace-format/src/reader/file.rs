@@ -169,6 +169,15 @@ impl TraceFile {
         Ok(End::parse(&self.read(offset, END_BYTES as u64)?, self.session))
     }
 
+    /// The end of a closed trace, and how many directories it has.
+    pub(crate) fn tail(&self) -> Result<Option<(End, u64)>, Error> {
+        let Some(end) = self.end()? else { return Ok(None) };
+        let Some(offset) = end.last_directory else { return Ok(Some((end, 0))) };
+        // They are numbered from 0.
+        let last = self.head(offset, Some(self.session))?;
+        Ok(last.map(|head| (end, head.header.sequence.saturating_add(1))))
+    }
+
     fn by_directories(&self, end: End) -> Result<Result<Vec<FrameRef>, Damage>, Error> {
         let mut chain = Vec::new();
         let mut next = end.last_directory;

@@ -41,7 +41,11 @@ fn ten_billion_entries_are_opened_and_read_anywhere() {
     let file = File::create(&path).unwrap();
     let guid = Guid([0x77; 16]);
     let session = guid.session_key();
-    file.write_all_at(&FileHeader { session: guid, created_ns: 1 }.to_bytes(), 0).unwrap();
+    file.write_all_at(
+        &FileHeader { version: crate::FORMAT_VERSION, session: guid, created_ns: 1 }.to_bytes(),
+        0,
+    )
+    .unwrap();
     let mut end = 64;
     let mut put = |header: FrameHeader, parts: &[crate::Part], room: u64| {
         let (header, bytes, checksum) = frame::build(session, header, parts, 1);

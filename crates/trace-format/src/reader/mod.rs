@@ -38,6 +38,7 @@ use crate::{
 use file::{FrameList, TraceFile};
 
 pub(crate) use file::FrameError;
+pub(crate) use session::all;
 pub(crate) use stream::Stream;
 
 /// What all cursors of a trace share; nothing in it changes.
@@ -154,6 +155,11 @@ impl Trace {
             processes: Arc::new(tables.processes),
             threads: Arc::new(tables.threads),
         })
+    }
+
+    /// The version of the format; the newest one if the file header is damaged.
+    pub fn version(&self) -> u16 {
+        self.header.map_or(crate::FORMAT_VERSION, |header| header.version)
     }
 
     /// Whether a thread's accesses carry the bytes that they read or wrote.

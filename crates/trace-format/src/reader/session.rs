@@ -43,7 +43,7 @@ impl NameReader {
 }
 
 /// All readable entries of a session's stream.
-fn all<E: Entry>(inner: &Inner, damage: &mut Vec<Damage>) -> Result<Vec<E>, Error> {
+pub(crate) fn all<E: Entry>(inner: &Inner, damage: &mut Vec<Damage>) -> Result<Vec<E>, Error> {
     let mut all = Vec::new();
     let Some(stream) = inner.stream(E::KIND, None) else { return Ok(all) };
     let mut block = Vec::new();

@@ -11,7 +11,7 @@ use std::{
 
 use super::lock;
 use crate::{
-    Error, Guid, Storage, StreamDescription,
+    Error, FORMAT_VERSION, Guid, Storage, StreamDescription, Trace,
     directory::{CAPACITY, Directory, End, FrameRef},
     encoder::Part,
     file_header::FileHeader,
@@ -109,7 +109,7 @@ impl Log {
         clock: fn() -> u64,
         zstd_level: i32,
     ) -> Result<Self, Error> {
-        let header = FileHeader { session, created_ns: clock() }.to_bytes();
+        let header = FileHeader { version: FORMAT_VERSION, session, created_ns: clock() }.to_bytes();
         storage.write_at(0, &header).map_err(|source| Error::Io {
             path: path.into(),
             operation: "write the file header",
@@ -128,6 +128,31 @@ impl Log {
         };
         let (session, finished) = (session.session_key(), AtomicBool::new(false));
         Ok(Self { path: path.into(), session, zstd_level, state: Mutex::new(state), finished })
+    }
+
+    /// Goes on behind the end of a closed trace, which means nothing from then on.
+    pub(crate) fn append(storage: Box<dyn Storage>, trace: &Trace, zstd_level: i32) -> Result<Self, Error> {
+        let file = &trace.inner().file;
+        let path = trace.path().to_path_buf();
+        let refused = |what| Error::NotAppendable { path: path.clone(), what };
+        if trace.version() != FORMAT_VERSION {
+            return Err(refused("it has an older version of the format; copy it and append to the copy"));
+        }
+        let tail = file.tail()?.filter(|_| trace.closed() && trace.damage().is_empty());
+        let (end, directories) =
+            tail.ok_or_else(|| refused("it is damaged or not closed; repair it first"))?;
+        let state = State {
+            storage,
+            end: file.len,
+            torn: false,
+            due: Vec::new(),
+            last_directory: end.last_directory,
+            directories,
+            referenced: end.frames,
+            streams: trace.inner().streams.keys().next_back().copied().unwrap_or(0),
+        };
+        let finished = AtomicBool::new(false);
+        Ok(Self { path, session: file.session, zstd_level, state: Mutex::new(state), finished })
     }
 
     pub(crate) fn path(&self) -> &Path {

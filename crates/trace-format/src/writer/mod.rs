@@ -29,7 +29,9 @@ pub use shard::ShardWriter;
 pub use sink::{FileSink, NewSegment, SegmentSink};
 pub use typed::TypedWriter;
 
-use crate::{CounterRecord, Error, ModuleRecord, ProcessRecord, Storage, ThreadRecord};
+use crate::{
+    CounterRecord, Error, ModuleRecord, ProcessRecord, Storage, ThreadRecord, Trace, entry::StreamKind,
+};
 use session::Session;
 use shard::ShardState;
 
@@ -48,6 +50,8 @@ pub(crate) struct Shared {
     /// Set before the last flush. Whoever adds something tests it under the lock that this flush takes, so nothing is added
     /// that it misses.
     closing: AtomicBool,
+    /// The trace that is added to.
+    before: Option<Trace>,
 }
 
 impl Shared {
@@ -103,8 +107,32 @@ impl TraceWriter {
                 session,
                 shards: Mutex::default(),
                 closing: AtomicBool::new(false),
+                before: None,
             }),
         }
+    }
+
+    /// Adds to a closed trace: processes, threads, and events of old and new threads. Until it is closed again, what was added
+    /// and flushed is found by scanning, as in any trace that is not closed. `options.data` must be as it was.
+    pub fn append(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self, Error> {
+        let trace = Trace::open(path.as_ref())?;
+        let accesses = trace.streams().any(|stream| stream.description.name == StreamKind::Accesses.name());
+        if accesses && trace.has_data() != options.data {
+            let what = "its accesses and the new ones are not both with data";
+            return Err(Error::NotAppendable { path: path.as_ref().into(), what });
+        }
+        let sink = Arc::new(FileSink::append(&trace, options.clone())?);
+        let session = Mutex::new(Session::resume(options.clock, &trace)?);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                options,
+                sink,
+                session,
+                shards: Mutex::default(),
+                closing: AtomicBool::new(false),
+                before: Some(trace),
+            }),
+        })
     }
 
     /// Says something about the session. The last value of a key holds.

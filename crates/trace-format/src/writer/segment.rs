@@ -2,12 +2,14 @@
 
 use super::{CreateOptions, Level, NewSegment, SegmentSink};
 use crate::{
-    Bounds, Error, StreamDescription,
+    Bounds, Error, StreamDescription, Trace,
     bounds::Interval,
     encoder,
     entry::{Entry, StreamKind},
+    reader::Stream,
 };
 use memref::{ProcessId, ThreadId};
+use std::sync::Arc;
 
 /// A stream's open segment, and how far the stream got. The stream appears in the file with its first frame.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(crate) struct Segment {
     kind: StreamKind,
     owner: Option<(ProcessId, ThreadId)>,
     stream: Option<u32>,
+    /// Of a stream that was there before this writer.
+    encoder: Option<u32>,
     sequence: u64,
     first_index: u64,
     bytes: Vec<u8>,
@@ -27,10 +31,33 @@ impl Segment {
             kind,
             owner,
             stream: None,
+            encoder: None,
             sequence: 0,
             first_index: 0,
             bytes: Vec::new(),
             bounds: Bounds::NONE,
+        }
+    }
+
+    /// What the entries are.
+    pub(crate) fn kind(&self) -> StreamKind {
+        self.kind
+    }
+
+    /// Goes on with a stream of the trace, if it has one of that kind.
+    pub(crate) fn resume(kind: StreamKind, owner: Option<(ProcessId, ThreadId)>, trace: &Trace) -> Self {
+        let new = Self::new(kind, owner);
+        let same = |stream: &&Arc<Stream>| {
+            stream.kind == Some(kind) && stream.description.thread == owner.map(|(_, thread)| thread)
+        };
+        let Some(stream) = trace.inner().streams.values().find(same) else { return new };
+        let last = stream.frames.last().map(|frame| &frame.header);
+        Self {
+            stream: Some(stream.number),
+            encoder: Some(stream.description.encoder),
+            sequence: last.map_or(0, |header| header.sequence + 1),
+            first_index: last.map_or(0, |header| header.end_index()),
+            ..new
         }
     }
 
@@ -110,8 +137,8 @@ impl Segment {
         options: &CreateOptions,
         entries: &[u8],
     ) -> Result<(), Error> {
-        let number = match self.kind.encoder() {
-            encoder::ACCESS if options.level == Level::Archive => encoder::ARCHIVE,
+        let number = match self.encoder.unwrap_or(self.kind.encoder()) {
+            encoder::ACCESS if self.encoder.is_none() && options.level == Level::Archive => encoder::ARCHIVE,
             number => number,
         };
         // memtap's own are there unless the caller built the registry from nothing.

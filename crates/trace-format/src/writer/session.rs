@@ -6,7 +6,7 @@ use memref::{ProcessId, RegionEvent, ThreadId};
 
 use super::{CreateOptions, SegmentSink, names::Names, segment::Segment};
 use crate::{
-    CounterRecord, Error, ModuleRecord, ProcessRecord, ThreadRecord,
+    CounterRecord, Error, ModuleRecord, ProcessRecord, ThreadRecord, Trace,
     entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind},
 };
 
@@ -28,6 +28,23 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(clock: fn() -> u64) -> Self {
         Self { clock: Some(clock), ..Self::default() }
+    }
+
+    /// Goes on with the session of a trace. Names are written anew.
+    pub(crate) fn resume(clock: fn() -> u64, trace: &Trace) -> Result<Self, Error> {
+        let mut session = Self::new(clock);
+        session.names.segment = Segment::resume(StreamKind::Names, None, trace);
+        for &kind in StreamKind::ALL.iter().filter(|kind| !kind.per_thread() && !kind.variable()) {
+            session.segments.insert(kind, Segment::resume(kind, None, trace));
+        }
+        for entry in crate::reader::all::<ProcessEntry>(trace.inner(), &mut Vec::new())? {
+            match session.processes.get_mut(entry.process as usize) {
+                Some(known) => *known = entry,
+                None => session.processes.push(entry),
+            }
+        }
+        session.threads = trace.threads().to_vec();
+        Ok(session)
     }
 
     fn clock(&self) -> fn() -> u64 {

@@ -6,7 +6,7 @@ use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, 
 
 use super::{CreateOptions, Shared, lock, segment::Segment};
 use crate::{
-    DataAccess, Error, MAX_FRAME_ENTRIES,
+    DataAccess, Error, MAX_FRAME_ENTRIES, Trace,
     entry::{Entry, MarkerEntry, REFERENCE, StreamKind},
 };
 
@@ -47,6 +47,20 @@ impl ShardState {
         };
         let segments = KINDS.map(|kind| Segment::new(with_data(kind), Some((process, thread)))).into();
         Self { process, thread, segments, last_cycle: 0, last_gap: 0, lost: None }
+    }
+
+    /// Goes on with a thread of the trace.
+    fn resume(process: ProcessId, thread: ThreadId, data: bool, trace: &Trace) -> Self {
+        let mut state = Self::new(process, thread, data);
+        for segment in &mut state.segments {
+            *segment = Segment::resume(segment.kind(), Some((process, thread)), trace);
+        }
+        let streams = trace.streams().filter(|stream| stream.description.thread == Some(thread));
+        for stream in streams.filter(|stream| !stream.bounds.cycles.is_none()) {
+            state.last_cycle = state.last_cycle.max(stream.bounds.cycles.max);
+        }
+        state.last_gap = state.last_cycle;
+        state
     }
 
     /// Writes what is buffered. What fails is dropped, and becomes a gap as soon as that can be written.
@@ -138,7 +152,12 @@ impl ShardWriter {
         let mut shards = lock(&shared.shards);
         let known = shards.get(&thread).cloned();
         let state = known.unwrap_or_else(|| {
-            let state = Arc::new(Mutex::new(ShardState::new(process, thread, shared.options.data)));
+            let data = shared.options.data;
+            let state = match &shared.before {
+                Some(trace) => ShardState::resume(process, thread, data, trace),
+                None => ShardState::new(process, thread, data),
+            };
+            let state = Arc::new(Mutex::new(state));
             shards.insert(thread, state.clone());
             state
         });

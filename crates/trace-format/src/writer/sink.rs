@@ -9,7 +9,7 @@ use std::{
 
 use super::{CreateOptions, Level, log::Log};
 use crate::{
-    Bounds, EntryType, Error, FileStorage, Guid, Storage, StreamDescription,
+    Bounds, EntryType, Error, FileStorage, Guid, Storage, StreamDescription, Trace,
     encoder::{self, Encoder},
     frame::{self, FrameHeader, FrameKind},
 };
@@ -72,6 +72,13 @@ impl fmt::Debug for FileSink {
     }
 }
 
+fn zstd_level(options: &CreateOptions) -> i32 {
+    match options.level {
+        Level::Standard => frame::ZSTD_STANDARD,
+        Level::Archive => frame::ZSTD_ARCHIVE,
+    }
+}
+
 impl FileSink {
     /// Creates the file. One that is there already is kept unless `options.force` is set, and then replaced.
     pub fn create(path: impl Into<PathBuf>, options: CreateOptions) -> Result<Self, Error> {
@@ -93,11 +100,16 @@ impl FileSink {
     /// Writes the trace to an empty storage; `path` is what errors call it.
     pub fn create_on(storage: Box<dyn Storage>, path: &Path, options: CreateOptions) -> Result<Self, Error> {
         let session = options.session.unwrap_or_else(Guid::random);
-        let zstd_level = match options.level {
-            Level::Standard => frame::ZSTD_STANDARD,
-            Level::Archive => frame::ZSTD_ARCHIVE,
-        };
-        let log = Log::create(storage, path, session, options.clock, zstd_level)?;
+        let log = Log::create(storage, path, session, options.clock, zstd_level(&options))?;
+        Ok(Self { log, options })
+    }
+
+    /// Opens a closed trace to add to it.
+    pub(crate) fn append(trace: &Trace, options: CreateOptions) -> Result<Self, Error> {
+        let failed =
+            |source| Error::Io { path: trace.path().into(), operation: "open the file", offset: 0, source };
+        let file = OpenOptions::new().write(true).open(trace.path()).map_err(failed)?;
+        let log = Log::append(Box::new(FileStorage(file)), trace, zstd_level(&options))?;
         Ok(Self { log, options })
     }
 
