@@ -85,7 +85,7 @@ fn generic_and_vpc_frames_are_read() {
 
     for (wide, data) in [(false, false), (false, true), (true, false), (true, true)] {
         let entry = |n: u64| {
-            let mut entry = (n * 3 | (n % 5) << 48).to_le_bytes().to_vec();
+            let mut entry = ((n * 3) | ((n % 5) << 48)).to_le_bytes().to_vec();
             for word in &words(n)[..if data { 3 } else { 2 }] {
                 entry.extend(&word.to_le_bytes()[..if wide { 8 } else { 4 }]);
             }
