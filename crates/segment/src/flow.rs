@@ -190,6 +190,43 @@ impl Live {
     }
 }
 
+/// Which elements of a vector are accessed: each is an access of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Masked {
+    /// The value that holds the mask register.
+    pub value: u8,
+    /// Bytes of an element.
+    pub bytes: u8,
+    /// What the mask's bits mean.
+    pub chosen: Chosen,
+}
+
+/// What the bits of a mask mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// A bit an element.
+    Each,
+    /// As many elements as bits are set, one behind the other.
+    Packed,
+    /// The only element, if any bit is set.
+    Any,
+}
+
+impl Masked {
+    /// The bits of the elements that are accessed, of `size` bytes in all.
+    #[inline]
+    pub fn elements(&self, size: u16, values: &[u64]) -> u64 {
+        let mask = values.get(usize::from(self.value)).copied().unwrap_or(0);
+        let count = u32::from(size / u16::from(self.bytes.max(1)));
+        let low = |count: u32| if count >= 64 { u64::MAX } else { (1 << count) - 1 };
+        match self.chosen {
+            Chosen::Each => mask & low(count),
+            Chosen::Packed => low((mask & low(count)).count_ones()),
+            Chosen::Any => u64::from(mask != 0),
+        }
+    }
+}
+
 /// One access of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockAccess {
@@ -213,6 +250,8 @@ pub struct BlockAccess {
     pub short: bool,
     /// For repeated ones: the count afterwards, and the place afterwards.
     pub repeated: Option<(u8, u8)>,
+    /// For vectors under a mask: which of their elements are accessed.
+    pub masked: Option<Masked>,
     /// What is added.
     pub displacement: i64,
 }
@@ -230,6 +269,7 @@ impl BlockAccess {
         fs: false,
         short: false,
         repeated: None,
+        masked: None,
         displacement: 0,
     };
 
@@ -294,11 +334,22 @@ pub fn encode_definition(
         put(&access.instruction.to_le_bytes());
         put(&access.offset.to_le_bytes());
         put(&access.size.to_le_bytes());
-        let flags =
+        let mut flags =
             u8::from(access.fs) | u8::from(access.short) << 1 | u8::from(access.repeated.is_some()) << 2;
+        let (mask, element) = match access.masked {
+            None => (NO_VALUE, 0),
+            Some(masked) => {
+                flags |= match masked.chosen {
+                    Chosen::Each => 1 << 3,
+                    Chosen::Packed => 2 << 3,
+                    Chosen::Any => 3 << 3,
+                };
+                (masked.value, masked.bytes)
+            }
+        };
         let (count_after, place_after) = access.repeated.unwrap_or((NO_VALUE, NO_VALUE));
         put(&[access.kind.code(), flags, access.base, access.index, access.scale, count_after, place_after]);
-        put(&[0; 3]);
+        put(&[mask, element, 0]);
         put(&access.displacement.to_le_bytes());
     }
     len
@@ -343,6 +394,13 @@ impl<'a> Definition<'a> {
                 fs: flags & 1 != 0,
                 short: flags & 2 != 0,
                 repeated: (flags & 4 != 0).then_some((byte(11), byte(12))),
+                masked: match flags >> 3 & 3 {
+                    1 => Some(Chosen::Each),
+                    2 => Some(Chosen::Packed),
+                    3 => Some(Chosen::Any),
+                    _ => None,
+                }
+                .map(|chosen| Masked { value: byte(13), bytes: byte(14), chosen }),
                 displacement: displacement.map_or(0, i64::from_le_bytes),
             }
         })

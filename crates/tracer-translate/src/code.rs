@@ -90,6 +90,13 @@ impl Code {
         self.memory(0x89, register, base, displacement);
     }
 
+    /// kmovq [base + displacement], mask
+    pub(crate) fn store_mask(&mut self, base: u8, displacement: i32, mask: u8) {
+        // VEX with three bytes: the base's fourth bit inverted; W set, no second operand.
+        self.put(&[0xc4, 0xe1 ^ (base >> 3) << 5, 0xf8, 0x91]);
+        self.operand(mask, base, displacement);
+    }
+
     /// mov register, [base + displacement]
     pub(crate) fn load(&mut self, register: u8, base: u8, displacement: i32) {
         self.memory(0x8b, register, base, displacement);

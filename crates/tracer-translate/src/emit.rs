@@ -12,7 +12,7 @@ use segment::flow::{GATE_AT, ID_BITS, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_A
 use crate::code::{Code, RAX, RCX, RDX};
 use crate::engine::{EXIT_LINK, EXIT_MISS, EXIT_STOP, Mode};
 use crate::place::{Block, Kind, Step};
-use crate::plan::{End, Plan};
+use crate::plan::{End, FIRST_MASK, Plan};
 
 const TRAP: u8 = 0xcc;
 /// Bytes in front of a block's code: where indirect branches enter it.
@@ -191,7 +191,11 @@ impl Writer<'_> {
             self.code.load_gs(register, POSITION_AT);
         }
         while let Some(value) = plan.values.get(*next_value).filter(|value| value.at == index) {
-            self.code.store(register, *next_value as i32 * 8, value.register);
+            let place = *next_value as i32 * 8;
+            match value.register.checked_sub(FIRST_MASK) {
+                None => self.code.store(register, place, value.register),
+                Some(mask) => self.code.store_mask(register, place, mask),
+            }
             *next_value += 1;
         }
         if index == last {

@@ -1,12 +1,15 @@
 //! A basic block before it is written: its instructions, what they access, and which registers must be kept for that.
 
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU8, Ordering};
 use iced_x86::{
     Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo,
     InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
 use memref::AccessKind;
-use segment::flow::{BlockAccess, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, NO_VALUE};
+use segment::flow::{
+    BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE,
+};
 
 use crate::code::RSP;
 
@@ -59,8 +62,12 @@ pub(crate) struct Planned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value {
     pub(crate) at: u16,
+    /// A general register, or from [`FIRST_MASK`] on a mask register.
     pub(crate) register: u8,
 }
+
+/// The number of k0 among the registers whose values are kept.
+pub(crate) const FIRST_MASK: u8 = 16;
 
 /// The register that points into the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +259,7 @@ impl Plan {
             if !has_no_access(&instruction) {
                 for memory in info.used_memory() {
                     let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
-                    if self.values.len() + 2 > MAX_VALUES || self.accesses.len() >= MAX_ACCESSES {
+                    if self.values.len() + 3 > MAX_VALUES || self.accesses.len() >= MAX_ACCESSES {
                         return false;
                     }
                     let access = self.access(index as u16, offset, &instruction, memory, kind, &mut known);
@@ -298,6 +305,19 @@ impl Plan {
         let base = keep(memory.base(), 1);
         let value = keep(memory.index(), i64::from(scale));
         let short = memory.base().is_gpr32() || memory.index().is_gpr32();
+        let mask = instruction.op_mask();
+        let masked = (mask != Register::None).then(|| {
+            let kept = self.values.len() as u8;
+            self.values.push(Value { at: index, register: FIRST_MASK + mask.number() as u8 });
+            let chosen = if instruction.is_broadcast() {
+                Chosen::Any
+            } else if x86::is_packed(instruction.mnemonic()) {
+                Chosen::Packed
+            } else {
+                Chosen::Each
+            };
+            Masked { value: kept, bytes: instruction.memory_size().element_size() as u8, chosen }
+        });
         BlockAccess {
             instruction: index,
             offset,
@@ -309,6 +329,7 @@ impl Plan {
             fs: memory.segment() == Register::FS,
             short,
             repeated: None,
+            masked,
             displacement,
         }
     }
@@ -353,7 +374,7 @@ impl Plan {
     fn find_borrowed(&mut self) -> bool {
         let (first, last) = self.span();
         let mut busy = 1 << RSP;
-        for value in &self.values {
+        for value in self.values.iter().filter(|value| value.register < FIRST_MASK) {
             busy |= 1u16 << value.register;
         }
         for step in self.steps.get(usize::from(first)..usize::from(last).min(self.steps.len())).unwrap_or(&[])
@@ -504,7 +525,7 @@ fn needs_help(instruction: &Instruction) -> bool {
     if instruction.is_vsib()
         || instruction.is_privileged()
         || instruction.segment_prefix() == Register::GS
-        || instruction.op_mask() != Register::None && has_memory(instruction)
+        || instruction.op_mask() != Register::None && has_memory(instruction) && !can_keep_masks()
     {
         return true;
     }
@@ -552,6 +573,21 @@ fn needs_help(instruction: &Instruction) -> bool {
             && !instruction.is_string_instruction()
             && instruction.flow_control() == FlowControl::Next
         || instruction.is_save_restore_instruction() && instruction.memory_size().size() == 0
+}
+
+/// Whether the processor has an instruction that stores a whole mask register (AVX-512 BW).
+fn can_keep_masks() -> bool {
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+    static ANSWER: AtomicU8 = AtomicU8::new(0);
+    match ANSWER.load(Ordering::Relaxed) {
+        0 => {
+            let answer = core::arch::x86_64::__cpuid_count(7, 0).ebx >> 30 & 1 != 0;
+            ANSWER.store(if answer { YES } else { NO }, Ordering::Relaxed);
+            answer
+        }
+        answer => answer == YES,
+    }
 }
 
 /// A string instruction with 64-bit addresses.

@@ -28,3 +28,4 @@ pub use facts::{accesses, mnemonic};
 pub use memref::AccessKind;
 pub use operand::{Environment, Operand, Outcome, Reason, Refused};
 pub use registers::Registers;
+pub use vector::is_packed;

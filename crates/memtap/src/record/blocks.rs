@@ -28,7 +28,18 @@ impl Block {
                 self.expand_repeated(cycle, values, base, into);
                 return;
             }
-            into.push(self.access(access, cycle, access.address(values, base)));
+            let addr = access.address(values, base);
+            let Some(masked) = access.masked else {
+                into.push(self.access(access, cycle, addr));
+                continue;
+            };
+            let mut elements = masked.elements(access.size, values);
+            while elements != 0 {
+                let distance = u64::from(elements.trailing_zeros()) * u64::from(masked.bytes);
+                let element = self.access(access, cycle, addr.wrapping_add(distance));
+                into.push(Access { size: masked.bytes.into(), ..element });
+                elements &= elements - 1;
+            }
         }
     }
 
