@@ -65,6 +65,8 @@ pub struct Live {
     stack: AtomicU64,
     rsp: AtomicU64,
     in_gate: AtomicU64,
+    /// The tracer's state of the thread, in its process.
+    thread: AtomicU64,
 }
 
 /// Offsets of [`Live`]'s words.
@@ -83,6 +85,8 @@ pub const STACK_AT: u32 = 112;
 pub const RSP_AT: u32 = 120;
 /// As above.
 pub const IN_GATE_AT: u32 = 128;
+/// As above.
+pub const THREAD_AT: u32 = 136;
 
 #[cfg(not(loom))]
 const _: () = {
@@ -92,6 +96,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Live, spills) == SPILLS_AT as usize);
     assert!(core::mem::offset_of!(Live, gate) == GATE_AT as usize);
     assert!(core::mem::offset_of!(Live, in_gate) == IN_GATE_AT as usize);
+    assert!(core::mem::offset_of!(Live, thread) == THREAD_AT as usize);
     assert!(size_of::<Live>() == 512);
 };
 
@@ -113,6 +118,11 @@ impl Live {
     pub fn set_gate(&self, gate: u64, stack: u64) {
         self.gate.store(gate, Ordering::Relaxed);
         self.stack.store(stack, Ordering::Relaxed);
+    }
+
+    /// Sets the address of the tracer's state of the thread.
+    pub fn set_thread(&self, thread: u64) {
+        self.thread.store(thread, Ordering::Relaxed);
     }
 
     /// Whether the thread is in that routine.

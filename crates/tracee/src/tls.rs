@@ -2,8 +2,15 @@
 //!
 //! Initial-exec, in the static block that the loader reserves for libraries that are there at start-up: reading it is
 //! one instruction, and no allocation stands behind it, unlike std's thread-locals. A new thread starts with null.
+//!
+//! In a process whose program brings its own thread control blocks (a static executable), fs is the program's alone. The
+//! pointer is then a word behind the base of gs ([`by_gs`]), which a new thread inherits from its creator.
 
 use core::arch::{asm, global_asm};
+
+use crate::sys;
+
+const ARCH_GET_FS: usize = 0x1003;
 
 global_asm!(
     ".section .tbss,\"awT\",@nobits",
@@ -13,13 +20,45 @@ global_asm!(
     ".type memtap_tls, @object",
     ".size memtap_tls, 8",
     "memtap_tls: .zero 8",
+    ".section .data",
+    ".hidden memtap_tls_by_gs",
+    ".globl memtap_tls_by_gs",
+    "memtap_tls_by_gs: .byte 0",
     ".text",
 );
+
+/// Where behind gs the pointer is.
+pub const GS_AT: u32 = 136;
+
+unsafe extern "C" {
+    static mut memtap_tls_by_gs: u8;
+}
+
+/// From now on the pointer is behind gs. Before there is a second thread.
+pub fn use_gs() {
+    // SAFETY: one thread.
+    unsafe { (&raw mut memtap_tls_by_gs).write(1) };
+}
+
+/// Whether the pointer is behind gs.
+#[inline(always)]
+pub fn by_gs() -> bool {
+    // SAFETY: written before there is a second thread.
+    unsafe { (&raw const memtap_tls_by_gs).read() != 0 }
+}
 
 /// The pointer that [`set`] stored in this thread.
 #[inline(always)]
 pub fn get<T>() -> *mut T {
     let value: *mut T;
+    if by_gs() {
+        // SAFETY: every thread's gs has such a word, its own or its creator's.
+        unsafe {
+            asm!("mov {0}, qword ptr gs:[{at}]", out(reg) value, at = const GS_AT,
+                options(nostack, readonly, preserves_flags));
+        }
+        return value;
+    }
     // SAFETY: reads eight bytes of the thread's static block, which exist as long as the thread.
     unsafe {
         asm!("mov {0}, qword ptr [rip + memtap_tls@gottpoff]", "mov {0}, qword ptr fs:[{0}]", out(reg) value,
@@ -28,9 +67,12 @@ pub fn get<T>() -> *mut T {
     value
 }
 
-/// Stores this thread's pointer.
+/// Stores this thread's pointer; where it is behind gs, whoever sets the base of gs does that.
 #[inline(always)]
 pub fn set<T>(value: *mut T) {
+    if by_gs() {
+        return;
+    }
     // SAFETY: writes the eight bytes that `get` reads.
     unsafe {
         asm!("mov {0}, qword ptr [rip + memtap_tls@gottpoff]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) value,
@@ -38,10 +80,17 @@ pub fn set<T>(value: *mut T) {
     }
 }
 
-/// The base of fs: the thread control block's own address, which the ABI keeps in its first word.
+/// The base of fs: the thread control block's own address, which the ABI keeps in its first word. Programs that bring
+/// their own blocks may keep something else there.
 #[inline(always)]
 pub fn fs_base() -> u64 {
-    let value: u64;
+    let mut value: u64 = 0;
+    if by_gs() {
+        let args = [ARCH_GET_FS, &raw mut value as usize, 0, 0, 0, 0];
+        // SAFETY: the kernel writes the word.
+        unsafe { sys::syscall(libc::SYS_arch_prctl as usize, args) };
+        return value;
+    }
     // SAFETY: the first word of the thread control block is its address (System V ABI, x86-64 TLS).
     unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) value, options(nostack, readonly, preserves_flags)) };
     value

@@ -115,8 +115,11 @@ impl Call {
                 }
                 // Shared rings would carry pointers that nobody sees. Programs fall back to plain calls.
                 libc::SYS_io_uring_setup => Some(ERROR_UNKNOWN),
-                // A second dispatcher, or a change of the segment bases that our thread pointer rests on.
+                // A second dispatcher.
                 libc::SYS_prctl if a == 59 => Some(-(sys::EINVAL as isize)),
+                libc::SYS_arch_prctl => Some(translate::arch_prctl(thread, a, b)),
+                libc::SYS_readlink if is_own_link(a) => Some(read_own_link(b, c)),
+                libc::SYS_readlinkat if is_own_link(b) => Some(read_own_link(c, d)),
                 libc::SYS_ioctl if !is_flat_ioctl(b as usize) && memory::is_viewed(c, 1) => {
                     Some(self.make_open(thread, context))
                 }
@@ -563,6 +566,34 @@ pub(crate) unsafe fn string_len(addr: u64) -> u64 {
         len += 1;
     }
     len
+}
+
+/// Whether a path names the program of this process, where the kernel would name another one.
+fn is_own_link(path: u64) -> bool {
+    const LINK: &[u8] = b"/proc/self/exe\0";
+    PROCESS.settings().image().is_some() && {
+        let mut bytes = [0u8; LINK.len()];
+        let local = [bytes.as_mut_ptr() as usize, bytes.len()];
+        let remote = [path as usize, bytes.len()];
+        let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+        // SAFETY: the kernel writes at most the array; a path that can't be read is no match.
+        unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+        bytes == LINK
+    }
+}
+
+/// What that link leads to.
+fn read_own_link(into: u64, len: u64) -> isize {
+    let Some(image) = PROCESS.settings().image() else { return -(sys::EINVAL as isize) };
+    let count = image.len().min(len as usize);
+    if count == 0 {
+        return -(sys::EINVAL as isize);
+    }
+    let local = [image.as_ptr() as usize, count];
+    let remote = [into as usize, count];
+    let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+    // SAFETY: the kernel writes into the program's own array, as far as it can be written.
+    unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) }
 }
 
 /// The path behind a descriptor, as /proc tells it.

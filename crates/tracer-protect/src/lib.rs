@@ -20,6 +20,7 @@ mod control;
 mod dispatch;
 mod emit;
 mod fault;
+mod image;
 mod memory;
 mod pointers;
 mod process;

@@ -6,13 +6,13 @@ use core::sync::atomic::Ordering;
 use memref::{GapReason, RegionKind};
 use segment::Record;
 use tracee::frame::UContext;
-use tracee::sys;
+use tracee::{sys, tls};
 use tracee::text::Text;
 
 use crate::dispatch::Call;
 use crate::memory::{self, close_all, open_address};
 use crate::program::{Verdict, judge};
-use crate::signals;
+use crate::{image, signals};
 use crate::state::{Birth, PROCESS, Thread};
 use crate::translate;
 
@@ -66,7 +66,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
             _ => fork(thread, context, libc::SIGCHLD as u64),
         };
     }
-    if !has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS) {
+    if !has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS) && !tls::by_gs() {
         // A thread that shares its creator's thread pointer: nobody could tell the two apart.
         lose_control(thread, context.gregs.rip);
     }
@@ -187,12 +187,9 @@ fn be_child(thread: &mut Thread) {
     if let Some(slot) = pool.process(number) {
         slot.enter(sys::getpid(), Some(parent), sys::realtime_ns());
     }
-    let mut path = [0u8; 1024];
-    let args = [c"/proc/self/exe".as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
-    // SAFETY: a terminated name; the kernel writes at most the array.
-    let len = unsafe { sys::syscall(libc::SYS_readlink as usize, args) };
-    if !sys::failed(len) {
-        thread.emit(&Record::Program { name: path.get(..len as usize).unwrap_or(&[]) });
+    let path = image::program();
+    if !path.as_bytes().is_empty() {
+        thread.emit(&Record::Program { name: path.as_bytes() });
     }
 }
 
@@ -299,7 +296,17 @@ pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> 
         // SAFETY: the program's own string.
         judge(unsafe { CStr::from_ptr(path as *const _) })
     };
-    let Some((argv, envp)) = arguments(thread, argv, envp, verdict == Verdict::Traceable) else {
+    let carrier = image::carrier();
+    let verdict = if verdict == Verdict::Static
+        && (at || !PROCESS.settings().translate || carrier.as_bytes().is_empty())
+    {
+        Verdict::Untraced
+    } else {
+        verdict
+    };
+    let image = if verdict == Verdict::Static { open_address(path) } else { 0 };
+    let traced = matches!(verdict, Verdict::Traceable | Verdict::Static);
+    let Some((argv, envp)) = arguments(thread, argv, envp, traced, image) else {
         return -(sys::EFAULT as isize);
     };
     if verdict == Verdict::Untraced && follow && !PROCESS.is_vfork_child() {
@@ -315,7 +322,7 @@ pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> 
         args[2] = argv;
         args[3] = envp;
     } else {
-        args[0] = open_address(path) as usize;
+        args[0] = if image == 0 { open_address(path) as usize } else { carrier.as_bytes().as_ptr() as usize };
         args[1] = argv;
         args[2] = envp;
     }
@@ -347,10 +354,17 @@ fn count(list: u64) -> usize {
     count
 }
 
-/// Copies of the two lists with open addresses, and our variables where the new program is to be traced.
-fn arguments(thread: &mut Thread, argv: u64, envp: u64, traced: bool) -> Option<(usize, usize)> {
+/// Copies of the two lists with open addresses, and our variables where the new program is to be traced; `image` is the
+/// path of a static executable, or zero.
+fn arguments(
+    thread: &mut Thread,
+    argv: u64,
+    envp: u64,
+    traced: bool,
+    image: u64,
+) -> Option<(usize, usize)> {
     let (args, variables) = (count(argv), count(envp));
-    let bytes = (args + variables + 4) * 8;
+    let bytes = (args + variables + 5) * 8;
     let room = thread.scratch(bytes + VARIABLE_BYTES);
     if room.is_null() {
         return None;
@@ -396,6 +410,18 @@ fn arguments(thread: &mut Thread, argv: u64, envp: u64, traced: bool) -> Option<
             env.add(used).write(first.as_ptr() as u64);
             env.add(used + 1).write(rest.as_ptr() as u64);
             used += 2;
+            if image != 0 {
+                let mut variable = Text::<{ VARIABLE_BYTES / 4 }>::new();
+                variable.push(image::VARIABLE);
+                for offset in 0..crate::dispatch::string_len(image) {
+                    variable.push(&[(open_address(image + offset) as *const u8).read()]);
+                }
+                variable.push(b"\0");
+                let third = rest.get_mut(channel.as_bytes().len()..)?.get_mut(..variable.as_bytes().len())?;
+                third.copy_from_slice(variable.as_bytes());
+                env.add(used).write(third.as_ptr() as u64);
+                used += 1;
+            }
         }
         env.add(used).write(0);
         Some((list as usize, env as usize))

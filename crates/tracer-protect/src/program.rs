@@ -9,7 +9,9 @@ use tracee::sys;
 pub(crate) enum Verdict {
     /// Dynamically linked, x86-64, with no more rights than its caller.
     Traceable,
-    /// Static, of another architecture, or set-user-id: the loader would refuse or ignore our library.
+    /// The same, but static: no loader would take our library along.
+    Static,
+    /// Of another architecture, or set-user-id: the loader would ignore our library.
     Untraced,
     /// There is no such file, or it can't be read: exec will say why.
     Missing,
@@ -42,7 +44,11 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
         };
         place.copy_from_slice(word);
         return CStr::from_bytes_until_nul(&name)
-            .map_or(Verdict::Untraced, |name| judge_nested(name, scripts - 1));
+            .map(|name| judge_nested(name, scripts - 1))
+            // A script's interpreter gets the script's path from the kernel.
+            .map_or(Verdict::Untraced, |verdict| {
+                if verdict == Verdict::Static { Verdict::Untraced } else { verdict }
+            });
     }
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     let args = [file.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
@@ -72,5 +78,5 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
             return Verdict::Traceable;
         }
     }
-    Verdict::Untraced
+    Verdict::Static
 }

@@ -91,6 +91,11 @@ global_asm!(
     "memtap_redirect:",
     "syscall",
     "memtap_redirect_done:",
+    "movzx ecx, byte ptr [rip + memtap_tls_by_gs]",
+    "jrcxz 2f",
+    "mov rcx, qword ptr gs:[{thread}]",
+    "jmp qword ptr [rcx]",
+    "2:",
     "mov rcx, qword ptr [rip + memtap_tls@gottpoff]",
     "mov rcx, qword ptr fs:[rcx]",
     "jmp qword ptr [rcx]",
@@ -99,6 +104,11 @@ global_asm!(
     "syscall",
     "mov rcx, rax",
     "jrcxz memtap_clone_child",
+    "movzx ecx, byte ptr [rip + memtap_tls_by_gs]",
+    "jrcxz 2f",
+    "mov rcx, qword ptr gs:[{thread}]",
+    "jmp qword ptr [rcx + 8]",
+    "2:",
     "mov rcx, qword ptr [rip + memtap_tls@gottpoff]",
     "mov rcx, qword ptr fs:[rcx]",
     "jmp qword ptr [rcx + 8]",
@@ -146,6 +156,7 @@ global_asm!(
     "memtap_wait_again:",
     "mov r13, -512",
     "jmp 2b",
+    thread = const tracee::tls::GS_AT,
 );
 
 fn address(function: unsafe extern "C" fn()) -> u64 {

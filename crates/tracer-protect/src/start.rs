@@ -10,7 +10,7 @@ use tracee::{maps, sys, tls};
 
 use crate::memory::{self, Range};
 use crate::state::{PROCESS, Settings, Thread};
-use crate::{breakpoint, signals, translate};
+use crate::{breakpoint, image, signals, translate};
 
 const CHANNEL: &[u8] = b"MEMTAP_CHANNEL=";
 /// What the kernel calls the recorder's shared memory.
@@ -24,9 +24,9 @@ static CONSTRUCTOR: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_ch
 
 /// # Safety
 /// Called by the loader, once, with the program's arguments, while there is one thread.
-unsafe extern "C" fn construct(_argc: c_int, _argv: *mut *mut c_char, envp: *mut *mut c_char) {
+unsafe extern "C" fn construct(_argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) {
     // SAFETY: the loader's arguments.
-    let Some((channel, channel_len)) = (unsafe { channel(envp) }) else { return };
+    let Some(Own { channel, channel_len, image, behind }) = (unsafe { take_own(envp) }) else { return };
     let Some((pool, config)) = connect(channel.get(..channel_len).unwrap_or(&[])) else {
         sys::complain(b"memtap: no recorder answers; the program runs untraced\n");
         return;
@@ -46,9 +46,16 @@ unsafe extern "C" fn construct(_argc: c_int, _argv: *mut *mut c_char, envp: *mut
         translate: config.translate,
         channel,
         channel_len,
+        image: [0; 1024],
+        image_len: 0,
         library: [0; 1024],
         library_len: 0,
     };
+    // SAFETY: the loader's arguments, and what stands behind them.
+    if !image.is_null() && !unsafe { image::load(&mut settings, image, argv, envp, behind) } {
+        sys::complain(b"memtap: the static program can't be mapped here; run it without memtap\n");
+        sys::exit_group(127);
+    }
     let here = construct as *const () as u64;
     maps::each(|mapping| {
         if (mapping.start..mapping.end).contains(&here) {
@@ -97,10 +104,22 @@ unsafe extern "C" fn construct(_argc: c_int, _argv: *mut *mut c_char, envp: *mut
     breakpoint::plant(&config.breakpoints);
 }
 
+/// What the recorder tells by variables.
+struct Own {
+    /// Its socket's name.
+    channel: [u8; 64],
+    channel_len: usize,
+    /// The static executable in whose place this program was started; null: none.
+    image: *const c_char,
+    /// Behind the null of the list as the kernel made it.
+    behind: *mut u64,
+}
+
 /// Finds the recorder's name among the variables, and takes what is ours out of them: the program shall not see it.
-unsafe fn channel(envp: *mut *mut c_char) -> Option<([u8; 64], usize)> {
+unsafe fn take_own(envp: *mut *mut c_char) -> Option<Own> {
     let mut name = [0; 64];
     let mut len = None;
+    let mut image = core::ptr::null();
     let mut to = envp;
     let mut from = envp;
     // SAFETY: the list ends with a null, its strings with a zero; what is moved stays inside the list.
@@ -115,6 +134,10 @@ unsafe fn channel(envp: *mut *mut c_char) -> Option<([u8; 64], usize)> {
                     index += 1;
                 }
                 len = Some(index);
+                continue;
+            }
+            if let Some(value) = value_of(variable, image::VARIABLE) {
+                image = value.cast_const();
                 continue;
             }
             if let Some(value) = value_of(variable, PRELOAD) {
@@ -138,7 +161,9 @@ unsafe fn channel(envp: *mut *mut c_char) -> Option<([u8; 64], usize)> {
             *to = core::ptr::null_mut();
         }
     }
-    len.map(|len| (name, len))
+    // The null is the last that was read.
+    let behind = from.wrapping_add(1).cast();
+    len.map(|len| Own { channel: name, channel_len: len, image, behind })
 }
 
 unsafe fn value_of(variable: *mut c_char, name: &[u8]) -> Option<*mut c_char> {
@@ -200,12 +225,9 @@ fn connect(channel: &[u8]) -> Option<(Pool, Config)> {
 }
 
 fn tell_program(thread: &mut Thread) {
-    let mut path = [0u8; 1024];
-    let args = [c"/proc/self/exe".as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
-    // SAFETY: a terminated name; the kernel writes at most the array.
-    let len = unsafe { sys::syscall(libc::SYS_readlink as usize, args) };
-    if !sys::failed(len) {
-        thread.emit(&Record::Program { name: path.get(..len as usize).unwrap_or(&[]) });
+    let path = image::program();
+    if !path.as_bytes().is_empty() {
+        thread.emit(&Record::Program { name: path.as_bytes() });
     }
 }
 
@@ -404,6 +426,13 @@ impl Scan<'_> {
     /// What a page is for, and whether it belongs to the loader or the tracer.
     fn kind_of(&self, mapping: &Mapping<'_>, at: u64) -> (RegionKind, bool) {
         let writable = mapping.prot & sys::PROT_WRITE != 0;
+        if let Some(image) = PROCESS.settings().image()
+            && mapping.name.starts_with(b"/")
+            && mapping.name != image
+        {
+            // Of the program that was started in its place.
+            return (RegionKind::Tracer, true);
+        }
         if mapping.prot & sys::PROT_EXEC != 0 {
             let kernel = mapping.name == b"[vdso]" || mapping.name == b"[vsyscall]";
             return (if kernel { RegionKind::Kernel } else { RegionKind::Text }, false);

@@ -92,6 +92,9 @@ pub(crate) struct Settings {
     /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
     pub(crate) channel: [u8; 64],
     pub(crate) channel_len: usize,
+    /// The static executable that this process is, where it is one; empty otherwise.
+    pub(crate) image: [u8; 1024],
+    pub(crate) image_len: usize,
     /// Path of this library.
     pub(crate) library: [u8; 1024],
     pub(crate) library_len: usize,
@@ -112,6 +115,8 @@ pub(crate) static PROCESS: Process = Process {
         translate: false,
         channel: [0; 64],
         channel_len: 0,
+        image: [0; 1024],
+        image_len: 0,
         library: [0; 1024],
         library_len: 0,
     }),
@@ -123,6 +128,13 @@ pub(crate) static PROCESS: Process = Process {
     threads: AtomicUsize::new(0),
     births: Lock::new([Birth::NONE; 64]),
 };
+
+impl Settings {
+    /// The path of the static executable that this process is.
+    pub(crate) fn image(&self) -> Option<&[u8]> {
+        self.image.get(..self.image_len).filter(|path| !path.is_empty())
+    }
+}
 
 impl Process {
     /// The settings.
@@ -231,7 +243,14 @@ impl Thread {
     /// The calling thread's state; null in a thread that was never seen.
     #[inline]
     pub(crate) fn current() -> *mut Thread {
-        tls::get()
+        let thread: *mut Thread = tls::get();
+        if !tls::by_gs() || thread.is_null() {
+            return thread;
+        }
+        // A new thread has its creator's gs until it has one of its own; a vfork child is to have it.
+        // SAFETY: states are never unmapped, and `tid` is read as whoever looks for dead threads does.
+        let owner = unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) }.load(Ordering::Acquire);
+        if owner == sys::gettid() || PROCESS.is_vfork_child() { thread } else { core::ptr::null_mut() }
     }
 
     /// Makes a state for a thread that is about to begin, reusing that of a dead thread where there is one.

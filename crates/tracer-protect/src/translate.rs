@@ -30,13 +30,14 @@ use crate::control::{self, registers};
 use crate::emit::{as_thread, next_order};
 use crate::state::{PROCESS, Thread};
 use crate::wrap_alloc::Event;
-use crate::{breakpoint, real, signals};
+use crate::{breakpoint, image, real, signals};
 
 const ARCH_SET_GS: usize = 0x1001;
 const TRAP_FLAG: u64 = 1 << 8;
 /// si_code of a signal that one of our threads sends to another: no other sender uses it.
 const KICK: i32 = -0x6d74;
 const HOOKS: usize = 8;
+const _: () = assert!(tls::GS_AT == segment::flow::THREAD_AT);
 /// Where buffers are mapped for the program's own recording: one every 128 KiB, so that what is behind each can't be
 /// written.
 const WINDOW_STRIDE: u64 = 2 * BUFFER_BYTES as u64;
@@ -122,27 +123,78 @@ pub(crate) fn prepare(thread: &mut Thread) -> bool {
     if !ENGINE.lock().prepare() {
         return false;
     }
+    let begun = begin_thread(thread);
     entries::prepare();
-    begin_thread(thread)
+    begun
 }
 
 /// Gives the calling thread its words in shared memory.
 pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
     thread.flow = Flow::NONE;
     let Some(pool) = PROCESS.pool() else { return false };
-    let Some(live) = pool.take_live(PROCESS.number.load(Ordering::Relaxed)) else {
-        pool.control().refuse();
-        return false;
+    let live = pool.take_live(PROCESS.number.load(Ordering::Relaxed));
+    let words = match live {
+        Some(live) => &raw const *live,
+        None => {
+            pool.control().refuse();
+            // Where the pointer to a thread's state is behind gs, it needs a place all the same.
+            let own = tls::by_gs().then(|| sys::map_anonymous(4096, sys::PROT_READ | sys::PROT_WRITE));
+            let Some(words) = own.flatten() else { return false };
+            words.cast::<Live>().cast_const()
+        }
     };
-    live.forget(nowhere());
-    live.set_gate(memtap_gate as *const () as u64, gate_stack(thread));
-    // SAFETY: gs is nobody's in 64-bit programs; those that use it themselves are not translated.
+    // SAFETY: a slot of the pool, or fresh memory of which every content is one.
+    let words = unsafe { &*words };
+    words.set_thread(&raw const *thread as u64);
+    // SAFETY: gs is nobody's in 64-bit programs; a thread that uses it itself is not translated.
     unsafe {
-        let args = [ARCH_SET_GS, &raw const *live as usize, 0, 0, 0, 0];
+        let args = [ARCH_SET_GS, &raw const *words as usize, 0, 0, 0, 0];
         sys::syscall(libc::SYS_arch_prctl as usize, args);
     }
+    let Some(live) = live else { return false };
+    live.forget(nowhere());
+    live.set_gate(memtap_gate as *const () as u64, gate_stack(thread));
     thread.flow.live = live;
     true
+}
+
+/// arch_prctl by the program: the bases of fs and gs.
+pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
+    const ARCH_SET_FS: u64 = 0x1002;
+    const ARCH_GET_GS: u64 = 0x1004;
+    if thread.flow.live().is_some() && what == ARCH_GET_GS && addr != 0 {
+        let zero = 0u64;
+        let local = [&raw const zero as usize, 8];
+        let remote = [addr as usize, 8];
+        let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+        // SAFETY: the kernel writes into the program's word, if it can be written.
+        let written = unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) };
+        return if sys::failed(written) { -(libc::EFAULT as isize) } else { 0 };
+    }
+    if thread.flow.live().is_some() && what == ARCH_SET_GS as u64 {
+        if tls::by_gs() {
+            return -(libc::EPERM as isize);
+        }
+        lose_thread(thread, b"sets its own gs base");
+    }
+    let args = [what as usize, addr as usize, 0, 0, 0, 0];
+    // SAFETY: the program's own call; our pointer does not depend on the base that it changes.
+    let result = unsafe { sys::syscall(libc::SYS_arch_prctl as usize, args) };
+    if what == ARCH_SET_FS && thread.flow.live().is_some() {
+        tell_base(thread);
+    }
+    result
+}
+
+/// The thread goes on natively, from its next instruction on.
+fn lose_thread(thread: &mut Thread, why: &[u8]) {
+    settle(thread);
+    thread.emit_gap(GapReason::LostControl, 1, 0, why);
+    thread.submit();
+    if let Some(live) = thread.flow.live() {
+        live.release();
+    }
+    thread.flow = Flow::NONE;
 }
 
 /// In a new thread of a translated program, or a forked child, before it runs.
@@ -949,6 +1001,10 @@ fn take_over(thread: &mut Thread, context: &mut UContext) -> bool {
     thread.flow.running = true;
     tell_base(thread);
     context.gregs.rip = context.gregs.rcx;
+    if let Some((entry, stack)) = image::entry() {
+        context.gregs = Gregs { rip: entry, rsp: stack, ..context.gregs };
+        (context.gregs.rdx, context.gregs.rbp) = (0, 0);
+    }
     leave(thread, context);
     true
 }

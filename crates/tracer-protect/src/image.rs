@@ -1,0 +1,276 @@
+//! Static executables: no loader runs in them that would take our library along. The kernel starts another program instead,
+//! dynamically linked, with our library in it; before that program's main would run, the executable is mapped at its
+//! addresses, what the kernel tells a new program (the auxiliary vector) is changed to be about it, and it begins at its
+//! entry point with the stack as the kernel made it.
+//!
+//! It sets up its own thread control block, so that fs is its own: our pointer to a thread's state is behind gs then.
+
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use tracee::text::Text;
+use tracee::{sys, tls};
+
+use crate::dispatch::path_of_descriptor;
+use crate::state::{PROCESS, Settings};
+
+/// The variable that names the executable.
+pub(crate) const VARIABLE: &[u8] = b"MEMTAP_STATIC=";
+
+const PAGE_BYTES: u64 = 4096;
+const HEADER_BYTES: usize = 64;
+const ENTRY_BYTES: usize = 56;
+const MAX_ENTRIES: usize = 64;
+const PT_LOAD: u32 = 1;
+const ET_EXEC: u16 = 2;
+/// Keys of the auxiliary vector.
+const AT_PHDR: u64 = 3;
+const AT_PHENT: u64 = 4;
+const AT_PHNUM: u64 = 5;
+const AT_BASE: u64 = 7;
+const AT_ENTRY: u64 = 9;
+const AT_EXECFN: u64 = 31;
+
+static ENTRY: AtomicU64 = AtomicU64::new(0);
+static STACK: AtomicU64 = AtomicU64::new(0);
+
+/// Where the executable begins, and its stack pointer there; `None` where the process is none.
+pub(crate) fn entry() -> Option<(u64, u64)> {
+    let entry = ENTRY.load(Ordering::Relaxed);
+    (entry != 0).then(|| (entry, STACK.load(Ordering::Relaxed)))
+}
+
+/// Maps the executable, and makes the start-up stack its own. Once, by the constructor; `envp` is the list of variables,
+/// from which ours are already taken, and `behind` the end of the list as the kernel made it.
+///
+/// # Safety
+/// All pointers are those of the kernel's start-up stack; there is one thread.
+pub(crate) unsafe fn load(
+    settings: &mut Settings,
+    path: *const c_char,
+    argv: *mut *mut c_char,
+    envp: *mut *mut c_char,
+    behind: *mut u64,
+) -> bool {
+    // SAFETY: a terminated string of the kernel's.
+    let name = unsafe { CStr::from_ptr(path) };
+    let Some(image) = Image::map(name, settings) else { return false };
+    let name = settings.image().unwrap_or(&[]);
+    let short = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
+    let mut comm = [0u8; 16];
+    for (place, byte) in comm.iter_mut().take(15).zip(short) {
+        *place = *byte;
+    }
+    // SAFETY: the caller's pointers: argv, envp and the auxiliary vector stand behind each other, and the last only moves
+    // down to where the list of variables ends now. The kernel reads the name.
+    unsafe {
+        sys::syscall(libc::SYS_prctl as usize, [libc::PR_SET_NAME as usize, comm.as_ptr() as usize, 0, 0, 0, 0]);
+        let mut to = envp.cast::<u64>();
+        while to.read() != 0 {
+            to = to.add(1);
+        }
+        to = to.add(1);
+        let mut from = behind;
+        loop {
+            let key = from.read();
+            let value = match key {
+                AT_PHDR => image.headers,
+                AT_PHENT => ENTRY_BYTES as u64,
+                AT_PHNUM => image.count,
+                AT_BASE => 0,
+                AT_ENTRY => image.entry,
+                AT_EXECFN => path as u64,
+                _ => from.add(1).read(),
+            };
+            to.write(key);
+            to.add(1).write(value);
+            if key == 0 {
+                break;
+            }
+            (from, to) = (from.add(2), to.add(2));
+        }
+    }
+    forget_rseq();
+    tls::use_gs();
+    STACK.store(argv as u64 - 8, Ordering::Relaxed);
+    ENTRY.store(image.entry, Ordering::Relaxed);
+    true
+}
+
+/// The C library of the other program has told the kernel of its restartable sequences; the executable's own will.
+fn forget_rseq() {
+    const SIGNATURE: usize = 0x5305_3053;
+    const UNREGISTER: usize = 1;
+    // SAFETY: asks the loader for two variables of the C library, which it has since version 2.35.
+    let (offset, size) = unsafe {
+        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
+        let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
+        if offset.is_null() || size.is_null() {
+            return;
+        }
+        (offset.read(), size.read())
+    };
+    let area = tls::fs_base().wrapping_add(offset as u64) as usize;
+    for len in [32, size as usize] {
+        // SAFETY: forgets the thread's own registration; one that does not match is an error without effect.
+        unsafe { sys::syscall(libc::SYS_rseq as usize, [area, len, UNREGISTER, SIGNATURE, 0, 0]) };
+    }
+}
+
+/// A mapped executable.
+struct Image {
+    entry: u64,
+    /// Where its program headers are, and how many.
+    headers: u64,
+    count: u64,
+}
+
+/// One program header.
+#[derive(Clone, Copy)]
+struct Load {
+    flags: u32,
+    offset: u64,
+    start: u64,
+    file_bytes: u64,
+    bytes: u64,
+}
+
+fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+impl Image {
+    fn map(path: &CStr, settings: &mut Settings) -> Option<Self> {
+        let file = sys::open_read(path)?;
+        let mut name = Text::<1024>::new();
+        path_of_descriptor(file.0, &mut name);
+        let name = name.as_bytes();
+        settings.image.get_mut(..name.len())?.copy_from_slice(name);
+        settings.image_len = name.len();
+        let mut header = [0u8; HEADER_BYTES];
+        if file.read_at(&mut header, 0) != HEADER_BYTES || !header.starts_with(b"\x7fELF\x02\x01") {
+            return None;
+        }
+        let kind = u16::from_le_bytes(word(&header, 16)?);
+        let entry = u64::from_le_bytes(word(&header, 24)?);
+        let table = u64::from_le_bytes(word(&header, 32)?);
+        let size = usize::from(u16::from_le_bytes(word(&header, 54)?));
+        let count = usize::from(u16::from_le_bytes(word(&header, 56)?)).min(MAX_ENTRIES);
+        if size != ENTRY_BYTES {
+            return None;
+        }
+        let mut bytes = [0u8; MAX_ENTRIES * ENTRY_BYTES];
+        let bytes = bytes.get_mut(..count * ENTRY_BYTES)?;
+        if file.read_at(bytes, table) != bytes.len() {
+            return None;
+        }
+        let loads = |bytes: &[u8]| {
+            let mut list = [None; MAX_ENTRIES];
+            for (place, entry) in list.iter_mut().zip(bytes.chunks_exact(ENTRY_BYTES)) {
+                *place = (|| {
+                    let long = |at| word(entry, at).map(u64::from_le_bytes);
+                    (u32::from_le_bytes(word(entry, 0)?) == PT_LOAD).then_some(())?;
+                    Some(Load {
+                        flags: u32::from_le_bytes(word(entry, 4)?),
+                        offset: long(8)?,
+                        start: long(16)?,
+                        file_bytes: long(32)?,
+                        bytes: long(40)?,
+                    })
+                })();
+            }
+            list
+        };
+        let loads = loads(bytes);
+        let first = loads.iter().flatten().map(|load| load.start & !(PAGE_BYTES - 1)).min()?;
+        let last = loads.iter().flatten().map(|load| load.start.saturating_add(load.bytes)).max()?;
+        let len = last.checked_sub(first)?.next_multiple_of(PAGE_BYTES);
+        let fixed = kind == ET_EXEC;
+        let flags = sys::MAP_PRIVATE
+            | sys::MAP_ANONYMOUS
+            | sys::MAP_NORESERVE
+            | if fixed { sys::MAP_FIXED_NOREPLACE } else { 0 };
+        // SAFETY: reserves address space, and replaces nothing.
+        let at = unsafe { sys::mmap(if fixed { first } else { 0 }, len, sys::PROT_NONE, flags, -1, 0) };
+        if sys::failed(at) || fixed && at as u64 != first {
+            return None;
+        }
+        let bias = (at as u64).wrapping_sub(first);
+        let mut headers = 0;
+        for load in loads.iter().flatten() {
+            if (load.offset..load.offset + load.file_bytes).contains(&table) {
+                headers = load.start + bias + (table - load.offset);
+            }
+            load.map(&file, bias)?;
+        }
+        Some(Self { entry: entry.wrapping_add(bias), headers, count: count as u64 })
+    }
+}
+
+impl Load {
+    /// Maps the segment into the reserved range.
+    fn map(&self, file: &sys::Fd, bias: u64) -> Option<()> {
+        let mut prot = 0;
+        for (bit, right) in [(4, sys::PROT_READ), (2, sys::PROT_WRITE), (1, sys::PROT_EXEC)] {
+            if self.flags & bit != 0 {
+                prot |= right;
+            }
+        }
+        let start = self.start.wrapping_add(bias);
+        let page = start & !(PAGE_BYTES - 1);
+        let file_end = start + self.file_bytes;
+        let end = start + self.bytes;
+        let fixed = sys::MAP_PRIVATE | sys::MAP_FIXED;
+        // SAFETY: all inside the range that `Image::map` has reserved.
+        unsafe {
+            if self.file_bytes > 0 {
+                let offset = self.offset & !(PAGE_BYTES - 1);
+                let result = sys::mmap(page, file_end - page, prot, fixed, file.0, offset);
+                (!sys::failed(result)).then_some(())?;
+            }
+            let zeros = if self.file_bytes > 0 { file_end.next_multiple_of(PAGE_BYTES) } else { page };
+            if self.bytes > self.file_bytes && self.file_bytes > 0 && prot & sys::PROT_WRITE != 0 {
+                core::ptr::write_bytes(file_end as *mut u8, 0, (zeros.min(end) - file_end) as usize);
+            }
+            if end > zeros {
+                let flags = fixed | sys::MAP_ANONYMOUS;
+                let result = sys::mmap(zeros, end - zeros, prot, flags, -1, 0);
+                (!sys::failed(result)).then_some(())?;
+            }
+        }
+        Some(())
+    }
+}
+
+/// The path of the program that this process is, as /proc/self/exe would name it natively.
+pub(crate) fn program() -> Text<1024> {
+    let mut path = Text::new();
+    if let Some(image) = PROCESS.settings().image() {
+        path.push(image);
+        return path;
+    }
+    let mut bytes = [0u8; 1024];
+    let args = [c"/proc/self/exe".as_ptr() as usize, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];
+    // SAFETY: a terminated name; the kernel writes at most the array.
+    let len = unsafe { sys::syscall(libc::SYS_readlink as usize, args) };
+    if !sys::failed(len) {
+        path.push(bytes.get(..len as usize).unwrap_or(&[]));
+    }
+    path
+}
+
+/// The program in whose place the kernel starts another one: the recorder's own, which stays there as long as there is
+/// something to record. Empty where the channel's name does not tell.
+pub(crate) fn carrier() -> Text<64> {
+    use core::fmt::Write;
+    let settings = PROCESS.settings();
+    let channel = settings.channel.get(..settings.channel_len).unwrap_or(&[]);
+    let mut path = Text::new();
+    if let Some((pid, _)) =
+        channel.strip_prefix(b"memtap-").and_then(|rest| tracee::text::number(rest, 10))
+        && write!(path, "/proc/{pid}/exe\0").is_err()
+    {
+        return Text::new();
+    }
+    path
+}
