@@ -101,9 +101,9 @@ fn of_another_architecture() {
 }
 
 #[test]
-fn static_programs_are_refused() {
+fn page_protection_refuses_static_programs() {
     let program = Program::built("status.c", &["-static"]);
-    check_program(text(&program.path), &["status", "static"]);
+    check_program(text(&program.path), &["status", "static", "--tracer translate"]);
 }
 
 #[test]

@@ -154,6 +154,7 @@ programs! {
     exceptions: "exceptions.cpp",
     cancel: "cancel.c",
     masks: "masks.c",
+    static_executable: "static.c",
     openmp: "openmp.c",
     library: "library.cpp",
     instructions: "instructions.S",

@@ -26,6 +26,10 @@ fn check(file: &str, flags: &[&str]) {
         .collect();
     let ours: Vec<Reference> =
         program.record().trace.references().into_iter().filter(|r| within(r)).collect();
+    compare(file, flags, &ours, &theirs);
+}
+
+fn compare(file: &str, flags: &[&str], ours: &[Reference], theirs: &[Reference]) {
     assert!(theirs.len() > 40, "{file}: Lackey saw only {} accesses", theirs.len());
     if let Some(at) = (0..theirs.len().max(ours.len())).find(|&i| theirs.get(i) != ours.get(i)) {
         let around = |side: &[Reference]| -> Vec<String> {
@@ -38,16 +42,20 @@ fn check(file: &str, flags: &[&str]) {
         panic!(
             "{file} {flags:?}: access {at} differs\nmemtap, of {}: {:?}\nLackey, of {}: {:?}",
             ours.len(),
-            around(&ours),
+            around(ours),
             theirs.len(),
-            around(&theirs)
+            around(theirs)
         );
     }
 }
 
 fn address_of_main(program: &Program) -> u64 {
+    address_of(program, " T main")
+}
+
+fn address_of(program: &Program, end: &str) -> u64 {
     let out = run(Command::new(tool("nm")).arg(&program.path), b"").out();
-    let line = out.lines().find(|l| l.ends_with(" T main")).expect("the program has a main");
+    let line = out.lines().find(|l| l.ends_with(end)).expect("the program has that symbol");
     u64::from_str_radix(&line[..16], 16).expect("nm writes hexadecimal numbers")
 }
 
@@ -109,4 +117,89 @@ fn algorithms_vectorised() {
 #[test]
 fn algorithms_for_size() {
     check("algorithms.c", &["-Os"]);
+}
+
+/// All accesses of a static program, the stack's and the C library's included, from main's first instruction to the end
+/// of the process. Where the stack begins is the kernel's choice: addresses there are taken relative to the first one. Where
+/// in the heap something lies depends on where the kernel lets it begin within a page: only size and kind are compared.
+fn check_all(file: &str, flags: &[&str]) {
+    let mut all = vec!["-static"];
+    all.extend(flags);
+    let program = Program::built(file, &all);
+    if !program.can_run() {
+        return;
+    }
+    let end = address_of(&program, " _end");
+    let main = address_of_main(&program);
+    let theirs: Vec<Reference> = run_lackey(&program)
+        .into_iter()
+        .skip_while(|r| !(r.kind == 'I' && r.addr == main))
+        .filter(|r| r.kind != 'I')
+        .collect();
+    let ours = program.record_by("translate").trace.references();
+    compare(file, flags, &relative(&ours, end), &without_bit_tests(relative(&theirs, end)));
+}
+
+fn relative(references: &[Reference], end: u64) -> Vec<Reference> {
+    // The first access of main outside the file is one to its stack.
+    let stack = references.iter().find(|r| r.addr >= end).map_or(0, |r| r.addr);
+    let place = |addr: u64| match addr {
+        addr if addr < end => addr,
+        addr if addr.abs_diff(stack) < 1 << 30 => addr.wrapping_sub(stack),
+        _ => 1 << 40,
+    };
+    references.iter().map(|r| Reference { addr: place(r.addr), ..*r }).collect()
+}
+
+/// Valgrind executes a bit test of a register in memory: it stores the register below the stack and loads a byte of it.
+fn without_bit_tests(references: Vec<Reference>) -> Vec<Reference> {
+    let mut kept: Vec<Reference> = Vec::with_capacity(references.len());
+    for next in references {
+        if let Some(last) = kept.last()
+            && (last.kind, next.kind, next.size) == ('S', 'L', 1)
+            && last.size >= 4
+            && next.addr.wrapping_sub(last.addr) < last.size
+            && (last.addr as i64) < 0
+        {
+            kept.pop();
+            continue;
+        }
+        kept.push(next);
+    }
+    kept
+}
+
+#[test]
+fn all_of_integers() {
+    check_all("integers.c", &[]);
+}
+
+#[test]
+fn all_of_modify() {
+    check_all("modify.c", &[]);
+}
+
+#[test]
+fn all_of_strings() {
+    check_all("strings.c", &[]);
+}
+
+#[test]
+fn all_of_algorithms_not_optimised() {
+    check_all("algorithms.c", &["-O0"]);
+}
+
+#[test]
+fn all_of_algorithms_optimised() {
+    check_all("algorithms.c", &["-O2"]);
+}
+
+#[test]
+fn all_of_algorithms_vectorised() {
+    check_all("algorithms.c", &["-O3", "-mavx2"]);
+}
+
+#[test]
+fn all_of_assembly() {
+    check_all("assembly.S", &[]);
 }

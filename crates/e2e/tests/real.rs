@@ -71,7 +71,7 @@ fn bzip2(tracer: &str) {
 
 fn sort_with_several_threads(tracer: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut lines = text(1_500_000).split(' ').collect::<Vec<_>>().join("\n");
+    let mut lines = text(1_100_000).split(' ').collect::<Vec<_>>().join("\n");
     lines.push('\n');
     // GNU sort starts threads from 131,072 lines on.
     assert!(lines.lines().count() > 150_000);

@@ -69,6 +69,12 @@ pub(crate) fn plant(wanted: &[Option<Wanted>]) {
     }
 }
 
+/// Whether some function of this process starts recording.
+pub(crate) fn some_start() -> bool {
+    let breakpoints = PROCESS.breakpoints.lock();
+    breakpoints.list.iter().flatten().any(|breakpoint| breakpoint.kind == BreakpointKind::Start)
+}
+
 /// What is wanted at an address.
 pub(crate) fn kind_at(addr: u64) -> Option<BreakpointKind> {
     let breakpoints = PROCESS.breakpoints.lock();

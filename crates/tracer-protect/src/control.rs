@@ -11,7 +11,7 @@ use crate::emit::{as_thread, next_order};
 use crate::memory::{close_all, open_address};
 use crate::real::{Real, call_site};
 use crate::state::{PROCESS, Thread};
-use crate::translate;
+use crate::{breakpoint, image, translate};
 
 fn mark(thread: &mut Thread, ip: u64, kind: MarkerKind, name: &[u8]) {
     thread.emit(&Record::Marker { order: next_order(), ip: VirtAddr(ip), kind, name });
@@ -88,7 +88,8 @@ extern "C" fn memtap_take_main(main: usize) -> usize {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memtap_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) -> c_int {
     let address = MAIN.load(Ordering::Relaxed);
-    if PROCESS.settings().at_main {
+    // Where this main stands for a static executable, its own main is a breakpoint, if it has one.
+    if PROCESS.settings().at_main && !(image::entry().is_some() && breakpoint::some_start()) {
         as_thread(|thread| start(thread, address as u64, MarkerKind::Start));
     }
     if PROCESS.settings().translate && PROCESS.ready.load(Ordering::Relaxed) {

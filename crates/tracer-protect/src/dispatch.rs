@@ -569,7 +569,7 @@ pub(crate) unsafe fn string_len(addr: u64) -> u64 {
 }
 
 /// Whether a path names the program of this process, where the kernel would name another one.
-fn is_own_link(path: u64) -> bool {
+pub(crate) fn is_own_link(path: u64) -> bool {
     const LINK: &[u8] = b"/proc/self/exe\0";
     PROCESS.settings().image().is_some() && {
         let mut bytes = [0u8; LINK.len()];

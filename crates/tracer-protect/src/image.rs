@@ -64,7 +64,10 @@ pub(crate) unsafe fn load(
     // SAFETY: the caller's pointers: argv, envp and the auxiliary vector stand behind each other, and the last only moves
     // down to where the list of variables ends now. The kernel reads the name.
     unsafe {
-        sys::syscall(libc::SYS_prctl as usize, [libc::PR_SET_NAME as usize, comm.as_ptr() as usize, 0, 0, 0, 0]);
+        sys::syscall(
+            libc::SYS_prctl as usize,
+            [libc::PR_SET_NAME as usize, comm.as_ptr() as usize, 0, 0, 0, 0],
+        );
         let mut to = envp.cast::<u64>();
         while to.read() != 0 {
             to = to.add(1);
@@ -266,8 +269,7 @@ pub(crate) fn carrier() -> Text<64> {
     let settings = PROCESS.settings();
     let channel = settings.channel.get(..settings.channel_len).unwrap_or(&[]);
     let mut path = Text::new();
-    if let Some((pid, _)) =
-        channel.strip_prefix(b"memtap-").and_then(|rest| tracee::text::number(rest, 10))
+    if let Some((pid, _)) = channel.strip_prefix(b"memtap-").and_then(|rest| tracee::text::number(rest, 10))
         && write!(path, "/proc/{pid}/exe\0").is_err()
     {
         return Text::new();

@@ -6,15 +6,15 @@ use core::sync::atomic::Ordering;
 use memref::{GapReason, RegionKind};
 use segment::Record;
 use tracee::frame::UContext;
-use tracee::{sys, tls};
 use tracee::text::Text;
+use tracee::{sys, tls};
 
-use crate::dispatch::Call;
+use crate::dispatch::{Call, is_own_link};
 use crate::memory::{self, close_all, open_address};
 use crate::program::{Verdict, judge};
-use crate::{image, signals};
 use crate::state::{Birth, PROCESS, Thread};
 use crate::translate;
+use crate::{image, signals};
 
 const CLONE_ARGS_BYTES: u64 = 88;
 /// Bytes of `LD_PRELOAD=` and `MEMTAP_CHANNEL=` lines.
@@ -274,6 +274,7 @@ pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> 
     let at = call.number == libc::SYS_execveat;
     let [a, b, c, d, e, _] = call.args.map(|arg| arg as u64);
     let (path, argv, envp) = if at { (b, c, d) } else { (a, b, c) };
+    let path = if !at && is_own_link(path) { PROCESS.settings().image.as_ptr() as u64 } else { path };
     let follow = PROCESS.settings().children && PROCESS.ready.load(Ordering::Relaxed);
     let verdict = if !follow {
         Verdict::Untraced
@@ -356,13 +357,7 @@ fn count(list: u64) -> usize {
 
 /// Copies of the two lists with open addresses, and our variables where the new program is to be traced; `image` is the
 /// path of a static executable, or zero.
-fn arguments(
-    thread: &mut Thread,
-    argv: u64,
-    envp: u64,
-    traced: bool,
-    image: u64,
-) -> Option<(usize, usize)> {
+fn arguments(thread: &mut Thread, argv: u64, envp: u64, traced: bool, image: u64) -> Option<(usize, usize)> {
     let (args, variables) = (count(argv), count(envp));
     let bytes = (args + variables + 5) * 8;
     let room = thread.scratch(bytes + VARIABLE_BYTES);

@@ -46,9 +46,12 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
         return CStr::from_bytes_until_nul(&name)
             .map(|name| judge_nested(name, scripts - 1))
             // A script's interpreter gets the script's path from the kernel.
-            .map_or(Verdict::Untraced, |verdict| {
-                if verdict == Verdict::Static { Verdict::Untraced } else { verdict }
-            });
+            .map_or(
+                Verdict::Untraced,
+                |verdict| {
+                    if verdict == Verdict::Static { Verdict::Untraced } else { verdict }
+                },
+            );
     }
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     let args = [file.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];

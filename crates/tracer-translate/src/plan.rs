@@ -7,9 +7,7 @@ use iced_x86::{
     InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
 use memref::AccessKind;
-use segment::flow::{
-    BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE,
-};
+use segment::flow::{BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE};
 
 use crate::code::RSP;
 
@@ -265,10 +263,18 @@ impl Plan {
                     let access = self.access(index as u16, offset, &instruction, memory, kind, &mut known);
                     self.accesses.push(access);
                 }
+                self.order(index as u16);
             }
             update(&mut known, &instruction, info);
         }
         true
+    }
+
+    /// An instruction stores behind what it loads.
+    fn order(&mut self, instruction: u16) {
+        let first = self.accesses.iter().position(|access| access.instruction == instruction);
+        let Some(own) = first.and_then(|first| self.accesses.get_mut(first..)) else { return };
+        own.sort_by_key(|access| access.kind == AccessKind::Store);
     }
 
     fn access(
@@ -356,6 +362,7 @@ impl Plan {
                 ..BlockAccess::NONE
             });
         }
+        self.order(0);
         for at in [0, 1] {
             for register in REPEATED {
                 self.values.push(Value { at, register });

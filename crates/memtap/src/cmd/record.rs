@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use memref::RegionKind;
 use segment::{Config, MAX_BREAKPOINTS};
 
 use trace_server::Address;
 
-use crate::record::{self, Job, Remote};
+use crate::record::{self, Job, Linkage, Remote};
 
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,6 +34,8 @@ pub(crate) enum Region {
     Heap,
     /// Anonymous mappings
     Anon,
+    /// The threads' stacks (translated programs only)
+    Stack,
 }
 
 /// How an access to closed memory is made.
@@ -59,8 +61,8 @@ pub(crate) struct Args {
     /// Who sees the accesses
     #[arg(long, value_enum, default_value = "protect")]
     tracer: Tracer,
-    /// The kinds of memory to trace
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "data,bss,heap,anon")]
+    /// The kinds of memory to trace [default: all that the tracer can see]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
     regions: Vec<Region>,
     /// Start recording at the entry of this function instead of main (may be given several times)
     #[arg(long, value_name = "FN")]
@@ -176,11 +178,32 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if args.tracer == Tracer::Qemu {
         return run_machine(&args, name, rest);
     }
+    let translate = args.tracer == Tracer::Translate;
+    if args.data {
+        bail!(
+            "--data: the values of a program's accesses are not recorded yet, only a machine's (--tracer qemu)"
+        );
+    }
+    if !translate && args.regions.contains(&Region::Stack) {
+        bail!("--regions stack: page protection leaves the stack alone; use --tracer translate");
+    }
     let program = record::find(name)?;
-    record::check(&program)?;
+    let linkage = record::check(&program)?;
+    let mut start = args.start.clone();
+    if linkage == Linkage::Static {
+        if !translate {
+            bail!(
+                "{}: is statically linked, so no tracer can be preloaded; record it with --tracer translate",
+                program.display()
+            );
+        }
+        // No C library of ours calls its main.
+        if start.is_empty() && record::has_function(&program, "main") {
+            start.push("main".to_owned());
+        }
+    }
     let mut breakpoints = [None; MAX_BREAKPOINTS];
-    for (place, breakpoint) in
-        breakpoints.iter_mut().zip(record::breakpoints(&program, &args.start, &args.stop)?)
+    for (place, breakpoint) in breakpoints.iter_mut().zip(record::breakpoints(&program, &start, &args.stop)?)
     {
         *place = Some(breakpoint);
     }
@@ -190,14 +213,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         server: args.server.map(|address| Remote { address, token_file: args.token_file }),
         name: name.clone(),
         program,
+        linkage,
         args: rest.to_vec(),
         config: Config {
-            regions: region_mask(&args.regions),
+            regions: region_mask(&args.regions, translate),
             children: !args.no_children,
             bursts: args.mechanism == Mechanism::Bursts,
             two_signals: args.mechanism == Mechanism::TwoSignals,
             at_main: args.start.is_empty(),
-            translate: args.tracer == Tracer::Translate,
+            translate,
             breakpoints,
         },
     };
@@ -224,14 +248,20 @@ fn default_output(name: &str) -> PathBuf {
     PathBuf::from(format!("{base}.memtap"))
 }
 
-/// A bit for each kind, as tracers have it.
-fn region_mask(regions: &[Region]) -> u32 {
+/// A bit for each kind, as tracers have it; none named: all that the tracer sees.
+fn region_mask(regions: &[Region], translate: bool) -> u32 {
+    let regions = match regions {
+        [] if translate => return u32::MAX,
+        [] => &[Region::Data, Region::Bss, Region::Heap, Region::Anon],
+        some => some,
+    };
     regions.iter().fold(0, |mask, region| {
         let kind = match region {
             Region::Data => RegionKind::Data,
             Region::Bss => RegionKind::Bss,
             Region::Heap => RegionKind::Heap,
             Region::Anon => RegionKind::Anonymous,
+            Region::Stack => RegionKind::Stack,
         };
         mask | 1 << kind.code()
     })
@@ -243,7 +273,9 @@ mod tests {
 
     #[test]
     fn regions_become_bits() {
-        assert_eq!(region_mask(&[Region::Data, Region::Heap]), 1 << 1 | 1 << 4);
+        assert_eq!(region_mask(&[Region::Data, Region::Heap], true), 1 << 1 | 1 << 4);
+        assert_eq!(region_mask(&[], true), u32::MAX);
+        assert_eq!(region_mask(&[], false).count_ones(), 4);
         assert_eq!(default_output("/usr/bin/gzip"), PathBuf::from("gzip.memtap"));
     }
 }

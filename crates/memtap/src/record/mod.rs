@@ -31,7 +31,7 @@ use sink::{Sink, Totals, now_ns, quote};
 use watch::Watch;
 
 pub(crate) use output::Remote;
-pub(crate) use program::{check, find};
+pub(crate) use program::{Linkage, check, find};
 pub(crate) use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM};
 
 /// How long data may wait in memory before it is written.
@@ -55,6 +55,8 @@ pub(crate) struct Job {
     pub(crate) name: String,
     /// The program's file.
     pub(crate) program: PathBuf,
+    /// Whether a loader takes the tracer along.
+    pub(crate) linkage: Linkage,
     /// Its arguments.
     pub(crate) args: Vec<String>,
     /// What a traced process is told.
@@ -178,6 +180,11 @@ fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Res
         preload.push(more);
     }
     let mut command = Command::new(&job.program);
+    if job.linkage == Linkage::Static {
+        // This program has a loader: the tracer in it puts the static one in its place (crate tracer-protect, `image`).
+        command = Command::new(std::env::current_exe().context("the path of memtap itself can't be found")?);
+        command.env("MEMTAP_STATIC", &job.program);
+    }
     std::os::unix::process::CommandExt::arg0(&mut command, &job.name);
     command.args(&job.args).env("LD_PRELOAD", preload).env("MEMTAP_CHANNEL", channel);
     let mut child =
@@ -336,6 +343,11 @@ fn shell_status(status: ExitStatus) -> u8 {
         (None, Some(signal)) => 128u8.saturating_add(signal as u8),
         (None, None) => 1,
     }
+}
+
+/// Whether the program has a function of that name.
+pub(crate) fn has_function(program: &Path, name: &str) -> bool {
+    library::breakpoint(program, name, segment::BreakpointKind::Start).is_ok()
 }
 
 /// Makes the list of functions that start and stop recording, from their names.

@@ -44,12 +44,21 @@ pub(crate) fn find(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// Refuses what the page-protection tracer can't record.
-pub(crate) fn check(path: &Path) -> Result<()> {
+/// How a program comes to run a tracer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linkage {
+    /// The loader takes the tracer along.
+    Dynamic,
+    /// There is no loader: another program is started in its place.
+    Static,
+}
+
+/// Refuses what the native tracers can't record.
+pub(crate) fn check(path: &Path) -> Result<Linkage> {
     check_nested(path, MAX_SCRIPTS)
 }
 
-fn check_nested(path: &Path, scripts: usize) -> Result<()> {
+fn check_nested(path: &Path, scripts: usize) -> Result<Linkage> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("{shown}: can't be read, which recording needs"))?;
     let mut head = Vec::new();
@@ -61,8 +70,14 @@ fn check_nested(path: &Path, scripts: usize) -> Result<()> {
         if interpreter.is_empty() || scripts == 0 {
             bail!("{shown}: its first line names no interpreter; name one behind #!");
         }
-        return check_nested(Path::new(&interpreter), scripts - 1)
-            .with_context(|| format!("{shown}: its interpreter can't be recorded"));
+        let linkage = check_nested(Path::new(&interpreter), scripts - 1)
+            .with_context(|| format!("{shown}: its interpreter can't be recorded"))?;
+        if linkage == Linkage::Static {
+            bail!(
+                "{shown}: its interpreter {interpreter} is statically linked; record that, with the script as argument"
+            );
+        }
+        return Ok(linkage);
     }
     let metadata = file.metadata()?;
     if metadata.mode() & SET_ID != 0 {
@@ -73,7 +88,7 @@ fn check_nested(path: &Path, scripts: usize) -> Result<()> {
     check_elf(&head, &file).map_err(|what| anyhow::anyhow!("{shown}: {what}"))
 }
 
-fn check_elf(head: &[u8], file: &File) -> Result<(), String> {
+fn check_elf(head: &[u8], file: &File) -> Result<Linkage, String> {
     let half = |at: usize| head.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     if !head.starts_with(b"\x7fELF") {
         return Err("is neither a program (ELF) nor a script (#!); name an executable".into());
@@ -93,10 +108,10 @@ fn check_elf(head: &[u8], file: &File) -> Result<(), String> {
         let mut kind = [0u8; 4];
         let at = table.saturating_add(index * u64::from(size));
         if file.read_exact_at(&mut kind, at).is_ok() && u32::from_le_bytes(kind) == PT_INTERP {
-            return Ok(());
+            return Ok(Linkage::Dynamic);
         }
     }
-    Err("is statically linked, so no tracer can be preloaded; link it dynamically".into())
+    Ok(Linkage::Static)
 }
 
 #[cfg(test)]
@@ -128,7 +143,6 @@ mod tests {
         check_text(b"hello", "neither a program (ELF) nor a script");
         check_text(&elf(1, 3), "32-bit");
         check_text(&elf(2, 183), "another processor");
-        check_text(&elf(2, 62), "statically linked");
         check_text(b"#!\n", "names no interpreter");
         check_text(b"#!/no/such/interpreter\n", "/no/such/interpreter");
     }
@@ -139,6 +153,6 @@ mod tests {
         assert!(find("no-such-program-anywhere").unwrap_err().to_string().contains("no such program"));
         assert!(find("/etc").unwrap_err().to_string().contains("is a directory"));
         assert!(find("/etc/passwd").unwrap_err().to_string().contains("is not executable"));
-        check(&find("sh").unwrap()).unwrap();
+        assert_eq!(check(&find("sh").unwrap()).unwrap(), Linkage::Dynamic);
     }
 }
