@@ -501,6 +501,7 @@ mod tests {
                 fs: true,
                 short: true,
                 repeated: None,
+                masked: Some(Masked { value: 4, bytes: 8, chosen: Chosen::Packed }),
                 displacement: -5,
             },
             BlockAccess { repeated: Some((4, 5)), ..BlockAccess::NONE },
@@ -542,5 +543,16 @@ mod tests {
         assert_eq!(BlockAccess { fs: true, ..access }.address(&[1000, 3], 50), 1054);
         assert_eq!(BlockAccess { short: true, ..access }.address(&[0xffff_ffff, 3], 0), 3);
         assert_eq!(BlockAccess { displacement: 40, ..BlockAccess::NONE }.address(&[], 2), 40);
+    }
+
+    #[test]
+    fn masks_choose_elements() {
+        let masked = |chosen| Masked { value: 0, bytes: 4, chosen };
+        // Bits behind the last element mean nothing.
+        assert_eq!(masked(Chosen::Each).elements(32, &[0x1a5]), 0xa5);
+        assert_eq!(masked(Chosen::Packed).elements(32, &[0x1a5]), 0xf);
+        assert_eq!(masked(Chosen::Any).elements(4, &[0x100]), 1);
+        assert_eq!(masked(Chosen::Any).elements(4, &[0]), 0);
+        assert_eq!(Masked { value: 0, bytes: 1, chosen: Chosen::Each }.elements(64, &[u64::MAX]), u64::MAX);
     }
 }
