@@ -16,6 +16,14 @@ mod cmd {
     pub(crate) mod serve;
     pub(crate) mod stat;
 
+    /// The number of an encoder of accesses, from its name.
+    pub(crate) fn parse_encoder(name: &str) -> Result<u32, String> {
+        const NAMES: [&str; 7] = ["live", "access", "access-archive", "vpc", "generic", "columns", "raw"];
+        let known = trace_format::Encoders::default();
+        let encoder = known.by_name(name).filter(|_| NAMES.contains(&name));
+        encoder.map(|encoder| encoder.id()).ok_or_else(|| format!("there are {}", NAMES.join(", ")))
+    }
+
     /// An output that is an input would be gone before it is read.
     pub(crate) fn refuse_same(input: &std::path::Path, output: &std::path::Path) -> anyhow::Result<()> {
         let same = |path: &std::path::Path| path.canonicalize().ok();

@@ -21,6 +21,8 @@ pub(crate) const ALIGN: usize = 8;
 /// The part of the header that directories repeat.
 pub(crate) const MIRROR: std::ops::Range<usize> = 16..152;
 const CHECKSUM: usize = 152;
+/// The level of zstd while somebody waits.
+pub(crate) const ZSTD_LIVE: i32 = 1;
 /// The level of zstd where time counts.
 pub(crate) const ZSTD_STANDARD: i32 = 3;
 /// The level of zstd where bytes count.

@@ -37,6 +37,7 @@ mod encoder;
 mod entry;
 mod error;
 mod file_header;
+mod forms;
 mod frame;
 mod guid;
 mod kinds;
@@ -54,6 +55,7 @@ pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
 pub use encoder::{Coding, Corrupt, Encoder, Encoders, Part, flow_head};
 pub use entry::gap_entry;
 pub use error::Error;
+pub use forms::Form;
 pub use guid::Guid;
 pub use kinds::KindSet;
 pub use reader::{

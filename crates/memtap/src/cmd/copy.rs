@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Spend more time on fewer bytes
     #[arg(long)]
     archive: bool,
+    /// How accesses are encoded: access [default], access-archive, live, vpc, generic, columns, raw
+    #[arg(long, value_name = "NAME", value_parser = super::parse_encoder, conflicts_with = "archive")]
+    encoder: Option<u32>,
     /// Force the copy to disk before it is called finished
     #[arg(long)]
     sync: bool,
@@ -55,6 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         wall_ns: args.seconds.as_ref().map(|range| ns(range.start)..ns(range.end)),
         drop: args.drop.clone(),
         level,
+        encoder: args.encoder,
         ..Default::default()
     };
     let sync = if args.sync { SyncPolicy::AtFinish } else { SyncPolicy::Never };

@@ -1,6 +1,5 @@
 //! `memtap dump`: the events of a trace, one after the other, in seven formats.
 
-use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +13,7 @@ use memref::{
 };
 use serde_json::json;
 use symbols::Resolver;
-use trace_format::{Filter, KindSet};
+use trace_format::{Filter, Form, KindSet};
 
 use crate::output::{Letter, Out, ReaderGone, letter};
 
@@ -212,29 +211,16 @@ impl Dump {
         thread: ThreadId,
         access: &Access,
     ) -> Result<(), analysis::Error> {
-        use std::fmt::Write;
-        let size = access.size;
         match self.format {
-            Format::Lackey => {
-                let kind = match access.kind {
-                    AccessKind::Load => 'L',
-                    AccessKind::Store => 'S',
-                    AccessKind::Modify => 'M',
-                    AccessKind::Prefetch => return Ok(()),
-                };
-                let _ = write!(self.line, " {kind} {:08x},{size}", access.addr);
-                self.put()
-            }
-            Format::Din => {
-                if access.kind.reads() {
-                    let _ = write!(self.line, "0 {:x}", access.addr);
-                    self.put()?;
+            Format::Lackey | Format::Din => {
+                let form = if self.format == Format::Lackey { Form::Lackey } else { Form::Din };
+                let mut bytes = std::mem::take(&mut self.line).into_bytes();
+                form.put(access, &[], &mut bytes);
+                self.line = String::from_utf8(bytes).unwrap_or_default();
+                match self.line.pop() {
+                    Some(_) => self.put(),
+                    None => Ok(()),
                 }
-                if access.kind.writes() {
-                    let _ = write!(self.line, "1 {:x}", access.addr);
-                    self.put()?;
-                }
-                Ok(())
             }
             Format::Jsonl => self.access_json(resolver, thread, access),
             _ => {
@@ -502,6 +488,7 @@ fn region_name(resolver: &mut Resolver, addr: VirtAddr) -> String {
 /// The 32-byte form: cycle (48 bits), whether the data is a whole word, a tag whose lowest bit is a store's; instruction;
 /// address; data. A modify is two entries, unless its bytes were imported as one.
 fn entries64(session: &Session, filter: &Filter, only: Option<ThreadId>, out: &mut Out) -> Result<()> {
+    let mut bytes = Vec::new();
     for record in session.trace().threads() {
         if only.is_some_and(|only| only != record.thread) {
             continue;
@@ -519,51 +506,14 @@ fn entries64(session: &Session, filter: &Filter, only: Option<ThreadId>, out: &m
                     next = values.next().transpose()?;
                 }
                 let value = next.as_ref().filter(|value| value.access_index == index);
-                write_entry(access, value.map(|value| &*value.bytes), out)?;
+                if access.kind == AccessKind::Prefetch {
+                    bail!("prefetches can't be written as entries64");
+                }
+                Form::Entries64.put(access, value.map_or(&[], |value| &value.bytes), &mut bytes);
             }
+            out.bytes(&bytes)?;
+            bytes.clear();
         }
-    }
-    Ok(())
-}
-
-fn write_entry(access: &Access, value: Option<&[u8]>, out: &mut Out) -> Result<()> {
-    const FULL: u64 = 1 << 48;
-    const STORE: u64 = 1 << 49;
-    if access.size > 8 && value.is_none_or(|value| value.len() != 8) {
-        // Wider accesses have no place in this form: they are cut into words, as simulators do.
-        for offset in (0..access.size).step_by(8) {
-            let part = Access {
-                addr: access.addr.offset(offset.into()),
-                size: (access.size - offset).min(8),
-                ..*access
-            };
-            write_entry(&part, None, out)?;
-        }
-        return Ok(());
-    }
-    let mut number = [0u8; 8];
-    for (to, from) in number.iter_mut().zip(value.unwrap_or(&[])) {
-        *to = *from;
-    }
-    let number = u64::from_le_bytes(number);
-    let whole = access.size == 8;
-    let data = if whole { number } else { number & 0xffff_ffff | u64::from(access.size) << 32 };
-    let mut entry = |store: bool| -> Result<()> {
-        let meta = access.cycle & (FULL - 1) | if whole { FULL } else { 0 } | if store { STORE } else { 0 };
-        let mut bytes = Vec::with_capacity(32);
-        for word in [meta, access.ip.0, access.addr.0, data] {
-            bytes.write_all(&word.to_le_bytes())?;
-        }
-        out.bytes(&bytes)
-    };
-    if access.kind.reads() {
-        entry(false)?;
-    }
-    if access.kind.writes() {
-        entry(true)?;
-    }
-    if access.kind == AccessKind::Prefetch {
-        bail!("prefetches can't be written as entries64");
     }
     Ok(())
 }

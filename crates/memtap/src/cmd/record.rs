@@ -81,6 +81,9 @@ pub(crate) struct Args {
     /// Exit with the program's status even where events are missing
     #[arg(long)]
     allow_gaps: bool,
+    /// How accesses are encoded: live is fastest, access smaller by half or more; memtap copy does that later too
+    #[arg(long, value_name = "NAME", default_value = "live", value_parser = super::parse_encoder)]
+    encoder: u32,
     /// Let a server write the trace: unix:PATH or tcp:HOST:PORT; FILE is relative to its root
     #[arg(long, value_name = "URL")]
     server: Option<Address>,
@@ -162,6 +165,7 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
     let job = record::machine::Job {
         output: args.output.clone().unwrap_or_else(|| default_output(name)),
         force: args.force,
+        encoder: args.encoder,
         name: name.to_owned(),
         program: record::find(name)?,
         args: rest.to_vec(),
@@ -210,6 +214,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let job = Job {
         output: args.output.unwrap_or_else(|| default_output(name)),
         force: args.force,
+        encoder: args.encoder,
         server: args.server.map(|address| Remote { address, token_file: args.token_file }),
         name: name.clone(),
         program,

@@ -49,6 +49,8 @@ pub(crate) struct Job {
     pub(crate) output: PathBuf,
     /// Whether to replace a file that is there.
     pub(crate) force: bool,
+    /// The number of the encoder of accesses.
+    pub(crate) encoder: u32,
     /// Who writes it, if not this process.
     pub(crate) server: Option<Remote>,
     /// The program as the user named it.
@@ -75,7 +77,7 @@ pub(crate) struct Outcome {
 /// Records a program until it and all that it started have ended.
 pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let library = library::find()?;
-    let output = Output::create(&job.output, job.force, job.server.as_ref())?;
+    let output = Output::create(&job.output, job.force, job.encoder, job.server.as_ref())?;
     let trace = output.trace.clone();
     let started = Instant::now();
     describe(&trace, job)?;

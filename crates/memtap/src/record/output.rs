@@ -50,10 +50,11 @@ pub(crate) struct Output {
 
 impl Output {
     /// Creates the trace.
-    pub(crate) fn create(path: &Path, force: bool, remote: Option<&Remote>) -> Result<Self> {
+    pub(crate) fn create(path: &Path, force: bool, encoder: u32, remote: Option<&Remote>) -> Result<Self> {
+        let encoder = Some(encoder);
         let Some(name) = path.to_str() else {
             // Names travel as text; this one is no text.
-            let options = CreateOptions { force, ..CreateOptions::default() };
+            let options = CreateOptions { force, encoder, ..CreateOptions::default() };
             let trace = TraceWriter::create(path, options).map_err(anyhow::Error::new)?;
             return Ok(Self { trace, file: Some(path.into()), engine: None });
         };
@@ -68,7 +69,7 @@ impl Output {
         };
         let options = TraceOptions { replace: force, ..TraceOptions::default() };
         let sink = RemoteSink::create(client, name, &options)?;
-        let options = CreateOptions { segment_entries: PIECE_ENTRIES, ..CreateOptions::default() };
+        let options = CreateOptions { segment_entries: PIECE_ENTRIES, encoder, ..CreateOptions::default() };
         let file = remote.is_none().then(|| Format::split(name).1.into());
         Ok(Self { trace: TraceWriter::on_sink(Arc::new(sink), options), file, engine })
     }

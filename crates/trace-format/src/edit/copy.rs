@@ -6,7 +6,7 @@ use memref::{Access, Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 
 use super::output::Output;
 use crate::{
-    DataAccess, EntryFilter, Error, Filter, Interval, Level, SegmentSink, StreamDescription, Trace, encoder,
+    DataAccess, EntryFilter, Error, Filter, Interval, Level, SegmentSink, StreamDescription, Trace,
     entry::{Entry, REFERENCE, StreamKind, VALUE_NONE, ValueEntry},
     reader::{FrameError, Inner, Stream},
 };
@@ -24,6 +24,8 @@ pub struct CopyOptions {
     pub segment_entries: usize,
     /// How much time to spend on how many bytes.
     pub level: Level,
+    /// The number of the encoder of accesses, if it is not to follow from `level`.
+    pub encoder: Option<u32>,
 }
 
 impl Default for CopyOptions {
@@ -34,6 +36,7 @@ impl Default for CopyOptions {
             drop: Vec::new(),
             segment_entries: 1 << 21,
             level: Level::Standard,
+            encoder: None,
         }
     }
 }
@@ -88,10 +91,8 @@ pub fn copy(trace: &Trace, sink: &dyn SegmentSink, options: &CopyOptions) -> Res
 
 impl Copy<'_> {
     fn description(&self, stream: &Stream) -> StreamDescription {
-        let archive = self.options.level == Level::Archive;
-        let encoder = match stream.kind.map(StreamKind::encoder) {
-            Some(encoder::ACCESS) if archive => encoder::ARCHIVE,
-            Some(encoder) => encoder,
+        let encoder = match stream.kind {
+            Some(kind) => kind.encoder_for(self.options.level, self.options.encoder),
             None => stream.description.encoder,
         };
         StreamDescription { encoder, ..stream.description.clone() }

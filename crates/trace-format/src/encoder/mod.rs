@@ -2,20 +2,20 @@
 //!
 //! An encoder works on the entries' bytes as docs/format.md lays them out, one segment at a time and without memory of
 //! others, so that each frame is decodable alone. The second stage (zstd) and the checksums are the frame's. Start with
-//! [`Encoder`]; the default of accesses is in `access.rs`.
+//! [`Encoder`]; the default of accesses is in `predict`, the one of recorders in `live.rs`.
 
-mod access_v1;
 mod columns;
 mod generic;
+mod live;
 pub(crate) mod lzma;
 mod predict;
 pub(crate) mod vpc;
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
-pub(crate) use access_v1::AccessEncoderV1;
 pub(crate) use columns::Columns;
 use generic::Generic;
+use live::Live;
 pub(crate) use predict::AccessEncoder;
 pub use predict::flow_head;
 use vpc::Vpc;
@@ -28,8 +28,8 @@ use crate::{DataAccess, EntryType, bytes::Reader, entry::Entry};
 pub(crate) const RAW: u32 = 0;
 /// Number of [`Columns`].
 pub(crate) const COLUMNS: u32 = 1;
-/// Number of [`AccessEncoderV1`].
-pub(crate) const ACCESS_V1: u32 = 2;
+/// Number of [`Live`].
+pub(crate) const LIVE: u32 = 2;
 /// Number of [`AccessEncoder`].
 pub(crate) const ACCESS: u32 = 3;
 /// Number of [`AccessEncoder`] for archives.
@@ -247,7 +247,7 @@ impl Default for Encoders {
         let mut encoders = Self(BTreeMap::new());
         encoders.add(Arc::new(Raw));
         encoders.add(Arc::new(Columns));
-        encoders.add(Arc::new(AccessEncoderV1));
+        encoders.add(Arc::new(Live));
         encoders.add(Arc::new(AccessEncoder { archive: false }));
         encoders.add(Arc::new(AccessEncoder { archive: true }));
         encoders.add(Arc::new(Generic));

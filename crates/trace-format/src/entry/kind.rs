@@ -1,7 +1,7 @@
 //! The table of memtap's stream kinds.
 
 use crate::{
-    EntryType, Field, FieldRole, Guid, encoder,
+    EntryType, Field, FieldRole, Guid, Level, encoder,
     stream::FieldRole::{Address, Growing, Plain},
     var::BLOCK_BYTES,
 };
@@ -89,6 +89,15 @@ kinds! {
 }
 
 impl StreamKind {
+    /// The encoder that new streams of the kind use at that level; `accesses` is the one that was chosen for accesses.
+    pub(crate) fn encoder_for(self, level: Level, accesses: Option<u32>) -> u32 {
+        match (self.encoder(), accesses) {
+            (encoder::ACCESS, Some(number)) => number,
+            (encoder::ACCESS, None) if level == Level::Archive => encoder::ARCHIVE,
+            (number, _) => number,
+        }
+    }
+
     /// Identifies the type.
     pub(crate) const fn guid(self) -> Guid {
         Guid::of_type(self as u8)

@@ -22,7 +22,6 @@ use crate::{
 pub(crate) struct Log {
     path: PathBuf,
     session: u64,
-    zstd_level: i32,
     state: Mutex<State>,
     /// Set once, under the lock of `state`, which orders it.
     finished: AtomicBool,
@@ -107,7 +106,6 @@ impl Log {
         path: &Path,
         session: Guid,
         clock: fn() -> u64,
-        zstd_level: i32,
     ) -> Result<Self, Error> {
         let header = FileHeader { version: FORMAT_VERSION, session, created_ns: clock() }.to_bytes();
         storage.write_at(0, &header).map_err(|source| Error::Io {
@@ -127,11 +125,11 @@ impl Log {
             streams: 0,
         };
         let (session, finished) = (session.session_key(), AtomicBool::new(false));
-        Ok(Self { path: path.into(), session, zstd_level, state: Mutex::new(state), finished })
+        Ok(Self { path: path.into(), session, state: Mutex::new(state), finished })
     }
 
     /// Goes on behind the end of a closed trace, which means nothing from then on.
-    pub(crate) fn append(storage: Box<dyn Storage>, trace: &Trace, zstd_level: i32) -> Result<Self, Error> {
+    pub(crate) fn append(storage: Box<dyn Storage>, trace: &Trace) -> Result<Self, Error> {
         let file = &trace.inner().file;
         let path = trace.path().to_path_buf();
         let refused = |what| Error::NotAppendable { path: path.clone(), what };
@@ -152,7 +150,7 @@ impl Log {
             streams: trace.inner().streams.keys().next_back().copied().unwrap_or(0),
         };
         let finished = AtomicBool::new(false);
-        Ok(Self { path, session: file.session, zstd_level, state: Mutex::new(state), finished })
+        Ok(Self { path, session: file.session, state: Mutex::new(state), finished })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -192,8 +190,8 @@ impl Log {
     }
 
     /// Compresses in the caller's thread, then appends under the lock.
-    pub(crate) fn add_data(&self, header: FrameHeader, parts: &[Part]) -> Result<(), Error> {
-        let (header, bytes, checksum) = frame::build(self.session, header, parts, self.zstd_level);
+    pub(crate) fn add_data(&self, header: FrameHeader, parts: &[Part], zstd_level: i32) -> Result<(), Error> {
+        let (header, bytes, checksum) = frame::build(self.session, header, parts, zstd_level);
         self.act("write a frame", |state| state.append_built(self.session, header, &bytes, checksum))?;
         Ok(())
     }

@@ -38,6 +38,8 @@ pub struct CreateOptions {
     pub data: bool,
     /// How much time to spend on how many bytes.
     pub level: Level,
+    /// The number of the encoder of accesses, if it is not to follow from `level`.
+    pub encoder: Option<u32>,
     /// When to force the file to disk.
     pub sync: SyncPolicy,
     /// The session's GUID; a random one if not given.
@@ -55,6 +57,7 @@ impl Default for CreateOptions {
             segment_entries: 1 << 20,
             data: false,
             level: Level::default(),
+            encoder: None,
             sync: SyncPolicy::default(),
             session: None,
             clock: wall_ns,

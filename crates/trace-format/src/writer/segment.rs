@@ -1,6 +1,6 @@
 //! The entries of one stream that wait to be encoded.
 
-use super::{CreateOptions, Level, NewSegment, SegmentSink};
+use super::{CreateOptions, NewSegment, SegmentSink};
 use crate::{
     Bounds, Error, StreamDescription, Trace,
     bounds::Interval,
@@ -137,10 +137,7 @@ impl Segment {
         options: &CreateOptions,
         entries: &[u8],
     ) -> Result<(), Error> {
-        let number = match self.encoder.unwrap_or(self.kind.encoder()) {
-            encoder::ACCESS if self.encoder.is_none() && options.level == Level::Archive => encoder::ARCHIVE,
-            number => number,
-        };
+        let number = self.encoder.unwrap_or_else(|| self.kind.encoder_for(options.level, options.encoder));
         // memtap's own are there unless the caller built the registry from nothing.
         let encoder = if sink.has_encoder(number) { number } else { encoder::RAW };
         let stream = match self.stream {

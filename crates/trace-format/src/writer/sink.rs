@@ -7,10 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use memref::Access;
+
 use super::{CreateOptions, Level, log::Log};
 use crate::{
-    Bounds, EntryType, Error, FileStorage, Guid, Storage, StreamDescription, Trace,
+    Bounds, DataAccess, EntryType, Error, FileStorage, Guid, Storage, StreamDescription, Trace,
+    bytes::Reader,
     encoder::{self, Encoder},
+    entry::{Entry, StreamKind},
     frame::{self, FrameHeader, FrameKind},
 };
 
@@ -31,6 +35,23 @@ pub struct NewSegment<'a> {
     pub bounds: Bounds,
     /// The entries: whole ones, at least one, at most [`crate::MAX_FRAME_ENTRIES`].
     pub entries: &'a [u8],
+}
+
+impl NewSegment<'_> {
+    /// Its entries, if they are accesses, with data or without; those that no encoder would take are left out.
+    pub fn each_access(&self, mut act: impl FnMut(DataAccess)) {
+        let kind = StreamKind::from_guid(self.entry_type.guid);
+        let entries = self.entries.chunks_exact(self.entry_type.entry_bytes.max(1) as usize).map(Reader::new);
+        match kind {
+            Some(StreamKind::Accesses) => entries
+                .filter_map(|mut entry| Access::get(&mut entry))
+                .for_each(|access| act(DataAccess { access, value: 0, value_bytes: 0 })),
+            Some(StreamKind::DataAccesses) => {
+                entries.filter_map(|mut entry| DataAccess::get(&mut entry)).for_each(act);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Takes the segments of one trace. Shared by the threads that make them.
@@ -72,10 +93,11 @@ impl fmt::Debug for FileSink {
     }
 }
 
-fn zstd_level(options: &CreateOptions) -> i32 {
-    match options.level {
-        Level::Standard => frame::ZSTD_STANDARD,
-        Level::Archive => frame::ZSTD_ARCHIVE,
+fn zstd_level(options: &CreateOptions, encoder: u32) -> i32 {
+    match (options.level, encoder) {
+        (_, encoder::LIVE) => frame::ZSTD_LIVE,
+        (_, encoder::ARCHIVE) | (Level::Archive, _) => frame::ZSTD_ARCHIVE,
+        (Level::Standard, _) => frame::ZSTD_STANDARD,
     }
 }
 
@@ -100,7 +122,7 @@ impl FileSink {
     /// Writes the trace to an empty storage; `path` is what errors call it.
     pub fn create_on(storage: Box<dyn Storage>, path: &Path, options: CreateOptions) -> Result<Self, Error> {
         let session = options.session.unwrap_or_else(Guid::random);
-        let log = Log::create(storage, path, session, options.clock, zstd_level(&options))?;
+        let log = Log::create(storage, path, session, options.clock)?;
         Ok(Self { log, options })
     }
 
@@ -109,7 +131,7 @@ impl FileSink {
         let failed =
             |source| Error::Io { path: trace.path().into(), operation: "open the file", offset: 0, source };
         let file = OpenOptions::new().write(true).open(trace.path()).map_err(failed)?;
-        let log = Log::append(Box::new(FileStorage(file)), trace, zstd_level(&options))?;
+        let log = Log::append(Box::new(FileStorage(file)), trace)?;
         Ok(Self { log, options })
     }
 
@@ -145,7 +167,7 @@ impl SegmentSink for FileSink {
             bounds,
             ..FrameHeader::plain(FrameKind::Data, segment.stream, segment.sequence)
         };
-        self.log.add_data(header, &parts)
+        self.log.add_data(header, &parts, zstd_level(&self.options, segment.encoder))
     }
 
     fn flush(&self) -> Result<(), Error> {

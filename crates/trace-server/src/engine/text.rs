@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use memref::{Access, AccessKind, VirtAddr};
-use trace_format::{EntryType, Error, NewSegment, SegmentSink, StreamDescription};
+use trace_format::{Error, Form, NewSegment, SegmentSink, StreamDescription};
 
 use crate::lock;
 
@@ -21,7 +20,7 @@ pub enum Format {
     Lackey,
     /// As DineroIV reads.
     Din,
-    /// 32 bytes an access; data is zero, since accesses carry none.
+    /// 32 bytes an access, with data where accesses carry it.
     Entries64,
 }
 
@@ -40,44 +39,13 @@ impl Format {
             .unwrap_or((Self::Memtap, specifier))
     }
 
-    fn access(self, access: &Access, out: &mut Vec<u8>) {
-        let Access { cycle, ip, addr, size, kind } = *access;
-        // Writing into memory does not fail.
-        match self {
-            Self::Memtap => {}
-            Self::Lackey => {
-                let letter = match kind {
-                    AccessKind::Load => 'L',
-                    AccessKind::Store => 'S',
-                    AccessKind::Modify => 'M',
-                    AccessKind::Prefetch => return,
-                };
-                let _ = writeln!(out, " {letter} {addr:08x},{size}");
-            }
-            Self::Din => {
-                if kind.reads() {
-                    let _ = writeln!(out, "0 {addr:x}");
-                }
-                if kind.writes() {
-                    let _ = writeln!(out, "1 {addr:x}");
-                }
-            }
-            Self::Entries64 => {
-                for offset in (0..size.max(1)).step_by(8) {
-                    let part = (size - offset.min(size)).min(8);
-                    let full = u64::from(part == 8) << 48;
-                    let data = if part == 8 { 0 } else { u64::from(part) << 32 };
-                    for (told, store) in [(kind.reads(), 0), (kind.writes(), 1 << 49)] {
-                        if told {
-                            let meta = cycle & ((1 << 48) - 1) | full | store;
-                            for word in [meta, ip.0, addr.0.wrapping_add(offset.into()), data] {
-                                out.extend_from_slice(&word.to_le_bytes());
-                            }
-                        }
-                    }
-                }
-            }
-        }
+    fn form(self) -> Option<Form> {
+        Some(match self {
+            Self::Memtap => return None,
+            Self::Lackey => Form::Lackey,
+            Self::Din => Form::Din,
+            Self::Entries64 => Form::Entries64,
+        })
     }
 }
 
@@ -125,24 +93,13 @@ impl SegmentSink for TextSink {
     }
 
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error> {
-        if segment.entry_type.guid != EntryType::accesses().guid {
-            return Ok(());
-        }
+        let Some(form) = self.format.form() else { return Ok(()) };
         let mut out = Vec::new();
-        let word = |entry: &[u8], at: usize| {
-            entry.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
-        };
-        for entry in segment.entries.chunks_exact(32) {
-            let Some(kind) = AccessKind::from_code(entry[28]) else { continue };
-            let access = Access {
-                cycle: word(entry, 0),
-                ip: VirtAddr(word(entry, 8)),
-                addr: VirtAddr(word(entry, 16)),
-                size: word(entry, 24) as u32,
-                kind,
-            };
-            self.format.access(&access, &mut out);
-        }
+        // Values that do not fit their entries are in a stream that says nothing of accesses: they are left out.
+        segment.each_access(|entry| {
+            let value = entry.value.to_le_bytes();
+            form.put(&entry.access, value.get(..entry.value_bytes.into()).unwrap_or(&[]), &mut out);
+        });
         lock(&self.file).write_all(&out).map_err(self.failed("write"))
     }
 
@@ -175,23 +132,5 @@ mod tests {
         assert_eq!(Format::split("din:x"), (Format::Din, "x"));
         assert_eq!(Format::split("entries64:/x"), (Format::Entries64, "/x"));
         assert_eq!(Format::split("lackey:"), (Format::Lackey, ""));
-    }
-
-    #[test]
-    fn accesses_are_written_as_the_formats_have_them() {
-        let access =
-            Access { cycle: 5, ip: VirtAddr(0x40), addr: VirtAddr(0xabc), size: 4, kind: AccessKind::Modify };
-        let text = |format: Format| {
-            let mut out = Vec::new();
-            format.access(&access, &mut out);
-            out
-        };
-        assert_eq!(text(Format::Lackey), b" M 00000abc,4\n");
-        assert_eq!(text(Format::Din), b"0 abc\n1 abc\n");
-        let entries = text(Format::Entries64);
-        assert_eq!(entries.len(), 64);
-        assert_eq!(entries[0..8], 5u64.to_le_bytes());
-        assert_eq!(entries[32..40], (5u64 | 1 << 49).to_le_bytes());
-        assert_eq!(entries[24..32], (4u64 << 32).to_le_bytes());
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Job {
     pub(crate) output: PathBuf,
     /// Whether to replace one that is there.
     pub(crate) force: bool,
+    /// The number of the encoder of accesses.
+    pub(crate) encoder: u32,
     /// QEMU as the user named it.
     pub(crate) name: String,
     /// Its file.
@@ -56,7 +58,8 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         plugin.push_str(&setting.replace(',', ",,"));
     }
     let command = command::complete(&job.args, &plugin, job.data)?;
-    let options = CreateOptions { force: job.force, data: job.data, ..Default::default() };
+    let (force, data, encoder) = (job.force, job.data, Some(job.encoder));
+    let options = CreateOptions { force, data, encoder, ..Default::default() };
     let segment_entries = options.segment_entries;
     let trace = TraceWriter::create(&job.output, options).map_err(anyhow::Error::new)?;
     let started = Instant::now();

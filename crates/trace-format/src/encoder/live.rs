@@ -1,23 +1,28 @@
-//! The encoder of accesses of version 1, which is only read any more: per-instruction prediction, one byte an access that says what was predicted, and columns with
-//! what was not (docs/format.md, *Encoders*, 2).
+//! The encoder of accesses that are being recorded, when time counts more than bytes: per-instruction prediction, one byte an
+//! access that says what was predicted, and columns with what was not (docs/format.md, *Encoders*, 2).
 //!
 //! Encoder and decoder walk the same [`Model`]: a table of the frame's instructions, each with its two last successors, its
-//! last address, stride and so on. Wherever a program repeats itself, the bytes are zero, and zstd makes them vanish.
+//! last address, stride and so on, and a table of the last values by address. Wherever a program repeats itself, the bytes are
+//! zero, and zstd makes them vanish.
 
 use memref::{Access, AccessKind, VirtAddr};
 
-use super::{ACCESS_V1, Coding, Corrupt, Encoder, Part, entries_part};
+use super::{
+    Coding, Corrupt, Encoder, LIVE, Part, entries_part,
+    predict::{DATA_BYTES, PLAIN_BYTES},
+};
 use crate::{
-    EntryType,
+    DataAccess, EntryType,
     bytes::{Reader, put_varint, unzigzag, zigzag},
+    entry::Entry,
 };
 
 /// Accesses, by prediction.
 #[derive(Debug)]
-pub(crate) struct AccessEncoderV1;
+pub(crate) struct Live;
 
-const COLUMNS: usize = 8;
-const ENTRY_BYTES: usize = 32;
+/// Without data the last column is left out.
+const COLUMNS: usize = 9;
 
 const IP_SECOND: u8 = 1;
 const IP_KNOWN: u8 = 2;
@@ -32,6 +37,9 @@ const ADDR_1: u8 = 3;
 const ADDR_2: u8 = 4;
 const ADDR_4: u8 = 5;
 const ADDR_8: u8 = 6;
+const ADDR_MASK: u8 = 7;
+/// The value is not the one that was at the address last.
+const VALUE: u8 = 1 << 7;
 
 /// What is known of one instruction: exactly a cache line.
 #[derive(Clone, Copy, Default)]
@@ -57,12 +65,32 @@ struct Model {
     cycle: u64,
     ip: u64,
     addr: u64,
+    /// The last values by address, where there is data.
+    values: Vec<u64>,
 }
 
+const VALUES_BITS: u32 = 14;
+
 impl Model {
-    fn new() -> Self {
-        Self { instructions: vec![Instruction::default()], previous: 0, cycle: 0, ip: 0, addr: 0 }
+    fn new(data: bool) -> Self {
+        let values = if data { vec![0; 1 << VALUES_BITS] } else { Vec::new() };
+        Self { instructions: vec![Instruction::default()], previous: 0, cycle: 0, ip: 0, addr: 0, values }
     }
+
+    #[inline]
+    fn value(&mut self, addr: u64) -> &mut u64 {
+        let place = addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - VALUES_BITS);
+        &mut self.values[place as usize]
+    }
+}
+
+/// Bytes of a shape: size, kind, and with data the bytes of the value.
+fn shape_bytes(data: bool) -> usize {
+    5 + usize::from(data)
+}
+
+fn has_data(entry_type: &EntryType) -> bool {
+    entry_type.entry_bytes as usize == DataAccess::KIND.entry_bytes()
 }
 
 /// From ip to number: open addressing, at most half full.
@@ -109,74 +137,104 @@ impl Numbers {
     }
 }
 
-fn word(entry: &[u8; ENTRY_BYTES], at: usize) -> u64 {
+#[inline]
+fn word(entry: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(entry[at..at + 8].try_into().expect("8 bytes"))
 }
 
-impl Encoder for AccessEncoderV1 {
+fn encode_all<const BYTES: usize>(entries: &[u8]) -> Vec<Part> {
+    let data = BYTES == DATA_BYTES;
+    let mut columns: [Vec<u8>; COLUMNS] = Default::default();
+    columns[0].reserve_exact(entries.len() / BYTES);
+    let mut model = Model::new(data);
+    let mut numbers = Numbers::new();
+    for entry in entries.as_chunks::<BYTES>().0 {
+        encode_one(&mut model, &mut numbers, &mut columns, entry);
+    }
+    let columns = &columns[..COLUMNS - usize::from(!data)];
+    let mut bytes = Vec::with_capacity(columns.iter().map(|column| column.len() + 8).sum::<usize>());
+    for column in columns {
+        bytes.extend((column.len() as u64).to_le_bytes());
+    }
+    for column in columns {
+        bytes.extend_from_slice(column);
+    }
+    vec![Part { kind: 0, coding: Coding::Zstd, bytes }]
+}
+
+impl Encoder for Live {
     fn id(&self) -> u32 {
-        ACCESS_V1
+        LIVE
     }
 
     fn name(&self) -> &'static str {
-        "access-v1"
+        "live"
     }
 
-    fn encode(&self, _: &EntryType, entries: &[u8]) -> Vec<Part> {
-        let mut columns: [Vec<u8>; COLUMNS] = Default::default();
-        columns[0].reserve_exact(entries.len() / ENTRY_BYTES);
-        let mut model = Model::new();
-        let mut numbers = Numbers::new();
-        for entry in entries.as_chunks().0 {
-            encode_one(&mut model, &mut numbers, &mut columns, entry);
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
+        if has_data(entry_type) {
+            encode_all::<DATA_BYTES>(entries)
+        } else {
+            encode_all::<PLAIN_BYTES>(entries)
         }
-        let mut bytes = Vec::with_capacity(8 * COLUMNS + columns.iter().map(Vec::len).sum::<usize>());
-        for column in &columns {
-            bytes.extend((column.len() as u64).to_le_bytes());
-        }
-        for column in &columns {
-            bytes.extend_from_slice(column);
-        }
-        vec![Part { kind: 0, coding: Coding::Zstd, bytes }]
     }
 
-    fn decode(&self, _: &EntryType, count: usize, parts: &[Part], out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        decode_all(count, parts, |cycle, ip, addr, shape| {
-            let mut entry = [0; ENTRY_BYTES];
-            entry[0..8].copy_from_slice(&cycle.to_le_bytes());
-            entry[8..16].copy_from_slice(&ip.to_le_bytes());
-            entry[16..24].copy_from_slice(&addr.to_le_bytes());
-            entry[24..32].copy_from_slice(&shape.to_le_bytes());
-            out.extend_from_slice(&entry);
+    fn decode(
+        &self,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Corrupt> {
+        let data = has_data(entry_type);
+        decode_all(data, count, parts, |entry| {
+            let words = [entry.cycle, entry.ip, entry.addr, entry.shape, entry.value];
+            let mut bytes = [0; DATA_BYTES];
+            for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *place = word.to_le_bytes();
+            }
+            out.extend_from_slice(&bytes[..if data { DATA_BYTES } else { PLAIN_BYTES }]);
             Some(())
         })
     }
 
     fn decode_accesses(
         &self,
-        _: &EntryType,
+        entry_type: &EntryType,
         count: usize,
         parts: &[Part],
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
-        decode_all(count, parts, |cycle, ip, addr, shape| {
-            let kind = AccessKind::from_code(u8::try_from(shape >> 32).ok()?)?;
+        decode_all(has_data(entry_type), count, parts, |entry| {
+            let Words { cycle, ip, addr, shape, .. } = entry;
+            let kind = AccessKind::from_code((shape >> 32) as u8)?;
             out.push(Access { cycle, ip: VirtAddr(ip), addr: VirtAddr(addr), size: shape as u32, kind });
             Some(())
         })
     }
 }
 
-/// Gives cycle, ip, address and shape of each entry to `emit`, which may refuse them.
+/// An entry.
+struct Words {
+    cycle: u64,
+    ip: u64,
+    addr: u64,
+    shape: u64,
+    value: u64,
+}
+
+/// Gives each entry to `emit`, which may refuse it.
 fn decode_all(
+    data: bool,
     count: usize,
     parts: &[Part],
-    mut emit: impl FnMut(u64, u64, u64, u64) -> Option<()>,
+    mut emit: impl FnMut(Words) -> Option<()>,
 ) -> Result<(), Corrupt> {
     const SHORT: Corrupt = Corrupt("a column is too short");
     let mut reader = Reader::new(entries_part(parts)?);
+    let used = COLUMNS - usize::from(!data);
     let mut lens = [0; COLUMNS];
-    for len in &mut lens {
+    for len in &mut lens[..used] {
         *len = reader.u64().and_then(|len| usize::try_from(len).ok()).ok_or(SHORT)?;
     }
     let mut columns: [&[u8]; COLUMNS] = Default::default();
@@ -188,26 +246,26 @@ fn decode_all(
         return Err(Corrupt("the columns do not have the length that the header says"));
     }
     let mut rest = rest.map(Reader::new);
-    let mut model = Model::new();
+    let mut model = Model::new(data);
     for &code in codes {
-        let (ip, shape) = decode_one(&mut model, code, &mut rest)
+        let words = decode_one(&mut model, data, code, &mut rest)
             .ok_or(Corrupt("a column is too short, or has a code that stands for nothing"))?;
-        emit(model.cycle, ip, model.addr, shape)
-            .ok_or(Corrupt("an entry has a number that stands for nothing"))?;
+        emit(words).ok_or(Corrupt("an entry has a number that stands for nothing"))?;
     }
     if rest.iter().all(Reader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
 }
 
 #[inline]
-fn encode_one(
+fn encode_one<const BYTES: usize>(
     model: &mut Model,
     numbers: &mut Numbers,
     columns: &mut [Vec<u8>; COLUMNS],
-    entry: &[u8; ENTRY_BYTES],
+    entry: &[u8; BYTES],
 ) {
+    let data = BYTES == DATA_BYTES;
     let (cycle, ip, addr, shape) = (word(entry, 0), word(entry, 8), word(entry, 16), word(entry, 24));
     let step = cycle.wrapping_sub(model.cycle);
-    let [_, new, known, steps, shapes, by_1, by_2, by_4] = columns;
+    let [_, new, known, steps, shapes, by_1, by_2, by_4, values] = columns;
     let previous = model.instructions[model.previous];
     let is = |number: u32| number != 0 && model.instructions[number as usize].ip == ip;
     let (mut code, number, predicted);
@@ -236,7 +294,7 @@ fn encode_one(
     let state = &mut model.instructions[number as usize];
     if state.shape != shape {
         code |= SHAPE;
-        shapes.extend_from_slice(&shape.to_le_bytes()[..5]);
+        shapes.extend_from_slice(&shape.to_le_bytes()[..shape_bytes(data)]);
     }
     let difference = addr.wrapping_sub(state.last);
     let addr_code = if difference == state.stride {
@@ -266,15 +324,28 @@ fn encode_one(
             }
         }
     };
-    columns[0].push(code | addr_code << ADDR_SHIFT);
     settle(state, addr, model.addr, shape);
+    if data {
+        let (value, known) = (word(entry, 32), model.value(addr));
+        if *known != value {
+            *known = value;
+            code |= VALUE;
+            put_varint(values, value);
+        }
+    }
+    columns[0].push(code | addr_code << ADDR_SHIFT);
     (model.previous, model.cycle, model.ip, model.addr) = (number as usize, cycle, ip, addr);
 }
 
-/// Moves the model on by one entry and returns what it does not hold: ip and shape.
+/// Moves the model on by one entry.
 #[inline]
-fn decode_one(model: &mut Model, code: u8, columns: &mut [Reader<'_>; COLUMNS - 1]) -> Option<(u64, u64)> {
-    let [new, known, steps, shapes, by_1, by_2, by_4] = columns;
+fn decode_one(
+    model: &mut Model,
+    data: bool,
+    code: u8,
+    columns: &mut [Reader<'_>; COLUMNS - 1],
+) -> Option<Words> {
+    let [new, known, steps, shapes, by_1, by_2, by_4, values] = columns;
     let previous = model.instructions.get(model.previous)?;
     let (number, predicted) = match code & 3 {
         0 => (previous.next[0], previous.step[0]),
@@ -289,13 +360,8 @@ fn decode_one(model: &mut Model, code: u8, columns: &mut [Reader<'_>; COLUMNS - 
     let step = if code & STEP == 0 { predicted.into() } else { steps.varint()? };
     follow(model.instructions.get_mut(model.previous)?, code, number, step);
     let state = model.instructions.get_mut(number as usize).filter(|_| number != 0)?;
-    let shape = if code & SHAPE == 0 {
-        state.shape
-    } else {
-        let bytes = shapes.take(5)?;
-        u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], 0, 0, 0])
-    };
-    let addr = match code >> ADDR_SHIFT {
+    let shape = if code & SHAPE == 0 { state.shape } else { little(shapes.take(shape_bytes(data))?) };
+    let addr = match code >> ADDR_SHIFT & ADDR_MASK {
         ADDR_STRIDE => state.last.wrapping_add(state.stride),
         ADDR_LAST => state.last,
         ADDR_RELATION => model.addr.wrapping_add(state.relation),
@@ -314,7 +380,25 @@ fn decode_one(model: &mut Model, code: u8, columns: &mut [Reader<'_>; COLUMNS - 
     let ip = state.ip;
     settle(state, addr, model.addr, shape);
     (model.previous, model.cycle, model.ip, model.addr) = (number as usize, cycle, ip, addr);
-    Some((ip, shape))
+    let mut value = 0;
+    if data {
+        let known = model.value(addr);
+        if code & VALUE != 0 {
+            *known = values.varint()?;
+        }
+        value = *known;
+    } else if code & VALUE != 0 {
+        return None;
+    }
+    Some(Words { cycle, ip, addr, shape, value })
+}
+
+/// A number of at most 8 bytes.
+#[inline]
+fn little(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }
 
 /// Enters what came after an instruction.
@@ -341,20 +425,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::{Entry, StreamKind};
+    use crate::entry::{REFERENCE, StreamKind};
 
     fn round_trip(accesses: &[Access]) -> usize {
         let mut entries = Vec::new();
         accesses.iter().for_each(|access| access.put(&mut entries));
         let entry_type = StreamKind::Accesses.entry_type();
-        let parts = AccessEncoderV1.encode(&entry_type, &entries);
+        let parts = Live.encode(&entry_type, &entries);
         let mut decoded = Vec::new();
-        assert_eq!(AccessEncoderV1.decode(&entry_type, accesses.len(), &parts, &mut decoded), Ok(()));
+        assert_eq!(Live.decode(&entry_type, accesses.len(), &parts, &mut decoded), Ok(()));
         assert!(decoded == entries);
         let mut direct = Vec::new();
-        assert_eq!(AccessEncoderV1.decode_accesses(&entry_type, accesses.len(), &parts, &mut direct), Ok(()));
+        assert_eq!(Live.decode_accesses(&entry_type, accesses.len(), &parts, &mut direct), Ok(()));
         assert!(direct == accesses);
-        parts[0].bytes.len() - 8 * COLUMNS - accesses.len()
+        parts[0].bytes.len() - 8 * (COLUMNS - 1) - accesses.len()
     }
 
     prop_compose! {
@@ -370,14 +454,34 @@ mod tests {
         }
 
         #[test]
+        fn any_data_round_trips(
+            accesses in prop::collection::vec((access(), prop_oneof![0..3_u64, any::<u64>()], prop_oneof![0..=8_u8, Just(REFERENCE)]), 1..200)
+        ) {
+            let mut entries = Vec::new();
+            for (access, value, value_bytes) in accesses {
+                DataAccess { access, value, value_bytes }.put(&mut entries);
+            }
+            let entry_type = StreamKind::DataAccesses.entry_type();
+            let parts = Live.encode(&entry_type, &entries);
+            let (mut decoded, mut direct) = (Vec::new(), Vec::new());
+            let count = entries.len() / DATA_BYTES;
+            prop_assert_eq!(Live.decode(&entry_type, count, &parts, &mut decoded), Ok(()));
+            prop_assert!(decoded == entries);
+            prop_assert_eq!(Live.decode_accesses(&entry_type, count, &parts, &mut direct), Ok(()));
+            prop_assert_eq!(direct.len(), count);
+        }
+
+        #[test]
         fn any_bytes_are_decoded_or_refused(
             columns in prop::collection::vec(prop::collection::vec(prop_oneof![any::<u8>(), 0..4_u8], 0..40), COLUMNS)
         ) {
-            let mut bytes: Vec<u8> = columns.iter().flat_map(|column| (column.len() as u64).to_le_bytes()).collect();
-            columns.iter().for_each(|column| bytes.extend(column));
-            let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
-            let entry_type = StreamKind::Accesses.entry_type();
-            let _ = AccessEncoderV1.decode(&entry_type, columns[0].len(), &parts, &mut Vec::new());
+            for (kind, used) in [(StreamKind::Accesses, COLUMNS - 1), (StreamKind::DataAccesses, COLUMNS)] {
+                let columns = &columns[..used];
+                let mut bytes: Vec<u8> = columns.iter().flat_map(|column| (column.len() as u64).to_le_bytes()).collect();
+                columns.iter().for_each(|column| bytes.extend(column));
+                let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
+                let _ = Live.decode(&kind.entry_type(), columns[0].len(), &parts, &mut Vec::new());
+            }
         }
     }
 
