@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Spend more time on fewer bytes
     #[arg(long)]
     archive: bool,
-    /// How accesses are encoded: access [default], access-archive, live, vpc, generic, columns, raw
+    /// How accesses are encoded, if not by access: access-archive, live, vpc, generic, columns, raw
     #[arg(long, value_name = "NAME", value_parser = super::parse_encoder, conflicts_with = "archive")]
     encoder: Option<u32>,
     /// Force the copy to disk before it is called finished
