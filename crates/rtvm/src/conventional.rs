@@ -62,6 +62,12 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Conventional<S, T> {
         Ok(released)
     }
 
+    /// Brings the word of a page near, uncounted, for a model that soon accesses it.
+    #[inline]
+    pub(crate) fn warm(&self, page: Page) -> u32 {
+        if page.0 < self.pages { self.table.peek(page.0 as usize) } else { 0 }
+    }
+
     /// The end of the free pages from `page` on.
     fn free_until(&self, page: u32) -> u32 {
         if page >= self.pages {

@@ -100,6 +100,12 @@ impl<S: WordStore<u32>> PagesValidityArray<S> {
         (Frame(self.table.load(page.0 as usize)), self.helper.load(page.0 as usize))
     }
 
+    /// Brings what belongs to a page near, uncounted.
+    #[inline]
+    pub fn warm(&self, page: Page) -> u32 {
+        self.helper.peek(page.0 as usize)
+    }
+
     /// `s[place]`: which page a place on a stack belongs to.
     #[inline]
     pub fn owner(&self, place: u32) -> Page {

@@ -133,6 +133,12 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> AddressSpace<S, T> {
         Ok(())
     }
 
+    /// Brings the words of a page near, uncounted, for a model that soon accesses it.
+    #[inline]
+    pub(crate) fn warm(&self, page: Page) -> u32 {
+        if page.0 < self.pages { self.validity.warm(page) } else { 0 }
+    }
+
     fn mapped_start(&self, first: Page) -> Result<StackPointer, Error> {
         let wrong = Error::NotAStart { page: first };
         if first.0 >= self.pages || !self.tree.is_start(first.0) {

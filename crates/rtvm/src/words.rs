@@ -14,6 +14,11 @@ pub trait WordStore<W> {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Reads one word without being counted: to have it in the processor's cache when a model needs it.
+    #[inline]
+    fn peek(&self, index: usize) -> W {
+        self.load(index)
+    }
 }
 
 macro_rules! slices {
@@ -108,6 +113,10 @@ impl<W, S: WordStore<W>> WordStore<W> for Counted<'_, S> {
     fn load(&self, index: usize) -> W {
         self.touches.set(self.touches.get() + 1);
         self.inner.load(index)
+    }
+    #[inline]
+    fn peek(&self, index: usize) -> W {
+        self.inner.peek(index)
     }
     #[inline]
     fn store(&mut self, index: usize, word: W) {

@@ -80,6 +80,12 @@ impl<'a, P: Paging, F: WordStore<u32>> ModelMemory<'a, P, F> {
         self.paging.access(Page(page), wanted, &mut self.frames.borrow_mut()).map(drop)
     }
 
+    /// Brings what an access to that address needs near, uncounted.
+    #[inline]
+    pub(crate) fn warm(&self, addr: u64) -> u32 {
+        self.paging.warm(Page((addr >> self.page_bits) as u32))
+    }
+
     /// Makes a region outside the heap.
     ///
     /// # Errors

@@ -18,6 +18,9 @@ pub trait Paging: Mmu {
         Lookups::default()
     }
 
+    /// Brings the words of a page near, uncounted, because an access to it is about to be modelled.
+    fn warm(&self, page: Page) -> u32;
+
     /// Prepares the heap: the page of the first tag.
     ///
     /// # Errors
@@ -55,6 +58,11 @@ pub trait Paging: Mmu {
 impl<S: WordStore<u32>, T: VirtualRegionsTree> Paging for AddressSpace<S, T> {
     fn lookups(&self) -> Lookups {
         Self::lookups(self)
+    }
+
+    #[inline]
+    fn warm(&self, page: Page) -> u32 {
+        Self::warm(self, page)
     }
 
     fn begin<F: WordStore<u32>>(
@@ -146,6 +154,11 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Paging for AddressSpace<S, T> {
 
 /// Pages stay for reuse; only a free block at the end of the heap is given back, page by page.
 impl<S: WordStore<u32>, T: VirtualRegionsTree> Paging for Conventional<S, T> {
+    #[inline]
+    fn warm(&self, page: Page) -> u32 {
+        Self::warm(self, page)
+    }
+
     fn begin<F: WordStore<u32>>(
         &mut self,
         page_bits: u32,

@@ -33,8 +33,13 @@ impl Default for Options {
     }
 }
 
+/// Actions whose words are read ahead.
+const AHEAD: usize = 64;
+
 /// Arrays of the RTMMU that lie beside each other.
 const LANES: usize = 8;
+/// Words of a cache line.
+const LINE_WORDS: usize = 16;
 
 type Words<'a> = Counted<'a, Lane<'a, u32, LANES>>;
 type Plain<'a> = Counted<'a, Vec<u32>>;
@@ -197,6 +202,33 @@ impl<'a, P: Paging> Runner<'a, P> {
     }
 
     fn run(&mut self, space: usize, actions: &[Action]) {
+        for actions in actions.chunks(AHEAD) {
+            self.warm(space, actions);
+            self.run_some(space, actions);
+        }
+        self.outcome.peak_pages = self.outcome.peak_pages.max(self.used());
+    }
+
+    /// Reads what the next accesses need, all at once: one after the other, each would wait for memory. A block that is
+    /// made or released meanwhile makes this read in vain, nothing else.
+    #[inline]
+    fn warm(&self, space: usize, actions: &[Action]) {
+        let memory = self.heaps[space].memory();
+        let mut last = u64::MAX;
+        let mut sum = 0_u32;
+        for action in actions {
+            if let Action::Access { id, offset, .. } = *action
+                && let Some(Some((addr, _))) = self.blocks[space].get(id as usize)
+                && memory.page_of(addr + offset) != last
+            {
+                last = memory.page_of(addr + offset);
+                sum = sum.wrapping_add(memory.warm(addr + offset));
+            }
+        }
+        std::hint::black_box(sum);
+    }
+
+    fn run_some(&mut self, space: usize, actions: &[Action]) {
         for action in actions {
             match *action {
                 Action::Access { id, store, offset } => {
@@ -246,7 +278,6 @@ impl<'a, P: Paging> Runner<'a, P> {
                 }
             }
         }
-        self.outcome.peak_pages = self.outcome.peak_pages.max(self.used());
     }
 
     /// What [`crate::tlsf::Tlsf::realloc`] does, its parts measured one by one: the copying is the program's, not the
@@ -332,7 +363,8 @@ pub fn with_replay<R>(
     run: impl FnOnce(&mut Replay<'_>) -> R,
 ) -> Result<R, Error> {
     let pages = options.pages as usize;
-    let mut words: Vec<Vec<u32>> = (0..spaces).map(|_| vec![0; pages * LANES]).collect();
+    // Room to begin at a cache line, so that all words of a page lie in one.
+    let mut words: Vec<Vec<u32>> = (0..spaces).map(|_| vec![0; pages * LANES + LINE_WORDS]).collect();
     let meters = [Meter::default(), Meter::default()];
     let tree = |meter| {
         let words = vec![0; BitTrie::<Vec<u64>>::words_for(options.pages)];
@@ -344,7 +376,9 @@ pub fn with_replay<R>(
     });
     let meter = &meters[0];
     let rtmmu = words.iter_mut().map(|words| {
-        let cells: &[Cell<u32>] = Cell::from_mut(&mut words[..]).as_slice_of_cells();
+        let skip = words.as_ptr().align_offset(LINE_WORDS * size_of::<u32>()).min(LINE_WORDS);
+        let words = &mut words[skip..skip + pages * LANES];
+        let cells: &[Cell<u32>] = Cell::from_mut(words).as_slice_of_cells();
         let lane = |lane, touches| Counted::new(Lane::new(cells, lane), touches);
         let words = SpaceWords {
             cache: lane(0, &meter.cache),

@@ -9,7 +9,8 @@ const CELLS_PER_OCTAVE: f64 = 12.0;
 #[derive(Clone, Debug, Default)]
 pub struct Scatter {
     cells: HashMap<(i16, i16), u64>,
-    last: Option<((u64, u64), (i16, i16))>,
+    /// The last value and its cell, which most often comes again.
+    last_y: Option<(u64, i16)>,
 }
 
 fn cell(value: f64) -> i16 {
@@ -24,12 +25,13 @@ fn middle(cell: i16) -> f64 {
 impl Scatter {
     /// Adds a point.
     pub fn add(&mut self, x: f64, y: f64) {
-        let bits = (x.to_bits(), y.to_bits());
-        let place = match self.last {
-            Some((same, place)) if same == bits => place,
-            _ => (cell(x), cell(y)),
+        let bits = y.to_bits();
+        let row = match self.last_y {
+            Some((same, row)) if same == bits => row,
+            _ => cell(y),
         };
-        self.last = Some((bits, place));
+        self.last_y = Some((bits, row));
+        let place = (cell(x), row);
         *self.cells.entry(place).or_default() += 1;
     }
 
