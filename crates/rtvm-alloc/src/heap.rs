@@ -189,8 +189,11 @@ impl Default for Heap {
 
 /// Makes all pages of an arena present. Touches each of them, which is the point.
 fn prefault(start: *mut u8, bytes: usize) -> bool {
-    // Small pages, so that the kernel does not build large ones behind our back later.
+    // Large pages where the kernel gives them: tags lie all over the arena, and with small pages each call would miss the
+    // TLB. None is split or built later, because no page is ever given back.
     // SAFETY: the pages of a new mapping, which nobody else knows.
+    unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
+    // SAFETY: as above.
     let populated = unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0;
     if !populated {
         // A kernel before 5.14.

@@ -1,18 +1,21 @@
-//! `cargo xtask bench rtvm`: the figures of docs/rtvm.md, all in one run. Ratios of one run may be compared, figures of two
+//! `cargo xtask bench rtvm`: the figures of docs/overhead.md, all in one run. Ratios of one run may be compared, figures of two
 //! not. Each figure is the median of rounds; the smallest round is printed as well, because other programs run too.
 
 use std::alloc::Layout;
+use std::arch::x86_64::{_mm_lfence, _rdtsc};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::time::Instant;
 
 use rtvm::replay::{Action, Options, Sizes, Synthetic, with_replay};
 use rtvm::{
-    AddressSpace, BitTrie, LayeredTree, Mmu, Page, PhysicalMemory, Random, Rights, RtHeap, SpaceWords,
-    VirtualRegionsTree, munmap_ns,
+    AddressSpace, BitTrie, Counted, LayeredTree, Mmu, Page, PhysicalMemory, Random, Rights, RtHeap,
+    SpaceWords, VirtualRegionsTree, munmap_ns,
 };
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 const ROUNDS: usize = 9;
 
@@ -164,12 +167,69 @@ fn unmapping() {
     row(&["what", "ns"]);
     row(&["---"; 2]);
     row(&["unmap_region", &ns(rtvm)]);
-    match munmap_ns(1 << 30, 3) {
+    match munmap_ns(1 << 30, 5) {
         Ok(linux) => {
             row(&["Linux munmap", &format!("{linux:.0}")]);
             row(&["ratio", &format!("{:.0} x", linux / rtvm.1)]);
         }
         Err(error) => row(&["Linux munmap", &format!("not measured: {error}")]),
+    }
+}
+
+/// Touches of an address space and of a heap, in ns each: the constants of `Costs::MEASURED`.
+fn touches() {
+    const CALLS: usize = 20_000;
+    let count = Cell::new(0);
+    let zeros = || Counted::new(vec![0_u32; PAGES as usize], &count);
+    let trie = || {
+        let words = vec![0; BitTrie::<Vec<u64>>::words_for(PAGES)];
+        BitTrie::new(Counted::new(words, &count), PAGES)
+    };
+    let words = SpaceWords {
+        cache: zeros(),
+        helper: zeros(),
+        stack: zeros(),
+        table: zeros(),
+        pointers: zeros(),
+        region_pages: zeros(),
+        region_starts: zeros(),
+        region_frames: zeros(),
+    };
+    let mut space = AddressSpace::new(trie(), words);
+    let mut memory = PhysicalMemory::new(Counted::new(vec![0_u32; PAGES as usize], &count));
+    let mut random = Random::new(4);
+    let firsts: Vec<Page> = (0..CALLS).map(|n| Page(n as u32 * 50 + random.below(20) as u32)).collect();
+    println!(
+        "\nTouches in software, 2^20 pages, {CALLS} regions of 30 pages: median (smallest) of {ROUNDS} rounds\n"
+    );
+    row(&["operation", "touches", "ns", "ns a touch"]);
+    row(&["---"; 4]);
+    let mut all: [Vec<f64>; 4] = Default::default();
+    let mut touched = [0; 4];
+    for _ in 0..ROUNDS {
+        let mut step = |which: usize, call: &mut dyn FnMut(Page)| {
+            count.set(0);
+            all[which].push(time(|| firsts.iter().for_each(|&first| call(first))) / CALLS as f64);
+            touched[which] = count.get() / CALLS as u64;
+        };
+        step(0, &mut |first| space.map_region(first, 30, Rights::READ_WRITE).expect("free"));
+        step(1, &mut |first| {
+            space.access(Page(first.0 + 7), Rights::WRITE, &mut memory).expect("a frame");
+        });
+        step(2, &mut |first| {
+            space.access(Page(first.0 + 7), Rights::WRITE, &mut memory).expect("a frame");
+        });
+        step(3, &mut |first| {
+            space.unmap_region(first, &mut memory).expect("a region");
+        });
+    }
+    for (which, name) in
+        ["map_region", "access with a page fault", "access", "unmap_region"].iter().enumerate()
+    {
+        all[which].sort_by(f64::total_cmp);
+        let (least, middle) = (all[which][0], all[which][ROUNDS / 2]);
+        let each = format!("{:.2}", middle / touched[which] as f64);
+        row(&[name, &touched[which].to_string(), &ns((least, middle)), &each]);
     }
 }
 
@@ -203,8 +263,40 @@ impl Heap for Rlsf<'_> {
     }
 }
 
+/// The processor's clock in ns: reading `Instant` takes as long as a malloc, and counts in tens.
+struct Clock {
+    ns_per_tick: f64,
+    /// What reading it twice takes, at least.
+    own: f64,
+}
+
+#[inline]
+fn ticks() -> u64 {
+    // SAFETY: both instructions are in every x86-64 processor. The fences keep what is measured between two readings.
+    unsafe {
+        _mm_lfence();
+        let now = _rdtsc();
+        _mm_lfence();
+        now
+    }
+}
+
+impl Clock {
+    fn new() -> Self {
+        let (start, from) = (Instant::now(), ticks());
+        while start.elapsed().as_millis() < 50 {}
+        let ns_per_tick = start.elapsed().as_nanos() as f64 / (ticks() - from) as f64;
+        let own = (0..10_000).map(|_| ticks().abs_diff(ticks())).min().unwrap_or(0) as f64 * ns_per_tick;
+        Self { ns_per_tick, own }
+    }
+
+    fn ns(&self, from: u64, to: u64) -> f64 {
+        ((to - from) as f64 * self.ns_per_tick - self.own).max(0.0)
+    }
+}
+
 /// Quantiles 0.5, 0.99 and 0.9999 of the times of malloc and free.
-fn heap_times(heap: &mut impl Heap, least: u64, most: u64, seed: u64) -> [[f64; 3]; 2] {
+fn heap_times(clock: &Clock, heap: &mut impl Heap, least: u64, most: u64, seed: u64) -> [[f64; 3]; 2] {
     const OPERATIONS: usize = 200_000;
     let mut random = Random::new(seed);
     let mut live = vec![None; 1000];
@@ -214,15 +306,15 @@ fn heap_times(heap: &mut impl Heap, least: u64, most: u64, seed: u64) -> [[f64; 
         match slot.take() {
             None => {
                 let bytes = (least + random.below(most - least)) as usize;
-                let start = Instant::now();
+                let start = ticks();
                 let block = heap.alloc(bytes);
-                times[0].push(start.elapsed().as_nanos() as f64);
+                times[0].push(clock.ns(start, ticks()));
                 *slot = block;
             }
             Some(block) => {
-                let start = Instant::now();
+                let start = ticks();
                 heap.free(block);
-                times[1].push(start.elapsed().as_nanos() as f64);
+                times[1].push(clock.ns(start, ticks()));
             }
         }
     }
@@ -233,26 +325,30 @@ fn heap_times(heap: &mut impl Heap, least: u64, most: u64, seed: u64) -> [[f64; 
     })
 }
 
-/// An arena whose pages are all present.
-fn arena(bytes: usize) -> Vec<MaybeUninit<u8>> {
-    let mut arena = Vec::with_capacity(bytes);
-    arena.resize(bytes, MaybeUninit::new(1));
-    arena
+/// An arena whose pages are all present, as `crates/rtvm-alloc` makes them: large ones where the kernel has them.
+fn arena(bytes: usize) -> &'static mut [MaybeUninit<u8>] {
+    const LARGE: usize = 2 << 20;
+    let rights = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new private mapping that is never unmapped; zeroed bytes are bytes.
+    unsafe {
+        let base = mmap_anonymous(null_mut(), bytes + LARGE, rights, MapFlags::PRIVATE).expect("memory");
+        let base = base.map_addr(|addr| addr.next_multiple_of(LARGE));
+        // Without, the figures are those of small pages.
+        let _ = madvise(base, bytes, Advice::LinuxHugepage);
+        base.cast::<u8>().write_bytes(1, bytes);
+        std::slice::from_raw_parts_mut(base.cast(), bytes)
+    }
 }
 
 fn heaps() {
     const BYTES: usize = 512 << 20;
-    let mut ours = arena(BYTES + 4096);
-    let mut theirs = arena(BYTES);
-    let skip = ours.as_ptr().align_offset(4096);
-    let base = NonNull::from(&mut ours[skip..skip + BYTES]).cast::<u8>();
-    // SAFETY: the arena is this function's own, aligned, and lives to its end.
+    let clock = Clock::new();
+    let base = NonNull::from(arena(BYTES)).cast::<u8>();
+    // SAFETY: the arena is this heap's own, aligned, and lives for ever.
     let mut ours = Ours(unsafe { RtHeap::new(base, BYTES, None) }.expect("an arena"));
     let mut other = Rlsf(rlsf::Tlsf::new());
-    other.0.insert_free_block(&mut theirs);
-    println!(
-        "\nTLSF, prefaulted, 1,000 live blocks: ns of one call with the clock's own time, median of {ROUNDS} rounds\n"
-    );
+    other.0.insert_free_block(arena(BYTES));
+    println!("\nTLSF, prefaulted, 1,000 live blocks: ns of one call, median of {ROUNDS} rounds\n");
     row(&["sizes", "heap", "malloc p50", "p99", "p99.99", "free p50", "p99", "p99.99"]);
     row(&["---"; 8]);
     let mut p99 = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
@@ -264,8 +360,8 @@ fn heaps() {
     ] {
         let mut all = [Vec::new(), Vec::new()];
         for round in 0..ROUNDS as u64 {
-            all[0].push(heap_times(&mut ours, least, most, round));
-            all[1].push(heap_times(&mut other, least, most, round));
+            all[0].push(heap_times(&clock, &mut ours, least, most, round));
+            all[1].push(heap_times(&clock, &mut other, least, most, round));
         }
         for (which, heap) in ["rtvm", "rlsf"].iter().enumerate() {
             let median = |call: usize, quantile: usize| {
@@ -380,6 +476,7 @@ fn footprints() {
 fn main() {
     trees();
     unmapping();
+    touches();
     heaps();
     replays();
     footprints();

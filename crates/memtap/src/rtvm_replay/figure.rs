@@ -11,6 +11,8 @@ const PANEL: f64 = 370.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 306.0;
 const LEFTS: [f64; 2] = [70.0, 525.0];
+/// Steps between one call at a place of a scatter and the most.
+const SHADES: usize = 8;
 const COLORS: [&str; 2] = ["#1b6ca8", "#a3282d"];
 
 /// A range of values on an axis.
@@ -48,6 +50,10 @@ impl Axis {
     fn ticks(self) -> Vec<f64> {
         if self.log {
             let decades = (self.high / self.low).log10().round() as i32;
+            if decades <= 2 {
+                let steps = (0..decades).flat_map(|d| [1.0, 2.0, 5.0].map(|n| n * self.low * 10_f64.powi(d)));
+                return steps.chain([self.high]).collect();
+            }
             let step = (decades / 6 + 1) as usize;
             return (0..=decades).step_by(step).map(|d| self.low * 10_f64.powi(d)).collect();
         }
@@ -82,7 +88,7 @@ impl Canvas {
             escape(title)
         );
         let (x, x_label) = x;
-        let (y, y_label) = y;
+        let (y, y_unit) = y;
         for (panel, name) in names.iter().enumerate() {
             let left = LEFTS[panel];
             let right = left + PANEL;
@@ -94,7 +100,7 @@ impl Canvas {
             );
             for tick in y.ticks() {
                 let at = BOTTOM - y.place(tick) * (BOTTOM - TOP);
-                let text = short(tick, y_label);
+                let text = short(tick, y_unit);
                 let _ = writeln!(
                     svg,
                     "<path d=\"M{left} {at:.1}H{right}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
@@ -104,26 +110,27 @@ impl Canvas {
             }
             for tick in x.ticks() {
                 let at = left + x.place(tick) * PANEL;
-                let text = short(tick, x_label);
+                let text = short(tick, "");
                 let _ = writeln!(
                     svg,
                     "<path d=\"M{at:.1} {TOP}V{BOTTOM}\" stroke=\"#eee\"/><text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{text}</text>",
                     BOTTOM + 16.0
                 );
             }
-            let label = if y_label == "ns" {
-                format!("{x_label}; modelled time")
-            } else {
-                format!("{x_label}; {y_label}")
-            };
             let _ = writeln!(
                 svg,
                 "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555\">{}</text>",
                 left + PANEL / 2.0,
                 BOTTOM + 36.0,
-                escape(&label)
+                escape(x_label)
             );
         }
+        let middle = (TOP + BOTTOM) / 2.0;
+        let y_name = if y_unit == "ns" { "modelled time of a call" } else { "pages that have a frame" };
+        let _ = writeln!(
+            svg,
+            "<text transform=\"translate(14 {middle}) rotate(-90)\" text-anchor=\"middle\" fill=\"#555\">{y_name}</text>"
+        );
         Self { svg, x, y }
     }
 
@@ -148,15 +155,21 @@ pub(crate) fn scatters(
     let all = || cells.iter().flatten();
     let x = Axis::decades(all().map(|c| c.0));
     let y = Axis::decades(all().map(|c| c.1).chain(munmap.iter().map(|m| m.1)));
-    let mut canvas = Canvas::new(title, names, (x, "bytes"), (y, "ns"));
+    let mut canvas = Canvas::new(title, names, (x, "bytes of the block"), (y, "ns"));
     for (panel, cells) in cells.iter().enumerate() {
         let most = cells.iter().map(|c| c.2).max().unwrap_or(1) as f64;
+        // One path for all points of a shade: a tenth of what as many circles would take.
+        let mut shades: [String; SHADES] = Default::default();
         for &(size, ns, count) in cells {
-            let (cx, cy) = canvas.at(panel, size, ns);
-            let opacity = 0.35 + 0.65 * (count as f64).ln_1p() / most.ln_1p();
+            let (x, y) = canvas.at(panel, size, ns);
+            let shade = (count as f64).ln_1p() / most.ln_1p() * (SHADES - 1) as f64;
+            let _ = write!(shades[shade as usize], "M{x:.1} {y:.1}h0");
+        }
+        for (shade, path) in shades.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+            let opacity = 0.35 + 0.65 * shade as f64 / (SHADES - 1) as f64;
             let _ = writeln!(
                 canvas.svg,
-                "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"2\" fill=\"{}\" fill-opacity=\"{opacity:.2}\"><title>{count} calls</title></circle>",
+                "<path d=\"{path}\" stroke=\"{}\" stroke-opacity=\"{opacity:.2}\" stroke-width=\"4\" stroke-linecap=\"round\"/>",
                 COLORS[panel]
             );
         }
@@ -172,7 +185,7 @@ pub(crate) fn scatters(
             let (x, y) = last.split_once(',').unwrap_or(("0", "0"));
             let _ = writeln!(
                 canvas.svg,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"#333\" stroke-dasharray=\"5 3\"/><text x=\"{x}\" y=\"{y}\" dy=\"-6\" text-anchor=\"end\" fill=\"#333\">munmap, measured here</text>",
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"#333\" stroke-dasharray=\"5 3\"/><text x=\"{x}\" y=\"{y}\" dy=\"-6\" text-anchor=\"end\" fill=\"#333\" stroke=\"#fafafa\" stroke-width=\"3\" paint-order=\"stroke\">Linux munmap, measured</text>",
                 line.join(" ")
             );
         }
@@ -185,7 +198,12 @@ pub(crate) fn footprints(title: &str, names: [&str; 2], series: [&Series; 2]) ->
     let most = series.iter().flat_map(|s| s.intervals()).map(|i| i.1).max().unwrap_or(1);
     let calls = series.map(|s| s.intervals().len() as u64 * s.stride() / 2);
     let x = Axis::from_zero(calls[0].max(calls[1]) as f64);
-    let mut canvas = Canvas::new(title, names, (x, "calls"), (Axis::from_zero(f64::from(most)), "pages"));
+    let mut canvas = Canvas::new(
+        title,
+        names,
+        (x, "calls of malloc and free"),
+        (Axis::from_zero(f64::from(most)), "pages"),
+    );
     for (panel, series) in series.iter().enumerate() {
         let place = |index: usize| (index as u64 * series.stride()) as f64 / 2.0;
         // Along the largest values, and back along the smallest.
@@ -219,6 +237,7 @@ mod tests {
         assert_eq!(axis.place(1.0), 0.0);
         assert!((axis.place(100_000.0) - 1.0).abs() < 1e-9);
         assert!(axis.ticks().len() <= 8);
+        assert_eq!(Axis::decades([120.0, 340.0].into_iter()).ticks(), [100.0, 200.0, 500.0, 1000.0]);
         assert_eq!(Axis::from_zero(180_132.0).ticks(), [0.0, 50_000.0, 100_000.0, 150_000.0]);
         assert_eq!((short(4e6, "ns"), short(50_000.0, "pages")), ("4 ms".into(), "50k".into()));
     }

@@ -15,7 +15,7 @@ const NAMES: [&str; 2] = ["RTMMU: every free is immediate", "conventional: page 
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--line:#d0d0d0}@media(prefers-color-scheme:dark){:root{--line:#444}}
-body{font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:62rem;padding:1rem}h1{font-size:1.4rem}
+body{font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:76rem;padding:1rem}h1{font-size:1.4rem}
 table{border-collapse:collapse}th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--line);font-variant-numeric:tabular-nums}
 th:first-child,td:first-child,th:nth-child(3),td:nth-child(3){text-align:left}.wide{overflow-x:auto}svg{max-width:100%;height:auto;margin:1rem 0}";
 

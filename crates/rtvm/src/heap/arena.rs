@@ -63,6 +63,7 @@ impl ArenaMemory {
     }
 
     /// An operation begins.
+    #[inline]
     pub(super) fn begin(&mut self) {
         self.pending = NO_RANGE;
     }
@@ -100,6 +101,7 @@ impl ArenaMemory {
     }
 
     /// The whole pages of a block behind what the list needs, in bytes.
+    #[inline]
     pub(super) fn whole_bytes(&self, block: Span) -> Span {
         let Some(bits) = self.page_bits else { return NO_RANGE };
         let mask = (1_u64 << bits) - 1;
@@ -176,14 +178,17 @@ impl HeapMemory for ArenaMemory {
     }
 
     /// A tombstone: a second free of the block finds no block.
+    #[inline]
     fn erase_tag(&mut self, block: u64) {
         self.set_word(block + Field::Size.offset(), 0);
     }
 
+    #[inline]
     fn carve(&mut self, _: Span, _: &[u64], _: Span) -> Result<(), Error> {
         Ok(())
     }
 
+    #[inline]
     fn merge(&mut self, merge: &Merge) -> bool {
         if self.page_bits.is_none() {
             return false;
@@ -203,6 +208,7 @@ impl HeapMemory for ArenaMemory {
         !self.pending.is_empty()
     }
 
+    #[inline]
     fn listed(&mut self, block: Span, dirty: bool, on: bool) {
         if !dirty {
             return;
