@@ -373,8 +373,8 @@ fn heaps() {
                 .flat_map(|call| (0..3).map(move |q| (call, q)))
                 .map(|(c, q)| format!("{:.0}", median(c, q)))
                 .collect();
-            for call in 0..2 {
-                p99[which][call].push(median(call, 1));
+            for (call, values) in p99[which].iter_mut().enumerate() {
+                values.push(median(call, 1));
             }
             let mut line = vec![name, heap];
             line.extend(cells.iter().map(String::as_str));

@@ -20,9 +20,11 @@ const BATCH: usize = 8192;
 pub(crate) fn run(options: &Options, file: &Path, heap_only: bool) -> Result<Run> {
     let session = Session::open(file)?;
     let properties = session.trace().properties();
-    let program = properties.get("program").map_or("trace", String::as_str);
+    // An imported trace may not know its program.
+    let program = properties.get("program").map(String::as_str).filter(|name| !["", "-"].contains(name));
+    let program = program.map_or_else(|| file.to_string_lossy().into_owned(), str::to_owned);
     let workload =
-        Path::new(program).file_name().map_or(program.to_owned(), |n| n.to_string_lossy().into_owned());
+        Path::new(&program).file_name().map_or(program.clone(), |n| n.to_string_lossy().into_owned());
     let spaces = session.trace().processes().len().max(1);
     with_replay(options, spaces, |replay| {
         let mut tool = Feeder {
