@@ -401,6 +401,7 @@ mod tests {
             store(0x40_0008),
         ];
         let run_ = check(&events, false);
+        assert_eq!(run_.workload, "t.memtap", "the trace does not say its program");
         assert_eq!(counts(&run_.rtmmu), (1, 1, 4));
         assert_eq!(run_.findings.partial_mappings, 1);
         assert_eq!(

@@ -42,7 +42,7 @@ impl Costs {
     pub const MEASURED: Self = Self {
         name: "measured",
         software_ns: Memories { regions: 0.7, frames: 5.0, control: 1.0, tags: 1.0, ..all(7.0) },
-        hardware_ns: Memories { cache: 17.0, helper: 17.0, table: 34.0, ..all(0.0) },
+        hardware_ns: Memories { cache: 29.0, helper: 29.0, table: 58.0, ..all(0.0) },
         call_ns: 5.0,
     };
 
