@@ -332,3 +332,18 @@ fn a_reader_that_stops_early() {
     assert_eq!(outcome.out().lines().count(), 1);
     assert_eq!(outcome.err(), "", "no words about the pipe");
 }
+
+#[test]
+fn what_a_tracer_can_not_record_is_refused() {
+    let dir = temp();
+    let trace = dir.path().join("t.memtap");
+    let refused = |options: &[&str], words: &[&str]| {
+        let mut line = vec!["record"];
+        line.extend(options);
+        line.extend(["-o", text(&trace), "--", "true"]);
+        check(&ask(&line), 1, words);
+        assert!(!trace.exists(), "a trace of nothing was left behind");
+    };
+    refused(&["--regions", "stack"], &["stack", "--tracer translate"]);
+    refused(&["--data"], &["--data", "--tracer qemu"]);
+}

@@ -170,6 +170,7 @@ fn be_child(thread: &mut Thread) {
     thread.pending = [None; 32];
     if thread.flow.live().is_some() {
         translate::forget_definitions();
+        translate::forget_work();
     }
     // The kernel switches the dispatch of system calls off in a child.
     let followed = PROCESS.settings().children && Thread::watch_system_calls(true);
@@ -265,6 +266,7 @@ pub(crate) fn exit(thread: &mut Thread, status: u8) {
     if PROCESS.is_vfork_child() {
         return;
     }
+    translate::tell_work(thread);
     thread.emit(&Record::ProcessEnd { status: Some(status) });
     thread.submit();
 }
@@ -315,6 +317,9 @@ pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> 
         thread.emit_gap(GapReason::UntracedProgram, 1, 0, name_of(path, name).as_bytes());
     } else if verdict == Verdict::Untraced && follow {
         thread.emit_gap(GapReason::UntracedProgram, 1, 0, name_of(path, Text::new()).as_bytes());
+    }
+    if !PROCESS.is_vfork_child() && verdict != Verdict::Missing {
+        translate::tell_work(thread);
     }
     thread.submit();
     let mut args = call.args;

@@ -47,6 +47,63 @@ static MAPPED: [AtomicBool; BUFFER_COUNT] = [const { AtomicBool::new(false) }; B
 pub(crate) static ENGINE: Lock<Engine> = Lock::new(Engine::new());
 static DEFINITIONS: Lock<DefinitionWriter> = Lock::new(DefinitionWriter::new());
 
+/// What the tracer does in a process, counted.
+#[derive(Clone, Copy)]
+enum Work {
+    Exits,
+    Lookups,
+    Traps,
+    TranslationNs,
+    Buffers,
+    WaitNs,
+}
+
+static WORK: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+
+impl Work {
+    fn add(self, count: u64) {
+        if let Some(word) = WORK.get(self as usize) {
+            word.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Tells what was counted, before the process ends or becomes another program.
+pub(crate) fn tell_work(thread: &mut Thread) {
+    if thread.flow.live().is_none() {
+        return;
+    }
+    let ((blocks, bytes), cache) = {
+        let engine = ENGINE.lock();
+        (engine.translated(), engine.cache_bytes())
+    };
+    let mut tell = |name: &str, count: u64| {
+        thread.emit(&Record::Counter { ip: VirtAddr(0), count, name: name.as_bytes() });
+    };
+    tell("blocks translated", blocks);
+    tell("bytes of code translated", bytes);
+    tell("bytes of the code cache", cache);
+    let names = [
+        "exits of the cache",
+        "targets not found by look-up",
+        "instructions left to the tracer",
+        "nanoseconds of translating",
+        "buffers",
+        "nanoseconds of waiting for the recorder",
+    ];
+    for (name, word) in names.iter().zip(&WORK) {
+        tell(name, word.load(Ordering::Relaxed));
+    }
+}
+
+/// In a forked child: its own work begins.
+pub(crate) fn forget_work() {
+    for word in &WORK {
+        word.store(0, Ordering::Relaxed);
+    }
+    ENGINE.lock().forget_counts();
+}
+
 /// A function that is one event, and runs.
 #[derive(Clone, Copy)]
 struct Hook {
@@ -258,9 +315,12 @@ impl Thread {
                 self.flow.sequence = self.flow.sequence.wrapping_add(1);
                 let base = window(buffer.index(), buffer.start() as u64);
                 live.begin_buffer(buffer, base);
+                Work::Buffers.add(1);
                 return true;
             }
+            let start = sys::realtime_ns();
             control.wait_for_free(freed);
+            Work::WaitNs.add(sys::realtime_ns().saturating_sub(start));
         }
     }
 
@@ -561,11 +621,16 @@ fn code_for(thread: &mut Thread, addr: u64, indirect: bool) -> Option<u64> {
         if engine.contains(addr) {
             return Some(addr);
         }
-        if indirect {
+        let start = if engine.has(addr, mode) { None } else { Some(sys::realtime_ns()) };
+        let result = if indirect {
             engine.code_for_indirect(addr, mode, &mut around)
         } else {
             engine.code(addr, mode, &mut around)
+        };
+        if let Some(start) = start {
+            Work::TranslationNs.add(sys::realtime_ns().saturating_sub(start));
         }
+        result
     };
     match result {
         Ok(code) => Some(code),
@@ -668,6 +733,7 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
 /// The cache was left through its gate: where the program goes on.
 fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
     let Some(live) = thread.flow.live() else { return };
+    Work::Exits.add(1);
     match exit {
         Exit::Goto(target, mode, via) => {
             context.gregs.rip = target;
@@ -679,6 +745,7 @@ fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
             }
         }
         Exit::Indirect(mode) => {
+            Work::Lookups.add(1);
             let target = live.target();
             let regs = registers(context);
             (regs.rcx, regs.rdx) = (live.spill(2), live.spill(3));
@@ -842,8 +909,15 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         Some(segment::BreakpointKind::Stop) => control::stop(thread, addr),
         None => {}
     }
+    Work::Traps.add(1);
     let state = signals::vector_state(context);
     let recorded = thread.mode() == Mode::Record;
+    if recorded && !breakpoint::is_at(addr) {
+        let mut name = Text::<32>::new();
+        // SAFETY: the cache has read the instruction from there.
+        unsafe { x86::mnemonic(addr, &mut name) };
+        thread.emit(&Record::Counter { ip: VirtAddr(addr), count: 1, name: name.as_bytes() });
+    }
     let regs = registers(context);
     let mut held = Held { list: [(0, 0, AccessKind::Load); 64], count: 0 };
     let engine = thread.engine;

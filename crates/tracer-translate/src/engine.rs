@@ -155,6 +155,21 @@ impl Engine {
         (self.translated.1, self.translated.0)
     }
 
+    /// Forgets how much was translated.
+    pub fn forget_counts(&mut self) {
+        self.translated = (0, 0);
+    }
+
+    /// Bytes of code in the cache.
+    pub fn cache_bytes(&self) -> u64 {
+        self.areas.iter().map(|area| area.next - area.start).sum()
+    }
+
+    /// Whether there is code for an address.
+    pub fn has(&self, addr: u64, mode: Mode) -> bool {
+        self.blocks.contains_key(&(addr, mode))
+    }
+
     /// The code for an address, made if it does not exist.
     pub fn code(
         &mut self,

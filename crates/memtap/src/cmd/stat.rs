@@ -10,7 +10,7 @@ use memref::{AllocationKind, RegionChange};
 use serde_json::{Value, json};
 
 use crate::output::{Out, grouped};
-use crate::record::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM};
+use crate::record::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK};
 
 /// Print the totals of a trace
 #[derive(Debug, Parser)]
@@ -38,6 +38,8 @@ struct Stat {
     instructions: Option<u64>,
     slow: Vec<(String, String, u64)>,
     untraced: Vec<String>,
+    /// What the tracer itself did, of all processes, in its own order.
+    work: Vec<(String, u64)>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -74,6 +76,7 @@ fn collect(session: &Session) -> Result<Stat> {
     let property = |key: &str| trace.properties().get(key).cloned().unwrap_or_default();
     let mut slow: Vec<(String, String, u64)> = Vec::new();
     let mut untraced = Vec::new();
+    let mut work: Vec<(String, u64)> = Vec::new();
     let resolvers = session.replay(&nothing(), None, &mut Quiet)?;
     for counter in trace.counters()? {
         match counter.code {
@@ -87,6 +90,10 @@ fn collect(session: &Session) -> Result<Stat> {
                 }
             }
             COUNTER_UNTRACED_PROGRAM => untraced.push(counter.name),
+            COUNTER_WORK => match work.iter_mut().find(|row| row.0 == counter.name) {
+                Some(row) => row.1 += counter.count,
+                None => work.push((counter.name, counter.count)),
+            },
             _ => {}
         }
     }
@@ -103,6 +110,7 @@ fn collect(session: &Session) -> Result<Stat> {
         instructions: property("instructions").parse().ok(),
         slow,
         untraced,
+        work,
     })
 }
 
@@ -165,6 +173,7 @@ impl Stat {
             "gaps_by_reason": summary.gaps,
             "untraced_programs": self.untraced,
             "slow_path": slow,
+            "tracer_work": self.work.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
             "instructions": self.instructions,
             "file_bytes": self.file_bytes,
             "bytes_per_access": self.bytes_per_access(),
@@ -207,9 +216,6 @@ impl Stat {
         if let Some(seconds) = self.wall_seconds {
             out.line(&format!("{:<16} {seconds:>16.3}", "seconds"))?;
         }
-        if let Some(instructions) = self.instructions {
-            out.line(&format!("{:<16} {:>16}", "instructions", grouped(instructions)))?;
-        }
         for (reason, count) in &summary.gaps {
             out.line(&format!("missing: {count} ({reason})"))?;
         }
@@ -217,9 +223,15 @@ impl Stat {
             out.line(&format!("not traced: {program}"))?;
         }
         if !self.slow.is_empty() {
-            out.line("instructions on the slow path (opened, stepped, closed):")?;
+            out.line("instructions on the slow path:")?;
             for (instruction, function, count) in self.slow.iter().take(20) {
                 out.line(&format!("{:>12}  {instruction:<12} {function}", grouped(*count)))?;
+            }
+        }
+        if !self.work.is_empty() {
+            out.line("the tracer's own work:")?;
+            for (name, count) in &self.work {
+                out.line(&format!("{:>16}  {name}", grouped(*count)))?;
             }
         }
         Ok(())

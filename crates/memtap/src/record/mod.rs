@@ -10,6 +10,7 @@ pub(crate) mod machine;
 mod output;
 mod program;
 mod progress;
+mod regions;
 mod sink;
 mod watch;
 
@@ -32,7 +33,7 @@ use watch::Watch;
 
 pub(crate) use output::Remote;
 pub(crate) use program::{Linkage, check, find};
-pub(crate) use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM};
+pub(crate) use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK};
 
 /// How long data may wait in memory before it is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
@@ -94,7 +95,7 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         }
     };
     stop_signals(pid)?;
-    let mut sink = Sink::new(trace.clone());
+    let mut sink = Sink::new(trace.clone(), if job.config.translate { job.config.regions } else { u32::MAX });
     let drained = drain(&pool, &mut sink, &ended, &job.output);
     pool.pool().control().close();
     pool.wake_producers();

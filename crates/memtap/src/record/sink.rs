@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::blocks::Blocks;
+use super::regions::Wanted;
 use memref::{
     Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange,
     RegionEvent, ThreadId, VirtAddr,
@@ -18,6 +19,9 @@ use trace_format::{
 pub(crate) const COUNTER_SLOW_PATH: u32 = 0;
 /// The code of a counter whose name is a program that could not be traced.
 pub(crate) const COUNTER_UNTRACED_PROGRAM: u32 = 1;
+
+/// The code of a counter of the tracer's own work.
+pub(crate) const COUNTER_WORK: u32 = 2;
 
 /// Nanoseconds since 1970.
 pub(crate) fn now_ns() -> u64 {
@@ -73,6 +77,7 @@ pub(crate) struct Sink {
     totals: Totals,
     bytes: Box<[u8; BUFFER_BYTES]>,
     blocks: Blocks,
+    wanted: Wanted,
     /// Executed by threads that have ended.
     instructions: u64,
     /// Room for the entries of one buffer, and for the accesses that follow from them.
@@ -90,8 +95,8 @@ struct Executed {
 }
 
 impl Sink {
-    /// Records go to that trace.
-    pub(crate) fn new(trace: TraceWriter) -> Self {
+    /// Records go to that trace; of translated programs those of accesses to these kinds of regions (bit n: `RegionKind` n).
+    pub(crate) fn new(trace: TraceWriter, regions: u32) -> Self {
         Self {
             trace,
             processes: HashMap::new(),
@@ -100,6 +105,7 @@ impl Sink {
             totals: Totals::default(),
             bytes: Box::new([0; BUFFER_BYTES]),
             blocks: Blocks::default(),
+            wanted: Wanted::new(regions),
             instructions: 0,
             places: Vec::new(),
             accesses: Vec::new(),
@@ -128,6 +134,7 @@ impl Sink {
         record.args = arguments(pid);
         let id = self.trace.add_process(&record)?;
         record.process = id;
+        self.wanted.add_process(number, parent_number);
         if let Some(parent) = parent_number {
             self.blocks.add_process(number, parent);
         }
@@ -347,12 +354,13 @@ impl Sink {
     }
 
     fn push(&mut self, thread: &mut Thread, accesses: &mut Vec<Access>) -> Result<(), Error> {
+        self.wanted.retain(thread.process, accesses);
         if !accesses.is_empty() {
             self.totals.accesses += accesses.len() as u64;
             thread.shard.push_accesses(accesses)?;
             accesses.clear();
-            thread.last = None;
         }
+        thread.last = None;
         Ok(())
     }
 
@@ -443,6 +451,7 @@ impl Sink {
                 return self.gap(thread, reason, count.max(1), addr);
             }
             Record::Region { order, change, kind, rights, traced, start, len, file_offset, name } => {
+                self.wanted.change(thread.process, change, kind, start.0, len);
                 let name = String::from_utf8_lossy(name);
                 self.trace.add_region(&RegionEvent {
                     order,
@@ -472,6 +481,16 @@ impl Sink {
                     })?;
                 }
                 return Ok(());
+            }
+            Record::Counter { ip, count, name } if ip == VirtAddr(0) => {
+                return self.trace.add_counter(&CounterRecord {
+                    process,
+                    thread: None,
+                    ip,
+                    code: COUNTER_WORK,
+                    count,
+                    name: String::from_utf8_lossy(name).into_owned(),
+                });
             }
             Record::Counter { ip, count, name } => {
                 self.totals.slow += count;

@@ -1,0 +1,44 @@
+//! What only the translating tracer does: kinds of memory are chosen, and it counts its own work.
+
+use e2e::{Program, record};
+
+/// Regions of a recording by kind, as the report names them.
+fn kinds(options: &[&str]) -> Vec<String> {
+    let program = Program::named("statics.c");
+    let mut all = vec!["--tracer=translate".to_owned()];
+    all.extend(options.iter().map(|option| option.to_string()));
+    let recording = record(&all, &program.command_line(), b"");
+    program.check(&recording.outcome);
+    let mut kinds: Vec<String> = recording
+        .trace
+        .events()
+        .iter()
+        .filter(|event| matches!(event["type"].as_str(), Some("load" | "store" | "modify")))
+        .map(|event| event["region"].as_str().expect("every access is in a region").to_owned())
+        .collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+#[test]
+fn kinds_of_memory_are_chosen() {
+    let all = kinds(&[]);
+    for kind in ["[stack]", "[data]", "[bss]"] {
+        assert!(all.iter().any(|found| found == kind), "{kind} is not in {all:?}");
+    }
+    assert_eq!(kinds(&["--regions", "stack"]), ["[stack]"]);
+    assert_eq!(kinds(&["--regions", "data,bss"]), ["[bss]", "[data]"]);
+}
+
+#[test]
+fn the_tracer_counts_its_work() {
+    let recording = Program::named("statics.c").record_by("translate");
+    let stat = recording.trace.stat();
+    let work = stat["tracer_work"].as_object().expect("an object");
+    for name in ["blocks translated", "bytes of code translated", "exits of the cache", "buffers"] {
+        assert!(work.get(name).and_then(|count| count.as_u64()) > Some(0), "{name} in {work:?}");
+    }
+    // Every exit but the calls of hooked functions and their returns leads to a new block or a link to one.
+    assert!(work["bytes of the code cache"].as_u64() > work["bytes of code translated"].as_u64());
+}

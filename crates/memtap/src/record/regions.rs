@@ -1,0 +1,146 @@
+//! Which kinds of memory a user wants to see of a program that records all: a translated one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memref::{Access, RegionChange, RegionKind};
+
+/// How far a stack may grow.
+const STACK_BYTES: u64 = 1 << 30;
+
+/// The kinds that are wanted, and where they are in each process.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Bit n: [`RegionKind`] n.
+    mask: u32,
+    processes: HashMap<u32, BTreeMap<u64, (u64, RegionKind)>>,
+}
+
+impl Wanted {
+    /// Accesses to these kinds of regions; all bits set: to any memory.
+    pub(crate) fn new(mask: u32) -> Self {
+        Self { mask, processes: HashMap::new() }
+    }
+
+    /// A process was forked.
+    pub(crate) fn add_process(&mut self, number: u32, parent: Option<u32>) {
+        if self.mask != u32::MAX {
+            let inherited = parent.and_then(|parent| self.processes.get(&parent)).cloned();
+            self.processes.insert(number, inherited.unwrap_or_default());
+        }
+    }
+
+    /// A region of a process changed.
+    pub(crate) fn change(
+        &mut self,
+        process: u32,
+        change: RegionChange,
+        kind: RegionKind,
+        start: u64,
+        len: u64,
+    ) {
+        if self.mask == u32::MAX {
+            return;
+        }
+        let regions = self.processes.entry(process).or_default();
+        let end = start.saturating_add(len);
+        match change {
+            RegionChange::Map | RegionChange::Change => {
+                remove(regions, start, end);
+                regions.insert(start, (end, kind));
+            }
+            RegionChange::Unmap => remove(regions, start, end),
+        }
+    }
+
+    /// Drops what is not wanted. Where a region is not known (another thread has just mapped it), it is kept.
+    pub(crate) fn retain(&self, process: u32, accesses: &mut Vec<Access>) {
+        if self.mask == u32::MAX {
+            return;
+        }
+        let Some(regions) = self.processes.get(&process) else { return };
+        let mut last = (0, 0, true);
+        accesses.retain(|access| {
+            let addr = access.addr.0;
+            if !(last.0..last.1).contains(&addr) {
+                last = match regions.range(..=addr).next_back() {
+                    Some((&start, &(end, kind))) if addr < end => {
+                        (start, end, self.mask & 1 << kind.code() != 0)
+                    }
+                    _ => match regions.range(addr..).next() {
+                        // A stack grows without a call that tells of it.
+                        Some((&start, &(_, RegionKind::Stack))) if start - addr <= STACK_BYTES => {
+                            (addr, start, self.mask & 1 << RegionKind::Stack.code() != 0)
+                        }
+                        _ => (addr, addr + 1, true),
+                    },
+                };
+            }
+            last.2
+        });
+    }
+}
+
+/// Cuts a range out.
+fn remove(regions: &mut BTreeMap<u64, (u64, RegionKind)>, start: u64, end: u64) {
+    let touched: Vec<(u64, u64, RegionKind)> = regions
+        .range(..end)
+        .rev()
+        .take_while(|(_, region)| region.0 > start)
+        .map(|(&from, &(to, kind))| (from, to, kind))
+        .collect();
+    for (from, to, kind) in touched {
+        regions.remove(&from);
+        if from < start {
+            regions.insert(from, (start, kind));
+        }
+        if to > end {
+            regions.insert(end, (to, kind));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memref::{AccessKind, VirtAddr};
+    use proptest::prelude::*;
+
+    fn seen(wanted: &Wanted, process: u32, addr: u64) -> bool {
+        let access =
+            Access { cycle: 0, ip: VirtAddr(0), addr: VirtAddr(addr), size: 1, kind: AccessKind::Load };
+        let mut list = vec![access];
+        wanted.retain(process, &mut list);
+        !list.is_empty()
+    }
+
+    proptest! {
+        #[test]
+        fn as_a_map_of_bytes(changes in prop::collection::vec((any::<bool>(), any::<bool>(), 0..60_u64, 1..20_u64), 0..30)) {
+            let mut wanted = Wanted::new(1 << RegionKind::Heap.code());
+            wanted.add_process(3, None);
+            let mut bytes = [None; 100];
+            for (map, heap, start, len) in changes {
+                let kind = if heap { RegionKind::Heap } else { RegionKind::Stack };
+                let change = if map { RegionChange::Map } else { RegionChange::Unmap };
+                wanted.change(3, change, kind, start, len);
+                bytes[start as usize..(start + len) as usize].fill(map.then_some(kind));
+            }
+            wanted.add_process(4, Some(3));
+            for (addr, kind) in bytes.iter().enumerate() {
+                let above = bytes[addr..].iter().flatten().next();
+                let kind = kind.or(above.copied().filter(|kind| *kind == RegionKind::Stack));
+                let expected = kind != Some(RegionKind::Stack);
+                prop_assert_eq!(seen(&wanted, 3, addr as u64), expected);
+                prop_assert_eq!(seen(&wanted, 4, addr as u64), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn all_are_wanted_by_default() {
+        let mut wanted = Wanted::new(u32::MAX);
+        wanted.add_process(0, None);
+        wanted.change(0, RegionChange::Map, RegionKind::Stack, 0, 100);
+        assert!(seen(&wanted, 0, 5));
+    }
+}
