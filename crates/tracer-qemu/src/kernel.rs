@@ -13,7 +13,9 @@ const CHUNK: usize = 1 << 20;
 const TABLES_BYTES: usize = 24 << 20;
 /// What the tables of tokens contain: the digits stand for themselves.
 const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
-const MAX_SYMBOLS: u32 = 1 << 20;
+/// Symbols of a kernel. Two markers need more than 256.
+const MIN_SYMBOLS: usize = 257;
+const MAX_SYMBOLS: usize = 1 << 20;
 
 /// Symbols and where the kernel's image lies.
 #[derive(Debug, Default)]
@@ -55,55 +57,47 @@ fn occurrences<'a>(bytes: &'a [u8], what: &'a [u8]) -> impl Iterator<Item = usiz
 
 /// The tables of tokens around an occurrence of the digits: where the tokens and their index lie.
 fn tokens(bytes: &[u8], digits: usize) -> Option<(usize, usize)> {
-    // 48 tokens come before the digit 0.
-    let mut start = digits;
-    for _ in 0..0x30 {
-        let body = bytes.get(..start.checked_sub(1)?)?;
-        start = body.iter().rposition(|&byte| byte == 0)? + 1;
+    // 48 tokens come before the digit 0. What comes before the first of them need not be a zero.
+    let mut second = digits;
+    for _ in 1..0x30 {
+        let body = bytes.get(..second.checked_sub(1)?)?;
+        second = body.iter().rposition(|&byte| byte == 0)? + 1;
     }
-    // The first token has no token before it: the zeros before may be padding.
-    let mut end = start;
-    let mut offsets = Vec::with_capacity(256);
-    for _ in 0..256 {
-        offsets.push(end - start);
+    let mut end = second;
+    let mut offsets = Vec::with_capacity(255);
+    for _ in 1..256 {
+        offsets.push(end - second);
         end += bytes.get(end..)?.iter().take(64).position(|&byte| byte == 0)? + 1;
     }
-    let index = up(end, 8);
-    let right = |index: usize| {
-        offsets
-            .iter()
-            .enumerate()
-            .all(|(number, &offset)| u16_at(bytes, index + 2 * number) == Some(offset as u16))
-    };
-    [index, up(end, 4), up(end, 2)].into_iter().find(|&index| right(index)).map(|index| (start, index))
+    [8, 4, 2].into_iter().find_map(|align| {
+        let index = up(end, align);
+        let first = usize::from(u16_at(bytes, index + 2)?);
+        let right = |(number, &offset): (usize, &usize)| {
+            u16_at(bytes, index + 2 + 2 * number) == Some((first + offset) as u16)
+        };
+        let start = second.checked_sub(first)?;
+        (u16_at(bytes, index) == Some(0) && offsets.iter().enumerate().all(right)).then_some((start, index))
+    })
 }
 
 /// Symbols in the kernel's tables; `bytes` hold them, `tokens` and `index` are where those of the tokens lie.
 fn symbols(bytes: &[u8], tokens: usize, index: usize) -> Option<HashMap<String, u64>> {
-    // Backwards from the tokens: markers, which are places in the names and grow, the first of them 0.
-    let mut markers_end = tokens & !3;
-    while u32_at(bytes, markers_end.checked_sub(4)?)? == 0 {
-        markers_end -= 4;
-    }
-    let last = u32_at(bytes, markers_end - 4)? as usize;
-    let mut markers = markers_end - 4;
-    while u32_at(bytes, markers)? != 0 {
-        let here = u32_at(bytes, markers)?;
-        markers = markers.checked_sub(4)?;
-        if u32_at(bytes, markers)? >= here {
+    // Before the tokens are the markers, which are places in the names; from 6.2 on (and in later 6.1) with three bytes a
+    // symbol in between. Before the markers the names, and before these their number.
+    let last = tokens.checked_sub(16)? & !7;
+    let places = (0..TABLES_BYTES.min(last) / 8).map(|step| last - step * 8);
+    let (names, count) = places.filter_map(|at| Some((at, u64_at(bytes, at)?))).find_map(|(at, count)| {
+        let (names, count) = (at + 8, usize::try_from(count).ok()?);
+        if !(MIN_SYMBOLS..MAX_SYMBOLS).contains(&count) {
             return None;
         }
-    }
-    let count_of_markers = (markers_end - markers) / 4;
-    // Then the names, of which the markers tell almost the length, and before them their number.
-    let nearest = markers.checked_sub(last)? & !7;
-    let (names, count) = (0..4096).map(|step| nearest.wrapping_sub(step * 8)).find_map(|names| {
-        let count = u32_at(bytes, names.checked_sub(8)?)?;
-        let fits = count < MAX_SYMBOLS
-            && (count as usize).div_ceil(256) == count_of_markers
-            && u32_at(bytes, names - 4)? == 0;
-        (fits && marker_holds(bytes, names, u32_at(bytes, markers + 4)? as usize))
-            .then_some((names, count as usize))
+        let fits = |behind: usize| {
+            let markers = tokens.checked_sub(behind + up(4 * count.div_ceil(256), 8))?;
+            let second = u32_at(bytes, markers + 4)? as usize;
+            let right = markers > names && u32_at(bytes, markers)? == 0 && marker_holds(bytes, names, second);
+            right.then_some((names, count))
+        };
+        fits(0).or_else(|| fits(up(3 * count, 8)))
     })?;
     // Where the addresses are: before the number of symbols, or behind the index of tokens.
     let before = names
@@ -344,8 +338,8 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    /// The tables of a small kernel, in the order of 6.1.
-    fn tables(names: &[(&str, i32)], base: u64) -> Vec<u8> {
+    /// The tables of a small kernel, in the order of 6.1; `sequence` bytes a symbol between markers and tokens.
+    fn tables(names: &[(&str, i32)], base: u64, sequence: usize) -> Vec<u8> {
         let mut all: Vec<(String, i32)> =
             names.iter().map(|&(name, offset)| (format!("T{name}"), offset)).collect();
         while all.len() < 600 {
@@ -368,6 +362,8 @@ mod tests {
         bytes.resize(up(bytes.len(), 8), 0);
         markers.iter().for_each(|marker| bytes.extend(marker.to_le_bytes()));
         bytes.resize(up(bytes.len(), 8), 0);
+        bytes.extend((0..all.len() * sequence).map(|number| (number / 3) as u8));
+        bytes.resize(up(bytes.len(), 8), 0);
         let tokens = bytes.len();
         let mut offsets = Vec::new();
         for token in 0..256u32 {
@@ -387,19 +383,22 @@ mod tests {
     #[test]
     fn symbols_are_found_in_the_tables() {
         let base = 0xffff_ffff_8100_0000;
-        let bytes = tables(&[("current_task", 0x1fbc0), ("do_exit", -0x101), ("linux_banner", -1)], base);
-        let digits = occurrences(&bytes, DIGITS).next().unwrap();
-        let (start, index) = tokens(&bytes, digits).unwrap();
-        let found = symbols(&bytes, start, index).unwrap();
-        assert_eq!(found["current_task"], 0x1fbc0);
-        assert_eq!(found["do_exit"], base + 0x100);
-        assert_eq!(found["linux_banner"], base);
-        assert_eq!(found.len(), 600);
+        for sequence in [0, 3] {
+            let names = [("current_task", 0x1fbc0), ("do_exit", -0x101), ("linux_banner", -1)];
+            let bytes = tables(&names, base, sequence);
+            let digits = occurrences(&bytes, DIGITS).next().unwrap();
+            let (start, index) = tokens(&bytes, digits).unwrap();
+            let found = symbols(&bytes, start, index).unwrap();
+            assert_eq!(found["current_task"], 0x1fbc0);
+            assert_eq!(found["do_exit"], base + 0x100);
+            assert_eq!(found["linux_banner"], base);
+            assert_eq!(found.len(), 600);
+        }
     }
 
     #[test]
     fn damaged_tables_are_refused() {
-        let bytes = tables(&[("a", -1)], 0xffff_ffff_8100_0000);
+        let bytes = tables(&[("a", -1)], 0xffff_ffff_8100_0000, 0);
         let digits = occurrences(&bytes, DIGITS).next().unwrap();
         let (start, index) = tokens(&bytes, digits).unwrap();
         for at in (0..start).step_by(7) {

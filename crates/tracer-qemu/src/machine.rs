@@ -413,9 +413,7 @@ impl Machine {
         }
         let Some(ram) = &self.ram else { return };
         let said = self.tasks.find_kernel(ram, self.cycle);
-        if let Some(words) = said {
-            self.text(TEXT_INTROSPECTION, &words);
-        }
+        self.text(TEXT_INTROSPECTION, &said);
         if self.tasks.is_ready() {
             self.tasks.go_to(self.cpu);
             for block in self.blocks.values() {

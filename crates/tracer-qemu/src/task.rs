@@ -49,18 +49,18 @@ impl Tasks {
         self.tries < MAX_TRIES && cycle >= self.next_try
     }
 
-    /// Searches. Returns what the user should know, if it is the last word.
-    pub(crate) fn find_kernel(&mut self, ram: &Ram, cycle: u64) -> Option<String> {
+    /// Searches. Returns what came of it, for the user.
+    pub(crate) fn find_kernel(&mut self, ram: &Ram, cycle: u64) -> String {
         self.tries += 1;
         self.next_try = cycle + (RETRY_CYCLES << self.tries);
         let kernel = match Kernel::find(ram) {
             Ok(kernel) => kernel,
-            Err(why) => return (self.tries == MAX_TRIES).then(|| why.to_owned()),
+            Err(why) => return why.to_owned(),
         };
         let task = kernel.symbol("current_task").or_else(|| kernel.symbol("pcpu_hot"));
         let (Some(task), Some(table)) = (task, kernel.symbol("__per_cpu_offset")) else {
             self.tries = MAX_TRIES;
-            return Some("the kernel's symbols lack current_task".to_owned());
+            return "the kernel's symbols lack current_task".to_owned();
         };
         let offsets =
             (0..64).map_while(|cpu| kernel.read_u64(ram, table + 8 * cpu).filter(|&offset| offset != 0));
@@ -69,7 +69,7 @@ impl Tasks {
         self.symbols = kernel.symbols().iter().map(|(name, &address)| (name.clone(), address)).collect();
         self.symbols.sort_by_key(|&(_, address)| address);
         self.kernel = Some(kernel);
-        Some("found".to_owned())
+        "found".to_owned()
     }
 
     /// The kernel's symbols, once.
