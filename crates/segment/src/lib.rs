@@ -34,7 +34,7 @@ pub use layout::{
 };
 pub use machine::{
     MAX_BLOCK_INSTRUCTIONS, MAX_FOUND_BYTES, MAX_MACHINE_WORDS, MachineRecord, MachineRecords, MachineWriter,
-    Task, TaskChange, access_word, encode_machine, enter_words, page_word,
+    PAGE_SLOTS, Task, TaskChange, access_word, encode_machine, enter_words, page_slot, page_word,
 };
 pub use pool::{Buffer, BufferHeader, BufferState, Content, Pool};
 pub use record::{DecodeError, MAX_RECORD_BYTES, Record, Records, encode};

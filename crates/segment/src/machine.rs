@@ -31,6 +31,15 @@ const OTHER_RANGE: u64 = 7;
 const OTHER_TEXT: u64 = 8;
 
 const PAGE_SHIFT: u32 = 12;
+/// Virtual pages whose place the plugin remembers. It says [`MachineRecord::Page`] where its memory has something else, so
+/// that a reader with the same slots knows the same.
+pub const PAGE_SLOTS: usize = 1 << 13;
+
+/// The slot of a virtual page among [`PAGE_SLOTS`].
+#[inline]
+pub const fn page_slot(page: u64) -> usize {
+    page as usize % PAGE_SLOTS
+}
 
 /// What a task did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use segment::{
     BUFFER_BYTES, MAX_BLOCK_INSTRUCTIONS, MAX_FOUND_BYTES, MAX_MACHINE_WORDS, MachineRecord, MachineWriter,
-    Pool, access_word, encode_machine, enter_words, page_word,
+    PAGE_SLOTS, Pool, access_word, encode_machine, enter_words, page_slot, page_word,
 };
 
 use crate::api::{Api, MemInfo, PluginId, Tb};
@@ -25,8 +25,6 @@ use crate::task::Tasks;
 
 const PAGE_SHIFT: u32 = 12;
 const PAGE_MASK: u64 = (1 << PAGE_SHIFT) - 1;
-/// Virtual pages whose place is remembered.
-const PAGES: usize = 1 << 13;
 /// Kinds of accesses whose description is remembered.
 const KINDS: usize = 256;
 /// How often memory is compared while the machine runs.
@@ -160,7 +158,7 @@ pub(crate) fn start(id: PluginId, api: Api, version: i32, options: Options, pool
         last_access: NO_ACCESS,
         last_index: 0,
         tail: 0,
-        pages: vec![(u64::MAX, 0); PAGES].into_boxed_slice(),
+        pages: vec![(u64::MAX, 0); PAGE_SLOTS].into_boxed_slice(),
         kinds: vec![kind; KINDS].into_boxed_slice(),
         blocks: HashMap::new(),
         next_block: 0,
@@ -493,7 +491,7 @@ impl Machine {
     #[inline]
     fn tell_page(&mut self, addr: u64, physical: u64, place: *const c_void, behind: bool) -> bool {
         let page = addr >> PAGE_SHIFT;
-        let slot = page as usize % PAGES;
+        let slot = page_slot(page);
         // Bit 63 of what is remembered: a device.
         let known = self.pages[slot];
         let new = physical >> PAGE_SHIFT;
@@ -535,7 +533,7 @@ impl Machine {
         let in_page = (PAGE_MASK + 1 - (addr & PAGE_MASK)) as usize;
         let mut behind = None;
         if size > in_page {
-            let next = (addr | PAGE_MASK) + 1;
+            let next = (addr | PAGE_MASK).wrapping_add(1);
             if let Some((physical, place)) = self.physical(info, next) {
                 self.tell_page(next, physical, place, true);
                 behind = Some(physical);

@@ -166,6 +166,7 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
         output: args.output.clone().unwrap_or_else(|| default_output(name)),
         force: args.force,
         encoder: args.encoder,
+        server: args.server.clone().map(|address| Remote { address, token_file: args.token_file.clone() }),
         name: name.to_owned(),
         program: record::find(name)?,
         args: rest.to_vec(),

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use segment::{Breakpoint, BufferState, Config};
 use segment_host::{Listener, OwnedPool};
-use trace_format::TraceWriter;
+use trace_format::{CreateOptions, TraceWriter};
 
 use output::Output;
 use progress::Progress;
@@ -78,7 +78,8 @@ pub(crate) struct Outcome {
 /// Records a program until it and all that it started have ended.
 pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let library = library::find()?;
-    let output = Output::create(&job.output, job.force, job.encoder, job.server.as_ref())?;
+    let options = CreateOptions { force: job.force, encoder: Some(job.encoder), ..Default::default() };
+    let output = Output::create(&job.output, options, job.server.as_ref())?;
     let trace = output.trace.clone();
     let started = Instant::now();
     describe(&trace, job)?;

@@ -49,12 +49,10 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Creates the trace.
-    pub(crate) fn create(path: &Path, force: bool, encoder: u32, remote: Option<&Remote>) -> Result<Self> {
-        let encoder = Some(encoder);
+    /// Creates the trace. Of the options, those that another process can be told hold there too.
+    pub(crate) fn create(path: &Path, options: CreateOptions, remote: Option<&Remote>) -> Result<Self> {
         let Some(name) = path.to_str() else {
             // Names travel as text; this one is no text.
-            let options = CreateOptions { force, encoder, ..CreateOptions::default() };
             let trace = TraceWriter::create(path, options).map_err(anyhow::Error::new)?;
             return Ok(Self { trace, file: Some(path.into()), engine: None });
         };
@@ -67,9 +65,9 @@ impl Output {
                 (Client::embedded(&engine), Some(engine))
             }
         };
-        let options = TraceOptions { replace: force, ..TraceOptions::default() };
+        let options = TraceOptions { replace: options.force, ..TraceOptions::default() };
         let sink = RemoteSink::create(client, name, &options)?;
-        let options = CreateOptions { segment_entries: PIECE_ENTRIES, encoder, ..CreateOptions::default() };
+        let options = CreateOptions { segment_entries: PIECE_ENTRIES, ..options };
         let file = remote.is_none().then(|| Format::split(name).1.into());
         Ok(Self { trace: TraceWriter::on_sink(Arc::new(sink), options), file, engine })
     }

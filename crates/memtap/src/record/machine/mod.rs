@@ -13,6 +13,7 @@ use segment::{BufferState, Config, MAX_BREAKPOINTS};
 use segment_host::{Listener, OwnedPool};
 use trace_format::{CreateOptions, ProcessRecord, TraceWriter};
 
+use super::output::{Output, Remote};
 use super::progress::Progress;
 use super::sink::{now_ns, quote};
 use super::{Outcome, shell_status};
@@ -32,6 +33,8 @@ pub(crate) struct Job {
     pub(crate) force: bool,
     /// The number of the encoder of accesses.
     pub(crate) encoder: u32,
+    /// Who writes it, if not this process.
+    pub(crate) server: Option<Remote>,
     /// QEMU as the user named it.
     pub(crate) name: String,
     /// Its file.
@@ -58,10 +61,10 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         plugin.push_str(&setting.replace(',', ",,"));
     }
     let command = command::complete(&job.args, &plugin, job.data)?;
-    let (force, data, encoder) = (job.force, job.data, Some(job.encoder));
-    let options = CreateOptions { force, data, encoder, ..Default::default() };
-    let segment_entries = options.segment_entries;
-    let trace = TraceWriter::create(&job.output, options).map_err(anyhow::Error::new)?;
+    let options =
+        CreateOptions { force: job.force, data: job.data, encoder: Some(job.encoder), ..Default::default() };
+    let output = Output::create(&job.output, options, job.server.as_ref())?;
+    let trace = output.trace.clone();
     let started = Instant::now();
     describe(&trace, job, command.ram_bytes)?;
     serve(&listener, &pool);
@@ -69,7 +72,7 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         Ok(child) => child,
         Err(error) => {
             drop(trace);
-            let _ = std::fs::remove_file(&job.output);
+            output.discard();
             return Err(error).with_context(|| format!("{}: can't be started", job.program.display()));
         }
     };
@@ -81,7 +84,7 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         args: line(job),
         ..Default::default()
     };
-    let mut sink = Sink::new(&trace, &process, segment_entries, job.data)?;
+    let mut sink = Sink::new(&trace, &process, job.data)?;
     let drained = drain(&pool, &mut sink, &mut child, &job.output);
     pool.pool().control().close();
     pool.wake_producers();
@@ -91,7 +94,7 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
     finish(&trace, &mut sink, status, started)?;
     let totals = sink.totals();
     if totals.cycle == 0 {
-        let _ = std::fs::remove_file(&job.output);
+        output.discard();
         let code = shell_status(status);
         bail!("{}: ended with status {code} before the machine ran; its own words are above", job.name);
     }

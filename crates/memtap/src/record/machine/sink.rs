@@ -1,11 +1,11 @@
 //! What becomes of a machine's records: each vCPU is a thread of the trace.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use memref::{
     Access, AccessKind, Event, Gap, GapReason, Marker, MarkerKind, OrderMark, ProcessId, ThreadId, VirtAddr,
 };
-use segment::{BUFFER_BYTES, Buffer, MachineRecord, MachineRecords};
+use segment::{BUFFER_BYTES, Buffer, MachineRecord, MachineRecords, PAGE_SLOTS, page_slot};
 use trace_format::machine::{self, FoundEntry, PLACE_DEVICE, PageEntry, SyncEntry, TaskEntry};
 use trace_format::{DataAccess, Error, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter, TypedWriter};
 
@@ -13,6 +13,12 @@ use crate::record::sink::now_ns;
 
 /// Virtual pages of which is remembered that their place was stated.
 const STATED: usize = 1 << 13;
+/// After so many accesses of a vCPU the places of pages are stated anew, so that a reader can start there.
+const STATE_AGAIN: u64 = 1 << 20;
+/// Accesses that are gathered before they go to the shard.
+const WAITING: usize = 1 << 14;
+/// More blocks than this are no numbers of ours.
+const MAX_BLOCKS: usize = 1 << 28;
 /// Bytes of a segment of data.
 const DATA_BYTES: usize = 4 << 20;
 const PAGE_SHIFT: u32 = 12;
@@ -26,14 +32,58 @@ const MARK_ON: u32 = 0;
 const MARK_OFF: u32 = 1;
 
 /// A block of the guest's code.
+#[derive(Clone, Copy, Debug, Default)]
 struct Block {
     ip: u64,
-    /// Where each instruction starts, from the block's start.
+    /// Where its offsets begin, and how many there are: none where the block is not known.
+    first: u32,
+    count: u32,
+}
+
+/// All blocks, by number.
+#[derive(Debug, Default)]
+struct Blocks {
+    blocks: Vec<Block>,
+    /// Where each instruction starts, from its block's start.
     offsets: Vec<u16>,
+}
+
+impl Blocks {
+    /// Adds a block. Returns its bytes.
+    fn add(&mut self, number: u32, ip: u64, sizes: &[u8]) -> u16 {
+        let (number, first) = (number as usize, self.offsets.len() as u32);
+        let mut at = 0;
+        for &size in sizes {
+            self.offsets.push(at);
+            at += u16::from(size);
+        }
+        if number < MAX_BLOCKS {
+            self.blocks.resize(self.blocks.len().max(number + 1), Block::default());
+            self.blocks[number] = Block { ip, first, count: sizes.len() as u32 };
+        }
+        at
+    }
+
+    fn get(&self, number: u32) -> Block {
+        self.blocks.get(number as usize).copied().unwrap_or_default()
+    }
+
+    /// The address of an instruction.
+    #[inline]
+    fn ip(&self, block: Block, index: u16) -> Option<VirtAddr> {
+        let index = u32::from(index);
+        if index >= block.count {
+            return None;
+        }
+        let offset = self.offsets.get((block.first + index) as usize)?;
+        Some(VirtAddr(block.ip + u64::from(*offset)))
+    }
 }
 
 /// One vCPU.
 struct Cpu {
+    /// QEMU's number of it.
+    number: u32,
     id: ThreadId,
     shard: ShardWriter,
     pages: TypedWriter,
@@ -46,9 +96,9 @@ struct Cpu {
     plain: Vec<Access>,
     /// Index of the next access.
     index: u64,
-    /// Index of the first access of the frame that is being filled.
-    frame: u64,
-    /// (page, place) as stated in this frame.
+    /// Index of the access from which on places are stated anew.
+    state_again: u64,
+    /// (page, place) as stated since then.
     stated: Box<[(u64, u64)]>,
     /// The last cycle given to the shard: events of one thread must not go back.
     last: u64,
@@ -66,18 +116,18 @@ pub(crate) struct Totals {
 pub(crate) struct Sink {
     trace: TraceWriter,
     process: ProcessId,
-    segment_entries: u64,
     data: bool,
-    cpus: BTreeMap<u32, Cpu>,
-    cpu: u32,
-    blocks: HashMap<u32, Block>,
-    block: u32,
+    cpus: Vec<Cpu>,
+    /// The present one's place among them.
+    cpu: usize,
+    blocks: Blocks,
+    block: Block,
     cycle: u64,
     /// What the plugin said of the next access's page, and of the one behind.
     page: Option<u64>,
     behind: Option<u64>,
-    /// Where pages lie.
-    places: HashMap<u64, u64>,
+    /// (page, place): what the plugin remembers, kept in step with it.
+    places: Box<[(u64, u64)]>,
     found: TypedWriter,
     found_data: TypedWriter,
     symbols: TypedWriter,
@@ -92,27 +142,21 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    pub(crate) fn new(
-        trace: &TraceWriter,
-        process: &ProcessRecord,
-        segment_entries: usize,
-        data: bool,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(trace: &TraceWriter, process: &ProcessRecord, data: bool) -> Result<Self, Error> {
         let process = trace.add_process(process)?;
         let stream = |name, entries| trace.typed(machine::description(name, None), entries);
         Ok(Self {
             trace: trace.clone(),
             process,
-            segment_entries: segment_entries as u64,
             data,
-            cpus: BTreeMap::new(),
+            cpus: Vec::new(),
             cpu: 0,
-            blocks: HashMap::new(),
-            block: 0,
+            blocks: Blocks::default(),
+            block: Block::default(),
             cycle: 0,
             page: None,
             behind: None,
-            places: HashMap::new(),
+            places: vec![(u64::MAX, 0); PAGE_SLOTS].into_boxed_slice(),
             found: stream(machine::FOUND, 1 << 16),
             found_data: stream(machine::FOUND_DATA, DATA_BYTES),
             symbols: stream(machine::SYMBOLS, DATA_BYTES),
@@ -130,34 +174,42 @@ impl Sink {
         self.totals
     }
 
-    fn cpu(&mut self) -> Result<&mut Cpu, Error> {
-        let (trace, process, data) = (&self.trace, self.process, self.data);
-        match self.cpus.entry(self.cpu) {
-            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                let record =
-                    ThreadRecord { process, tid: self.cpu, start_ns: now_ns(), ..Default::default() };
-                let id = trace.add_thread(&record)?;
-                let mut shard = trace.shard(id)?;
-                shard.push(&Event::Order(OrderMark { cycle: 0, order: 0 }))?;
-                let stream =
-                    |name, entries| trace.typed(machine::description(name, Some((process, id))), entries);
-                Ok(entry.insert(Cpu {
-                    id,
-                    shard,
-                    pages: stream(machine::PAGES, 1 << 18),
-                    data,
-                    plain: Vec::new(),
-                    tasks: stream(machine::TASKS, 1 << 14),
-                    flow: stream(machine::FLOW, 1 << 20),
-                    accesses: Vec::new(),
-                    index: 0,
-                    frame: 0,
-                    stated: vec![(u64::MAX, 0); STATED].into_boxed_slice(),
-                    last: 0,
-                }))
-            }
+    /// What follows is about that vCPU.
+    fn go_to(&mut self, number: u32) -> Result<(), Error> {
+        if let Some(place) = self.cpus.iter().position(|cpu| cpu.number == number) {
+            self.cpu = place;
+            return Ok(());
         }
+        let (trace, process) = (&self.trace, self.process);
+        let record = ThreadRecord { process, tid: number, start_ns: now_ns(), ..Default::default() };
+        let id = trace.add_thread(&record)?;
+        let mut shard = trace.shard(id)?;
+        shard.push(&Event::Order(OrderMark { cycle: 0, order: 0 }))?;
+        let stream = |name, entries| trace.typed(machine::description(name, Some((process, id))), entries);
+        self.cpus.push(Cpu {
+            number,
+            id,
+            shard,
+            pages: stream(machine::PAGES, 1 << 18),
+            data: self.data,
+            plain: Vec::new(),
+            tasks: stream(machine::TASKS, 1 << 14),
+            flow: stream(machine::FLOW, 1 << 20),
+            accesses: Vec::with_capacity(WAITING),
+            index: 0,
+            state_again: STATE_AGAIN,
+            stated: vec![(u64::MAX, 0); STATED].into_boxed_slice(),
+            last: 0,
+        });
+        self.cpu = self.cpus.len() - 1;
+        Ok(())
+    }
+
+    fn cpu(&mut self) -> Result<&mut Cpu, Error> {
+        if self.cpus.is_empty() {
+            self.go_to(0)?;
+        }
+        Ok(&mut self.cpus[self.cpu])
     }
 
     /// Reads a buffer that was handed over, or left behind.
@@ -188,15 +240,12 @@ impl Sink {
         if records.is_broken() {
             self.gap(self.cycle, 1, GapReason::LostControl)?;
         }
-        self.push_accesses()
+        Ok(())
     }
 
     /// Hands what was collected to the shards.
     fn push_accesses(&mut self) -> Result<(), Error> {
-        for cpu in self.cpus.values_mut() {
-            cpu.push_accesses(self.segment_entries)?;
-        }
-        Ok(())
+        self.cpus.iter_mut().try_for_each(Cpu::push_accesses)
     }
 
     fn record(&mut self, record: &MachineRecord<'_>) -> Result<(), Error> {
@@ -205,7 +254,7 @@ impl Sink {
                 return self.access(addr, index, size_shift, store, value);
             }
             MachineRecord::Enter { block, cycle } => {
-                self.block = block;
+                self.block = self.blocks.get(block);
                 self.cycle = cycle;
                 self.totals.cycle = self.totals.cycle.max(cycle);
             }
@@ -213,20 +262,14 @@ impl Sink {
                 let place = page | if device { PLACE_DEVICE } else { 0 };
                 *if behind { &mut self.behind } else { &mut self.page } = Some(place);
             }
-            MachineRecord::Cpu(cpu) => self.cpu = cpu,
+            MachineRecord::Cpu(cpu) => self.go_to(cpu)?,
             MachineRecord::Block { block, ip, sizes } => {
-                let mut offsets = Vec::with_capacity(sizes.len());
-                let mut at = 0;
-                for &size in sizes {
-                    offsets.push(at);
-                    at += u16::from(size);
-                }
+                let at = self.blocks.add(block, ip, sizes);
                 let mut entry = [0; 16];
                 entry[..8].copy_from_slice(&ip.to_le_bytes());
                 entry[8..12].copy_from_slice(&(sizes.len() as u32).to_le_bytes());
                 entry[12..].copy_from_slice(&u32::from(at).to_le_bytes());
                 self.block_list.push(0, &entry)?;
-                self.blocks.insert(block, Block { ip, offsets });
             }
             MachineRecord::Found { cycle, since, addr, bytes } => {
                 let entry = FoundEntry {
@@ -308,30 +351,28 @@ impl Sink {
         store: bool,
         value: Option<u128>,
     ) -> Result<(), Error> {
-        let (page, behind) = (self.page.take(), self.behind.take());
         let number = addr >> PAGE_SHIFT;
-        if let Some(place) = page {
-            self.places.insert(number, place);
+        if let Some(place) = self.page.take() {
+            self.places[page_slot(number)] = (number, place);
         }
-        if let Some(place) = behind {
-            self.places.insert(number + 1, place);
+        if let Some(place) = self.behind.take() {
+            let number = number.wrapping_add(1);
+            self.places[page_slot(number)] = (number, place);
         }
-        let Some(block) = self.blocks.get(&self.block) else {
+        let Some(ip) = self.blocks.ip(self.block, index) else {
             return self.gap(self.cycle, 1, GapReason::LostControl);
         };
-        let ip = VirtAddr(block.ip + u64::from(block.offsets.get(usize::from(index)).copied().unwrap_or(0)));
         let cycle = self.cycle + u64::from(index);
         let size = 1usize << size_shift;
-        let segment_entries = self.segment_entries;
-        let crosses = (addr & 0xfff) as usize + size > 0x1000;
-        let places =
-            [self.places.get(&number).copied(), self.places.get(&(number + 1)).copied().filter(|_| crosses)];
-        let cpu = self.cpu()?;
         let kind = if store { AccessKind::Store } else { AccessKind::Load };
         let access = Access { cycle, ip, addr: VirtAddr(addr), size: size as u32, kind };
+        if self.cpus.is_empty() {
+            self.go_to(0)?;
+        }
+        let cpu = &mut self.cpus[self.cpu];
         // A load and a store of the same bytes by one instruction are one access.
-        if let Some(last) =
-            cpu.accesses.last_mut().filter(|last| store && last.access.kind == AccessKind::Load)
+        if store
+            && let Some(last) = cpu.accesses.last_mut()
             && last.access == (Access { kind: AccessKind::Load, ..access })
         {
             last.access.kind = AccessKind::Modify;
@@ -339,7 +380,7 @@ impl Sink {
             return match value {
                 Some(value) if size > 8 => {
                     let entry = cpu.accesses.pop().expect("it is the last one");
-                    cpu.push_wide(&entry.access, value, segment_entries)
+                    cpu.push_wide(&entry.access, value)
                 }
                 Some(value) => {
                     (last.value, last.value_bytes) = (value as u64, size as u8);
@@ -349,18 +390,26 @@ impl Sink {
             };
         }
         self.totals.accesses += 1;
-        let cpu = self.cpu()?;
-        if cpu.next_index() - cpu.frame >= segment_entries {
-            cpu.push_accesses(segment_entries)?;
+        if cpu.accesses.len() >= WAITING {
+            cpu.push_accesses()?;
         }
         let index = cpu.next_index();
-        for (number, place) in [number, number + 1].into_iter().zip(places) {
-            if let Some(place) = place {
-                cpu.state(index, number, place, cycle)?;
+        if index >= cpu.state_again {
+            cpu.state_again();
+        }
+        let known = self.places[page_slot(number)];
+        if known.0 == number {
+            cpu.state(index, number, known.1, cycle)?;
+        }
+        if (addr & 0xfff) as usize + size > 0x1000 {
+            let number = number.wrapping_add(1);
+            let known = self.places[page_slot(number)];
+            if known.0 == number {
+                cpu.state(index, number, known.1, cycle)?;
             }
         }
         match value {
-            Some(value) if size > 8 => cpu.push_wide(&access, value, segment_entries),
+            Some(value) if size > 8 => cpu.push_wide(&access, value),
             Some(value) => {
                 cpu.accesses.push(DataAccess { access, value: value as u64, value_bytes: size as u8 });
                 Ok(())
@@ -404,24 +453,23 @@ impl Sink {
         {
             stream.flush()?;
         }
-        for cpu in self.cpus.values_mut() {
+        for cpu in &mut self.cpus {
             for stream in [&mut cpu.pages, &mut cpu.tasks, &mut cpu.flow] {
                 stream.flush()?;
             }
-            cpu.begin_frame();
         }
         self.trace.flush()
     }
 }
 
 impl Cpu {
-    /// A new frame of accesses begins, which states anew where pages lie.
-    fn begin_frame(&mut self) {
-        self.frame = self.index;
+    /// From the next access on, where pages lie is stated anew.
+    fn state_again(&mut self) {
+        self.state_again = self.next_index() + STATE_AGAIN;
         self.stated.fill((u64::MAX, 0));
     }
 
-    fn push_accesses(&mut self, segment_entries: u64) -> Result<(), Error> {
+    fn push_accesses(&mut self) -> Result<(), Error> {
         if self.accesses.is_empty() {
             return Ok(());
         }
@@ -437,7 +485,6 @@ impl Cpu {
         }
         self.index += self.accesses.len() as u64;
         self.accesses.clear();
-        self.end_frame(segment_entries);
         Ok(())
     }
 
@@ -447,23 +494,16 @@ impl Cpu {
     }
 
     /// Adds an access with more bytes than a word.
-    fn push_wide(&mut self, access: &Access, value: u128, segment_entries: u64) -> Result<(), Error> {
-        self.push_accesses(segment_entries)?;
+    fn push_wide(&mut self, access: &Access, value: u128) -> Result<(), Error> {
+        self.push_accesses()?;
         self.last = self.last.max(access.cycle);
         let bytes = value.to_le_bytes();
         self.shard.push_with_bytes(access, bytes.get(..access.size as usize).unwrap_or(&bytes))?;
         self.index += 1;
-        self.end_frame(segment_entries);
         Ok(())
     }
 
-    fn end_frame(&mut self, segment_entries: u64) {
-        if self.index - self.frame >= segment_entries {
-            self.begin_frame();
-        }
-    }
-
-    /// States where a page lies, unless this frame has said so.
+    /// States where a page lies, unless that was said.
     #[inline]
     fn state(&mut self, index: u64, page: u64, place: u64, cycle: u64) -> Result<(), Error> {
         let slot = &mut self.stated[page as usize % STATED];
