@@ -59,6 +59,16 @@ MEMTAP_INLINE_ void memtap_mark(const char *name)
         hook(name);
 }
 
+/* Marks a point for the recorder of a whole machine (record --tracer qemu), from a program or the kernel of the guest: an
+ * instruction that does nothing elsewhere. The number is a constant below 65,536; with --marked, 0 and 1 start and stop
+ * recording. */
+#if defined(__x86_64__)
+#define memtap_guest_mark(number) \
+    __asm__ volatile("nopl %c0(%%rax,%%rax,1)" : : "i"(0x6d740000 | (number)) : "memory")
+#else
+#define memtap_guest_mark(number) ((void)(number))
+#endif
+
 #ifdef __cplusplus
 }
 #endif

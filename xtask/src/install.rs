@@ -1,6 +1,6 @@
 //! What the tasks need from the system, as Debian packages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -28,6 +28,8 @@ pub(crate) const TEST: &[Tool] = &[
     ("pkg-config", "pkg-config"),
     ("zstd", "zstd"),
     ("chromium", "chromium"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("busybox", "busybox-static"),
 ];
 
 /// For `bench record`.
@@ -54,6 +56,21 @@ pub(crate) const BENCH_PROBES: &[Tool] = &[
 /// Headers that no program stands for.
 const HEADERS: &[Tool] = &[("/usr/include/stdio.h", "libc6-dev")];
 
+/// What makes a command the administrator's; nothing where that can't be had.
+fn sudo() -> Result<Option<&'static [&'static str]>> {
+    let root = shell::output(&mut shell::command(&["id", "-u"]))?.trim() == "0";
+    Ok(match root {
+        true => Some(&[]),
+        false if shell::succeeds(&["sudo", "-n", "true"]) => Some(&["sudo", "-n"]),
+        false => None,
+    })
+}
+
+fn apt(words: &[&str]) -> Result<()> {
+    let Some(sudo) = sudo()? else { bail!("run: sudo apt-get {}", words.join(" ")) };
+    shell::run(&[sudo, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"], words].concat())
+}
+
 /// Installs what is missing.
 pub(crate) fn tools(needed: &[Tool]) -> Result<()> {
     let absent = |tools: &[Tool], there: &dyn Fn(&str) -> bool| -> Vec<&'static str> {
@@ -74,21 +91,67 @@ pub(crate) fn tools(needed: &[Tool]) -> Result<()> {
     if !shell::succeeds(&["apt-get", "--version"]) {
         bail!("missing: {list}; this system has no apt-get, install them in its own way");
     }
-    let root = shell::output(&mut shell::command(&["id", "-u"]))?.trim() == "0";
-    let sudo: &[&str] = match root {
-        true => &[],
-        false if shell::succeeds(&["sudo", "-n", "true"]) => &["sudo", "-n"],
-        false => bail!("missing: {list}; run: sudo apt-get install -y {list}"),
-    };
+    if sudo()?.is_none() {
+        bail!("missing: {list}; run: sudo apt-get install -y {list}");
+    }
     eprintln!("installing {list}");
-    let apt = |words: &[&str]| {
-        let all = [sudo, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"], words].concat();
-        shell::run(&all)
-    };
     apt(&["update", "-q"])?;
     let mut install = vec!["install", "-q", "-y", "--no-install-recommends"];
     install.extend(&packages);
     apt(&install).with_context(|| format!("can't install {list}"))
+}
+
+/// For `bench machine`.
+pub(crate) const BENCH_MACHINE: &[Tool] =
+    &[("gcc", "gcc"), ("qemu-system-x86_64", "qemu-system-x86"), ("busybox", "busybox-static")];
+
+/// The kernel of guests: a package that depends on the present version's.
+const KERNEL: &str = "linux-image-cloud-amd64";
+
+/// Fetches Debian's kernel, of which the guests need the file alone, not the installation. Returns its path.
+pub(crate) fn guest_kernel() -> Result<PathBuf> {
+    let dir = shell::target_dir().join("guest");
+    let kernel = dir.join("vmlinuz");
+    if kernel.exists() {
+        return Ok(kernel);
+    }
+    let parts = dir.join("parts");
+    if parts.exists() {
+        std::fs::remove_dir_all(&parts)?;
+    }
+    std::fs::create_dir_all(&parts)?;
+    let package = || -> Result<Option<String>> {
+        let depends = shell::output(&mut shell::command(&["apt-cache", "depends", KERNEL]))?;
+        let names = depends.split_whitespace().filter(|word| word.starts_with("linux-image-"));
+        Ok(names.filter(|name| *name != KERNEL).map(str::to_owned).next())
+    };
+    let package = match package()? {
+        Some(package) => package,
+        None => {
+            apt(&["update", "-q"])?;
+            package()?.with_context(|| format!("{KERNEL}: apt knows no such package"))?
+        }
+    };
+    let download = |package: &str| {
+        shell::run_command(shell::command(&["apt-get", "download", "-q", package]).current_dir(&parts))
+    };
+    if download(&package).is_err() {
+        // The list of packages is older than the archive.
+        apt(&["update", "-q"])?;
+        download(&package)?;
+    }
+    let find = |dir: &Path, start: &str| -> Result<PathBuf> {
+        let mut names = std::fs::read_dir(dir)?.flatten().map(|entry| entry.path());
+        names
+            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
+            .with_context(|| format!("{}: has no {start}*", dir.display()))
+    };
+    let archive = find(&parts, "linux-image")?;
+    let to = parts.to_str().context("the path of the target directory is not UTF-8")?;
+    shell::run(&["dpkg-deb", "-x", archive.to_str().context("a name of a package")?, to])?;
+    std::fs::copy(find(&parts.join("boot"), "vmlinuz")?, &kernel)?;
+    std::fs::remove_dir_all(&parts)?;
+    Ok(kernel)
 }
 
 /// The parts of the Rust toolchain that the tests call.

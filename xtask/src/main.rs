@@ -46,7 +46,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["bench", what, rest @ ..] => bench::run(what, rest),
         ["stress", what, rest @ ..] => stress::run(what, rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
-        ["install"] => install::tools(install::TEST),
+        ["install"] => install::tools(install::TEST).and_then(|()| install::guest_kernel()).map(drop),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -16,7 +16,14 @@ type Stage<'a> = (&'a str, Box<dyn Fn() -> Result<()>>);
 /// Runs every stage; those after a failed build are left out, all others run whatever failed before.
 pub(crate) fn run() -> Result<()> {
     let stages: Vec<Stage<'_>> = vec![
-        ("install", Box::new(|| install::tools(install::TEST).and_then(|()| install::rust_components()))),
+        (
+            "install",
+            Box::new(|| {
+                install::tools(install::TEST)?;
+                install::guest_kernel()?;
+                install::rust_components()
+            }),
+        ),
         // Libraries that are loaded at run time too: no test of another crate would have cargo build them.
         ("build", Box::new(|| shell::run(&["cargo", "build", "--workspace", "--bins", "--lib"]))),
         ("format", Box::new(|| shell::run(&["cargo", "fmt", "--all", "--check"]))),

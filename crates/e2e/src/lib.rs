@@ -6,6 +6,7 @@
 //! Start with [`Program`], then [`Recording`].
 #![forbid(unsafe_code)]
 
+mod guest;
 mod header;
 mod lackey;
 mod place;
@@ -16,6 +17,7 @@ mod section;
 mod tally;
 mod trace;
 
+pub use guest::{guest_command, guest_files, guest_kernel};
 pub use header::{Blocks, Expectation, Header};
 pub use lackey::{Reference, parse_lackey, run_lackey};
 pub use place::{bin_dir, memtap, repository, tool};

@@ -27,7 +27,7 @@ const OTHER_TASK: u64 = 3;
 const OTHER_SYNC: u64 = 4;
 const OTHER_MARK: u64 = 5;
 const OTHER_GAP: u64 = 6;
-const OTHER_RANGE: u64 = 7;
+const OTHER_CLOCK: u64 = 7;
 const OTHER_TEXT: u64 = 8;
 
 const PAGE_SHIFT: u32 = 12;
@@ -167,14 +167,10 @@ pub enum MachineRecord<'a> {
         /// How many.
         count: u64,
     },
-    /// The guest's kernel, as far as it was found: where its symbols lie.
-    Range {
-        /// What: a number of the plugin's.
-        what: u32,
-        /// First byte.
-        start: u64,
-        /// Bytes.
-        len: u64,
+    /// So many instructions were executed.
+    Clock {
+        /// When.
+        cycle: u64,
     },
     /// Words about the recording, for a property of the trace.
     Text {
@@ -280,10 +276,9 @@ pub fn encode_machine(record: &MachineRecord<'_>, out: &mut [u64]) -> usize {
             put(cycle);
             put(count);
         }
-        MachineRecord::Range { what, start, len } => {
-            put(other(OTHER_RANGE, what.into()));
-            put(start);
-            put(len);
+        MachineRecord::Clock { cycle } => {
+            put(other(OTHER_CLOCK, 0));
+            put(cycle);
         }
         MachineRecord::Text { what, text } => {
             put(other(OTHER_TEXT, u64::from(what) | (text.len() as u64 & 0xffff) << 32));
@@ -349,9 +344,7 @@ impl<'a> MachineRecords<'a> {
             OTHER_SYNC => MachineRecord::Sync { cycle: self.word()?, time_ns: self.word()? },
             OTHER_MARK => MachineRecord::Mark { mark: payload as u32, cycle: self.word()? },
             OTHER_GAP => MachineRecord::Gap { cycle: self.word()?, count: self.word()? },
-            OTHER_RANGE => {
-                MachineRecord::Range { what: payload as u32, start: self.word()?, len: self.word()? }
-            }
+            OTHER_CLOCK => MachineRecord::Clock { cycle: self.word()? },
             OTHER_TEXT => {
                 MachineRecord::Text { what: payload as u32, text: self.run((payload >> 32) as usize)? }
             }
@@ -514,7 +507,7 @@ mod tests {
                 MachineRecord::Sync { cycle, time_ns: low },
                 MachineRecord::Mark { cycle, mark: block },
                 MachineRecord::Gap { cycle, count: low },
-                MachineRecord::Range { what: block, start: low, len: high },
+                MachineRecord::Clock { cycle },
                 MachineRecord::Text { what: block, text: &sizes },
             ]);
         }

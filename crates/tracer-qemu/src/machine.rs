@@ -29,7 +29,8 @@ const PAGE_MASK: u64 = (1 << PAGE_SHIFT) - 1;
 const KINDS: usize = 256;
 /// How often memory is compared while the machine runs.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
-/// How long a machine is idle before memory is compared.
+/// How long a machine is idle before memory is compared; devices may go on writing, so it is compared again every
+/// [`COMPARE_EVERY`].
 const IDLE: Duration = Duration::from_millis(5);
 /// Cycles between looks at the wall clock, where it matters.
 const LOOK_CYCLES: u64 = 1 << 16;
@@ -124,11 +125,12 @@ static IDLE_STATE: OnceLock<Mutex<Idle>> = OnceLock::new();
 /// Whether the machine executes, as far as we are told.
 struct Idle {
     since: Option<Instant>,
-    compared: bool,
+    /// When memory was compared since then.
+    compared: Option<Instant>,
 }
 
 fn idle() -> MutexGuard<'static, Idle> {
-    let state = IDLE_STATE.get_or_init(|| Mutex::new(Idle { since: None, compared: false }));
+    let state = IDLE_STATE.get_or_init(|| Mutex::new(Idle { since: None, compared: None }));
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -194,14 +196,17 @@ fn watch_idle() {
         std::thread::sleep(IDLE);
         let mut idle = idle();
         match idle.since {
-            Some(since) if !idle.compared && since.elapsed() >= IDLE => {
-                idle.compared = true;
+            Some(since)
+                if since.elapsed() >= IDLE
+                    && idle.compared.is_none_or(|last| last.elapsed() >= COMPARE_EVERY) =>
+            {
                 let began = Instant::now();
                 // SAFETY: the vCPU is idle, and can't go on while we have the lock.
                 if let Some(machine) = unsafe { machine() } {
                     machine.sync();
                     machine.submit();
                 }
+                idle.compared = Some(Instant::now());
                 // No more than a tenth of the time goes into this.
                 let took = began.elapsed();
                 drop(idle);
@@ -223,9 +228,10 @@ unsafe extern "C" fn went_idle(_: PluginId, _: c_uint) {
     // SAFETY: the vCPU thread, before it sleeps; the lock keeps the idle thread away.
     if let Some(machine) = unsafe { machine() } {
         machine.leave_block();
+        machine.tell_clock();
         machine.submit();
     }
-    *idle = Idle { since: Some(Instant::now()), compared: false };
+    *idle = Idle { since: Some(Instant::now()), compared: None };
 }
 
 unsafe extern "C" fn went_on(_: PluginId, _: c_uint) {
@@ -244,11 +250,10 @@ unsafe extern "C" fn ended(_: PluginId, _: *mut c_void) {
     if ours {
         machine.leave_block();
     }
-    if !idle.compared {
-        machine.sync();
-    }
+    machine.sync();
+    machine.tell_clock();
     machine.submit();
-    idle.compared = true;
+    idle.compared = Some(Instant::now());
 }
 
 /// A block is translated.
@@ -665,6 +670,10 @@ impl Machine {
         self.record(&MachineRecord::Sync { cycle, time_ns });
         self.synced = cycle;
         self.ram = Some(ram);
+    }
+
+    fn tell_clock(&mut self) {
+        self.record(&MachineRecord::Clock { cycle: self.cycle });
     }
 
     fn text(&mut self, what: u32, text: &str) {

@@ -20,8 +20,8 @@ use super::{Outcome, shell_status};
 use sink::Sink;
 
 const LIBRARY: &str = "libmemtap_qemu.so";
-/// How often what is buffered is written, so that a recorder that is killed loses little.
-const FLUSH_EVERY: Duration = Duration::from_secs(5);
+/// How often what is buffered here goes to the trace store, so that a recorder that is killed loses little.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What to record, and how.
@@ -207,7 +207,7 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, child: &mut Child, output: &std::pat
         }
         if flushed.elapsed() >= FLUSH_EVERY {
             flushed = Instant::now();
-            sink.flush()?;
+            sink.push_buffered()?;
         }
         if !some && !over {
             pool.wait(seen, LOOK_EVERY);

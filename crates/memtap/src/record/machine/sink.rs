@@ -317,7 +317,7 @@ impl Sink {
                 }))?;
             }
             MachineRecord::Gap { cycle, count } => self.gap(cycle, count, GapReason::StoreFailed)?,
-            MachineRecord::Range { .. } => {}
+            MachineRecord::Clock { cycle } => self.totals.cycle = self.totals.cycle.max(cycle),
             MachineRecord::Text { what, text } => self.text(what, text)?,
         }
         Ok(())
@@ -445,8 +445,14 @@ impl Sink {
         self.gap(self.totals.cycle, 1, GapReason::Killed)
     }
 
-    /// Writes what is buffered.
+    /// Writes what is buffered, here and in the trace store.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        self.push_buffered()?;
+        self.trace.flush()
+    }
+
+    /// Hands what is buffered here to the trace store.
+    pub(crate) fn push_buffered(&mut self) -> Result<(), Error> {
         self.push_accesses()?;
         for stream in
             [&mut self.symbols, &mut self.block_list, &mut self.found_data, &mut self.found, &mut self.syncs]
@@ -458,7 +464,7 @@ impl Sink {
                 stream.flush()?;
             }
         }
-        self.trace.flush()
+        Ok(())
     }
 }
 

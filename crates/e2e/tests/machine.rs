@@ -1,0 +1,454 @@
+//! Whole machines: a boot sector with its accesses counted by hand, Debian's kernel with a shell and a workload, and what
+//! users do wrong.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use e2e::{Outcome, Trace, guest_command, memtap, run, variables};
+use serde_json::Value;
+
+/// Arguments of a machine without an operating system.
+const BARE: &[&str] = &["-nodefaults", "-display", "none", "-no-reboot", "-m", "16"];
+
+/// Writes 1,000 words from 0x8000 on, reads 100 of them, increments the word at 0x9000 ten times, and resets the machine
+/// by a fault that has no handler.
+#[rustfmt::skip]
+const BOOT_SECTOR: &[u8] = &[
+    0xfa,                         // cli
+    0x31, 0xc0, 0x8e, 0xc0, 0x8e, 0xd8, // xor ax, ax; mov es, ax; mov ds, ax
+    0xbf, 0x00, 0x80,             // mov di, 0x8000
+    0xb9, 0xe8, 0x03,             // mov cx, 1000
+    0x89, 0xc8, 0xab, 0xe2, 0xfb, // again: mov ax, cx; stosw; loop again
+    0xbe, 0x00, 0x80,             // mov si, 0x8000
+    0xb9, 0x64, 0x00,             // mov cx, 100
+    0xad, 0xe2, 0xfd,             // again: lodsw; loop again
+    0xb9, 0x0a, 0x00,             // mov cx, 10
+    0xff, 0x06, 0x00, 0x90, 0xe2, 0xfa, // again: inc word [0x9000]; loop again
+    0x0f, 0x01, 0x1e, 0xf0, 0x8f, // lidt [0x8ff0]: zeros
+    0xcc,                         // int3
+];
+
+fn boot_disk(dir: &Path) -> String {
+    let mut image = BOOT_SECTOR.to_vec();
+    image.resize(1_474_560, 0);
+    image[510..512].copy_from_slice(&[0x55, 0xaa]);
+    let path = dir.join("floppy");
+    std::fs::write(&path, image).expect("the directory is ours");
+    format!("if=floppy,format=raw,file={}", path.display())
+}
+
+/// Records a machine that ends by itself.
+fn record(output: &Path, options: &[&str], command: &[&str]) -> Outcome {
+    let mut line = Command::new(memtap());
+    line.args(["record", "--tracer", "qemu", "-o"]).arg(output).args(options).arg("--").args(command);
+    run(&mut line, b"")
+}
+
+fn count(trace: &Trace, options: &[&str]) -> [usize; 3] {
+    let dump = trace.ask("dump", &[&["--format", "lackey"], options].concat());
+    assert_eq!(dump.status, 0, "{}", dump.err());
+    let text = dump.out();
+    [" L", " S", " M"].map(|letter| text.lines().filter(|line| line.starts_with(letter)).count())
+}
+
+#[test]
+fn a_boot_sector_is_counted() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let disk = boot_disk(dir.path());
+    let file = dir.path().join("trace");
+    let command = [&["qemu-system-x86_64"], BARE, &["-drive", &disk]].concat();
+    let outcome = record(&file, &["--data", "--read-data"], &command);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let trace = Trace::at(file);
+    assert_eq!(trace.number("gaps"), 0);
+    // Of the sector's own instructions: the firmware uses the same memory.
+    let own = |options: &[&str]| {
+        let dump = trace.ask("dump", &[&["--format", "jsonl", "--stream", "accesses"], options].concat());
+        assert_eq!(dump.status, 0, "{}", dump.err());
+        let events = dump.out();
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let ip = |event: &Value| {
+            let text = event["ip"].as_str().expect("an instruction").trim_start_matches("0x").to_owned();
+            u64::from_str_radix(&text, 16).expect("hexadecimal")
+        };
+        events.filter(|event| (0x7c00..0x7e00).contains(&ip(event))).collect::<Vec<_>>()
+    };
+    let words = own(&["--range", "0x8000..0x87d0"]);
+    let of = |kind: &str| words.iter().filter(|event| event["kind"] == kind).count();
+    assert_eq!((of("store"), of("load"), words.len()), (1000, 100, 1100), "{:?}", words.first());
+    let cell = own(&["--range", "0x9000..0x9002"]);
+    assert_eq!(cell.len(), 10);
+    assert!(cell.iter().all(|event| event["kind"] == "modify"), "{cell:?}");
+    // An instruction a cycle: mov, stosw, loop.
+    let cycles: Vec<u64> = words.iter().map(|event| event["cycle"].as_u64().expect("a cycle")).collect();
+    assert!(cycles[..1000].windows(2).all(|two| two[1] - two[0] == 3), "{:?}", &cycles[..10]);
+    assert!(cycles[1000..].windows(2).all(|two| two[1] - two[0] == 2), "{:?}", &cycles[1000..1010]);
+    let image = dir.path().join("image");
+    let memory = |options: &[&str]| {
+        let written = trace.ask("memory", &[options, &["-o", image.to_str().expect("text")]].concat());
+        assert_eq!(written.status, 0, "{}", written.err());
+        std::fs::read(&image).expect("it was written")
+    };
+    let expected: Vec<u8> = (0..1000u16).flat_map(|number| (1000 - number).to_le_bytes()).collect();
+    assert_eq!(memory(&["--physical", "0x8000..0x87d0"]), expected);
+    assert_eq!(memory(&["--physical", "0x9000..0x9002"]), [10, 0]);
+    // After half of the stores, the other half is as it was before.
+    let half = cycles[500].to_string();
+    let (before, first) = (cycles[0].to_string(), memory(&["--physical", "0x8000..0x87d0", "--at", &half]));
+    let before = memory(&["--physical", "0x8000..0x87d0", "--at", &before]);
+    assert_eq!(first[..1000], expected[..1000]);
+    assert_eq!(first[1000..], before[1000..]);
+}
+
+#[test]
+fn ranges_kinds_and_cycles_are_kept() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let disk = boot_disk(dir.path());
+    let command = [&["qemu-system-x86_64"], BARE, &["-drive", &disk]].concat();
+    let make = |name: &str, options: &[&str]| {
+        let file = dir.path().join(name);
+        let outcome = record(&file, options, &command);
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        Trace::at(file)
+    };
+    let trace = make("physical", &["--physical", "0x9000..0x9002"]);
+    let [loads, stores, modifies] = count(&trace, &[]);
+    assert_eq!(count(&trace, &["--range", "0x9000..0x9002"]), [loads, stores, modifies]);
+    assert!(modifies >= 10);
+    let trace = make("stores", &["--virtual-range", "0x8000..0x87d0", "--only", "stores"]);
+    let [loads, stores, modifies] = count(&trace, &[]);
+    assert_eq!((loads, modifies), (0, 0));
+    assert!(stores >= 1000, "{stores}");
+    let trace = make("cycles", &["--cycles", "1000..2000"]);
+    let events = trace.events();
+    let cycles = events.iter().filter(|event| event.get("size").is_some());
+    assert!(cycles.clone().count() > 0);
+    assert!(cycles.clone().all(|event| (1000..2600).contains(&event["cycle"].as_u64().expect("a cycle"))));
+    assert!(trace.number("instructions") > 2000);
+}
+
+#[test]
+fn two_machines_write_to_one_server() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).expect("the directory is ours");
+    let url = format!("unix:{}", dir.path().join("socket").display());
+    let mut server = Command::new(memtap())
+        .args(["serve", "--listen", &url, "--root"])
+        .arg(&root)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("memtap can be started");
+    let mut lines = BufReader::new(server.stderr.take().expect("piped above")).lines();
+    lines.next().expect("the server says that it listens").expect("text");
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    let disk = format!("{},readonly=on", boot_disk(dir.path()));
+    std::thread::scope(|scope| {
+        for name in ["one", "two"] {
+            let (url, disk) = (&url, &disk);
+            scope.spawn(move || {
+                let command = [&["qemu-system-x86_64"], BARE, &["-drive", disk]].concat();
+                let outcome = record(Path::new(name), &["--data", "--server", url], &command);
+                assert_eq!(outcome.status, 0, "{}", outcome.err());
+            });
+        }
+    });
+    let _ = Command::new("kill").args(["-TERM", &server.id().to_string()]).status();
+    server.wait().expect("a child of ours");
+    for name in ["one", "two"] {
+        let trace = Trace::at(root.join(name));
+        let checked = trace.ask("check", &[]);
+        assert_eq!(checked.status, 0, "{}", checked.err());
+        let image = dir.path().join("image");
+        let image = image.to_str().expect("text");
+        let memory = trace.ask("memory", &["--physical", "0x9000..0x9002", "-o", image]);
+        assert_eq!(memory.status, 0, "{}", memory.err());
+        assert_eq!(std::fs::read(image).expect("it was written"), [10, 0]);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("trace");
+    let check = |command: &[&str], words: &str| {
+        let outcome = record(&file, &[], command);
+        assert_eq!(outcome.status, 1, "{command:?}: {}", outcome.err());
+        let error = outcome.err();
+        let last = error.lines().last().expect("it says something");
+        assert!(last.starts_with("memtap: ") && last.contains(words), "{command:?}: {error}");
+        assert!(!file.exists(), "{command:?} leaves a file");
+    };
+    check(&["qemu-system-not-there"], "qemu-system-not-there");
+    check(&["true"], "no QEMU that runs a machine");
+    check(&["qemu-system-x86_64", "-enable-kvm"], "KVM");
+    check(&["qemu-system-x86_64", "-accel", "kvm"], "KVM");
+    check(&["qemu-system-x86_64", "-cpu", "host"], "KVM");
+    check(&["qemu-system-x86_64", "-no-such-option"], "before the machine ran");
+    // A QEMU without plugins.
+    let script = dir.path().join("qemu-plain");
+    std::fs::write(&script, "#!/bin/sh\necho 'usage: qemu -machine'\n").expect("the directory is ours");
+    let made = run(Command::new("chmod").arg("755").arg(&script), b"");
+    assert_eq!(made.status, 0);
+    check(&[script.to_str().expect("text")], "without plugins");
+    let trace = dir.path().join("sector");
+    let disk = boot_disk(dir.path());
+    let command = [&["qemu-system-x86_64"], BARE, &["-drive", &disk]].concat();
+    assert_eq!(record(&trace, &[], &command).status, 0);
+    let memory = Trace::at(trace).ask("memory", &["-o", file.to_str().expect("text")]);
+    assert_eq!(memory.status, 1);
+    assert!(memory.err().contains("--data"), "{}", memory.err());
+}
+
+/// A recording that goes on.
+struct Running {
+    child: Child,
+    errors: ChildStderr,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Running {
+    fn start(output: &Path, options: &[&str], command: &[String]) -> Self {
+        let mut child = Command::new(memtap())
+            .args(["record", "--tracer", "qemu", "-o"])
+            .arg(output)
+            .args(options)
+            .arg("--")
+            .args(command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("memtap can be started");
+        let lines = BufReader::new(child.stdout.take().expect("piped above")).lines();
+        let errors = child.stderr.take().expect("piped above");
+        Self { child, errors, lines }
+    }
+
+    /// Reads what the guest prints, up to a line with these words.
+    fn wait_for(&mut self, words: &str) -> String {
+        let mut text = String::new();
+        for line in self.lines.by_ref() {
+            let line = line.expect("text");
+            text += &line;
+            text.push('\n');
+            if line.contains(words) {
+                return text;
+            }
+        }
+        panic!("the guest did not say {words:?}: {text}");
+    }
+
+    fn end(mut self) -> Outcome {
+        let stdout = self.lines.map_while(Result::ok).collect::<Vec<_>>().join("\n").into_bytes();
+        let mut stderr = Vec::new();
+        std::io::Read::read_to_end(&mut self.errors, &mut stderr).expect("a pipe can be read");
+        let status = self.child.wait().expect("a child of ours");
+        Outcome { stdout, stderr, status: status.code().unwrap_or(-1) }
+    }
+}
+
+/// QEMU's control socket.
+struct Monitor {
+    input: std::io::Lines<BufReader<UnixStream>>,
+    output: UnixStream,
+}
+
+impl Monitor {
+    fn connect(path: &Path) -> Self {
+        let socket = (0..600)
+            .find_map(|_| {
+                UnixStream::connect(path).ok().or_else(|| {
+                    std::thread::sleep(Duration::from_millis(100));
+                    None
+                })
+            })
+            .expect("QEMU listens");
+        let output = socket.try_clone().expect("a socket can be shared");
+        let mut monitor = Self { input: BufReader::new(socket).lines(), output };
+        monitor.input.next().expect("QEMU greets").expect("text");
+        monitor.ask(r#"{"execute":"qmp_capabilities"}"#);
+        monitor
+    }
+
+    fn ask(&mut self, command: &str) {
+        writeln!(self.output, "{command}").expect("QEMU listens");
+        loop {
+            let line = self.input.next().expect("QEMU answers").expect("text");
+            assert!(!line.contains("\"error\""), "{command}: {line}");
+            if line.contains("\"return\"") {
+                return;
+            }
+        }
+    }
+
+    fn dump(&mut self, path: &Path, bytes: u64) {
+        self.ask(&format!(
+            r#"{{"execute":"pmemsave","arguments":{{"val":0,"size":{bytes},"filename":"{}"}}}}"#,
+            path.display()
+        ));
+    }
+}
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+    since.as_nanos() as u64
+}
+
+/// The first point at which all of memory is known after that time, from a trace that is being written.
+fn point_after(trace: &Trace, time_ns: u64) -> u64 {
+    for _ in 0..600 {
+        // While its first frames are being written, it is no trace yet.
+        let points = run(Command::new(memtap()).args(["memory", "--points"]).arg(&trace.path), b"");
+        let text = points.out();
+        let found = text.lines().find_map(|line| {
+            let (cycle, time) = line.split_once(' ')?;
+            (time.parse::<u64>().ok()? >= time_ns).then(|| cycle.parse().ok())?
+        });
+        if let Some(cycle) = found {
+            return cycle;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    panic!("no point after {time_ns}");
+}
+
+const RAM: u64 = 128 << 20;
+
+#[test]
+fn a_boot_is_recorded_whole() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("trace");
+    let qmp = dir.path().join("qmp");
+    let mut command = guest_command(dir.path(), "wait_here");
+    command.extend(["-qmp".into(), format!("unix:{},server=on,wait=off", qmp.display())]);
+    let mut running = Running::start(&file, &["--data"], &command);
+    let mut monitor = Monitor::connect(&qmp);
+    let trace = Trace::at(file.clone());
+    // Stops at points that are different each time, and at the end.
+    let mut points = Vec::new();
+    let mut seed = now_ns();
+    for number in 0..4 {
+        if number < 3 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            std::thread::sleep(Duration::from_millis(500 + (seed >> 33) % 4000));
+        } else {
+            running.wait_for("guest: done");
+        }
+        monitor.ask(r#"{"execute":"stop"}"#);
+        let cycle = point_after(&trace, now_ns());
+        let dump = dir.path().join(format!("dump{number}"));
+        monitor.dump(&dump, RAM);
+        points.push((cycle, dump));
+        if number < 3 {
+            monitor.ask(r#"{"execute":"cont"}"#);
+        }
+    }
+    writeln!(monitor.output, r#"{{"execute":"quit"}}"#).expect("QEMU listens");
+    let outcome = running.end();
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    assert_eq!(outcome.err(), "");
+    // Memory at the stops, in one pass.
+    let images: Vec<_> = (0..4).map(|number| dir.path().join(format!("image{number}"))).collect();
+    let mut rebuild = Command::new(memtap());
+    rebuild.arg("memory").arg(&file);
+    for ((cycle, _), image) in points.iter().zip(&images) {
+        rebuild.args(["--at", &cycle.to_string(), "-o"]).arg(image);
+    }
+    let rebuilt = run(&mut rebuild, b"");
+    assert_eq!((rebuilt.status, rebuilt.err()), (0, String::new()));
+    for ((cycle, dump), image) in points.iter().zip(&images) {
+        let (expected, got) =
+            (std::fs::read(dump).expect("QEMU wrote it"), std::fs::read(image).expect("ours"));
+        assert_eq!(expected.len(), got.len());
+        let different: Vec<usize> = (0..expected.len()).filter(|&at| expected[at] != got[at]).collect();
+        assert!(
+            different.is_empty(),
+            "at cycle {cycle}, {} bytes differ, from {:#x} to {:#x}",
+            different.len(),
+            different[0],
+            different[different.len() - 1]
+        );
+    }
+    let touched = std::fs::read(&images[3]).expect("ours").iter().filter(|&&byte| byte != 0).count();
+    assert!(touched > 8 << 20, "{touched}");
+    says_who(&trace, dir.path());
+}
+
+/// The processes of the guest, and the other commands.
+fn says_who(trace: &Trace, dir: &Path) {
+    assert_eq!(trace.number("gaps"), 0);
+    let total = trace.number("accesses");
+    let report = trace.ask("report", &["--by", "process", "--json"]);
+    assert_eq!(report.status, 0, "{}", report.err());
+    let rows: Vec<Value> = serde_json::from_str(&report.out()).expect("JSON");
+    let sum = |row: &Value| {
+        ["loads", "stores", "modifies"].map(|key| row[key].as_u64().expect(key)).iter().sum::<u64>()
+    };
+    assert_eq!(rows.iter().map(sum).sum::<u64>(), total);
+    for (name, mode) in [
+        ("init", "user"),
+        ("init", "kernel"),
+        ("sh", "user"),
+        ("workload", "user"),
+        ("workload", "kernel"),
+        ("sort", "user"),
+    ] {
+        assert!(rows.iter().any(|row| row["name"] == name && row["mode"] == mode), "{name} {mode}: {rows:?}");
+    }
+    let workload = rows.iter().find(|row| row["name"] == "workload" && row["mode"] == "user");
+    assert!(workload.expect("just found").get("stores").and_then(Value::as_u64) >= Some(65_536));
+    let tasks = trace.ask("dump", &["--stream", "tasks"]).out();
+    for change in ["create", "exec", "exit", "switch"] {
+        assert!(tasks.lines().any(|line| line.contains(change) && line.ends_with(" workload")), "{change}");
+    }
+    let markers = trace.ask("dump", &["--stream", "markers", "--format", "jsonl"]).out();
+    assert!(markers.lines().any(|line| line.contains("\"7\"")), "{markers}");
+    let picture = dir.join("map.svg");
+    let heatmap = trace.ask("heatmap", &["-o", picture.to_str().expect("text")]);
+    assert_eq!(heatmap.status, 0, "{}", heatmap.err());
+    assert!(std::fs::read_to_string(picture).expect("it was written").contains("<svg"));
+}
+
+#[test]
+fn recording_is_switched_by_the_guest() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("trace");
+    let command = guest_command(dir.path(), "");
+    let table = variables(&dir.path().join("workload"));
+    let table = &table.iter().find(|variable| variable.name == "table").expect("a variable of it").range;
+    let line: Vec<&str> = command.iter().map(String::as_str).collect();
+    let outcome = record(&file, &["--marked", "--process", "workload"], &line);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    assert!(outcome.out().contains("sum "), "{}", outcome.out());
+    let trace = Trace::at(file);
+    let range = format!("{:#x}..{:#x}", table.start, table.end);
+    // Between the marks it writes each cell once, and reads none.
+    assert_eq!(count(&trace, &["--range", &range]), [0, 65_536, 0]);
+    let total = trace.number("accesses");
+    assert!((65_536..2_000_000).contains(&total), "{total}");
+}
+
+#[test]
+fn a_machine_that_is_killed_leaves_a_trace() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (file, pid) = (dir.path().join("trace"), dir.path().join("pid"));
+    let mut command = guest_command(dir.path(), "");
+    command.extend(["-pidfile".into(), pid.display().to_string()]);
+    let trace = Trace::at(file.clone());
+    let running = Running::start(&file, &["--data"], &command);
+    point_after(&trace, 1);
+    let pid = std::fs::read_to_string(pid).expect("QEMU wrote it");
+    let killed = run(Command::new("kill").args(["-KILL", pid.trim()]), b"");
+    assert_eq!(killed.status, 0);
+    let outcome = running.end();
+    assert_eq!(outcome.status, 137, "{}", outcome.err());
+    assert!(outcome.err().contains("signal 9"), "{}", outcome.err());
+    let checked = trace.ask("check", &[]);
+    assert_eq!(checked.status, 0, "{}", checked.err());
+    assert!(trace.number("gaps") > 0);
+    assert!(trace.number("accesses") > 0);
+}
