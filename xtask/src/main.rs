@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_machine;
 mod bench_probes;
 mod bench_record;
 mod bench_store;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   test                       install what is missing, then build, format, lint, document and run every test
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
   bench record               one table: native, memtap, Lackey, and the two-signal mechanism
+  bench machine              one table: QEMU alone, with an empty plugin, and memtap, over a boot of Linux
   bench store [FILE...]      the encoders, on files of 32-byte entries (also .xz) or on programs that memtap records
   bench probes [PART...]     probes beside XRay, uprobes, a hooking crate and the paper: layer, others, profiler, figures
   bench rtvm                 the benchmarks of that part

@@ -60,7 +60,7 @@ fn a_boot_sector_is_counted() {
     let disk = boot_disk(dir.path());
     let file = dir.path().join("trace");
     let command = [&["qemu-system-x86_64"], BARE, &["-drive", &disk]].concat();
-    let outcome = record(&file, &["--data", "--read-data"], &command);
+    let outcome = record(&file, &["--data", "--read-data", "--flow"], &command);
     assert_eq!(outcome.status, 0, "{}", outcome.err());
     let trace = Trace::at(file);
     assert_eq!(trace.number("gaps"), 0);
@@ -86,6 +86,18 @@ fn a_boot_sector_is_counted() {
     let cycles: Vec<u64> = words.iter().map(|event| event["cycle"].as_u64().expect("a cycle")).collect();
     assert!(cycles[..1000].windows(2).all(|two| two[1] - two[0] == 3), "{:?}", &cycles[..10]);
     assert!(cycles[1000..].windows(2).all(|two| two[1] - two[0] == 2), "{:?}", &cycles[1000..1010]);
+    // Each turn of a loop is a block, and it takes up where the one before it ended.
+    let flow = trace.ask("dump", &["--stream", "flow"]).out();
+    let blocks: Vec<(u64, u64, u64)> = flow
+        .lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let ip = u64::from_str_radix(words[3].trim_start_matches("0x"), 16).expect("an address");
+            (words[0].parse().expect("a cycle"), ip, words[4].parse().expect("a count"))
+        })
+        .collect();
+    assert!(blocks.windows(2).all(|two| two[1].0 <= two[0].0 + two[0].2 && two[1].0 >= two[0].0));
+    assert_eq!(blocks.iter().filter(|(_, ip, _)| *ip == 0x7c0d).count(), 999, "the first turn has its start before");
     let image = dir.path().join("image");
     let memory = |options: &[&str]| {
         let written = trace.ask("memory", &[options, &["-o", image.to_str().expect("text")]].concat());

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "symbolic")]
     format: Format,
     /// Only this kind of events
-    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps", "tasks", "found"])]
+    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps", "tasks", "found", "flow"])]
     stream: Option<String>,
     /// Only accesses with these numbers among their thread's; with 0x in front, only events that touch these addresses
     #[arg(long, value_name = "A..B", value_parser = parse_part)]
@@ -92,7 +92,7 @@ fn parse_part(text: &str) -> Result<Part, String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = Session::open(&args.file)?;
-    if let Some(stream @ ("tasks" | "found")) = args.stream.as_deref() {
+    if let Some(stream @ ("tasks" | "found" | "flow")) = args.stream.as_deref() {
         return machine_stream(&session, args, stream);
     }
     let mut filter = Filter { cycles: args.cycles.clone(), ..Default::default() };
@@ -154,8 +154,21 @@ fn machine_stream(session: &Session, args: &Args, stream: &str) -> Result<ExitCo
             out.line(&format!("{} since {} {:#x} {}", entry.cycle, entry.since, entry.addr, entry.len))?;
         }
     }
-    for record in session.trace().threads().iter().filter(|_| stream == "tasks") {
+    for record in session.trace().threads().iter().filter(|_| stream != "found") {
         if args.thread.is_some_and(|thread| thread != record.thread.0) {
+            continue;
+        }
+        if stream == "flow" {
+            let end = args.cycles.as_ref().map_or(u64::MAX, |cycles| cycles.end);
+            let mut written = Ok(());
+            machine::flow(session.trace(), record.thread, |cycle, block| {
+                if wanted(cycle) {
+                    let (ip, count) = (block.ip, block.instructions);
+                    written = out.line(&format!("{cycle} cpu {} {ip:#x} {count} instructions", record.tid));
+                }
+                written.is_ok() && cycle < end
+            })?;
+            written?;
             continue;
         }
         for task in machine::tasks(session.trace(), record.thread)?.iter().filter(|task| wanted(task.cycle)) {

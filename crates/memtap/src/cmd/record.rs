@@ -105,6 +105,9 @@ pub(crate) struct MachineArgs {
     /// Record the bytes that are read too
     #[arg(long)]
     read_data: bool,
+    /// Record every basic block that is executed, so that the control flow is complete
+    #[arg(long)]
+    flow: bool,
     /// Record only accesses that read, or only those that write
     #[arg(long, value_enum)]
     only: Option<Only>,
@@ -145,6 +148,7 @@ impl MachineArgs {
         [
             flag("data", data),
             flag("read_data", self.read_data),
+            flag("flow", self.flow),
             (self.only == Some(Only::Loads)).then(|| "stores=off".to_owned()),
             (self.only == Some(Only::Stores)).then(|| "loads=off".to_owned()),
             text("cycles", &self.cycles),
@@ -172,6 +176,7 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
         args: rest.to_vec(),
         settings: args.machine.settings(args.data),
         data: args.data || args.machine.read_data,
+        flow: args.machine.flow,
     };
     let outcome = record::machine::record(&job)?;
     status(args.allow_gaps, &job.output, outcome)

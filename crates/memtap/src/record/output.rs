@@ -65,8 +65,8 @@ impl Output {
                 (Client::embedded(&engine), Some(engine))
             }
         };
-        let options = TraceOptions { replace: options.force, ..TraceOptions::default() };
-        let sink = RemoteSink::create(client, name, &options)?;
+        let remote_options = TraceOptions { replace: options.force, ..TraceOptions::default() };
+        let sink = RemoteSink::create(client, name, &remote_options)?;
         let options = CreateOptions { segment_entries: PIECE_ENTRIES, ..options };
         let file = remote.is_none().then(|| Format::split(name).1.into());
         Ok(Self { trace: TraceWriter::on_sink(Arc::new(sink), options), file, engine })

@@ -45,6 +45,8 @@ pub(crate) struct Job {
     pub(crate) settings: Vec<String>,
     /// Whether written data is recorded.
     pub(crate) data: bool,
+    /// Whether every block that is entered is recorded.
+    pub(crate) flow: bool,
 }
 
 /// Records a machine until QEMU ends.
@@ -84,7 +86,7 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         args: line(job),
         ..Default::default()
     };
-    let mut sink = Sink::new(&trace, &process, job.data)?;
+    let mut sink = Sink::new(&trace, &process, job.data, job.flow)?;
     let drained = drain(&pool, &mut sink, &mut child, &job.output);
     pool.pool().control().close();
     pool.wake_producers();

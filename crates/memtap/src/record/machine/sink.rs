@@ -117,6 +117,8 @@ pub(crate) struct Sink {
     trace: TraceWriter,
     process: ProcessId,
     data: bool,
+    /// Whether all blocks that are entered are told, and kept.
+    flow: bool,
     cpus: Vec<Cpu>,
     /// The present one's place among them.
     cpu: usize,
@@ -142,13 +144,19 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    pub(crate) fn new(trace: &TraceWriter, process: &ProcessRecord, data: bool) -> Result<Self, Error> {
+    pub(crate) fn new(
+        trace: &TraceWriter,
+        process: &ProcessRecord,
+        data: bool,
+        flow: bool,
+    ) -> Result<Self, Error> {
         let process = trace.add_process(process)?;
         let stream = |name, entries| trace.typed(machine::description(name, None), entries);
         Ok(Self {
             trace: trace.clone(),
             process,
             data,
+            flow,
             cpus: Vec::new(),
             cpu: 0,
             blocks: Blocks::default(),
@@ -256,6 +264,12 @@ impl Sink {
             MachineRecord::Enter { block, cycle } => {
                 self.block = self.blocks.get(block);
                 self.cycle = cycle;
+                if self.flow {
+                    let mut entry = [0; 12];
+                    entry[..8].copy_from_slice(&cycle.to_le_bytes());
+                    entry[8..].copy_from_slice(&block.to_le_bytes());
+                    self.cpu()?.flow.push(cycle, &entry)?;
+                }
                 self.totals.cycle = self.totals.cycle.max(cycle);
             }
             MachineRecord::Page { page, device, behind } => {
