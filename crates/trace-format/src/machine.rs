@@ -25,7 +25,7 @@ pub const TASKS: &str = "tasks";
 /// The guest kernel's symbols: of the session.
 pub const SYMBOLS: &str = "guest-symbols";
 /// Blocks that were entered: of a thread.
-pub const FLOW: &str = "flow";
+pub const FLOW: &str = "guest-flow";
 /// The blocks: of the session.
 pub const BLOCKS: &str = "guest-blocks";
 /// Points where all of memory is known: of the session.
