@@ -97,7 +97,11 @@ fn a_boot_sector_is_counted() {
         })
         .collect();
     assert!(blocks.windows(2).all(|two| two[1].0 <= two[0].0 + two[0].2 && two[1].0 >= two[0].0));
-    assert_eq!(blocks.iter().filter(|(_, ip, _)| *ip == 0x7c0d).count(), 999, "the first turn has its start before");
+    assert_eq!(
+        blocks.iter().filter(|(_, ip, _)| *ip == 0x7c0d).count(),
+        999,
+        "the first turn has its start before"
+    );
     let image = dir.path().join("image");
     let memory = |options: &[&str]| {
         let written = trace.ask("memory", &[options, &["-o", image.to_str().expect("text")]].concat());
