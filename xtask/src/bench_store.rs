@@ -1,7 +1,9 @@
-//! `cargo xtask bench store`: what the encoders of accesses cost and save, as Markdown.
+//! `cargo xtask bench store`: what the trace store costs and saves, as Markdown: encoders, producers, workers, clients, files of
+//! ten billion entries.
 //!
-//! Inputs are files of 32-byte entries, as they are or packed by xz; without any, memtap records five programs. The measuring
-//! itself is the example `bench` of trace-format, which gets files only.
+//! Inputs are files of 32-byte entries, as they are or packed by xz; memtap records five programs as well, unless
+//! `--no-recording` is given. The measuring itself is done by the examples `bench` of trace-format, which gets files only, and of
+//! trace-server, and by a test of trace-format.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,26 +22,54 @@ const LIMIT: &str = "20000000";
 pub(crate) fn run(rest: &[&str]) -> Result<()> {
     let dir = shell::target_dir().join("bench-store");
     std::fs::create_dir_all(&dir)?;
-    let (mut options, mut files) = (Vec::new(), Vec::new());
+    let (mut options, mut files, mut record) = (Vec::new(), Vec::new(), true);
     let mut words = rest.iter();
     while let Some(&word) = words.next() {
         if NUMBERS.contains(&word) {
             options.extend([word, words.next().with_context(|| format!("{word} needs a number"))?]);
+        } else if word == "--no-recording" {
+            record = false;
         } else if word.starts_with("--") {
             options.push(word);
         } else {
             files.push(unpacked(Path::new(word), &dir)?);
         }
     }
-    if files.is_empty() {
-        files = recorded(&dir)?;
+    build()?;
+    if record {
+        files.extend(recorded(&dir)?);
     }
     if !options.contains(&"--limit") {
         options.extend(["--limit", LIMIT]);
     }
+    if !options.contains(&"--rounds") {
+        options.extend(["--rounds", "1"]);
+    }
     let mut command =
         shell::command(&["cargo", "run", "--release", "-p", "trace-format", "--example", "bench", "--"]);
-    shell::run_command(command.args(options).args(files))
+    shell::run_command(command.args(options).args(files))?;
+    println!("\nThe server\n");
+    shell::run(&["cargo", "run", "--release", "-p", "trace-server", "--example", "bench"])?;
+    println!("\nA large file\n");
+    let test = "reader::large::ten_billion_entries_are_opened_and_read_anywhere";
+    shell::run(&[
+        "cargo",
+        "test",
+        "--release",
+        "--quiet",
+        "-p",
+        "trace-format",
+        "--lib",
+        test,
+        "--",
+        "--exact",
+        "--nocapture",
+    ])
+}
+
+fn build() -> Result<()> {
+    let mut build = shell::command(&["cargo", "build", "--release", "--workspace", "--bins", "--lib"]);
+    shell::run_command(build.args(["--exclude", "e2e", "--exclude", "xtask"]))
 }
 
 /// The file, or what xz makes of it.
@@ -60,18 +90,6 @@ fn unpacked(file: &Path, dir: &Path) -> Result<PathBuf> {
 /// Records programs with memtap and has it write 32-byte entries.
 fn recorded(dir: &Path) -> Result<Vec<PathBuf>> {
     install::tools(install::BENCH)?;
-    shell::run(&[
-        "cargo",
-        "build",
-        "--release",
-        "--workspace",
-        "--bins",
-        "--lib",
-        "--exclude",
-        "e2e",
-        "--exclude",
-        "xtask",
-    ])?;
     let memtap = shell::profile_dir("release").join("memtap");
     let lines = dir.join("lines");
     let text: String =
@@ -100,9 +118,11 @@ fn recorded(dir: &Path) -> Result<Vec<PathBuf>> {
     ];
     let mut files = Vec::new();
     for (name, line) in programs {
-        let (trace, entries) = (dir.join(format!("{name}.memtap")), dir.join(format!("{name}.mem")));
+        let (trace, entries) =
+            (dir.join(format!("{name}.memtap")), dir.join(format!("{name}, recorded.mem")));
         let mut record = Command::new(&memtap);
-        record.args(["record", "--force", "--allow-gaps", "-o"]).arg(&trace).arg("--").args(line);
+        record.args(["record", "--tracer", "translate", "--force", "--allow-gaps", "-o"]);
+        record.arg(&trace).arg("--").args(line);
         if !record.stdout(Stdio::null()).status()?.success() {
             bail!("{name} can't be recorded");
         }

@@ -16,6 +16,27 @@ mod cmd {
     pub(crate) mod serve;
     pub(crate) mod stat;
 
+    /// When a trace is forced to disk.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+    pub(crate) enum Sync {
+        /// Never: after a loss of power the trace may be damaged or empty
+        Never,
+        /// When it is closed
+        Close,
+        /// At each flush, about once a second
+        Flush,
+    }
+
+    impl From<Sync> for trace_format::SyncPolicy {
+        fn from(sync: Sync) -> Self {
+            match sync {
+                Sync::Never => Self::Never,
+                Sync::Close => Self::AtFinish,
+                Sync::Flush => Self::EachFlush,
+            }
+        }
+    }
+
     /// The number of an encoder of accesses, from its name.
     pub(crate) fn parse_encoder(name: &str) -> Result<u32, String> {
         const NAMES: [&str; 7] = ["live", "access", "access-archive", "vpc", "generic", "columns", "raw"];

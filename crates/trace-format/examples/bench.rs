@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 use trace_format::{Coding, Encoder, Encoders, EntryType, Guid, Part};
@@ -62,6 +64,14 @@ fn convert(entries: &[u8], data: bool) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Whether any value is known: tracers that see none leave zeros.
+fn has_data(entries: &[u8]) -> bool {
+    entries.as_chunks::<32>().0.iter().any(|entry| {
+        let bytes = if entry[6] & 1 == 1 { 8 } else { 4 };
+        entry[24..24 + bytes].iter().any(|&byte| byte != 0)
+    })
 }
 
 fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8], out: &mut Vec<u8>) -> Result<Sums> {
@@ -176,6 +186,44 @@ fn flow_table(files: &[(String, Vec<u8>)], settings: &Settings) -> Result<()> {
     Ok(())
 }
 
+/// Two workers against one: segments of all inputs from one queue, by the wall clock, the median of the rounds.
+fn workers(files: &[(String, Vec<u8>)], settings: &Settings) -> Result<()> {
+    let entry_type = EntryType::accesses();
+    let encoders = Encoders::default();
+    let segments: Vec<Vec<u8>> = files
+        .iter()
+        .flat_map(|(_, bytes)| bytes.chunks(settings.segment * 32))
+        .map(|segment| convert(segment, false))
+        .collect();
+    println!(
+        "\nTwo workers against one, {} segments\n\n| encoder | times as fast |\n|---|---|",
+        segments.len()
+    );
+    for name in ["access", "live"] {
+        let encoder = encoders.by_name(name).ok_or(name)?;
+        let level = if name == "live" { 1 } else { 3 };
+        let run = |count: usize| {
+            let (next, start) = (AtomicUsize::new(0), Instant::now());
+            std::thread::scope(|scope| {
+                for _ in 0..count {
+                    scope.spawn(|| {
+                        while let Some(segment) = segments.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            for part in encoder.encode(&entry_type, segment) {
+                                std::hint::black_box(part.store(level));
+                            }
+                        }
+                    });
+                }
+            });
+            start.elapsed().as_secs_f64()
+        };
+        let mut ratios: Vec<f64> = (0..settings.rounds.max(3)).map(|_| run(1) / run(2)).collect();
+        ratios.sort_by(f64::total_cmp);
+        println!("| {name} | {:.2} |", ratios[ratios.len() / 2]);
+    }
+    Ok(())
+}
+
 /// The sums of the round with the median encoding time.
 fn input(way: &Way<'_>, entry_type: &EntryType, bytes: &[u8], settings: &Settings) -> Result<Sums> {
     let mut rounds = Vec::new();
@@ -208,10 +256,11 @@ fn table(data: bool, files: &[(String, Vec<u8>)], settings: &Settings) -> Result
     let mut ways = vec![
         ("access", Way::Encoder(encoder("access")?, 3)),
         ("access --archive", Way::Encoder(encoder("access-archive")?, 19)),
+        ("live", Way::Encoder(encoder("live")?, 1)),
         ("entries, zstd -3", Way::Zstd(3)),
     ];
     if let Ok(vpc) = encoder("vpc") {
-        ways.insert(2, ("vpc, LZMA", Way::Encoder(vpc, 3)));
+        ways.insert(3, ("vpc, LZMA", Way::Encoder(vpc, 3)));
     }
     if settings.slow {
         ways.push(("entries, zstd -19", Way::Zstd(19)));
@@ -223,6 +272,7 @@ fn table(data: bool, files: &[(String, Vec<u8>)], settings: &Settings) -> Result
     let names: Vec<&str> = files.iter().map(|(name, _)| &**name).collect();
     println!("| encoder | {} | geometric mean |", names.join(" | "));
     println!("|---|{}---|", "---|".repeat(files.len()));
+    let mut means = HashMap::new();
     for (name, way) in &ways {
         let mut cells = Vec::new();
         let mut logs = [0.0; 3];
@@ -236,6 +286,13 @@ fn table(data: bool, files: &[(String, Vec<u8>)], settings: &Settings) -> Result
         }
         let [bytes, encode, decode] = logs.map(f64::exp);
         println!("| {name} | {} | {bytes:.3} ({encode:.0} / {decode:.0}) |", cells.join(" | "));
+        means.insert(*name, [bytes, encode, decode]);
+    }
+    if let (Some(access), Some(vpc)) = (means.get("access"), means.get("vpc, LZMA")) {
+        let [bytes, encode, decode]: [f64; 3] = std::array::from_fn(|n| vpc[n] / access[n]);
+        println!(
+            "\nAgainst vpc `access` is {bytes:.1} x smaller, encodes {encode:.1} x and decodes {decode:.1} x as fast."
+        );
     }
     Ok(())
 }
@@ -273,6 +330,10 @@ fn main() -> Result<()> {
     }
     println!("Segments of {} entries, the median of {} rounds.", settings.segment, settings.rounds);
     table(false, &files, &settings)?;
-    table(true, &files, &settings)?;
-    flow_table(&files, &settings)
+    let with_data: Vec<_> = files.iter().filter(|(_, bytes)| has_data(bytes)).cloned().collect();
+    if !with_data.is_empty() {
+        table(true, &with_data, &settings)?;
+    }
+    flow_table(&files, &settings)?;
+    workers(&files, &settings)
 }

@@ -11,7 +11,8 @@ use std::{
 use memref::{Access, AccessKind, Event, GapReason, ThreadId, VirtAddr};
 use proptest::prelude::*;
 use trace_format::{
-    CreateOptions, Damage, Encoders, Filter, Guid, ProcessRecord, ThreadRecord, Trace, TraceWriter,
+    CreateOptions, Damage, DataAccess, Encoders, Filter, Guid, ProcessRecord, ThreadRecord, Trace,
+    TraceWriter,
 };
 
 use common::{Model, events, small};
@@ -230,6 +231,75 @@ fn the_golden_file_of_version_2_is_read_and_written_again_byte_by_byte() {
     assert!(trace.check().unwrap().is_sound());
     // A newer zstd may compress otherwise: then this, and this alone, may be relaxed.
     assert!(bytes == golden, "the writer's bytes changed: raise the version, or keep the format");
+}
+
+/// Accesses with data as programs make them: loops, a list, a stack, new instructions all the time.
+fn program(count: u64) -> Vec<DataAccess> {
+    let mut state = 1u64;
+    let mut next = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut cycle = 0;
+    let mut one = |n: u64| {
+        cycle += 1 + next(4);
+        let addr = match n % 7 {
+            0..3 => 0x60_0000 + n * 8,
+            3 => 0x7fff_0000 + next(64) * 8,
+            4 => 0x7fff_0000 + n % 5,
+            _ => next(1 << 40),
+        };
+        let (ip, size) = (0x40_1000 + n % 7 * 4 + n / 500 * 64, 1 << (n % 7 % 4));
+        let kind = AccessKind::ALL[(n % 7 % 4) as usize];
+        let access = Access { cycle, ip: VirtAddr(ip), addr: VirtAddr(addr), size, kind };
+        let value = next(1 << 20) & (u64::MAX >> (64 - 8 * size));
+        DataAccess { access, value, value_bytes: size as u8 }
+    };
+    (0..count).map(&mut one).collect()
+}
+
+/// One file for each encoder of accesses, with data and without.
+#[test]
+fn golden_files_of_all_encoders_are_read_and_written_again_byte_by_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let entries = program(2_000);
+    let plain: Vec<Access> = entries.iter().map(|entry| entry.access).collect();
+    for name in ["raw", "columns", "live", "access", "access-archive", "generic", "vpc"] {
+        for data in [false, true] {
+            let (mine, form) = (dir.path().join("trace"), if data { "data" } else { "plain" });
+            let file = format!("{}/tests/golden/v2-{name}-{form}.memtap", env!("CARGO_MANIFEST_DIR"));
+            let encoder = Encoders::default().by_name(name).map(|encoder| encoder.id());
+            let options = CreateOptions { data, encoder, force: true, ..fixed(1_500) };
+            let writer = TraceWriter::create(&mine, options).unwrap();
+            let process = writer.add_process(&ProcessRecord::default()).unwrap();
+            let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
+            let mut shard = writer.shard(thread).unwrap();
+            if data {
+                shard.push_data_accesses(&entries).unwrap();
+            } else {
+                shard.push_accesses(&plain).unwrap();
+            }
+            writer.finish().unwrap();
+            if std::env::var_os("MEMTAP_BLESS").is_some() {
+                std::fs::copy(&mine, &file).unwrap();
+            }
+            let trace = Trace::open(&file).unwrap();
+            let mut cursor = trace.shard(thread).accesses(&Filter::default());
+            let mut read = Vec::new();
+            while let Some(block) = cursor.next_block().unwrap() {
+                read.extend_from_slice(block);
+            }
+            assert!(read == plain, "{file}");
+            let values = trace.shard(thread).values(&Filter::default()).map(|value| value.unwrap().bytes);
+            let written = entries.iter().filter(|_| data);
+            let written = written.map(|entry| entry.value.to_le_bytes()[..entry.value_bytes.into()].to_vec());
+            assert!(values.eq(written), "{file}");
+            assert!(
+                std::fs::read(&file).unwrap() == std::fs::read(&mine).unwrap(),
+                "{file}: the bytes changed"
+            );
+        }
+    }
 }
 
 proptest! {

@@ -90,6 +90,45 @@ fn a_closed_trace_is_opened_and_read_and_not_written() {
 }
 
 #[test]
+fn a_closed_trace_is_added_to() {
+    let place = place();
+    write_and_read_back(&place.client(), &place);
+    let client = place.client();
+    client.create_session("more").unwrap();
+    client.open_trace("sub.memtap", Mode::Append).unwrap();
+    let stream = client.streams().unwrap().iter().find(|s| s.description.name == "samples").unwrap().number;
+    let mut writer = client.writer(stream).unwrap();
+    for entry in 5442..8000 {
+        writer.push(&sample(entry)).unwrap();
+    }
+    writer.close().unwrap();
+    let other = client.add_stream(&EntryStream::new("others", sample_type())).unwrap();
+    let mut writer = client.writer(other).unwrap();
+    writer.push(&sample(1)).unwrap();
+    writer.close().unwrap();
+    let refused = client.add_property("tracer", "other").unwrap_err();
+    assert!(refused.to_string().contains("names"), "{refused}");
+    client.close_trace().unwrap();
+    client.leave_session().unwrap();
+    let path = place.file("sub.memtap");
+    let all: Vec<u8> = (0..8000).flat_map(sample).collect();
+    assert!(entries(&path, stream) == all);
+    assert_eq!(entries(&path, other), sample(1));
+    let trace = Trace::open(&path).unwrap();
+    assert!(trace.closed() && trace.check().unwrap().is_sound());
+
+    // One that is not whole is not added to.
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(place.file("torn"), &bytes[..bytes.len() - 8]).unwrap();
+    client.create_session("more").unwrap();
+    let refused = client.open_trace("torn", Mode::Append).unwrap_err();
+    assert!(refused.to_string().contains("torn"), "{refused}");
+    assert_eq!(std::fs::read(place.file("torn")).unwrap().len(), bytes.len() - 8);
+    let refused = client.open_trace("none", Mode::Append).unwrap_err();
+    assert!(refused.to_string().contains("none: cannot be opened"), "{refused}");
+}
+
+#[test]
 fn four_clients_write_four_traces_at_once() {
     let place = place();
     std::thread::scope(|scope| {

@@ -84,6 +84,9 @@ pub(crate) struct Args {
     /// How accesses are encoded: live is fastest, access smaller by half or more; memtap copy does that later too
     #[arg(long, value_name = "NAME", default_value = "live", value_parser = super::parse_encoder)]
     encoder: u32,
+    /// When the trace is forced to disk
+    #[arg(long, value_enum, default_value = "close")]
+    sync: super::Sync,
     /// Let a server write the trace: unix:PATH or tcp:HOST:PORT; FILE is relative to its root
     #[arg(long, value_name = "URL")]
     server: Option<Address>,
@@ -170,6 +173,7 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
         output: args.output.clone().unwrap_or_else(|| default_output(name)),
         force: args.force,
         encoder: args.encoder,
+        sync: args.sync.into(),
         server: args.server.clone().map(|address| Remote { address, token_file: args.token_file.clone() }),
         name: name.to_owned(),
         program: record::find(name)?,
@@ -221,6 +225,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         output: args.output.unwrap_or_else(|| default_output(name)),
         force: args.force,
         encoder: args.encoder,
+        sync: args.sync.into(),
         server: args.server.map(|address| Remote { address, token_file: args.token_file }),
         name: name.clone(),
         program,

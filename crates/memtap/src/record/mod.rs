@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use segment::{Breakpoint, BufferState, Config};
 use segment_host::{Listener, OwnedPool};
-use trace_format::{CreateOptions, TraceWriter};
+use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 
 use output::Output;
 use progress::Progress;
@@ -52,6 +52,8 @@ pub(crate) struct Job {
     pub(crate) force: bool,
     /// The number of the encoder of accesses.
     pub(crate) encoder: u32,
+    /// When the trace is forced to disk.
+    pub(crate) sync: SyncPolicy,
     /// Who writes it, if not this process.
     pub(crate) server: Option<Remote>,
     /// The program as the user named it.
@@ -78,7 +80,8 @@ pub(crate) struct Outcome {
 /// Records a program until it and all that it started have ended.
 pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let library = library::find()?;
-    let options = CreateOptions { force: job.force, encoder: Some(job.encoder), ..Default::default() };
+    let options =
+        CreateOptions { force: job.force, encoder: Some(job.encoder), sync: job.sync, ..Default::default() };
     let output = Output::create(&job.output, options, job.server.as_ref())?;
     let trace = output.trace.clone();
     let started = Instant::now();

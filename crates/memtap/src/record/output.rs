@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use trace_format::{CreateOptions, TraceWriter};
+use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 use trace_server::{
-    Address, Client, Credentials, Engine, Format, Options, RemoteSink, TraceOptions, read_token,
+    Address, Client, Credentials, Engine, Format, Options, RemoteSink, SyncWhen, TraceOptions, read_token,
 };
 
 /// Entries that the recorder itself gathers; the server gathers more.
@@ -65,7 +65,12 @@ impl Output {
                 (Client::embedded(&engine), Some(engine))
             }
         };
-        let remote_options = TraceOptions { replace: options.force, ..TraceOptions::default() };
+        let sync = match options.sync {
+            SyncPolicy::Never => SyncWhen::Never,
+            SyncPolicy::AtFinish => SyncWhen::Closed,
+            SyncPolicy::EachFlush => SyncWhen::Flushed,
+        };
+        let remote_options = TraceOptions { replace: options.force, sync, ..TraceOptions::default() };
         let sink = RemoteSink::create(client, name, &remote_options)?;
         let options = CreateOptions { segment_entries: PIECE_ENTRIES, ..options };
         let file = remote.is_none().then(|| Format::split(name).1.into());

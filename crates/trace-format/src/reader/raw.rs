@@ -58,6 +58,11 @@ impl StreamReader {
         })
     }
 
+    /// The sequence number of the next segment.
+    pub fn next_sequence(&self) -> u64 {
+        self.stream.frames.last().map_or(0, |frame| frame.header.sequence + 1)
+    }
+
     /// The index after the last entry.
     pub fn end_index(&self) -> u64 {
         self.stream.frames.last().map_or(0, |frame| frame.header.end_index())

@@ -131,7 +131,16 @@ impl FileSink {
         let failed =
             |source| Error::Io { path: trace.path().into(), operation: "open the file", offset: 0, source };
         let file = OpenOptions::new().write(true).open(trace.path()).map_err(failed)?;
-        let log = Log::append(Box::new(FileStorage(file)), trace)?;
+        Self::append_on(Box::new(FileStorage(file)), trace, options)
+    }
+
+    /// Adds to a closed trace, whose bytes the storage has. Its streams go on where [`crate::StreamReader::next_sequence`] says.
+    pub fn append_on(
+        storage: Box<dyn Storage>,
+        trace: &Trace,
+        options: CreateOptions,
+    ) -> Result<Self, Error> {
+        let log = Log::append(storage, trace)?;
         Ok(Self { log, options })
     }
 

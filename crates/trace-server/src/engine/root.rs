@@ -27,6 +27,7 @@ pub(crate) enum Root {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Create { replace: bool },
+    Append,
     Read,
 }
 
@@ -62,6 +63,7 @@ impl Root {
             | match purpose {
                 Purpose::Create { replace: false } => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
                 Purpose::Create { replace: true } => OFlags::RDWR | OFlags::CREATE,
+                Purpose::Append => OFlags::RDWR,
                 Purpose::Read => OFlags::RDONLY,
             };
         let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o644) } else { Mode::empty() };
@@ -125,7 +127,7 @@ mod tests {
         for name in
             ["../secret", "sub/../../secret", "link", "up/secret", "etc/passwd", &secret, "/etc/passwd", ""]
         {
-            for purpose in [Purpose::Read, Purpose::Create { replace: true }] {
+            for purpose in [Purpose::Read, Purpose::Append, Purpose::Create { replace: true }] {
                 let error = root.open(name, purpose).unwrap_err();
                 assert_eq!(error.reason(), Reason::OutsideRoot, "{name}: {error}");
             }

@@ -172,12 +172,28 @@ impl Session {
         match mode {
             Mode::Read => state.open = Some(Open::Reading(self.reading(name)?)),
             Mode::Append => {
-                let text = format!("{name}: appending is not possible yet");
-                return Err(Error::refused(Reason::Mode, text));
+                let trace = self.appending(name)?;
+                self.engine.add_trace(&trace);
+                state.open = Some(Open::Writing(trace));
             }
         }
         state.specifier = specifier;
         Ok(())
+    }
+
+    fn appending(&self, name: &str) -> Result<Arc<WriteTrace>, Error> {
+        let file = self.engine.root.open(name, Purpose::Append)?;
+        let path = self.engine.root.path(name);
+        self.engine.claim(&file, name)?;
+        let failed = |source| Error::Io { what: name.into(), operation: "open the file", cause: source };
+        let again = file.try_clone().map_err(failed)?;
+        let before = Trace::open_on(Box::new(again), &path, Encoders::default()).map_err(refused)?;
+        let storage = Box::new(FileStorage(file));
+        let sink = FileSink::append_on(storage, &before, CreateOptions::default()).map_err(refused)?;
+        let (sync, entries) = (SyncWhen::Closed, SEGMENT_ENTRIES);
+        let trace = Arc::new(WriteTrace::new(&self.engine, Arc::new(sink), false, sync, entries));
+        trace.resume(&self.engine, &before);
+        Ok(trace)
     }
 
     fn reading(&self, name: &str) -> Result<Arc<ReadTrace>, Error> {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 use trace_format::{
-    Bounds, CreateOptions, EntryType, Interval, NewSegment, SegmentSink, StreamDescription, TraceWriter,
-    gap_entry,
+    Bounds, CreateOptions, EntryType, Interval, NewSegment, SegmentSink, StreamDescription, Trace,
+    TraceWriter, gap_entry,
 };
 
 use super::Inner;
@@ -189,10 +189,22 @@ impl WriteTrace {
             .sink
             .add_stream(&description)
             .map_err(|error| refuse(Reason::Incomplete, error.to_string()))?;
+        streams.push(self.new_stream(&*self.engine()?, number, description, (0, 0)));
+        Ok(number)
+    }
+
+    /// A stream that goes on at that sequence number and index.
+    fn new_stream(
+        &self,
+        engine: &Inner,
+        number: u32,
+        description: StreamDescription,
+        (sequence, first_index): (u64, u64),
+    ) -> Arc<Stream> {
         let entry_bytes = description.entry_type.entry_bytes as usize;
         // No segment takes more than a part of the memory, so that several can be on their way.
-        let most = self.engine()?.segments.limit() / 4 / entry_bytes;
-        streams.push(Arc::new(Stream {
+        let most = engine.segments.limit() / 4 / entry_bytes;
+        Arc::new(Stream {
             number,
             entry_bytes,
             encoder: description.encoder,
@@ -203,13 +215,22 @@ impl WriteTrace {
             open: Mutex::new(Open {
                 bytes: Vec::new(),
                 reserved: 0,
-                sequence: 0,
-                first_index: 0,
+                sequence,
+                first_index,
                 since: Instant::now(),
                 wall_ns: 0,
             }),
-        }));
-        Ok(number)
+        })
+    }
+
+    /// Goes on with the streams of a trace that was closed.
+    pub(crate) fn resume(&self, engine: &Inner, before: &Trace) {
+        let mut streams = lock(&self.streams);
+        for info in before.streams() {
+            let Some(reader) = before.stream(info.number) else { continue };
+            let place = (reader.next_sequence(), reader.end_index());
+            streams.push(self.new_stream(engine, info.number, info.description, place));
+        }
     }
 
     /// A stream that was announced to this server.

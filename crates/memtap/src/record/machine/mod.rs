@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use segment::{BufferState, Config, MAX_BREAKPOINTS};
 use segment_host::{Listener, OwnedPool};
-use trace_format::{CreateOptions, ProcessRecord, TraceWriter};
+use trace_format::{CreateOptions, ProcessRecord, SyncPolicy, TraceWriter};
 
 use super::output::{Output, Remote};
 use super::progress::Progress;
@@ -33,6 +33,8 @@ pub(crate) struct Job {
     pub(crate) force: bool,
     /// The number of the encoder of accesses.
     pub(crate) encoder: u32,
+    /// When the trace is forced to disk.
+    pub(crate) sync: SyncPolicy,
     /// Who writes it, if not this process.
     pub(crate) server: Option<Remote>,
     /// QEMU as the user named it.
@@ -63,8 +65,13 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         plugin.push_str(&setting.replace(',', ",,"));
     }
     let command = command::complete(&job.args, &plugin, job.data)?;
-    let options =
-        CreateOptions { force: job.force, data: job.data, encoder: Some(job.encoder), ..Default::default() };
+    let options = CreateOptions {
+        force: job.force,
+        data: job.data,
+        encoder: Some(job.encoder),
+        sync: job.sync,
+        ..Default::default()
+    };
     let output = Output::create(&job.output, options, job.server.as_ref())?;
     let trace = output.trace.clone();
     let started = Instant::now();
