@@ -101,7 +101,10 @@ fn recorded(dir: &Path) -> Result<Vec<PathBuf>> {
         &source,
         "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void) { return 0; }\n",
     )?;
-    let source = source.to_str().context("the path of the target directory is not UTF-8")?;
+    // The compiler proper does not know where the system's headers are.
+    let preprocessed = dir.join("source.i");
+    shell::run_command(Command::new("gcc").arg("-E").arg(&source).arg("-o").arg(&preprocessed))?;
+    let source = preprocessed.to_str().context("the path of the target directory is not UTF-8")?;
     let sql = "create table t(a integer, b text); \
         with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) \
         insert into t select i, hex(i * 7919) from n; \
@@ -114,7 +117,7 @@ fn recorded(dir: &Path) -> Result<Vec<PathBuf>> {
         ("sqlite", vec!["sqlite3", ":memory:", sql]),
         ("sort", vec!["sort", lines]),
         ("python", vec!["python3", "-S", "-E", "-c", python]),
-        ("cc1", vec![cc1.trim(), "-O2", "-quiet", source, "-o", "/dev/null"]),
+        ("cc1", vec![cc1.trim(), "-O2", "-quiet", "-fpreprocessed", source, "-o", "/dev/null"]),
     ];
     let mut files = Vec::new();
     for (name, line) in programs {

@@ -237,6 +237,33 @@ fn what_is_no_trace_of_others_is_not_imported() {
     refused(&["import", "--format", "other", file, "-o", out], 2, &["other"]);
 }
 
+/// Quotas, limits and full disks are errors of writing: one line, no half a file where it can be made again.
+#[test]
+fn a_file_that_may_not_grow_is_an_error() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = imported(dir.path());
+    let out = dir.path().join("out");
+    for command in ["copy", "merge"] {
+        let inputs = if command == "copy" { text(&path).to_owned() } else { format!("{0} {0}", text(&path)) };
+        let script = format!("ulimit -f 8; {} {command} {inputs} -o {}", text(&memtap()), text(&out));
+        let outcome = run(Command::new(tool("bash")).args(["-c", &script]), b"");
+        assert_eq!(outcome.status, 1, "{command}: {}", outcome.err());
+        assert!(outcome.err().contains("File too large"), "{command}: {}", outcome.err());
+        assert_eq!(outcome.err().lines().count(), 1, "{command}: {}", outcome.err());
+        assert!(!out.exists(), "{command}: half a trace is left");
+    }
+    // A repair that has no room leaves the file as it was.
+    let bytes = std::fs::read(&path).expect("it was written");
+    let torn = &bytes[..bytes.len() - 100];
+    std::fs::write(&path, torn).expect("it is ours");
+    let script = format!("ulimit -f 8; {} check {} --repair", text(&memtap()), text(&path));
+    let outcome = run(Command::new(tool("bash")).args(["-c", &script]), b"");
+    assert_eq!(outcome.status, 1, "{}", outcome.err());
+    assert!(outcome.err().contains("File too large"), "{}", outcome.err());
+    assert!(std::fs::read(&path).expect("it is ours") == torn);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 1, "nothing is left behind");
+}
+
 /// The specifiers of other formats write what `dump` writes in that format.
 #[test]
 fn a_recording_in_another_format_is_its_dump() {

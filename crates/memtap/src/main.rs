@@ -87,7 +87,15 @@ enum Command {
     Rtvm(cmd::rtvm::Args),
 }
 
+/// A file that grows beyond the shell's limit is an error like a full disk, not the end. A handler, because a program that is
+/// recorded would inherit that the signal is ignored.
+fn survive_file_limits() {
+    let seen = std::sync::Arc::default();
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen);
+}
+
 fn main() -> ExitCode {
+    survive_file_limits();
     let result = match Cli::parse().command {
         Command::Record(args) => cmd::record::run(args),
         Command::Stat(args) => cmd::stat::run(&args),
