@@ -115,6 +115,9 @@ int memtap_type_register(memtap_client *client, const uint8_t guid[16], const ch
 /* One of memtap's own types by its name (docs/format.md, "Entry types"), such as "accesses". */
 int memtap_type_own(memtap_client *client, const char *name, uint32_t *type);
 int memtap_stream_register(memtap_client *client, const char *name, uint32_t type, uint32_t *stream);
+/* The same of a thread, which need not be announced: memtap's commands count the stream `accesses` of each thread. */
+int memtap_thread_stream_register(memtap_client *client, const char *name, uint32_t type, uint32_t process,
+                                  uint32_t thread, uint32_t *stream);
 /* Fills at most capacity places of infos; count is how many streams there are. */
 int memtap_streams(memtap_client *client, memtap_stream_info *infos, size_t capacity, size_t *count);
 

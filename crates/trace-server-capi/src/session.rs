@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use memref::{ProcessId, ThreadId};
 use trace_format::{EntryType, Field, FieldRole, Guid};
 use trace_server::{Address, By, Client, EntryStream, Mode, SyncWhen, TraceOptions};
 
@@ -272,6 +273,33 @@ pub(crate) unsafe extern "C" fn memtap_stream_register(
         let known = (number as usize).checked_sub(1).and_then(|place| client.types.get(place));
         let entry_type = known.ok_or_else(|| argument("there is no such type"))?.clone();
         let number = client.client.add_stream(&EntryStream::new(name, entry_type))?;
+        // SAFETY: the caller's place.
+        unsafe { put(stream, number) };
+        Ok(())
+    };
+    status(register())
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn memtap_thread_stream_register(
+    client: *mut CClient,
+    name: *const c_char,
+    number: u32,
+    process: u32,
+    thread: u32,
+    stream: *mut u32,
+) -> c_int {
+    let register = || {
+        // SAFETY: the caller's handle and text.
+        let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
+        let known = (number as usize).checked_sub(1).and_then(|place| client.types.get(place));
+        let entry_type = known.ok_or_else(|| argument("there is no such type"))?.clone();
+        let mut description = EntryStream::new(name, entry_type);
+        description.process = Some(ProcessId(process));
+        description.thread = Some(ThreadId(thread));
+        let number = client.client.add_stream(&description)?;
         // SAFETY: the caller's place.
         unsafe { put(stream, number) };
         Ok(())

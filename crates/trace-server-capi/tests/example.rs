@@ -29,8 +29,8 @@ fn library_dir() -> PathBuf {
     dir
 }
 
-/// Fills in the pkg-config file as an installation does, and builds the example with what it says.
-fn build(dir: &Path) -> PathBuf {
+/// Fills in the pkg-config file as an installation does, and builds an example with what it says.
+fn build(dir: &Path, name: &str) -> PathBuf {
     let (root, library) = (repository(), library_dir());
     let template = std::fs::read_to_string(root.join("include/memtap-client.pc.in")).unwrap();
     let text = template
@@ -46,11 +46,11 @@ fn build(dir: &Path) -> PathBuf {
         .output()
         .expect("pkg-config is installed");
     assert!(flags.status.success(), "{}", String::from_utf8_lossy(&flags.stderr));
-    let program = dir.join("client");
+    let program = dir.join(name);
     let built = Command::new("gcc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"])
         .arg(&program)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("c/client.c"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("c/{name}.c")))
         .args(String::from_utf8_lossy(&flags.stdout).split_whitespace())
         .output()
         .expect("gcc is installed");
@@ -61,7 +61,7 @@ fn build(dir: &Path) -> PathBuf {
 #[test]
 fn the_example_runs_against_each_kind_of_server() {
     let dir = tempfile::tempdir().unwrap();
-    let program = build(dir.path());
+    let program = build(dir.path(), "client");
     let root = dir.path().join("root");
     std::fs::create_dir(&root).unwrap();
     let engine =
@@ -98,4 +98,37 @@ fn the_example_runs_against_each_kind_of_server() {
         .unwrap();
     let err = String::from_utf8_lossy(&run.stderr);
     assert!(err.contains("error 5: local: exists already") && run.status.code() == Some(1), "{err}");
+}
+
+#[test]
+fn a_simulator_writes_what_it_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build(dir.path(), "simulator");
+    let file = dir.path().join("trace");
+    let run = Command::new(&program)
+        .args(["-", file.to_str().unwrap()])
+        .env("LD_LIBRARY_PATH", library_dir())
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert_eq!((&*err, run.status.code()), ("", Some(0)));
+    let numbers: Vec<u64> = out.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [_, loads, stores] = numbers[..] else { panic!("{out}") };
+    // Each comparison of neighbours loads both: 299 of them first, then one less each time.
+    assert_eq!(loads, 299 * 300);
+    let trace = Trace::open(&file).unwrap();
+    assert!(trace.closed() && trace.check().unwrap().is_sound());
+    let threads = trace.threads();
+    assert_eq!(threads.len(), 1);
+    let mut cursor = trace.shard(threads[0].thread).accesses(&Default::default());
+    let mut counted = (0, 0);
+    while let Some(accesses) = cursor.next_block().unwrap() {
+        for access in accesses {
+            assert!((0x1000..0x1000 + 300 * 4).contains(&access.addr.0) && access.size == 4);
+            if access.kind.writes() { counted.1 += 1 } else { counted.0 += 1 }
+        }
+    }
+    assert_eq!(counted, (loads, stores));
+    let lines = include_str!("../c/simulator.c").lines().count();
+    assert!(lines < 200, "{lines}");
 }
