@@ -435,6 +435,27 @@ fn says_who(trace: &Trace, dir: &Path) {
     }
     let markers = trace.ask("dump", &["--stream", "markers", "--format", "jsonl"]).out();
     assert!(markers.lines().any(|line| line.contains("\"7\"")), "{markers}");
+    // Names: the kernel's own, and those of a program whose file is given.
+    let program = dir.join("workload");
+    let named = |by: &str| -> Vec<Value> {
+        let options = ["--by", by, "--json", "--guest-program", program.to_str().expect("text")];
+        let report = trace.ask("report", &options);
+        assert_eq!(report.status, 0, "{}", report.err());
+        serde_json::from_str(&report.out()).expect("JSON")
+    };
+    let stores = |rows: &[Value], name: &str, mode: &str| -> u64 {
+        let row = rows.iter().find(|row| row["name"] == name && row["region"] == mode);
+        row.unwrap_or_else(|| panic!("no {name}"))["stores"].as_u64().expect("a number")
+    };
+    let functions = named("function");
+    assert_eq!(functions.iter().map(sum).sum::<u64>(), total);
+    assert!(stores(&functions, "main", "user") >= 65_536);
+    assert!(stores(&functions, "do_syscall_64", "kernel") > 0);
+    assert_eq!(stores(&named("variable"), "table", "user"), 65_536);
+    let lines = trace.ask("dump", &["--stream", "physical", "--range", "1000000..1000100"]).out();
+    assert_eq!(lines.lines().count(), 100);
+    assert!(lines.lines().all(|line| line.contains(" cpu 0 ") && line.contains(" physical 0x")), "{lines}");
+    assert!(lines.contains(" data "), "{lines}");
     let picture = dir.join("map.svg");
     let heatmap = trace.ask("heatmap", &["-o", picture.to_str().expect("text")]);
     assert_eq!(heatmap.status, 0, "{}", heatmap.err());

@@ -4,15 +4,17 @@
 //! share one clock, so cycles compare across them.
 
 mod memory;
+mod names;
 mod process;
 mod stores;
 mod symbols;
 mod walk;
 
 pub use memory::{Image, memory_at};
-pub use process::{Owner, by_process, tasks};
+pub use names::{GuestProgram, Named, by_name};
+pub use process::{Mode, Owner, by_process, kernel_since, tasks};
 pub use symbols::GuestSymbols;
-pub use walk::{Physical, walk};
+pub use walk::{Physical, walk, walk_data};
 
 use memref::ThreadId;
 use trace_format::Trace;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memref::ThreadId;
+use memref::{Access, ThreadId};
 use trace_format::machine::{TASKS, TaskEntry};
 use trace_format::{Filter, Trace};
 
@@ -11,15 +11,45 @@ use crate::{Count, Error};
 const CHANGE_CREATE: u8 = 1;
 const CHANGE_EXIT: u8 = 3;
 
-/// Whose accesses: a process of the guest, in one mode.
+/// In which mode the processor was, as the address of the instruction tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// Firmware and boot loader: before a vCPU came to the kernel.
+    Boot,
+    /// A program.
+    User,
+    /// The kernel.
+    Kernel,
+}
+
+impl Mode {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Boot => "boot",
+            Self::User => "user",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    fn of(ip: u64, seen_kernel: &mut bool) -> Self {
+        let kernel = ip >> 63 != 0;
+        *seen_kernel |= kernel;
+        match (kernel, *seen_kernel) {
+            (true, _) => Self::Kernel,
+            (false, true) => Self::User,
+            (false, false) => Self::Boot,
+        }
+    }
+}
+
+/// Whose accesses: a process of the guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// Its process id; `None` before the kernel was found.
     pub process: Option<u32>,
     /// Its name, as the kernel has it.
     pub name: String,
-    /// Whether the kernel executed for it.
-    pub kernel: bool,
 }
 
 /// What the guest's tasks did on a vCPU.
@@ -36,40 +66,78 @@ pub fn tasks(trace: &Trace, thread: ThreadId) -> Result<Vec<TaskEntry>, Error> {
     Ok(all)
 }
 
+/// The cycle at which a vCPU made its first access from the kernel: low addresses before it are boot code.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn kernel_since(trace: &Trace, thread: ThreadId) -> Result<u64, Error> {
+    let mut cursor = trace.shard(thread).accesses(&Filter::default());
+    while let Some(accesses) = cursor.next_block()? {
+        if let Some(access) = accesses.iter().find(|access| access.ip.0 >> 63 != 0) {
+            return Ok(access.cycle);
+        }
+    }
+    Ok(u64::MAX)
+}
+
+/// Gives all accesses of a vCPU, in order, with whose they are, to `each`. An owner's number grows with each change.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub(crate) fn walk_owned(
+    trace: &Trace,
+    thread: ThreadId,
+    mut each: impl FnMut(usize, &Owner, Mode, &Access),
+) -> Result<(), Error> {
+    // Of creations and ends nobody else executes.
+    let tasks = tasks(trace, thread)?;
+    let mut tasks =
+        tasks.into_iter().filter(|task| task.change != CHANGE_CREATE && task.change != CHANGE_EXIT);
+    let mut next = tasks.next();
+    let mut owner = Owner { process: None, name: "before the first process".into() };
+    let (mut number, mut seen_kernel) = (0, false);
+    let mut cursor = trace.shard(thread).accesses(&Filter::default());
+    while let Some(accesses) = cursor.next_block()? {
+        for access in accesses {
+            while let Some(task) = next.as_ref().filter(|task| task.cycle <= access.cycle) {
+                owner = Owner { process: Some(task.process), name: task.name() };
+                number += 1;
+                next = tasks.next();
+            }
+            each(number, &owner, Mode::of(access.ip.0, &mut seen_kernel), access);
+        }
+    }
+    Ok(())
+}
+
 /// Counts accesses by process and mode.
 ///
 /// # Errors
 /// Where the trace can't be read.
-pub fn by_process(trace: &Trace) -> Result<BTreeMap<Owner, Count>, Error> {
-    let mut counts: BTreeMap<Owner, Count> = BTreeMap::new();
+pub fn by_process(trace: &Trace) -> Result<BTreeMap<(Owner, Mode), Count>, Error> {
+    let mut counts: BTreeMap<(Owner, Mode), Count> = BTreeMap::new();
     for record in trace.threads() {
-        let tasks = tasks(trace, record.thread)?;
-        // Of creations and ends nobody else executes.
-        let mut tasks =
-            tasks.into_iter().filter(|task| task.change != CHANGE_CREATE && task.change != CHANGE_EXIT);
-        let mut next = tasks.next();
-        let mut owner = Owner { process: None, name: "before the first process".into(), kernel: false };
-        let mut two = [Count::default(); 2];
-        let mut cursor = trace.shard(record.thread).accesses(&Filter::default());
-        while let Some(accesses) = cursor.next_block()? {
-            for access in accesses {
-                while let Some(task) = next.as_ref().filter(|task| task.cycle <= access.cycle) {
-                    settle(&mut counts, &owner, &mut two);
-                    owner = Owner { process: Some(task.process), name: task.name(), kernel: false };
-                    next = tasks.next();
-                }
-                two[usize::from(access.ip.0 >> 63 != 0)].add(access);
+        let mut present: Option<(usize, Owner)> = None;
+        let mut modes = [Count::default(); 3];
+        walk_owned(trace, record.thread, |number, owner, mode, access| {
+            if present.as_ref().is_none_or(|(before, _)| *before != number)
+                && let Some((_, owner)) = present.replace((number, owner.clone()))
+            {
+                settle(&mut counts, &owner, &mut modes);
             }
+            modes[mode as usize].add(access);
+        })?;
+        if let Some((_, owner)) = present {
+            settle(&mut counts, &owner, &mut modes);
         }
-        settle(&mut counts, &owner, &mut two);
     }
     Ok(counts)
 }
 
-fn settle(counts: &mut BTreeMap<Owner, Count>, owner: &Owner, two: &mut [Count; 2]) {
-    for (kernel, count) in [false, true].into_iter().zip(two) {
+fn settle(counts: &mut BTreeMap<(Owner, Mode), Count>, owner: &Owner, modes: &mut [Count; 3]) {
+    for (mode, count) in [Mode::Boot, Mode::User, Mode::Kernel].into_iter().zip(modes) {
         if count.accesses() > 0 {
-            *counts.entry(Owner { kernel, ..owner.clone() }).or_default() += std::mem::take(count);
+            *counts.entry((owner.clone(), mode)).or_default() += std::mem::take(count);
         }
     }
 }

@@ -41,9 +41,10 @@ impl GuestSymbols {
         self.symbols.is_empty()
     }
 
-    /// The kernel symbol at or before an address.
+    /// The kernel symbol at or before an address of the kernel's image; modules are loaded behind it and have none here.
     pub fn name(&self, address: u64) -> Option<&str> {
-        if address >> 63 == 0 {
+        const IMAGE: std::ops::Range<u64> = 0xffff_ffff_8000_0000..0xffff_ffff_c000_0000;
+        if !IMAGE.contains(&address) {
             return None;
         }
         let place = self.symbols.partition_point(|(start, _)| *start <= address).checked_sub(1)?;

@@ -130,3 +130,29 @@ pub fn walk(
     }
     Ok(())
 }
+
+/// The same with the data that was recorded, of the accesses with these numbers: `each` ends the walk with `false`.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn walk_data(
+    trace: &Trace,
+    thread: ThreadId,
+    numbers: Range<u64>,
+    mut each: impl FnMut(&Access, &mut Physical, Option<&[u8]>) -> bool,
+) -> Result<(), Error> {
+    let mut places = Places::new(trace, thread)?;
+    let mut cursor =
+        trace.shard(thread).data_accesses(&Filter { index: Some(numbers), ..Default::default() });
+    while let Some(entries) = cursor.next_block()? {
+        let entries = entries.to_vec();
+        for (index, entry) in (cursor.first_index()..).zip(&entries) {
+            places.go_to(index)?;
+            let bytes = if entry.value_bytes == 0 { None } else { cursor.bytes(entry)? };
+            if !each(&entry.access, &mut places.physical, bytes.as_deref()) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}

@@ -13,7 +13,7 @@ use memref::{
 };
 use serde_json::json;
 use symbols::Resolver;
-use trace_format::{Filter, Form, KindSet};
+use trace_format::{Filter, Form, KindSet, ThreadRecord};
 
 use crate::output::{Letter, Out, ReaderGone, letter};
 
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "symbolic")]
     format: Format,
     /// Only this kind of events
-    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps", "tasks", "found", "flow"])]
+    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps", "tasks", "found", "flow", "physical"])]
     stream: Option<String>,
     /// Only accesses with these numbers among their thread's; with 0x in front, only events that touch these addresses
     #[arg(long, value_name = "A..B", value_parser = parse_part)]
@@ -92,7 +92,7 @@ fn parse_part(text: &str) -> Result<Part, String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = Session::open(&args.file)?;
-    if let Some(stream @ ("tasks" | "found" | "flow")) = args.stream.as_deref() {
+    if let Some(stream @ ("tasks" | "found" | "flow" | "physical")) = args.stream.as_deref() {
         return machine_stream(&session, args, stream);
     }
     let mut filter = Filter { cycles: args.cycles.clone(), ..Default::default() };
@@ -158,6 +158,10 @@ fn machine_stream(session: &Session, args: &Args, stream: &str) -> Result<ExitCo
         if args.thread.is_some_and(|thread| thread != record.thread.0) {
             continue;
         }
+        if stream == "physical" {
+            physical(session, record, args, &mut out)?;
+            continue;
+        }
         if stream == "flow" {
             let end = args.cycles.as_ref().map_or(u64::MAX, |cycles| cycles.end);
             let mut written = Ok(());
@@ -186,6 +190,70 @@ fn machine_stream(session: &Session, args: &Args, stream: &str) -> Result<ExitCo
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A machine's accesses with all that is known of each: cycle, vCPU, mode, kind, size, virtual and physical address,
+/// instruction, function of the kernel, data.
+fn physical(session: &Session, record: &ThreadRecord, args: &Args, out: &mut Out) -> Result<()> {
+    use std::fmt::Write;
+    let (mut numbers, mut addresses) = (0..u64::MAX, None);
+    match &args.range {
+        Some(Part::Numbers(part)) => numbers = part.clone(),
+        Some(Part::Addresses(part)) => addresses = Some(part.clone()),
+        None => {}
+    }
+    let cycles = args.cycles.clone().unwrap_or(0..u64::MAX);
+    let symbols = machine::GuestSymbols::of(session.trace())?;
+    // Asked for only where it matters: it takes reading the trace from its start.
+    let mut kernel_since = None;
+    let mut written = Ok(());
+    machine::walk_data(session.trace(), record.thread, numbers, |access, places, data| {
+        let end = VirtAddr(access.addr.0.saturating_add(access.size.into()));
+        let outside = addresses.as_ref().is_some_and(|part| access.addr >= part.end || end <= part.start);
+        if access.cycle < cycles.start || outside {
+            return true;
+        }
+        if access.cycle >= cycles.end {
+            return false;
+        }
+        let mode = if access.ip.0 >> 63 != 0 {
+            machine::Mode::Kernel
+        } else {
+            let since =
+                kernel_since.get_or_insert_with(|| machine::kernel_since(session.trace(), record.thread));
+            match since {
+                Ok(since) if access.cycle >= *since => machine::Mode::User,
+                _ => machine::Mode::Boot,
+            }
+        };
+        let mut line = format!(
+            "{} cpu {} {} {} {} {:#x} physical ",
+            access.cycle,
+            record.tid,
+            mode.name(),
+            access.kind.name(),
+            access.size,
+            access.addr
+        );
+        let _ = match places.address(access) {
+            Some(address) => write!(line, "{address:#x}"),
+            None => write!(line, "-"),
+        };
+        let name = symbols.name(access.ip.0).unwrap_or("-");
+        let _ = write!(line, " ip {:#x} {name}", access.ip);
+        if let Some(data) = data {
+            line.push_str(" data ");
+            for byte in data.iter().rev() {
+                let _ = write!(line, "{byte:02x}");
+            }
+        }
+        written = out.line(&line);
+        written.is_ok()
+    })?;
+    if let Some(Err(error)) = kernel_since {
+        return Err(error.into());
+    }
+    written
 }
 
 struct Dump {

@@ -10,6 +10,7 @@ use analysis::{By, Row, Session, Stale, Summary, Tally};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
+use symbols::{Module, SearchPath};
 
 use crate::output::{Out, grouped};
 
@@ -49,6 +50,9 @@ pub(crate) struct Args {
     /// Print only the first N rows
     #[arg(long, value_name = "N")]
     top: Option<usize>,
+    /// The file of a program of the guest, for its names (a machine; may be given several times)
+    #[arg(long, value_name = "FILE")]
+    guest_program: Vec<PathBuf>,
     /// Write everything as one HTML page
     #[arg(long, value_name = "OUT")]
     html: Option<PathBuf>,
@@ -66,6 +70,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Grouping::Thread => By::Thread,
         Grouping::Process => return by_process(&session, args),
     };
+    if Machine::of(&session).is_some() && args.html.is_none() {
+        match by {
+            By::Function => return by_guest_name(&session, args, machine::Named::Function),
+            By::Variable => return by_guest_name(&session, args, machine::Named::Variable),
+            _ => {}
+        }
+    }
     if let Some(html) = &args.html {
         write_page(&session, html)?;
         if !args.json {
@@ -100,11 +111,10 @@ fn by_process(session: &Session, args: &Args) -> Result<ExitCode> {
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(count.accesses()));
     rows.truncate(args.top.unwrap_or(usize::MAX));
     let mut out = Out::stdout();
-    let mode = |kernel: bool| if kernel { "kernel" } else { "user" };
     if args.json {
-        let row = |(owner, count): &(machine::Owner, analysis::Count)| {
+        let row = |((owner, mode), count): &((machine::Owner, machine::Mode), analysis::Count)| {
             json!({
-                "name": owner.name, "process": owner.process, "mode": mode(owner.kernel), "loads": count.loads,
+                "name": owner.name, "process": owner.process, "mode": mode.name(), "loads": count.loads,
                 "stores": count.stores, "modifies": count.modifies, "bytes": count.bytes,
             })
         };
@@ -114,16 +124,53 @@ fn by_process(session: &Session, args: &Args) -> Result<ExitCode> {
             "{:>14} {:>14} {:>14} {:>16}  {:<8} {:>7} process",
             "loads", "stores", "modifies", "bytes", "mode", "pid"
         ))?;
-        for (owner, count) in &rows {
+        for ((owner, mode), count) in &rows {
             let [loads, stores, modifies, bytes] =
                 [count.loads, count.stores, count.modifies, count.bytes].map(grouped);
             let process = owner.process.map_or_else(|| "-".to_owned(), |process| process.to_string());
             out.line(&format!(
                 "{loads:>14} {stores:>14} {modifies:>14} {bytes:>16}  {:<8} {process:>7} {}",
-                mode(owner.kernel),
+                mode.name(),
                 owner.name
             ))?;
         }
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A machine's accesses by function or variable: those of the guest's kernel, and of the programs whose files are given.
+fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Result<ExitCode> {
+    let mut programs = Vec::new();
+    for path in &args.guest_program {
+        let shown = path.display();
+        let module = Module::open(path, None, &SearchPath::default()).with_context(|| shown.to_string())?;
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let Some(program) = machine::GuestProgram::new(&name, module) else {
+            bail!(
+                "{shown}: is position-independent, so nothing says where it lay in the guest; link it with -no-pie"
+            );
+        };
+        programs.push(program);
+    }
+    let counts = machine::by_name(session.trace(), named, &programs)?;
+    let row = |((mode, name), count): ((machine::Mode, String), analysis::Count)| Row {
+        name,
+        region: mode.name().to_owned(),
+        count,
+        size: 0,
+        things: 1,
+        line: None,
+    };
+    let mut rows: Vec<Row> = counts.into_iter().map(row).collect();
+    rows.sort_by(|a, b| b.count.accesses().cmp(&a.count.accesses()).then_with(|| a.name.cmp(&b.name)));
+    rows.truncate(args.top.unwrap_or(usize::MAX));
+    let mut out = Out::stdout();
+    if args.json {
+        let rows: Vec<Value> = rows.iter().map(to_json).collect();
+        out.line(&serde_json::to_string_pretty(&rows)?)?;
+    } else {
+        print(&mut out, &rows)?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)

@@ -1,0 +1,120 @@
+//! Names for a machine's accesses: the kernel's own symbols, and those of the guest's programs whose files are given.
+
+use std::collections::{BTreeMap, HashMap};
+
+use symbols::Module;
+use trace_format::Trace;
+
+use super::process::{Mode, Owner, walk_owned};
+use super::symbols::GuestSymbols;
+use crate::{Count, Error};
+
+/// Addresses whose names are at hand.
+const NEAR: usize = 1 << 16;
+/// The kernel keeps so many characters of a program's name.
+const NAME_BYTES: usize = 15;
+
+/// What to name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// The function that makes the access.
+    Function,
+    /// The variable that is accessed.
+    Variable,
+}
+
+/// A program of the guest whose file is at hand.
+#[derive(Debug)]
+pub struct GuestProgram {
+    name: String,
+    module: Module,
+}
+
+impl GuestProgram {
+    /// By the file's name, which is what the guest calls it. `None` where it is position-independent: then nothing says
+    /// where it lay.
+    pub fn new(name: &str, module: Module) -> Option<Self> {
+        let mut end = name.len().min(NAME_BYTES);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        module.is_fixed().then(|| Self { name: name[..end].to_owned(), module })
+    }
+}
+
+/// Counts accesses by (mode, name).
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn by_name(
+    trace: &Trace,
+    named: Named,
+    programs: &[GuestProgram],
+) -> Result<BTreeMap<(Mode, String), Count>, Error> {
+    let mut names = Names {
+        symbols: GuestSymbols::of(trace)?,
+        programs,
+        named,
+        list: Vec::new(),
+        numbers: HashMap::new(),
+    };
+    let mut counts: Vec<Count> = Vec::new();
+    for record in trace.threads() {
+        // (owner, mode, address) to a name's number.
+        let mut near = vec![(usize::MAX, Mode::Boot, 0, 0); NEAR];
+        walk_owned(trace, record.thread, |number, owner, mode, access| {
+            let address = if named == Named::Function { access.ip.0 } else { access.addr.0 };
+            let slot = &mut near[(address ^ address >> 16) as usize % NEAR];
+            // The kernel's names are everybody's.
+            let number = if mode == Mode::Kernel && address >> 63 != 0 { usize::MAX } else { number };
+            if (slot.0, slot.1, slot.2) != (number, mode, address) || slot.3 == 0 {
+                *slot = (number, mode, address, names.number(owner, mode, address) + 1);
+            }
+            let place = slot.3 - 1;
+            if counts.len() <= place {
+                counts.resize(place + 1, Count::default());
+            }
+            counts[place].add(access);
+        })?;
+    }
+    let mut all = BTreeMap::new();
+    for (key, count) in names.list.into_iter().zip(counts) {
+        *all.entry(key).or_insert_with(Count::default) += count;
+    }
+    Ok(all)
+}
+
+struct Names<'a> {
+    symbols: GuestSymbols,
+    programs: &'a [GuestProgram],
+    named: Named,
+    list: Vec<(Mode, String)>,
+    numbers: HashMap<(Mode, String), usize>,
+}
+
+impl Names<'_> {
+    fn number(&mut self, owner: &Owner, mode: Mode, address: u64) -> usize {
+        let key = (mode, self.name(owner, mode, address));
+        if let Some(&number) = self.numbers.get(&key) {
+            return number;
+        }
+        self.list.push(key.clone());
+        self.numbers.insert(key, self.list.len() - 1);
+        self.list.len() - 1
+    }
+
+    fn name(&self, owner: &Owner, mode: Mode, address: u64) -> String {
+        if address >> 63 != 0 {
+            return self.symbols.name(address).map_or_else(|| "[kernel]".to_owned(), str::to_owned);
+        }
+        if mode == Mode::Boot {
+            return "[boot]".to_owned();
+        }
+        let program = self.programs.iter().find(|program| program.name == owner.name);
+        let found = program.and_then(|program| match self.named {
+            Named::Function => program.module.function_at(address).map(|symbol| symbol.raw_name.to_owned()),
+            Named::Variable => program.module.data_at(address).map(|object| object.name),
+        });
+        found.unwrap_or_else(|| format!("[{}]", owner.name))
+    }
+}
