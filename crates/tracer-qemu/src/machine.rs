@@ -100,6 +100,8 @@ pub(crate) struct Machine {
     synced: u64,
     started: Instant,
     tasks: Tasks,
+    /// What was told of the search for the guest's kernel.
+    said: String,
     /// Whether the guest's own marks ask for recording.
     marked: bool,
     seen_kernel: bool,
@@ -169,6 +171,7 @@ pub(crate) fn start(id: PluginId, api: Api, version: i32, options: Options, pool
         synced: 0,
         started: Instant::now(),
         tasks: Tasks::default(),
+        said: String::new(),
         marked: false,
         seen_kernel: false,
         first: true,
@@ -415,8 +418,11 @@ impl Machine {
             return;
         }
         let Some(ram) = &self.ram else { return };
-        let said = self.tasks.find_kernel(ram, self.cycle);
-        self.text(TEXT_INTROSPECTION, &said);
+        let said = self.tasks.find_kernel(ram, self.cycle, self.cpu);
+        if said != self.said {
+            self.text(TEXT_INTROSPECTION, &said);
+            self.said = said;
+        }
         if self.tasks.is_ready() {
             self.tasks.go_to(self.cpu);
             for block in self.blocks.values() {

@@ -17,11 +17,15 @@ const HOOK_EXEC: u64 = 2;
 /// Cycles until the kernel is searched for again, at first.
 const RETRY_CYCLES: u64 = 50_000_000;
 const MAX_TRIES: u32 = 4;
+/// Cycles until it is asked again which task runs, while the kernel that was found starts up.
+const START_CYCLES: u64 = 1_000_000;
 
 /// The tasks of the guest.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     kernel: Option<Kernel>,
+    /// Whether the kernel has come to its first process: before that its places for each processor are not the final ones.
+    started: bool,
     tries: u32,
     next_try: u64,
     /// The pointer of the vCPU that executes; 0 while there is none.
@@ -41,34 +45,43 @@ type Events = Vec<(TaskChange, Task)>;
 impl Tasks {
     /// Whether the kernel was found.
     pub(crate) fn is_ready(&self) -> bool {
-        self.kernel.is_some()
+        self.started
     }
 
     /// Whether to search for the kernel now.
     pub(crate) fn may_try(&self, cycle: u64) -> bool {
-        self.tries < MAX_TRIES && cycle >= self.next_try
+        (self.kernel.is_some() || self.tries < MAX_TRIES) && cycle >= self.next_try
     }
 
-    /// Searches. Returns what came of it, for the user.
-    pub(crate) fn find_kernel(&mut self, ram: &Ram, cycle: u64) -> String {
-        self.tries += 1;
-        self.next_try = cycle + (RETRY_CYCLES << self.tries);
-        let kernel = match Kernel::find(ram) {
-            Ok(kernel) => kernel,
-            Err(why) => return why.to_owned(),
-        };
+    /// Searches, and looks whether a process runs on the vCPU. Returns what came of it, for the user.
+    pub(crate) fn find_kernel(&mut self, ram: &Ram, cycle: u64, cpu: u32) -> String {
+        if self.kernel.is_none() {
+            self.tries += 1;
+            self.next_try = cycle + (RETRY_CYCLES << self.tries);
+            match Kernel::find(ram) {
+                Ok(kernel) => self.kernel = Some(kernel),
+                Err(why) => return why.to_owned(),
+            }
+        }
+        self.next_try = cycle + START_CYCLES;
+        let Some(kernel) = &self.kernel else { return String::new() };
         let task = kernel.symbol("current_task").or_else(|| kernel.symbol("pcpu_hot"));
         let (Some(task), Some(table)) = (task, kernel.symbol("__per_cpu_offset")) else {
-            self.tries = MAX_TRIES;
+            self.next_try = u64::MAX;
             return "the kernel's symbols lack current_task".to_owned();
         };
         let offsets =
             (0..64).map_while(|cpu| kernel.read_u64(ram, table + 8 * cpu).filter(|&offset| offset != 0));
         self.pointers = offsets.map(|offset| offset.wrapping_add(task)).collect();
+        let pointer = self.pointers.get(cpu as usize).copied();
+        let present = pointer.and_then(|at| self.read(ram, kernel.read_u64(ram, at)?));
+        if present.is_none_or(|task| task.process == 0) {
+            return "the kernel was found, but no process of its".to_owned();
+        }
         self.current = vec![None; self.pointers.len()];
         self.symbols = kernel.symbols().iter().map(|(name, &address)| (name.clone(), address)).collect();
         self.symbols.sort_by_key(|&(_, address)| address);
-        self.kernel = Some(kernel);
+        self.started = true;
         "found".to_owned()
     }
 
