@@ -267,8 +267,7 @@ impl Kernel {
         let mut kernel = Self { symbols, ..Self::default() };
         let banner = kernel.symbol("linux_banner").ok_or("the kernel has no symbol linux_banner")?;
         kernel.image = kernel.find_image(ram, banner).ok_or("the kernel's image was not found")?;
-        let base = kernel.symbol("page_offset_base").and_then(|at| kernel.read_u64(ram, at));
-        kernel.direct = base.unwrap_or(0xffff_8880_0000_0000);
+        kernel.look_again(ram);
         let (Some(start), Some(stop)) = (kernel.symbol("__start_BTF"), kernel.symbol("__stop_BTF")) else {
             return Err("the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF)");
         };
@@ -282,6 +281,12 @@ impl Kernel {
             return Err("the description of types lacks task_struct");
         }
         Ok(kernel)
+    }
+
+    /// Reads what the kernel chooses while it starts: where its map of all memory begins.
+    pub(crate) fn look_again(&mut self, ram: &Ram) {
+        let base = self.symbol("page_offset_base").and_then(|at| self.read_u64(ram, at));
+        self.direct = base.unwrap_or(0xffff_8880_0000_0000);
     }
 
     /// Virtual minus physical address of the image: the banner's text, at its place in a page.

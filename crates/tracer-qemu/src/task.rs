@@ -64,6 +64,9 @@ impl Tasks {
             }
         }
         self.next_try = cycle + START_CYCLES;
+        if let Some(kernel) = &mut self.kernel {
+            kernel.look_again(ram);
+        }
         let Some(kernel) = &self.kernel else { return String::new() };
         let task = kernel.symbol("current_task").or_else(|| kernel.symbol("pcpu_hot"));
         let (Some(task), Some(table)) = (task, kernel.symbol("__per_cpu_offset")) else {
