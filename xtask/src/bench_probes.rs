@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Rounds of the profiler's slowdown: a ratio is taken within a round, then the median.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 
 /// Runs all parts, or those named: `layer`, `others`, `profiler`, `figures`.
 pub(crate) fn run(parts: &[&str]) -> Result<()> {

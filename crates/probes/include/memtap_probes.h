@@ -40,6 +40,9 @@ uint32_t memtap_probe_count(void);
 int memtap_probe_kind(uint32_t id);
 /* Writes the function's symbol, cut to size bytes with its final NUL; returns the whole length without it. */
 int memtap_probe_function(uint32_t id, char *text, size_t size);
+/* The same for the function's source file, and its line to *line (may be NULL); 0 where no debug information says.
+ * Slow, it reads files: not for handlers. */
+int memtap_probe_source(uint32_t id, char *text, size_t size, uint32_t *line);
 
 #ifdef __cplusplus
 }

@@ -67,16 +67,46 @@ pub extern "C" fn memtap_probe_kind(id: u32) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memtap_probe_function(id: u32, text: *mut c_char, size: usize) -> c_int {
     let Ok(metadata) = registry::metadata(ProbeId(id)) else { return MEMTAP_PROBE_UNKNOWN };
-    let name = metadata.function_name.as_bytes();
+    // SAFETY: passed on.
+    unsafe { hand_out(metadata.function_name.as_bytes(), text, size) }
+}
+
+/// Writes the source file of a probe's function as [`memtap_probe_function`] writes its name, and its line to `line`; 0
+/// where no debug information says. Slow: it reads files.
+///
+/// # Safety
+/// As for [`memtap_probe_function`]; `line` must be null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memtap_probe_source(
+    id: u32,
+    text: *mut c_char,
+    size: usize,
+    line: *mut u32,
+) -> c_int {
+    let Ok(metadata) = registry::metadata(ProbeId(id)) else { return MEMTAP_PROBE_UNKNOWN };
+    let (file, at) = crate::trampoline::muted(|| metadata.source()).unwrap_or_default();
+    if !line.is_null() {
+        // SAFETY: the caller vouches for it.
+        unsafe { line.write(at) };
+    }
+    // SAFETY: passed on.
+    unsafe { hand_out(file.as_bytes(), text, size) }
+}
+
+/// Copies a string to a caller's buffer, cut, with a final NUL; its whole length.
+///
+/// # Safety
+/// `text` must be null or have room for `size` bytes.
+unsafe fn hand_out(string: &[u8], text: *mut c_char, size: usize) -> c_int {
     if !text.is_null() && size > 0 {
-        let kept = name.len().min(size - 1);
+        let kept = string.len().min(size - 1);
         // SAFETY: the caller vouches for `size` bytes.
         unsafe {
-            std::ptr::copy_nonoverlapping(name.as_ptr(), text.cast(), kept);
+            std::ptr::copy_nonoverlapping(string.as_ptr(), text.cast(), kept);
             text.add(kept).write(0);
         }
     }
-    name.len() as c_int
+    string.len() as c_int
 }
 
 fn on_discovery(id: ProbeId) {

@@ -1,5 +1,6 @@
 //! What is known of a probe: its identifier, function and kind. Handed to the discovery callback (section 4).
 
+use crate::report::source::Sources;
 use patch::CodeAddr;
 use std::fmt;
 
@@ -79,8 +80,17 @@ pub struct ProbeMetadata {
     /// Who found it.
     pub provider: Provider,
     /// The module's file and the function's offset from its load address: with them a report finds file and line
-    /// (`report::source`), which is too slow a look-up for the probed process itself.
+    /// ([`Self::source`], or the report).
     pub module: &'static str,
     /// See `module`.
     pub module_offset: usize,
+}
+
+impl ProbeMetadata {
+    /// Source file and line of the function, from its module's debug information; `None` where nothing says. It reads
+    /// files and allocates: not for handlers, nor for the discovery callback of a program whose allocator is probed.
+    #[must_use]
+    pub fn source(&self) -> Option<(String, u32)> {
+        Sources::default().find(self.module, self.module_offset as u64)
+    }
 }

@@ -51,6 +51,7 @@ static void discovered(uint32_t id) {
     found++;
 }
 
+enum { WORK_LINE = __LINE__ + 4 };
 #ifdef __cplusplus
 extern "C"
 #endif
@@ -85,6 +86,11 @@ int main(void) {
     target = find("work");
     char cut[3];
     CHECK(memtap_probe_function(target, cut, sizeof cut) == 4 && strcmp(cut, "wo") == 0);
+    char file[512];
+    uint32_t line = 0;
+    int length = memtap_probe_source(target, file, sizeof file, &line);
+    CHECK(length > 10 && strcmp(file + length - 10, "handlers.c") == 0 && line >= WORK_LINE && line < WORK_LINE + 5);
+    CHECK(memtap_probe_source(1u << 30, file, sizeof file, &line) == MEMTAP_PROBE_UNKNOWN);
     CHECK(memtap_probe_kind(target) == MEMTAP_PROBE_ENTRY_WITH_RETURN);
     CHECK(memtap_probe_kind(1u << 30) == MEMTAP_PROBE_UNKNOWN);
     CHECK(memtap_probe_activate(1u << 30, count) == MEMTAP_PROBE_UNKNOWN);
