@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "10", value_name = "N|all", value_parser = parse_sample)]
     sample: Sample,
     /// Epoch, in milliseconds
-    #[arg(long, default_value_t = 10, value_name = "MS")]
+    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     epoch: u64,
     /// Probe only functions whose name matches, `*` for any characters; several joined by commas
     #[arg(long, default_value = "", value_name = "GLOB")]
@@ -44,9 +44,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
     /// With --pid: how long to measure
-    #[arg(long, value_name = "S", requires = "pid", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", requires = "pid", conflicts_with = "command", value_parser = parse_seconds)]
     seconds: Option<f64>,
-    /// Write the functions as JSON
+    /// Write the functions as JSON. Without --output, what the program writes to standard output goes to standard error
+    /// instead, so that standard output is JSON alone
     #[arg(long)]
     json: bool,
     /// Write the report to a file: .json, .folded, .html, .trace.json (Chrome, Perfetto), otherwise the table
@@ -94,6 +95,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return calibrate_waits();
     }
     let library = library()?;
+    if let Some(path) = &args.output {
+        // Said before the program runs, not after it.
+        let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        file.with_context(|| format!("cannot write {}", path.display()))?;
+    }
     if let Some(pid) = args.pid {
         return attach(&args, pid, &library);
     }
@@ -105,12 +111,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         preload.push(":");
         preload.push(others);
     }
-    let status = Command::new(program)
-        .args(arguments)
-        .envs(settings.to_env())
-        .env("LD_PRELOAD", preload)
-        .status()
-        .with_context(|| format!("cannot start {program}"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(settings.to_env()).env("LD_PRELOAD", preload);
+    if args.json && args.output.is_none() {
+        command.stdout(std::io::stderr());
+    }
+    let status = command.status().with_context(|| format!("cannot start {program}"))?;
     let profile = Profile::read(&results.0)?;
     if profile.processes == 0 {
         bail!(
@@ -129,7 +135,7 @@ fn settings(args: &Args, results: &Path, controller: u32) -> Settings {
             Sample::All => None,
             Sample::Some(count) => Some(count),
         },
-        epoch_ms: args.epoch.max(1),
+        epoch_ms: args.epoch,
         functions: args.functions.clone(),
         budget_percent: args.budget,
         timeline: args.output.as_deref().is_some_and(is_timeline),
@@ -193,6 +199,9 @@ fn is_timeline(path: &Path) -> bool {
 }
 
 fn write_report(args: &Args, profile: &Profile) -> anyhow::Result<()> {
+    if profile.rows.is_empty() && !args.functions.is_empty() {
+        eprintln!("memtap: no function that matches {:?} was called", args.functions);
+    }
     let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).map(|text| text + "\n");
     let Some(path) = &args.output else {
         if args.json {

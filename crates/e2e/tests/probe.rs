@@ -1,0 +1,172 @@
+//! `memtap probe` from outside: exact counts of a C++ program, all outputs, a running process, bad input.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use e2e::{Outcome, memtap, repository, run};
+use serde_json::Value;
+
+fn build(dir: &Path) -> PathBuf {
+    let program = dir.join("application");
+    let source = repository().join("crates/probes/tests/programs/application.cc");
+    let flags = ["-O1", "-g", "-pthread", "-o"];
+    let built = run(Command::new("g++").args(flags).arg(&program).arg(source), b"");
+    assert_eq!(built.status, 0, "{}", built.err());
+    program
+}
+
+fn probe(options: &[&str], line: &[&str]) -> Outcome {
+    let mut command = Command::new(memtap());
+    command.arg("probe").args(options);
+    if !line.is_empty() {
+        command.arg("--").args(line);
+    }
+    run(&mut command, b"")
+}
+
+/// What callgrind counts.
+const CALLS: [(&str, u64); 11] = [
+    ("main", 1),
+    ("app::worker()", 6),
+    ("app::tries(int)", 7),
+    ("app::waits(int)", 100),
+    ("int app::maybe<int>(int)", 1830),
+    ("app::Guard::~Guard()", 1830),
+    ("app::depth(app::Node*)", 2001),
+    ("app::ackermann(int, int)", 5355),
+    ("app::insert(app::Node*&, int)", 14_860),
+    ("app::Derived::work(int)", 30_000),
+    ("app::add(long)", 30_000),
+];
+
+const PRINTED: &str = "26 103 149970000 10\n";
+
+fn row<'v>(functions: &'v Value, name: &str) -> &'v Value {
+    let rows = functions.as_array().expect("an array");
+    rows.iter().find(|row| row["function"] == name).unwrap_or_else(|| panic!("no {name} in {functions}"))
+}
+
+fn number(row: &Value, key: &str) -> f64 {
+    row[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {row}"))
+}
+
+/// One call in ten sleeps for 20 ms, the others for one; a bucket is within 3.2 %.
+fn check_waits(row: &Value) {
+    assert!(number(row, "p50_ns") > 0.96e6 && number(row, "p99_ns") > 19e6, "{row}");
+    assert!(number(row, "max_ns") >= 20e6 && number(row, "p50_ns") < number(row, "p99_ns"), "{row}");
+}
+
+#[test]
+fn every_call_of_a_cplusplus_program_is_counted() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = build(dir.path());
+    let program = program.to_str().expect("UTF-8");
+    let outcome = probe(&["--sample", "all", "--json"], &[program]);
+    assert_eq!(outcome.status, 7, "the program's own status: {}", outcome.err());
+    // Standard output is JSON alone.
+    assert!(outcome.err().starts_with(PRINTED), "{}", outcome.err());
+    let functions: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+    for (name, calls) in CALLS {
+        let row = row(&functions, name);
+        assert_eq!(row["calls"], calls, "{row}");
+        assert!(row.get("calls_error").is_none(), "nothing is estimated: {row}");
+    }
+    for name in ["app::depth(app::Node*)", "app::waits(int)", "app::worker()"] {
+        let row = row(&functions, name);
+        assert_eq!(row["sampled"], row["calls"], "{row}");
+        assert!(row["file"].as_str().is_some_and(|file| file.ends_with("application.cc")), "{row}");
+        assert!(row["line"].is_u64(), "{row}");
+    }
+    // A call that an exception leaves is counted, and not measured: a third of them.
+    let maybe = row(&functions, "int app::maybe<int>(int)");
+    assert_eq!(maybe["sampled"], 1220, "{maybe}");
+    check_waits(row(&functions, "app::waits(int)"));
+}
+
+#[test]
+fn sampling_measures_some_calls_and_all_outputs_are_written() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = build(dir.path());
+    let program = program.to_str().expect("UTF-8");
+    for (file, words) in [
+        ("a.json", "\"app::waits(int)\""),
+        ("a.folded", "main;app::waits(int) "),
+        ("a.html", "app::waits(int)"),
+        ("a.trace.json", "traceEvents"),
+        ("a.txt", "app::waits(int)"),
+    ] {
+        let path = dir.path().join(file);
+        let outcome = probe(&["--sample", "200", "-o", path.to_str().expect("UTF-8")], &[program]);
+        assert_eq!((outcome.status, outcome.out().as_str()), (7, PRINTED), "{}", outcome.err());
+        let text = std::fs::read_to_string(&path).expect("the report");
+        assert!(text.contains(words), "{file}: {text}");
+        if file == "a.json" {
+            let functions: Value = serde_json::from_str(&text).expect("JSON");
+            // Never as many, so exact.
+            let waits = row(&functions, "app::waits(int)");
+            assert_eq!((waits["calls"].as_u64(), number(waits, "calls_error")), (Some(100), 0.0), "{waits}");
+            check_waits(waits);
+            let add = row(&functions, "app::add(long)");
+            assert!(number(add, "sampled") < 30_000.0 && number(add, "calls_error") > 0.0, "{add}");
+        }
+    }
+    let table = probe(&["--functions", "app::wa*"], &[program]);
+    assert!(table.out().starts_with(PRINTED) && table.out().contains("app::waits(int)"), "{}", table.out());
+    assert!(!table.out().contains("app::add"), "{}", table.out());
+}
+
+#[test]
+fn a_running_process_is_profiled_and_runs_on() {
+    let source = "import time\nprint('up', flush=True)\nend = time.time() + 60\nwhile time.time() < end and not input_ready():\n    sum(range(1000))\nprint('down')\n";
+    let ready = "import select, sys\ninput_ready = lambda: select.select([sys.stdin], [], [], 0)[0]\n";
+    let mut child = Command::new("/usr/bin/python3")
+        .args(["-c", &format!("{ready}{source}")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("Debian's python3");
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut stdout, &mut line).expect("a line");
+    let pid = child.id().to_string();
+    let outcome = probe(&["--pid", &pid, "--seconds", "1", "--json"], &[]);
+    drop(child.stdin.take());
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut stdout, &mut rest).expect("text");
+    let status = child.wait().expect("our child");
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let functions: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+    assert!(functions.as_array().is_some_and(|rows| rows.len() > 3), "{functions}");
+    assert!(status.success() && rest == "down\n", "{status} {rest:?}");
+}
+
+#[test]
+fn wrong_uses_are_refused_with_one_line() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (options, line, words) in [
+        (vec!["--pid", "4194304"], vec![], "4194304"),
+        (vec![], vec!["/no/such/program"], "/no/such/program"),
+        (vec!["-o", "/no/such/directory/a.html"], vec!["/bin/true"], "/no/such/directory/a.html"),
+    ] {
+        let outcome = probe(&options, &line);
+        assert_eq!(outcome.status, 1, "{options:?}: {}", outcome.err());
+        assert_eq!(outcome.err().lines().count(), 1, "{options:?}: {}", outcome.err());
+        assert!(outcome.err().contains(words), "{options:?}: {}", outcome.err());
+    }
+    for options in
+        [vec!["--sample", "0"], vec!["--budget", "0%"], vec!["--epoch", "0"], vec!["--seconds", "1"], vec![]]
+    {
+        let line = if options.is_empty() { vec![] } else { vec!["/bin/true"] };
+        assert_eq!(probe(&options, &line).status, 2, "{options:?}");
+    }
+    let none = probe(&["--functions", "nothing_*"], &["/bin/true"]);
+    assert_eq!(none.status, 0, "{}", none.err());
+    assert!(none.err().contains("nothing_*"), "{}", none.err());
+    let program = dir.path().join("static");
+    let source = dir.path().join("static.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").expect("a temporary directory can be written");
+    let built = run(Command::new("gcc").args(["-static", "-o"]).args([&program, &source]), b"");
+    assert_eq!(built.status, 0, "{}", built.err());
+    let outcome = probe(&[], &[program.to_str().expect("UTF-8")]);
+    assert!(outcome.status == 1 && outcome.err().contains("statically linked"), "{}", outcome.err());
+}
