@@ -34,8 +34,10 @@ pub(crate) fn short(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// The middle of some measurements.
+/// The middle of some measurements; between the two middle ones where their number is even.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    let half = values.len() / 2;
+    if values.len().is_multiple_of(2) && half > 0 { (at(half - 1) + at(half)) / 2.0 } else { at(half) }
 }
