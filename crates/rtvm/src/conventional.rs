@@ -63,6 +63,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Conventional<S, T> {
     }
 
     /// Brings the word of a page near, uncounted, for a model that soon accesses it.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn warm(&self, page: Page) -> u32 {
         if page.0 < self.pages { self.table.peek(page.0 as usize) } else { 0 }

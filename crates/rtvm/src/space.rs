@@ -134,6 +134,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> AddressSpace<S, T> {
     }
 
     /// Brings the words of a page near, uncounted, for a model that soon accesses it.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn warm(&self, page: Page) -> u32 {
         if page.0 < self.pages { self.validity.warm(page) } else { 0 }
