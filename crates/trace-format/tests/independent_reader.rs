@@ -3,8 +3,7 @@
 use std::{path::Path, process::Command};
 
 use trace_format::{
-    Bounds, CreateOptions, EntryType, Field, FieldRole, FileSink, Guid, NewSegment, SegmentSink,
-    StreamDescription,
+    CreateOptions, EntryType, Field, FieldRole, FileSink, Guid, NewSegment, SegmentSink, StreamDescription,
 };
 
 const GENERIC: u32 = 5;
@@ -39,7 +38,8 @@ fn write(sink: &FileSink, entry_type: EntryType, encoder: u32, entries: &[u8]) -
             encoder,
             sequence: sequence as u64,
             first_index,
-            bounds: Bounds::of(&entry_type, entries),
+            wall_ns: 0,
+            bounds: None,
             entries,
         })
         .unwrap();

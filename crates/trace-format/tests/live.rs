@@ -2,7 +2,7 @@
 
 use memref::{Access, AccessKind, VirtAddr};
 use trace_format::{
-    Bounds, CreateOptions, EntryFilter, EntryType, Field, FieldRole, FileSink, Filter, Guid, NewSegment,
+    CreateOptions, EntryFilter, EntryType, Field, FieldRole, FileSink, Filter, Guid, NewSegment,
     ProcessRecord, SegmentSink, StreamDescription, ThreadRecord, Trace, TraceWriter,
 };
 
@@ -108,7 +108,6 @@ fn streams_of_any_type_are_found_by_index_cycle_and_time_and_filtered() {
             entries.extend((0x1000 + index).to_le_bytes());
             entries.extend([0; 4]);
         }
-        let bounds = Bounds::of(&entry_type, &entries);
         let (encoder, first_index) = (1, sequence * 10);
         let entry_type = &entry_type;
         sink.add_segment(&NewSegment {
@@ -117,7 +116,8 @@ fn streams_of_any_type_are_found_by_index_cycle_and_time_and_filtered() {
             encoder,
             sequence,
             first_index,
-            bounds,
+            wall_ns: 0,
+            bounds: None,
             entries: &entries,
         })
         .unwrap();

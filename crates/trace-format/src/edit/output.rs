@@ -87,7 +87,8 @@ impl<'s> Output<'s> {
             encoder: self.description.encoder,
             sequence: self.sequence,
             first_index: self.first_index,
-            bounds,
+            wall_ns: bounds.wall_ns.min,
+            bounds: Some(bounds),
             entries: &self.entries,
         })?;
         self.sequence += 1;

@@ -2,9 +2,7 @@
 
 use super::{CreateOptions, NewSegment, SegmentSink};
 use crate::{
-    Bounds, Error, StreamDescription, Trace,
-    bounds::Interval,
-    encoder,
+    Bounds, Error, StreamDescription, Trace, encoder,
     entry::{Entry, StreamKind},
     reader::Stream,
 };
@@ -22,7 +20,9 @@ pub(crate) struct Segment {
     sequence: u64,
     first_index: u64,
     bytes: Vec<u8>,
-    bounds: Bounds,
+    /// When the first entry that is buffered came, and its cycle.
+    wall_ns: u64,
+    first_cycle: u64,
 }
 
 impl Segment {
@@ -35,7 +35,8 @@ impl Segment {
             sequence: 0,
             first_index: 0,
             bytes: Vec::new(),
-            bounds: Bounds::NONE,
+            wall_ns: 0,
+            first_cycle: u64::MAX,
         }
     }
 
@@ -71,22 +72,35 @@ impl Segment {
         self.first_index + self.len() as u64
     }
 
-    /// The smallest cycle buffered; all ones where there is none.
+    /// The cycle of the first entry buffered; all ones where there is none.
     pub(crate) fn first_cycle(&self) -> u64 {
-        self.bounds.cycles.min
+        self.first_cycle
     }
 
     fn arrive(&mut self, clock: fn() -> u64) {
         if self.bytes.is_empty() {
-            self.bounds = Bounds { wall_ns: Interval { min: clock(), max: 0 }, ..Bounds::NONE };
+            (self.wall_ns, self.first_cycle) = (clock(), u64::MAX);
         }
     }
 
     pub(crate) fn push<E: Entry>(&mut self, entry: &E, clock: fn() -> u64) {
-        debug_assert_eq!(self.kind, E::KIND, "an entry of another stream");
-        self.arrive(clock);
-        entry.put(&mut self.bytes);
-        entry.bound(&mut self.bounds);
+        self.push_all(std::slice::from_ref(entry), clock);
+    }
+
+    /// Adds entries whose cycles do not fall.
+    pub(crate) fn push_all<E: Entry>(&mut self, entries: &[E], clock: fn() -> u64) {
+        debug_assert_eq!(self.kind, E::KIND, "entries of another stream");
+        let Some(first) = entries.first() else { return };
+        if self.bytes.is_empty() {
+            self.arrive(clock);
+            let mut bounds = Bounds::NONE;
+            first.bound(&mut bounds);
+            self.first_cycle = bounds.cycles.min;
+        }
+        self.bytes.reserve(entries.len() * self.kind.entry_bytes());
+        for entry in entries {
+            entry.put(&mut self.bytes);
+        }
     }
 
     /// Adds a datum of variable size and returns its reference.
@@ -153,7 +167,8 @@ impl Segment {
             encoder,
             sequence: self.sequence,
             first_index: self.first_index,
-            bounds: self.bounds,
+            wall_ns: self.wall_ns,
+            bounds: None,
             entries,
         })?;
         self.sequence += 1;

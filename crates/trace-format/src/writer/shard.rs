@@ -125,6 +125,33 @@ impl ShardState {
         self.push(access, shared)
     }
 
+    /// Adds accesses whose cycles do not fall, segment by segment.
+    fn push_all(&mut self, mut accesses: &[Access], shared: &Shared) -> Result<(), Error> {
+        let mut result = Ok(());
+        let place = place(StreamKind::Accesses);
+        let most = shared.options.segment_entries.clamp(1, MAX_FRAME_ENTRIES);
+        while !accesses.is_empty() {
+            let room = most.saturating_sub(self.segments[place].len()).max(1);
+            let (now, later) = accesses.split_at(room.min(accesses.len()));
+            if shared.options.data {
+                for access in now {
+                    result = result.and(self.push_access(access, shared));
+                }
+            } else {
+                self.segments[place].push_all(now, shared.options.clock);
+                if self.full(StreamKind::Accesses, &shared.options) {
+                    let flushed = shared.flush_session();
+                    result = result.and(flushed).and(self.write(StreamKind::Accesses, shared));
+                }
+            }
+            if let Some(last) = now.last() {
+                self.last_cycle = last.cycle;
+            }
+            accesses = later;
+        }
+        result
+    }
+
     fn advance(&mut self, cycle: Cycle, shared: &Shared) -> Result<(), Error> {
         if cycle < self.last_cycle {
             let (thread, last) = (self.thread, self.last_cycle);
@@ -191,12 +218,17 @@ impl ShardWriter {
     pub fn push_accesses(&mut self, accesses: &[Access]) -> Result<(), Error> {
         let mut state = lock(&self.state);
         self.shared.check_open()?;
-        let mut result = Ok(());
-        for access in accesses {
-            state.advance(access.cycle, &self.shared)?;
-            result = result.and(state.push_access(access, &self.shared));
+        let sorted = accesses
+            .iter()
+            .scan(state.last_cycle, |last, access| (access.cycle >= *last).then(|| *last = access.cycle))
+            .count();
+        let (kept, rest) = accesses.split_at(sorted);
+        let result = state.push_all(kept, &self.shared);
+        match rest.first() {
+            // Says what is wrong.
+            Some(first) => state.advance(first.cycle, &self.shared),
+            None => result,
         }
-        result
     }
 
     fn check_data(&self) -> Result<(), Error> {

@@ -31,8 +31,10 @@ pub struct NewSegment<'a> {
     pub sequence: u64,
     /// The index of its first entry in the stream.
     pub first_index: u64,
-    /// What the entries span. The largest wall clock is entered when the segment is encoded.
-    pub bounds: Bounds,
+    /// When the first entry arrived, ns since the Unix epoch.
+    pub wall_ns: u64,
+    /// What the entries span, where that does not follow from the entries themselves ([`Bounds::of`]).
+    pub bounds: Option<Bounds>,
     /// The entries: whole ones, at least one, at most [`crate::MAX_FRAME_ENTRIES`].
     pub entries: &'a [u8],
 }
@@ -167,7 +169,10 @@ impl SegmentSink for FileSink {
             Some(encoder) => encoder.encode(segment.entry_type, segment.entries),
             None => encoder::raw(segment.entries),
         };
-        let mut bounds = segment.bounds;
+        let mut bounds = segment.bounds.unwrap_or_else(|| Bounds::of(segment.entry_type, segment.entries));
+        if bounds.wall_ns.is_none() {
+            bounds.wall_ns.add(segment.wall_ns);
+        }
         bounds.wall_ns.add((self.options.clock)());
         let width = u64::from(segment.entry_type.entry_bytes);
         let header = FrameHeader {

@@ -97,7 +97,8 @@ impl TypedWriter {
             encoder: self.description.encoder,
             sequence: self.sequence,
             first_index: self.first_index,
-            bounds: self.bounds,
+            wall_ns: self.bounds.wall_ns.min,
+            bounds: Some(self.bounds),
             entries,
         })
     }

@@ -386,7 +386,8 @@ impl WriteTrace {
             encoder: stream.encoder,
             sequence: segment.sequence,
             first_index: segment.first_index,
-            bounds,
+            wall_ns: segment.wall_ns,
+            bounds: Some(bounds),
             entries: &segment.bytes,
         });
         if let Err(error) = added {
@@ -519,7 +520,8 @@ impl WriteTrace {
             encoder,
             sequence: place.0,
             first_index: place.1,
-            bounds,
+            wall_ns: now,
+            bounds: Some(bounds),
             entries: &entries,
         })
     }
