@@ -2,17 +2,20 @@
 
 use anyhow::{Result, bail};
 
-use crate::{bench_machine, bench_probes, bench_record, bench_store, shell};
+use crate::{bench_machine, bench_probes, bench_record, bench_store, bench_translate, shell};
 
 /// Runs the benchmarks of one part.
 pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
     match what {
         "record" => bench_record::run(rest),
+        "translate" => bench_translate::run(rest),
         "machine" => bench_machine::run(rest),
         "store" => bench_store::run(rest),
         "probes" => bench_probes::run(rest),
         "rtvm" => of_crate("rtvm", rest),
-        other => bail!("nothing to measure under the name {other:?}: record, machine, store, probes, rtvm"),
+        other => bail!(
+            "nothing to measure under the name {other:?}: record, translate, machine, store, probes, rtvm"
+        ),
     }
 }
 

@@ -273,7 +273,7 @@ impl Bench {
 }
 
 /// The number behind a key of a flat JSON object.
-fn number(json: &str, key: &str) -> Result<f64> {
+pub(crate) fn number(json: &str, key: &str) -> Result<f64> {
     let (_, rest) = json.split_once(&format!("\"{key}\"")).with_context(|| format!("no {key} in {json}"))?;
     let digits: String = rest
         .trim_start_matches([':', ' '])
@@ -284,7 +284,7 @@ fn number(json: &str, key: &str) -> Result<f64> {
 }
 
 /// Some text with the look of text.
-fn words(len_bytes: usize) -> String {
+pub(crate) fn words(len_bytes: usize) -> String {
     let list = ["memory", "access", "load", "store", "page", "frame", "trace", "segment", "cursor", "stream"];
     let mut seed = 1u64;
     let mut text = String::new();

@@ -39,6 +39,10 @@ pub(crate) const BENCH: &[Tool] = &[
     ("gzip", "gzip"),
     ("sqlite3", "sqlite3"),
     ("sort", "coreutils"),
+    ("bzip2", "bzip2"),
+    ("xz", "xz-utils"),
+    ("python3", "python3-minimal"),
+    ("perl", "perl-base"),
 ];
 
 /// For `bench probes`.

@@ -12,6 +12,11 @@ pub(crate) fn build(name: &str) -> Result<String> {
     compile(name, &format!("benches/kernels/{name}.c"), &["-fcf-protection=none", "-Wl,-z,now"])
 }
 
+/// Builds a program of `benches/workloads` and returns its path.
+pub(crate) fn build_workload(name: &str) -> Result<String> {
+    compile(name, &format!("benches/workloads/{name}.c"), &["-lm"])
+}
+
 /// Builds the library that does what the paper's tool did, access by access.
 pub(crate) fn build_two_signals() -> Result<String> {
     compile("libtwo_signals.so", "benches/two_signals/two_signals.c", &["-shared", "-fPIC", "-Wl,-z,now"])

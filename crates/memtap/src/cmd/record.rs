@@ -93,6 +93,9 @@ pub(crate) struct Args {
     /// The file with the token of a server on TCP [default: $MEMTAP_TOKEN, or what this user's server wrote]
     #[arg(long, value_name = "FILE", requires = "server")]
     token_file: Option<PathBuf>,
+    /// Run under the tracer without recording: for measurements
+    #[arg(long, hide = true)]
+    never: bool,
     /// How an access to closed memory is made
     #[arg(long, value_enum, default_value = "bursts", hide = true)]
     mechanism: Mechanism,
@@ -236,7 +239,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             children: !args.no_children,
             bursts: args.mechanism == Mechanism::Bursts,
             two_signals: args.mechanism == Mechanism::TwoSignals,
-            at_main: args.start.is_empty(),
+            at_main: args.start.is_empty() && !args.never,
             translate,
             breakpoints,
         },

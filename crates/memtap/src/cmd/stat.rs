@@ -35,6 +35,8 @@ struct Stat {
     regions: usize,
     file_bytes: u64,
     wall_seconds: Option<f64>,
+    /// Processor time of the program, and of the recorder.
+    cpu_seconds: [Option<f64>; 2],
     instructions: Option<u64>,
     slow: Vec<(String, String, u64)>,
     untraced: Vec<String>,
@@ -107,6 +109,8 @@ fn collect(session: &Session) -> Result<Stat> {
         regions: trace.regions()?.iter().filter(|event| event.change == RegionChange::Map).count(),
         file_bytes: trace.file_bytes(),
         wall_seconds: property("wall_seconds").parse().ok(),
+        cpu_seconds: [property("program_cpu_seconds"), property("recorder_cpu_seconds")]
+            .map(|seconds| seconds.parse().ok()),
         instructions: property("instructions").parse().ok(),
         slow,
         untraced,
@@ -178,6 +182,8 @@ impl Stat {
             "file_bytes": self.file_bytes,
             "bytes_per_access": self.bytes_per_access(),
             "wall_seconds": self.wall_seconds,
+            "program_cpu_seconds": self.cpu_seconds[0],
+            "recorder_cpu_seconds": self.cpu_seconds[1],
         })
     }
 
@@ -215,6 +221,11 @@ impl Stat {
         }
         if let Some(seconds) = self.wall_seconds {
             out.line(&format!("{:<16} {seconds:>16.3}", "seconds"))?;
+        }
+        for (name, seconds) in ["cpu, program", "cpu, recorder"].iter().zip(self.cpu_seconds) {
+            if let Some(seconds) = seconds {
+                out.line(&format!("{name:<16} {seconds:>16.2}"))?;
+            }
         }
         for (reason, count) in &summary.gaps {
             out.line(&format!("missing: {count} ({reason})"))?;

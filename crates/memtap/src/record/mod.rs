@@ -338,9 +338,26 @@ fn close(
         trace.set_property("instructions", &sink.instructions().to_string())?;
     }
     trace.set_property("exit_status", &shell_status(status).to_string())?;
+    let (own, children) = cpu_seconds();
+    trace.set_property("recorder_cpu_seconds", &format!("{own:.2}"))?;
+    trace.set_property("program_cpu_seconds", &format!("{children:.2}"))?;
     trace.set_property("wall_seconds", &format!("{:.6}", started.elapsed().as_secs_f64()))?;
     trace.clone().finish()?;
     Ok(())
+}
+
+/// Processor time of this process and of its children that have ended.
+fn cpu_seconds() -> (f64, f64) {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field, the name in parentheses, may hold anything; the third follows it.
+    let fields = text.rsplit(") ").next().unwrap_or_default();
+    let ticks: Vec<f64> =
+        fields.split(' ').skip(11).take(4).map(|field| field.parse().unwrap_or(0.0)).collect();
+    let seconds = |range: std::ops::Range<usize>| {
+        ticks.get(range).map_or(0.0, |ticks| ticks.iter().sum::<f64>())
+            / rustix::param::clock_ticks_per_second() as f64
+    };
+    (seconds(0..2), seconds(2..4))
 }
 
 /// A status as a shell gives it.

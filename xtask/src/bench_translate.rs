@@ -1,0 +1,233 @@
+//! `cargo xtask bench translate`: what recording every access costs, in one run, as Markdown.
+//!
+//! Whole processes, medians of rounds. Times are of the processor, of the program and of the recorder apart, as
+//! `memtap stat` gives them: on two processors the wall clock says more about what else runs.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::table::{Table, median, short};
+use crate::{bench_record::number, install, kernel, shell};
+
+/// What one run took: seconds of the wall clock, of the program's and of the recorder's processor time.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    wall: f64,
+    program: f64,
+    recorder: f64,
+    accesses: f64,
+    bytes: f64,
+}
+
+struct Bench {
+    memtap: String,
+    trace: String,
+    rounds: usize,
+}
+
+/// Runs everything; `--rounds N` says how often.
+pub(crate) fn run(rest: &[&str]) -> Result<()> {
+    let rounds = match rest {
+        [] => 3,
+        ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds"))?,
+        _ => bail!("usage: cargo xtask bench translate [--rounds N]"),
+    };
+    install::tools(install::BENCH)?;
+    shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "tracer-protect"])?;
+    let dir = shell::target_dir().join("bench-translate");
+    std::fs::create_dir_all(&dir)?;
+    let text =
+        |path: &Path| path.to_str().map(str::to_owned).context("the target directory's path is not UTF-8");
+    let bench = Bench {
+        memtap: text(&shell::profile_dir("release").join("memtap"))?,
+        trace: text(&dir.join("t.memtap"))?,
+        rounds,
+    };
+    println!("Medians of {rounds} rounds; see docs/overhead.md for the method.");
+    bench.programs(&dir)?;
+    bench.marginal()?;
+    bench.start_up()
+}
+
+impl Bench {
+    fn native(&self, line: &[&str]) -> Result<Run> {
+        let before = children_seconds()?;
+        let start = Instant::now();
+        let status = quiet(&mut shell::command(line))?;
+        if !status {
+            bail!("{line:?} fails");
+        }
+        let wall = start.elapsed().as_secs_f64();
+        Ok(Run { wall, program: children_seconds()? - before, ..Run::default() })
+    }
+
+    fn recorded(&self, options: &[&str], line: &[&str]) -> Result<Run> {
+        let mut words = vec![&*self.memtap, "record", "--force", "--tracer", "translate", "-o", &self.trace];
+        words.extend(options);
+        words.push("--");
+        words.extend(line);
+        let start = Instant::now();
+        if !quiet(&mut shell::command(&words))? {
+            bail!("{words:?} fails");
+        }
+        let wall = start.elapsed().as_secs_f64();
+        let stat = shell::output(Command::new(&self.memtap).args(["stat", &self.trace, "--json"]))?;
+        Ok(Run {
+            wall,
+            program: number(&stat, "program_cpu_seconds")?,
+            recorder: number(&stat, "recorder_cpu_seconds")?,
+            accesses: number(&stat, "accesses")?,
+            bytes: number(&stat, "file_bytes")?,
+        })
+    }
+
+    fn medians(&self, mut run: impl FnMut() -> Result<Run>) -> Result<Run> {
+        let runs = (0..self.rounds).map(|_| run()).collect::<Result<Vec<_>>>()?;
+        let of = |what: fn(&Run) -> f64| median(runs.iter().map(what).collect());
+        Ok(Run {
+            wall: of(|run| run.wall),
+            program: of(|run| run.program),
+            recorder: of(|run| run.recorder),
+            accesses: of(|run| run.accesses),
+            bytes: of(|run| run.bytes),
+        })
+    }
+
+    fn programs(&self, dir: &Path) -> Result<()> {
+        let text = dir.join("text");
+        std::fs::write(&text, crate::bench_record::words(4_000_000))?;
+        let lines = dir.join("lines");
+        std::fs::write(&lines, crate::bench_record::words(1_500_000).replace(' ', "\n"))?;
+        let (text, lines) = (text.display().to_string(), lines.display().to_string());
+        let script = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n \
+                      where i < 60000) insert into t select i, hex(i * 7919) from n; create index u on t(b); \
+                      select count(*), sum(a), max(b) from t where b like '3%';";
+        let python = "import json, re; s = json.dumps([{'a': i, 'b': str(i)} for i in range(60000)]); json.loads(s); len(re.findall('[0-9]+', s))";
+        let perl = "my %h; for (1..300000) { $h{$_ % 1000} .= 'x' } print length(join('', values %h))";
+        let (fft, streams) = (kernel::build_workload("fft")?, kernel::build_workload("streams")?);
+        let mandelbrot = kernel::build("mandelbrot")?;
+        let programs: Vec<(&str, Vec<&str>)> = vec![
+            ("gzip, 4 MB", vec!["gzip", "-c", &text]),
+            ("bzip2, 4 MB", vec!["bzip2", "-c", &text]),
+            ("xz -1, 4 MB", vec!["xz", "-1", "-c", &text]),
+            ("sort, 150,000 lines", vec!["sort", "--parallel=1", &lines]),
+            ("sqlite3, 60,000 rows", vec!["sqlite3", ":memory:", script]),
+            ("python3, json and re", vec!["python3", "-S", "-E", "-c", python]),
+            ("perl, a hash", vec!["perl", "-e", perl]),
+            ("an FFT", vec![&fft]),
+            ("streams", vec![&streams]),
+            ("Mandelbrot, 1,000 rows", vec![&mandelbrot, "1000"]),
+        ];
+        let mut table = Table::new(&[
+            "program",
+            "native s",
+            "translated, not recorded",
+            "recorded, program alone",
+            "all processor time",
+            "by the clock",
+            "million accesses",
+            "ns/access, program",
+            "ns/access, all",
+            "bytes/access",
+        ]);
+        let mut ratios: [Vec<f64>; 4] = Default::default();
+        for (name, line) in &programs {
+            let native = self.medians(|| self.native(line))?;
+            let quiet = self.medians(|| self.recorded(&["--never"], line))?;
+            let full = self.medians(|| self.recorded(&[], line))?;
+            let base = native.program.max(0.01);
+            let all = full.program + full.recorder;
+            let row = [quiet.program / base, full.program / base, all / base, full.wall / native.wall];
+            for (side, ratio) in ratios.iter_mut().zip(row) {
+                side.push(ratio);
+            }
+            let each = |seconds: f64| short((seconds - base).max(0.0) * 1e9 / full.accesses);
+            table.row(
+                [
+                    vec![name.to_string(), format!("{base:.3}")],
+                    row.map(|ratio| format!("{} x", short(ratio))).to_vec(),
+                    vec![
+                        short(full.accesses / 1e6),
+                        each(full.program),
+                        each(all),
+                        format!("{:.3}", full.bytes / full.accesses),
+                    ],
+                ]
+                .concat(),
+            );
+        }
+        let means = ratios.map(|side| {
+            let mean = (side.iter().map(|ratio| ratio.ln()).sum::<f64>() / side.len() as f64).exp();
+            format!("{} x", short(mean))
+        });
+        table.row(
+            [vec!["geometric mean".to_owned(), String::new()], means.to_vec(), vec![String::new(); 4]]
+                .concat(),
+        );
+        table.print("### Programs, start-up included; ratios to the native run");
+        Ok(())
+    }
+
+    fn marginal(&self) -> Result<()> {
+        let dense = kernel::build("dense")?;
+        let mut table =
+            Table::new(&["marginal cost of an access, ns", "program", "program and recorder", "bytes"]);
+        for what in ["copy", "sum", "list", "hash"] {
+            let (few, many) = ("4000000", "40000000");
+            let side = |turns: &str| -> Result<(Run, Run)> {
+                let line = [dense.as_str(), what, turns];
+                Ok((self.medians(|| self.native(&line))?, self.medians(|| self.recorded(&[], &line))?))
+            };
+            let ((native_few, few), (native_many, many)) = (side(few)?, side(many)?);
+            let accesses = many.accesses - few.accesses;
+            let program = (many.program - few.program) - (native_many.program - native_few.program);
+            let all = program + many.recorder - few.recorder;
+            table.row(vec![
+                format!("dense: {what}"),
+                short(program * 1e9 / accesses),
+                short(all * 1e9 / accesses),
+                format!("{:.3}", (many.bytes - few.bytes) / accesses),
+            ]);
+        }
+        table.print("### A long run minus a short one");
+        Ok(())
+    }
+
+    fn start_up(&self) -> Result<()> {
+        let mut table = Table::new(&["start-up, ms", "native", "recorded", "blocks", "us a block"]);
+        for line in [&["true"][..], &["python3", "-S", "-E", "-c", "pass"]] {
+            let native = self.medians(|| self.native(line))?;
+            let full = self.medians(|| self.recorded(&[], line))?;
+            let stat = shell::output(Command::new(&self.memtap).args(["stat", &self.trace, "--json"]))?;
+            let blocks = number(&stat, "blocks translated")?;
+            let ns = number(&stat, "nanoseconds of translating")?;
+            table.row(vec![
+                line.join(" "),
+                short(native.wall * 1e3),
+                short(full.wall * 1e3),
+                blocks.to_string(),
+                short(ns / blocks / 1e3),
+            ]);
+        }
+        table.print("### Start-up, by the clock");
+        Ok(())
+    }
+}
+
+/// Runs a command without its output; whether it succeeded.
+fn quiet(command: &mut Command) -> Result<bool> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command.status().with_context(|| format!("can't start {command:?}"))?.success())
+}
+
+/// Processor time of all children that have ended, by the kernel's ticks of 10 ms.
+fn children_seconds() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    // Behind the name in parentheses the fields have no blanks.
+    let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or("").split(' ').collect();
+    let ticks: f64 = fields.iter().skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    Ok(ticks / 100.0)
+}
