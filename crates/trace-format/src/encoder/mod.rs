@@ -152,6 +152,19 @@ pub trait Encoder: Send + Sync {
         }
         entries(&bytes, out)
     }
+
+    /// As [`Self::decode_accesses`], but may stop behind the first access whose cycle is not below `end`: cycles never decrease,
+    /// and nobody wants those that follow.
+    fn decode_accesses_before(
+        &self,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        _end: u64,
+        out: &mut Vec<Access>,
+    ) -> Result<(), Corrupt> {
+        self.decode_accesses(entry_type, count, parts, out)
+    }
 }
 
 /// Appends the entries in decoded bytes.

@@ -27,12 +27,14 @@ pub(crate) trait Entry: Sized + Clone {
     /// Widens the bounds of its frame.
     fn bound(&self, bounds: &mut Bounds);
 
-    /// Decodes a segment's entries and appends them.
+    /// Decodes a segment's entries and appends them. With `end`, those behind the first one of that cycle or a later one may be
+    /// left out.
     fn decode(
         encoder: &dyn Encoder,
         entry_type: &EntryType,
         count: usize,
         parts: &[Part],
+        _end: Option<u64>,
         out: &mut Vec<Self>,
     ) -> Result<(), Corrupt> {
         let mut bytes = Vec::new();

@@ -45,10 +45,16 @@ impl Entry for Access {
         entry_type: &EntryType,
         count: usize,
         parts: &[Part],
+        end: Option<u64>,
         out: &mut Vec<Self>,
     ) -> Result<(), Corrupt> {
-        out.reserve(count);
-        encoder.decode_accesses(entry_type, count, parts, out)
+        match end {
+            Some(end) => encoder.decode_accesses_before(entry_type, count, parts, end, out),
+            None => {
+                out.reserve(count);
+                encoder.decode_accesses(entry_type, count, parts, out)
+            }
+        }
     }
 }
 

@@ -123,13 +123,17 @@ impl<E: Filtered> StreamCursor<E> {
     }
 
     fn load(&mut self, stream: &Stream, frame: &FrameRef) -> Result<(), FrameError> {
-        stream.decode_entries(&self.inner.file, &self.inner.encoders, frame, &mut self.entries)?;
         let header = &frame.header;
+        let end = self.filter.cycles.as_ref().map(|cycles| cycles.end);
+        let end = end.filter(|&end| E::BY_CYCLE && header.bounds.cycles.max >= end);
+        let (file, encoders) = (&self.inner.file, &self.inner.encoders);
+        stream.decode_entries_before(file, encoders, frame, end, &mut self.entries)?;
         self.chosen = 0..self.entries.len();
         if E::BY_INDEX
             && let Some(index) = &self.filter.index
         {
-            let place = |index: u64| index.saturating_sub(header.first_index).min(header.entries) as usize;
+            let read = self.entries.len() as u64;
+            let place = |index: u64| index.saturating_sub(header.first_index).min(read) as usize;
             self.chosen = place(index.start)..place(index.end);
         }
         self.first_index = header.first_index + self.chosen.start as u64;

@@ -117,10 +117,25 @@ impl Stream {
         frame: &FrameRef,
         out: &mut Vec<E>,
     ) -> Result<(), FrameError> {
+        self.decode_entries_before(file, encoders, frame, None, out)
+    }
+
+    /// As [`Self::decode_entries`]; with `end`, entries behind the first one of that cycle or a later one may be left out.
+    pub(crate) fn decode_entries_before<E: Entry>(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        frame: &FrameRef,
+        end: Option<u64>,
+        out: &mut Vec<E>,
+    ) -> Result<(), FrameError> {
         let entry_type = &self.description.entry_type;
         self.decode_with(file, encoders, frame, out, |encoder, count, parts, out| {
-            E::decode(encoder, entry_type, count, parts, out)
+            E::decode(encoder, entry_type, count, parts, end, out)
         })?;
+        if end.is_some() && (out.len() as u64) < frame.header.entries {
+            return Ok(());
+        }
         self.check_count(frame, out.len() as u64)
     }
 

@@ -510,6 +510,7 @@ impl AccessEncoder {
         &self,
         count: usize,
         parts: &[Part],
+        end: Option<u64>,
         mut emit: impl FnMut(&Words) -> Option<()>,
     ) -> Result<(), Corrupt> {
         let mut coder = self.decoder(parts)?;
@@ -521,6 +522,9 @@ impl AccessEncoder {
                 return Err(Corrupt("a column is too short"));
             }
             emit(&words).ok_or(Corrupt("an entry has a number that stands for nothing"))?;
+            if end.is_some_and(|end| words.cycle >= end) {
+                return Ok(());
+            }
         }
         if coder.finished() { Ok(()) } else { Err(Corrupt("a column is too long")) }
     }
@@ -572,8 +576,10 @@ impl Encoder for AccessEncoder {
             Some(())
         };
         match entry_type.entry_bytes as usize {
-            PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(count, parts, |words| put(words, false)),
-            DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(count, parts, |words| put(words, true)),
+            PLAIN_BYTES => {
+                self.decode_all::<false, PLAIN_SLOTS>(count, parts, None, |words| put(words, false))
+            }
+            DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(count, parts, None, |words| put(words, true)),
             _ => super::raw_decode(entry_type, count, parts, out),
         }
     }
@@ -583,6 +589,31 @@ impl Encoder for AccessEncoder {
         entry_type: &EntryType,
         count: usize,
         parts: &[Part],
+        out: &mut Vec<Access>,
+    ) -> Result<(), Corrupt> {
+        self.accesses(entry_type, count, parts, None, out)
+    }
+
+    fn decode_accesses_before(
+        &self,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        end: u64,
+        out: &mut Vec<Access>,
+    ) -> Result<(), Corrupt> {
+        self.accesses(entry_type, count, parts, Some(end), out)
+    }
+}
+
+impl AccessEncoder {
+    /// Appends accesses, up to the first one at or behind `end`.
+    fn accesses(
+        &self,
+        entry_type: &EntryType,
+        count: usize,
+        parts: &[Part],
+        end: Option<u64>,
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
         let put = |words: &Words| {
@@ -597,8 +628,8 @@ impl Encoder for AccessEncoder {
             Some(())
         };
         match entry_type.entry_bytes as usize {
-            PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(count, parts, put),
-            DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(count, parts, put),
+            PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(count, parts, end, put),
+            DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(count, parts, end, put),
             _ => Err(Corrupt("the entries are no accesses")),
         }
     }
