@@ -25,6 +25,8 @@ pub struct Summary {
     pub gaps: BTreeMap<&'static str, u64>,
     /// Named points.
     pub markers: u64,
+    /// Synchronisation events.
+    pub syncs: u64,
 }
 
 impl Summary {
@@ -78,6 +80,7 @@ impl Summary {
             Event::Allocation(event) => *self.allocations.entry(event.kind.name()).or_default() += 1,
             Event::Gap(gap) => self.add_gap(gap.reason, gap.count),
             Event::Marker(_) => self.markers += 1,
+            Event::Sync(_) => self.syncs += 1,
             Event::Order(_) => {}
         }
     }

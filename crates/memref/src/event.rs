@@ -1,6 +1,6 @@
 //! What a thread's ordered stream consists of.
 
-use crate::{Access, Allocation, BlockOp, Gap, VirtAddr, coded};
+use crate::{Access, Allocation, BlockOp, Gap, Sync, VirtAddr, coded};
 
 /// A point on one thread's own clock: instructions executed where the tracer counts them, the number of the thread's
 /// event otherwise. Never decreases within a thread.
@@ -65,6 +65,8 @@ pub enum Event<Name> {
     Allocation(Allocation),
     /// A named point.
     Marker(Marker<Name>),
+    /// Synchronisation with other threads.
+    Sync(Sync),
     /// The order that later events come after.
     Order(OrderMark),
     /// Missing events.
@@ -79,6 +81,7 @@ impl<Name> Event<Name> {
             Self::Block(e) => e.cycle,
             Self::Allocation(e) => e.cycle,
             Self::Marker(e) => e.cycle,
+            Self::Sync(e) => e.cycle,
             Self::Order(e) => e.cycle,
             Self::Gap(e) => e.cycle,
         }

@@ -8,7 +8,8 @@
 //!
 //! **Order.** A thread's events are numbered by [`Cycle`]: instructions executed where the tracer counts them, the
 //! thread's event number otherwise. Between threads and processes of one session, events that change what an address
-//! *means* (allocations, releases, mappings) carry an [`Order`]: a number drawn from one counter for the whole session.
+//! *means* (allocations, releases, mappings) or order threads ([`Sync`]) carry an [`Order`]: a number drawn from one
+//! counter for the whole session.
 //! An [`OrderMark`] in a thread's stream says that all later events of that thread happened after that order.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod block;
 mod event;
 mod gap;
 mod region;
+mod sync;
 
 pub use access::{Access, AccessKind};
 pub use addr::VirtAddr;
@@ -28,6 +30,7 @@ pub use block::{BlockFunction, BlockKind, BlockOp};
 pub use event::{Cycle, Event, Marker, MarkerKind, Order, OrderMark, ProcessId, ThreadId};
 pub use gap::{Gap, GapReason};
 pub use region::{RegionChange, RegionEvent, RegionKind};
+pub use sync::{Sync, SyncFunction, SyncKind};
 
 /// Declares a field-less enum with stable numbers and names, and conversions between the three.
 macro_rules! coded {
@@ -93,7 +96,7 @@ mod tests {
     fn codes_and_names_convert_back() {
         check_coded!(
             AccessKind: u8, AllocationKind: u8, AllocationFunction: u8, BlockKind: u8, BlockFunction: u8,
-            GapReason: u8, RegionKind: u8, RegionChange: u8, MarkerKind: u8
+            GapReason: u8, RegionKind: u8, RegionChange: u8, MarkerKind: u8, SyncKind: u8, SyncFunction: u8
         );
     }
 

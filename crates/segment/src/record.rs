@@ -14,7 +14,7 @@
 
 use memref::{
     Access, AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, MarkerKind,
-    RegionChange, RegionKind, VirtAddr,
+    RegionChange, RegionKind, SyncFunction, SyncKind, VirtAddr,
 };
 
 /// Bytes of a slot.
@@ -109,6 +109,21 @@ pub enum Record<'a> {
         /// Its name.
         name: &'a [u8],
     },
+    /// Synchronisation.
+    Sync {
+        /// Its place in the session.
+        order: u64,
+        /// The call.
+        ip: VirtAddr,
+        /// What it orders.
+        kind: SyncKind,
+        /// By what kind of call.
+        function: SyncFunction,
+        /// What about.
+        object: VirtAddr,
+        /// As in [`memref::Sync`].
+        value: u64,
+    },
     /// Missing events.
     Gap {
         /// Why.
@@ -167,6 +182,8 @@ const TAG_PROGRAM: u8 = 9;
 const TAG_THREAD_END: u8 = 10;
 const TAG_PROCESS_END: u8 = 11;
 const TAG_THREAD_BASE: u8 = 12;
+
+const TAG_SYNC: u8 = 32;
 
 const LOW_48: u64 = (1 << 48) - 1;
 
@@ -267,6 +284,13 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.word(order);
             out.word(0);
             out.name(name);
+        }
+        Record::Sync { order, ip, kind, function, object, value } => {
+            out.head(ip, object, kind.code(), TAG_SYNC);
+            out.word(order);
+            out.word(value);
+            out.word(u64::from(function.code()));
+            out.word(0);
         }
         Record::Gap { reason, count, addr, name } => {
             out.head(none, addr, reason.code(), TAG_GAP);
@@ -374,6 +398,14 @@ impl<'a> Records<'a> {
                 kind: MarkerKind::from_code(code)?,
                 order: self.word(2)?,
                 name: self.name(4)?,
+            },
+            TAG_SYNC => Record::Sync {
+                ip,
+                kind: SyncKind::from_code(code)?,
+                object: addr,
+                order: self.word(2)?,
+                value: self.word(3)?,
+                function: SyncFunction::from_code(u8::try_from(self.word(4)?).ok()?)?,
             },
             TAG_GAP => Record::Gap {
                 reason: GapReason::from_code(code)?,

@@ -29,6 +29,8 @@ impl KindSet {
     pub const ORDERS: Self = Self(1 << 24);
     /// Gaps.
     pub const GAPS: Self = Self(1 << 25);
+    /// Synchronisation.
+    pub const SYNCS: Self = Self(1 << 26);
 
     /// One kind of access.
     pub const fn access(kind: AccessKind) -> Self {

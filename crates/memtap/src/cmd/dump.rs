@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "symbolic")]
     format: Format,
     /// Only this kind of events
-    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps", "tasks", "found", "flow", "physical"])]
+    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps", "tasks", "found", "flow", "physical", "syncs"])]
     stream: Option<String>,
     /// Only accesses with these numbers among their thread's; with 0x in front, only events that touch these addresses
     #[arg(long, value_name = "A..B", value_parser = parse_part)]
@@ -111,6 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some("allocations") => KindSet::ALLOCATIONS,
         Some("markers") => KindSet::MARKERS,
         Some("gaps") => KindSet::GAPS,
+        Some("syncs") => KindSet::SYNCS,
         _ => KindSet::ALL,
     };
     let mut dump = Dump {
@@ -541,7 +542,16 @@ impl Tool for Dump {
                 }
                 _ => Ok(()),
             },
-            Event::Allocation(_) | Event::Order(_) => Ok(()),
+            Event::Sync(sync) if self.format == Format::Jsonl => {
+                let object = json!({
+                    "type": "sync", "thread": at.thread.0, "process": at.process.0, "cycle": sync.cycle,
+                    "order": sync.order, "ip": format!("{:#x}", sync.ip), "code": code_name(at.resolver, sync.ip),
+                    "kind": sync.kind.name(), "function": sync.function.name(),
+                    "object": format!("{:#x}", sync.object), "value": sync.value,
+                });
+                self.json(&object)
+            }
+            Event::Allocation(_) | Event::Order(_) | Event::Sync(_) => Ok(()),
         }
     }
 }

@@ -170,6 +170,7 @@ impl Stat {
             "frees": summary.allocations_of(AllocationKind::Free),
             "unmaps": summary.allocations_of(AllocationKind::Munmap),
             "markers": summary.markers,
+            "syncs": summary.syncs,
             "threads": self.threads,
             "processes": self.processes,
             "regions": self.regions,

@@ -8,6 +8,8 @@ use super::regions::Wanted;
 use memref::{
     Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange,
     RegionEvent, ThreadId, VirtAddr,
+    Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange, RegionEvent,
+    Sync, ThreadId, VirtAddr,
 };
 use segment::flow::{Entry, MAX_VALUES, entry, find_entries};
 use segment::{BUFFER_BYTES, Buffer, BufferState, Content, Pool, Record, Records};
@@ -431,6 +433,10 @@ impl Sink {
                     old_addr,
                     old_len,
                 })
+            }
+            Record::Sync { order, ip, kind, function, object, value } => {
+                thread.order = thread.order.max(order);
+                Event::Sync(Sync { cycle, order, ip, kind, function, object, value })
             }
             Record::Marker { order, ip, kind, name } => {
                 let name = String::from_utf8_lossy(name);

@@ -86,6 +86,9 @@ kinds! {
     /// Accesses of a thread with the bytes that they read or wrote; a thread has these or `Accesses`.
     DataAccesses = 16 "accesses" 40, ACCESS, ["cycle" 0 8 Growing, "ip" 8 8 Address, "addr" 16 8 Address,
         "size" 24 4 Plain, "kind" 28 1 Plain, "value_bytes" 29 1 Plain, "value" 32 8 Plain];
+    /// Synchronisation of a thread.
+    Syncs = 18 "syncs" 48, COLUMNS, ["cycle" 0 8 Growing, "order" 8 8 Growing, "ip" 16 8 Address, "object" 24 8 Address,
+        "value" 32 8 Plain, "kind" 40 1 Plain, "function" 41 1 Plain];
 }
 
 impl StreamKind {
@@ -123,6 +126,7 @@ impl StreamKind {
                 | Self::Markers
                 | Self::Orders
                 | Self::Gaps
+                | Self::Syncs
                 | Self::Values
                 | Self::ValuesData
                 | Self::DataAccesses

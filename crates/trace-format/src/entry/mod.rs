@@ -103,6 +103,15 @@ mod tests {
         });
         check(MarkerEntry { cycle: 1, order: 2, ip, kind: MarkerKind::Mark, name: 7 });
         check(OrderMark { cycle: 1, order: 2 });
+        check(Sync {
+            cycle: 1,
+            order: 2,
+            ip,
+            kind: SyncKind::Depart,
+            function: SyncFunction::OpenMp,
+            object: addr,
+            value: 3,
+        });
         check(Gap {
             process: ProcessId(1),
             thread: ThreadId(2),

@@ -2,7 +2,7 @@
 
 use memref::{
     Access, AccessKind, Allocation, AllocationFunction, AllocationKind, BlockFunction, BlockKind, BlockOp,
-    Gap, GapReason, MarkerKind, OrderMark, ProcessId, ThreadId, VirtAddr,
+    Gap, GapReason, MarkerKind, OrderMark, ProcessId, Sync, SyncFunction, SyncKind, ThreadId, VirtAddr,
 };
 
 use super::{Entry, StreamKind, pad};
@@ -209,6 +209,34 @@ impl Entry for OrderMark {
         bounds.cycles.add(self.cycle);
         bounds.orders.add(self.order);
         bounds.kinds = bounds.kinds | KindSet::ORDERS;
+    }
+}
+
+impl Entry for Sync {
+    const KIND: StreamKind = StreamKind::Syncs;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        for word in [self.cycle, self.order, self.ip.0, self.object.0, self.value] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend([self.kind.code(), self.function.code()]);
+        pad(out, 6);
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+        let (cycle, order, ip) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
+        let (object, value) = (VirtAddr(reader.u64()?), reader.u64()?);
+        let kind = SyncKind::from_code(reader.u8()?)?;
+        let function = SyncFunction::from_code(reader.u8()?)?;
+        reader.take(6)?;
+        Some(Self { cycle, order, ip, kind, function, object, value })
+    }
+
+    fn bound(&self, bounds: &mut Bounds) {
+        bounds.cycles.add(self.cycle);
+        bounds.orders.add(self.order);
+        bounds.ips.add(self.ip.0);
+        bounds.kinds = bounds.kinds | KindSet::SYNCS;
     }
 }
 

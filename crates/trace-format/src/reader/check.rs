@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use memref::{Access, Allocation, BlockOp, Gap, OrderMark, ThreadId};
+use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, ThreadId};
 
 use super::{Damage, Trace, file::FrameError, session::NameReader, stream::Stream};
 use crate::{
@@ -158,6 +158,7 @@ impl Walk<'_> {
             StreamKind::Blocks => self.cycles::<BlockOp>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Allocations => self.cycles::<Allocation>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Orders => self.cycles::<OrderMark>(bytes, bounds, |entry| entry.cycle),
+            StreamKind::Syncs => self.cycles::<Sync>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Gaps => {
                 self.cycles::<Gap>(bytes, bounds, |entry| entry.cycle)?;
                 self.each::<Gap>(bytes, bounds, |walk, entry| walk.thread(entry.thread))

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use memref::{Access, Allocation, BlockOp, Event, Gap, Marker, OrderMark};
+use memref::{Access, Allocation, BlockOp, Event, Gap, Marker, OrderMark, Sync};
 
 use super::{
     Filter, Shard,
@@ -90,19 +90,20 @@ pub struct EventCursor {
     orders: Source<OrderMark>,
     gaps: Source<Gap>,
     markers: Source<MarkerEntry>,
+    syncs: Source<Sync>,
     allocations: Source<Allocation>,
     blocks: Source<BlockOp>,
     accesses: Source<Access>,
     names: NameReader,
     /// Keys of the sources, in the order of the fields; those at `stale` must be asked again.
-    keys: [Option<Key>; 6],
-    stale: [bool; 6],
+    keys: [Option<Key>; 7],
+    stale: [bool; 7],
     /// Accesses of the current block that the iterator has yet to give.
     run: Range<usize>,
     failed: bool,
 }
 
-const ACCESSES: usize = 5;
+const ACCESSES: usize = 6;
 
 impl EventCursor {
     pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
@@ -110,12 +111,13 @@ impl EventCursor {
             orders: Source::new(shard, filter, 0),
             gaps: Source::new(shard, filter, GAP_RANK),
             markers: Source::new(shard, filter, 2),
-            allocations: Source::new(shard, filter, 3),
-            blocks: Source::new(shard, filter, 4),
-            accesses: Source::new(shard, filter, 5),
+            syncs: Source::new(shard, filter, 3),
+            allocations: Source::new(shard, filter, 4),
+            blocks: Source::new(shard, filter, 5),
+            accesses: Source::new(shard, filter, 6),
             names: NameReader::new(&shard.inner),
-            keys: [None; 6],
-            stale: [true; 6],
+            keys: [None; 7],
+            stale: [true; 7],
             run: 0..0,
             failed: false,
         }
@@ -128,8 +130,9 @@ impl EventCursor {
                     0 => self.orders.key(),
                     1 => self.gaps.key(),
                     2 => self.markers.key(),
-                    3 => self.allocations.key(),
-                    4 => self.blocks.key(),
+                    3 => self.syncs.key(),
+                    4 => self.allocations.key(),
+                    5 => self.blocks.key(),
                     _ => self.accesses.key(),
                 }?;
             }
@@ -157,8 +160,9 @@ impl EventCursor {
                 Some(Head::Gap(gap)) => Some(Event::Gap(gap)),
                 None => None,
             },
-            3 => self.allocations.take().map(|head| head.event(Event::Allocation)),
-            4 => self.blocks.take().map(|head| head.event(Event::Block)),
+            3 => self.syncs.take().map(|head| head.event(Event::Sync)),
+            4 => self.allocations.take().map(|head| head.event(Event::Allocation)),
+            5 => self.blocks.take().map(|head| head.event(Event::Block)),
             _ => self.accesses.take().map(|head| head.event(Event::Access)),
         };
         Ok(event.map(Next::Event))

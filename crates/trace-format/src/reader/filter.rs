@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use memref::{Access, Allocation, BlockOp, Gap, OrderMark, VirtAddr};
+use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, VirtAddr};
 
 use crate::{
     DataAccess, KindSet,
@@ -26,7 +26,7 @@ pub struct Filter {
     /// Accesses, block operations and allocations that touch a byte in one of these ranges; all if there is none. Markers,
     /// order marks and gaps are not tested.
     pub addresses: Vec<Range<VirtAddr>>,
-    /// Accesses, block operations, allocations and markers whose instruction is in one of these ranges; all if there is none.
+    /// Accesses, block operations, allocations, markers and synchronisation whose instruction is in one of these ranges; all if there is none.
     /// Order marks and gaps are not tested.
     pub ips: Vec<Range<VirtAddr>>,
 }
@@ -168,6 +168,18 @@ impl Filtered for MarkerEntry {
 
     fn matches(&self, filter: &Filter) -> bool {
         filter.cycle(self.cycle) && filter.kinds.intersects(KindSet::marker(self.kind)) && filter.ip(self.ip)
+    }
+}
+
+impl Filtered for Sync {
+    const BY_IP: bool = true;
+
+    fn cycle(&self) -> u64 {
+        self.cycle
+    }
+
+    fn matches(&self, filter: &Filter) -> bool {
+        filter.cycle(self.cycle) && filter.kinds.intersects(KindSet::SYNCS) && filter.ip(self.ip)
     }
 }
 

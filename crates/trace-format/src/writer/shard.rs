@@ -24,9 +24,11 @@ pub(crate) struct ShardState {
 }
 
 const KINDS: [StreamKind; 7] = [
+const KINDS: [StreamKind; 9] = [
     StreamKind::Gaps,
     StreamKind::Orders,
     StreamKind::Markers,
+    StreamKind::Syncs,
     StreamKind::Allocations,
     StreamKind::Blocks,
     StreamKind::ValuesData,
@@ -207,6 +209,7 @@ impl ShardWriter {
                 state.push(&entry, &self.shared)
             }
             Event::Order(mark) => state.push(mark, &self.shared),
+            Event::Sync(sync) => state.push(sync, &self.shared),
             Event::Gap(gap) => {
                 state.last_gap = gap.cycle;
                 state.push(gap, &self.shared)

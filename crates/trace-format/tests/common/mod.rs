@@ -25,6 +25,7 @@ pub(crate) fn borrowed(event: &Event<String>) -> Event<&str> {
         Event::Allocation(e) => Event::Allocation(*e),
         Event::Order(e) => Event::Order(*e),
         Event::Gap(e) => Event::Gap(*e),
+        Event::Sync(e) => Event::Sync(*e),
         Event::Marker(e) => {
             Event::Marker(Marker { cycle: e.cycle, order: e.order, ip: e.ip, kind: e.kind, name: &e.name })
         }
@@ -210,7 +211,15 @@ fn event() -> impl Strategy<Value = Event<String>> {
         Event::Gap(Gap { process: ProcessId(0), thread: ThreadId(0), cycle: 0, count, reason, addr })
     });
     let order = any::<u64>().prop_map(|order| Event::Order(OrderMark { cycle: 0, order }));
-    prop_oneof![8 => access, 1 => block, 1 => allocation, 1 => marker, 1 => gap, 1 => order]
+    let sync = (
+        (any::<u64>(), addr(), addr(), any::<u64>()),
+        prop::sample::select(SyncKind::ALL),
+        prop::sample::select(SyncFunction::ALL),
+    )
+        .prop_map(|((order, ip, object, value), kind, function)| {
+            Event::Sync(Sync { cycle: 0, order, ip, kind, function, object, value })
+        });
+    prop_oneof![1 => sync, 8 => access, 1 => block, 1 => allocation, 1 => marker, 1 => gap, 1 => order]
 }
 
 /// Any threads with any events: cycles grow, an order mark has that of its successor.
@@ -226,6 +235,7 @@ pub(crate) fn model() -> impl Strategy<Value = Model> {
                 Event::Allocation(e) => e.cycle = cycle,
                 Event::Marker(e) => e.cycle = cycle,
                 Event::Gap(e) => e.cycle = cycle,
+                Event::Sync(e) => e.cycle = cycle,
                 Event::Order(e) => {
                     e.cycle = cycle + 1;
                     all.push(event);
@@ -289,6 +299,7 @@ pub(crate) fn filtered(all: &[Event<String>], filter: &Filter) -> Vec<Event<Stri
             }
             Event::Marker(e) => (KindSet::marker(e.kind), ip(e.ip)),
             Event::Order(_) => (KindSet::ORDERS, true),
+            Event::Sync(e) => (KindSet::SYNCS, ip(e.ip)),
             Event::Gap(_) => (KindSet::GAPS, true),
         };
         cycle && rest && filter.kinds.intersects(kind)
