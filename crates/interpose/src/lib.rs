@@ -6,7 +6,8 @@
 //!
 //! The caller's address goes into `r9`, the sixth argument, which none of the wrapped functions has; the functions in
 //! the second list have more arguments or may unwind, so they only leave a note of their caller in the thread's state and
-//! jump on to the real function.
+//! jump on to the real function. OpenMP's regions and tasks have more arguments too; they are known by the function that
+//! they run, not by their caller.
 #![no_std]
 
 use core::arch::naked_asm;
@@ -38,6 +39,7 @@ macro_rules! entries {
             /// As the C library's function of this name.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
             pub unsafe extern "C" fn $name() {
                 naked_asm!("mov r9, qword ptr [rsp]", concat!("jmp ", $implementation));
             }
@@ -45,6 +47,22 @@ macro_rules! entries {
 
         /// The names of these entry points.
         pub static ENTRIES: &[&core::ffi::CStr] = &[$(name(concat!(stringify!($name), "\0"))),*];
+    };
+}
+
+/// Defines entry points that jump to `implementation` with the arguments as they are.
+macro_rules! plain {
+    ($($name:ident => $implementation:literal),* $(,)?) => {
+        $(
+            /// # Safety
+            /// As the OpenMP library's function of this name.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            pub unsafe extern "C" fn $name() {
+                naked_asm!(concat!("jmp ", $implementation));
+            }
+        )*
     };
 }
 
@@ -169,6 +187,89 @@ entries! {
     memtap_start => "memtap_on_start",
     memtap_stop => "memtap_on_stop",
     memtap_mark => "memtap_on_mark",
+    pthread_mutex_unlock => "memtap_pthread_mutex_unlock",
+    pthread_rwlock_unlock => "memtap_pthread_rwlock_unlock",
+    pthread_spin_unlock => "memtap_pthread_spin_unlock",
+    pthread_cond_signal => "memtap_pthread_cond_signal",
+    pthread_cond_broadcast => "memtap_pthread_cond_broadcast",
+    sem_post => "memtap_sem_post",
+    mtx_unlock => "memtap_mtx_unlock",
+    cnd_signal => "memtap_cnd_signal",
+    cnd_broadcast => "memtap_cnd_broadcast",
+    __cxa_guard_release => "memtap_cxa_guard_release",
+    omp_unset_lock => "memtap_omp_unset_lock",
+    omp_unset_nest_lock => "memtap_omp_unset_nest_lock",
+    GOMP_critical_name_end => "memtap_gomp_critical_name_end",
+    pthread_mutex_lock => "memtap_pthread_mutex_lock",
+    pthread_mutex_trylock => "memtap_pthread_mutex_trylock",
+    pthread_mutex_timedlock => "memtap_pthread_mutex_timedlock",
+    pthread_mutex_clocklock => "memtap_pthread_mutex_clocklock",
+    pthread_rwlock_rdlock => "memtap_pthread_rwlock_rdlock",
+    pthread_rwlock_tryrdlock => "memtap_pthread_rwlock_tryrdlock",
+    pthread_rwlock_timedrdlock => "memtap_pthread_rwlock_timedrdlock",
+    pthread_rwlock_clockrdlock => "memtap_pthread_rwlock_clockrdlock",
+    pthread_rwlock_wrlock => "memtap_pthread_rwlock_wrlock",
+    pthread_rwlock_trywrlock => "memtap_pthread_rwlock_trywrlock",
+    pthread_rwlock_timedwrlock => "memtap_pthread_rwlock_timedwrlock",
+    pthread_rwlock_clockwrlock => "memtap_pthread_rwlock_clockwrlock",
+    pthread_spin_lock => "memtap_pthread_spin_lock",
+    pthread_spin_trylock => "memtap_pthread_spin_trylock",
+    pthread_join => "memtap_pthread_join",
+    pthread_tryjoin_np => "memtap_pthread_tryjoin_np",
+    pthread_timedjoin_np => "memtap_pthread_timedjoin_np",
+    pthread_clockjoin_np => "memtap_pthread_clockjoin_np",
+    sem_wait => "memtap_sem_wait",
+    sem_trywait => "memtap_sem_trywait",
+    sem_timedwait => "memtap_sem_timedwait",
+    sem_clockwait => "memtap_sem_clockwait",
+    mtx_lock => "memtap_mtx_lock",
+    mtx_trylock => "memtap_mtx_trylock",
+    mtx_timedlock => "memtap_mtx_timedlock",
+    thrd_join => "memtap_thrd_join",
+    __cxa_guard_acquire => "memtap_cxa_guard_acquire",
+    omp_set_lock => "memtap_omp_set_lock",
+    omp_test_lock => "memtap_omp_test_lock",
+    omp_set_nest_lock => "memtap_omp_set_nest_lock",
+    omp_test_nest_lock => "memtap_omp_test_nest_lock",
+    GOMP_critical_name_start => "memtap_gomp_critical_name_start",
+    pthread_cond_wait => "memtap_pthread_cond_wait",
+    pthread_cond_timedwait => "memtap_pthread_cond_timedwait",
+    pthread_cond_clockwait => "memtap_pthread_cond_clockwait",
+    cnd_wait => "memtap_cnd_wait",
+    cnd_timedwait => "memtap_cnd_timedwait",
+    GOMP_barrier => "memtap_gomp_barrier",
+    GOMP_barrier_cancel => "memtap_gomp_barrier_cancel",
+    GOMP_loop_end => "memtap_gomp_loop_end",
+    GOMP_loop_end_cancel => "memtap_gomp_loop_end_cancel",
+    GOMP_sections_end => "memtap_gomp_sections_end",
+    GOMP_sections_end_cancel => "memtap_gomp_sections_end_cancel",
+    GOMP_critical_start => "memtap_gomp_critical_start",
+    GOMP_critical_end => "memtap_gomp_critical_end",
+    GOMP_atomic_start => "memtap_gomp_atomic_start",
+    GOMP_atomic_end => "memtap_gomp_atomic_end",
+    GOMP_ordered_start => "memtap_gomp_ordered_start",
+    GOMP_ordered_end => "memtap_gomp_ordered_end",
+    GOMP_taskwait => "memtap_gomp_taskwait",
+    GOMP_taskgroup_end => "memtap_gomp_taskgroup_end",
+    pthread_barrier_wait => "memtap_pthread_barrier_wait",
+    pthread_once => "memtap_pthread_once",
+    GOMP_single_copy_start => "memtap_gomp_single_copy_start",
+    GOMP_single_copy_end => "memtap_gomp_single_copy_end",
+}
+
+plain! {
+    GOMP_parallel => "memtap_gomp_parallel",
+    GOMP_parallel_reductions => "memtap_gomp_parallel_reductions",
+    GOMP_parallel_sections => "memtap_gomp_parallel_sections",
+    GOMP_parallel_loop_static => "memtap_gomp_parallel_loop_static",
+    GOMP_parallel_loop_dynamic => "memtap_gomp_parallel_loop_dynamic",
+    GOMP_parallel_loop_guided => "memtap_gomp_parallel_loop_guided",
+    GOMP_parallel_loop_runtime => "memtap_gomp_parallel_loop_runtime",
+    GOMP_parallel_loop_nonmonotonic_dynamic => "memtap_gomp_parallel_loop_nonmonotonic_dynamic",
+    GOMP_parallel_loop_nonmonotonic_guided => "memtap_gomp_parallel_loop_nonmonotonic_guided",
+    GOMP_parallel_loop_nonmonotonic_runtime => "memtap_gomp_parallel_loop_nonmonotonic_runtime",
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime => "memtap_gomp_parallel_loop_maybe_nonmonotonic_runtime",
+    GOMP_task => "memtap_gomp_task",
 }
 
 notes! {

@@ -82,6 +82,13 @@ impl Control {
         self.order.fetch_add(1, Ordering::AcqRel) + 1
     }
 
+    /// Draws an order that nobody observes: [`Self::current_order`] is beyond it from here on, so that what came later can
+    /// be told from what this order is for.
+    pub fn next_own_order(&self) -> u64 {
+        // AcqRel: as above.
+        self.order.fetch_add(2, Ordering::AcqRel) + 1
+    }
+
     /// The last order given out.
     pub fn current_order(&self) -> u64 {
         self.order.load(Ordering::Acquire)

@@ -37,9 +37,15 @@ pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext)
     context.gregs.rcx = gregs.rip;
     context.gregs.r11 = gregs.rflags;
     let call = Call { number, args, ip: gregs.rip.wrapping_sub(SYSCALL_BYTES) };
+    if number == libc::SYS_futex {
+        thread.tell_futex(call.ip, &args, None);
+    }
     // SAFETY: our caller's promise; the program vouches for its own arguments as it would to the kernel.
     let result = unsafe { call.make(thread, context) };
     let Some(result) = result else { return };
+    if number == libc::SYS_futex {
+        thread.tell_futex(call.ip, &args, Some(result));
+    }
     if result == NOT_MADE {
         context.gregs.rip = call.ip;
         context.gregs.rax = number as u64;

@@ -28,10 +28,33 @@ impl Thread {
         }
     }
 
+    /// Records one access that has an order of its own, or that came after one only.
+    pub(crate) fn emit_access_at(
+        &mut self,
+        pool: &Pool,
+        order: u64,
+        (ip, addr, size, kind): (u64, u64, u32, AccessKind),
+    ) {
+        if order > self.order {
+            self.write(pool, &Record::Order { order });
+            self.order = order;
+        }
+        let size = size.min(u16::MAX.into()) as u16;
+        while self.writer.access(VirtAddr(ip), VirtAddr(addr), size, kind).is_err() {
+            if !self.refill(pool) {
+                return;
+            }
+        }
+    }
+
     /// Records anything else.
     pub(crate) fn emit(&mut self, record: &Record<'_>) {
         let Some(pool) = PROCESS.pool() else { return };
-        if !matches!(record, Record::Allocation { .. } | Record::Region { .. } | Record::Order { .. }) {
+        let ordered = matches!(
+            record,
+            Record::Allocation { .. } | Record::Sync { .. } | Record::Region { .. } | Record::Order { .. }
+        );
+        if !ordered {
             self.note_order(&pool);
         }
         self.write(&pool, record);

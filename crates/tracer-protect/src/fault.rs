@@ -16,6 +16,7 @@ use x86::{Environment, Operand, Outcome, Refused};
 
 use crate::control::registers;
 use crate::memory::{PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE, page, view};
+use crate::sharing::{self, Sharing};
 use crate::state::{PROCESS, Thread};
 use crate::{breakpoint, dispatch, process, signals, translate};
 
@@ -47,17 +48,68 @@ struct Memory<'a> {
     count: usize,
     /// Whether the instruction touched closed memory.
     touched: bool,
+    /// Where other threads may see what this one does.
+    sharing: Option<Sharing>,
+    /// Whether the instruction is performed under the lock of ordered accesses.
+    locked: bool,
+    /// The order that held before the instruction wrote; zero: it did not.
+    before: u64,
 }
 
 impl Memory<'_> {
+    /// Records what was performed.
     fn commit(&mut self) {
         let held = self.held;
-        if let Some(pool) = self.pool {
-            for &(addr, len, kind) in held.iter().take(self.count) {
+        let Some(pool) = self.pool else { return };
+        let accesses = held.iter().take(self.count);
+        if self.sharing.is_none() {
+            for &(addr, len, kind) in accesses {
                 self.thread.emit_access(&pool, self.ip, addr, len, kind);
+            }
+        } else if self.count > 0 {
+            let order = if self.locked {
+                let order = pool.control().next_own_order();
+                self.end();
+                order
+            } else if self.before != 0 {
+                self.before
+            } else {
+                sharing::settle();
+                pool.control().current_order()
+            };
+            for &(addr, len, kind) in accesses {
+                self.thread.emit_access_at(&pool, order, (self.ip, addr, len, kind));
             }
         }
         self.count = 0;
+    }
+
+    /// The instruction is over, performed or not.
+    fn end(&mut self) {
+        if self.locked {
+            self.locked = false;
+            sharing::unlock();
+        }
+    }
+
+    /// Brings an access that is about to be performed into an order with other threads' (see `sharing`).
+    fn order(&mut self, sharing: Sharing, operand: Operand) {
+        if operand.kind == AccessKind::Prefetch {
+            return;
+        }
+        let thread = self.thread.number;
+        if sharing.is_news(thread, operand.addr, operand.len, operand.kind) {
+            if !self.locked {
+                sharing::lock();
+                self.locked = true;
+            }
+            sharing.note(thread, operand.addr, operand.len, operand.kind);
+        } else if operand.kind.writes()
+            && self.before == 0
+            && let Some(pool) = self.pool
+        {
+            self.before = pool.control().current_order();
+        }
     }
 }
 
@@ -104,6 +156,9 @@ impl Memory<'_> {
         }
         self.touched = true;
         if self.recorded {
+            if let Some(sharing) = self.sharing {
+                self.order(sharing, operand);
+            }
             if self.count == HELD {
                 // A repeated string instruction: those before this one are done.
                 self.commit();
@@ -239,6 +294,9 @@ fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
         held: [(0, 0, AccessKind::Load); HELD],
         count: 0,
         touched: false,
+        sharing: sharing::current(),
+        locked: false,
+        before: 0,
     };
     let mut steps = 0;
     let mut quiet = 0;
@@ -252,11 +310,16 @@ fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
         memory.ip = regs.rip;
         memory.touched = false;
         memory.count = 0;
+        memory.before = 0;
         // SAFETY: this thread's engine, which nobody else uses and `memory` does not reach; the state is that of the
         // signal frame.
         let outcome = unsafe { (*engine).step(regs, state, &mut memory) };
         match outcome {
             Outcome::Executed | Outcome::Again => memory.commit(),
+            _ => memory.end(),
+        }
+        match outcome {
+            Outcome::Executed | Outcome::Again => {}
             Outcome::NotEmulated(_) if steps == 0 => return Burst::NotEmulated,
             Outcome::Refused | Outcome::Fault if steps == 0 => return Burst::Faulted,
             // Natively it will fault or trap again, with the context that the program expects.
@@ -289,11 +352,15 @@ pub(crate) fn execute_one(thread: &mut Thread, context: &mut UContext) {
         held: [(0, 0, AccessKind::Load); HELD],
         count: 0,
         touched: false,
+        sharing: sharing::current(),
+        locked: false,
+        before: 0,
     };
     // SAFETY: as in `burst`.
     if unsafe { (*engine).step(regs, state, &mut memory) } == Outcome::Executed {
         memory.commit();
     }
+    memory.end();
 }
 
 /// The paper's way, first half: opens what the instruction at rip touches and lets it run under the trap flag.

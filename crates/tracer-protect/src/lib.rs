@@ -5,7 +5,7 @@
 //! goes on (`fault`). Memory has two views for that (`memory`). The kernel must be able to follow the program's pointers,
 //! so every system call comes by here first (`dispatch`, `pointers`); signals are delivered by hand (`signals`); threads,
 //! forks and execs are followed (`process`). malloc, memcpy and their relatives are taken as one event each
-//! (`wrap_alloc`, `wrap_block`).
+//! (`wrap_alloc`, `wrap_block`); what orders threads becomes an event too (`wrap_sync`, `sharing`).
 //!
 //! It records no access to stacks, thread-local variables, code, read-only data, mapped files, the loader's memory and its
 //! own. It gives nothing a name: addresses become names when a trace is read.
@@ -26,12 +26,14 @@ mod pointers;
 mod process;
 mod program;
 mod real;
+mod sharing;
 mod signals;
 mod start;
 mod state;
 mod translate;
 mod wrap_alloc;
 mod wrap_block;
+mod wrap_sync;
 
 /// Nothing here panics; if it does all the same, the program must not go on with half a step done.
 #[cfg(not(test))]

@@ -3,15 +3,17 @@
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 
-use memref::{GapReason, RegionKind};
+use memref::{GapReason, RegionKind, SyncFunction, SyncKind, VirtAddr};
 use segment::Record;
 use tracee::frame::UContext;
 use tracee::text::Text;
 use tracee::{sys, tls};
 
 use crate::dispatch::{Call, is_own_link};
+use crate::emit::next_order;
 use crate::memory::{self, close_all, open_address};
 use crate::program::{Verdict, judge};
+use crate::sharing;
 use crate::state::{Birth, PROCESS, Thread};
 use crate::translate;
 use crate::{image, signals};
@@ -75,6 +77,14 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
     }
     let resume = translate::return_address(thread, context);
     thread.vfork_resume = resume;
+    let created = if has(libc::CLONE_THREAD) {
+        sharing::begin();
+        let order = next_order();
+        tell_create(thread, resume, order);
+        order
+    } else {
+        0
+    };
     if stack != 0 {
         let mut births = PROCESS.births.lock();
         let index = births
@@ -88,7 +98,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
             } else {
                 place.thread
             };
-            *place = Birth { rsp: stack, resume, virtual_mask: thread.virtual_mask, thread: state };
+            *place = Birth { rsp: stack, resume, virtual_mask: thread.virtual_mask, thread: state, created };
         }
     }
     if has(libc::CLONE_THREAD) {
@@ -99,6 +109,13 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
     }
     context.gregs.rip = signals::clone_entry();
     None
+}
+
+/// Records that a thread is being made; the new one names this order when it starts.
+fn tell_create(thread: &mut Thread, ip: u64, order: u64) {
+    let (kind, function) = (SyncKind::Create, SyncFunction::Thread);
+    let (ip, object) = (VirtAddr(ip), VirtAddr(order));
+    thread.emit(&Record::Sync { order, ip, kind, function, object, value: 0 });
 }
 
 /// A stack, and the thread control block on it, that the program took from traced memory: the kernel writes there.
@@ -164,6 +181,7 @@ fn be_child(thread: &mut Thread) {
     let parent = PROCESS.number.load(Ordering::Relaxed);
     PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
     PROCESS.live_threads.store(1, Ordering::Relaxed);
+    sharing::reset();
     thread.tid = sys::gettid();
     thread.writer.forget();
     thread.order = 0;
@@ -229,6 +247,9 @@ pub(crate) fn be_born(context: &mut UContext) {
                 signals::start_thread(thread, birth.virtual_mask);
                 translate::inherit(thread);
                 Thread::watch_system_calls(true);
+                if birth.created != 0 {
+                    thread.tell_thread(SyncKind::Start, birth.resume, birth.created, tls::fs_base());
+                }
             }
             None => {
                 // No memory for our state: the program would not get far either.
@@ -255,6 +276,7 @@ pub(crate) fn exit_thread(thread: &mut Thread) {
     if PROCESS.is_vfork_child() {
         return;
     }
+    thread.tell_thread(SyncKind::Exit, 0, tls::fs_base(), 0);
     thread.emit(&Record::ThreadEnd);
     thread.submit();
     translate::end_thread(thread);

@@ -11,6 +11,7 @@ use tracee::{sys, tls};
 use crate::breakpoint::Breakpoints;
 use crate::memory::Ranges;
 use crate::translate::Flow;
+use crate::wrap_sync::Once;
 
 /// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, faults nest twice, and an unoptimised build of
 /// the decoder is deep. What is not used costs no memory.
@@ -64,6 +65,8 @@ pub(crate) struct Birth {
     pub(crate) virtual_mask: u64,
     /// Its state, made by its creator: the new thread's own stack may be small.
     pub(crate) thread: *mut Thread,
+    /// The order of its creation: what it names when it starts.
+    pub(crate) created: u64,
 }
 
 // SAFETY: the pointer is only used by whoever takes the entry out of the table, under its lock.
@@ -71,7 +74,8 @@ unsafe impl Send for Birth {}
 
 impl Birth {
     /// No thread.
-    pub(crate) const NONE: Self = Self { rsp: 0, resume: 0, virtual_mask: 0, thread: core::ptr::null_mut() };
+    pub(crate) const NONE: Self =
+        Self { rsp: 0, resume: 0, virtual_mask: 0, thread: core::ptr::null_mut(), created: 0 };
 }
 
 /// What the recorder asked for.
@@ -232,6 +236,10 @@ pub(crate) struct Thread {
     pub(crate) nested: Option<SigInfo>,
     /// Executes single instructions of the program.
     pub(crate) engine: *mut x86::CodeCache<'static>,
+    /// The routine that a call of pthread_once is for.
+    pub(crate) once: Once,
+    /// The OpenMP team that the thread works in; zero outside of parallel regions.
+    pub(crate) team: u64,
     /// Room for the arguments of exec.
     pub(crate) scratch: *mut u8,
     pub(crate) scratch_len: usize,
@@ -310,6 +318,8 @@ impl Thread {
         self.step = SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] };
         self.site = 0;
         self.flow = Flow::NONE;
+        self.once = Once::NONE;
+        self.team = 0;
     }
 
     fn make(tid: u32) -> Option<*mut Thread> {
@@ -351,6 +361,8 @@ impl Thread {
             step: SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },
             nested: None,
             engine,
+            once: Once::NONE,
+            team: 0,
             scratch: core::ptr::null_mut(),
             scratch_len: 0,
             flow: Flow::NONE,
