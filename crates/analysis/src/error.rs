@@ -10,6 +10,16 @@ pub enum Error {
     /// The result can't be written.
     #[error("the result can't be written: {0}")]
     Output(#[from] std::io::Error),
+    /// The trace has no synchronisation events.
+    #[error(
+        "the trace has no synchronisation events, so nothing is known of the order of its threads; record the program with memtap record"
+    )]
+    NoSynchronisation,
+    /// The trace has no control flow.
+    #[error(
+        "the trace has accesses but no control flow, so nothing is known of what went through registers; record the program with memtap record --tracer translate"
+    )]
+    NoControlFlow,
     /// The user asked for a thread that the trace has not.
     #[error("there is no thread {thread}; the trace has threads 0 to {last}")]
     NoThread {

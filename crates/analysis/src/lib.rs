@@ -2,18 +2,23 @@
 //!
 //! One replay ([`Session::replay`]) brings the events of all threads into an order in which every address means what it
 //! meant when it was accessed; a [`Tool`] sees them with a resolver that knows that meaning. The tools here count
-//! ([`Tally`]), sum up ([`Summary`]) and look for accesses to released memory ([`Stale`]); [`heatmap`] and [`page`] draw.
+//! ([`Tally`]), sum up ([`Summary`]) and look for accesses to released memory ([`Stale`]) and for data races ([`race`]);
+//! [`heatmap`] and [`page`] draw.
 //! The same figure is the same in every output because all outputs take it from the same tool.
 //!
 //! Nothing here writes to a terminal or parses a command line. Start with [`Session`].
 #![forbid(unsafe_code)]
 
 mod count;
+pub mod demand;
+pub mod determinism;
 mod error;
 pub mod heatmap;
 pub mod machine;
+mod need;
 pub mod page;
 mod pages;
+pub mod race;
 mod replay;
 mod session;
 mod stale;
@@ -22,6 +27,7 @@ mod tally;
 
 pub use count::Count;
 pub use error::Error;
+pub use need::needs_synchronisation;
 pub use pages::Pages;
 pub use replay::{Moment, Tool};
 pub use session::Session;

@@ -4,7 +4,8 @@
 //! accesses lie between two order marks: they came after the first one, and nobody knows whether before or after what
 //! other threads did meanwhile. So the thread whose mark is lowest goes first, after all changes up to that mark were
 //! applied. Whatever synchronisation the program used makes the right name come out; where it used none, either name is
-//! right. A forked child begins with what its parent had.
+//! right. An event that has an order itself waits until it is the lowest: what gives something up is seen before what takes
+//! it up. A forked child begins with what its parent had.
 
 use std::collections::BTreeMap;
 
@@ -90,6 +91,18 @@ struct Thread {
     process: ProcessId,
     cursor: EventCursor,
     order: Order,
+    /// The event that raised the order, and waits until it is the lowest.
+    pending: Option<Event<String>>,
+}
+
+/// The order that an event has drawn or tells of.
+fn order_of(event: &Event<String>) -> Option<Order> {
+    match event {
+        Event::Order(mark) => Some(mark.order),
+        Event::Allocation(event) => Some(event.order),
+        Event::Sync(event) => Some(event.order),
+        _ => None,
+    }
 }
 
 impl Session {
@@ -124,27 +137,22 @@ impl Session {
             process.advance(self, thread.order, tool);
             let mut at =
                 Moment { resolver: &mut process.resolver, process: thread.process, thread: thread.thread };
+            if let Some(event) = thread.pending.take() {
+                // All that others did before it has been seen.
+                tool.event(&mut at, &event)?;
+            }
             let over = loop {
                 match thread.cursor.next_batch()? {
                     None => break true,
                     Some(Batch::Accesses(accesses)) => tool.accesses(&mut at, accesses)?,
-                    Some(Batch::Event(Event::Order(mark))) => {
-                        thread.order = thread.order.max(mark.order);
-                        tool.event(&mut at, &Event::Order(mark))?;
-                        break false;
-                    }
-                    Some(Batch::Event(Event::Allocation(event))) => {
-                        // Its own changes are in its own order, whatever others do.
-                        thread.order = thread.order.max(event.order);
-                        process.advance(self, event.order, tool);
-                        at = Moment {
-                            resolver: &mut process.resolver,
-                            process: thread.process,
-                            thread: thread.thread,
-                        };
-                        tool.event(&mut at, &Event::Allocation(event))?;
-                    }
-                    Some(Batch::Event(event)) => tool.event(&mut at, &event)?,
+                    Some(Batch::Event(event)) => match order_of(&event) {
+                        Some(order) if order > thread.order => {
+                            thread.order = order;
+                            thread.pending = Some(event);
+                            break false;
+                        }
+                        _ => tool.event(&mut at, &event)?,
+                    },
                 }
             };
             if over {
@@ -207,7 +215,13 @@ impl Session {
                 }
             }
             let cursor = shard.events(&wanted);
-            threads.push(Thread { thread: record.thread, process: record.process, cursor, order });
+            threads.push(Thread {
+                thread: record.thread,
+                process: record.process,
+                cursor,
+                order,
+                pending: None,
+            });
         }
         Ok(threads)
     }

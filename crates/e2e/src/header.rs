@@ -23,6 +23,7 @@ use crate::{Counts, Tally};
 /// | `marker` | `name=count` |
 /// | `expect` | `variable size=N loads=N stores=N modifies=N`: all its accesses of that size; other sizes have none |
 /// | `block` | `function bytes=N count=N [kind=copy\|fill\|fetch] [dst=variable] [src=variable]` |
+/// | `race` | a variable that two threads access without order, see tests/races.rs |
 #[derive(Debug, Default)]
 #[allow(missing_docs, reason = "the table says it")]
 pub struct Header {
@@ -42,6 +43,7 @@ pub struct Header {
     pub markers: BTreeMap<String, u64>,
     pub expect: Vec<Expectation>,
     pub blocks: Vec<Blocks>,
+    pub races: Vec<String>,
 }
 
 /// The tracers that a program's counts are for.
@@ -121,6 +123,7 @@ impl Header {
             "marker" => self.markers.extend(pairs(value)?),
             "expect" => self.take_expectation(value)?,
             "block" => self.blocks.push(blocks(value)?),
+            "race" => self.races.push(value.to_owned()),
             // Prose with a colon.
             _ => {}
         }

@@ -10,6 +10,7 @@ mod cmd {
     pub(crate) mod memory;
     pub(crate) mod merge;
     pub(crate) mod probe;
+    pub(crate) mod race;
     pub(crate) mod record;
     pub(crate) mod report;
     pub(crate) mod rtvm;
@@ -85,6 +86,7 @@ enum Command {
     Serve(cmd::serve::Args),
     Probe(cmd::probe::Args),
     Rtvm(cmd::rtvm::Args),
+    Race(cmd::race::Args),
 }
 
 /// A file that grows beyond the shell's limit is an error like a full disk, not the end. A handler, because a program that is
@@ -110,6 +112,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Probe(args) => cmd::probe::run(args),
         Command::Rtvm(args) => cmd::rtvm::run(&args),
+        Command::Race(args) => cmd::race::run(&args),
     };
     result.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

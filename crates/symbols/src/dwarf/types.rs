@@ -125,6 +125,9 @@ pub(crate) fn size(sections: &Sections, dwarf: &SliceDwarf<'_>, at: usize) -> u6
     build.size(at, 0).unwrap_or(0)
 }
 
+/// In front of the name of an atomic type of C.
+const ATOMIC: &str = "_Atomic ";
+
 struct Build<'s, 'd> {
     sections: &'s Sections,
     dwarf: &'d SliceDwarf<'s>,
@@ -201,6 +204,13 @@ impl<'s> Build<'s, '_> {
             tag if is_transparent(tag) => {
                 let inner = self.layout(type_of(&unit, &entry)?, depth + 1)?;
                 // A typedef has a name of its own; qualifiers have not.
+                let atomic = entry.tag() == DW_TAG_atomic_type || inner.name.starts_with(ATOMIC);
+                let name = match (atomic, name.is_empty()) {
+                    // Whoever looks for races must know, whatever the name of the type.
+                    (true, true) => format!("{ATOMIC}{}", inner.name.trim_start_matches(ATOMIC)),
+                    (true, false) => format!("{ATOMIC}{name}"),
+                    (false, _) => name.to_string(),
+                };
                 let rename = !name.is_empty();
                 return Some(if rename {
                     Arc::new(TypeLayout { name: name.into(), ..(*inner).clone() })

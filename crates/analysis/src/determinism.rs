@@ -1,0 +1,327 @@
+//! Deterministic execution by fork and join, as Grace has it (Berger et al., OOPSLA 2009; Unlimited Watchpoints, section
+//! 3.2): between forks, joins and barriers each thread would run on memory of its own; what it wrote is merged at the end of
+//! the region, in the order in which a sequential program would have run. A region that touched what an earlier one wrote
+//! meanwhile would roll back and run again. Which ones do depends on how exactly reads and writes are known: by page, by
+//! cache line, or by byte.
+
+use std::collections::BTreeMap;
+
+use memref::{Access, AccessKind, Event, ProcessId, Sync, SyncFunction, SyncKind, ThreadId, VirtAddr};
+use rustc_hash::FxHashMap;
+
+use crate::demand::ends_region;
+use crate::race::variable_name;
+use crate::{Error, Moment, Tool};
+
+const PAGE_BYTES: u64 = 4096;
+const LINE_BYTES: u64 = 64;
+
+/// How exactly reads and writes are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Granularity {
+    /// 4 KiB.
+    Page,
+    /// 64 bytes.
+    Line,
+    /// Single bytes.
+    Byte,
+}
+
+/// Why a region would roll back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The finest granularity at which it would: at `Byte` the sharing is real, else it is false.
+    pub granularity: Granularity,
+    /// The region that wrote: its index.
+    pub with: usize,
+    /// What is there: the first such variable by address.
+    pub variable: String,
+}
+
+/// What a thread does between two points at which its memory is merged with others'.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// Whose.
+    pub process: ProcessId,
+    /// Whose.
+    pub thread: ThreadId,
+    /// Its first access: function, file and line.
+    pub function: String,
+    /// As above.
+    pub file: Option<String>,
+    /// As above.
+    pub line: Option<u32>,
+    /// Pages, lines and bytes read.
+    pub reads: [u64; 3],
+    /// Pages, lines and bytes written.
+    pub writes: [u64; 3],
+    /// Why it would roll back, the finest reason, if it would.
+    pub conflict: Option<Conflict>,
+}
+
+/// One line of one region: the bytes read and written, as bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Touched {
+    read: u64,
+    written: u64,
+}
+
+/// A point in the forks and joins of the threads.
+type Clock = FxHashMap<ThreadId, u32>;
+
+#[derive(Debug)]
+struct Open {
+    region: Region,
+    clock: Clock,
+    /// Its place in the thread's own time.
+    time: u32,
+    lines: FxHashMap<u64, Touched>,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    clock: Clock,
+    open: Option<usize>,
+    parent: Option<ThreadId>,
+    arrived: Clock,
+}
+
+/// Finds regions that would roll back.
+#[derive(Debug, Default)]
+pub struct Determinism {
+    threads: BTreeMap<ThreadId, Thread>,
+    regions: Vec<Open>,
+    created: FxHashMap<(ProcessId, u64), (ThreadId, Clock)>,
+    ended: FxHashMap<(ProcessId, u64), Clock>,
+    objects: FxHashMap<(ProcessId, u64), Clock>,
+    /// Names of the first variable of each line that several regions touch, as it was first accessed.
+    names: FxHashMap<(ProcessId, u64), String>,
+    owners: FxHashMap<(ProcessId, u64), ThreadId>,
+    /// Missing events, which could have been accesses or joins.
+    pub missing: u64,
+}
+
+fn join(own: &mut Clock, other: &Clock) {
+    for (&thread, &time) in other {
+        let place = own.entry(thread).or_default();
+        *place = (*place).max(time);
+    }
+}
+
+impl Determinism {
+    fn access(&mut self, at: &mut Moment<'_>, ip: VirtAddr, addr: u64, len: u64, kind: AccessKind) {
+        if kind == AccessKind::Prefetch || len == 0 {
+            return;
+        }
+        let index = match self.threads.entry(at.thread).or_default().open {
+            Some(index) => index,
+            None => self.open(at, ip),
+        };
+        let end = addr.saturating_add(len);
+        let mut place = addr;
+        while place < end {
+            let line = place / LINE_BYTES;
+            let stop = end.min((line + 1).saturating_mul(LINE_BYTES));
+            let bits = (u64::MAX >> (64 - (stop - place))) << (place % LINE_BYTES);
+            let touched = self.regions[index].lines.entry(line).or_default();
+            if kind.reads() {
+                touched.read |= bits;
+            }
+            if kind.writes() {
+                touched.written |= bits;
+            }
+            // Lines that a second thread touches get a name while it is known.
+            let owner = *self.owners.entry((at.process, line)).or_insert(at.thread);
+            if owner != at.thread && !self.names.contains_key(&(at.process, line)) {
+                let name = variable_name(at.resolver, VirtAddr(place), 0);
+                self.names.insert((at.process, line), name);
+            }
+            place = stop;
+        }
+    }
+
+    fn open(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> usize {
+        let code = at.resolver.code_name(ip);
+        let function = code.as_ref().map_or_else(
+            || ip.to_string(),
+            |code| code.function.as_ref().map_or_else(|| code.to_string(), |name| name.to_string()),
+        );
+        let line = code.as_ref().and_then(|code| code.line().map(|(file, line)| (file.to_owned(), line)));
+        let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), line));
+        let thread = self.threads.entry(at.thread).or_default();
+        let time = thread.clock.entry(at.thread).or_insert(1);
+        let time = *time;
+        let region = Region {
+            process: at.process,
+            thread: at.thread,
+            function,
+            file,
+            line,
+            reads: [0; 3],
+            writes: [0; 3],
+            conflict: None,
+        };
+        let index = self.regions.len();
+        thread.open = Some(index);
+        let clock = thread.clock.clone();
+        self.regions.push(Open { region, clock, time, lines: FxHashMap::default() });
+        index
+    }
+
+    fn sync(&mut self, at: &Moment<'_>, event: &Sync) {
+        let process = at.process;
+        let key = (process, event.object.0);
+        let thread = self.threads.entry(at.thread).or_default();
+        thread.clock.entry(at.thread).or_insert(1);
+        match event.kind {
+            SyncKind::Create => {
+                self.created.insert(key, (at.thread, thread.clock.clone()));
+            }
+            SyncKind::Start => {
+                if let Some((parent, clock)) = self.created.remove(&key) {
+                    join(&mut thread.clock, &clock);
+                    thread.parent = Some(parent);
+                }
+                self.ended.remove(&(process, event.value));
+            }
+            SyncKind::Exit => {
+                self.ended.insert(key, thread.clock.clone());
+            }
+            SyncKind::Join => {
+                if let Some(clock) = self.ended.get(&key) {
+                    join(&mut thread.clock, clock);
+                }
+            }
+            SyncKind::Arrive => {
+                join(self.objects.entry(key).or_default(), &thread.clock);
+                thread.arrived = thread.clock.clone();
+            }
+            SyncKind::Depart => {
+                if let Some(clock) = self.objects.get(&key) {
+                    join(&mut thread.clock, clock);
+                }
+            }
+            SyncKind::Release if event.function == SyncFunction::OpenMp => {
+                join(self.objects.entry(key).or_default(), &thread.clock);
+            }
+            SyncKind::Acquire if event.function == SyncFunction::OpenMp => {
+                if let Some(clock) = self.objects.get(&key) {
+                    join(&mut thread.clock, clock);
+                }
+            }
+            _ => {}
+        }
+        if ends_region(event) || event.kind == SyncKind::Arrive {
+            *thread.clock.entry(at.thread).or_insert(1) += 1;
+            thread.open = None;
+        }
+    }
+
+    /// Whether `b` runs on memory that does not know what `a` did, and `a` comes first in a sequential program.
+    fn precedes(&self, a: &Open, b: &Open) -> bool {
+        let unknown = |a: &Open, b: &Open| b.clock.get(&a.region.thread).copied().unwrap_or(0) < a.time;
+        if a.region.thread == b.region.thread || !unknown(a, b) || !unknown(b, a) {
+            return false;
+        }
+        let is_ancestor = |older: ThreadId, younger: ThreadId| {
+            let mut at = Some(younger);
+            // A thread's number is given after its parent's, so this ends.
+            while let Some(thread) =
+                at.and_then(|thread| self.threads.get(&thread)).and_then(|thread| thread.parent)
+            {
+                if thread == older {
+                    return true;
+                }
+                at = Some(thread);
+            }
+            false
+        };
+        // What a thread does after it has made another one comes after that one in a sequential program.
+        match (is_ancestor(a.region.thread, b.region.thread), is_ancestor(b.region.thread, a.region.thread)) {
+            (true, _) => false,
+            (_, true) => true,
+            _ => a.region.thread < b.region.thread,
+        }
+    }
+
+    /// The regions with their sets and conflicts, in the order in which they began.
+    pub fn into_regions(mut self) -> Vec<Region> {
+        let mut pages: BTreeMap<(ProcessId, u64), Vec<(usize, u64, Touched)>> = BTreeMap::new();
+        for (index, open) in self.regions.iter_mut().enumerate() {
+            let mut read_pages = std::collections::BTreeSet::new();
+            let mut written_pages = std::collections::BTreeSet::new();
+            for (&line, touched) in &open.lines {
+                let page = line * LINE_BYTES / PAGE_BYTES;
+                let region = &mut open.region;
+                if touched.read != 0 {
+                    read_pages.insert(page);
+                    region.reads[1] += 1;
+                    region.reads[2] += u64::from(touched.read.count_ones());
+                }
+                if touched.written != 0 {
+                    written_pages.insert(page);
+                    region.writes[1] += 1;
+                    region.writes[2] += u64::from(touched.written.count_ones());
+                }
+                pages.entry((region.process, page)).or_default().push((index, line, *touched));
+            }
+            open.region.reads[0] = read_pages.len() as u64;
+            open.region.writes[0] = written_pages.len() as u64;
+        }
+        let mut conflicts: BTreeMap<usize, Conflict> = BTreeMap::new();
+        for ((process, _), mut touched) in pages {
+            touched.sort_unstable_by_key(|&(index, line, _)| (line, index));
+            let writers: Vec<_> = touched.iter().filter(|entry| entry.2.written != 0).copied().collect();
+            for &(later, line, theirs) in &touched {
+                for &(earlier, other, ours) in &writers {
+                    if later == earlier
+                        || conflicts.get(&later).is_some_and(|c| c.granularity == Granularity::Byte)
+                    {
+                        continue;
+                    }
+                    let granularity = match (line == other, ours.written & (theirs.read | theirs.written)) {
+                        (true, 0) => Granularity::Line,
+                        (true, _) => Granularity::Byte,
+                        (false, _) => Granularity::Page,
+                    };
+                    let worse = conflicts.get(&later).is_none_or(|old| old.granularity < granularity);
+                    if worse && self.precedes(&self.regions[earlier], &self.regions[later]) {
+                        let name = |line| self.names.get(&(process, line)).cloned();
+                        let variable = name(line)
+                            .or_else(|| name(other))
+                            .unwrap_or_else(|| VirtAddr(line * LINE_BYTES).to_string());
+                        conflicts.insert(later, Conflict { granularity, with: earlier, variable });
+                    }
+                }
+            }
+        }
+        let regions = self.regions.into_iter().enumerate();
+        regions.map(|(index, open)| Region { conflict: conflicts.remove(&index), ..open.region }).collect()
+    }
+}
+
+impl Tool for Determinism {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        for access in accesses {
+            self.access(at, access.ip, access.addr.0, access.size.into(), access.kind);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        match event {
+            Event::Block(block) => {
+                for (addr, len) in [block.read(), block.compared()].into_iter().flatten() {
+                    self.access(at, block.ip, addr.0, len, AccessKind::Load);
+                }
+                if let Some((addr, len)) = block.written() {
+                    self.access(at, block.ip, addr.0, len, AccessKind::Store);
+                }
+            }
+            Event::Sync(sync) => self.sync(at, sync),
+            Event::Gap(gap) => self.missing += gap.count,
+            _ => {}
+        }
+        Ok(())
+    }
+}

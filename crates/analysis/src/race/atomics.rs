@@ -1,0 +1,392 @@
+//! Which accesses are atomic operations. On x86-64 an atomic load and most atomic stores are plain moves, so the
+//! instruction alone does not tell:
+//!
+//! 1. an instruction with a lock prefix, or an exchange with memory, is atomic; any other read-modify-write is not;
+//! 2. what debug information says is of an atomic type (`_Atomic`, `std::atomic`, Rust's `Atomic*`) is accessed atomically,
+//!    and so are guards of static variables;
+//! 3. code that comes from a library's header or module of atomics is atomic, and a line of the program that calls such
+//!    a function by name (`atomic_`, `__atomic_`, `__sync_`);
+//! 4. otherwise a plain move is atomic where an instruction of (1) was seen at the same address, unless the variable is
+//!    known to be of a plain type and the line is known to name no such function.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use memref::{AccessKind, VirtAddr};
+use rustc_hash::{FxHashMap, FxHashSet};
+use symbols::{Resolver, VariableId};
+
+use super::Site;
+
+/// What an access means to other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nature {
+    /// Nothing that is looked at: inside the C library.
+    Ignored,
+    /// It synchronises.
+    Atomic,
+    /// It must be synchronised.
+    Plain,
+}
+
+/// What is known of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Code {
+    Ignored,
+    /// Of a run-time library whose variables we don't know: nothing of it is reported.
+    Runtime,
+    Locked,
+    AtomicLine,
+    PlainLine,
+    Unknown,
+}
+
+/// What is known of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Atomic,
+    Plain,
+    /// Some of its members are atomic.
+    Mixed,
+    Unknown,
+}
+
+/// What has been found out so far.
+#[derive(Debug, Default)]
+pub(crate) struct Atomics {
+    codes: FxHashMap<u64, Code>,
+    types: FxHashMap<VariableId, Type>,
+    parts: FxHashMap<(VariableId, u64), Type>,
+    /// Addresses that a locked instruction has accessed.
+    cells: FxHashSet<u64>,
+    files: HashMap<String, Option<Arc<Vec<String>>>>,
+    modules: HashMap<String, Option<Arc<Vec<u8>>>>,
+}
+
+/// Libraries whose inner accesses are ignored.
+const IGNORED: [&str; 10] = [
+    "libc.so",
+    "libc-",
+    "ld-linux",
+    "ld-2",
+    "libpthread",
+    "libgomp",
+    "libm.so",
+    "libgcc_s",
+    "librt",
+    "libmemtap",
+];
+/// Libraries whose accesses synchronise and are never reported.
+const RUNTIME: [&str; 4] = ["libstdc++", "libc++", "libatomic", "libasan"];
+
+impl Atomics {
+    /// What an access is.
+    #[inline]
+    pub(crate) fn of_access(
+        &mut self,
+        resolver: &mut Resolver,
+        ip: VirtAddr,
+        addr: VirtAddr,
+        size: u32,
+        kind: AccessKind,
+    ) -> Nature {
+        let code = self.code(resolver, ip);
+        match code {
+            Code::Ignored => return Nature::Ignored,
+            Code::Runtime => return Nature::Atomic,
+            Code::Locked => {
+                self.cells.insert(addr.0);
+                return Nature::Atomic;
+            }
+            _ if kind == AccessKind::Modify => return Nature::Plain,
+            _ => {}
+        }
+        if size > 16 || !size.is_power_of_two() {
+            return Nature::Plain;
+        }
+        let of = self.variable(resolver, addr);
+        let atomic = match (of, code) {
+            (Type::Atomic, _) | (_, Code::AtomicLine) => true,
+            (Type::Plain, Code::PlainLine) => false,
+            _ => self.cells.contains(&addr.0),
+        };
+        if atomic { Nature::Atomic } else { Nature::Plain }
+    }
+
+    /// What a block operation is, by its caller.
+    pub(crate) fn of_block(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> Nature {
+        match self.code(resolver, ip) {
+            Code::Ignored | Code::Runtime => Nature::Ignored,
+            _ => Nature::Plain,
+        }
+    }
+
+    /// Whether two accesses that seem to race may both be atomic by what became known later: a plain move that came before
+    /// the first locked instruction at its address.
+    pub(crate) fn may_both_be_atomic(
+        &mut self,
+        resolver: &mut Resolver,
+        addr: VirtAddr,
+        first: Site,
+        second: Site,
+    ) -> bool {
+        if !self.cells.contains(&addr.0) {
+            return false;
+        }
+        let of = self.variable(resolver, addr);
+        let mut may = |site: Site| match self.code(resolver, VirtAddr(site.ip)) {
+            Code::Locked | Code::AtomicLine | Code::Runtime => true,
+            _ if site.kind == AccessKind::Modify => false,
+            Code::PlainLine => of != Type::Plain,
+            _ => true,
+        };
+        may(first) && may(second)
+    }
+
+    fn variable(&mut self, resolver: &mut Resolver, addr: VirtAddr) -> Type {
+        let name = resolver.resolve_data(addr);
+        let of = match self.types.get(&name.variable) {
+            Some(&of) => of,
+            None => {
+                let of = whole_type(resolver, name.variable, addr);
+                self.types.insert(name.variable, of);
+                of
+            }
+        };
+        if of != Type::Mixed {
+            return of;
+        }
+        let key = (name.variable, name.offset);
+        match self.parts.get(&key) {
+            Some(&part) => part,
+            None => {
+                let part = part_type(resolver, addr, name.offset);
+                self.parts.insert(key, part);
+                part
+            }
+        }
+    }
+
+    #[inline]
+    fn code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> Code {
+        if let Some(&code) = self.codes.get(&ip.0) {
+            return code;
+        }
+        let code = self.find_code(resolver, ip);
+        self.codes.insert(ip.0, code);
+        code
+    }
+
+    fn find_code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> Code {
+        let name = resolver.code_name(ip);
+        let module = name.as_deref().and_then(|name| name.module.clone());
+        if let Some(module) = &module {
+            if IGNORED.iter().any(|ignored| module.starts_with(ignored)) {
+                return Code::Ignored;
+            }
+            if RUNTIME.iter().any(|runtime| module.starts_with(runtime)) {
+                return Code::Runtime;
+            }
+        }
+        if self.bytes(resolver, ip).is_some_and(|bytes| is_locked(&bytes)) {
+            return Code::Locked;
+        }
+        let Some(name) = name else { return Code::Unknown };
+        let Some(frame) = name.frames().first() else { return Code::Unknown };
+        let Some(line) = &frame.line else { return Code::Unknown };
+        let file = &*line.file;
+        if is_atomic_file(file) {
+            return Code::AtomicLine;
+        }
+        let Some(number) = line.line else { return Code::Unknown };
+        let Some(text) = self.text(file, number) else { return Code::Unknown };
+        if names_atomic(&text) { Code::AtomicLine } else { Code::PlainLine }
+    }
+
+    /// A line of a source file, if the file is there.
+    fn text(&mut self, file: &str, number: u32) -> Option<String> {
+        let lines = self.files.entry(file.to_owned()).or_insert_with(|| {
+            let text = std::fs::read_to_string(file).ok()?;
+            Some(Arc::new(text.lines().map(str::to_owned).collect()))
+        });
+        lines.as_ref()?.get((number as usize).checked_sub(1)?).cloned()
+    }
+
+    /// The first bytes of an instruction, from its file.
+    fn bytes(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<[u8; 8]> {
+        let (_, instance) = resolver.image().instance_at(ip)?;
+        let address = ip.0.wrapping_sub(instance.bias);
+        let segment =
+            instance.module.segments().iter().find(|segment| {
+                address >= segment.address && address - segment.address < segment.file_bytes
+            })?;
+        let at = usize::try_from(segment.file_offset + (address - segment.address)).ok()?;
+        let path = instance.module.path().to_owned();
+        let content = self
+            .modules
+            .entry(path.to_string_lossy().into_owned())
+            .or_insert_with(|| std::fs::read(&path).ok().map(Arc::new));
+        let mut bytes = [0; 8];
+        let rest = content.as_ref()?.get(at..)?;
+        let len = rest.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&rest[..len]);
+        Some(bytes)
+    }
+}
+
+/// Whether an instruction that accesses memory does so atomically: a lock prefix, or an exchange.
+fn is_locked(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some((&byte, after)) = rest.split_first() {
+        match byte {
+            0xf0 => return true,
+            0x66 | 0x67 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65 => rest = after,
+            0x40..=0x4f => rest = after,
+            0x86 | 0x87 => return after.first().is_some_and(|modrm| modrm >> 6 != 3),
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn is_atomic_file(file: &str) -> bool {
+    let path = Path::new(file);
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    matches!(
+        name,
+        "atomic"
+            | "atomic.h"
+            | "atomic_base.h"
+            | "atomic.rs"
+            | "atomicity.h"
+            | "stdatomic.h"
+            | "shared_ptr_atomic.h"
+            | "atomic_wait.h"
+            | "atomic_timed_wait.h"
+            | "atomic_futex.h"
+    )
+}
+
+fn names_atomic(line: &str) -> bool {
+    ["atomic_", "__atomic", "__sync_", "memory_order", "Ordering::", "omp atomic"]
+        .iter()
+        .any(|word| line.contains(word))
+}
+
+fn is_atomic_name(name: &str) -> bool {
+    let name = name.strip_prefix("struct ").unwrap_or(name);
+    name.starts_with("_Atomic")
+        || name.starts_with("atomic_")
+        || name.starts_with("atomic<")
+        || name.starts_with("__atomic_base<")
+        || name.starts_with("std::atomic")
+        || name.starts_with("Atomic")
+        || name.contains("sync::atomic::Atomic")
+        || name.starts_with("memory_order")
+}
+
+fn has_atomic(layout: &symbols::TypeLayout, depth: usize) -> bool {
+    if is_atomic_name(&layout.name) {
+        return true;
+    }
+    if depth > 8 {
+        return false;
+    }
+    match &layout.kind {
+        symbols::TypeKind::Struct(members) | symbols::TypeKind::Union(members) => {
+            members.iter().any(|member| has_atomic(&member.layout, depth + 1))
+        }
+        symbols::TypeKind::Array { element, .. } => has_atomic(element, depth + 1),
+        symbols::TypeKind::Scalar => false,
+    }
+}
+
+fn whole_type(resolver: &mut Resolver, id: VariableId, addr: VirtAddr) -> Type {
+    let guard = resolver.names().variable(id).is_some_and(|variable| {
+        variable.name.starts_with("guard variable for") || variable.name.starts_with("_ZGV")
+    });
+    if guard {
+        return Type::Atomic;
+    }
+    match resolver.type_of(addr) {
+        None => Type::Unknown,
+        Some(layout) if is_atomic_name(&layout.name) => Type::Atomic,
+        Some(layout) if has_atomic(&layout, 0) => Type::Mixed,
+        Some(_) => Type::Plain,
+    }
+}
+
+/// The type of the member at an offset: atomic where any type on the way there is.
+fn part_type(resolver: &mut Resolver, addr: VirtAddr, offset: u64) -> Type {
+    let Some(layout) = resolver.type_of(addr) else { return Type::Unknown };
+    let mut layout = layout;
+    let mut offset = offset;
+    for _ in 0..16 {
+        if is_atomic_name(&layout.name) {
+            return Type::Atomic;
+        }
+        let next = match &layout.kind {
+            symbols::TypeKind::Scalar => return Type::Plain,
+            symbols::TypeKind::Array { element, .. } => {
+                if element.bytes == 0 {
+                    return Type::Unknown;
+                }
+                (offset % element.bytes, Arc::clone(element))
+            }
+            symbols::TypeKind::Struct(members) | symbols::TypeKind::Union(members) => {
+                let holds = |member: &&symbols::Member| {
+                    offset >= member.offset && offset - member.offset < member.layout.bytes.max(1)
+                };
+                // Of members at one place an atomic one decides.
+                let found = members
+                    .iter()
+                    .filter(holds)
+                    .max_by_key(|member| (has_atomic(&member.layout, 0), member.layout.bytes));
+                let Some(member) = found else { return Type::Unknown };
+                (offset - member.offset, Arc::clone(&member.layout))
+            }
+        };
+        (offset, layout) = next;
+    }
+    Type::Unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locked_instructions_are_known_by_their_bytes() {
+        // lock inc [rax]; lock cmpxchg [rdi], esi; xchg [rax], ecx; xchg [r8], ax
+        for bytes in
+            [&[0xf0_u8, 0xff, 0x00][..], &[0xf0, 0x0f, 0xb1, 0x37], &[0x87, 0x08], &[0x66, 0x41, 0x87, 0x00]]
+        {
+            assert!(is_locked(bytes), "{bytes:x?}");
+        }
+        // inc [rax]; mov [rax], ecx; xchg eax, ecx; nothing
+        for bytes in [&[0xff_u8, 0x00][..], &[0x89, 0x08], &[0x87, 0xc8], &[]] {
+            assert!(!is_locked(bytes), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn atomic_types_and_lines_are_known_by_their_names() {
+        for name in [
+            "_Atomic int",
+            "atomic_bool",
+            "atomic<bool>",
+            "std::atomic<int>",
+            "AtomicUsize",
+            "__atomic_base<int>",
+        ] {
+            assert!(is_atomic_name(name), "{name}");
+        }
+        assert!(!is_atomic_name("int") && !is_atomic_name("subatomic"));
+        assert!(names_atomic("  atomic_store_explicit(&flag, 1, memory_order_release);"));
+        assert!(!names_atomic("  counter++;"));
+        assert!(is_atomic_file("/usr/include/c++/12/bits/atomic_base.h"));
+        assert!(is_atomic_file("/rustc/abc/library/core/src/sync/atomic.rs"));
+        assert!(!is_atomic_file("/tmp/atomic.c"));
+    }
+}

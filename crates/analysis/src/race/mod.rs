@@ -1,0 +1,473 @@
+//! Data races: accesses of two threads to the same bytes, at least one a write, that no synchronisation orders.
+//!
+//! Happens-before in the manner of FastTrack (Flanagan and Freund, PLDI 2009): each thread has a vector clock, each byte the
+//! epoch of its last write and those of the reads since. Locks, barriers and the like order threads as their events in the
+//! trace say; atomic variables order them as well: whoever reads one comes after whoever wrote it before. Memory orders
+//! weaker than that are not told apart, and where code is not known well enough to say whether a plain move is an atomic
+//! access (`atomics`), it is taken for one: what is reported is a race, what is not may be one.
+//!
+//! What the C library does inside of its own functions is neither checked nor taken for synchronisation: its locks are
+//! events where they are the program's, and nobody's business where they are its own.
+
+mod atomics;
+mod clock;
+mod shadow;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memref::{
+    Access, AccessKind, Allocation, BlockFunction, BlockOp, Event, Gap, ProcessId, Sync, SyncKind, ThreadId,
+    VirtAddr,
+};
+use rustc_hash::FxHashMap;
+use symbols::{HeapChange, Resolver};
+
+use self::atomics::{Atomics, Nature};
+use self::clock::Clock;
+use self::shadow::{Found, Shadow};
+use crate::{Error, Moment, Tool};
+
+/// One side of a race.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Side {
+    /// The function, or the module where it has no name.
+    pub function: String,
+    /// Source file, where known.
+    pub file: Option<String>,
+    /// Source line, where known.
+    pub line: Option<u32>,
+    /// The thread.
+    pub thread: ThreadId,
+    /// What it did.
+    pub kind: AccessKind,
+    /// Names of the locks that it held.
+    pub locks: Vec<String>,
+}
+
+/// Two accesses that nothing orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Race {
+    /// What was accessed: a variable with its field, or a forged name.
+    pub variable: String,
+    /// Bytes that both touched.
+    pub len: u64,
+    /// The one that the replay came to first.
+    pub first: Side,
+    /// The other one.
+    pub second: Side,
+    /// How often.
+    pub times: u64,
+    /// Whether events that are missing from the trace could have ordered the two.
+    pub uncertain: bool,
+}
+
+/// An access as the shadow remembers it, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Site {
+    ip: u64,
+    kind: AccessKind,
+    locks: u32,
+}
+
+/// A lock, and how a thread holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Held {
+    object: u64,
+    shared: bool,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    clock: Clock,
+    held: Vec<Held>,
+    /// The number of the present set of locks.
+    locks: u32,
+    sites: FxHashMap<(u64, AccessKind), u32>,
+    /// Episodes of barriers that it has arrived at.
+    arrived: FxHashMap<u64, u64>,
+}
+
+/// What was given up to an object, and by readers.
+#[derive(Debug, Default)]
+struct Object {
+    written: Clock,
+    read: Clock,
+}
+
+/// A barrier: what all who arrived in an episode knew.
+#[derive(Debug, Default)]
+struct Barrier {
+    episode: u64,
+    departed: bool,
+    /// By episode; old ones are forgotten.
+    clocks: BTreeMap<u64, Clock>,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    shadow: Shadow,
+    objects: FxHashMap<u64, Object>,
+    barriers: FxHashMap<u64, Barrier>,
+    /// Clocks of threads that were made and have not begun, by number; of threads that ended, by handle.
+    created: FxHashMap<u64, Clock>,
+    ended: FxHashMap<u64, Clock>,
+    handles: FxHashMap<u64, ThreadId>,
+    atomics: Atomics,
+}
+
+/// The key under which a race is counted once.
+type Key = (String, Place, Place);
+type Place = (String, Option<String>, Option<u32>);
+
+/// Looks for races.
+#[derive(Debug, Default)]
+pub struct Races {
+    threads: Vec<Thread>,
+    processes: BTreeMap<ProcessId, Process>,
+    sites: Vec<Site>,
+    lock_sets: Vec<Vec<Held>>,
+    lock_numbers: BTreeMap<Vec<Held>, u32>,
+    races: BTreeMap<Key, Race>,
+    found: Vec<Found>,
+    /// Threads with missing events.
+    gaps: BTreeSet<ThreadId>,
+    gaps_of_all: bool,
+    /// Accesses looked at.
+    pub accesses: u64,
+    /// Synchronisation events seen.
+    pub syncs: u64,
+}
+
+impl Races {
+    /// What was found, by variable and place.
+    pub fn into_races(self) -> Vec<Race> {
+        let (gaps, all) = (self.gaps, self.gaps_of_all);
+        let mut races: Vec<Race> = self.races.into_values().collect();
+        for race in &mut races {
+            // A lost event may have been synchronisation of either side, or of one between them.
+            race.uncertain = all || !gaps.is_empty();
+        }
+        races.sort_by(|a, b| {
+            let key = |race: &Race| (race.variable.clone(), race.first.clone(), race.second.clone());
+            key(a).cmp(&key(b))
+        });
+        races
+    }
+
+    fn thread(&mut self, thread: ThreadId) -> &mut Thread {
+        let index = thread.0 as usize;
+        if index >= self.threads.len() {
+            self.threads.resize_with(index + 1, Thread::default);
+            if self.lock_sets.is_empty() {
+                self.lock_sets.push(Vec::new());
+                self.lock_numbers.insert(Vec::new(), 0);
+            }
+        }
+        let state = &mut self.threads[index];
+        if state.clock.get(thread) == 0 {
+            state.clock.set(thread, 1);
+        }
+        state
+    }
+
+    fn site(&mut self, thread: ThreadId, ip: u64, kind: AccessKind) -> u32 {
+        let state = &mut self.threads[thread.0 as usize];
+        let locks = state.locks;
+        let sites = &mut self.sites;
+        *state.sites.entry((ip, kind)).or_insert_with(|| {
+            sites.push(Site { ip, kind, locks });
+            sites.len() as u32 - 1
+        })
+    }
+
+    fn access(
+        &mut self,
+        at: &mut Moment<'_>,
+        ip: VirtAddr,
+        addr: VirtAddr,
+        len: u64,
+        kind: AccessKind,
+        block: bool,
+    ) {
+        if kind == AccessKind::Prefetch || len == 0 {
+            return;
+        }
+        self.thread(at.thread);
+        let process = self.processes.entry(at.process).or_default();
+        let nature = if block {
+            process.atomics.of_block(at.resolver, ip)
+        } else {
+            process.atomics.of_access(at.resolver, ip, addr, len as u32, kind)
+        };
+        match nature {
+            Nature::Ignored => return,
+            Nature::Atomic => {
+                let state = &mut self.threads[at.thread.0 as usize];
+                let object = process.objects.entry(addr.0).or_default();
+                if kind.reads() {
+                    state.clock.join(&object.written);
+                }
+                if kind.writes() {
+                    object.written.join(&state.clock);
+                }
+            }
+            Nature::Plain => {}
+        }
+        self.accesses += 1;
+        let site = self.site(at.thread, ip.0, kind);
+        let atomic = nature == Nature::Atomic;
+        let state = &self.threads[at.thread.0 as usize];
+        let Some(process) = self.processes.get_mut(&at.process) else { return };
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        process.shadow.access(&state.clock, at.thread, addr.0, len, kind, site, atomic, &mut found);
+        for hit in &found {
+            self.report(at, hit, site);
+        }
+        self.found = found;
+        if atomic && kind.writes() {
+            self.threads[at.thread.0 as usize].clock.tick(at.thread);
+        }
+    }
+
+    fn report(&mut self, at: &mut Moment<'_>, hit: &Found, site: u32) {
+        let first = self.sites[hit.site as usize];
+        let second = self.sites[site as usize];
+        if let Some(process) = self.processes.get_mut(&at.process)
+            && process.atomics.may_both_be_atomic(at.resolver, VirtAddr(hit.addr), first, second)
+        {
+            return;
+        }
+        let variable = variable_name(at.resolver, VirtAddr(hit.addr), hit.len as u32);
+        let first = self.side(at.resolver, hit.epoch.thread, first);
+        let second = self.side(at.resolver, at.thread, second);
+        let place = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
+        let (a, b) = (place(&first), place(&second));
+        let key = if a <= b { (site_name(&variable), a, b) } else { (site_name(&variable), b, a) };
+        let race = self.races.entry(key).or_insert_with(|| Race {
+            variable,
+            len: hit.len,
+            first,
+            second,
+            times: 0,
+            uncertain: false,
+        });
+        race.times += 1;
+    }
+
+    fn side(&self, resolver: &mut Resolver, thread: ThreadId, site: Site) -> Side {
+        let code = resolver.code_name(VirtAddr(site.ip));
+        let function = code.as_ref().map_or_else(
+            || format!("{:#x}", site.ip),
+            |code| match &code.function {
+                Some(function) => function.to_string(),
+                None => code.to_string(),
+            },
+        );
+        let line = code.as_ref().and_then(|code| code.line().map(|(file, line)| (file.to_owned(), line)));
+        let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), line));
+        let locks = self.lock_sets.get(site.locks as usize).cloned().unwrap_or_default();
+        let locks = locks.iter().map(|held| lock_name(resolver, held)).collect();
+        Side { function, file, line, thread, kind: site.kind, locks }
+    }
+
+    /// The set of locks of a thread has changed.
+    fn locks_changed(&mut self, thread: ThreadId) {
+        let state = &mut self.threads[thread.0 as usize];
+        let mut set = state.held.clone();
+        set.sort_unstable();
+        set.dedup();
+        let number = match self.lock_numbers.get(&set) {
+            Some(&number) => number,
+            None => {
+                let number = self.lock_sets.len() as u32;
+                self.lock_sets.push(set.clone());
+                self.lock_numbers.insert(set, number);
+                number
+            }
+        };
+        if number != state.locks {
+            state.locks = number;
+            state.sites.clear();
+        }
+    }
+
+    fn sync(&mut self, at: &Moment<'_>, event: &Sync) {
+        self.syncs += 1;
+        self.thread(at.thread);
+        let process = self.processes.entry(at.process).or_default();
+        let state = &mut self.threads[at.thread.0 as usize];
+        let object = event.object.0;
+        match event.kind {
+            SyncKind::Create => {
+                process.created.insert(object, state.clock.clone());
+                state.clock.tick(at.thread);
+            }
+            SyncKind::Start => {
+                if let Some(clock) = process.created.remove(&object) {
+                    state.clock.join(&clock);
+                }
+                process.ended.remove(&event.value);
+                process.handles.insert(event.value, at.thread);
+            }
+            SyncKind::Exit => {
+                process.ended.insert(object, state.clock.clone());
+                state.clock.tick(at.thread);
+            }
+            SyncKind::Join => {
+                if let Some(clock) = process.ended.get(&object) {
+                    state.clock.join(clock);
+                } else if let Some(&other) = process.handles.get(&object) {
+                    // The end of the thread is missing: all that is known of it came before.
+                    let clock = self.threads[other.0 as usize].clock.clone();
+                    self.threads[at.thread.0 as usize].clock.join(&clock);
+                }
+            }
+            SyncKind::Lock | SyncKind::LockShared => {
+                let shared = event.kind == SyncKind::LockShared;
+                let lock = process.objects.entry(object).or_default();
+                state.clock.join(&lock.written);
+                if !shared {
+                    state.clock.join(&lock.read);
+                }
+                state.held.push(Held { object, shared });
+                self.locks_changed(at.thread);
+            }
+            SyncKind::Unlock => {
+                let held = state.held.iter().rposition(|held| held.object == object);
+                let shared = held.is_some_and(|index| state.held.remove(index).shared);
+                let lock = process.objects.entry(object).or_default();
+                if shared {
+                    lock.read.join(&state.clock);
+                } else {
+                    lock.written.join(&state.clock);
+                }
+                state.clock.tick(at.thread);
+                self.locks_changed(at.thread);
+            }
+            SyncKind::Release => {
+                process.objects.entry(object).or_default().written.join(&state.clock);
+                state.clock.tick(at.thread);
+            }
+            SyncKind::Acquire => {
+                if let Some(lock) = process.objects.get(&object) {
+                    state.clock.join(&lock.written);
+                }
+            }
+            SyncKind::Arrive => {
+                let barrier = process.barriers.entry(object).or_default();
+                if barrier.departed {
+                    barrier.episode += 1;
+                    barrier.departed = false;
+                    let old = barrier.episode.saturating_sub(8);
+                    barrier.clocks.retain(|&episode, _| episode >= old);
+                }
+                barrier.clocks.entry(barrier.episode).or_default().join(&state.clock);
+                state.arrived.insert(object, barrier.episode);
+                state.clock.tick(at.thread);
+            }
+            SyncKind::Depart => {
+                let barrier = process.barriers.entry(object).or_default();
+                let episode = state.arrived.remove(&object).unwrap_or(barrier.episode);
+                if episode == barrier.episode {
+                    barrier.departed = true;
+                }
+                if let Some(clock) = barrier.clocks.get(&episode) {
+                    state.clock.join(clock);
+                }
+            }
+        }
+    }
+
+    fn block(&mut self, at: &mut Moment<'_>, block: &BlockOp) {
+        // What the allocator writes is about a block that nobody else has yet.
+        if block.function == BlockFunction::Allocator || block.function == BlockFunction::Signal {
+            return;
+        }
+        for (addr, len) in [block.read(), block.compared()].into_iter().flatten() {
+            self.access(at, block.ip, addr, len, AccessKind::Load, true);
+        }
+        if let Some((addr, len)) = block.written() {
+            self.access(at, block.ip, addr, len, AccessKind::Store, true);
+        }
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.gaps.insert(gap.thread);
+        self.gaps_of_all |= gap.count > 0;
+    }
+}
+
+/// A variable with its field, or with an offset where no type is known.
+pub(crate) fn variable_name(resolver: &mut Resolver, addr: VirtAddr, size: u32) -> String {
+    let name = resolver.resolve_data(addr);
+    let variable = resolver.names().variable(name.variable);
+    let text = variable.as_deref().map_or_else(|| addr.to_string(), |variable| variable.name.to_string());
+    match resolver.field_path(addr, size) {
+        Some(path) => format!("{text}{path}"),
+        None if name.offset == 0 => text,
+        None => format!("{text}+{}", name.offset),
+    }
+}
+
+/// The name without numbers of elements and blocks: a race in each element of an array is one race.
+fn site_name(variable: &str) -> String {
+    let stem = match variable.rfind(">+") {
+        Some(at) => &variable[..=at],
+        None => variable,
+    };
+    stem.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+fn lock_name(resolver: &mut Resolver, held: &Held) -> String {
+    let mut name = if held.object <= 2 {
+        "OpenMP's unnamed critical section".to_owned()
+    } else {
+        variable_name(resolver, VirtAddr(held.object), 0)
+    };
+    if held.shared {
+        name.push_str(" (shared)");
+    }
+    name
+}
+
+impl Tool for Races {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        for access in accesses {
+            self.access(at, access.ip, access.addr, access.size.into(), access.kind, false);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        match event {
+            Event::Sync(event) => self.sync(at, event),
+            Event::Block(block) => self.block(at, block),
+            Event::Gap(gap) => self.gap(gap),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, resolver: &mut Resolver, event: &Allocation, change: HeapChange) {
+        let Some(process) = self.processes.get_mut(&resolver.process()) else { return };
+        let mut forget = |addr: VirtAddr, len: u64| {
+            process.shadow.forget(addr.0, len);
+            process.objects.retain(|&object, _| object < addr.0 || object - addr.0 >= len);
+        };
+        let mut forget_block = |id| {
+            if let Some(block) = resolver.heap().block(id) {
+                forget(block.start, block.extent());
+            }
+        };
+        match change {
+            HeapChange::Allocated(id) | HeapChange::Released(id) => forget_block(id),
+            HeapChange::Replaced { old, new } => {
+                forget_block(old);
+                forget_block(new);
+            }
+            HeapChange::Unmapped => forget(event.addr, event.len),
+            _ => {}
+        }
+    }
+}

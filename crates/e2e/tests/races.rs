@@ -1,0 +1,127 @@
+//! `memtap race` on small programs: what is racy is found, on the lines that the sources mark, and nothing else is.
+//!
+//! A racy program names its variables in its head (`// race: NAME`, with `?` in front where a run need not show it, and `|`
+//! between alternatives) and marks the lines that may take part with `// RACE`.
+
+use std::collections::BTreeSet;
+
+use e2e::{Program, Trace, repository};
+use serde_json::Value;
+
+fn programs(prefix: &str, extension: &str) -> Vec<String> {
+    let dir = repository().join("tests/programs/race");
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .expect("the programs are there")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with(prefix) && name.ends_with(&format!(".{extension}")))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    names
+}
+
+fn races(trace: &Trace) -> Vec<Value> {
+    let outcome = trace.ask("race", &["--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    serde_json::from_slice(&outcome.stdout).expect("race --json is an array")
+}
+
+/// Everything that is wrong with what is said of a racy program.
+fn wrong(file: &str) -> Vec<String> {
+    let program = Program::named(&format!("race/{file}"));
+    let recording = program.record();
+    let found = races(&recording.trace);
+    let source =
+        std::fs::read_to_string(repository().join("tests/programs/race").join(file)).expect("a source");
+    let marked: BTreeSet<u64> = source
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.contains("// RACE"))
+        .map(|(index, _)| index as u64 + 1)
+        .collect();
+    let mut wrong = Vec::new();
+    let is_named = |race: &Value, name: &str| {
+        let variable = race["variable"].as_str().unwrap_or_default();
+        name.trim_start_matches('?').split('|').any(|name| variable.contains(name))
+    };
+    for name in program.header.races.iter().filter(|name| !name.starts_with('?')) {
+        if !found.iter().any(|race| is_named(race, name)) {
+            wrong.push(format!("{file}: no race on {name}"));
+        }
+    }
+    for race in &found {
+        if !program.header.races.iter().any(|name| is_named(race, name)) {
+            wrong.push(format!("{file}: unexpected: {race}"));
+        }
+        let keys: Vec<&String> = race.as_object().expect("an object").keys().collect();
+        if keys != ["first", "len", "second", "times", "variable"] {
+            wrong.push(format!("{file}: keys {keys:?}"));
+        }
+        for side in ["first", "second"] {
+            let side = &race[side];
+            let line = side["line"].as_u64().unwrap_or(0);
+            let in_source = side["file"].as_str().is_some_and(|path| path.ends_with(file));
+            if !in_source || !marked.contains(&line) {
+                wrong.push(format!("{file}: not a marked line: {race}"));
+            }
+        }
+        if race["first"]["thread"] == race["second"]["thread"] {
+            wrong.push(format!("{file}: one thread races with itself: {race}"));
+        }
+    }
+    let failing = recording.trace.ask("race", &["--fail-on-race"]);
+    if failing.status != 3 {
+        wrong.push(format!("{file}: --fail-on-race gives {}", failing.status));
+    }
+    wrong
+}
+
+fn check_racy(extension: &str) {
+    let wrong: Vec<String> = programs("racy", extension).iter().flat_map(|file| wrong(file)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn check_clean(extension: &str) {
+    let mut wrong = Vec::new();
+    for file in programs("clean", extension) {
+        let recording = Program::named(&format!("race/{file}")).record();
+        let found = races(&recording.trace);
+        if !found.is_empty() {
+            wrong.push(format!("{file}: {found:#?}"));
+        }
+        if recording.trace.ask("race", &["--fail-on-race"]).status != 0 {
+            wrong.push(format!("{file}: --fail-on-race fails"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn racy_programs_of_c() {
+    check_racy("c");
+}
+
+#[test]
+fn racy_programs_of_cpp() {
+    check_racy("cpp");
+}
+
+#[test]
+fn racy_programs_of_rust() {
+    check_racy("rs");
+}
+
+#[test]
+fn clean_programs_of_c() {
+    check_clean("c");
+}
+
+#[test]
+fn clean_programs_of_cpp() {
+    check_clean("cpp");
+}
+
+#[test]
+fn clean_programs_of_rust() {
+    check_clean("rs");
+}

@@ -1,0 +1,97 @@
+//! `memtap race`: accesses that no synchronisation orders.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::race::{Race, Races, Side};
+use analysis::{Session, needs_synchronisation};
+use anyhow::{Context, Result};
+use clap::Parser;
+use serde_json::{Value, json};
+
+use crate::output::Out;
+
+/// The exit status of `--fail-on-race` where there is one.
+const STATUS_RACE: u8 = 3;
+
+/// Find data races: accesses to the same bytes that no synchronisation of the program orders
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// As a JSON array
+    #[arg(long)]
+    json: bool,
+    /// Exit with status 3 if there is a race
+    #[arg(long)]
+    fail_on_race: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let session = Session::open(&args.file)?;
+    needs_synchronisation(&session).with_context(|| args.file.display().to_string())?;
+    let mut tool = Races::default();
+    session.replay(&Default::default(), None, &mut tool)?;
+    let races = tool.into_races();
+    let mut out = Out::stdout();
+    if args.json {
+        let races: Vec<Value> = races.iter().map(to_json).collect();
+        out.line(&serde_json::to_string_pretty(&races)?)?;
+    } else {
+        for race in &races {
+            text(&mut out, race)?;
+        }
+        if races.is_empty() {
+            out.line("no race was seen")?;
+        }
+    }
+    out.finish()?;
+    for problem in session.problems() {
+        eprintln!("memtap: note: {problem}");
+    }
+    if races.iter().any(|race| race.uncertain) {
+        eprintln!(
+            "memtap: note: events are missing from the trace; they could have ordered what is reported (memtap stat says what is missing)"
+        );
+    }
+    let failed = args.fail_on_race && !races.is_empty();
+    Ok(if failed { ExitCode::from(STATUS_RACE) } else { ExitCode::SUCCESS })
+}
+
+fn to_json(race: &Race) -> Value {
+    let side = |side: &Side| {
+        json!({
+            "function": side.function, "file": side.file, "line": side.line, "thread": side.thread.0,
+            "kind": side.kind.name(),
+        })
+    };
+    let mut object = json!({
+        "variable": race.variable, "len": race.len, "first": side(&race.first), "second": side(&race.second),
+        "times": race.times,
+    });
+    if race.uncertain
+        && let Some(object) = object.as_object_mut()
+    {
+        object.insert("uncertain".into(), Value::Bool(true));
+    }
+    object
+}
+
+fn text(out: &mut Out, race: &Race) -> Result<()> {
+    let times = if race.times == 1 { String::new() } else { format!(", {} times", race.times) };
+    let uncertain = if race.uncertain { " (uncertain: events are missing)" } else { "" };
+    out.line(&format!("race on {} ({} bytes{times}){uncertain}", race.variable, race.len))?;
+    for side in [&race.first, &race.second] {
+        let place = match (&side.file, side.line) {
+            (Some(file), Some(line)) => format!(" ({file}:{line})"),
+            (Some(file), None) => format!(" ({file})"),
+            _ => String::new(),
+        };
+        let locks = if side.locks.is_empty() { "no lock".to_owned() } else { side.locks.join(", ") };
+        out.line(&format!(
+            "  {} by thread {} in {}{place}, holding {locks}",
+            side.kind, side.thread.0, side.function
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+// A cell that claims to be shared safely; an atomic counter beside it does not help.
+// race: CELL
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+struct Cell(UnsafeCell<u32>);
+unsafe impl Sync for Cell {}
+static CELL: Cell = Cell(UnsafeCell::new(0));
+static TICKS: AtomicU32 = AtomicU32::new(0);
+
+#[inline(never)]
+fn set(value: u32) {
+    unsafe { *CELL.0.get() = value } // RACE
+}
+
+fn main() {
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            scope.spawn(move || {
+                set(number);
+                TICKS.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+    });
+}
