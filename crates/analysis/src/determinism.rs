@@ -66,6 +66,9 @@ struct Touched {
     written: u64,
 }
 
+/// A region's index, a line that it touched, and how.
+type Part = (usize, u64, Touched);
+
 /// A point in the forks and joins of the threads.
 type Clock = FxHashMap<ThreadId, u32>;
 
@@ -246,7 +249,7 @@ impl Determinism {
 
     /// The regions with their sets and conflicts, in the order in which they began.
     pub fn into_regions(mut self) -> Vec<Region> {
-        let mut pages: BTreeMap<(ProcessId, u64), Vec<(usize, u64, Touched)>> = BTreeMap::new();
+        let mut pages: BTreeMap<(ProcessId, u64), Vec<Part>> = BTreeMap::new();
         for (index, open) in self.regions.iter_mut().enumerate() {
             let mut read_pages = std::collections::BTreeSet::new();
             let mut written_pages = std::collections::BTreeSet::new();

@@ -11,6 +11,7 @@ use memref::{SyncFunction, SyncKind, VirtAddr};
 use segment::Record;
 
 use crate::emit::{as_thread, next_order};
+use crate::memory::open_address;
 use crate::real::{call_site, real};
 use crate::state::{PROCESS, Thread};
 
@@ -437,8 +438,8 @@ const TASK_HEAD_BYTES: usize = size_of::<TaskHead>().next_multiple_of(16);
 /// # Safety
 /// Called by the OpenMP library with data that begin with a head.
 unsafe extern "C" fn run_task(head: *const TaskHead) {
-    // SAFETY: the head is in front of the data, see `memtap_gomp_task`.
-    let task = unsafe { *head };
+    // SAFETY: the head is in front of the data, see `memtap_gomp_task`; our own code uses the open view of them.
+    let task = unsafe { *(open_address(head as u64) as *const TaskHead) };
     let outer = as_thread(|thread| core::mem::replace(&mut thread.team, task.team));
     omp(SyncKind::Acquire, task.team + TEAM_TASKS, task.function as u64);
     // SAFETY: the compiler's function for the task, and its data.
@@ -459,7 +460,7 @@ unsafe extern "C" fn copy_task(to: *mut TaskHead, from: *const TaskHead) {
     // SAFETY: the library's promise; `copy` is the compiler's function for the data.
     unsafe {
         let head = *from;
-        to.write(head);
+        (open_address(to as u64) as *mut TaskHead).write(head);
         core::mem::transmute::<usize, extern "C" fn(usize, usize)>(head.copy)(
             to as usize + head.offset,
             head.data,
@@ -472,11 +473,13 @@ unsafe extern "C" fn copy_task(to: *mut TaskHead, from: *const TaskHead) {
 /// # Safety
 /// As `copy_task`; the head's `copy` is the number of bytes.
 unsafe extern "C" fn copy_task_bytes(to: *mut TaskHead, from: *const TaskHead) {
-    // SAFETY: as above.
+    // SAFETY: as above; our own code uses the open views of both.
     unsafe {
         let head = *from;
-        to.write(head);
-        core::ptr::copy_nonoverlapping(head.data as *const u8, (to as *mut u8).add(head.offset), head.copy);
+        (open_address(to as u64) as *mut TaskHead).write(head);
+        let data = open_address(head.data as u64) as *const u8;
+        let place = open_address(to as u64 + head.offset as u64) as *mut u8;
+        core::ptr::copy_nonoverlapping(data, place, head.copy);
     }
 }
 

@@ -11,8 +11,8 @@ Counter shared;
 
 static void work()
 {
-    for (int i = 0; i < 10; i++)
-        shared.add(i);
+    for (int i = 0; i < 10; i++) // RACE
+        shared.add(i); // RACE
 }
 
 int main()

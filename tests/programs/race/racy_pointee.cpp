@@ -1,20 +1,19 @@
 // The count of a shared pointer is safe, what it points to is not.
 // build: -pthread
-// race: <malloc|<operator|<new
+// race: <
 #include <memory>
 #include <thread>
 
-std::shared_ptr<int> shared = std::make_shared<int>(0);
-
-static void work()
+static void work(std::shared_ptr<int> own)
 {
-    std::shared_ptr<int> own = shared;
     *own += 1; // RACE
 }
 
 int main()
 {
-    std::thread a(work), b(work);
+    std::shared_ptr<int> shared = std::make_shared<int>(0);
+    std::shared_ptr<int> first = shared, second = shared;
+    std::thread a(work, std::move(first)), b(work, std::move(second));
     a.join();
     b.join();
 }

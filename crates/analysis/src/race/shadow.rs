@@ -29,7 +29,7 @@ struct State {
     /// The last read, where one thread's reads are all.
     read: Past,
     /// Reads of several threads.
-    reads: Option<Box<Vec<Past>>>,
+    reads: Option<Vec<Past>>,
 }
 
 const FRESH: State = State { write: NEVER, read: NEVER, reads: None };
@@ -106,7 +106,7 @@ impl State {
             }
             None if self.read.epoch.thread == now.epoch.thread => self.read = past,
             None => {
-                self.reads = Some(Box::new(vec![self.read, past]));
+                self.reads = Some(vec![self.read, past]);
                 self.read = NEVER;
             }
         }
@@ -168,7 +168,7 @@ impl Shadow {
         while at < end {
             let number = at / PAGE_BYTES;
             let stop = end.min((number + 1).saturating_mul(PAGE_BYTES));
-            if at % PAGE_BYTES == 0 && stop - at == PAGE_BYTES {
+            if at.is_multiple_of(PAGE_BYTES) && stop - at == PAGE_BYTES {
                 self.pages.remove(&number);
             } else if let Some(page) = self.pages.get_mut(&number) {
                 let first = (at % PAGE_BYTES / CELL_BYTES) as usize;
@@ -193,14 +193,14 @@ impl Cell {
         if let Self::Whole(state) = self
             && to - from != 8
         {
-            *self = if from % 4 == 0 && to - from == 4 {
+            *self = if from.is_multiple_of(4) && to - from == 4 {
                 Self::Halves(Box::new([(**state).clone(), (**state).clone()]))
             } else {
                 Self::Bytes(Box::new(std::array::from_fn(|_| (**state).clone())))
             };
         }
         if let Self::Halves(states) = self
-            && (from % 4 != 0 || to % 4 != 0)
+            && !(from.is_multiple_of(4) && to.is_multiple_of(4))
         {
             *self = Self::Bytes(Box::new(std::array::from_fn(|at| states[at / 4].clone())));
         }

@@ -1,6 +1,6 @@
 //! What the entries of any stream span, for a frame's header (docs/format.md, *Bounds*).
 
-use memref::{Access, Allocation, BlockOp, Gap, OrderMark};
+use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync};
 
 use super::{
     CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind,
@@ -28,6 +28,7 @@ impl Bounds {
             Some(StreamKind::Markers) => own::<MarkerEntry>(entries),
             Some(StreamKind::Orders) => own::<OrderMark>(entries),
             Some(StreamKind::Gaps) => own::<Gap>(entries),
+            Some(StreamKind::Syncs) => own::<Sync>(entries),
             Some(StreamKind::Counters) => own::<CounterEntry>(entries),
             Some(StreamKind::Values) => own::<ValueEntry>(entries),
             Some(StreamKind::ValuesData | StreamKind::Names) => Self::NONE,

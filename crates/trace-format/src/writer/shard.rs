@@ -23,8 +23,7 @@ pub(crate) struct ShardState {
     lost: Option<(u64, Cycle)>,
 }
 
-const KINDS: [StreamKind; 7] = [
-const KINDS: [StreamKind; 9] = [
+const KINDS: [StreamKind; 8] = [
     StreamKind::Gaps,
     StreamKind::Orders,
     StreamKind::Markers,
