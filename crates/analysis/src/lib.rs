@@ -27,7 +27,7 @@ mod tally;
 
 pub use count::Count;
 pub use error::Error;
-pub use need::needs_synchronisation;
+pub use need::{needs_synchronisation, orders_atomics};
 pub use pages::Pages;
 pub use replay::{Moment, Tool};
 pub use session::Session;

@@ -7,6 +7,11 @@ use crate::{Error, Session};
 /// # Errors
 /// [`Error::NoSynchronisation`].
 pub fn needs_synchronisation(session: &Session) -> Result<(), Error> {
-    let recorded = session.trace().properties().get("syncs").is_some_and(|value| value == "1");
-    if recorded { Ok(()) } else { Err(Error::NoSynchronisation) }
+    if session.trace().properties().contains_key("syncs") { Ok(()) } else { Err(Error::NoSynchronisation) }
+}
+
+/// Whether the trace tells in which order threads accessed what they share, atomic variables above all, and not only in
+/// which order they called functions that synchronise.
+pub fn orders_atomics(session: &Session) -> bool {
+    session.trace().properties().get("syncs").is_some_and(|value| value == "1")
 }

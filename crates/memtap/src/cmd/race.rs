@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::race::{Race, Races, Side};
-use analysis::{Session, needs_synchronisation};
+use analysis::{Session, needs_synchronisation, orders_atomics};
 use anyhow::{Context, Result};
 use clap::Parser;
 use serde_json::{Value, json};
@@ -52,6 +52,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if races.iter().any(|race| race.uncertain) {
         eprintln!(
             "memtap: note: events are missing from the trace; they could have ordered what is reported (memtap stat says what is missing)"
+        );
+    }
+    if !races.is_empty() && !orders_atomics(&session) {
+        eprintln!(
+            "memtap: note: this tracer does not record the order of atomic accesses: what they order may be reported as a race (memtap record --tracer protect does)"
         );
     }
     let failed = args.fail_on_race && !races.is_empty();

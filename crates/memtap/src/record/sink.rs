@@ -7,9 +7,7 @@ use super::blocks::Blocks;
 use super::regions::Wanted;
 use memref::{
     Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange,
-    RegionEvent, ThreadId, VirtAddr,
-    Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange, RegionEvent,
-    Sync, ThreadId, VirtAddr,
+    RegionEvent, Sync, ThreadId, VirtAddr,
 };
 use segment::flow::{Entry, MAX_VALUES, entry, find_entries};
 use segment::{BUFFER_BYTES, Buffer, BufferState, Content, Pool, Record, Records};
