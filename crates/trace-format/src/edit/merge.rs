@@ -153,6 +153,11 @@ fn shard(
             Event::Marker(Marker { cycle, order: old, ip, kind, name }) => {
                 shard.push(&Event::Marker(Marker { cycle, order: order(old), ip, kind, name: &name }))?;
             }
+            Event::Sync(mut sync) => {
+                // Objects are numbers of one process, which stay apart.
+                sync.order = order(sync.order);
+                shard.push(&Event::Sync(sync))?;
+            }
             Event::Order(mut mark) => {
                 mark.order = order(mark.order);
                 shard.push(&Event::Order(mark))?;
