@@ -10,6 +10,7 @@ use memref::{Access, AccessKind, Event, ProcessId, Sync, SyncFunction, SyncKind,
 use rustc_hash::FxHashMap;
 
 use crate::demand::ends_region;
+use crate::race::atomics::is_inner;
 use crate::race::variable_name;
 use crate::{Error, Moment, Tool};
 
@@ -100,6 +101,8 @@ pub struct Determinism {
     /// Names of the first variable of each line that several regions touch, as it was first accessed.
     names: FxHashMap<(ProcessId, u64), String>,
     owners: FxHashMap<(ProcessId, u64), ThreadId>,
+    /// Whether instructions are those of the C library and its like, whose memory is no part of the program's.
+    inner: FxHashMap<u64, bool>,
     /// Missing events, which could have been accesses or joins.
     pub missing: u64,
 }
@@ -113,7 +116,7 @@ fn join(own: &mut Clock, other: &Clock) {
 
 impl Determinism {
     fn access(&mut self, at: &mut Moment<'_>, ip: VirtAddr, addr: u64, len: u64, kind: AccessKind) {
-        if kind == AccessKind::Prefetch || len == 0 {
+        if kind == AccessKind::Prefetch || len == 0 || self.is_inner(at, ip) {
             return;
         }
         let index = match self.threads.entry(at.thread).or_default().open {
@@ -141,6 +144,17 @@ impl Determinism {
             }
             place = stop;
         }
+    }
+
+    fn is_inner(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> bool {
+        *self.inner.entry(ip.0).or_insert_with(|| {
+            let code = at.resolver.code_name(ip);
+            // The entries of calls read where the loader put the called function.
+            let is_entry = |name: &str| name.ends_with("@plt");
+            code.is_some_and(|code| {
+                code.module.as_deref().is_some_and(is_inner) || code.function.as_deref().is_some_and(is_entry)
+            })
+        })
     }
 
     fn open(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> usize {

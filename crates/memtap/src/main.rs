@@ -4,6 +4,7 @@
 mod cmd {
     pub(crate) mod check;
     pub(crate) mod copy;
+    pub(crate) mod determinism;
     pub(crate) mod dump;
     pub(crate) mod heatmap;
     pub(crate) mod import;
@@ -16,6 +17,9 @@ mod cmd {
     pub(crate) mod rtvm;
     pub(crate) mod serve;
     pub(crate) mod stat;
+    pub(crate) mod taint;
+    pub(crate) mod units;
+    pub(crate) mod watch;
 
     /// When a trace is forced to disk.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -87,6 +91,9 @@ enum Command {
     Probe(cmd::probe::Args),
     Rtvm(cmd::rtvm::Args),
     Race(cmd::race::Args),
+    Determinism(cmd::determinism::Args),
+    Taint(cmd::taint::Args),
+    Watch(cmd::watch::Args),
 }
 
 /// A file that grows beyond the shell's limit is an error like a full disk, not the end. A handler, because a program that is
@@ -113,6 +120,9 @@ fn main() -> ExitCode {
         Command::Probe(args) => cmd::probe::run(args),
         Command::Rtvm(args) => cmd::rtvm::run(&args),
         Command::Race(args) => cmd::race::run(&args),
+        Command::Determinism(args) => cmd::determinism::run(&args),
+        Command::Taint(args) => cmd::taint::run(&args),
+        Command::Watch(args) => cmd::watch::run(&args),
     };
     result.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

@@ -4,9 +4,12 @@
 pub const MAX_BREAKPOINTS: usize = 16;
 /// Bytes of a module's path in the message.
 pub const MAX_PATH_BYTES: usize = 1024;
+/// Bytes of the path of the list of watchpoints, its zero included.
+pub const MAX_LIST_PATH_BYTES: usize = 64;
+const HEAD_BYTES: usize = 16 + MAX_LIST_PATH_BYTES;
 const BREAKPOINT_BYTES: usize = 16 + MAX_PATH_BYTES;
 /// Bytes of the message.
-pub const CONFIG_BYTES: usize = 16 + MAX_BREAKPOINTS * BREAKPOINT_BYTES;
+pub const CONFIG_BYTES: usize = HEAD_BYTES + MAX_BREAKPOINTS * BREAKPOINT_BYTES;
 const MAGIC: [u8; 4] = *b"mtc1";
 
 /// What a breakpoint does.
@@ -52,6 +55,8 @@ pub struct Config {
     pub at_main: bool,
     /// Whether code is translated, instead of taking memory's rights away.
     pub translate: bool,
+    /// Path of a list of watchpoints, padded with zeros: where there is one, nothing else is recorded.
+    pub watchpoints: [u8; MAX_LIST_PATH_BYTES],
     /// Functions that start and stop recording.
     pub breakpoints: [Option<Breakpoint>; MAX_BREAKPOINTS],
 }
@@ -79,6 +84,7 @@ impl Config {
             0,
             0,
         ]);
+        put(&self.watchpoints);
         for breakpoint in &self.breakpoints {
             let kind = match breakpoint.map(|breakpoint| breakpoint.kind) {
                 None => 0u64,
@@ -103,7 +109,7 @@ impl Config {
         let flag = |index: usize| bytes.get(8 + index).is_some_and(|&byte| byte != 0);
         let mut breakpoints = [None; MAX_BREAKPOINTS];
         for (index, place) in breakpoints.iter_mut().enumerate() {
-            let at = 16 + index * BREAKPOINT_BYTES;
+            let at = HEAD_BYTES + index * BREAKPOINT_BYTES;
             let kind = match word(at) {
                 1 => BreakpointKind::Start,
                 2 => BreakpointKind::Stop,
@@ -120,6 +126,7 @@ impl Config {
             two_signals: flag(2),
             at_main: flag(3),
             translate: flag(4),
+            watchpoints: bytes.get(16..HEAD_BYTES)?.try_into().ok()?,
             breakpoints,
         })
     }
@@ -143,6 +150,7 @@ mod tests {
             two_signals: true,
             at_main: false,
             translate: true,
+            watchpoints: [7; MAX_LIST_PATH_BYTES],
             breakpoints,
         };
         assert_eq!(Config::decode(&config.encode()), Some(config));

@@ -27,7 +27,9 @@ mod slots;
 mod sync;
 mod writer;
 
-pub use config::{Breakpoint, BreakpointKind, CONFIG_BYTES, Config, MAX_BREAKPOINTS, MAX_PATH_BYTES};
+pub use config::{
+    Breakpoint, BreakpointKind, CONFIG_BYTES, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES, MAX_PATH_BYTES,
+};
 pub use flow_writer::{DefinitionWriter, FLOW_BYTES};
 pub use layout::{
     BUFFER_BYTES, BUFFER_COUNT, Control, POOL_BYTES, PROCESS_COUNT, ProcessSlot, ProcessState, VERSION,

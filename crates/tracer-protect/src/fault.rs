@@ -18,7 +18,7 @@ use crate::control::registers;
 use crate::memory::{PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE, page, view};
 use crate::sharing::{self, Sharing};
 use crate::state::{PROCESS, Thread};
-use crate::{breakpoint, dispatch, process, signals, translate};
+use crate::{breakpoint, dispatch, process, signals, translate, watchpoints};
 
 /// A burst ends behind that many instructions without an access to closed memory. A new fault costs about as much as
 /// executing this many instructions does: whichever comes, at most twice the best possible time is lost.
@@ -45,6 +45,8 @@ struct Memory<'a> {
     recorded: bool,
     /// Accesses of the instruction that is being executed: they count when it is done.
     held: [(u64, u32, AccessKind); HELD],
+    /// What they overwrite, where there are watchpoints.
+    old: [u64; HELD],
     count: usize,
     /// Whether the instruction touched closed memory.
     touched: bool,
@@ -60,6 +62,14 @@ impl Memory<'_> {
     /// Records what was performed.
     fn commit(&mut self) {
         let held = self.held;
+        if watchpoints::is_active() {
+            let old = self.old;
+            for (&(addr, len, kind), &old) in held.iter().zip(&old).take(self.count) {
+                watchpoints::accessed(self.thread, self.ip, addr, len, kind, old);
+            }
+            self.count = 0;
+            return;
+        }
         let Some(pool) = self.pool else { return };
         let accesses = held.iter().take(self.count);
         if self.sharing.is_none() {
@@ -165,6 +175,11 @@ impl Memory<'_> {
             }
             if let Some(place) = self.held.get_mut(self.count) {
                 *place = (operand.addr, operand.len, operand.kind);
+                if watchpoints::is_active()
+                    && let Some(old) = self.old.get_mut(self.count)
+                {
+                    *old = watchpoints::before(operand.addr, operand.len);
+                }
                 self.count += 1;
             }
         }
@@ -292,9 +307,10 @@ fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
         ip: 0,
         recorded,
         held: [(0, 0, AccessKind::Load); HELD],
+        old: [0; HELD],
         count: 0,
         touched: false,
-        sharing: sharing::current(),
+        sharing: sharing::current().filter(|_| !watchpoints::is_active()),
         locked: false,
         before: 0,
     };
@@ -350,9 +366,10 @@ pub(crate) fn execute_one(thread: &mut Thread, context: &mut UContext) {
         ip,
         recorded,
         held: [(0, 0, AccessKind::Load); HELD],
+        old: [0; HELD],
         count: 0,
         touched: false,
-        sharing: sharing::current(),
+        sharing: sharing::current().filter(|_| !watchpoints::is_active()),
         locked: false,
         before: 0,
     };
@@ -426,6 +443,12 @@ fn record_operands(thread: &mut Thread, context: &mut UContext, ip: u64) {
     }
     if let Some(pool) = pool {
         for &(addr, len, kind) in held.iter().take(count) {
+            if watchpoints::is_active() {
+                // It is about to be executed: what it leaves is not known here.
+                let old = watchpoints::before(addr, len);
+                watchpoints::accessed(thread, ip, addr, len, kind, old);
+                continue;
+            }
             thread.emit_access(&pool, ip, addr, len, kind);
         }
     }

@@ -31,6 +31,7 @@ mod signals;
 mod start;
 mod state;
 mod translate;
+mod watchpoints;
 mod wrap_alloc;
 mod wrap_block;
 mod wrap_sync;

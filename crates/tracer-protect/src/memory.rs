@@ -13,6 +13,7 @@ use tracee::sys;
 
 use crate::emit::next_order;
 use crate::state::{PROCESS, Thread};
+use crate::watchpoints;
 
 /// The distance of the two views. Programs live at 0x0000..., 0x55.. and 0x7f..; their views at 0x50.., 0x05.. and 0x2f...
 pub(crate) const VIEW: u64 = 0x5000_0000_0000;
@@ -276,7 +277,15 @@ pub(crate) fn adopt(range: Range, keep: bool) -> bool {
     }
     let mut ranges = PROCESS.ranges.lock();
     let entered = ranges.insert(range);
-    apply(&range, entered && PROCESS.is_recording());
+    watchpoints::adopted(&mut ranges, &range);
+    let recording = entered && PROCESS.is_recording();
+    if entered {
+        ranges.each_within(range.start, range.end, |part| {
+            apply(&part, recording);
+        });
+    } else {
+        apply(&range, false);
+    }
     entered
 }
 

@@ -10,7 +10,7 @@ use tracee::{maps, sys, tls};
 
 use crate::memory::{self, Range};
 use crate::state::{PROCESS, Settings, Thread};
-use crate::{breakpoint, image, signals, translate};
+use crate::{breakpoint, image, signals, translate, watchpoints};
 
 const CHANNEL: &[u8] = b"MEMTAP_CHANNEL=";
 /// What the kernel calls the recorder's shared memory.
@@ -94,6 +94,7 @@ unsafe extern "C" fn construct(_argc: c_int, argv: *mut *mut c_char, envp: *mut 
     signals::take_over();
     tell_program(thread);
     follow_mappings(thread);
+    watchpoints::load(&config.watchpoints);
     if !Thread::watch_system_calls(true) {
         sys::complain(
             b"memtap: this kernel has no system call user dispatch (Linux 5.11); the program runs untraced\n",

@@ -9,6 +9,7 @@ use segment::Record;
 use crate::emit::{as_thread, next_order};
 use crate::real::{call_site, real};
 use crate::state::{PROCESS, Thread};
+use crate::watchpoints;
 
 real!(fn real_malloc(size: usize) -> *mut c_void = c"malloc");
 real!(fn real_calloc(count: usize, size: usize) -> *mut c_void = c"calloc");
@@ -79,9 +80,19 @@ impl Event {
             let function = AllocationFunction::from_code(thread.site_function as u8).unwrap_or(self.function);
             (noted, function)
         };
+        let ip = call_site(return_to);
+        match self.kind {
+            AllocationKind::Free => watchpoints::released(self.addr),
+            _ => {
+                if self.old != 0 {
+                    watchpoints::released(self.old);
+                }
+                watchpoints::allocated(ip, self.addr, self.len as u64);
+            }
+        }
         thread.emit(&Record::Allocation {
             order: self.order,
-            ip: VirtAddr(call_site(return_to)),
+            ip: VirtAddr(ip),
             kind: self.kind,
             function,
             addr: VirtAddr(self.addr),

@@ -46,6 +46,10 @@ fn tell(kind: BlockKind, function: BlockFunction, dst: u64, src: u64, len: usize
         return;
     }
     as_thread(|thread| {
+        if crate::watchpoints::is_active() {
+            crate::watchpoints::block(thread, call_site(return_to), kind, dst, src, len as u64);
+            return;
+        }
         thread.emit(&Record::Block {
             ip: VirtAddr(call_site(return_to)),
             kind,

@@ -12,6 +12,7 @@
 mod bits;
 mod cost;
 mod counters;
+mod measure;
 mod recency;
 mod slots;
 mod tree;

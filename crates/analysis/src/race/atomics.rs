@@ -77,6 +77,11 @@ const IGNORED: [&str; 10] = [
     "librt",
     "libmemtap",
 ];
+/// Whether what a module does to memory is its own business: the C library, the loader, the run-time of OpenMP.
+pub(crate) fn is_inner(module: &str) -> bool {
+    IGNORED.iter().any(|ignored| module.starts_with(ignored))
+}
+
 /// Libraries whose accesses synchronise and are never reported.
 const RUNTIME: [&str; 4] = ["libstdc++", "libc++", "libatomic", "libasan"];
 
@@ -182,7 +187,7 @@ impl Atomics {
         let name = resolver.code_name(ip);
         let module = name.as_deref().and_then(|name| name.module.clone());
         if let Some(module) = &module {
-            if IGNORED.iter().any(|ignored| module.starts_with(ignored)) {
+            if is_inner(module) {
                 return Code::Ignored;
             }
             if RUNTIME.iter().any(|runtime| module.starts_with(runtime)) {

@@ -9,7 +9,7 @@
 //! What the C library does inside of its own functions is neither checked nor taken for synchronisation: its locks are
 //! events where they are the program's, and nobody's business where they are its own.
 
-mod atomics;
+pub(crate) mod atomics;
 mod clock;
 mod shadow;
 

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use analysis::demand::Sharing;
 use analysis::race::{Race, Races, Side};
 use analysis::{Session, needs_synchronisation, orders_atomics};
 use anyhow::{Context, Result};
 use clap::Parser;
 use serde_json::{Value, json};
 
+use super::units::{self, UnitArgs};
 use crate::output::Out;
 
 /// The exit status of `--fail-on-race` where there is one.
@@ -22,6 +24,8 @@ pub(crate) struct Args {
     /// As a JSON array
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    units: UnitArgs,
     /// Exit with status 3 if there is a race
     #[arg(long)]
     fail_on_race: bool,
@@ -30,6 +34,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = Session::open(&args.file)?;
     needs_synchronisation(&session).with_context(|| args.file.display().to_string())?;
+    if let Some(kinds) = args.units.kinds() {
+        let mut tool = Sharing::new(&kinds);
+        session.replay(&Default::default(), None, &mut tool)?;
+        let model = args.units.model();
+        let baseline = "checking read and write sets in software";
+        units::print("race", baseline, &model, &tool.figures(&model), args.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut tool = Races::default();
     session.replay(&Default::default(), None, &mut tool)?;
     let races = tool.into_races();

@@ -241,6 +241,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             two_signals: args.mechanism == Mechanism::TwoSignals,
             at_main: args.start.is_empty() && !args.never,
             translate,
+            watchpoints: [0; segment::MAX_LIST_PATH_BYTES],
             breakpoints,
         },
     };

@@ -77,6 +77,11 @@ pub(crate) struct Outcome {
     pub(crate) totals: Totals,
 }
 
+/// A name that nothing else has.
+pub(crate) fn unique_name() -> String {
+    format!("memtap-{}-{}", std::process::id(), now_ns())
+}
+
 /// Records a program until it and all that it started have ended.
 pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let library = library::find()?;
@@ -87,7 +92,7 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
     let started = Instant::now();
     describe(&trace, job)?;
     let pool = Arc::new(OwnedPool::create().context("shared memory for the traced program can't be had")?);
-    let name = format!("memtap-{}-{}", std::process::id(), now_ns());
+    let name = unique_name();
     let listener = Arc::new(Listener::bind(name).context("a socket for the traced program can't be had")?);
     serve(&listener, &pool, job.config);
     let (pid, ended) = match start(job, &library, listener.name(), &pool) {

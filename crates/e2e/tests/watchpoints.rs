@@ -1,0 +1,145 @@
+//! `memtap watch`, `determinism` and `--unit`.
+
+use std::process::Command;
+
+use e2e::{Outcome, Program, memtap, run};
+use serde_json::Value;
+
+fn watch(program: &Program, options: &[&str]) -> Outcome {
+    run(Command::new(memtap()).arg("watch").args(options).arg("--").args(program.command_line()), b"")
+}
+
+/// Hits as `watch, kind, function, thread, old, new`.
+fn hits(program: &Program, options: &[&str]) -> Vec<String> {
+    let outcome = watch(program, &[options, &["--json"]].concat());
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    assert_eq!(outcome.out(), program.header.stdout);
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    outcome
+        .err()
+        .lines()
+        .map(|line| {
+            let hit: Value = serde_json::from_str(line).expect("each line is an object");
+            let keys: Vec<&String> = hit.as_object().expect("an object").keys().collect();
+            assert_eq!(
+                keys,
+                ["cycle", "file", "function", "kind", "line", "new", "offset", "old", "thread", "watch"]
+            );
+            assert!(hit["file"].as_str().is_some_and(|file| file.ends_with("watched.c")), "{line}");
+            assert!(hit["line"].as_u64().is_some(), "{line}");
+            ["watch", "kind", "function", "thread", "old", "new"].map(|key| text(&hit[key])).join(" ")
+        })
+        .collect()
+}
+
+#[test]
+fn writes_are_logged_with_the_values_before_and_after() {
+    let program = Program::named("watched.c");
+    assert_eq!(
+        hits(&program, &["--write", "counter", "--write", "points[2].y"]),
+        [
+            "counter store main 0 0x0 0x2a",
+            "points[2].y store main 0 0x0 0x3",
+            "points[2].y modify work 1 0x3 0x8",
+            "counter store work 1 0x2a 0x2f",
+        ]
+    );
+    assert_eq!(
+        hits(&program, &["--write", "malloc@make#2", "--write", "text+1:4"]),
+        [
+            "malloc@make#2 store make 0 0x0 0x1",
+            "malloc@make#2 store make 0 0x0 0x2",
+            "malloc@make#2 store main 0 0x2 0x63",
+            "text+1:4 store main 0 null 0x6f6c6c65",
+        ]
+    );
+}
+
+#[test]
+fn reads_threads_and_values_choose() {
+    let program = Program::named("watched.c");
+    assert_eq!(hits(&program, &["--read", "counter", "--thread", "1"]), ["counter load work 1 0x2a 0x2a"]);
+    assert_eq!(
+        hits(&program, &["--write", "counter", "--value", "0x2f"]),
+        ["counter store work 1 0x2a 0x2f"]
+    );
+    assert_eq!(hits(&program, &["--write", "points[1]"]), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_there_is_refused_with_near_names() {
+    let program = Program::named("watched.c");
+    for (options, expected) in [
+        (&["--write", "countr"][..], "countr: no variable countr; did you mean counter?"),
+        (&["--write", "malloc@mak#1"], "no function mak; did you mean make"),
+        (&["--write", "points[2].z"], "points[2] has no part .z"),
+        (&["--write", "0x10"], "an address needs a length"),
+        (&["--write", "0xffff800000000000:8"], "not a range of a program's addresses"),
+        (&["--write", "free@make"], "free is no allocator"),
+        (&["--write", "malloc@make#0"], "blocks are counted from 1"),
+        (&[], "nothing to watch"),
+    ] {
+        let outcome = watch(&program, options);
+        assert_eq!(outcome.status, 1, "{options:?}");
+        assert_eq!(outcome.err().lines().count(), 1, "{}", outcome.err());
+        assert!(
+            outcome.err().contains(expected)
+                || expected.contains("points[2]") && outcome.err().contains(".z"),
+            "{options:?}: {}",
+            outcome.err()
+        );
+    }
+}
+
+#[test]
+fn determinism_tells_true_sharing_from_false() {
+    let recording = Program::named("race/shares.c").record();
+    let outcome = recording.trace.ask("determinism", &["--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let found: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+    assert_eq!(found["rollbacks"]["page"], 3, "{found:#}");
+    assert_eq!(found["rollbacks"]["line"], 2, "{found:#}");
+    assert_eq!(found["rollbacks"]["byte"], 1, "{found:#}");
+    let byte = found["regions"]
+        .as_array()
+        .expect("an array")
+        .iter()
+        .find(|region| region["rolls_back"]["byte"] == true);
+    let byte = byte.expect("one that shares bytes");
+    assert_eq!(byte["variable"], "cells.common");
+    assert_eq!(byte["function"], "both");
+    assert_eq!(byte["false_sharing"], false);
+}
+
+#[test]
+fn units_have_the_same_faults_and_their_own_misses() {
+    let recording = Program::named("race/clean_barrier.c").record();
+    for (command, units) in [("race", 5), ("determinism", 6)] {
+        let outcome = recording.trace.ask(command, &["--unit", "all", "--json"]);
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        let found: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+        let found = found["units"].as_array().expect("an array");
+        assert_eq!(found.len(), units);
+        // All with one granule saw the same.
+        let own: Vec<&Value> = found.iter().filter(|unit| unit["granule"] != 4096).collect();
+        for unit in &own {
+            for key in ["accesses", "faults", "changes"] {
+                assert_eq!(unit["counters"][key], own[0]["counters"][key], "{command} {key}: {unit}");
+            }
+            assert!(unit["relative_performance"].as_f64().is_some_and(|figure| figure > 0.0));
+        }
+        assert!(own.iter().any(|unit| unit["counters"]["misses"].as_u64() > Some(0)));
+    }
+    let one = recording.trace.ask("race", &["--unit", "range+bitmap", "--json"]);
+    assert!(one.out().contains("\"range+bitmap\""));
+    let unknown = recording.trace.ask("race", &["--unit", "tlb"]);
+    assert_eq!(unknown.status, 2);
+}
+
+#[test]
+fn taint_refuses_a_trace_without_control_flow() {
+    let recording = Program::named("race/clean_barrier.c").record();
+    let outcome = recording.trace.ask("taint", &[]);
+    assert_eq!(outcome.status, 1);
+    assert!(outcome.err().contains("--tracer translate"), "{}", outcome.err());
+}
