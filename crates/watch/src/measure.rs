@@ -56,7 +56,7 @@ impl CostModel {
         let mut stores = [(0, 0.0); 2];
         for (index, size) in sizes.into_iter().enumerate() {
             let mut tree = tree(size);
-            loads[index] = (tree.levels(), time(|n| drop(black_box(tree.get(place(n, size))))));
+            loads[index] = (tree.levels(), time(|n| _ = black_box(tree.get(place(n, size)))));
             let store = |n: u64| {
                 let at = place(n, size);
                 tree.change(at..at + 8, Change::Set(Watched::from_bits(1 + (n & 1) as u8)));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use segment::{BufferState, Config, MAX_BREAKPOINTS};
+use segment::{BufferState, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use segment_host::{Listener, OwnedPool};
 use trace_format::{CreateOptions, ProcessRecord, SyncPolicy, TraceWriter};
 
@@ -171,6 +171,7 @@ fn serve(listener: &Arc<Listener>, pool: &Arc<OwnedPool>) {
         bursts: false,
         two_signals: false,
         at_main: false,
+        watchpoints: [0; MAX_LIST_PATH_BYTES],
         breakpoints: [None; MAX_BREAKPOINTS],
     };
     std::thread::spawn(move || {
