@@ -63,6 +63,9 @@ macro_rules! plain {
                 naked_asm!(concat!("jmp ", $implementation));
             }
         )*
+
+        /// The names of these entry points.
+        pub static DIRECT: &[&core::ffi::CStr] = &[$(name(concat!(stringify!($name), "\0"))),*];
     };
 }
 

@@ -1166,7 +1166,7 @@ mod entries {
         name: &'static CStr,
     }
 
-    const MAX: usize = 160;
+    const MAX: usize = 384;
 
     struct Table(UnsafeCell<([Entry; MAX], usize)>);
 
@@ -1209,7 +1209,7 @@ mod entries {
         unsafe { crate::wrap_alloc::memtap_free(core::ptr::null_mut(), 0, 0, 0, 0, 0) };
         // SAFETY: see `Sync`.
         let table = unsafe { &mut *TABLE.0.get() };
-        let plain = interpose::ENTRIES.iter().map(|&name| (name, kind_of(name)));
+        let plain = interpose::ENTRIES.iter().chain(interpose::DIRECT).map(|&name| (name, kind_of(name)));
         let notes = interpose::NOTES.iter().map(|&(name, code)| (name, Kind::Note(code)));
         for (name, kind) in plain.chain(notes) {
             let addr = real::first(name) as u64;
