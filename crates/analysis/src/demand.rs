@@ -9,7 +9,7 @@ use memref::{Access, AccessKind, BlockOp, Event, ProcessId, Sync, SyncKind, Thre
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use symbols::{RegionId, Resolver};
-use watch::{CostModel, Counters, UnitKind, VirtualMemory, Watched, WatchpointUnit};
+use watch::{Change, CostModel, Counters, Origin, UnitKind, VirtualMemory, Watched, WatchpointUnit};
 
 use crate::{Error, Moment, Tool};
 
@@ -30,12 +30,25 @@ impl UnitSet {
         Self { units: kinds.iter().map(|kind| kind.build()).collect() }
     }
 
-    fn check(&mut self, thread: ThreadId, addr: u64, len: u64, kind: AccessKind) -> bool {
+    pub(crate) fn check(&mut self, thread: ThreadId, addr: u64, len: u64, kind: AccessKind) -> bool {
         let mut hit = false;
         for unit in &mut self.units {
             hit = unit.check(thread, addr, len, kind);
         }
         hit
+    }
+
+    /// The units.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn WatchpointUnit> {
+        self.units.iter().map(Box::as_ref)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    pub(crate) fn set(&mut self, thread: ThreadId, range: Range<u64>, watched: Watched, origin: Origin) {
+        self.each(|unit| unit.change(thread, range.clone(), Change::Set(watched), origin));
     }
 
     fn each(&mut self, mut change: impl FnMut(&mut dyn WatchpointUnit)) {
@@ -62,7 +75,12 @@ pub struct UnitFigure {
     pub counters: Counters,
 }
 
-fn figure(unit: &dyn WatchpointUnit, granule: u64, model: &CostModel, baseline: f64) -> UnitFigure {
+pub(crate) fn figure(
+    unit: &dyn WatchpointUnit,
+    granule: u64,
+    model: &CostModel,
+    baseline: f64,
+) -> UnitFigure {
     let counters = *unit.counters();
     let program = counters.accesses as f64 * model.software.program_access;
     let cycles = unit.cost(model);

@@ -23,6 +23,7 @@ mod replay;
 mod session;
 mod stale;
 mod summary;
+pub mod taint;
 mod tally;
 
 pub use count::Count;

@@ -23,6 +23,7 @@ use crate::{Counts, Tally};
 /// | `marker` | `name=count` |
 /// | `expect` | `variable size=N loads=N stores=N modifies=N`: all its accesses of that size; other sizes have none |
 /// | `block` | `function bytes=N count=N [kind=copy\|fill\|fetch] [dst=variable] [src=variable]` |
+/// | `sink` | `kind\|function\|source\|offset` of a finding of `memtap taint`, see tests/watchpoints.rs |
 /// | `race` | a variable that two threads access without order, see tests/races.rs |
 #[derive(Debug, Default)]
 #[allow(missing_docs, reason = "the table says it")]
@@ -44,6 +45,7 @@ pub struct Header {
     pub expect: Vec<Expectation>,
     pub blocks: Vec<Blocks>,
     pub races: Vec<String>,
+    pub sinks: Vec<String>,
 }
 
 /// The tracers that a program's counts are for.
@@ -124,6 +126,7 @@ impl Header {
             "expect" => self.take_expectation(value)?,
             "block" => self.blocks.push(blocks(value)?),
             "race" => self.races.push(value.to_owned()),
+            "sink" => self.sinks.push(value.to_owned()),
             // Prose with a colon.
             _ => {}
         }

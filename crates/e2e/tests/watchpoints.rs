@@ -143,3 +143,69 @@ fn taint_refuses_a_trace_without_control_flow() {
     assert_eq!(outcome.status, 1);
     assert!(outcome.err().contains("--tracer translate"), "{}", outcome.err());
 }
+
+/// A program names in its head what `memtap taint` must find (`// sink: KIND|FUNCTION|SOURCE|OFFSET`) and marks the line of
+/// the sink with `// SINK` and that of the source with `// SOURCE`. One without such heads is clean.
+#[test]
+fn taint_finds_input_that_decides_and_nothing_else() {
+    let dir = e2e::repository().join("tests/programs/taint");
+    let mut files: Vec<String> = std::fs::read_dir(&dir)
+        .expect("the programs are there")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    assert!(files.len() >= 6);
+    for file in files {
+        let program = Program::named(&format!("taint/{file}"));
+        let recording = program.record_by("translate");
+        let outcome = recording.trace.ask("taint", &["--json"]);
+        assert_eq!(outcome.status, 0, "{file}: {}", outcome.err());
+        let found: Vec<Value> = serde_json::from_slice(&outcome.stdout).expect("an array");
+        let source = std::fs::read_to_string(dir.join(&file)).expect("a source");
+        let line =
+            |mark: &str| source.lines().position(|line| line.contains(mark)).map(|index| index as u64 + 1);
+        let mut seen = Vec::new();
+        for finding in &found {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let from = &finding["source"];
+            seen.push(format!(
+                "{}|{}|{}|{}",
+                text(&finding["sink"]),
+                text(&finding["function"]),
+                text(&from["kind"]),
+                from["offset"]
+            ));
+            assert_eq!(finding["line"].as_u64(), line("// SINK"), "{file}: {finding:#}");
+            if !from["at"].is_null() {
+                assert_eq!(from["at"]["line"].as_u64(), line("// SOURCE"), "{file}: {finding:#}");
+            }
+            assert_eq!(finding.get("uncertain"), None);
+        }
+        // The command line's first bytes are the program's own path.
+        seen.iter_mut().for_each(|seen| {
+            if let Some(at) = seen.find("|argv|") {
+                seen.truncate(at + "|argv".len());
+            }
+        });
+        assert_eq!(seen, program.header.sinks, "{file}: {found:#?}");
+    }
+}
+
+#[test]
+fn taint_explains_the_way_through_registers() {
+    let recording = Program::named("taint/overflow.c").record_by("translate");
+    let found: Value =
+        serde_json::from_slice(&recording.trace.ask("taint", &["--json"]).stdout).expect("JSON");
+    let path = found[0]["path"].as_array().expect("a path");
+    assert!(path.iter().any(|spot| spot["function"] == "copy"), "{found:#}");
+    let text = recording.trace.ask("taint", &[]).out();
+    assert!(text.contains("input decides: jump") && text.contains("from byte 16 of recv by main"), "{text}");
+    let units = recording.trace.ask("taint", &["--unit", "all", "--json"]);
+    let units: Value = serde_json::from_slice(&units.stdout).expect("JSON");
+    let units = units["units"].as_array().expect("an array");
+    assert_eq!(units.len(), 5);
+    for unit in units {
+        assert!(unit["counters"]["faults"].as_u64() > Some(0), "{unit:#}");
+        assert_eq!(unit["counters"]["faults"], units[0]["counters"]["faults"]);
+    }
+}

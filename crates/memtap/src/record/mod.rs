@@ -130,8 +130,10 @@ fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
     trace.set_property("program", &program.to_string_lossy())?;
     trace.set_property("args", &args.join(" "))?;
     trace.set_property("tracer", if job.config.translate { "translate" } else { "protect" })?;
-    // Of which accesses the order between threads is known, beside the calls: those that carry news, or none.
-    trace.set_property("syncs", if job.config.translate { "calls" } else { "1" })?;
+    // Of which accesses the order between threads is known, beside the calls: those that carry news.
+    if !job.config.translate {
+        trace.set_property("syncs", "1")?;
+    }
     trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
     trace.set_property("start_ns", &now_ns().to_string())?;
     Ok(())

@@ -132,6 +132,11 @@ impl Sink {
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default();
         record.args = arguments(pid);
+        if parent.is_none()
+            && let Some((start, end)) = argument_range(pid)
+        {
+            self.trace.set_property("argv", &format!("{start:#x} {end:#x}"))?;
+        }
         let id = self.trace.add_process(&record)?;
         record.process = id;
         self.wanted.add_process(number, parent_number);
@@ -585,6 +590,15 @@ impl Sink {
         }
         Ok(())
     }
+}
+
+/// Where a process's command line is in its memory.
+fn argument_range(pid: u32) -> Option<(u64, u64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the name, which may hold anything: fields 3 and on, of which 48 and 49 are wanted.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45);
+    let (start, end) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    (start < end).then_some((start, end))
 }
 
 /// A process's command line, as a shell would take it.

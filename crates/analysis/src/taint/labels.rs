@@ -1,0 +1,247 @@
+//! What is tainted, and where it came from: bytes of memory and registers have labels, and a label knows the step that
+//! moved it, and the label before.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A label; zero is none.
+pub(super) type Label = u32;
+
+/// Where a label came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Node {
+    /// A byte of an input.
+    Input {
+        /// Its number.
+        source: u32,
+        /// The byte's offset in it.
+        offset: u64,
+    },
+    /// Moved or computed by an instruction.
+    Moved {
+        /// From this one.
+        from: Label,
+        /// The instruction.
+        ip: u64,
+    },
+}
+
+/// Labels with their history.
+#[derive(Debug)]
+pub(super) struct Labels {
+    nodes: Vec<(Node, u8)>,
+    moved: FxHashMap<(Label, u64), Label>,
+}
+
+/// Steps that a history keeps; what happens to a byte after that many is not told.
+const MAX_STEPS: u8 = 48;
+/// Steps that are searched for the same instruction.
+const LOOP_STEPS: usize = 8;
+
+impl Default for Labels {
+    fn default() -> Self {
+        Self { nodes: vec![(Node::Input { source: u32::MAX, offset: 0 }, 0)], moved: FxHashMap::default() }
+    }
+}
+
+impl Labels {
+    pub(super) fn input(&mut self, source: u32, offset: u64) -> Label {
+        self.nodes.push((Node::Input { source, offset }, 0));
+        self.nodes.len() as u32 - 1
+    }
+
+    /// The label of what an instruction moved. A loop is told once.
+    pub(super) fn moved(&mut self, from: Label, ip: u64) -> Label {
+        if from == 0 {
+            return 0;
+        }
+        if let Some(&label) = self.moved.get(&(from, ip)) {
+            return label;
+        }
+        let mut at = from;
+        let mut label = 0;
+        for _ in 0..LOOP_STEPS {
+            let Some(&(Node::Moved { from: before, ip: step }, _)) = self.nodes.get(at as usize) else {
+                break;
+            };
+            if step == ip {
+                label = from;
+                break;
+            }
+            at = before;
+        }
+        if label == 0 {
+            let steps = self.nodes.get(from as usize).map_or(0, |node| node.1);
+            label = if steps >= MAX_STEPS || self.nodes.len() >= u32::MAX as usize {
+                from
+            } else {
+                self.nodes.push((Node::Moved { from, ip }, steps + 1));
+                self.nodes.len() as u32 - 1
+            };
+        }
+        self.moved.insert((from, ip), label);
+        label
+    }
+
+    /// The input of a label and the instructions that moved it, in their order.
+    pub(super) fn path(&self, label: Label) -> (u32, u64, Vec<u64>) {
+        let mut steps = Vec::new();
+        let mut at = label;
+        loop {
+            match self.nodes.get(at as usize) {
+                Some(&(Node::Moved { from, ip }, _)) => {
+                    steps.push(ip);
+                    at = from;
+                }
+                Some(&(Node::Input { source, offset }, _)) => {
+                    steps.reverse();
+                    return (source, offset, steps);
+                }
+                None => return (u32::MAX, 0, steps),
+            }
+        }
+    }
+}
+
+const PAGE: u64 = 4096;
+
+struct Page {
+    labels: [Label; PAGE as usize],
+    tainted: u32,
+}
+
+/// The labels of a process's memory.
+#[derive(Default)]
+pub(super) struct Shadow {
+    pages: FxHashMap<u64, Box<Page>>,
+    /// Pages that were looked at for input that is mapped there.
+    looked: FxHashSet<u64>,
+}
+
+impl std::fmt::Debug for Shadow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shadow").field("pages", &self.pages.len()).finish_non_exhaustive()
+    }
+}
+
+impl Shadow {
+    /// Pages of a range that nobody has asked about.
+    pub(super) fn unseen(&mut self, addr: u64, len: u64) -> Option<u64> {
+        let (first, last) = (addr / PAGE, addr.saturating_add(len.max(1) - 1) / PAGE);
+        (first..=last).find(|&page| self.looked.insert(page)).map(|page| page * PAGE)
+    }
+
+    /// The memory there is another now.
+    pub(super) fn forget(&mut self, addr: u64, len: u64) {
+        let (first, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
+        if end - first > self.looked.len() as u64 {
+            self.looked.retain(|page| !(first..end).contains(page));
+        } else {
+            (first..end).for_each(|page| _ = self.looked.remove(&page));
+        }
+        self.clear(addr, len);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, addr: u64) -> Label {
+        self.pages.get(&(addr / PAGE)).map_or(0, |page| page.labels[(addr % PAGE) as usize])
+    }
+
+    /// Whether any byte of the range has a label.
+    #[inline]
+    pub(super) fn any(&self, addr: u64, len: u64) -> bool {
+        if self.pages.is_empty() {
+            return false;
+        }
+        let end = addr.saturating_add(len);
+        let mut at = addr;
+        while at < end {
+            let stop = end.min((at | (PAGE - 1)).saturating_add(1));
+            if let Some(page) = self.pages.get(&(at / PAGE)) {
+                let from = (at % PAGE) as usize;
+                if page.labels[from..from + (stop - at) as usize].iter().any(|&label| label != 0) {
+                    return true;
+                }
+            }
+            at = stop;
+        }
+        false
+    }
+
+    pub(super) fn set(&mut self, addr: u64, label: Label) {
+        let number = addr / PAGE;
+        if label == 0 && !self.pages.contains_key(&number) {
+            return;
+        }
+        let page = self
+            .pages
+            .entry(number)
+            .or_insert_with(|| Box::new(Page { labels: [0; PAGE as usize], tainted: 0 }));
+        let place = &mut page.labels[(addr % PAGE) as usize];
+        page.tainted = page.tainted + u32::from(label != 0) - u32::from(*place != 0);
+        *place = label;
+        if page.tainted == 0 {
+            self.pages.remove(&number);
+        }
+    }
+
+    pub(super) fn clear(&mut self, addr: u64, len: u64) {
+        let end = addr.saturating_add(len);
+        let mut at = addr;
+        while at < end && !self.pages.is_empty() {
+            let stop = end.min((at | (PAGE - 1)).saturating_add(1));
+            if stop - at == PAGE {
+                self.pages.remove(&(at / PAGE));
+            } else if self.pages.contains_key(&(at / PAGE)) {
+                (at..stop).for_each(|byte| self.set(byte, 0));
+            }
+            at = stop;
+        }
+    }
+
+    /// Bytes with a label.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> u64 {
+        self.pages.values().map(|page| u64::from(page.tainted)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_end_and_loops_are_told_once() {
+        let mut labels = Labels::default();
+        let input = labels.input(3, 16);
+        let a = labels.moved(input, 0x10);
+        let b = labels.moved(a, 0x20);
+        assert_eq!(labels.moved(b, 0x10), b);
+        assert_eq!(labels.moved(a, 0x20), b);
+        assert_eq!(labels.path(b), (3, 16, vec![0x10, 0x20]));
+        let mut label = input;
+        for ip in 0..1000 {
+            label = labels.moved(label, ip);
+        }
+        assert_eq!(labels.path(label).2.len(), usize::from(MAX_STEPS));
+        assert_eq!(labels.moved(0, 5), 0);
+    }
+
+    #[test]
+    fn memory_keeps_what_is_tainted_alone() {
+        let mut shadow = Shadow::default();
+        for addr in 4090..4110 {
+            shadow.set(addr, 7);
+        }
+        assert!(shadow.any(4080, 11) && !shadow.any(4080, 10) && shadow.any(4109, 100));
+        assert_eq!((shadow.get(4096), shadow.count()), (7, 20));
+        shadow.clear(4092, 10_000);
+        assert_eq!((shadow.get(4091), shadow.count()), (7, 2));
+        shadow.clear(0, 1 << 40);
+        assert_eq!((shadow.count(), shadow.any(0, 1 << 20)), (0, false));
+        assert_eq!(shadow.unseen(4096, 1), Some(4096));
+        assert_eq!(shadow.unseen(4096, 4096), None);
+        assert_eq!(shadow.unseen(8000, 500), Some(8192));
+        shadow.forget(4096, 4096);
+        assert_eq!(shadow.unseen(4096, 4096), Some(4096));
+    }
+}

@@ -1,0 +1,802 @@
+//! Taint analysis: what comes in from outside is followed through memory and registers to where it must not decide: the
+//! target of a jump, the arguments of a system call, the format of a printf (Unlimited Watchpoints, section 3.1).
+//!
+//! It is demand-driven. As long as no register of a thread is tainted, its accesses are only asked whether they touch a
+//! tainted byte, which is what a watchpoint unit would answer. When one does, every instruction is followed until the
+//! registers are clean again. The trace has every access with the number of instructions before it; those in between are
+//! found in the program's files (`path`).
+//!
+//! Followed are data: moves and what is computed from them. Not followed are addresses (what is read through a tainted
+//! pointer is not tainted by it) and decisions (comparisons and what depends on them).
+
+mod code;
+mod labels;
+mod path;
+mod step;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use iced_x86::{Mnemonic, OpKind, Register};
+use memref::{
+    Access, Allocation, AllocationKind, BlockFunction, BlockKind, BlockOp, Event, ProcessId, RegionKind,
+    ThreadId, VirtAddr,
+};
+use rustc_hash::FxHashMap;
+use symbols::{HeapChange, Resolver};
+use watch::{CostModel, Origin, UnitKind, Watched};
+
+use self::code::{Code, Decoded, Flow};
+use self::labels::{Label, Labels, Shadow};
+use self::path::Way;
+use self::step::{Memory, Registers, Step};
+use crate::demand::{UnitFigure, UnitSet, figure};
+use crate::race::atomics::is_inner;
+use crate::{Error, Moment, Session, Tool};
+
+/// Bytes of an input that have labels of their own; beyond, each run of as many has one.
+const OWN_LABELS: u64 = 4096;
+/// Calls that are remembered.
+const MAX_CALLS: usize = 4096;
+/// The longest way that is kept to be found again.
+const MAX_KEPT: u64 = 256;
+/// Frames that one unseen return may leave.
+const MAX_UNWIND: usize = 4;
+
+/// Where data goes that decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SinkKind {
+    /// Where execution goes on: an indirect jump or call, or a return.
+    Jump,
+    /// A register that a system call takes.
+    SystemCall,
+    /// What a system call reads through a pointer, but for the data of write and send: names of files, structures.
+    SystemCallMemory,
+    /// A directive of a format.
+    Format,
+}
+
+impl SinkKind {
+    /// Its name in outputs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Jump => "jump",
+            Self::SystemCall => "system_call",
+            Self::SystemCallMemory => "system_call_memory",
+            Self::Format => "format_string",
+        }
+    }
+}
+
+/// A place in the code.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spot {
+    /// The function, or module and offset where it has no name.
+    pub function: String,
+    /// Source file, where known.
+    pub file: Option<String>,
+    /// Source line, where known.
+    pub line: Option<u32>,
+}
+
+/// An input that was followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// The call, `mmap` or `argv`.
+    pub kind: String,
+    /// Where the program called it, or the mapped file.
+    pub spot: Option<Spot>,
+    /// The file, of a mapping.
+    pub name: Option<String>,
+}
+
+/// Tainted data in a place where it decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of place.
+    pub sink: SinkKind,
+    /// What exactly: a register, an argument.
+    pub detail: String,
+    /// Where.
+    pub at: Spot,
+    /// Which thread.
+    pub thread: ThreadId,
+    /// Where the data comes from.
+    pub source: Input,
+    /// Its offset there.
+    pub offset: u64,
+    /// The places that it went through, in their order.
+    pub path: Vec<Spot>,
+    /// How often.
+    pub times: u64,
+    /// Whether something before it could not be followed.
+    pub uncertain: bool,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// Where its return address is.
+    slot: u64,
+    /// The return address.
+    to: u64,
+    /// The call.
+    from: u64,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    registers: Registers,
+    /// The last instruction with an access, and its cycle.
+    last: Option<(u64, u64)>,
+    calls: Vec<Call>,
+    /// The call that the last return came from.
+    left: Option<Call>,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    shadow: Shadow,
+    code: Code,
+    /// Ways that were found, by their ends, their length, and where a return went.
+    ways: FxHashMap<(u64, u64, u64, Option<u64>), Rc<[Way]>>,
+    /// The command line's memory.
+    arguments: Option<(u64, u64)>,
+    threads: Vec<ThreadId>,
+}
+
+/// Follows input.
+#[derive(Debug)]
+pub struct Taint {
+    threads: FxHashMap<ThreadId, Thread>,
+    processes: BTreeMap<ProcessId, Process>,
+    labels: Labels,
+    inputs: Vec<Input>,
+    findings: BTreeMap<(SinkKind, u64, u32), Finding>,
+    arguments: Option<(u64, u64)>,
+    units: UnitSet,
+    /// Bytes that came in.
+    pub input_bytes: u64,
+    /// Accesses looked at.
+    pub accesses: u64,
+    /// Accesses that touched a tainted byte.
+    pub tainted_accesses: u64,
+    /// Instructions followed.
+    pub followed: u64,
+    /// Times that the way from one access to the next was not found: registers are taken for clean there.
+    pub lost: u64,
+    /// Missing events.
+    pub missing: u64,
+}
+
+impl Taint {
+    /// For a session; units of these kinds are asked and told.
+    ///
+    /// # Errors
+    /// [`Error::NoControlFlow`] where the trace does not count instructions.
+    pub fn new(session: &Session, kinds: &[UnitKind]) -> Result<Self, Error> {
+        let properties = session.trace().properties();
+        if properties.get("tracer").is_none_or(|tracer| tracer != "translate") {
+            return Err(Error::NoControlFlow);
+        }
+        let number = |text: Option<&str>| u64::from_str_radix(text?.trim_start_matches("0x"), 16).ok();
+        let arguments = properties.get("argv").and_then(|range| {
+            let mut words = range.split(' ');
+            Some((number(words.next())?, number(words.next())?))
+        });
+        Ok(Self {
+            threads: FxHashMap::default(),
+            processes: BTreeMap::new(),
+            labels: Labels::default(),
+            inputs: Vec::new(),
+            findings: BTreeMap::new(),
+            arguments,
+            units: UnitSet::new(kinds),
+            input_bytes: 0,
+            accesses: 0,
+            tainted_accesses: 0,
+            followed: 0,
+            lost: 0,
+            missing: 0,
+        })
+    }
+
+    /// What was found: jumps first, then by place.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut all: Vec<Finding> = self.findings.values().cloned().collect();
+        all.sort_by(|a, b| (a.sink, &a.at, &a.detail).cmp(&(b.sink, &b.at, &b.detail)));
+        all
+    }
+
+    /// What each unit would take; the baseline looks every access up in software.
+    pub fn figures(&self, model: &CostModel) -> Vec<UnitFigure> {
+        self.units
+            .iter()
+            .map(|unit| {
+                let baseline = unit.counters().accesses as f64 * model.software.taint_access;
+                figure(unit, 1, model, baseline)
+            })
+            .collect()
+    }
+
+    fn process(&mut self, at: &Moment<'_>) -> &mut Process {
+        let first = self.processes.is_empty();
+        let arguments = self.arguments.filter(|_| first);
+        let process =
+            self.processes.entry(at.process).or_insert_with(|| Process { arguments, ..Default::default() });
+        if !process.threads.contains(&at.thread) {
+            process.threads.push(at.thread);
+        }
+        process
+    }
+
+    /// One instruction's accesses.
+    fn group(&mut self, at: &mut Moment<'_>, accesses: &[Access]) {
+        let Some(&Access { ip: VirtAddr(ip), cycle, .. }) = accesses.first() else { return };
+        self.accesses += accesses.len() as u64;
+        self.process(at);
+        for access in accesses {
+            self.units.check(at.thread, access.addr.0, access.size.into(), access.kind);
+            self.look(at, access.addr.0, access.size.into());
+        }
+        let mut thread = self.threads.remove(&at.thread).unwrap_or_default();
+        if !thread.registers.are_clean() {
+            self.follow(at, &mut thread, ip, cycle);
+        }
+        let Some(process) = self.processes.get_mut(&at.process) else { return };
+        let touched =
+            accesses.iter().filter(|access| process.shadow.any(access.addr.0, access.size.into())).count();
+        self.tainted_accesses += touched as u64;
+        let decoded = process.code.at(at.resolver, ip);
+        if touched > 0 || !thread.registers.are_clean() {
+            match &decoded {
+                Some(decoded) => self.execute(at, &mut thread, decoded, accesses),
+                None => {
+                    // Unknown code: what it wrote is taken for clean.
+                    for access in accesses.iter().filter(|access| access.kind.writes()) {
+                        self.put(at, access.addr.0, &vec![0; access.size as usize]);
+                    }
+                    thread.registers.clear();
+                    self.lost += 1;
+                }
+            }
+        }
+        if let Some(decoded) = &decoded {
+            note_call(&mut thread, decoded, accesses);
+        }
+        thread.last = Some((ip, cycle));
+        self.threads.insert(at.thread, thread);
+    }
+
+    /// The instructions between a thread's last access and this one.
+    fn follow(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ip: u64, cycle: u64) {
+        let Some((from, before)) = thread.last else { return };
+        if (from, before) == (ip, cycle) {
+            return;
+        }
+        let Some(process) = self.processes.get_mut(&at.process) else { return };
+        let len = cycle.saturating_sub(before + 1);
+        // A return has taken its call from the list: see `note_call`.
+        let returned =
+            matches!(process.code.at(at.resolver, from), Some(decoded) if decoded.flow == Flow::Return);
+        let returns = thread.left.filter(|_| returned).map(|call| call.to);
+        let key = (from, len, ip, returns);
+        let ways = match process.ways.get(&key) {
+            Some(ways) => Rc::clone(ways),
+            None => {
+                let found = path::ways(&mut process.code, at.resolver, from, len, ip, returns);
+                let ways: Rc<[Way]> = found.into();
+                if len <= MAX_KEPT {
+                    process.ways.insert(key, Rc::clone(&ways));
+                }
+                ways
+            }
+        };
+        if !ways.is_empty() {
+            self.walk(at, thread, &ways);
+            return;
+        }
+        // A function that is not recorded, such as malloc: it returned to one of the last callers.
+        for depth in 0..MAX_UNWIND.min(thread.calls.len()) {
+            let call = thread.calls[thread.calls.len() - 1 - depth];
+            if let Some(way) = path::way_behind(&mut process.code, at.resolver, call.to, ip) {
+                thread.registers.after_unseen_call();
+                thread.calls.truncate(thread.calls.len() - 1 - depth);
+                self.walk(at, thread, &[way]);
+                return;
+            }
+        }
+        thread.registers.clear();
+        self.lost += 1;
+    }
+
+    /// Executes instructions without accesses, on all ways.
+    fn walk(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ways: &[Way]) {
+        let mut joined: Option<Registers> = None;
+        for way in ways {
+            let mut registers = thread.registers.clone();
+            for &ip in way {
+                if registers.are_clean() {
+                    break;
+                }
+                let Some(process) = self.processes.get_mut(&at.process) else { return };
+                let Some(decoded) = process.code.at(at.resolver, ip) else { continue };
+                self.followed += 1;
+                self.sinks(at, &registers, &thread.calls, &decoded, &[]);
+                let step = Step {
+                    instruction: &decoded.instruction,
+                    info: &decoded.info,
+                    manner: decoded.manner,
+                    accesses: &[],
+                };
+                let Some(process) = self.processes.get_mut(&at.process) else { return };
+                step.execute(&mut registers, &mut process.shadow, &mut self.labels);
+            }
+            match &mut joined {
+                Some(joined) => joined.join(&registers),
+                None => joined = Some(registers),
+            }
+        }
+        if let Some(joined) = joined {
+            thread.registers = joined;
+        }
+    }
+
+    /// Executes an instruction with its accesses.
+    fn execute(&mut self, at: &mut Moment<'_>, thread: &mut Thread, decoded: &Decoded, accesses: &[Access]) {
+        self.followed += 1;
+        self.sinks(at, &thread.registers, &thread.calls, decoded, accesses);
+        self.format(at, thread, decoded, accesses);
+        let step =
+            Step { instruction: &decoded.instruction, info: &decoded.info, manner: decoded.manner, accesses };
+        let Some(process) = self.processes.get_mut(&at.process) else { return };
+        let mut memory = Told {
+            shadow: &mut process.shadow,
+            threads: &process.threads,
+            thread: at.thread,
+            units: &mut self.units,
+        };
+        step.execute(&mut thread.registers, &mut memory, &mut self.labels);
+    }
+
+    fn put(&mut self, at: &Moment<'_>, addr: u64, value: &[Label]) {
+        let Some(process) = self.processes.get_mut(&at.process) else { return };
+        let mut memory = Told {
+            shadow: &mut process.shadow,
+            threads: &process.threads,
+            thread: at.thread,
+            units: &mut self.units,
+        };
+        memory.put(addr, value);
+    }
+
+    /// Whether data decides here where execution goes on, or what the kernel does.
+    fn sinks(
+        &mut self,
+        at: &mut Moment<'_>,
+        registers: &Registers,
+        calls: &[Call],
+        decoded: &Decoded,
+        accesses: &[Access],
+    ) {
+        let instruction = &decoded.instruction;
+        match decoded.flow {
+            Flow::IndirectJump | Flow::IndirectCall | Flow::Return => {
+                let register = (instruction.op_count() > 0 && instruction.op0_kind() == OpKind::Register)
+                    .then(|| instruction.op0_register());
+                let Some(process) = self.processes.get(&at.process) else { return };
+                let (label, detail) = match register {
+                    Some(register) => (registers.label(register), format!("{register:?}").to_lowercase()),
+                    None => {
+                        let step =
+                            Step { instruction, info: &decoded.info, manner: decoded.manner, accesses };
+                        let what =
+                            if decoded.flow == Flow::Return { "return address" } else { "target in memory" };
+                        (step.loaded(&process.shadow), what.to_owned())
+                    }
+                };
+                self.find(at, SinkKind::Jump, instruction.ip(), label, detail);
+            }
+            Flow::Syscall => {
+                let number = self.call_number(at, instruction.ip());
+                let count = number.map_or(0, |number| arguments_of(number).0);
+                let ip = self.caller(at, calls, instruction.ip());
+                let taken =
+                    [Register::RDI, Register::RSI, Register::RDX, Register::R10, Register::R8, Register::R9];
+                let name = number.map_or("?".to_owned(), |number| arguments_of(number).1.to_owned());
+                for (index, register) in taken.into_iter().enumerate().take(count) {
+                    let label = registers.label(register);
+                    let detail = format!("argument {} of {name}", index + 1);
+                    self.find(at, SinkKind::SystemCall, ip, label, detail);
+                }
+                let label = registers.label(Register::RAX);
+                self.find(at, SinkKind::SystemCall, ip, label, "number".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// The number of a system call, which is mostly a constant in front of it.
+    fn call_number(&mut self, at: &mut Moment<'_>, ip: u64) -> Option<u64> {
+        let name = at.resolver.code_name(VirtAddr(ip))?;
+        let start = ip.checked_sub(name.offset).filter(|_| name.function.is_some() && name.offset < 4096)?;
+        let process = self.processes.get_mut(&at.process)?;
+        let mut number = None;
+        let mut addr = start;
+        while addr < ip {
+            let decoded = process.code.at(at.resolver, addr)?;
+            let instruction = &decoded.instruction;
+            let writes_rax = instruction.op_count() > 0
+                && instruction.op0_kind() == OpKind::Register
+                && instruction.op0_register().full_register() == Register::RAX;
+            if writes_rax && instruction.mnemonic() == Mnemonic::Mov {
+                number = match instruction.op1_kind() {
+                    OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64 => {
+                        Some(instruction.immediate(1))
+                    }
+                    _ => number,
+                };
+            } else if writes_rax && instruction.mnemonic() == Mnemonic::Xor {
+                number = Some(0);
+            }
+            addr = decoded.next();
+        }
+        number
+    }
+
+    /// A directive of a format: a byte that printf itself reads, and not a function that it calls to read an argument.
+    fn format(&mut self, at: &mut Moment<'_>, thread: &Thread, decoded: &Decoded, accesses: &[Access]) {
+        let [access] = accesses else { return };
+        // Arguments are read as words.
+        if access.size != 1 || !access.kind.reads() {
+            return;
+        }
+        let Some(process) = self.processes.get(&at.process) else { return };
+        let label = process.shadow.get(access.addr.0);
+        if label == 0 {
+            return;
+        }
+        for depth in 0..2 {
+            let Some(call) =
+                thread.calls.len().checked_sub(depth + 1).and_then(|index| thread.calls.get(index))
+            else {
+                return;
+            };
+            let (from, caller) = (call.from, thread.calls.len().checked_sub(depth + 2));
+            let name = at.resolver.code_name(VirtAddr(from)).and_then(|name| name.function.clone());
+            let name = name.as_deref().unwrap_or_default();
+            let plain = name.trim_start_matches('_').trim_start_matches("IO_").trim_end_matches("_chk");
+            if FORMATTERS.iter().any(|&(formatter, levels)| formatter == plain && levels == depth) {
+                // It is told where the program called it.
+                let ip = caller
+                    .and_then(|index| thread.calls.get(index))
+                    .map_or(decoded.instruction.ip(), |call| call.from);
+                self.find(at, SinkKind::Format, ip, label, format!("format of {plain}"));
+                return;
+            }
+        }
+    }
+
+    fn find(&mut self, at: &mut Moment<'_>, sink: SinkKind, ip: u64, label: Label, detail: String) {
+        if label == 0 {
+            return;
+        }
+        let (source, offset, steps) = self.labels.path(label);
+        if let Some(found) = self.findings.get_mut(&(sink, ip, source)) {
+            found.times += 1;
+            return;
+        }
+        let path = way(at.resolver, &steps);
+        let unknown = || Input { kind: "unknown".into(), spot: None, name: None };
+        let finding = Finding {
+            sink,
+            detail,
+            at: spot(at.resolver, ip),
+            thread: at.thread,
+            source: self.inputs.get(source as usize).cloned().unwrap_or_else(unknown),
+            offset,
+            path,
+            times: 1,
+            uncertain: self.missing > 0,
+        };
+        self.findings.insert((sink, ip, source), finding);
+    }
+
+    /// A page that was not accessed before: it may be input all the same.
+    fn look(&mut self, at: &mut Moment<'_>, addr: u64, len: u64) {
+        while let Some(page) = self.process(at).shadow.unseen(addr, len) {
+            let arguments = self.process(at).arguments;
+            if let Some((start, end)) = arguments.filter(|&(start, end)| start < page + 4096 && page < end) {
+                let (from, to) = (start.max(page), end.min(page + 4096));
+                let source = self.input(Input { kind: "argv".into(), spot: None, name: None });
+                self.taint(at, source, from, to - from, from - start);
+            }
+            let region = at.resolver.resolve_region(VirtAddr(page));
+            let region = region.and_then(|id| at.resolver.image().regions().region(id));
+            let Some(region) = region.filter(|region| region.kind == RegionKind::File) else { continue };
+            let name = region.name.to_string();
+            let from = page.max(region.start.0);
+            let to = (page + 4096).min(region.start.0 + region.len);
+            let offset = from - region.start.0;
+            let source = self.input(Input { kind: "mmap".into(), spot: None, name: Some(name) });
+            self.taint(at, source, from, to.saturating_sub(from), offset);
+        }
+    }
+
+    /// The number of an input.
+    fn input(&mut self, input: Input) -> u32 {
+        if let Some(index) = self.inputs.iter().rposition(|other| *other == input) {
+            return index as u32;
+        }
+        self.inputs.push(input);
+        self.inputs.len() as u32 - 1
+    }
+
+    /// Bytes came in.
+    fn taint(&mut self, at: &Moment<'_>, source: u32, addr: u64, len: u64, offset: u64) {
+        self.input_bytes += len;
+        let mut label = 0;
+        let mut values = Vec::with_capacity(len.min(1 << 16) as usize);
+        let mut start = addr;
+        for index in 0..len {
+            let place = offset + index;
+            if label == 0 || place < OWN_LABELS || place.is_multiple_of(OWN_LABELS) {
+                label = self.labels.input(source, place);
+            }
+            values.push(label);
+            if values.len() == values.capacity() {
+                self.put(at, start, &values);
+                start += values.len() as u64;
+                values.clear();
+            }
+        }
+        self.put(at, start, &values);
+    }
+
+    fn block(&mut self, at: &mut Moment<'_>, block: &BlockOp) {
+        use BlockFunction as F;
+        self.process(at);
+        if let Some((addr, len)) = block.read()
+            && block.kind == BlockKind::Fetch
+            && block.function == F::Syscall
+        {
+            self.look(at, addr.0, len);
+            let Some(process) = self.processes.get(&at.process) else { return };
+            let label = (addr.0..addr.0.saturating_add(len))
+                .map(|byte| process.shadow.get(byte))
+                .find(|&label| label != 0);
+            if let Some(label) = label {
+                let number = self.call_number(at, block.ip.0);
+                let name = number.map_or("a system call", |number| arguments_of(number).1);
+                let ip = self.caller_of(at, block.ip.0);
+                self.find(at, SinkKind::SystemCallMemory, ip, label, format!("memory that {name} reads"));
+            }
+        }
+        let Some((addr, len)) = block.written() else { return };
+        match block.function {
+            F::Read | F::Pread | F::Readv | F::Recv => {
+                self.look(at, addr.0, len);
+                let ip = self.caller_of(at, block.ip.0);
+                let spot = spot(at.resolver, ip);
+                let source =
+                    self.input(Input { kind: block.function.name().into(), spot: Some(spot), name: None });
+                self.taint(at, source, addr.0, len, 0);
+            }
+            _ => {
+                let dirty =
+                    self.processes.get(&at.process).is_some_and(|process| process.shadow.any(addr.0, len));
+                if dirty {
+                    self.put(at, addr.0, &vec![0; len as usize]);
+                }
+            }
+        }
+    }
+
+    /// The program's own call that leads to an instruction of the C library.
+    fn caller(&self, at: &mut Moment<'_>, calls: &[Call], ip: u64) -> u64 {
+        for call in calls.iter().rev() {
+            let name = at.resolver.code_name(VirtAddr(call.from));
+            let inner = name.as_ref().and_then(|name| name.module.as_deref()).is_none_or(is_inner);
+            if !inner {
+                return call.from;
+            }
+        }
+        ip
+    }
+
+    /// As above, for a thread that is not at work.
+    fn caller_of(&self, at: &mut Moment<'_>, ip: u64) -> u64 {
+        let calls = self.threads.get(&at.thread).map_or(&[][..], |thread| &thread.calls);
+        self.caller(at, calls, ip)
+    }
+}
+
+/// Functions with a format, and how many unnamed functions of the C library lie between them and the one that reads it.
+const FORMATTERS: &[(&str, usize)] = &[
+    ("printf", 0),
+    ("fprintf", 0),
+    ("vprintf", 0),
+    ("vfprintf", 0),
+    ("sprintf", 1),
+    ("snprintf", 1),
+    ("vsprintf", 1),
+    ("vsnprintf", 1),
+    ("dprintf", 1),
+    ("vdprintf", 1),
+    ("asprintf", 1),
+    ("vasprintf", 1),
+];
+
+/// Keeps the list of calls.
+fn note_call(thread: &mut Thread, decoded: &Decoded, accesses: &[Access]) {
+    match decoded.flow {
+        Flow::Call(_) | Flow::IndirectCall => {
+            let Some(slot) = accesses.iter().rev().find(|access| access.kind.writes()) else { return };
+            let slot = slot.addr.0;
+            while thread.calls.last().is_some_and(|call| call.slot <= slot) {
+                thread.calls.pop();
+            }
+            if thread.calls.len() >= MAX_CALLS {
+                thread.calls.remove(0);
+            }
+            thread.calls.push(Call { slot, to: decoded.next(), from: decoded.instruction.ip() });
+        }
+        Flow::Return => {
+            let Some(slot) = accesses.first().map(|access| access.addr.0) else { return };
+            while thread.calls.last().is_some_and(|call| call.slot < slot) {
+                thread.calls.pop();
+            }
+            thread.left = thread.calls.last().copied().filter(|call| call.slot == slot);
+            if thread.left.is_some() {
+                thread.calls.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The places of a path: lines of the program, and functions of libraries without their lines.
+fn way(resolver: &mut Resolver, steps: &[u64]) -> Vec<Spot> {
+    let mut path: Vec<Spot> = Vec::new();
+    for &step in steps {
+        let module = resolver.code_name(VirtAddr(step)).and_then(|name| name.module.clone());
+        let module = module.as_deref().unwrap_or_default();
+        // The loader saves and restores registers while it looks a function up.
+        if module.starts_with("ld-") {
+            continue;
+        }
+        let mut spot = spot(resolver, step);
+        if is_inner(module) {
+            (spot.file, spot.line) = (None, None);
+        }
+        if path.last() != Some(&spot) {
+            path.push(spot);
+        }
+    }
+    path
+}
+
+fn spot(resolver: &mut Resolver, ip: u64) -> Spot {
+    let Some(code) = resolver.code_name(VirtAddr(ip)) else {
+        return Spot { function: format!("{ip:#x}"), file: None, line: None };
+    };
+    let function = match &code.function {
+        Some(function) => function.to_string(),
+        None => code.to_string(),
+    };
+    let (file, line) = code.line().map_or((None, None), |(file, line)| (Some(file.to_owned()), line));
+    Spot { function, file, line }
+}
+
+/// How many registers a system call takes, and its name. Those whose arguments decide most.
+fn arguments_of(number: u64) -> (usize, &'static str) {
+    match number {
+        0 => (3, "read"),
+        1 => (3, "write"),
+        2 => (3, "open"),
+        3 => (1, "close"),
+        8 => (3, "lseek"),
+        9 => (6, "mmap"),
+        10 => (3, "mprotect"),
+        11 => (2, "munmap"),
+        12 => (1, "brk"),
+        16 => (3, "ioctl"),
+        17 => (4, "pread64"),
+        18 => (4, "pwrite64"),
+        19 => (3, "readv"),
+        20 => (3, "writev"),
+        33 => (3, "dup2"),
+        41 => (3, "socket"),
+        42 => (3, "connect"),
+        44 => (6, "sendto"),
+        45 => (6, "recvfrom"),
+        49 => (3, "bind"),
+        59 => (3, "execve"),
+        60 => (1, "exit"),
+        62 => (2, "kill"),
+        77 => (2, "ftruncate"),
+        87 => (1, "unlink"),
+        90 => (2, "chmod"),
+        105 => (1, "setuid"),
+        231 => (1, "exit_group"),
+        257 => (4, "openat"),
+        262 => (4, "newfstatat"),
+        322 => (5, "execveat"),
+        _ => (0, "a system call"),
+    }
+}
+
+/// Memory whose changes the watchpoint units are told.
+struct Told<'a> {
+    shadow: &'a mut Shadow,
+    threads: &'a [ThreadId],
+    thread: ThreadId,
+    units: &'a mut UnitSet,
+}
+
+impl Memory for Told<'_> {
+    fn get(&self, addr: u64) -> Label {
+        self.shadow.get(addr)
+    }
+
+    fn put(&mut self, addr: u64, value: &[Label]) {
+        if !self.units.is_empty() {
+            let mut index = 0;
+            while index < value.len() {
+                let is = |index: usize| value[index] != 0;
+                let was = |index: usize| self.shadow.get(addr + index as u64) != 0;
+                let (now, before) = (is(index), was(index));
+                let mut end = index + 1;
+                while end < value.len() && (is(end), was(end)) == (now, before) {
+                    end += 1;
+                }
+                if now != before {
+                    let range = addr + index as u64..addr + end as u64;
+                    let watched = if now { Watched::BOTH } else { Watched::NONE };
+                    for &thread in self.threads {
+                        let origin = if thread == self.thread { Origin::Local } else { Origin::Remote };
+                        self.units.set(thread, range.clone(), watched, origin);
+                    }
+                }
+                index = end;
+            }
+        }
+        self.shadow.put(addr, value);
+    }
+}
+
+impl Tool for Taint {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        for group in accesses.chunk_by(|a, b| a.cycle == b.cycle && a.ip == b.ip) {
+            self.group(at, group);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        match event {
+            Event::Block(block) => self.block(at, block),
+            Event::Gap(gap) => self.missing += gap.count,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, resolver: &mut Resolver, event: &Allocation, change: HeapChange) {
+        let Some(process) = self.processes.get_mut(&resolver.process()) else { return };
+        match (event.kind, change) {
+            (AllocationKind::Calloc, _) => process.shadow.clear(event.addr.0, event.len),
+            (_, HeapChange::Replaced { old, .. }) if event.kind == AllocationKind::Realloc => {
+                let Some(block) = resolver.heap().block(old) else { return };
+                let (from, len) = (block.start.0, block.extent().min(event.len));
+                if from != event.addr.0 && process.shadow.any(from, len) {
+                    let moved: Vec<Label> = (0..len).map(|index| process.shadow.get(from + index)).collect();
+                    process.shadow.put(event.addr.0, &moved);
+                }
+            }
+            (_, HeapChange::Unmapped) => process.shadow.forget(event.addr.0, event.len),
+            (kind, _) if kind == AllocationKind::Mmap => process.shadow.forget(event.addr.0, event.len),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Which instructions a thread executed between two accesses.
+//!
+//! A translated trace counts every instruction and has every access, so of the ways from one access to the next only those
+//! are left that have the right number of instructions, none of which accesses memory: mostly one. Where several are,
+//! all of them are followed.
+
+use memref::VirtAddr;
+use rustc_hash::FxHashMap;
+use symbols::Resolver;
+
+use super::code::{Code, Flow};
+
+/// Instructions between two accesses beyond which no way is looked for.
+const MAX_LEN: u64 = 100_000;
+/// Places where a thread can be after as many instructions.
+const MAX_WIDTH: usize = 64;
+/// Ways that are followed at once.
+pub(super) const MAX_WAYS: usize = 4;
+/// Instructions behind a function that was not seen, until the next access.
+const MAX_BEHIND: u64 = 400;
+/// Instructions before the target that an indirect branch may lead to.
+const MAX_SWEEP: usize = 8192;
+
+/// How far from where it is seen next a function may begin that has a name, and one that has none.
+const MAX_DISTANCE: u64 = 64 << 10;
+/// As above.
+const MAX_UNNAMED: u64 = 4096;
+
+/// A way: the instructions without an access, in their order.
+pub(super) type Way = Vec<u64>;
+
+/// Where the instruction `from` may lead, as far as it says.
+fn starts(code: &mut Code, resolver: &Resolver, from: u64) -> Option<(Flow, Vec<u64>)> {
+    let decoded = code.at(resolver, from)?;
+    let next = decoded.next();
+    let list = match decoded.flow {
+        Flow::Next | Flow::Syscall => vec![next],
+        Flow::Jump(target) | Flow::Call(target) => vec![target],
+        Flow::Branch(target) if target == next => vec![next],
+        Flow::Branch(target) => vec![next, target],
+        Flow::IndirectJump | Flow::IndirectCall | Flow::Return => Vec::new(),
+    };
+    Some((decoded.flow, list))
+}
+
+/// All ways of `len` instructions from `from`, whose own access is behind it, to the access of `to`. `returns` is where a
+/// return goes. Empty where there is none.
+pub(super) fn ways(
+    code: &mut Code,
+    resolver: &mut Resolver,
+    from: u64,
+    len: u64,
+    to: u64,
+    returns: Option<u64>,
+) -> Vec<Way> {
+    let Some((flow, mut first)) = starts(code, resolver, from) else { return Vec::new() };
+    let unknown = match flow {
+        Flow::Return => {
+            first.extend(returns);
+            false
+        }
+        Flow::IndirectJump | Flow::IndirectCall => true,
+        _ => false,
+    };
+    if len > MAX_LEN {
+        return Vec::new();
+    }
+    if !unknown {
+        return search(code, resolver, first, len, to);
+    }
+    if len == 0 {
+        return vec![Way::new()];
+    }
+    let first = entries(code, resolver, to, flow);
+    let found = search(code, resolver, first, len, to);
+    if !found.is_empty() {
+        return found;
+    }
+    for candidates in [functions_near(resolver, to), aligned_before(to)] {
+        let mut found = Vec::new();
+        for start in candidates {
+            found.extend(search(code, resolver, vec![start], len, to));
+            if found.len() >= MAX_WAYS {
+                break;
+            }
+        }
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    Vec::new()
+}
+
+/// Starts of functions of the same file not far away: a function may go on in another one.
+fn functions_near(resolver: &Resolver, to: u64) -> Vec<u64> {
+    let Some((_, instance)) = resolver.image().instance_at(VirtAddr(to)) else { return Vec::new() };
+    let bias = instance.bias;
+    let symbols = instance.module.symbols().map(|symbol| symbol.address.wrapping_add(bias));
+    let mut list: Vec<u64> = symbols.filter(|start| start.abs_diff(to) < MAX_DISTANCE).collect();
+    list.sort_unstable_by_key(|start| start.abs_diff(to));
+    list.dedup();
+    list
+}
+
+/// Where functions without a symbol may begin.
+fn aligned_before(to: u64) -> Vec<u64> {
+    (0..MAX_UNNAMED / 16).map(|step| (to & !15).wrapping_sub(step * 16)).collect()
+}
+
+/// All ways of `len` instructions from one of `first` to the access of `to`.
+fn search(code: &mut Code, resolver: &mut Resolver, first: Vec<u64>, len: u64, to: u64) -> Vec<Way> {
+    if len == 0 {
+        return if first.contains(&to) { vec![Way::new()] } else { Vec::new() };
+    }
+    // Where it can be after each instruction, and from where it came.
+    let mut layers: Vec<Vec<(u64, Vec<u16>)>> = Vec::with_capacity(len as usize + 1);
+    layers.push(first.into_iter().map(|start| (start, Vec::new())).collect());
+    for step in 0..len as usize {
+        let mut next: Vec<(u64, Vec<u16>)> = Vec::new();
+        for (index, &(ip, _)) in layers[step].iter().enumerate() {
+            let Some(decoded) = code.at(resolver, ip).filter(|decoded| decoded.can_be_silent) else {
+                continue;
+            };
+            let behind = decoded.next();
+            let targets = match decoded.flow {
+                Flow::Next | Flow::Syscall => vec![behind],
+                Flow::Jump(target) => vec![target],
+                Flow::Branch(target) if target != behind => vec![behind, target],
+                Flow::Branch(_) => vec![behind],
+                // A jump through a register: nothing of the trace says where to, but where it is seen next.
+                Flow::IndirectJump => entries(code, resolver, to, Flow::IndirectJump),
+                _ => Vec::new(),
+            };
+            for target in targets {
+                match next.iter_mut().find(|entry| entry.0 == target) {
+                    Some(entry) if entry.1.len() < MAX_WAYS => entry.1.push(index as u16),
+                    Some(_) => {}
+                    None => next.push((target, vec![index as u16])),
+                }
+            }
+        }
+        if next.is_empty() || next.len() > MAX_WIDTH {
+            return Vec::new();
+        }
+        layers.push(next);
+    }
+    let Some(last) = layers.last().and_then(|layer| layer.iter().position(|entry| entry.0 == to)) else {
+        return Vec::new();
+    };
+    back(&layers, last)
+}
+
+/// The ways that end at an entry of the last layer.
+fn back(layers: &[Vec<(u64, Vec<u16>)>], last: usize) -> Vec<Way> {
+    let mut open: Vec<(usize, Way)> = vec![(last, Way::new())];
+    for step in (1..layers.len()).rev() {
+        let mut more = Vec::new();
+        for (index, way) in open {
+            let from = layers[step].get(index).map_or(&[][..], |entry| &entry.1);
+            for &before in from {
+                if more.len() < MAX_WAYS {
+                    let mut way = way.clone();
+                    if let Some(entry) = layers[step - 1].get(usize::from(before)) {
+                        way.push(entry.0);
+                    }
+                    more.push((usize::from(before), way));
+                }
+            }
+        }
+        open = more;
+    }
+    open.into_iter()
+        .map(|(_, mut way)| {
+            way.reverse();
+            way
+        })
+        .collect()
+}
+
+/// Where an indirect branch may have led if it is at `to` soon: the start of the function there, and for a jump every
+/// instruction of it in front of `to`.
+fn entries(code: &mut Code, resolver: &mut Resolver, to: u64, flow: Flow) -> Vec<u64> {
+    let Some(name) = resolver.code_name(VirtAddr(to)) else { return Vec::new() };
+    if name.function.is_none() || name.offset > MAX_SWEEP as u64 {
+        return Vec::new();
+    }
+    let start = to - name.offset;
+    let mut list = vec![start];
+    if flow == Flow::IndirectJump {
+        let mut at = start;
+        while at < to
+            && let Some(decoded) = code.at(resolver, at)
+        {
+            at = decoded.next();
+            list.push(at);
+        }
+        // Those near `to` are as many as can be followed.
+        let near = list.len().saturating_sub(MAX_WIDTH - 1);
+        list.drain(..near);
+    }
+    list
+}
+
+/// The shortest way from `start` to the access of `to`, where nobody counted.
+pub(super) fn way_behind(code: &mut Code, resolver: &Resolver, start: u64, to: u64) -> Option<Way> {
+    let mut came: FxHashMap<u64, u64> = FxHashMap::default();
+    let mut layer = vec![start];
+    came.insert(start, 0);
+    for _ in 0..MAX_BEHIND {
+        if layer.contains(&to) {
+            let mut way = Way::new();
+            let mut at = to;
+            while at != start {
+                at = *came.get(&at)?;
+                way.push(at);
+            }
+            way.reverse();
+            return Some(way);
+        }
+        let mut next = Vec::new();
+        for ip in layer {
+            let Some(decoded) = code.at(resolver, ip).filter(|decoded| decoded.can_be_silent) else {
+                continue;
+            };
+            let behind = decoded.next();
+            let list = match decoded.flow {
+                Flow::Next | Flow::Syscall => [Some(behind), None],
+                Flow::Jump(target) => [Some(target), None],
+                Flow::Branch(target) => [Some(behind), Some(target)],
+                _ => [None, None],
+            };
+            for target in list.into_iter().flatten() {
+                came.entry(target).or_insert_with(|| {
+                    next.push(target);
+                    ip
+                });
+            }
+        }
+        if next.is_empty() || next.len() > MAX_WIDTH {
+            return None;
+        }
+        layer = next;
+    }
+    None
+}
