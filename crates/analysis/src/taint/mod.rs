@@ -134,12 +134,15 @@ struct Thread {
     left: Option<Call>,
 }
 
+/// From where, how many instructions, to where, and where a return goes.
+type Stretch = (u64, u64, u64, Option<u64>);
+
 #[derive(Debug, Default)]
 struct Process {
     shadow: Shadow,
     code: Code,
     /// Ways that were found, by their ends, their length, and where a return went.
-    ways: FxHashMap<(u64, u64, u64, Option<u64>), Rc<[Way]>>,
+    ways: FxHashMap<Stretch, Rc<[Way]>>,
     /// The command line's memory.
     arguments: Option<(u64, u64)>,
     threads: Vec<ThreadId>,
@@ -795,7 +798,7 @@ impl Tool for Taint {
                 }
             }
             (_, HeapChange::Unmapped) => process.shadow.forget(event.addr.0, event.len),
-            (kind, _) if kind == AllocationKind::Mmap => process.shadow.forget(event.addr.0, event.len),
+            (AllocationKind::Mmap, _) => process.shadow.forget(event.addr.0, event.len),
             _ => {}
         }
     }

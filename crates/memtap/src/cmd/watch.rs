@@ -13,7 +13,7 @@ use segment::{Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use serde_json::json;
 use symbols::{Module, SearchPath};
 
-use crate::record::{self, Job};
+use crate::record::{self, Job, Linkage};
 
 /// Watch variables, heap blocks and addresses of a program, and log each hit with the values before and after
 ///
@@ -124,7 +124,10 @@ impl Drop for Temporary {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (name, rest) = args.program.split_first().expect("clap requires a program");
     let program = record::find(name)?;
-    record::check(&program)?;
+    let linkage = record::check(&program)?;
+    if linkage == Linkage::Static {
+        bail!("{}: is statically linked, so nothing can be preloaded that watches", program.display());
+    }
     let module = Module::open(&program, None, &SearchPath::default())
         .with_context(|| program.display().to_string())?;
     let wanted: Vec<(&String, u64)> = [(&args.read, 1), (&args.write, 2), (&args.access, 3)]
@@ -146,6 +149,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let job = Job {
         output: trace.0.clone(),
         force: true,
+        encoder: super::parse_encoder("live").map_err(anyhow::Error::msg)?,
+        linkage,
         server: None,
         name: name.clone(),
         program,
