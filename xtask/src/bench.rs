@@ -2,7 +2,9 @@
 
 use anyhow::{Result, bail};
 
-use crate::{bench_machine, bench_probes, bench_record, bench_store, bench_translate, shell};
+use crate::{
+    bench_machine, bench_probes, bench_record, bench_store, bench_translate, bench_watch, shell,
+};
 
 /// Runs the benchmarks of one part.
 pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
@@ -12,9 +14,10 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
         "machine" => bench_machine::run(rest),
         "store" => bench_store::run(rest),
         "probes" => bench_probes::run(rest),
+        "watch" => bench_watch::run(rest),
         "rtvm" => of_crate("rtvm", rest),
         other => bail!(
-            "nothing to measure under the name {other:?}: record, translate, machine, store, probes, rtvm"
+            "nothing to measure under the name {other:?}: record, translate, machine, store, probes, watch, rtvm"
         ),
     }
 }

@@ -10,6 +10,7 @@ mod bench_probes;
 mod bench_record;
 mod bench_store;
 mod bench_translate;
+mod bench_watch;
 mod demo;
 mod fuzz;
 mod install;

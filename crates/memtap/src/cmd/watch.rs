@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Watch reads and writes of this (may be given several times)
     #[arg(long, value_name = "EXPR")]
     access: Vec<String>,
+    /// Watch what the lines of this file say: `write EXPR`, `read EXPR` or `access EXPR` each
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
     /// Log only hits of this thread
     #[arg(long, value_name = "N")]
     thread: Option<u32>,
@@ -130,10 +133,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let module = Module::open(&program, None, &SearchPath::default())
         .with_context(|| program.display().to_string())?;
-    let wanted: Vec<(&String, u64)> = [(&args.read, 1), (&args.write, 2), (&args.access, 3)]
+    let listed = args.list.as_deref().map(read_list).transpose()?.unwrap_or_default();
+    let mut wanted: Vec<(&String, u64)> = [(&args.read, 1), (&args.write, 2), (&args.access, 3)]
         .into_iter()
         .flat_map(|(list, bits)| list.iter().map(move |expression| (expression, bits)))
         .collect();
+    wanted.extend(listed.iter().map(|(expression, bits)| (expression, *bits)));
     if wanted.is_empty() {
         bail!("nothing to watch: give --write, --read or --access with an expression");
     }
@@ -188,14 +193,36 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(outcome.status))
 }
 
+/// The lines of a file that says what to watch.
+fn read_list(path: &Path) -> Result<Vec<(String, u64)>> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{shown}: can't be read"))?;
+    let mut list = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let (kind, expression) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        let bits = match kind {
+            "read" => 1,
+            "write" => 2,
+            "access" => 3,
+            _ => bail!("{shown}:{}: a line is read, write or access, and an expression", index + 1),
+        };
+        list.push((expression.trim().to_owned(), bits));
+    }
+    Ok(list)
+}
+
 fn write_list(path: &Path, module: &Module, wanted: &[(&String, u64)]) -> Result<()> {
     let file = File::options().write(true).create_new(true).open(path);
     let mut out = BufWriter::new(file.with_context(|| format!("{}: can't be written", path.display()))?);
+    let mut entries = Vec::with_capacity(wanted.len());
     for (id, (expression, bits)) in wanted.iter().enumerate() {
-        for entry in resolve(module, expression)? {
-            for word in [entry.kind | bits << 8, entry.address, entry.len, entry.number, id as u64] {
-                out.write_all(&word.to_le_bytes())?;
-            }
+        entries.extend(resolve(module, expression)?.into_iter().map(|entry| (entry, *bits, id as u64)));
+    }
+    // In the order in which the tracer keeps them.
+    entries.sort_by_key(|(entry, ..)| (entry.kind, entry.address));
+    for (entry, bits, id) in entries {
+        for word in [entry.kind | bits << 8, entry.address, entry.len, entry.number, id] {
+            out.write_all(&word.to_le_bytes())?;
         }
     }
     out.flush()?;

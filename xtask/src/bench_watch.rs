@@ -1,0 +1,301 @@
+//! `cargo xtask bench watch`: watchpoint units on programs of ours, race detection end to end, live watchpoints; as Markdown,
+//! and the data of the paper's Figures 8 to 11 as SVG in docs/figures.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::table::{Table, median, short};
+use crate::{install, shell};
+
+const PROGRAMS: [&str; 8] =
+    ["wordcount", "kmeans", "histogram", "matmul", "stringmatch", "pca", "regression", "pipeline"];
+const UNITS: [&str; 5] = ["vm", "memtracker", "mondriaan", "range", "range+bitmap"];
+const COLOURS: [&str; 5] = ["#8c8c8c", "#d1605e", "#e7b04b", "#5778a4", "#6a9f58"];
+const ROUNDS: usize = 3;
+
+/// What one unit did with one analysis of one program.
+#[derive(Clone, Copy)]
+struct Figure {
+    per_miss: Option<f64>,
+    performance: f64,
+}
+
+/// Runs everything. `--quick` leaves Valgrind out.
+pub(crate) fn run(rest: &[&str]) -> Result<()> {
+    let quick = match rest {
+        [] => false,
+        ["--quick"] => true,
+        _ => bail!("bench watch knows --quick alone"),
+    };
+    install::tools(install::BENCH)?;
+    shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "tracer-protect"])?;
+    println!("## Simulation");
+    shell::run(&["cargo", "run", "--release", "-q", "-p", "watch", "--example", "bench"])?;
+    println!("\n## Units and the byte map, 10,000,000 random operations");
+    let mut agreement =
+        shell::command(&["cargo", "test", "--release", "-q", "-p", "watch", "--test", "agreement"]);
+    shell::run_command(agreement.env("MEMTAP_WATCH_OPS", "10000000"))?;
+    let dir = shell::target_dir().join("bench-watch");
+    std::fs::create_dir_all(&dir)?;
+    let programs = build(&dir)?;
+    races(&dir, &programs, quick)?;
+    for (analysis, tracer, figures) in [
+        ("race", "protect", ["watch-figure10-race-misses", "watch-figure11-race-performance"]),
+        (
+            "determinism",
+            "protect",
+            ["watch-figure8-determinism-misses", "watch-figure9-determinism-performance"],
+        ),
+        ("taint", "translate", ["watch-figure6-taint-misses", "watch-figure7-taint-performance"]),
+    ] {
+        units(&dir, &programs, analysis, tracer, figures)?;
+    }
+    live(&dir)
+}
+
+fn build(dir: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
+    let sources = shell::repository().join("benches/watch");
+    let mut built = Vec::new();
+    for name in PROGRAMS {
+        built.push((name, compile(&sources.join(format!("{name}.c")), dir, name)?));
+    }
+    Ok(built)
+}
+
+fn compile(source: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
+    let path = dir.join(name);
+    let mut command = Command::new("gcc");
+    command.args(["-O2", "-g", "-pthread", "-no-pie"]).arg(source).arg("-o").arg(&path);
+    shell::run_command(&mut command)?;
+    Ok(path)
+}
+
+/// Processor time of a command and its children, the middle of some runs, in seconds.
+fn cpu_time(line: &[&str], rounds: usize) -> Result<f64> {
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", "TIMEFORMAT='%3U %3S'; { time \"$@\" >/dev/null 2>&1; } 2>&1", "bash"])
+            .args(line);
+        let text = shell::output(&mut command)?;
+        let parts: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [user, system] = parts[..] else { bail!("{line:?}: no times in {text:?}") };
+        times.push(user + system);
+    }
+    Ok(median(times))
+}
+
+fn memtap() -> PathBuf {
+    shell::profile_dir("release").join("memtap")
+}
+
+fn path(path: &Path) -> Result<&str> {
+    path.to_str().context("the path of the target directory is not UTF-8")
+}
+
+/// `race` end to end against native runs.
+fn races(dir: &Path, programs: &[(&str, PathBuf)], quick: bool) -> Result<()> {
+    let memtap = memtap();
+    let memtap = path(&memtap)?;
+    let mut table = Table::new(&[
+        "program",
+        "native, s",
+        "record and race, times (goal 15)",
+        "record alone, times",
+        "helgrind, times",
+        "races",
+    ]);
+    for (name, program) in programs {
+        let trace = dir.join(format!("{name}.protect.memtap"));
+        let (program, trace) = (path(program)?, path(&trace)?);
+        let native = cpu_time(&[program], 9)?.max(0.001);
+        let record = cpu_time(&[memtap, "record", "--force", "-o", trace, "--", program], ROUNDS)?;
+        let race = cpu_time(&[memtap, "race", trace], ROUNDS)?;
+        let helgrind = match quick {
+            true => "-".to_owned(),
+            false => short(cpu_time(&["valgrind", "--tool=helgrind", program], 1)? / native),
+        };
+        let found = shell::output(Command::new(memtap).args(["race", trace]).stderr(Stdio::null()))?;
+        let count = found.lines().filter(|line| line.starts_with("race on")).count();
+        table.row(vec![
+            name.to_string(),
+            format!("{native:.3}"),
+            short((record + race) / native),
+            short(record / native),
+            helgrind,
+            count.to_string(),
+        ]);
+    }
+    table.print("Race detection end to end, processor time against a native run");
+    Ok(())
+}
+
+/// Figures of the units of one analysis.
+fn units(
+    dir: &Path,
+    programs: &[(&str, PathBuf)],
+    analysis: &str,
+    tracer: &str,
+    names: [&str; 2],
+) -> Result<()> {
+    let mut rows = Vec::new();
+    for (name, program) in programs {
+        let trace = dir.join(format!("{name}.{tracer}.memtap"));
+        let mut record = Command::new(memtap());
+        record.args(["record", "--force", "--tracer", tracer, "-o"]).arg(&trace).arg("--").arg(program);
+        if !record.stdout(Stdio::null()).status()?.success() {
+            bail!("{name} can't be recorded");
+        }
+        let mut command = Command::new(memtap());
+        let text = shell::output(command.arg(analysis).arg(&trace).args(["--unit", "all"]))?;
+        rows.push((*name, parse(&text)?));
+    }
+    let titles = [
+        ("accesses per miss", format!("{analysis}: accesses per miss of the watchpoint cache")),
+        ("performance", format!("{analysis}: performance relative to the baseline")),
+    ];
+    for ((what, title), file) in titles.iter().zip(names) {
+        let mut head = vec!["program"];
+        head.extend(UNITS);
+        let mut table = Table::new(&head);
+        let mut bars = Vec::new();
+        let mut all = vec![Vec::new(); UNITS.len()];
+        for (name, figures) in &rows {
+            let values: Vec<Option<f64>> = figures
+                .iter()
+                .map(|figure| if *what == "performance" { Some(figure.performance) } else { figure.per_miss })
+                .collect();
+            for (list, value) in all.iter_mut().zip(&values) {
+                list.extend(*value);
+            }
+            let cell = |value: &Option<f64>| value.map_or("-".to_owned(), short);
+            table.row(std::iter::once(name.to_string()).chain(values.iter().map(cell)).collect());
+            bars.push((name.to_string(), values));
+        }
+        let means: Vec<Option<f64>> = all.iter().map(|list| geometric_mean(list)).collect();
+        let cell = |value: &Option<f64>| value.map_or("-".to_owned(), short);
+        table.row(std::iter::once("geometric mean".to_owned()).chain(means.iter().map(cell)).collect());
+        bars.push(("mean".to_owned(), means));
+        table.print(title);
+        let file = shell::repository().join("docs/figures").join(format!("{file}.svg"));
+        std::fs::write(&file, draw(title, &bars)).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let positive: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
+    (!positive.is_empty())
+        .then(|| (positive.iter().map(|value| value.ln()).sum::<f64>() / positive.len() as f64).exp())
+}
+
+/// The last rows of `--unit all`, one a unit, as memtap prints them for people.
+fn parse(text: &str) -> Result<Vec<Figure>> {
+    let mut found = [None; UNITS.len()];
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // Of two rows of virtual memory the one of 4 KiB is the baseline itself, and comes first.
+        if let [unit, _, per_miss, .., performance] = words[..]
+            && let Some(place) = UNITS.iter().position(|name| *name == unit)
+        {
+            found[place] = performance
+                .parse()
+                .ok()
+                .map(|performance| Figure { per_miss: per_miss.parse().ok(), performance });
+        }
+    }
+    found
+        .into_iter()
+        .collect::<Option<Vec<Figure>>>()
+        .with_context(|| format!("not all units are in {text:?}"))
+}
+
+/// Bars on a logarithmic scale.
+fn draw(title: &str, groups: &[(String, Vec<Option<f64>>)]) -> String {
+    let values =
+        groups.iter().flat_map(|(_, values)| values.iter().flatten().copied()).filter(|value| *value > 0.0);
+    let (low, high) =
+        values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) = (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
+    let (left, top, height, bar, gap) = (60.0, 50.0, 260.0, 11.0, 16.0);
+    let group = bar * UNITS.len() as f64 + gap;
+    let width = left + group * groups.len() as f64 + 20.0;
+    let y = |value: f64| top + height * (high - value.log10().clamp(low, high)) / (high - low);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} 380\" font-family=\"sans-serif\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{left}\" y=\"20\" font-size=\"14\">{title}</text>\n"
+    );
+    let mut out = |text: String| _ = writeln!(svg, "{text}");
+    for power in low as i32..=high as i32 {
+        let at = y(10f64.powi(power));
+        let label = if power.abs() > 3 { format!("1e{power}") } else { format!("{}", 10f64.powi(power)) };
+        out(format!(
+            "<line x1=\"{left}\" x2=\"{width}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+            left - 6.0,
+            at + 4.0
+        ));
+    }
+    for (index, (name, values)) in groups.iter().enumerate() {
+        let start = left + group * index as f64 + gap / 2.0;
+        for (unit, value) in values.iter().enumerate() {
+            let Some(value) = value.filter(|value| *value > 0.0) else { continue };
+            let (x, at) = (start + bar * unit as f64, y(value));
+            out(format!(
+                "<rect x=\"{x:.1}\" y=\"{at:.1}\" width=\"{}\" height=\"{:.1}\" fill=\"{}\"><title>{name}, {}: {value:.3}</title></rect>",
+                bar - 1.0,
+                top + height - at,
+                COLOURS[unit],
+                UNITS[unit]
+            ));
+        }
+        out(format!(
+            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{name}</text>",
+            start + bar * UNITS.len() as f64 / 2.0,
+            top + height + 16.0
+        ));
+    }
+    for (unit, name) in UNITS.iter().enumerate() {
+        let x = left + 110.0 * unit as f64;
+        out(format!(
+            "<rect x=\"{x}\" y=\"350\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" y=\"359\">{name}</text>",
+            COLOURS[unit],
+            x + 14.0
+        ));
+    }
+    svg + "</svg>\n"
+}
+
+/// A million live watchpoints.
+fn live(dir: &Path) -> Result<()> {
+    let program = compile(&shell::repository().join("benches/watch/million.c"), dir, "million")?;
+    let symbols = shell::output(Command::new("nm").arg(&program))?;
+    let line = symbols.lines().find(|line| line.ends_with(" cells")).context("nm does not list cells")?;
+    let cells = u64::from_str_radix(line.split(' ').next().unwrap_or_default(), 16)?;
+    let list = dir.join("million.list");
+    let text: String = (0..1_000_000_u64).map(|n| format!("write {:#x}:4\n", cells + n * 8)).collect();
+    std::fs::write(&list, text)?;
+    let (program, list) = (path(&program)?, path(&list)?);
+    let memtap = memtap();
+    let memtap = path(&memtap)?;
+    let mut table = Table::new(&["program", "native, s", "watched, s", "times", "goal"]);
+    for (what, args, goal) in
+        [("touches a million of them", &[][..], "30"), ("its hot pages hold none", &["others"][..], "1.1")]
+    {
+        let native = cpu_time(&[&[program][..], args].concat(), ROUNDS)?.max(0.001);
+        let line = [&[memtap, "watch", "--list", list, "-o", "/dev/null", "--", program][..], args].concat();
+        let watched = cpu_time(&line, 1)?;
+        table.row(vec![
+            what.into(),
+            format!("{native:.3}"),
+            format!("{watched:.3}"),
+            short(watched / native),
+            goal.into(),
+        ]);
+    }
+    table.print("Live: a million watchpoints, processor time");
+    Ok(())
+}
