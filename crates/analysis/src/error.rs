@@ -12,7 +12,7 @@ pub enum Error {
     Output(#[from] std::io::Error),
     /// The trace has no synchronisation events.
     #[error(
-        "the trace has no synchronisation events, so nothing is known of the order of its threads; record the program with memtap record --tracer protect"
+        "the trace has no synchronisation events, so nothing is known of the order of its threads; record the program from its beginning with memtap record --tracer protect or translate"
     )]
     NoSynchronisation,
     /// The trace has no control flow.

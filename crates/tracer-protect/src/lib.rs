@@ -5,7 +5,7 @@
 //! goes on (`fault`). Memory has two views for that (`memory`). The kernel must be able to follow the program's pointers,
 //! so every system call comes by here first (`dispatch`, `pointers`); signals are delivered by hand (`signals`); threads,
 //! forks and execs are followed (`process`). malloc, memcpy and their relatives are taken as one event each
-//! (`wrap_alloc`, `wrap_block`); what orders threads becomes an event too (`wrap_sync`, `sharing`).
+//! (`wrap_alloc`, `wrap_block`); what orders threads becomes an event too (`wrap_sync`, `sharing`, `translate_sync`).
 //!
 //! It records no access to stacks, thread-local variables, code, read-only data, mapped files, the loader's memory and its
 //! own. It gives nothing a name: addresses become names when a trace is read.
@@ -31,6 +31,7 @@ mod signals;
 mod start;
 mod state;
 mod translate;
+mod translate_sync;
 mod watchpoints;
 mod wrap_alloc;
 mod wrap_block;

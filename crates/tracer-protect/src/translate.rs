@@ -30,7 +30,7 @@ use crate::control::{self, registers};
 use crate::emit::{as_thread, next_order};
 use crate::state::{PROCESS, Thread};
 use crate::wrap_alloc::Event;
-use crate::{breakpoint, image, real, signals};
+use crate::{breakpoint, image, real, signals, translate_sync};
 
 const ARCH_SET_GS: usize = 0x1001;
 const TRAP_FLAG: u64 = 1 << 8;
@@ -137,6 +137,8 @@ pub(crate) struct Flow {
     step_mask: u64,
     hooks: [Hook; HOOKS],
     depth: usize,
+    /// Calls that synchronise and have not returned.
+    pub(crate) calls: translate_sync::Calls,
 }
 
 impl Flow {
@@ -149,6 +151,7 @@ impl Flow {
         step_mask: 0,
         hooks: [Hook::NONE; HOOKS],
         depth: 0,
+        calls: translate_sync::Calls::NONE,
     };
 
     pub(crate) fn live(&self) -> Option<&'static Live> {
@@ -754,6 +757,15 @@ fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
                 leave(thread, context);
                 return;
             }
+            if mode == Mode::Record {
+                translate_sync::returned(thread, context);
+                // SAFETY: the top of the program's stack, where the caller has just left the return address.
+                let return_to = || unsafe { (context.gregs.rsp as *const u64).read_unaligned() };
+                let stop = translate_sync::runs(thread, context, return_to);
+                if stop != 0 {
+                    ENGINE.lock().intercept(stop, Mode::Record);
+                }
+            }
             if PROCESS.owns_code(target) && !entries::is_entry(target) {
                 // main returns to us.
                 thread.flow.running = false;
@@ -1144,6 +1156,7 @@ pub(crate) fn forget_quiet(thread: &Thread) {
 /// The functions that ours stand in front of, as translated code sees them.
 mod entries {
     use super::*;
+    use crate::translate_sync::Action;
 
     /// What a call of one means.
     #[derive(Clone, Copy, PartialEq, Eq)]
@@ -1154,6 +1167,8 @@ mod entries {
         Allocator(AllocationKind, AllocationFunction),
         /// It leaves a note for the event that it leads to.
         Note(u8),
+        /// It orders threads.
+        Sync(Action),
         /// Recording on, off, and a named point.
         Control(u8),
     }
@@ -1192,7 +1207,7 @@ mod entries {
             b"memtap_start" => Kind::Control(0),
             b"memtap_stop" => Kind::Control(1),
             b"memtap_mark" => Kind::Control(2),
-            _ => Kind::Plain,
+            _ => translate_sync::action(name).map_or(Kind::Plain, Kind::Sync),
         }
     }
 
@@ -1247,7 +1262,7 @@ mod entries {
         let plain = match entry.kind {
             Kind::Plain => true,
             Kind::Control(_) => false,
-            Kind::Allocator(..) | Kind::Note(_) => mode != Mode::Record,
+            Kind::Allocator(..) | Kind::Note(_) | Kind::Sync(_) => mode != Mode::Record,
         };
         match real_of(entry) {
             real if plain && real != 0 => real,
@@ -1299,7 +1314,14 @@ mod entries {
                 }
             }
             Kind::Allocator(kind, function) => hook(thread, context, kind, function, return_to),
-            Kind::Plain => {}
+            Kind::Sync(action) if thread.mode() == Mode::Record => {
+                for stop in translate_sync::call(thread, context, action, return_to) {
+                    if stop != 0 {
+                        ENGINE.lock().intercept(stop, Mode::Record);
+                    }
+                }
+            }
+            Kind::Sync(_) | Kind::Plain => {}
         }
         context.gregs.rip = real_of(entry);
         if context.gregs.rip == 0 {
@@ -1353,7 +1375,7 @@ mod entries {
             *hook = Hook { return_to, rsp: regs.rsp + 8, event, len, old, place };
             thread.flow.depth += 1;
             thread.silent += 1;
-            ENGINE.lock().intercept(return_to);
+            ENGINE.lock().intercept(return_to, Mode::Silent);
         }
     }
 }

@@ -16,16 +16,16 @@ use crate::real::{call_site, real};
 use crate::state::{PROCESS, Thread};
 
 /// An object that stands for all unnamed critical sections.
-const CRITICAL: u64 = 1;
+pub(crate) const CRITICAL: u64 = 1;
 /// And all atomic sections that the compiler could not do with an instruction.
-const ATOMIC: u64 = 2;
+pub(crate) const ATOMIC: u64 = 2;
 /// Teams are told apart by an order, shifted up; these are added.
-const TEAM_BARRIER: u64 = 0;
-const TEAM_FORK: u64 = 1;
-const TEAM_TASKS: u64 = 2;
-const TEAM_DONE: u64 = 3;
-const TEAM_ORDERED: u64 = 4;
-const TEAM_SHIFT: u32 = 3;
+pub(crate) const TEAM_BARRIER: u64 = 0;
+pub(crate) const TEAM_FORK: u64 = 1;
+pub(crate) const TEAM_TASKS: u64 = 2;
+pub(crate) const TEAM_DONE: u64 = 3;
+pub(crate) const TEAM_ORDERED: u64 = 4;
+pub(crate) const TEAM_SHIFT: u32 = 3;
 
 /// Whether a call of this thread is an event: whether recording is on or off, for what happens while it is off still
 /// orders what is recorded before and after; but not inside another call that is one.

@@ -108,8 +108,8 @@ pub struct Engine {
     next_id: u32,
     /// Functions of the tracer that are called, by their numbers.
     own: Vec<u64>,
-    /// Addresses to which branches in silent code always leave the cache.
-    returns: BTreeSet<u64>,
+    /// Addresses to which branches in code of that kind always leave the cache.
+    stops: BTreeSet<(u64, u8)>,
     /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
     translated: (u64, u64),
 }
@@ -130,7 +130,7 @@ impl Engine {
             tables: [None, None, None],
             next_id: FIRST_BLOCK,
             own: Vec::new(),
-            returns: BTreeSet::new(),
+            stops: BTreeSet::new(),
             translated: (0, 0),
         }
     }
@@ -197,7 +197,7 @@ impl Engine {
         environment: &mut impl Environment,
     ) -> Result<u64, Untranslatable> {
         let code = self.code(addr, mode, environment)?;
-        if mode == Mode::Silent && self.returns.contains(&addr) {
+        if self.stops.contains(&(addr, mode as u8)) {
             return Ok(code);
         }
         if let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref) {
@@ -216,10 +216,10 @@ impl Engine {
         }
     }
 
-    /// From now on branches from silent code to that address leave the cache.
-    pub fn intercept(&mut self, addr: u64) {
-        if self.returns.insert(addr)
-            && let Some(table) = self.tables.get(Mode::Silent as usize).and_then(Option::as_ref)
+    /// From now on indirect branches from code of that kind to that address leave the cache.
+    pub fn intercept(&mut self, addr: u64, mode: Mode) {
+        if self.stops.insert((addr, mode as u8))
+            && let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref)
         {
             table.remove(addr);
         }

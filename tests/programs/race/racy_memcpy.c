@@ -1,5 +1,6 @@
 // A block is copied while another thread writes into it.
 // build: -pthread
+// translate: no
 // race: buffer
 #include <pthread.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // A name that came over a socket is copied without a look at its length: its last bytes become a function pointer.
 // build: -fno-inline
 // stdout: granted
-// sink: jump|main|recv|40
+// sink: jump|main|recv|16
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -136,13 +136,69 @@ pub struct Races {
     pub accesses: u64,
     /// Synchronisation events seen.
     pub syncs: u64,
+    /// Where the trace does not tell the order of atomic accesses: who may have ordered what by them.
+    unordered: Option<Exchange>,
+}
+
+/// Which threads may know of each other through atomic variables.
+#[derive(Debug, Default)]
+struct Exchange {
+    /// By process and address: who accessed it, and whether anybody wrote.
+    cells: FxHashMap<(ProcessId, u64), (Vec<ThreadId>, bool)>,
+}
+
+impl Exchange {
+    fn note(&mut self, process: ProcessId, addr: u64, thread: ThreadId, writes: bool) {
+        let cell = self.cells.entry((process, addr)).or_default();
+        cell.1 |= writes;
+        if !cell.0.contains(&thread) {
+            cell.0.push(thread);
+        }
+    }
+
+    /// The threads as groups: those of one group may have ordered each other's accesses.
+    fn groups(&self) -> BTreeMap<ThreadId, ThreadId> {
+        let mut parent: BTreeMap<ThreadId, ThreadId> = BTreeMap::new();
+        fn root(parent: &mut BTreeMap<ThreadId, ThreadId>, thread: ThreadId) -> ThreadId {
+            let mut at = thread;
+            while let Some(&above) = parent.get(&at).filter(|&&above| above != at) {
+                at = above;
+            }
+            parent.insert(thread, at);
+            at
+        }
+        for (threads, _) in self.cells.values().filter(|cell| cell.1) {
+            let Some(&first) = threads.first() else { continue };
+            for &thread in threads {
+                let (a, b) = (root(&mut parent, first), root(&mut parent, thread));
+                parent.insert(b, a);
+            }
+        }
+        let threads: Vec<ThreadId> = parent.keys().copied().collect();
+        threads.into_iter().map(|thread| (thread, root(&mut parent, thread))).collect()
+    }
 }
 
 impl Races {
-    /// What was found, by variable and place.
-    pub fn into_races(self) -> Vec<Race> {
+    /// For a trace that does not tell in which order atomic variables were accessed. What they may have ordered is counted,
+    /// and not reported.
+    pub fn without_order_of_atomics() -> Self {
+        Self { unordered: Some(Exchange::default()), ..Self::default() }
+    }
+
+    /// What was found, by variable and place, and how many that atomic variables may have ordered.
+    pub fn into_races(self) -> (Vec<Race>, u64) {
         let (gaps, all) = (self.gaps, self.gaps_of_all);
         let mut races: Vec<Race> = self.races.into_values().collect();
+        let found = races.len();
+        if let Some(exchange) = &self.unordered {
+            let groups = exchange.groups();
+            races.retain(|race| {
+                let (a, b) = (groups.get(&race.first.thread), groups.get(&race.second.thread));
+                a.is_none() || a != b
+            });
+        }
+        let possibly_ordered = (found - races.len()) as u64;
         for race in &mut races {
             // A lost event may have been synchronisation of either side, or of one between them.
             race.uncertain = all || !gaps.is_empty();
@@ -151,7 +207,7 @@ impl Races {
             let key = |race: &Race| (race.variable.clone(), race.first.clone(), race.second.clone());
             key(a).cmp(&key(b))
         });
-        races
+        (races, possibly_ordered)
     }
 
     fn thread(&mut self, thread: ThreadId) -> &mut Thread {
@@ -202,6 +258,9 @@ impl Races {
         match nature {
             Nature::Ignored => return,
             Nature::Atomic => {
+                if let Some(exchange) = &mut self.unordered {
+                    exchange.note(at.process, addr.0, at.thread, kind.writes());
+                }
                 let state = &mut self.threads[at.thread.0 as usize];
                 let object = process.objects.entry(addr.0).or_default();
                 if kind.reads() {

@@ -42,9 +42,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         units::print("race", baseline, &model, &tool.figures(&model), args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut tool = Races::default();
+    let ordered = orders_atomics(&session);
+    let mut tool = if ordered { Races::default() } else { Races::without_order_of_atomics() };
     session.replay(&Default::default(), None, &mut tool)?;
-    let races = tool.into_races();
+    let (races, possibly_ordered) = tool.into_races();
     let mut out = Out::stdout();
     if args.json {
         let races: Vec<Value> = races.iter().map(to_json).collect();
@@ -66,9 +67,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "memtap: note: events are missing from the trace; they could have ordered what is reported (memtap stat says what is missing)"
         );
     }
-    if !races.is_empty() && !orders_atomics(&session) {
+    if possibly_ordered > 0 {
         eprintln!(
-            "memtap: note: this tracer does not record the order of atomic accesses: what they order may be reported as a race (memtap record --tracer protect does)"
+            "memtap: note: {possibly_ordered} more are not reported, because atomic variables may order them and this tracer does not record in which order those are accessed (memtap record --tracer protect does)"
         );
     }
     let failed = args.fail_on_race && !races.is_empty();

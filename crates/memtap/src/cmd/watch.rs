@@ -155,6 +155,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         output: trace.0.clone(),
         force: true,
         encoder: super::parse_encoder("live").map_err(anyhow::Error::msg)?,
+        sync: Default::default(),
         linkage,
         server: None,
         name: name.clone(),

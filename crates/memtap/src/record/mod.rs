@@ -130,9 +130,12 @@ fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
     trace.set_property("program", &program.to_string_lossy())?;
     trace.set_property("args", &args.join(" "))?;
     trace.set_property("tracer", if job.config.translate { "translate" } else { "protect" })?;
-    // Of which accesses the order between threads is known, beside the calls: those that carry news.
+    // Of what the order between threads is known: calls and the accesses that carry news, or calls alone. A translated
+    // program tells of no calls before recording starts.
     if !job.config.translate {
         trace.set_property("syncs", "1")?;
+    } else if job.config.at_main {
+        trace.set_property("syncs", "calls")?;
     }
     trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
     trace.set_property("start_ns", &now_ns().to_string())?;
