@@ -2,9 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::{
-    bench_machine, bench_probes, bench_record, bench_store, bench_translate, bench_watch, shell,
-};
+use crate::{bench_machine, bench_probes, bench_record, bench_store, bench_translate, bench_watch, shell};
 
 /// Runs the benchmarks of one part.
 pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
