@@ -439,7 +439,7 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
 
 /// Where a second shape of an instruction is found.
 fn other_shape(ip: u64, shape: u64) -> u64 {
-    ip ^ (shape + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    ip ^ shape.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 /// The zigzag form and its length in bytes.
@@ -631,6 +631,29 @@ impl AccessEncoder {
             PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(count, parts, end, put),
             DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(count, parts, end, put),
             _ => Err(Corrupt("the entries are no accesses")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by the fuzz target `trace_encoders`.
+    #[test]
+    fn an_instruction_may_have_any_shapes() {
+        let mut entries = Vec::new();
+        for shape in [0, u64::MAX, 7, u64::MAX, u64::MAX - 1] {
+            for word in [1u64, 2, 3, shape] {
+                entries.extend(word.to_le_bytes());
+            }
+        }
+        for archive in [false, true] {
+            let encoder = AccessEncoder { archive };
+            let parts = encoder.encode(&EntryType::accesses(), &entries);
+            let mut decoded = Vec::new();
+            assert_eq!(encoder.decode(&EntryType::accesses(), 5, &parts, &mut decoded), Ok(()));
+            assert!(decoded == entries);
         }
     }
 }
