@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use e2e::{Outcome, Program, Trace, memtap, run};
+use serde_json::Value;
 
 /// A server of ours, ended when it is dropped.
 struct Server {
@@ -67,18 +68,21 @@ impl Server {
 
 /// What must be equal in two runs of a program: counts, and the accesses to its own variables, in their order where
 /// there is one process.
-fn told(trace: &Trace, program: &Program) -> (Vec<String>, Vec<(char, u64, u64)>) {
-    let stat = trace.ask("stat", &["--json"]);
-    assert_eq!(stat.status, 0, "{}", stat.err());
-    let changing = ["file_bytes", "wall_seconds", "bytes_per_access"];
-    let counts = stat.out();
-    let mut counts: Vec<String> = counts
-        .trim_matches(['{', '}', '\n'])
-        .split(",\"")
-        .filter(|pair| !changing.iter().any(|key| pair.contains(key)))
-        .map(str::to_owned)
-        .collect();
-    counts.sort();
+fn told(trace: &Trace, program: &Program) -> (Value, Vec<(char, u64, u64)>) {
+    let mut counts = trace.stat();
+    let counted = counts.as_object_mut().expect("stat --json is an object");
+    // The same in no two runs: what time and compression make of it.
+    for key in [
+        "file_bytes",
+        "bytes_per_access",
+        "wall_seconds",
+        "program_cpu_seconds",
+        "recorder_cpu_seconds",
+        "slow_path",
+    ] {
+        assert!(counted.remove(key).is_some(), "stat --json has no {key}");
+    }
+    assert!(counted.len() > 15, "{counts}");
     let own = e2e::data_and_bss(&program.path);
     let references = trace.references().into_iter();
     let mut references: Vec<_> = references
