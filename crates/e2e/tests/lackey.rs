@@ -123,6 +123,12 @@ fn algorithms_for_size() {
 /// of the process. Where the stack begins is the kernel's choice: addresses there are taken relative to the first one. Where
 /// in the heap something lies depends on where the kernel lets it begin within a page: only size and kind are compared.
 fn check_all(file: &str, flags: &[&str]) {
+    check_all_with(file, flags, true);
+}
+
+/// With wide vectors a function aligns its stack to them, and how much that takes is the kernel's choice too: `stack` says
+/// whether places in the stack are compared.
+fn check_all_with(file: &str, flags: &[&str], stack: bool) {
     let mut all = vec!["-static"];
     all.extend(flags);
     let program = Program::built(file, &all);
@@ -137,7 +143,12 @@ fn check_all(file: &str, flags: &[&str]) {
         .filter(|r| r.kind != 'I')
         .collect();
     let ours = program.record_by("translate").trace.references();
-    compare(file, flags, &relative(&ours, end), &without_bit_tests(relative(&theirs, end)));
+    let (ours, theirs) = (relative(&ours, end), without_bit_tests(relative(&theirs, end)));
+    let places = |side: Vec<Reference>| -> Vec<Reference> {
+        let kept = |r: &Reference| stack || r.addr < end;
+        side.into_iter().map(|r| Reference { addr: if kept(&r) { r.addr } else { 1 << 40 }, ..r }).collect()
+    };
+    compare(file, flags, &places(ours), &places(theirs));
 }
 
 fn relative(references: &[Reference], end: u64) -> Vec<Reference> {
@@ -196,7 +207,7 @@ fn all_of_algorithms_optimised() {
 
 #[test]
 fn all_of_algorithms_vectorised() {
-    check_all("algorithms.c", &["-O3", "-mavx2"]);
+    check_all_with("algorithms.c", &["-O3", "-mavx2"], false);
 }
 
 #[test]
