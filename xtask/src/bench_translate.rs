@@ -12,6 +12,11 @@ use anyhow::{Context, Result, bail};
 use crate::table::{Table, median, short};
 use crate::{bench_record::number, install, kernel, shell};
 
+/// Seconds that the kernel counts processor time in.
+const TICK: f64 = 0.01;
+/// So few accesses that start-up is all that recording them costs.
+const FEW: f64 = 10e6;
+
 /// What one run took: seconds of the wall clock, of the program's and of the recorder's processor time.
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -138,13 +143,18 @@ impl Bench {
             let native = self.medians(|| self.native(line))?;
             let quiet = self.medians(|| self.recorded(&["--never"], line))?;
             let full = self.medians(|| self.recorded(&[], line))?;
-            let base = native.program.max(0.01);
+            // The kernel counts in ticks of 10 ms.
+            let base = native.program.max(TICK);
             let all = full.program + full.recorder;
-            let row = [quiet.program / base, full.program / base, all / base, full.wall / native.wall];
+            let row =
+                [quiet.program.max(TICK) / base, full.program / base, all / base, full.wall / native.wall];
             for (side, ratio) in ratios.iter_mut().zip(row) {
                 side.push(ratio);
             }
-            let each = |seconds: f64| short((seconds - base).max(0.0) * 1e9 / full.accesses);
+            let each = |seconds: f64| {
+                let cost = (seconds - base).max(0.0) * 1e9 / full.accesses;
+                if full.accesses < FEW { "-".to_owned() } else { short(cost) }
+            };
             table.row(
                 [
                     vec![name.to_string(), format!("{base:.3}")],
