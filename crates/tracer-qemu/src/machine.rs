@@ -278,7 +278,12 @@ unsafe extern "C" fn entered(cpu: c_uint, block: *mut c_void) {
 unsafe extern "C" fn accessed(_: c_uint, info: MemInfo, addr: u64, index: *mut c_void) {
     // SAFETY: the vCPU thread.
     let Some(machine) = (unsafe { machine() }) else { return };
-    // What the processor itself writes when it delivers an interrupt comes with the instruction of an earlier block.
+    // Between blocks, where a machine that stopped goes on with an interrupt, the processor pushes its frame by itself. No
+    // instruction does, and the last one may be long ago: comparing memory finds such bytes.
+    if machine.block.is_null() {
+        return;
+    }
+    // While a block runs, such a frame comes with the instruction of an earlier one.
     let least = if machine.last_access == NO_ACCESS { 0 } else { machine.last_access };
     let index = (index as usize as u32).max(least).min(machine.last_index);
     machine.last_access = index;
