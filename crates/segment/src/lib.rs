@@ -39,6 +39,6 @@ pub use machine::{
     PAGE_SLOTS, Task, TaskChange, access_word, encode_machine, enter_words, page_slot, page_word,
 };
 pub use pool::{Buffer, BufferHeader, BufferState, Content, Pool};
-pub use record::{DecodeError, MAX_RECORD_BYTES, Record, Records, encode};
+pub use record::{DecodeError, MAX_NAME_BYTES, MAX_RECORD_BYTES, Record, Records, encode};
 pub use slots::Slots;
 pub use writer::{Full, Writer};

@@ -20,7 +20,7 @@ use memref::{
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 16;
 /// The longest name that a record carries; longer ones are cut.
-pub(crate) const MAX_NAME_BYTES: usize = 4096;
+pub const MAX_NAME_BYTES: usize = 4096;
 /// The longest record.
 pub const MAX_RECORD_BYTES: usize = 8 * SLOT_BYTES + MAX_NAME_BYTES;
 
@@ -149,6 +149,13 @@ pub enum Record<'a> {
         /// Path of the executable.
         name: &'a [u8],
     },
+    /// A part of the process's command line, as long as a name can be; the parts follow each other.
+    Arguments {
+        /// Where it is in memory.
+        addr: VirtAddr,
+        /// Its bytes: each argument with a zero behind it.
+        name: &'a [u8],
+    },
     /// The thread's fs base, from here on: where its thread-local variables are.
     ThreadBase {
         /// The address.
@@ -182,6 +189,7 @@ const TAG_PROGRAM: u8 = 9;
 const TAG_THREAD_END: u8 = 10;
 const TAG_PROCESS_END: u8 = 11;
 const TAG_THREAD_BASE: u8 = 12;
+const TAG_ARGUMENTS: u8 = 13;
 
 const TAG_SYNC: u8 = 32;
 
@@ -308,6 +316,10 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.head(none, none, 0, TAG_PROGRAM);
             out.name(name);
         }
+        Record::Arguments { addr, name } => {
+            out.head(none, addr, 0, TAG_ARGUMENTS);
+            out.name(name);
+        }
         Record::ThreadBase { addr } => out.head(none, addr, 0, TAG_THREAD_BASE),
         Record::ThreadEnd => out.head(none, none, 0, TAG_THREAD_END),
         Record::ProcessEnd { status } => {
@@ -415,6 +427,7 @@ impl<'a> Records<'a> {
             },
             TAG_COUNTER => Record::Counter { ip, count: self.word(2)?, name: self.name(4)? },
             TAG_PROGRAM => Record::Program { name: self.name(2)? },
+            TAG_ARGUMENTS => Record::Arguments { addr, name: self.name(2)? },
             TAG_THREAD_BASE => Record::ThreadBase { addr },
             TAG_THREAD_END => Record::ThreadEnd,
             TAG_PROCESS_END => {
@@ -507,6 +520,7 @@ mod tests {
                 Record::Gap { reason, count: n, addr: a, name: &name },
                 Record::Counter { ip, count: n, name: &name },
                 Record::Program { name: &name },
+                Record::Arguments { addr: a, name: &name },
                 Record::ThreadEnd,
                 Record::ThreadBase { addr: VirtAddr(0x7fff_0000_1740) },
                 Record::ProcessEnd { status: (size % 3 == 0).then_some(bits) },

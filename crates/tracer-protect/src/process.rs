@@ -16,7 +16,7 @@ use crate::program::{Verdict, judge};
 use crate::sharing;
 use crate::state::{Birth, PROCESS, Thread};
 use crate::translate;
-use crate::{image, signals};
+use crate::{image, signals, start};
 
 const CLONE_ARGS_BYTES: u64 = 88;
 /// Bytes of `LD_PRELOAD=` and `MEMTAP_CHANNEL=` lines.
@@ -206,10 +206,7 @@ fn be_child(thread: &mut Thread) {
     if let Some(slot) = pool.process(number) {
         slot.enter(sys::getpid(), Some(parent), sys::realtime_ns());
     }
-    let path = image::program();
-    if !path.as_bytes().is_empty() {
-        thread.emit(&Record::Program { name: path.as_bytes() });
-    }
+    start::tell_program(thread);
 }
 
 /// The process goes on without us: its memory is open for good and its system calls are its own.

@@ -1,10 +1,10 @@
 //! From the loader's call to the program's first instruction: connect, take over, follow what is mapped.
 
-use core::ffi::{c_char, c_int};
-use core::sync::atomic::Ordering;
+use core::ffi::{CStr, c_char, c_int};
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use memref::{RegionChange, RegionKind};
-use segment::{CONFIG_BYTES, Config, POOL_BYTES, Pool, Record};
+use memref::{RegionChange, RegionKind, VirtAddr};
+use segment::{CONFIG_BYTES, Config, MAX_NAME_BYTES, POOL_BYTES, Pool, Record};
 use tracee::maps::Mapping;
 use tracee::{maps, sys, tls};
 
@@ -24,7 +24,7 @@ static CONSTRUCTOR: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_ch
 
 /// # Safety
 /// Called by the loader, once, with the program's arguments, while there is one thread.
-unsafe extern "C" fn construct(_argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) {
+unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) {
     // SAFETY: the loader's arguments.
     let Some(Own { channel, channel_len, image, behind }) = (unsafe { take_own(envp) }) else { return };
     let Some((pool, config)) = connect(channel.get(..channel_len).unwrap_or(&[])) else {
@@ -56,6 +56,8 @@ unsafe extern "C" fn construct(_argc: c_int, argv: *mut *mut c_char, envp: *mut 
         sys::complain(b"memtap: the static program can't be mapped here; run it without memtap\n");
         sys::exit_group(127);
     }
+    // SAFETY: the loader's arguments.
+    unsafe { note_arguments(argc, argv) };
     let here = construct as *const () as u64;
     maps::each(|mapping| {
         if (mapping.start..mapping.end).contains(&here) {
@@ -225,10 +227,35 @@ fn connect(channel: &[u8]) -> Option<(Pool, Config)> {
     Some((unsafe { Pool::new(base as *mut u8) }, config))
 }
 
-fn tell_program(thread: &mut Thread) {
+/// Where the command line is, and its bytes: written once, by the constructor. A program may change it later.
+static ARGUMENTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// # Safety
+/// The arguments as the kernel laid them out: one string behind the other.
+unsafe fn note_arguments(argc: c_int, argv: *mut *mut c_char) {
+    let Some(last) = usize::try_from(argc).ok().and_then(|count| count.checked_sub(1)) else { return };
+    // SAFETY: the caller's promise.
+    let (start, len) = unsafe {
+        let (start, last) = (argv.read(), argv.add(last).read());
+        (start as u64, last as u64 + CStr::from_ptr(last).count_bytes() as u64 + 1 - start as u64)
+    };
+    ARGUMENTS[0].store(start, Ordering::Relaxed);
+    ARGUMENTS[1].store(len, Ordering::Relaxed);
+}
+
+/// Tells what the process runs. The recorder may ask the kernel too late: a program can be over in a millisecond.
+pub(crate) fn tell_program(thread: &mut Thread) {
     let path = image::program();
     if !path.as_bytes().is_empty() {
         thread.emit(&Record::Program { name: path.as_bytes() });
+    }
+    let [addr, len] = [&ARGUMENTS[0], &ARGUMENTS[1]].map(|word| word.load(Ordering::Relaxed));
+    if len > 0 {
+        // SAFETY: on the initial stack, which stays mapped and is never protected.
+        let bytes = unsafe { core::slice::from_raw_parts(addr as *const u8, len as usize) };
+        for name in bytes.chunks(MAX_NAME_BYTES) {
+            thread.emit(&Record::Arguments { addr: VirtAddr(name.as_ptr() as u64), name });
+        }
     }
 }
 

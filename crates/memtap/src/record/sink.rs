@@ -30,6 +30,8 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Accesses that are gathered before they go to the shard.
 const WAITING_ACCESSES: usize = 16_384;
+/// The number of the process that was started first.
+const FIRST_PROCESS: u32 = 0;
 
 /// What has been recorded so far, for the progress line and the closing words.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +67,8 @@ struct Thread {
 struct Process {
     id: ProcessId,
     record: ProcessRecord,
+    /// Its command line, as far as it was told.
+    arguments: Vec<u8>,
     status: Option<i32>,
 }
 
@@ -131,19 +135,13 @@ impl Sink {
         record.exe = std::fs::read_link(format!("/proc/{pid}/exe"))
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default();
-        record.args = arguments(pid);
-        if parent.is_none()
-            && let Some((start, end)) = argument_range(pid)
-        {
-            self.trace.set_property("argv", &format!("{start:#x} {end:#x}"))?;
-        }
         let id = self.trace.add_process(&record)?;
         record.process = id;
         self.wanted.add_process(number, parent_number);
         if let Some(parent) = parent_number {
             self.blocks.add_process(number, parent);
         }
-        self.processes.insert(number, Process { id, record, status: None });
+        self.processes.insert(number, Process { id, record, arguments: Vec::new(), status: None });
         Ok(())
     }
 
@@ -513,10 +511,19 @@ impl Sink {
             Record::Program { name } => {
                 if let Some(process) = self.processes.get_mut(&thread.process) {
                     process.record.exe = String::from_utf8_lossy(name).into_owned();
-                    if process.record.args.is_empty() {
-                        process.record.args = arguments(process.record.pid);
-                    }
                     self.trace.update_process(&process.record)?;
+                }
+                return Ok(());
+            }
+            Record::Arguments { addr, name } => {
+                let Some(process) = self.processes.get_mut(&thread.process) else { return Ok(()) };
+                process.arguments.extend_from_slice(name);
+                process.record.args = arguments(&process.arguments);
+                self.trace.update_process(&process.record)?;
+                if thread.process == FIRST_PROCESS {
+                    let end = addr.0.saturating_add(name.len() as u64);
+                    let start = end.saturating_sub(process.arguments.len() as u64);
+                    self.trace.set_property("argv", &format!("{start:#x} {end:#x}"))?;
                 }
                 return Ok(());
             }
@@ -592,18 +599,8 @@ impl Sink {
     }
 }
 
-/// Where a process's command line is in its memory.
-fn argument_range(pid: u32) -> Option<(u64, u64)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name, which may hold anything: fields 3 and on, of which 48 and 49 are wanted.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45);
-    let (start, end) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    (start < end).then_some((start, end))
-}
-
-/// A process's command line, as a shell would take it.
-fn arguments(pid: u32) -> String {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+/// A command line, as a shell would take it, of arguments with a zero behind each.
+fn arguments(bytes: &[u8]) -> String {
     let words: Vec<String> = bytes
         .split(|&byte| byte == 0)
         .filter(|word| !word.is_empty())
