@@ -139,6 +139,7 @@ programs! {
     blocks: "blocks.c",
     wide: "wide.c",
     files: "files.c",
+    stream_buffers: "stream_buffers.c",
     crash: "crash.c",
     abort: "abort.c",
     status: "status.c",

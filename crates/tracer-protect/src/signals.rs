@@ -522,9 +522,10 @@ pub(crate) unsafe fn deliver(thread: &mut Thread, signal: i32, info: &SigInfo, c
     if thread.alt_stack.flags & 1 << 31 != 0 && is_on(&thread.alt_stack, frame_at) {
         thread.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
     }
-    let silent = core::mem::replace(&mut thread.silent, 0);
+    let silent = core::mem::take(&mut thread.silent);
+    let allocating = core::mem::take(&mut thread.allocating);
     if let Some(place) = thread.suspended.iter_mut().find(|s| s.frame == 0 || s.frame <= frame_at) {
-        *place = Suspended { frame: frame_at, silent };
+        *place = Suspended { frame: frame_at, silent, allocating };
     }
     if PROCESS.is_recording() {
         thread.emit(&Record::Block {
@@ -607,6 +608,7 @@ pub(crate) unsafe fn sigreturn(thread: &mut Thread, context: &mut UContext) {
     for place in &mut thread.suspended {
         if place.frame == frame_at {
             thread.silent = place.silent;
+            thread.allocating = place.allocating;
         }
         if place.frame != 0 && place.frame <= frame_at {
             place.frame = 0;

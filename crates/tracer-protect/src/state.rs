@@ -183,6 +183,11 @@ pub(crate) struct Pending {
 pub(crate) struct Suspended {
     pub(crate) frame: u64,
     pub(crate) silent: u32,
+    pub(crate) allocating: u32,
+}
+
+impl Suspended {
+    const NONE: Self = Self { frame: 0, silent: 0, allocating: 0 };
 }
 
 /// An instruction that runs with memory open, under the trap flag.
@@ -218,6 +223,8 @@ pub(crate) struct Thread {
     pub(crate) busy: u32,
     /// Not zero inside calls whose accesses are not recorded.
     pub(crate) silent: u32,
+    /// Not zero inside the functions of the allocator that are interposed.
+    pub(crate) allocating: u32,
     /// Bursts in a row that found one access only.
     pub(crate) lone_bursts: u32,
     /// The last order that this thread's records tell of.
@@ -308,13 +315,14 @@ impl Thread {
     fn reset(&mut self) {
         self.busy = 0;
         self.silent = 0;
+        self.allocating = 0;
         self.lone_bursts = 0;
         self.order = 0;
         self.writer = Writer::new();
         self.virtual_mask = 0;
         self.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
         self.pending = [None; 32];
-        self.suspended = [Suspended { frame: 0, silent: 0 }; 16];
+        self.suspended = [Suspended::NONE; 16];
         self.step = SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] };
         self.site = 0;
         self.flow = Flow::NONE;
@@ -350,6 +358,7 @@ impl Thread {
             number: 0,
             busy: 0,
             silent: 0,
+            allocating: 0,
             lone_bursts: 0,
             order: 0,
             writer: Writer::new(),
@@ -357,7 +366,7 @@ impl Thread {
             alt_stack: AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 },
             handler_stack: AltStack { sp: stack, flags: 0, size: HANDLER_STACK_BYTES as u64 },
             pending: [None; 32],
-            suspended: [Suspended { frame: 0, silent: 0 }; 16],
+            suspended: [Suspended::NONE; 16],
             step: SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },
             nested: None,
             engine,

@@ -44,6 +44,29 @@ pub(crate) fn is_event() -> bool {
     PROCESS.is_recording() && !thread.is_null() && unsafe { (*thread).silent == 0 }
 }
 
+/// Runs a function of the allocator: silent, and what it calls of its own is no event.
+fn allocating<R>(body: impl FnOnce() -> R) -> R {
+    let thread = Thread::current();
+    if thread.is_null() {
+        return body();
+    }
+    // SAFETY: as `silently`.
+    unsafe {
+        (*thread).allocating += 1;
+        let result = silently(body);
+        (*thread).allocating = (*thread).allocating.saturating_sub(1);
+        result
+    }
+}
+
+/// Whether a call of the allocator is an event now. It is one inside of a block operation too: what fread and fwrite allocate
+/// outlives them.
+fn is_allocation() -> bool {
+    let thread = Thread::current();
+    // SAFETY: this thread's own state.
+    PROCESS.is_recording() && !thread.is_null() && unsafe { (*thread).allocating == 0 }
+}
+
 /// A note of a call that is no event must not be taken for the next one's.
 fn forget_note() {
     let thread = Thread::current();
@@ -111,7 +134,7 @@ fn allocated(
     len: usize,
     return_to: u64,
 ) {
-    if !block.is_null() && is_event() {
+    if !block.is_null() && is_allocation() {
         // Drawn after the call: whoever freed this memory before has drawn already.
         let order = next_order();
         Event { kind, function, order, addr: block as u64, len, old: 0, return_to }.tell();
@@ -130,14 +153,14 @@ macro_rules! wrapper {
 // The sixth argument is the address that the program's call returns to (crate interpose); those between are unused.
 wrapper!(memtap_malloc(size: usize; _b _c _d _e; return_to) -> *mut c_void {
     // SAFETY: the program's own call, here and below.
-    let block = silently(|| unsafe { real_malloc(size) });
+    let block = allocating(|| unsafe { real_malloc(size) });
     allocated(AllocationKind::Malloc, AllocationFunction::Malloc, block, size, return_to);
     block
 });
 
 wrapper!(memtap_calloc(count: usize, size: usize; _c _d _e; return_to) -> *mut c_void {
     // SAFETY: as above.
-    let block = silently(|| unsafe { real_calloc(count, size) });
+    let block = allocating(|| unsafe { real_calloc(count, size) });
     allocated(AllocationKind::Calloc, AllocationFunction::Calloc, block, count.wrapping_mul(size), return_to);
     block
 });
@@ -149,7 +172,7 @@ fn reallocated(
     len: usize,
     return_to: u64,
 ) {
-    if !is_event() {
+    if !is_allocation() {
         return;
     }
     let order = next_order();
@@ -164,20 +187,20 @@ fn reallocated(
 
 wrapper!(memtap_realloc(old: *mut c_void, size: usize; _c _d _e; return_to) -> *mut c_void {
     // SAFETY: as above.
-    let block = silently(|| unsafe { real_realloc(old, size) });
+    let block = allocating(|| unsafe { real_realloc(old, size) });
     reallocated(AllocationFunction::Realloc, old, block, size, return_to);
     block
 });
 
 wrapper!(memtap_reallocarray(old: *mut c_void, count: usize, size: usize; _d _e; return_to) -> *mut c_void {
     // SAFETY: as above.
-    let block = silently(|| unsafe { real_reallocarray(old, count, size) });
+    let block = allocating(|| unsafe { real_reallocarray(old, count, size) });
     reallocated(AllocationFunction::Reallocarray, old, block, count.wrapping_mul(size), return_to);
     block
 });
 
 wrapper!(memtap_free(block: *mut c_void; _b _c _d _e; return_to) {
-    if !is_event() {
+    if !is_allocation() {
         forget_note();
     } else if !block.is_null() {
         // Drawn before the call: as soon as the block is free, another thread may get it.
@@ -186,13 +209,13 @@ wrapper!(memtap_free(block: *mut c_void; _b _c _d _e; return_to) {
         Event { kind, function, order, addr: block as u64, len: 0, old: 0, return_to }.tell();
     }
     // SAFETY: as above.
-    silently(|| unsafe { real_free(block) });
+    allocating(|| unsafe { real_free(block) });
 });
 
 wrapper!(memtap_posix_memalign(place: *mut *mut c_void, align: usize, size: usize; _d _e; return_to) -> c_int {
     let mut block = core::ptr::null_mut();
     // SAFETY: as above; the result is handed on below, as the program's own access.
-    let result = silently(|| unsafe { real_posix_memalign(&raw mut block, align, size) });
+    let result = allocating(|| unsafe { real_posix_memalign(&raw mut block, align, size) });
     if result == 0 {
         allocated(AllocationKind::Malloc, AllocationFunction::PosixMemalign, block, size, return_to);
         // SAFETY: the program's place for it.
@@ -205,7 +228,7 @@ macro_rules! aligned {
     ($($symbol:ident($($arg:ident),*; $($unused:ident)*) = $real:ident, $function:ident;)*) => {
         $(wrapper!($symbol($($arg: usize),*, size: usize; $($unused)*; return_to) -> *mut c_void {
             // SAFETY: as above.
-            let block = silently(|| unsafe { $real($($arg,)* size) });
+            let block = allocating(|| unsafe { $real($($arg,)* size) });
             allocated(AllocationKind::Malloc, AllocationFunction::$function, block, size, return_to);
             block
         });)*
@@ -219,14 +242,14 @@ aligned! {
 
 wrapper!(memtap_valloc(size: usize; _b _c _d _e; return_to) -> *mut c_void {
     // SAFETY: as above.
-    let block = silently(|| unsafe { real_valloc(size) });
+    let block = allocating(|| unsafe { real_valloc(size) });
     allocated(AllocationKind::Malloc, AllocationFunction::Valloc, block, size, return_to);
     block
 });
 
 wrapper!(memtap_pvalloc(size: usize; _b _c _d _e; return_to) -> *mut c_void {
     // SAFETY: as above.
-    let block = silently(|| unsafe { real_pvalloc(size) });
+    let block = allocating(|| unsafe { real_pvalloc(size) });
     allocated(AllocationKind::Malloc, AllocationFunction::Valloc, block, size, return_to);
     block
 });
