@@ -319,24 +319,33 @@ regions! {
     memtap_gomp_parallel_loop_maybe_nonmonotonic_runtime = c"GOMP_parallel_loop_maybe_nonmonotonic_runtime";
 }
 
-macro_rules! barriers {
-    ($($symbol:ident = $name:literal;)*) => {
+/// Functions that are called without arguments: what orders threads before them, and what does behind them.
+macro_rules! calls {
+    ($($symbol:ident = $name:literal [$($before:ident $released:expr),*] [$($after:ident $acquired:expr),*];)*) => {
         $(
             /// # Safety
             /// As the OpenMP library's function.
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $symbol(_a: usize, _b: usize, _c: usize, _d: usize, _e: usize, return_to: u64) -> c_int {
-                real!(fn real_call() -> c_int = $name);
-                let team = team();
-                omp(SyncKind::Arrive, team + TEAM_BARRIER, return_to);
+            unsafe extern "C" fn $symbol(_a: usize, _b: usize, _c: usize, _d: usize, _e: usize, return_to: u64) -> usize {
+                real!(fn real_call() -> usize = $name);
+                $(omp(SyncKind::$before, $released, return_to);)*
                 // SAFETY: the program's own call.
                 let result = unsafe { real_call() };
-                omp(SyncKind::Depart, team + TEAM_BARRIER, return_to);
-                // Tasks run inside barriers.
-                omp(SyncKind::Acquire, team + TEAM_DONE, return_to);
+                $(omp(SyncKind::$after, $acquired, return_to);)*
                 result
             }
         )*
+    };
+}
+
+/// Tasks run inside barriers: who has passed one knows what they did.
+macro_rules! barriers {
+    ($($symbol:ident = $name:literal;)*) => {
+        calls! {
+            $($symbol = $name
+                [Arrive team() + TEAM_BARRIER]
+                [Depart team() + TEAM_BARRIER, Acquire team() + TEAM_DONE];)*
+        }
     };
 }
 
@@ -349,38 +358,15 @@ barriers! {
     memtap_gomp_sections_end_cancel = c"GOMP_sections_end_cancel";
 }
 
-macro_rules! plain {
-    ($($symbol:ident = $name:literal $kind:ident $object:expr;)*) => {
-        $(
-            /// # Safety
-            /// As the OpenMP library's function.
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $symbol(_a: usize, _b: usize, _c: usize, _d: usize, _e: usize, return_to: u64) -> usize {
-                real!(fn real_call() -> usize = $name);
-                let before = matches!(SyncKind::$kind, SyncKind::Unlock | SyncKind::Release);
-                if before {
-                    omp(SyncKind::$kind, $object, return_to);
-                }
-                // SAFETY: the program's own call.
-                let result = unsafe { real_call() };
-                if !before {
-                    omp(SyncKind::$kind, $object, return_to);
-                }
-                result
-            }
-        )*
-    };
-}
-
-plain! {
-    memtap_gomp_critical_start = c"GOMP_critical_start" Lock CRITICAL;
-    memtap_gomp_critical_end = c"GOMP_critical_end" Unlock CRITICAL;
-    memtap_gomp_atomic_start = c"GOMP_atomic_start" Lock ATOMIC;
-    memtap_gomp_atomic_end = c"GOMP_atomic_end" Unlock ATOMIC;
-    memtap_gomp_ordered_start = c"GOMP_ordered_start" Acquire team() + TEAM_ORDERED;
-    memtap_gomp_ordered_end = c"GOMP_ordered_end" Release team() + TEAM_ORDERED;
-    memtap_gomp_taskwait = c"GOMP_taskwait" Acquire team() + TEAM_DONE;
-    memtap_gomp_taskgroup_end = c"GOMP_taskgroup_end" Acquire team() + TEAM_DONE;
+calls! {
+    memtap_gomp_critical_start = c"GOMP_critical_start" [] [Lock CRITICAL];
+    memtap_gomp_critical_end = c"GOMP_critical_end" [Unlock CRITICAL] [];
+    memtap_gomp_atomic_start = c"GOMP_atomic_start" [] [Lock ATOMIC];
+    memtap_gomp_atomic_end = c"GOMP_atomic_end" [Unlock ATOMIC] [];
+    memtap_gomp_ordered_start = c"GOMP_ordered_start" [] [Acquire team() + TEAM_ORDERED];
+    memtap_gomp_ordered_end = c"GOMP_ordered_end" [Release team() + TEAM_ORDERED] [];
+    memtap_gomp_taskwait = c"GOMP_taskwait" [] [Acquire team() + TEAM_DONE];
+    memtap_gomp_taskgroup_end = c"GOMP_taskgroup_end" [] [Acquire team() + TEAM_DONE];
 }
 
 /// The value that one thread of a team hands to the others: a barrier at whose end it is there.
