@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use memref::{ProcessId, ThreadId};
-use trace_format::{EntryType, Field, FieldRole, Guid};
+use trace_format::{EntryType, Field, FieldRole, Guid, StreamDescription};
 use trace_server::{Address, By, Client, EntryStream, Mode, SyncWhen, TraceOptions};
 
 use crate::handle::{CClient, engine, give, of, take};
@@ -258,6 +258,32 @@ pub(crate) unsafe extern "C" fn memtap_type_own(
     status(own())
 }
 
+/// Adds a stream of a known type, with what `describe` says of it.
+///
+/// # Safety
+/// As the header says of the arguments.
+unsafe fn register(
+    client: *mut CClient,
+    name: *const c_char,
+    number: u32,
+    stream: *mut u32,
+    describe: impl FnOnce(&mut StreamDescription),
+) -> c_int {
+    let register = || {
+        // SAFETY: the caller's handle and text.
+        let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
+        let known = (number as usize).checked_sub(1).and_then(|place| client.types.get(place));
+        let entry_type = known.ok_or_else(|| argument("there is no such type"))?.clone();
+        let mut description = EntryStream::new(name, entry_type);
+        describe(&mut description);
+        let number = client.client.add_stream(&description)?;
+        // SAFETY: the caller's place.
+        unsafe { put(stream, number) };
+        Ok(())
+    };
+    status(register())
+}
+
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
@@ -267,17 +293,8 @@ pub(crate) unsafe extern "C" fn memtap_stream_register(
     number: u32,
     stream: *mut u32,
 ) -> c_int {
-    let register = || {
-        // SAFETY: the caller's handle and text.
-        let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
-        let known = (number as usize).checked_sub(1).and_then(|place| client.types.get(place));
-        let entry_type = known.ok_or_else(|| argument("there is no such type"))?.clone();
-        let number = client.client.add_stream(&EntryStream::new(name, entry_type))?;
-        // SAFETY: the caller's place.
-        unsafe { put(stream, number) };
-        Ok(())
-    };
-    status(register())
+    // SAFETY: the caller's.
+    unsafe { register(client, name, number, stream, |_| ()) }
 }
 
 /// # Safety
@@ -291,20 +308,12 @@ pub(crate) unsafe extern "C" fn memtap_thread_stream_register(
     thread: u32,
     stream: *mut u32,
 ) -> c_int {
-    let register = || {
-        // SAFETY: the caller's handle and text.
-        let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
-        let known = (number as usize).checked_sub(1).and_then(|place| client.types.get(place));
-        let entry_type = known.ok_or_else(|| argument("there is no such type"))?.clone();
-        let mut description = EntryStream::new(name, entry_type);
+    let of_thread = |description: &mut StreamDescription| {
         description.process = Some(ProcessId(process));
         description.thread = Some(ThreadId(thread));
-        let number = client.client.add_stream(&description)?;
-        // SAFETY: the caller's place.
-        unsafe { put(stream, number) };
-        Ok(())
     };
-    status(register())
+    // SAFETY: the caller's.
+    unsafe { register(client, name, number, stream, of_thread) }
 }
 
 /// # Safety
