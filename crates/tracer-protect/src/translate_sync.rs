@@ -154,18 +154,18 @@ enum After {
         lock: u64,
     },
     TeamBarrier,
+    /// The calling thread's team is that one again.
     RegionDone {
         body: usize,
+        outer: u64,
     },
     OnceDone {
         body: usize,
     },
     /// A value other than zero was handed over.
     CopyStart,
-    /// A body: what its team is told, and the thread's team outside of it.
-    Body {
-        outer: u64,
-    },
+    /// A body: its team is told. The thread stays in the team, because tasks run at the barrier behind the body.
+    Body,
     /// A routine that ran once.
     Routine,
 }
@@ -312,7 +312,7 @@ pub(crate) fn call(thread: &mut Thread, context: &UContext, action: Action, retu
             omp(thread, K::Release, team + TEAM_FORK, object);
             stop = object;
             pending.object = team;
-            After::RegionDone { body }
+            After::RegionDone { body, outer: thread.team }
         }
         Action::TeamBarrier => {
             pending.object = thread.team;
@@ -372,8 +372,9 @@ pub(crate) fn returned(thread: &mut Thread, context: &UContext) {
             // Tasks run inside barriers.
             omp(thread, K::Acquire, object + TEAM_DONE, ip);
         }
-        After::RegionDone { body } => {
+        After::RegionDone { body, outer } => {
             BODY.lock().remove(body);
+            thread.team = outer;
             omp(thread, K::Acquire, object + TEAM_DONE, ip);
         }
         After::OnceDone { body } => {
@@ -385,10 +386,7 @@ pub(crate) fn returned(thread: &mut Thread, context: &UContext) {
                 omp(thread, K::Acquire, object, ip);
             }
         }
-        After::Body { outer } => {
-            omp(thread, K::Release, object + TEAM_DONE, ip);
-            thread.team = outer;
-        }
+        After::Body => omp(thread, K::Release, object + TEAM_DONE, ip),
         After::Routine => tell(thread, K::Release, SyncFunction::Once, object, ip),
     }
 }
@@ -400,13 +398,13 @@ pub(crate) fn runs(thread: &mut Thread, context: &UContext, return_to: impl FnOn
     let (object, after) = match runs {
         Runs::Nothing => return 0,
         Runs::Region { team, .. } => {
-            let outer = core::mem::replace(&mut thread.team, team);
+            thread.team = team;
             omp(thread, SyncKind::Acquire, team + TEAM_FORK, target);
-            (team, After::Body { outer })
+            (team, After::Body)
         }
         Runs::Task => {
             omp(thread, SyncKind::Acquire, thread.team + TEAM_TASKS, target);
-            (thread.team, After::Body { outer: thread.team })
+            (thread.team, After::Body)
         }
         Runs::Once { control } => (control, After::Routine),
     };
