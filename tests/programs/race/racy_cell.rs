@@ -7,6 +7,7 @@ struct Cell(UnsafeCell<u32>);
 unsafe impl Sync for Cell {}
 static CELL: Cell = Cell(UnsafeCell::new(0));
 static TICKS: AtomicU32 = AtomicU32::new(0);
+static READY: AtomicU32 = AtomicU32::new(0);
 
 #[inline(never)]
 fn set(value: u32) {
@@ -16,6 +17,11 @@ fn set(value: u32) {
 fn main() {
     let spawn = |number| {
         std::thread::spawn(move || {
+            // Neither is over before the other one runs.
+            READY.fetch_add(1, Ordering::SeqCst);
+            while READY.load(Ordering::SeqCst) < 2 {
+                std::thread::yield_now();
+            }
             set(number);
             TICKS.fetch_add(1, Ordering::Relaxed);
         })
