@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use trace_format::{Coding, Encoders, EntryType, Field, FieldRole, Guid, Part};
 
 /// Encoders 0 to 7.
-const ENCODERS: u32 = 8;
+const ENCODERS: u32 = 9;
 
 /// Accesses without and with data, block streams, Simutrace's four types, and one of somebody's own.
 fn entry_type(number: u8) -> EntryType {

@@ -433,6 +433,7 @@ pub enum Entry<'a> {
 
 /// Finds the entries of a buffer, from its end. `values` says how many values a block has. `starts` gets the place behind
 /// each header, last entry first; `false` where the bytes are no entries.
+#[inline]
 pub fn find_entries(
     bytes: &[u8],
     values: impl Fn(u32) -> Option<u8>,
@@ -460,7 +461,15 @@ pub fn find_entries(
     true
 }
 
+/// Whether the entry that ends there is a [`CUT`], and whether it says nothing at all.
+#[inline]
+pub fn is_cut_or_empty(bytes: &[u8], end: usize) -> (bool, bool) {
+    let header = end.checked_sub(8).and_then(|at| word_at(bytes, at)).unwrap_or(0);
+    (header & ((1 << ID_BITS) - 1) == CUT, header == PAD)
+}
+
 /// The entry between two places that [`find_entries`] found.
+#[inline]
 pub fn entry(bytes: &[u8], start: usize, end: usize) -> Option<Entry<'_>> {
     let header = word_at(bytes, end.checked_sub(8)?)?;
     let payload = bytes.get(start..end - 8)?;

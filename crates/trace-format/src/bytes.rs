@@ -18,6 +18,11 @@ impl<'a> Reader<'a> {
         self.bytes.len()
     }
 
+    /// What was not read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (front, rest) = self.bytes.split_at_checked(len)?;
         self.bytes = rest;

@@ -52,7 +52,7 @@ mod writer;
 
 pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
-pub use encoder::{Coding, Corrupt, Encoder, Encoders, Part, flow_head};
+pub use encoder::{Block, BlockFrame, CodedFrame, Coding, Corrupt, Encoder, Encoders, Part, flow_head};
 pub use entry::gap_entry;
 pub use error::Error;
 pub use forms::Form;
@@ -67,8 +67,8 @@ pub use simtrace::{SimEntry, SimStore, SimStream};
 pub use storage::{FileStorage, Source, Storage};
 pub use stream::{EntryType, Field, FieldRole, StreamDescription};
 pub use writer::{
-    CreateOptions, FileSink, Level, NewSegment, SegmentSink, ShardWriter, SyncPolicy, TraceWriter,
-    TypedWriter,
+    BlockWriter, Content, CreateOptions, FileSink, Level, NewSegment, SegmentSink, ShardWriter, SyncPolicy,
+    TraceWriter, TypedWriter,
 };
 
 /// The version of the format that this crate writes (docs/format.md).

@@ -3,7 +3,8 @@
 use std::{path::Path, process::Command};
 
 use trace_format::{
-    CreateOptions, EntryType, Field, FieldRole, FileSink, Guid, NewSegment, SegmentSink, StreamDescription,
+    Content, CreateOptions, EntryType, Field, FieldRole, FileSink, Guid, NewSegment, SegmentSink,
+    StreamDescription,
 };
 
 const GENERIC: u32 = 5;
@@ -40,7 +41,7 @@ fn write(sink: &FileSink, entry_type: EntryType, encoder: u32, entries: &[u8]) -
             first_index,
             wall_ns: 0,
             bounds: None,
-            entries,
+            content: Content::Entries(entries),
         })
         .unwrap();
         first_index += (entries.len() / width) as u64;

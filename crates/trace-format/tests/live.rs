@@ -2,7 +2,7 @@
 
 use memref::{Access, AccessKind, VirtAddr};
 use trace_format::{
-    CreateOptions, EntryFilter, EntryType, Field, FieldRole, FileSink, Filter, Guid, NewSegment,
+    Content, CreateOptions, EntryFilter, EntryType, Field, FieldRole, FileSink, Filter, Guid, NewSegment,
     ProcessRecord, SegmentSink, StreamDescription, ThreadRecord, Trace, TraceWriter,
 };
 
@@ -118,7 +118,7 @@ fn streams_of_any_type_are_found_by_index_cycle_and_time_and_filtered() {
             first_index,
             wall_ns: 0,
             bounds: None,
-            entries: &entries,
+            content: Content::Entries(&entries),
         })
         .unwrap();
     }

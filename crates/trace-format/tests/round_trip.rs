@@ -2,10 +2,14 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use memref::{Access, AccessKind, Event, OrderMark, ThreadId, VirtAddr};
 use proptest::prelude::*;
+use segment::flow::{BlockAccess, Definition, MAX_DEFINITION_BYTES, encode_definition};
 use trace_format::{
-    Batch, CreateOptions, Filter, KindSet, ModuleRecord, ProcessRecord, ThreadRecord, Trace, TraceWriter,
+    Batch, Block, CreateOptions, Encoders, Filter, KindSet, ModuleRecord, ProcessRecord, ThreadRecord, Trace,
+    TraceWriter,
 };
 
 use common::{Model, events, small};
@@ -14,10 +18,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_session_is_read_back(model in common::model(), segment in 1..40_usize) {
+    fn any_session_is_read_back(
+        model in common::model(), segment in 1..40_usize, encoder in prop::option::of(Just(Encoders::BLOCKS)),
+    ) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.memtap");
-        let options = CreateOptions { segment_entries: segment, ..Default::default() };
+        let options = CreateOptions { segment_entries: segment, encoder, ..Default::default() };
         model.write(&TraceWriter::create(&path, options).unwrap());
         let trace = Trace::open(&path).unwrap();
         prop_assert!(trace.closed());
@@ -42,10 +48,11 @@ proptest! {
     #[test]
     fn pushing_a_filter_down_changes_nothing(
         model in common::model(), segment in 1..40_usize, filter in common::filter(),
+        encoder in prop::option::of(Just(Encoders::BLOCKS)),
     ) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.memtap");
-        let options = CreateOptions { segment_entries: segment, ..Default::default() };
+        let options = CreateOptions { segment_entries: segment, encoder, ..Default::default() };
         model.write(&TraceWriter::create(&path, options).unwrap());
         let trace = Trace::open(&path).unwrap();
         for (thread, all) in model.shards.iter().enumerate() {
@@ -62,6 +69,87 @@ proptest! {
             prop_assert_eq!(accesses, expected);
         }
     }
+}
+
+/// A block with a load, and one that ends with a string instruction.
+fn blocks() -> [Arc<Block>; 2] {
+    let load = BlockAccess { base: 0, size: 8, ..BlockAccess::NONE };
+    let fill = BlockAccess {
+        instruction: 1,
+        base: 0,
+        index: 1,
+        size: 1,
+        kind: AccessKind::Store,
+        repeated: Some((2, 3)),
+        ..BlockAccess::NONE
+    };
+    [(1, &[load][..]), (4, &[load, fill])].map(|(values, accesses)| {
+        let mut bytes = [0; MAX_DEFINITION_BYTES];
+        let len = encode_definition(16, VirtAddr(0x1000), 3, values, accesses, &mut bytes);
+        Arc::new(Block::new(&Definition::decode(&bytes[..len]).unwrap().0).unwrap())
+    })
+}
+
+#[test]
+fn accesses_by_blocks_stand_between_other_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    let options = CreateOptions { encoder: Some(Encoders::BLOCKS), ..Default::default() };
+    let writer = TraceWriter::create(&path, options).unwrap();
+    let process = writer.add_process(&ProcessRecord::default()).unwrap();
+    let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
+    let mut shard = writer.shard(thread).unwrap();
+    let [load, fill] = blocks();
+    let mut expected = Vec::new();
+    let mut cycle = 0;
+    // The last ones are more than a frame takes.
+    for (number, times) in [3, 0, 5, 400_000, 5_000_000].into_iter().enumerate() {
+        let from = 0x7000_0000 + number as u64;
+        let end = from + times;
+        for (id, block, values) in [(16, &load, vec![from]), (17, &fill, vec![from, times, 0, end])] {
+            let words: Vec<_> = values.iter().map(|value: &u64| value.to_le_bytes()).collect();
+            let count =
+                shard.blocks().unwrap().unwrap().push(id, block, cycle, &words, number as u64).unwrap();
+            let len = expected.len();
+            let mut accesses = Vec::new();
+            block.expand(cycle, &values, number as u64, &mut accesses);
+            expected.extend(accesses.into_iter().map(Event::Access));
+            assert_eq!(count, (expected.len() - len) as u64);
+            cycle += 3;
+        }
+        let mark = Event::Order(OrderMark { cycle, order: number as u64 });
+        shard.push(&mark).unwrap();
+        expected.push(Event::Order(OrderMark { cycle, order: number as u64 }));
+        assert_eq!(shard.next_access_index(), (expected.len() - number - 1) as u64);
+    }
+    drop(shard);
+    writer.finish().unwrap();
+    let trace = Trace::open(&path).unwrap();
+    assert!(trace.check().unwrap().is_sound());
+    assert!(events(&trace.shard(thread), &Filter::default()) == expected);
+}
+
+#[test]
+fn a_trace_of_blocks_is_added_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    let options = CreateOptions { encoder: Some(Encoders::BLOCKS), ..Default::default() };
+    let writer = TraceWriter::create(&path, options.clone()).unwrap();
+    let process = writer.add_process(&ProcessRecord::default()).unwrap();
+    let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
+    let [load, _] = blocks();
+    let shard = writer.shard(thread).unwrap();
+    shard.blocks().unwrap().unwrap().push(16, &load, 5, &[7u64.to_le_bytes()], 0).unwrap();
+    writer.finish().unwrap();
+    let writer = TraceWriter::append(&path, options).unwrap();
+    let mut shard = writer.shard(thread).unwrap();
+    let more = Access { cycle: 9, ip: VirtAddr(1), addr: VirtAddr(2), size: 4, kind: AccessKind::Modify };
+    shard.push_accesses(&[more]).unwrap();
+    writer.finish().unwrap();
+    let trace = Trace::open(&path).unwrap();
+    assert!(trace.check().unwrap().is_sound());
+    let first = Access { cycle: 5, ip: VirtAddr(0x1000), addr: VirtAddr(7), size: 8, kind: AccessKind::Load };
+    assert_eq!(events(&trace.shard(thread), &Filter::default()), [Event::Access(first), Event::Access(more)]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use clap::{Parser, ValueEnum};
 use memref::RegionKind;
 use segment::{Config, MAX_BREAKPOINTS};
 
+use trace_format::Encoders;
 use trace_server::Address;
 
 use crate::record::{self, Job, Linkage, Remote};
@@ -81,9 +82,10 @@ pub(crate) struct Args {
     /// Exit with the program's status even where events are missing
     #[arg(long)]
     allow_gaps: bool,
-    /// How accesses are encoded: live is fastest, access smaller by half or more; memtap copy does that later too
-    #[arg(long, value_name = "NAME", default_value = "live", value_parser = super::parse_encoder)]
-    encoder: u32,
+    /// How accesses are encoded: access is smaller by half or more than the fast ones, and slower; memtap copy does that
+    /// later too [default: blocks where code is translated and all of it goes to a file, else live]
+    #[arg(long, value_name = "NAME", value_parser = super::parse_encoder)]
+    encoder: Option<u32>,
     /// When the trace is forced to disk
     #[arg(long, value_enum, default_value = "close")]
     sync: super::Sync,
@@ -175,7 +177,7 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
     let job = record::machine::Job {
         output: args.output.clone().unwrap_or_else(|| default_output(name)),
         force: args.force,
-        encoder: args.encoder,
+        encoder: args.encoder.unwrap_or(Encoders::LIVE),
         sync: args.sync.into(),
         server: args.server.clone().map(|address| Remote { address, token_file: args.token_file.clone() }),
         name: name.to_owned(),
@@ -224,10 +226,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     {
         *place = Some(breakpoint);
     }
+    let regions = region_mask(&args.regions, translate);
+    let by_blocks = translate && regions == u32::MAX && args.server.is_none();
     let job = Job {
         output: args.output.unwrap_or_else(|| default_output(name)),
         force: args.force,
-        encoder: args.encoder,
+        encoder: args.encoder.unwrap_or(if by_blocks { Encoders::BLOCKS } else { Encoders::LIVE }),
         sync: args.sync.into(),
         server: args.server.map(|address| Remote { address, token_file: args.token_file }),
         name: name.clone(),
@@ -235,7 +239,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         linkage,
         args: rest.to_vec(),
         config: Config {
-            regions: region_mask(&args.regions, translate),
+            regions,
             children: !args.no_children,
             bursts: args.mechanism == Mechanism::Bursts,
             two_signals: args.mechanism == Mechanism::TwoSignals,

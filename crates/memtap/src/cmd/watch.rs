@@ -12,6 +12,7 @@ use memref::{Access, AccessKind, Event, RegionKind, VirtAddr};
 use segment::{Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use serde_json::json;
 use symbols::{Module, SearchPath};
+use trace_format::Encoders;
 
 use crate::record::{self, Job, Linkage};
 
@@ -154,7 +155,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let job = Job {
         output: trace.0.clone(),
         force: true,
-        encoder: super::parse_encoder("live").map_err(anyhow::Error::msg)?,
+        encoder: Encoders::LIVE,
         sync: Default::default(),
         linkage,
         server: None,

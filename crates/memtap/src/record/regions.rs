@@ -21,9 +21,14 @@ impl Wanted {
         Self { mask, processes: HashMap::new() }
     }
 
+    /// Whether all kinds are.
+    pub(crate) fn are_all(&self) -> bool {
+        self.mask == u32::MAX
+    }
+
     /// A process was forked.
     pub(crate) fn add_process(&mut self, number: u32, parent: Option<u32>) {
-        if self.mask != u32::MAX {
+        if !self.are_all() {
             let inherited = parent.and_then(|parent| self.processes.get(&parent)).cloned();
             self.processes.insert(number, inherited.unwrap_or_default());
         }
@@ -38,7 +43,7 @@ impl Wanted {
         start: u64,
         len: u64,
     ) {
-        if self.mask == u32::MAX {
+        if self.are_all() {
             return;
         }
         let regions = self.processes.entry(process).or_default();
@@ -54,7 +59,7 @@ impl Wanted {
 
     /// Drops what is not wanted. Where a region is not known (another thread has just mapped it), it is kept.
     pub(crate) fn retain(&self, process: u32, accesses: &mut Vec<Access>) {
-        if self.mask == u32::MAX {
+        if self.are_all() {
             return;
         }
         let Some(regions) = self.processes.get(&process) else { return };

@@ -9,7 +9,7 @@ use memref::{
     Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange,
     RegionEvent, Sync, ThreadId, VirtAddr,
 };
-use segment::flow::{Entry, MAX_VALUES, entry, find_entries};
+use segment::flow::{Entry, MAX_VALUES, entry, find_entries, is_cut_or_empty};
 use segment::{BUFFER_BYTES, Buffer, BufferState, Content, Pool, Record, Records};
 use trace_format::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter,
@@ -281,18 +281,19 @@ impl Sink {
         let known = blocks.of(thread.process);
         let mut places = std::mem::take(&mut self.places);
         places.clear();
-        let whole = find_entries(
-            bytes,
-            |id| known.get(id).map(|block| block.values),
-            |start, end| places.push((start as u32, end as u32)),
-        );
+        let whole =
+            find_entries(bytes, |id| known.values(id), |start, end| places.push((start as u32, end as u32)));
         if !whole {
             // What is in front of it can't be found.
             self.gap(thread, GapReason::Killed, 1, VirtAddr(0))?;
         }
         let mut accesses = std::mem::take(&mut self.accesses);
         let mut values = [0u64; MAX_VALUES];
-        for &(start, end) in places.iter().rev() {
+        let shard = thread.shard.clone();
+        // Holds the shard's lock: not while anything else is pushed.
+        let mut writer = None;
+        let by_blocks = self.wanted.are_all() && shard.blocks()?.is_some();
+        for (place, &(start, end)) in places.iter().enumerate().rev() {
             match entry(bytes, start as usize, end as usize) {
                 Some(Entry::Instructions(count)) => {
                     thread.cycle += count;
@@ -302,8 +303,26 @@ impl Sink {
                 }
                 Some(Entry::Block(id, words, after)) => {
                     let Some(block) = known.get(id) else { continue };
-                    for (value, word) in values.iter_mut().zip(words.chunks_exact(8)) {
-                        *value = word.try_into().map_or(0, u64::from_le_bytes);
+                    if by_blocks && !is_cut(bytes, &places[..place]) {
+                        if !accesses.is_empty() {
+                            writer = None;
+                            self.push(thread, &mut accesses)?;
+                        }
+                        if writer.is_none() {
+                            writer = shard.blocks()?;
+                        }
+                        if let Some(writer) = &mut writer {
+                            let words = words.as_chunks().0;
+                            let count = writer.push(id, block, thread.cycle, words, thread.base)?;
+                            self.totals.accesses += count;
+                            thread.last = None;
+                            thread.cycle += u64::from(block.instructions()) + after;
+                            continue;
+                        }
+                    }
+                    writer = None;
+                    for (value, word) in values.iter_mut().zip(words.as_chunks().0) {
+                        *value = u64::from_le_bytes(*word);
                     }
                     if accesses.len() >= WAITING_ACCESSES {
                         self.push(thread, &mut accesses)?;
@@ -311,8 +330,8 @@ impl Sink {
                     let first = accesses.len();
                     let from = thread.cycle;
                     block.expand(from, &values, thread.base, &mut accesses);
-                    thread.last = Some(Executed { first, from, instructions: block.instructions });
-                    thread.cycle += u64::from(block.instructions) + after;
+                    thread.last = Some(Executed { first, from, instructions: block.instructions() });
+                    thread.cycle += u64::from(block.instructions()) + after;
                 }
                 Some(Entry::Cut(executed, all)) => {
                     if let Some(last) = thread.last.take() {
@@ -328,6 +347,7 @@ impl Sink {
                 }
                 Some(Entry::Record(payload)) => {
                     thread.last = None;
+                    writer = None;
                     for record in Records::new(payload) {
                         let Ok(record) = record else { break };
                         if let Some(access) = record.access(thread.cycle) {
@@ -348,6 +368,7 @@ impl Sink {
                 None => {}
             }
         }
+        drop(writer);
         // What a cut could take back does not reach over a buffer's end.
         thread.last = None;
         self.push(thread, &mut accesses)?;
@@ -597,6 +618,18 @@ impl Sink {
         }
         Ok(())
     }
+}
+
+/// Whether only a part of the block in front of these entries (the last one first) was executed.
+#[inline]
+fn is_cut(bytes: &[u8], behind: &[(u32, u32)]) -> bool {
+    for &(_, end) in behind.iter().rev() {
+        let (is_cut, is_empty) = is_cut_or_empty(bytes, end as usize);
+        if !is_empty {
+            return is_cut;
+        }
+    }
+    false
 }
 
 /// A command line, as a shell would take it, of arguments with a zero behind each.

@@ -1,7 +1,7 @@
 //! One stream that is written from entries of another.
 
 use crate::{
-    Bounds, EntryType, Error, Interval, NewSegment, SegmentSink, StreamDescription, var::BLOCK_BYTES,
+    Bounds, Content, EntryType, Error, Interval, NewSegment, SegmentSink, StreamDescription, var::BLOCK_BYTES,
 };
 
 /// Collects entries into segments of the wished length.
@@ -89,7 +89,7 @@ impl<'s> Output<'s> {
             first_index: self.first_index,
             wall_ns: bounds.wall_ns.min,
             bounds: Some(bounds),
-            entries: &self.entries,
+            content: Content::Entries(&self.entries),
         })?;
         self.sequence += 1;
         self.first_index = self.next_index();

@@ -4,6 +4,7 @@
 //! others, so that each frame is decodable alone. The second stage (zstd) and the checksums are the frame's. Start with
 //! [`Encoder`]; the default of accesses is in `predict`, the one of recorders in `live.rs`.
 
+pub(crate) mod blocks;
 mod columns;
 mod generic;
 mod live;
@@ -11,8 +12,9 @@ pub(crate) mod lzma;
 mod predict;
 pub(crate) mod vpc;
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
 
+pub use blocks::{Block, BlockFrame, CodedFrame};
 pub(crate) use columns::Columns;
 use generic::Generic;
 use live::Live;
@@ -41,6 +43,8 @@ pub(crate) const GENERIC: u32 = 5;
 pub(crate) const FLOW: u32 = 7;
 /// Number of [`Vpc`].
 pub(crate) const VPC: u32 = 6;
+/// Number of [`blocks::Blocks`].
+pub(crate) const BLOCKS: u32 = 8;
 
 /// How a payload is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +102,7 @@ impl Part {
     pub fn store(&self, zstd_level: i32) -> (Coding, Cow<'_, [u8]>) {
         let compressed = match self.coding {
             Coding::Stored => None,
-            Coding::Zstd => zstd::bulk::compress(&self.bytes, zstd_level).ok(),
+            Coding::Zstd => zstd_compress(&self.bytes, zstd_level),
             Coding::Lzma => lzma::compress(&self.bytes),
         };
         match compressed.filter(|bytes| bytes.len() < self.bytes.len()) {
@@ -106,6 +110,20 @@ impl Part {
             None => (Coding::Stored, self.bytes.as_slice().into()),
         }
     }
+}
+
+/// Compresses with a context that the thread keeps: a new one for each frame costs more in fresh pages than a short frame in
+/// compression.
+fn zstd_compress(bytes: &[u8], level: i32) -> Option<Vec<u8>> {
+    thread_local! {
+        static CONTEXT: RefCell<Option<(i32, zstd::bulk::Compressor<'static>)>> = const { RefCell::new(None) };
+    }
+    CONTEXT.with_borrow_mut(|context| {
+        if context.as_ref().is_none_or(|(of, _)| *of != level) {
+            *context = Some((level, zstd::bulk::Compressor::new(level).ok()?));
+        }
+        context.as_mut()?.1.compress(bytes).ok()
+    })
 }
 
 /// A frame's content is not what its encoder writes.
@@ -238,6 +256,11 @@ pub(crate) fn entries_part(parts: &[Part]) -> Result<&[u8], Corrupt> {
 pub struct Encoders(BTreeMap<u32, Arc<dyn Encoder>>);
 
 impl Encoders {
+    /// The number of the recorders' encoder.
+    pub const LIVE: u32 = LIVE;
+    /// The number of the encoder of accesses by the blocks that made them.
+    pub const BLOCKS: u32 = BLOCKS;
+
     /// Adds one, or replaces the one with its number.
     pub fn add(&mut self, encoder: Arc<dyn Encoder>) {
         self.0.insert(encoder.id(), encoder);
@@ -266,6 +289,7 @@ impl Default for Encoders {
         encoders.add(Arc::new(Generic));
         encoders.add(Arc::new(Vpc));
         encoders.add(Arc::new(predict::Flow));
+        encoders.add(Arc::new(blocks::Blocks));
         encoders
     }
 }

@@ -25,8 +25,8 @@ use std::{
 use memref::{ProcessId, RegionEvent, ThreadId};
 
 pub use options::{CreateOptions, Level, SyncPolicy};
-pub use shard::ShardWriter;
-pub use sink::{FileSink, NewSegment, SegmentSink};
+pub use shard::{BlockWriter, ShardWriter};
+pub use sink::{Content, FileSink, NewSegment, SegmentSink};
 pub use typed::TypedWriter;
 
 use crate::{

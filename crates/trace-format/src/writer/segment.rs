@@ -1,8 +1,8 @@
 //! The entries of one stream that wait to be encoded.
 
-use super::{CreateOptions, NewSegment, SegmentSink};
+use super::{Content, CreateOptions, NewSegment, SegmentSink};
 use crate::{
-    Bounds, Error, StreamDescription, Trace, encoder,
+    Bounds, CodedFrame, Error, StreamDescription, Trace, encoder,
     entry::{Entry, StreamKind},
     reader::Stream,
 };
@@ -145,11 +145,35 @@ impl Segment {
         result
     }
 
+    /// Appends a frame that is encoded already. Nothing may be buffered.
+    pub(crate) fn write_coded(
+        &mut self,
+        sink: &dyn SegmentSink,
+        options: &CreateOptions,
+        wall_ns: u64,
+        frame: &Arc<CodedFrame>,
+    ) -> Result<(), Error> {
+        self.wall_ns = wall_ns;
+        self.add(sink, options, Some(frame.bounds), Content::Coded(frame), frame.count)
+    }
+
     fn write_frame(
         &mut self,
         sink: &dyn SegmentSink,
         options: &CreateOptions,
         entries: &[u8],
+    ) -> Result<(), Error> {
+        let count = (entries.len() / self.kind.entry_bytes()) as u64;
+        self.add(sink, options, None, Content::Entries(entries), count)
+    }
+
+    fn add(
+        &mut self,
+        sink: &dyn SegmentSink,
+        options: &CreateOptions,
+        bounds: Option<Bounds>,
+        content: Content<'_>,
+        count: u64,
     ) -> Result<(), Error> {
         let number = self.encoder.unwrap_or_else(|| self.kind.encoder_for(options.level, options.encoder));
         // memtap's own are there unless the caller built the registry from nothing.
@@ -168,11 +192,11 @@ impl Segment {
             sequence: self.sequence,
             first_index: self.first_index,
             wall_ns: self.wall_ns,
-            bounds: None,
-            entries,
+            bounds,
+            content,
         })?;
         self.sequence += 1;
-        self.first_index += (entries.len() / self.kind.entry_bytes()) as u64;
+        self.first_index += count;
         Ok(())
     }
 

@@ -1,12 +1,16 @@
 //! The writer of one thread's events.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
 
 use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, VirtAddr};
 
 use super::{CreateOptions, Shared, lock, segment::Segment};
 use crate::{
-    DataAccess, Error, MAX_FRAME_ENTRIES, Trace,
+    Block, BlockFrame, DataAccess, Error, MAX_FRAME_ENTRIES, Trace,
+    encoder::BLOCKS,
     entry::{Entry, MarkerEntry, REFERENCE, StreamKind},
 };
 
@@ -16,6 +20,8 @@ pub(crate) struct ShardState {
     process: ProcessId,
     thread: ThreadId,
     segments: Vec<Segment>,
+    /// Accesses by the blocks that made them, in place of those buffered in the segment, and when the first one came.
+    blocks: Option<(BlockFrame, u64)>,
     last_cycle: Cycle,
     /// The cycle of the last gap entry, which the next one must not precede.
     last_gap: Cycle,
@@ -41,13 +47,19 @@ fn place(kind: StreamKind) -> usize {
 }
 
 impl ShardState {
+    /// Whether accesses are to be kept by the blocks that made them.
+    fn keeps_blocks(shared: &Shared) -> bool {
+        let (options, sink) = (&shared.options, &shared.sink);
+        options.encoder == Some(BLOCKS) && !options.data && sink.takes_coded() && sink.has_encoder(BLOCKS)
+    }
+
     fn new(process: ProcessId, thread: ThreadId, data: bool) -> Self {
         let with_data = |kind| match kind {
             StreamKind::Accesses if data => StreamKind::DataAccesses,
             kind => kind,
         };
         let segments = KINDS.map(|kind| Segment::new(with_data(kind), Some((process, thread)))).into();
-        Self { process, thread, segments, last_cycle: 0, last_gap: 0, lost: None }
+        Self { process, thread, segments, blocks: None, last_cycle: 0, last_gap: 0, lost: None }
     }
 
     /// Goes on with a thread of the trace.
@@ -90,10 +102,21 @@ impl ShardState {
             self.segments[gaps].push(&gap, shared.options.clock);
         }
         let segment = &mut self.segments[place(kind)];
-        let (count, cycle) = (segment.len() as u64, segment.first_cycle());
-        // Gaps are few, and the last thing to be lost.
-        let keep = kind == StreamKind::Gaps;
-        let result = segment.write(&*shared.sink, &shared.options, keep);
+        let blocks =
+            self.blocks.as_mut().filter(|(frame, _)| kind == StreamKind::Accesses && !frame.is_empty());
+        let (count, cycle, result) = match blocks {
+            Some((frame, wall_ns)) => {
+                let (cycle, coded) = (frame.first_cycle(), Arc::new(frame.finish()));
+                let written = segment.write_coded(&*shared.sink, &shared.options, *wall_ns, &coded);
+                (coded.count, cycle, written)
+            }
+            None => {
+                let (count, cycle) = (segment.len() as u64, segment.first_cycle());
+                // Gaps are few, and the last thing to be lost.
+                let keep = kind == StreamKind::Gaps;
+                (count, cycle, segment.write(&*shared.sink, &shared.options, keep))
+            }
+        };
         let event = !matches!(kind, StreamKind::Gaps | StreamKind::ValuesData);
         if result.is_err() && event && count > 0 {
             let (lost, first) = self.lost.unwrap_or((0, cycle));
@@ -123,12 +146,54 @@ impl ShardState {
         if shared.options.data {
             return self.push(&DataAccess { access: *access, value: 0, value_bytes: 0 }, shared);
         }
+        if self.blocks.is_some() {
+            return self.push_all(std::slice::from_ref(access), shared);
+        }
         self.push(access, shared)
+    }
+
+    /// Writes the frame of blocks, and what it refers to before it.
+    fn write_blocks(&mut self, shared: &Shared) -> Result<(), Error> {
+        shared.flush_session().and(self.write(StreamKind::Accesses, shared))
+    }
+
+    /// Makes room in the frame of blocks for that many accesses.
+    fn blocks_with_room(
+        &mut self,
+        count: u64,
+        base: u64,
+        shared: &Shared,
+    ) -> (Result<(), Error>, Option<&mut BlockFrame>) {
+        let Some((frame, _)) = &self.blocks else { return (Ok(()), None) };
+        let result = if frame.is_full() || !frame.is_empty() && !frame.takes(count, base) {
+            self.write_blocks(shared)
+        } else {
+            Ok(())
+        };
+        let frame = self.blocks.as_mut().map(|(frame, wall_ns)| {
+            if frame.is_empty() {
+                *wall_ns = (shared.options.clock)();
+            }
+            frame
+        });
+        (result, frame)
     }
 
     /// Adds accesses whose cycles do not fall, segment by segment.
     fn push_all(&mut self, mut accesses: &[Access], shared: &Shared) -> Result<(), Error> {
         let mut result = Ok(());
+        if self.blocks.is_some() {
+            for access in accesses {
+                let base = self.blocks.as_ref().map_or(0, |(frame, _)| frame.base());
+                let (written, frame) = self.blocks_with_room(1, base, shared);
+                result = result.and(written);
+                if let Some(frame) = frame {
+                    frame.push_single(access);
+                }
+                self.last_cycle = access.cycle;
+            }
+            return result;
+        }
         let place = place(StreamKind::Accesses);
         let most = shared.options.segment_entries.clamp(1, MAX_FRAME_ENTRIES);
         while !accesses.is_empty() {
@@ -181,10 +246,13 @@ impl ShardWriter {
         let known = shards.get(&thread).cloned();
         let state = known.unwrap_or_else(|| {
             let data = shared.options.data;
-            let state = match &shared.before {
+            let mut state = match &shared.before {
                 Some(trace) => ShardState::resume(process, thread, data, trace),
                 None => ShardState::new(process, thread, data),
             };
+            if shared.before.is_none() && ShardState::keeps_blocks(shared) {
+                state.blocks = Some((BlockFrame::default(), 0));
+            }
             let state = Arc::new(Mutex::new(state));
             shards.insert(thread, state.clone());
             state
@@ -233,6 +301,13 @@ impl ShardWriter {
         }
     }
 
+    /// To add accesses by the blocks that made them; `None` where the trace is not written with the encoder `blocks`.
+    pub fn blocks(&self) -> Result<Option<BlockWriter<'_>>, Error> {
+        let state = lock(&self.state);
+        self.shared.check_open()?;
+        Ok(state.blocks.is_some().then_some(BlockWriter { shared: &self.shared, state }))
+    }
+
     fn check_data(&self) -> Result<(), Error> {
         if self.shared.options.data {
             return Ok(());
@@ -277,7 +352,9 @@ impl ShardWriter {
 
     /// The index that the next access will have.
     pub fn next_access_index(&self) -> u64 {
-        lock(&self.state).segments[place(StreamKind::Accesses)].next_index()
+        let state = lock(&self.state);
+        let in_blocks = state.blocks.as_ref().map_or(0, |(frame, _)| frame.len());
+        state.segments[place(StreamKind::Accesses)].next_index() + in_blocks
     }
 
     /// Writes what is buffered as (small) frames. What was flushed survives the recorder's death; called about once a
@@ -285,5 +362,67 @@ impl ShardWriter {
     pub fn flush(&mut self) -> Result<(), Error> {
         let flushed = lock(&self.state).flush(&self.shared);
         flushed.and(self.shared.sink.flush()).and(self.shared.sync_flushed())
+    }
+}
+
+/// Adds accesses of one thread by the blocks that made them: the fastest path of all.
+pub struct BlockWriter<'a> {
+    shared: &'a Shared,
+    state: MutexGuard<'a, ShardState>,
+}
+
+impl fmt::Debug for BlockWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockWriter").field("thread", &self.state.thread).finish_non_exhaustive()
+    }
+}
+
+impl BlockWriter<'_> {
+    /// Adds the accesses of one execution that began at `cycle`, which must not be before that of the last event. `id` is the
+    /// number of the block, of one at a time; `values` are those that it recorded, and `base` is the thread's fs base. Returns
+    /// how many accesses it made.
+    #[inline]
+    pub fn push(
+        &mut self,
+        id: u32,
+        block: &Arc<Block>,
+        cycle: Cycle,
+        values: &[[u8; 8]],
+        base: u64,
+    ) -> Result<u64, Error> {
+        let count = block.count_words(values);
+        if count == 0 {
+            return Ok(0);
+        }
+        match &mut self.state.blocks {
+            Some((frame, _)) if !frame.is_empty() && !frame.is_full() && frame.takes(count, base) => {
+                frame.push(id, block, cycle, values, base, count);
+                Ok(count)
+            }
+            _ => self.push_slowly(id, block, cycle, values, base, count),
+        }
+    }
+
+    #[cold]
+    fn push_slowly(
+        &mut self,
+        id: u32,
+        block: &Arc<Block>,
+        cycle: Cycle,
+        values: &[[u8; 8]],
+        base: u64,
+        count: u64,
+    ) -> Result<u64, Error> {
+        self.state.advance(cycle, self.shared)?;
+        let (mut result, frame) = self.state.blocks_with_room(count, base, self.shared);
+        match frame.filter(|frame| frame.takes(count, base)) {
+            Some(frame) => frame.push(id, block, cycle, values, base, count),
+            // Too many for one frame.
+            None => block.expand_in_pieces(cycle, values, base, |accesses| {
+                let pushed = self.state.push_all(accesses, self.shared);
+                result = std::mem::replace(&mut result, Ok(())).and(pushed);
+            }),
+        }
+        result.map(|()| count)
     }
 }

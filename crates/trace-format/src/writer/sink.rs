@@ -1,19 +1,21 @@
 //! Where segments go: into a file ([`FileSink`]), or wherever another implementation takes them, such as a server.
 
 use std::{
+    borrow::Cow,
     fmt,
     fs::OpenOptions,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use memref::Access;
 
 use super::{CreateOptions, Level, log::Log};
 use crate::{
-    Bounds, DataAccess, EntryType, Error, FileStorage, Guid, Storage, StreamDescription, Trace,
+    Bounds, CodedFrame, DataAccess, EntryType, Error, FileStorage, Guid, Storage, StreamDescription, Trace,
     bytes::Reader,
-    encoder::{self, Encoder},
+    encoder::{self, Encoder, Encoders},
     entry::{Entry, StreamKind},
     frame::{self, FrameHeader, FrameKind},
 };
@@ -35,15 +37,49 @@ pub struct NewSegment<'a> {
     pub wall_ns: u64,
     /// What the entries span, where that does not follow from the entries themselves ([`Bounds::of`]).
     pub bounds: Option<Bounds>,
-    /// The entries: whole ones, at least one, at most [`crate::MAX_FRAME_ENTRIES`].
-    pub entries: &'a [u8],
+    /// The entries: at least one, at most [`crate::MAX_FRAME_ENTRIES`].
+    pub content: Content<'a>,
+}
+
+/// The entries of a segment.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// As they are, whole ones.
+    Entries(&'a [u8]),
+    /// As the segment's encoder makes them: for [`SegmentSink`]s that take them so.
+    Coded(&'a Arc<CodedFrame>),
 }
 
 impl NewSegment<'_> {
+    /// How many entries it has.
+    pub fn count(&self) -> u64 {
+        match self.content {
+            Content::Entries(entries) => entries.len() as u64 / u64::from(self.entry_type.entry_bytes.max(1)),
+            Content::Coded(frame) => frame.count,
+        }
+    }
+
+    /// Its entries as they are; those that are coded must be one of memtap's own encoders'.
+    pub fn entries(&self) -> Cow<'_, [u8]> {
+        match self.content {
+            Content::Entries(entries) => entries.into(),
+            Content::Coded(frame) => {
+                let CodedFrame { count, parts, .. } = &**frame;
+                let mut entries = Vec::new();
+                if let Some(encoder) = Encoders::default().get(self.encoder) {
+                    // The parts are the encoder's own.
+                    let _ = encoder.decode(self.entry_type, *count as usize, parts, &mut entries);
+                }
+                entries.into()
+            }
+        }
+    }
+
     /// Its entries, if they are accesses, with data or without; those that no encoder would take are left out.
     pub fn each_access(&self, mut act: impl FnMut(DataAccess)) {
         let kind = StreamKind::from_guid(self.entry_type.guid);
-        let entries = self.entries.chunks_exact(self.entry_type.entry_bytes.max(1) as usize).map(Reader::new);
+        let bytes = self.entries();
+        let entries = bytes.chunks_exact(self.entry_type.entry_bytes.max(1) as usize).map(Reader::new);
         match kind {
             Some(StreamKind::Accesses) => entries
                 .filter_map(|mut entry| Access::get(&mut entry))
@@ -63,6 +99,11 @@ pub trait SegmentSink: Send + Sync + fmt::Debug {
 
     /// Whether streams of that encoder can be written.
     fn has_encoder(&self, number: u32) -> bool;
+
+    /// Whether segments may be [`Content::Coded`].
+    fn takes_coded(&self) -> bool {
+        false
+    }
 
     /// Announces a stream and returns its number.
     fn add_stream(&self, description: &StreamDescription) -> Result<u32, Error>;
@@ -97,7 +138,7 @@ impl fmt::Debug for FileSink {
 
 fn zstd_level(options: &CreateOptions, encoder: u32) -> i32 {
     match (options.level, encoder) {
-        (_, encoder::LIVE) => frame::ZSTD_LIVE,
+        (_, encoder::LIVE | encoder::BLOCKS) => frame::ZSTD_LIVE,
         (_, encoder::ARCHIVE) | (Level::Archive, _) => frame::ZSTD_ARCHIVE,
         (Level::Standard, _) => frame::ZSTD_STANDARD,
     }
@@ -160,24 +201,28 @@ impl SegmentSink for FileSink {
         self.known(number).is_some()
     }
 
+    fn takes_coded(&self) -> bool {
+        true
+    }
+
     fn add_stream(&self, description: &StreamDescription) -> Result<u32, Error> {
         self.log.add_stream(description)
     }
 
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error> {
-        let parts = match self.known(segment.encoder) {
-            Some(encoder) => encoder.encode(segment.entry_type, segment.entries),
-            None => encoder::raw(segment.entries),
+        let parts = match (segment.content, self.known(segment.encoder)) {
+            (Content::Coded(frame), _) => Cow::Borrowed(frame.parts.as_slice()),
+            (Content::Entries(entries), Some(encoder)) => encoder.encode(segment.entry_type, entries).into(),
+            (Content::Entries(entries), None) => encoder::raw(entries).into(),
         };
-        let mut bounds = segment.bounds.unwrap_or_else(|| Bounds::of(segment.entry_type, segment.entries));
+        let mut bounds = segment.bounds.unwrap_or_else(|| Bounds::of(segment.entry_type, &segment.entries()));
         if bounds.wall_ns.is_none() {
             bounds.wall_ns.add(segment.wall_ns);
         }
         bounds.wall_ns.add((self.options.clock)());
-        let width = u64::from(segment.entry_type.entry_bytes);
         let header = FrameHeader {
             first_index: segment.first_index,
-            entries: segment.entries.len() as u64 / width,
+            entries: segment.count(),
             bounds,
             ..FrameHeader::plain(FrameKind::Data, segment.stream, segment.sequence)
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{NewSegment, Shared, TraceWriter};
+use super::{Content, NewSegment, Shared, TraceWriter};
 use crate::{Bounds, Error, MAX_FRAME_ENTRIES, StreamDescription, bounds::Interval, encoder};
 
 /// Writes a stream of a type that the caller describes. What is buffered when it is dropped is lost: call
@@ -99,7 +99,7 @@ impl TypedWriter {
             first_index: self.first_index,
             wall_ns: self.bounds.wall_ns.min,
             bounds: Some(self.bounds),
-            entries,
+            content: Content::Entries(entries),
         })
     }
 }

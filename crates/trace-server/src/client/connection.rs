@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
 use segment_host::Region;
+use trace_format::CodedFrame;
 
 use crate::channel::{Channel, UnixChannel};
 use crate::engine::Handler;
@@ -189,6 +190,14 @@ impl Connection {
                 socket.sent.push_back((number, writer));
                 Ok(())
             }
+        }
+    }
+
+    /// Hands over a frame that is encoded, to a server in this process.
+    pub(crate) fn add_coded(&self, stream: u32, frame: Arc<CodedFrame>, wall_ns: u64) -> Result<(), Error> {
+        match &self.side {
+            Side::Embedded(embedded) => lock(embedded).handler.add_coded(stream, frame, wall_ns),
+            Side::Socket(_) => Err(self.strange()),
         }
     }
 

@@ -30,7 +30,7 @@ mod writer;
 
 use std::sync::Arc;
 
-use trace_format::{Filter, StreamDescription};
+use trace_format::{CodedFrame, Filter, StreamDescription};
 
 use crate::wire::{By, Mode, Reply, Request, SessionInfo, StreamStatistics, SyncWhen};
 use crate::{Address, Engine, Error};
@@ -101,6 +101,10 @@ impl Client {
     /// Whether the server ends with this process.
     pub(crate) fn is_embedded(&self) -> bool {
         self.connection.is_embedded()
+    }
+
+    pub(crate) fn add_coded(&self, stream: u32, frame: Arc<CodedFrame>, wall_ns: u64) -> Result<(), Error> {
+        self.connection.add_coded(stream, frame, wall_ns)
     }
 
     fn call(&self, request: &Request) -> Result<Reply, Error> {

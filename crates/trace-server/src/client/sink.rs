@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use trace_format::{Error as TraceError, NewSegment, SegmentSink, StreamDescription};
+use trace_format::{Content, Error as TraceError, NewSegment, SegmentSink, StreamDescription};
 
 use super::writer::EntryWriter;
 use super::{BUFFER_BYTES, BUFFERS, Client, TraceOptions};
@@ -116,9 +116,18 @@ impl SegmentSink for RemoteSink {
         self.client.add_stream(description).map_err(self.remote())
     }
 
+    fn takes_coded(&self) -> bool {
+        self.client.is_embedded()
+    }
+
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), TraceError> {
-        let busy = segment.entries.len() >= BUFFER_BYTES as usize || segment.entry_type.name == "accesses";
-        let write = || lock(&*self.writer(segment.stream, busy)?).push_all(segment.entries);
+        let write = || match segment.content {
+            Content::Coded(frame) => self.client.add_coded(segment.stream, frame.clone(), segment.wall_ns),
+            Content::Entries(entries) => {
+                let busy = entries.len() >= BUFFER_BYTES as usize || segment.entry_type.name == "accesses";
+                lock(&*self.writer(segment.stream, busy)?).push_all(entries)
+            }
+        };
         write().map_err(self.remote())
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use segment_host::Region;
+use trace_format::CodedFrame;
 
 use super::Inner;
 use super::read::Reader;
@@ -176,13 +177,20 @@ impl Handler {
         }
     }
 
+    /// Takes a frame that this process has encoded.
+    pub(crate) fn add_coded(
+        &mut self,
+        stream: u32,
+        frame: Arc<CodedFrame>,
+        wall_ns: u64,
+    ) -> Result<(), Error> {
+        self.session()?.writer()?.add_coded(stream, frame, wall_ns)
+    }
+
     fn open_writer(&mut self, stream: u32, buffer_bytes: u32, buffers: u32) -> Result<Answer, Error> {
         let trace = self.session()?.writer()?;
         let number = self.number()?;
-        let found = trace.stream(stream);
-        let stream = found.ok_or_else(|| {
-            Error::refused(Reason::Unknown, format!("the trace has no stream {stream} to write to"))
-        })?;
+        let stream = trace.stream(stream)?;
         let layout = Layout::near(buffer_bytes, buffers, stream.entry_bytes);
         let ring = Ring::open(&self.engine, &trace, stream, layout, self.shared)?;
         let (layout, memory) = (ring.layout(), ring.region().cloned());

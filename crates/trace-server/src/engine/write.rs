@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 use trace_format::{
-    Bounds, CreateOptions, EntryType, Interval, NewSegment, SegmentSink, StreamDescription, Trace,
-    TraceWriter, gap_entry,
+    Bounds, CodedFrame, Content, CreateOptions, EntryType, Interval, NewSegment, SegmentSink,
+    StreamDescription, Trace, TraceWriter, gap_entry,
 };
 
 use super::Inner;
@@ -57,9 +57,17 @@ struct Open {
     wall_ns: u64,
 }
 
+/// What a segment holds.
+enum Held {
+    /// Entries as they are.
+    Entries(Vec<u8>),
+    /// What an encoder made of them.
+    Coded(Arc<CodedFrame>),
+}
+
 /// A segment on its way.
 struct Segment {
-    bytes: Vec<u8>,
+    held: Held,
     reserved: usize,
     sequence: u64,
     first_index: u64,
@@ -234,8 +242,11 @@ impl WriteTrace {
     }
 
     /// A stream that was announced to this server.
-    pub(crate) fn stream(&self, number: u32) -> Option<Arc<Stream>> {
-        lock(&self.streams).iter().find(|stream| stream.number == number).cloned()
+    pub(crate) fn stream(&self, number: u32) -> Result<Arc<Stream>, Error> {
+        let found = lock(&self.streams).iter().find(|stream| stream.number == number).cloned();
+        found.ok_or_else(|| {
+            Error::refused(Reason::Unknown, format!("the trace has no stream {number} to write to"))
+        })
     }
 
     /// Says something about the session.
@@ -342,15 +353,60 @@ impl WriteTrace {
         if open.bytes.is_empty() {
             return;
         }
-        let segment = Segment {
-            bytes: std::mem::take(&mut open.bytes),
-            reserved: std::mem::take(&mut open.reserved),
-            sequence: open.sequence,
-            first_index: open.first_index,
-            wall_ns: open.wall_ns,
-        };
+        let count = (open.bytes.len() / stream.entry_bytes) as u64;
+        let held = Held::Entries(std::mem::take(&mut open.bytes));
+        let (reserved, wall_ns) = (std::mem::take(&mut open.reserved), open.wall_ns);
+        self.send(engine, stream, open, held, count, reserved, wall_ns);
+    }
+
+    /// Takes a frame that the client has encoded. Waits where memory is short.
+    pub(crate) fn add_coded(
+        self: &Arc<Self>,
+        stream: u32,
+        frame: Arc<CodedFrame>,
+        wall_ns: u64,
+    ) -> Result<(), Error> {
+        let engine = self.engine()?;
+        let stream = self.stream(stream)?;
+        let bytes = frame.parts.iter().map(|part| part.bytes.len()).sum();
+        while !engine.segments.try_reserve(bytes) {
+            self.check()?;
+            if bytes > engine.segments.limit() {
+                // Alone it gets more than there should be: it is there already.
+                engine.segments.reserve(bytes);
+                break;
+            }
+            if !engine.drop_spares() {
+                engine.relieve();
+                engine.segments.wait();
+            }
+        }
+        let mut open = lock(&stream.open);
+        if let Err(error) = self.check() {
+            engine.segments.release(bytes);
+            return Err(error);
+        }
+        self.cut(&engine, &stream, &mut open);
+        let count = frame.count;
+        self.send(&engine, &stream, &mut open, Held::Coded(frame), count, bytes, wall_ns);
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a segment")]
+    fn send(
+        self: &Arc<Self>,
+        engine: &Arc<Inner>,
+        stream: &Arc<Stream>,
+        open: &mut Open,
+        held: Held,
+        count: u64,
+        reserved: usize,
+        wall_ns: u64,
+    ) {
+        let (sequence, first_index) = (open.sequence, open.first_index);
+        let segment = Segment { held, reserved, sequence, first_index, wall_ns };
         open.sequence += 1;
-        open.first_index += (segment.bytes.len() / stream.entry_bytes) as u64;
+        open.first_index += count;
         if stream.table || self.in_order {
             self.write(engine, stream, segment);
             return;
@@ -378,7 +434,13 @@ impl WriteTrace {
     }
 
     fn write(&self, engine: &Inner, stream: &Stream, segment: Segment) {
-        let mut bounds = Bounds::of(&stream.entry_type, &segment.bytes);
+        let (mut bounds, content, count) = match &segment.held {
+            Held::Entries(bytes) => {
+                let count = (bytes.len() / stream.entry_bytes) as u64;
+                (Bounds::of(&stream.entry_type, bytes), Content::Entries(bytes), count)
+            }
+            Held::Coded(frame) => (frame.bounds, Content::Coded(frame), frame.count),
+        };
         bounds.wall_ns = Interval { min: segment.wall_ns, max: segment.wall_ns };
         let added = self.sink.add_segment(&NewSegment {
             stream: stream.number,
@@ -388,18 +450,21 @@ impl WriteTrace {
             first_index: segment.first_index,
             wall_ns: segment.wall_ns,
             bounds: Some(bounds),
-            entries: &segment.bytes,
+            content,
         });
         if let Err(error) = added {
             if let Some(owner) = stream.owner {
                 let mut lost = lock(&self.lost);
-                let (count, cycle) = lost.entry(owner).or_insert((0, u64::MAX));
-                *count += (segment.bytes.len() / stream.entry_bytes) as u64;
+                let (lost, cycle) = lost.entry(owner).or_insert((0, u64::MAX));
+                *lost += count;
                 *cycle = (*cycle).min(bounds.cycles.min);
             }
             self.fail(format!("{error}; the trace is complete up to there"));
         }
-        engine.give_spare(segment.bytes, segment.reserved);
+        match segment.held {
+            Held::Entries(bytes) => engine.give_spare(bytes, segment.reserved),
+            Held::Coded(_) => engine.segments.release(segment.reserved),
+        }
     }
 
     /// Sends all open segments on their way; with `older`, only those that began so long ago.
@@ -522,7 +587,7 @@ impl WriteTrace {
             first_index: place.1,
             wall_ns: now,
             bounds: Some(bounds),
-            entries: &entries,
+            content: Content::Entries(&entries),
         })
     }
 
