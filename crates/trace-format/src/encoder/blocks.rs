@@ -565,7 +565,10 @@ impl BlockFrame {
         }
         for column in &mut self.columns {
             bytes.extend_from_slice(column);
+            // A thread that has nothing more to say keeps no memory for it.
+            let used = column.len();
             column.clear();
+            column.shrink_to(used);
         }
         let coded = CodedFrame {
             count: std::mem::take(&mut self.count),

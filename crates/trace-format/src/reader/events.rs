@@ -173,7 +173,7 @@ impl EventCursor {
         let others = self.keys[..ACCESSES].iter().flatten().min();
         let rest = &self.accesses.cursor.block()[self.accesses.at..];
         let len = match others {
-            Some(&(cycle, _)) => rest.partition_point(|access| access.cycle < cycle),
+            Some(&(cycle, _)) => before(rest, cycle),
             None => rest.len(),
         };
         // The first one is due, or this would not have been called.
@@ -191,6 +191,18 @@ impl EventCursor {
             Next::Event(event) => Batch::Event(event),
         }))
     }
+}
+
+/// How many of the accesses, whose cycles don't decrease, come before a cycle. The next event is mostly near: looked for in steps
+/// that double, it is found without touching the rest of the block.
+fn before(accesses: &[Access], cycle: u64) -> usize {
+    let earlier = |access: &Access| access.cycle < cycle;
+    let mut end = 1;
+    while accesses.get(end - 1).is_some_and(earlier) {
+        end *= 2;
+    }
+    let (start, end) = (end / 2, end.min(accesses.len()));
+    start + accesses[start..end].partition_point(earlier)
 }
 
 impl<E> Head<E> {
@@ -223,5 +235,26 @@ impl Iterator for EventCursor {
         }
         let access = self.accesses.cursor.block()[self.run.next()?];
         Some(Ok(Event::Access(access)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memref::{AccessKind, VirtAddr};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn accesses_before_a_cycle_are_counted(mut cycles in prop::collection::vec(0u64..40, 0..70), cycle in 0u64..42) {
+            cycles.sort_unstable();
+            let access = |&cycle: &u64| Access {
+                cycle, ip: VirtAddr(0), addr: VirtAddr(0), size: 1, kind: AccessKind::Load,
+            };
+            let accesses: Vec<Access> = cycles.iter().map(access).collect();
+            let expected = cycles.iter().filter(|&&other| other < cycle).count();
+            prop_assert_eq!(before(&accesses, cycle), expected);
+        }
     }
 }
