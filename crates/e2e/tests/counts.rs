@@ -146,6 +146,8 @@ programs! {
     marks: "marks.c",
     window: "window.c",
     jit: "jit.c",
+    jit_read: "jit_read.c",
+    rseq: "rseq.c",
     exec: "exec.c",
     closing: "closing.c",
     reserve: "reserve.c",

@@ -121,6 +121,9 @@ impl Call {
                 }
                 // Shared rings would carry pointers that nobody sees. Programs fall back to plain calls.
                 libc::SYS_io_uring_setup => Some(ERROR_UNKNOWN),
+                // The kernel restarts sequences by native addresses, and ends programs whose sequences lie on closed pages.
+                // Programs have another way where there is no rseq.
+                libc::SYS_rseq => Some(ERROR_UNKNOWN),
                 // A second dispatcher.
                 libc::SYS_prctl if a == 59 => Some(-(sys::EINVAL as isize)),
                 libc::SYS_arch_prctl => Some(translate::arch_prctl(thread, a, b)),
@@ -159,13 +162,19 @@ impl Call {
                 None => return -(sys::EFAULT as isize),
             }
         }
+        self.open_code(&kinds);
         // A bad pointer must be an error of the call, not a fault of ours: `translate` reads only viewed memory, and
         // leaves other pointers to the kernel.
-        let result = match manner {
+        let call = || match manner {
             // SAFETY: as `make`.
             Manner::Quick => unsafe { sys::syscall(self.number as usize, args) },
             _ => signals::wait(self.number as usize, &args, context.mask),
         };
+        let mut result = call();
+        // Written through pointers that the table does not show, such as lists of buffers: the call had no effect.
+        if result == -(sys::EFAULT as isize) && translate::on_system_call_write(0, u64::MAX) {
+            result = call();
+        }
         scratch.copy_back();
         if PROCESS.is_recording() && result != NOT_MADE && thread.silent == 0 {
             for (index, kind) in kinds.iter().enumerate() {
@@ -177,6 +186,23 @@ impl Call {
             }
         }
         result
+    }
+
+    /// Code that the program can write is kept from being written: the kernel may, where the call says so.
+    fn open_code(&self, kinds: &[Arg; 6]) {
+        if !PROCESS.settings().translate {
+            return;
+        }
+        for (index, kind) in kinds.iter().enumerate() {
+            let arg = |index: usize| self.args.get(index).map_or(0, |&arg| arg as u64);
+            let len = match *kind {
+                Arg::OutBytes(len) | Arg::Both(len) => len.into(),
+                // Its length is the next argument.
+                Arg::OutResult => arg(index + 1),
+                _ => continue,
+            };
+            translate::on_system_call_write(arg(index), len);
+        }
     }
 
     /// A call with pointers that we can't find: all memory is open while it runs.

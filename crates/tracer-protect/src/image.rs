@@ -93,31 +93,10 @@ pub(crate) unsafe fn load(
             (from, to) = (from.add(2), to.add(2));
         }
     }
-    forget_rseq();
     tls::use_gs();
     STACK.store(argv as u64 - 8, Ordering::Relaxed);
     ENTRY.store(image.entry, Ordering::Relaxed);
     true
-}
-
-/// The C library of the other program has told the kernel of its restartable sequences; the executable's own will.
-fn forget_rseq() {
-    const SIGNATURE: usize = 0x5305_3053;
-    const UNREGISTER: usize = 1;
-    // SAFETY: asks the loader for two variables of the C library, which it has since version 2.35.
-    let (offset, size) = unsafe {
-        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
-        let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
-        if offset.is_null() || size.is_null() {
-            return;
-        }
-        (offset.read(), size.read())
-    };
-    let area = tls::fs_base().wrapping_add(offset as u64) as usize;
-    for len in [32, size as usize] {
-        // SAFETY: forgets the thread's own registration; one that does not match is an error without effect.
-        unsafe { sys::syscall(libc::SYS_rseq as usize, [area, len, UNREGISTER, SIGNATURE, 0, 0]) };
-    }
 }
 
 /// A mapped executable.

@@ -222,7 +222,6 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         | libc::SYS_pidfd_open
         | libc::SYS_personality
         | libc::SYS_membarrier
-        | libc::SYS_rseq
         | libc::SYS_shmget
         | libc::SYS_semget
         | libc::SYS_msgget

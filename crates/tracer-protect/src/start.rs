@@ -51,6 +51,7 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
         library: [0; 1024],
         library_len: 0,
     };
+    forget_rseq();
     // SAFETY: the loader's arguments, and what stands behind them.
     if !image.is_null() && !unsafe { image::load(&mut settings, image, argv, envp, behind) } {
         sys::complain(b"memtap: the static program can't be mapped here; run it without memtap\n");
@@ -105,6 +106,27 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
     }
     PROCESS.ready.store(true, Ordering::Release);
     breakpoint::plant(&config.breakpoints);
+}
+
+/// The C library has told the kernel where the thread's restartable sequences are. None would be restarted in the code cache, and
+/// each would be ended by an access to a closed page: there must be none. Threads that start later are refused.
+fn forget_rseq() {
+    const SIGNATURE: usize = 0x5305_3053;
+    const UNREGISTER: usize = 1;
+    // SAFETY: asks the loader for two variables of the C library, which it has since version 2.35.
+    let (offset, size) = unsafe {
+        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
+        let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
+        if offset.is_null() || size.is_null() {
+            return;
+        }
+        (offset.read(), size.read())
+    };
+    let area = tls::fs_base().wrapping_add(offset as u64) as usize;
+    for len in [32, size as usize] {
+        // SAFETY: forgets the thread's own registration; one that does not match is an error without effect.
+        unsafe { sys::syscall(libc::SYS_rseq as usize, [area, len, UNREGISTER, SIGNATURE, 0, 0]) };
+    }
 }
 
 /// What the recorder tells by variables.

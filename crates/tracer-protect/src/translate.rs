@@ -539,6 +539,25 @@ pub(crate) fn on_code_write(thread: &mut Thread, info: &SigInfo, context: &mut U
     true
 }
 
+/// The kernel is about to write there for the program: code in such pages is forgotten. Returns whether there was any.
+pub(crate) fn on_system_call_write(start: u64, len: u64) -> bool {
+    let mut found = false;
+    loop {
+        let page = {
+            let mut writable = WRITABLE.lock();
+            let mut inside = writable.pages.range(start & !4095..start.saturating_add(len));
+            let Some(&page) = inside.next() else { return found };
+            writable.pages.remove(&page);
+            page
+        };
+        found = true;
+        let all = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
+        // SAFETY: gives the program the rights that it thinks it has.
+        unsafe { sys::mprotect(page, 4096, all) };
+        ENGINE.lock().invalidate(page, page + 4096);
+    }
+}
+
 /// Whether the program's own state could be found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entered {
