@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use trace_format::{Coding, Encoders, EntryType, Field, FieldRole, Guid, Part};
+use trace_format::{Coding, Encoded, Encoders, EntryType, Field, FieldRole, Guid, Part};
 
 /// Encoders 0 to 7.
 const ENCODERS: u32 = 9;
@@ -45,8 +45,10 @@ fuzz_target!(|input: (u8, u8, u16, Vec<(u8, Vec<u8>)>, Vec<u8>)| {
         .into_iter()
         .map(|(kind, bytes)| Part { kind: (kind % 64).into(), coding: Coding::Stored, bytes })
         .collect();
-    let _ = encoder.decode(&entry_type, count.into(), &parts, &mut Vec::new());
-    let _ = encoder.decode_accesses(&entry_type, count.into(), &parts, &mut Vec::new());
+    let encoded = Encoded { entry_type: &entry_type, count: count.into(), parts: &parts };
+    let _ = encoder.decode(&encoded, &mut Vec::new());
+    let _ = encoder.decode_accesses(&encoded, None, &mut Vec::new());
+    let _ = encoder.decode_accesses(&encoded, Some(count.into()), &mut Vec::new());
 
     let width = entry_type.entry_bytes as usize;
     bytes.truncate(bytes.len() / width * width);
@@ -65,8 +67,9 @@ fuzz_target!(|input: (u8, u8, u16, Vec<(u8, Vec<u8>)>, Vec<u8>)| {
         }
     }
     let parts = encoder.encode(&entry_type, &bytes);
+    let encoded = Encoded { entry_type: &entry_type, count: bytes.len() / width, parts: &parts };
     let mut decoded = Vec::new();
-    match encoder.decode(&entry_type, bytes.len() / width, &parts, &mut decoded) {
+    match encoder.decode(&encoded, &mut decoded) {
         Ok(()) => assert_eq!(decoded, bytes),
         // Columns need fields.
         Err(_) => assert!(entry_type.fields.is_empty()),

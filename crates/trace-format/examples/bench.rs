@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use trace_format::{Coding, Encoder, Encoders, EntryType, Guid, Part};
+use trace_format::{Coding, Encoded, Encoder, Encoders, EntryType, Guid, Part};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -98,7 +98,7 @@ fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8], out: &mut Vec<
         read.push(Part { kind: part.kind, coding: *coding, bytes });
     }
     match way {
-        Way::Encoder(encoder, _) => encoder.decode(entry_type, count, &read, out)?,
+        Way::Encoder(encoder, _) => encoder.decode(&Encoded { entry_type, count, parts: &read }, out)?,
         Way::Zstd(_) => *out = read.swap_remove(0).bytes,
     }
     let decoded = cpu_ns();

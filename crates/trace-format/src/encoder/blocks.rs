@@ -14,7 +14,7 @@ use segment::flow::{
     BlockAccess, Definition, MAX_ACCESSES, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, encode_definition,
 };
 
-use super::{BLOCKS, Coding, Corrupt, Encoder, Part, entries_part, raw_decode};
+use super::{BLOCKS, Coding, Corrupt, Encoded, Encoder, Part, entries_part, raw_bytes};
 use crate::{
     Bounds, EntryType, Interval, KindSet, MAX_FRAME_ENTRIES,
     bytes::{Reader, put_varint, unzigzag, zigzag},
@@ -668,19 +668,12 @@ impl Encoder for Blocks {
         frame.finish().parts
     }
 
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt> {
-        if let [Part { kind: OTHERS, bytes, coding }] = parts {
-            let part = Part { kind: 0, coding: *coding, bytes: bytes.clone() };
-            return raw_decode(entry_type, count, &[part], out);
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        if let [Part { kind: OTHERS, bytes, .. }] = encoded.parts {
+            return raw_bytes(encoded, bytes, out);
         }
         let mut accesses = Vec::new();
-        self.decode_accesses(entry_type, count, parts, &mut accesses)?;
+        self.decode_accesses(encoded, None, &mut accesses)?;
         out.reserve(accesses.len() * SINGLE_BYTES);
         accesses.iter().for_each(|access| access.put(out));
         Ok(())
@@ -688,26 +681,14 @@ impl Encoder for Blocks {
 
     fn decode_accesses(
         &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
+        encoded: &Encoded<'_>,
+        end: Option<u64>,
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
-        self.decode_accesses_before(entry_type, count, parts, u64::MAX, out)
-    }
-
-    fn decode_accesses_before(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        end: u64,
-        out: &mut Vec<Access>,
-    ) -> Result<(), Corrupt> {
-        if !are_accesses(entry_type) {
+        if !are_accesses(encoded.entry_type) {
             return Err(Corrupt("blocks make accesses without data, and no other entries"));
         }
-        decode_all(count, parts, end, out)
+        decode_all(encoded.count, encoded.parts, end.unwrap_or(u64::MAX), out)
     }
 }
 
@@ -860,8 +841,9 @@ mod tests {
     fn decoded(coded: &CodedFrame) -> Result<Vec<Access>, Corrupt> {
         let entry_type = StreamKind::Accesses.entry_type();
         let (mut bytes, mut direct) = (Vec::new(), Vec::new());
-        Blocks.decode(&entry_type, coded.count as usize, &coded.parts, &mut bytes)?;
-        Blocks.decode_accesses(&entry_type, coded.count as usize, &coded.parts, &mut direct)?;
+        let encoded = Encoded { entry_type: &entry_type, count: coded.count as usize, parts: &coded.parts };
+        Blocks.decode(&encoded, &mut bytes)?;
+        Blocks.decode_accesses(&encoded, None, &mut direct)?;
         assert_eq!(bytes, bytes_of(&direct));
         Ok(direct)
     }
@@ -986,7 +968,9 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] = byte;
             let mut out = Vec::new();
-            let result = Blocks.decode_accesses(&StreamKind::Accesses.entry_type(), count, &coded.parts, &mut out);
+            let encoded =
+                Encoded { entry_type: &StreamKind::Accesses.entry_type(), count, parts: &coded.parts };
+            let result = Blocks.decode_accesses(&encoded, None, &mut out);
             prop_assert!(result.is_err() || out.len() == count);
         }
     }

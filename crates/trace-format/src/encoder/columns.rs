@@ -1,7 +1,7 @@
 //! The encoder of any type: fields as columns, differences where a field grows or is an address (docs/format.md,
 //! *Encoders*, 1).
 
-use super::{COLUMNS, Coding, Corrupt, Encoder, Part, entries_part};
+use super::{COLUMNS, Coding, Corrupt, Encoded, Encoder, Part, entries_part};
 use crate::{
     EntryType, Field, FieldRole,
     bytes::{Reader, put_varint, unzigzag, zigzag},
@@ -53,13 +53,8 @@ impl Encoder for Columns {
         vec![Part { kind: 0, coding: Coding::Zstd, bytes }]
     }
 
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt> {
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        let &Encoded { entry_type, count, parts } = encoded;
         const SHORT: Corrupt = Corrupt("a column is too short");
         let mut reader = Reader::new(entries_part(parts)?);
         let width = entry_type.entry_bytes as usize;
@@ -124,15 +119,17 @@ mod tests {
                 }
             }
             let parts = Columns.encode(&entry_type, &entries);
+            let encoded = Encoded { entry_type: &entry_type, count: entries.len() / width, parts: &parts };
             let mut decoded = Vec::new();
-            prop_assert_eq!(Columns.decode(&entry_type, entries.len() / width, &parts, &mut decoded), Ok(()));
+            prop_assert_eq!(Columns.decode(&encoded, &mut decoded), Ok(()));
             prop_assert_eq!(decoded, entries);
         }
 
         #[test]
         fn any_bytes_are_decoded_or_refused(kind in prop::sample::select(StreamKind::ALL), bytes: Vec<u8>, count in 0..99_usize) {
             let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
-            let _ = Columns.decode(&kind.entry_type(), count, &parts, &mut Vec::new());
+            let encoded = Encoded { entry_type: &kind.entry_type(), count, parts: &parts };
+            let _ = Columns.decode(&encoded, &mut Vec::new());
         }
     }
 }

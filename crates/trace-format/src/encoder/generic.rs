@@ -1,7 +1,7 @@
 //! The encoder of entries of any type: each field a column of its own, in the form that suits it (docs/format.md, *Encoders*,
 //! 5). Bytes that no field covers are a column too, so every entry comes back byte by byte.
 
-use super::{Coding, Corrupt, Encoder, GENERIC, Part};
+use super::{Coding, Corrupt, Encoded, Encoder, GENERIC, Part};
 use crate::{
     EntryType,
     bytes::{Reader, put_varint, unzigzag, zigzag},
@@ -171,13 +171,8 @@ impl Encoder for Generic {
         parts
     }
 
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt> {
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        let &Encoded { entry_type, count, parts } = encoded;
         const WRONG: Corrupt = Corrupt("a column is not what the frame's forms say");
         let width = entry_type.entry_bytes as usize;
         let (columns, rest) = columns(entry_type);
@@ -236,9 +231,11 @@ mod tests {
             let bytes = entries.concat();
             let parts = Generic.encode(&entry_type(), &bytes);
             let mut out = Vec::new();
-            Generic.decode(&entry_type(), entries.len(), &parts, &mut out).unwrap();
+            let encoded = Encoded { entry_type: &entry_type(), count: entries.len(), parts: &parts };
+            Generic.decode(&encoded, &mut out).unwrap();
             prop_assert!(out == bytes);
-            prop_assert!(Generic.decode(&entry_type(), entries.len() + 1, &parts, &mut out).is_err());
+            let more = Encoded { count: entries.len() + 1, ..encoded };
+            prop_assert!(Generic.decode(&more, &mut out).is_err());
         }
 
         #[test]

@@ -5,16 +5,16 @@
 //! last address, stride and so on, and a table of the last values by address. Wherever a program repeats itself, the bytes are
 //! zero, and zstd makes them vanish.
 
-use memref::{Access, AccessKind, VirtAddr};
+use memref::Access;
 
 use super::{
-    Coding, Corrupt, Encoder, LIVE, Part, entries_part,
-    predict::{DATA_BYTES, PLAIN_BYTES},
+    Coding, Corrupt, Encoded, Encoder, LIVE, Part, entries_part,
+    index::Index,
+    words::{DATA_BYTES, PLAIN_BYTES, Words, has_data},
 };
 use crate::{
-    DataAccess, EntryType,
+    EntryType,
     bytes::{Reader, put_varint, unzigzag, zigzag},
-    entry::Entry,
 };
 
 /// Accesses, by prediction.
@@ -89,65 +89,12 @@ fn shape_bytes(data: bool) -> usize {
     5 + usize::from(data)
 }
 
-fn has_data(entry_type: &EntryType) -> bool {
-    entry_type.entry_bytes as usize == DataAccess::KIND.entry_bytes()
-}
-
-/// From ip to number: open addressing, at most half full.
-struct Numbers {
-    slots: Vec<(u64, u32)>,
-    shift: u32,
-    used: usize,
-}
-
-impl Numbers {
-    fn new() -> Self {
-        Self { slots: vec![(0, 0); 1 << 12], shift: 64 - 12, used: 0 }
-    }
-
-    fn slot(&self, ip: u64) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = (ip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
-        // Number 0 is no instruction's: it marks a free slot. One is always free.
-        while self.slots[at].1 != 0 && self.slots[at].0 != ip {
-            at = (at + 1) & mask;
-        }
-        at
-    }
-
-    /// The instruction's number, or `new` after entering it.
-    fn get_or_insert(&mut self, ip: u64, new: u32) -> u32 {
-        let at = self.slot(ip);
-        if self.slots[at].1 != 0 {
-            return self.slots[at].1;
-        }
-        self.slots[at] = (ip, new);
-        self.used += 1;
-        if self.used * 2 > self.slots.len() {
-            let twice = vec![(0, 0); self.slots.len() * 2];
-            self.shift -= 1;
-            for entry in std::mem::replace(&mut self.slots, twice) {
-                if entry.1 != 0 {
-                    let at = self.slot(entry.0);
-                    self.slots[at] = entry;
-                }
-            }
-        }
-        new
-    }
-}
-
-#[inline]
-fn word(entry: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(entry[at..at + 8].try_into().expect("8 bytes"))
-}
-
 fn encode_all<const BYTES: usize>(entries: &[u8]) -> Vec<Part> {
     let data = BYTES == DATA_BYTES;
     let mut columns: [Vec<u8>; COLUMNS] = Default::default();
     columns[0].reserve_exact(entries.len() / BYTES);
     let mut model = Model::new(data);
-    let mut numbers = Numbers::new();
+    let mut numbers = Index::new();
     for entry in entries.as_chunks::<BYTES>().0 {
         encode_one(&mut model, &mut numbers, &mut columns, entry);
     }
@@ -179,59 +126,32 @@ impl Encoder for Live {
         }
     }
 
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt> {
-        let data = has_data(entry_type);
-        decode_all(data, count, parts, |entry| {
-            let words = [entry.cycle, entry.ip, entry.addr, entry.shape, entry.value];
-            let mut bytes = [0; DATA_BYTES];
-            for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-                *place = word.to_le_bytes();
-            }
-            out.extend_from_slice(&bytes[..if data { DATA_BYTES } else { PLAIN_BYTES }]);
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        let data = has_data(encoded.entry_type);
+        decode_all(encoded, |entry| {
+            entry.put(data, out);
             Some(())
         })
     }
 
     fn decode_accesses(
         &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
+        encoded: &Encoded<'_>,
+        _end: Option<u64>,
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
-        decode_all(has_data(entry_type), count, parts, |entry| {
-            let Words { cycle, ip, addr, shape, .. } = entry;
-            let kind = AccessKind::from_code((shape >> 32) as u8)?;
-            out.push(Access { cycle, ip: VirtAddr(ip), addr: VirtAddr(addr), size: shape as u32, kind });
+        decode_all(encoded, |entry| {
+            out.push(entry.access()?);
             Some(())
         })
     }
 }
 
-/// An entry.
-struct Words {
-    cycle: u64,
-    ip: u64,
-    addr: u64,
-    shape: u64,
-    value: u64,
-}
-
 /// Gives each entry to `emit`, which may refuse it.
-fn decode_all(
-    data: bool,
-    count: usize,
-    parts: &[Part],
-    mut emit: impl FnMut(Words) -> Option<()>,
-) -> Result<(), Corrupt> {
+fn decode_all(encoded: &Encoded<'_>, mut emit: impl FnMut(Words) -> Option<()>) -> Result<(), Corrupt> {
     const SHORT: Corrupt = Corrupt("a column is too short");
-    let mut reader = Reader::new(entries_part(parts)?);
+    let data = has_data(encoded.entry_type);
+    let mut reader = Reader::new(entries_part(encoded.parts)?);
     let used = COLUMNS - usize::from(!data);
     let mut lens = [0; COLUMNS];
     for len in &mut lens[..used] {
@@ -242,7 +162,7 @@ fn decode_all(
         *column = reader.take(len).ok_or(SHORT)?;
     }
     let [codes, rest @ ..] = columns;
-    if codes.len() != count || !reader.is_empty() {
+    if codes.len() != encoded.count || !reader.is_empty() {
         return Err(Corrupt("the columns do not have the length that the header says"));
     }
     let mut rest = rest.map(Reader::new);
@@ -258,12 +178,12 @@ fn decode_all(
 #[inline]
 fn encode_one<const BYTES: usize>(
     model: &mut Model,
-    numbers: &mut Numbers,
+    numbers: &mut Index,
     columns: &mut [Vec<u8>; COLUMNS],
     entry: &[u8; BYTES],
 ) {
     let data = BYTES == DATA_BYTES;
-    let (cycle, ip, addr, shape) = (word(entry, 0), word(entry, 8), word(entry, 16), word(entry, 24));
+    let Words { cycle, ip, addr, shape, value } = Words::of(entry);
     let step = cycle.wrapping_sub(model.cycle);
     let [_, new, known, steps, shapes, by_1, by_2, by_4, values] = columns;
     let previous = model.instructions[model.previous];
@@ -275,7 +195,7 @@ fn encode_one<const BYTES: usize>(
         (code, number, predicted) = (IP_SECOND, previous.next[1], previous.step[1]);
     } else {
         let fresh = model.instructions.len() as u32;
-        number = numbers.get_or_insert(ip, fresh);
+        number = numbers.find_or_insert(ip, fresh);
         predicted = 0;
         if number == fresh {
             code = IP_NEW;
@@ -326,7 +246,7 @@ fn encode_one<const BYTES: usize>(
     };
     settle(state, addr, model.addr, shape);
     if data {
-        let (value, known) = (word(entry, 32), model.value(addr));
+        let known = model.value(addr);
         if *known != value {
             *known = value;
             code |= VALUE;
@@ -424,19 +344,25 @@ fn settle(instruction: &mut Instruction, addr: u64, previous_addr: u64, shape: u
 mod tests {
     use proptest::prelude::*;
 
+    use memref::{AccessKind, VirtAddr};
+
     use super::*;
-    use crate::entry::{REFERENCE, StreamKind};
+    use crate::{
+        DataAccess,
+        entry::{Entry, REFERENCE, StreamKind},
+    };
 
     fn round_trip(accesses: &[Access]) -> usize {
         let mut entries = Vec::new();
         accesses.iter().for_each(|access| access.put(&mut entries));
         let entry_type = StreamKind::Accesses.entry_type();
         let parts = Live.encode(&entry_type, &entries);
+        let encoded = Encoded { entry_type: &entry_type, count: accesses.len(), parts: &parts };
         let mut decoded = Vec::new();
-        assert_eq!(Live.decode(&entry_type, accesses.len(), &parts, &mut decoded), Ok(()));
+        assert_eq!(Live.decode(&encoded, &mut decoded), Ok(()));
         assert!(decoded == entries);
         let mut direct = Vec::new();
-        assert_eq!(Live.decode_accesses(&entry_type, accesses.len(), &parts, &mut direct), Ok(()));
+        assert_eq!(Live.decode_accesses(&encoded, None, &mut direct), Ok(()));
         assert!(direct == accesses);
         parts[0].bytes.len() - 8 * (COLUMNS - 1) - accesses.len()
     }
@@ -465,9 +391,10 @@ mod tests {
             let parts = Live.encode(&entry_type, &entries);
             let (mut decoded, mut direct) = (Vec::new(), Vec::new());
             let count = entries.len() / DATA_BYTES;
-            prop_assert_eq!(Live.decode(&entry_type, count, &parts, &mut decoded), Ok(()));
+            let encoded = Encoded { entry_type: &entry_type, count, parts: &parts };
+            prop_assert_eq!(Live.decode(&encoded, &mut decoded), Ok(()));
             prop_assert!(decoded == entries);
-            prop_assert_eq!(Live.decode_accesses(&entry_type, count, &parts, &mut direct), Ok(()));
+            prop_assert_eq!(Live.decode_accesses(&encoded, None, &mut direct), Ok(()));
             prop_assert_eq!(direct.len(), count);
         }
 
@@ -480,7 +407,8 @@ mod tests {
                 let mut bytes: Vec<u8> = columns.iter().flat_map(|column| (column.len() as u64).to_le_bytes()).collect();
                 columns.iter().for_each(|column| bytes.extend(column));
                 let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
-                let _ = Live.decode(&kind.entry_type(), columns[0].len(), &parts, &mut Vec::new());
+                let encoded = Encoded { entry_type: &kind.entry_type(), count: columns[0].len(), parts: &parts };
+                let _ = Live.decode(&encoded, &mut Vec::new());
             }
         }
     }

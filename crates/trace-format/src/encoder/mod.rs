@@ -7,10 +7,12 @@
 pub(crate) mod blocks;
 mod columns;
 mod generic;
+mod index;
 mod live;
 pub(crate) mod lzma;
 mod predict;
 pub(crate) mod vpc;
+mod words;
 
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
 
@@ -131,6 +133,17 @@ fn zstd_compress(bytes: &[u8], level: i32) -> Option<Vec<u8>> {
 #[error("{0}")]
 pub struct Corrupt(pub &'static str);
 
+/// A segment as its encoder left it.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'a> {
+    /// What its entries are.
+    pub entry_type: &'a EntryType,
+    /// How many there are.
+    pub count: usize,
+    /// What was made of them.
+    pub parts: &'a [Part],
+}
+
 /// Turns segments into attributes and back. Stateless: one instance serves all streams and threads at once.
 pub trait Encoder: Send + Sync {
     /// The number in stream descriptions. Numbers below 1,024 are memtap's.
@@ -142,46 +155,28 @@ pub trait Encoder: Send + Sync {
     /// Encodes whole entries of `entry_type`: at least one, at most [`crate::MAX_FRAME_ENTRIES`].
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part>;
 
-    /// Decodes exactly `count` entries and appends them to `out`. The parts have passed their checksums but may still be
-    /// anything.
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt>;
+    /// Decodes exactly as many entries as it says and appends them to `out`. The parts have passed their checksums but may
+    /// still be anything.
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt>;
 
     /// As [`Self::decode`] for entries that are accesses, without the detour over their bytes where the encoder knows one.
+    /// With `end`, it may stop behind the first access whose cycle is not below that: cycles never decrease, and nobody wants
+    /// those that follow.
     fn decode_accesses(
         &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
+        encoded: &Encoded<'_>,
+        _end: Option<u64>,
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
         let mut bytes = Vec::new();
-        self.decode(entry_type, count, parts, &mut bytes)?;
-        if entry_type.entry_bytes as usize == DataAccess::KIND.entry_bytes() {
+        self.decode(encoded, &mut bytes)?;
+        if words::has_data(encoded.entry_type) {
             let mut all: Vec<DataAccess> = Vec::new();
             entries(&bytes, &mut all)?;
             out.extend(all.iter().map(|entry| entry.access));
             return Ok(());
         }
         entries(&bytes, out)
-    }
-
-    /// As [`Self::decode_accesses`], but may stop behind the first access whose cycle is not below `end`: cycles never decrease,
-    /// and nobody wants those that follow.
-    fn decode_accesses_before(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        _end: u64,
-        out: &mut Vec<Access>,
-    ) -> Result<(), Corrupt> {
-        self.decode_accesses(entry_type, count, parts, out)
     }
 }
 
@@ -212,26 +207,19 @@ impl Encoder for Raw {
         raw(entries)
     }
 
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt> {
-        raw_decode(entry_type, count, parts, out)
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        raw_decode(encoded, out)
     }
 }
 
 /// The inverse of [`raw`].
-pub(crate) fn raw_decode(
-    entry_type: &EntryType,
-    count: usize,
-    parts: &[Part],
-    out: &mut Vec<u8>,
-) -> Result<(), Corrupt> {
-    let bytes = entries_part(parts)?;
-    if count.checked_mul(entry_type.entry_bytes as usize) != Some(bytes.len()) {
+pub(crate) fn raw_decode(encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+    raw_bytes(encoded, entries_part(encoded.parts)?, out)
+}
+
+/// Appends entries that are stored as they are.
+fn raw_bytes(encoded: &Encoded<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Corrupt> {
+    if encoded.count.checked_mul(encoded.entry_type.entry_bytes as usize) != Some(bytes.len()) {
         return Err(Corrupt("the entries do not have the length that the header says"));
     }
     out.extend_from_slice(bytes);

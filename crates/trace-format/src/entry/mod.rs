@@ -11,7 +11,7 @@ pub(crate) use session::{
 };
 pub(crate) use thread::{MarkerEntry, REFERENCE, allocation_ranges};
 
-use crate::{Bounds, Corrupt, Encoder, EntryType, Part, bytes::Reader, encoder};
+use crate::{Bounds, Corrupt, Encoded, Encoder, bytes::Reader, encoder};
 
 /// A fixed-size entry.
 pub(crate) trait Entry: Sized + Clone {
@@ -31,14 +31,12 @@ pub(crate) trait Entry: Sized + Clone {
     /// left out.
     fn decode(
         encoder: &dyn Encoder,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
+        encoded: &Encoded<'_>,
         _end: Option<u64>,
         out: &mut Vec<Self>,
     ) -> Result<(), Corrupt> {
         let mut bytes = Vec::new();
-        encoder.decode(entry_type, count, parts, &mut bytes)?;
+        encoder.decode(encoded, &mut bytes)?;
         encoder::entries(&bytes, out)
     }
 }

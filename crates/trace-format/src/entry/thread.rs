@@ -6,7 +6,7 @@ use memref::{
 };
 
 use super::{Entry, StreamKind, pad};
-use crate::{Bounds, Corrupt, DataAccess, Encoder, EntryType, KindSet, Part, bytes::Reader};
+use crate::{Bounds, Corrupt, DataAccess, Encoded, Encoder, KindSet, bytes::Reader};
 
 /// The `value_bytes` of an entry whose `value` refers to `values-data`.
 pub(crate) const REFERENCE: u8 = 0xff;
@@ -42,19 +42,14 @@ impl Entry for Access {
 
     fn decode(
         encoder: &dyn Encoder,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
+        encoded: &Encoded<'_>,
         end: Option<u64>,
         out: &mut Vec<Self>,
     ) -> Result<(), Corrupt> {
-        match end {
-            Some(end) => encoder.decode_accesses_before(entry_type, count, parts, end, out),
-            None => {
-                out.reserve(count);
-                encoder.decode_accesses(entry_type, count, parts, out)
-            }
+        if end.is_none() {
+            out.reserve(encoded.count);
         }
+        encoder.decode_accesses(encoded, end, out)
     }
 }
 

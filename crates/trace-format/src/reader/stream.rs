@@ -7,7 +7,7 @@ use super::{
     file::{FrameError, TraceFile},
 };
 use crate::{
-    Corrupt, Encoder, Encoders, Error, Part, StreamDescription,
+    Corrupt, Encoded, Encoder, Encoders, Error, StreamDescription,
     directory::FrameRef,
     entry::{Entry, StreamKind},
     var,
@@ -66,14 +66,14 @@ impl Stream {
         this.header.first_index.saturating_sub(before)
     }
 
-    /// Reads a frame, and gives it to `decode` with the number of its entries.
+    /// Reads a frame, and gives it to `decode`.
     fn decode_with<T>(
         &self,
         file: &TraceFile,
         encoders: &Encoders,
         frame: &FrameRef,
         out: &mut Vec<T>,
-        decode: impl FnOnce(&dyn Encoder, usize, &[Part], &mut Vec<T>) -> Result<(), Corrupt>,
+        decode: impl FnOnce(&dyn Encoder, &Encoded<'_>, &mut Vec<T>) -> Result<(), Corrupt>,
     ) -> Result<(), FrameError> {
         out.clear();
         let description = &self.description;
@@ -90,7 +90,8 @@ impl Stream {
             return Err(FrameError::Damaged("it claims more entries than a frame may have"));
         }
         let parts = file.parts(frame, false)?;
-        let decoded = decode(encoder.as_ref(), count as usize, &parts, out);
+        let encoded = Encoded { entry_type: &description.entry_type, count: count as usize, parts: &parts };
+        let decoded = decode(encoder.as_ref(), &encoded, out);
         decoded.map_err(|corrupt| FrameError::Damaged(corrupt.0))
     }
 
@@ -102,11 +103,8 @@ impl Stream {
         frame: &FrameRef,
         out: &mut Vec<u8>,
     ) -> Result<(), FrameError> {
-        let entry_type = &self.description.entry_type;
-        self.decode_with(file, encoders, frame, out, |encoder, count, parts, out| {
-            encoder.decode(entry_type, count, parts, out)
-        })?;
-        self.check_count(frame, out.len() as u64 / u64::from(entry_type.entry_bytes))
+        self.decode_with(file, encoders, frame, out, |encoder, encoded, out| encoder.decode(encoded, out))?;
+        self.check_count(frame, out.len() as u64 / u64::from(self.description.entry_type.entry_bytes))
     }
 
     /// Decodes a frame into its entries, which replace what is in `out`.
@@ -129,9 +127,8 @@ impl Stream {
         end: Option<u64>,
         out: &mut Vec<E>,
     ) -> Result<(), FrameError> {
-        let entry_type = &self.description.entry_type;
-        self.decode_with(file, encoders, frame, out, |encoder, count, parts, out| {
-            E::decode(encoder, entry_type, count, parts, end, out)
+        self.decode_with(file, encoders, frame, out, |encoder, encoded, out| {
+            E::decode(encoder, encoded, end, out)
         })?;
         if end.is_some() && (out.len() as u64) < frame.header.entries {
             return Ok(());

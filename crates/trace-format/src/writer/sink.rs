@@ -15,7 +15,7 @@ use super::{CreateOptions, Level, log::Log};
 use crate::{
     Bounds, CodedFrame, DataAccess, EntryType, Error, FileStorage, Guid, Storage, StreamDescription, Trace,
     bytes::Reader,
-    encoder::{self, Encoder, Encoders},
+    encoder::{self, Encoded, Encoder, Encoders},
     entry::{Entry, StreamKind},
     frame::{self, FrameHeader, FrameKind},
 };
@@ -65,10 +65,11 @@ impl NewSegment<'_> {
             Content::Entries(entries) => entries.into(),
             Content::Coded(frame) => {
                 let CodedFrame { count, parts, .. } = &**frame;
+                let encoded = Encoded { entry_type: self.entry_type, count: *count as usize, parts };
                 let mut entries = Vec::new();
                 if let Some(encoder) = Encoders::default().get(self.encoder) {
                     // The parts are the encoder's own.
-                    let _ = encoder.decode(self.entry_type, *count as usize, parts, &mut entries);
+                    let _ = encoder.decode(&encoded, &mut entries);
                 }
                 entries.into()
             }

@@ -3,6 +3,13 @@
 //! The model asks its questions through [`Coder`], whose two halves answer them from the entry at hand or from the frame. One
 //! code path for both makes encoder and decoder the same by construction.
 
+use crate::encoder::{Coding, Corrupt, Part};
+
+/// Attribute type of the answers.
+const ANSWERS: u16 = 32;
+/// That of the first column.
+pub(super) const FIRST_COLUMN: u16 = ANSWERS + 1;
+
 /// The probability that a question is answered with yes, learned from the answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probability {
@@ -106,10 +113,14 @@ impl<const COLUMNS: usize> RangeEncoder<COLUMNS> {
         }
     }
 
-    /// The answers, and the columns.
-    pub(super) fn finish(mut self) -> (Vec<u8>, [Vec<u8>; COLUMNS]) {
+    /// The answers, then the columns that are not empty.
+    pub(super) fn finish(mut self) -> Vec<Part> {
         self.out.extend(self.low.to_be_bytes());
-        (self.out, self.columns)
+        let mut parts = vec![Part { kind: ANSWERS, coding: Coding::Stored, bytes: self.out }];
+        for (number, bytes) in self.columns.into_iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
+            parts.push(Part { kind: FIRST_COLUMN + number as u16, coding: Coding::Zstd, bytes });
+        }
+        parts
     }
 
     #[cold]
@@ -176,7 +187,20 @@ pub(super) struct RangeDecoder<'a, const COLUMNS: usize> {
 }
 
 impl<'a, const COLUMNS: usize> RangeDecoder<'a, COLUMNS> {
-    pub(super) fn new(archive: bool, answers: &'a [u8], columns: [&'a [u8]; COLUMNS]) -> Self {
+    /// Of the parts that [`RangeEncoder::finish`] gave.
+    pub(super) fn new(archive: bool, parts: impl IntoIterator<Item = &'a Part>) -> Result<Self, Corrupt> {
+        let mut answers = None;
+        let mut columns = [&[][..]; COLUMNS];
+        for part in parts {
+            match part.kind.checked_sub(ANSWERS).map(usize::from) {
+                Some(0) if answers.is_none() => answers = Some(&*part.bytes),
+                Some(number @ 1..) if columns.get(number - 1).is_some_and(|column| column.is_empty()) => {
+                    columns[number - 1] = &part.bytes;
+                }
+                _ => return Err(Corrupt("the frame has an attribute that its encoder does not write")),
+            }
+        }
+        let answers = answers.ok_or(Corrupt("the frame has no answers"))?;
         let mut decoder = Self {
             code: 0,
             range: u64::MAX,
@@ -188,7 +212,7 @@ impl<'a, const COLUMNS: usize> RangeDecoder<'a, COLUMNS> {
         };
         decoder.code = u64::from(decoder.word()) << 32;
         decoder.code |= u64::from(decoder.word());
-        decoder
+        Ok(decoder)
     }
 
     #[inline]
@@ -266,9 +290,9 @@ mod tests {
                 encoder.bit(&mut p[usize::from(context % 8)], yes);
                 encoder.byte(usize::from(yes), context.into(), byte);
             }
-            let (out, columns) = encoder.finish();
+            let parts = encoder.finish();
             let mut p = [Probability::EVEN; 8];
-            let mut decoder = RangeDecoder::<2>::new(archive, &out, [&columns[0], &columns[1]]);
+            let mut decoder = RangeDecoder::<2>::new(archive, &parts).unwrap();
             for &(yes, context, byte) in &answers {
                 prop_assert_eq!(decoder.bit(&mut p[usize::from(context % 8)], false), yes);
                 prop_assert_eq!(decoder.byte(usize::from(yes), context.into(), 0), byte);
@@ -284,6 +308,6 @@ mod tests {
         for _ in 0..100_000 {
             encoder.bit(&mut p, true);
         }
-        assert!(encoder.finish().0.len() < 64);
+        assert!(encoder.finish()[0].bytes.len() < 64);
     }
 }

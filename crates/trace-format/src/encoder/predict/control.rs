@@ -68,7 +68,7 @@ pub(super) struct Control {
     /// The token of the access before.
     pub(super) current: u32,
     /// By instruction and step.
-    index: super::index::Index,
+    index: super::Index,
     /// For ranks of known edges.
     pub(super) ranks: [Probability; 16],
 }
@@ -97,7 +97,7 @@ impl Control {
             choices: std::array::from_fn(|_| vec![Choice::default(); 1 << bits]),
             histories: [0; 2],
             current: NONE,
-            index: super::index::Index::new(),
+            index: super::Index::new(),
             ranks: [Probability::EVEN; 16],
         }
     }

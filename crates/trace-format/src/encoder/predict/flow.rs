@@ -7,12 +7,12 @@
 use super::{
     AddressScene, PLAIN_SLOTS, RECENT, Recent,
     bank::{Bank, Field},
-    coder::{Coder, Probability, RangeDecoder, RangeEncoder},
+    coder::{Coder, FIRST_COLUMN, Probability, RangeDecoder, RangeEncoder},
     control::{Control, NONE},
 };
 use crate::{
     EntryType, Guid,
-    encoder::{Coding, Corrupt, Encoder, FLOW, Part, raw, raw_decode},
+    encoder::{Coding, Corrupt, Encoded, Encoder, FLOW, Part, raw, raw_decode},
 };
 
 /// Bytes of an entry.
@@ -23,9 +23,7 @@ const MAX_VALUES: usize = 63;
 const COLUMNS: usize = 9;
 const VALUES: usize = 0;
 const HEADS: usize = 8;
-/// Attribute types: the answers, the columns, the words behind the last whole execution.
-const ANSWERS: u16 = 32;
-const FIRST_COLUMN: u16 = 33;
+/// Attribute type of the words behind the last whole execution.
 const REST: u16 = FIRST_COLUMN + COLUMNS as u16;
 
 /// Executions of basic blocks.
@@ -198,39 +196,24 @@ impl Encoder for Flow {
             model.step(&mut coder, &mut execution);
             at += all.len();
         }
-        let (answers, columns) = coder.finish();
-        let mut parts = vec![Part { kind: ANSWERS, coding: Coding::Stored, bytes: answers }];
-        let columns = columns.into_iter().chain([entries[at * WORD..].to_vec()]);
-        for (number, bytes) in columns.enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
-            parts.push(Part { kind: FIRST_COLUMN + number as u16, coding: Coding::Zstd, bytes });
+        let mut parts = coder.finish();
+        let rest = &entries[at * WORD..];
+        if !rest.is_empty() {
+            parts.push(Part { kind: REST, coding: Coding::Zstd, bytes: rest.to_vec() });
         }
         parts
     }
 
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt> {
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        let &Encoded { entry_type, count, parts } = encoded;
         if entry_type.entry_bytes as usize != WORD {
-            return raw_decode(entry_type, count, parts, out);
+            return raw_decode(encoded, out);
         }
-        let mut columns = [&[][..]; COLUMNS];
-        let (mut answers, mut rest) = (None, &[][..]);
-        for part in parts {
-            match part.kind {
-                ANSWERS => answers = Some(&*part.bytes),
-                REST => rest = &part.bytes,
-                FIRST_COLUMN..REST => columns[usize::from(part.kind - FIRST_COLUMN)] = &part.bytes,
-                _ => return Err(Corrupt("the frame has an attribute that its encoder does not write")),
-            }
-        }
-        let answers = answers.ok_or(Corrupt("the frame has no answers"))?;
+        let rest = parts.iter().find(|part| part.kind == REST).map_or(&[][..], |part| &part.bytes);
         const LENGTH: Corrupt = Corrupt("the executions do not have the length that the header says");
         let coded = (count * WORD).checked_sub(rest.len()).ok_or(LENGTH)?;
-        let mut coder = RangeDecoder::new(false, answers, columns);
+        let coded_parts = parts.iter().filter(|part| part.kind != REST);
+        let mut coder = RangeDecoder::<COLUMNS>::new(false, coded_parts)?;
         let mut model = Model::new(count);
         let mut execution = [0; MAX_VALUES + 1];
         let end = out.len() + coded;
@@ -261,8 +244,9 @@ mod tests {
     fn check(words: &[u64]) -> usize {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let parts = Flow.encode(&EntryType::flow(), &bytes);
+        let encoded = Encoded { entry_type: &EntryType::flow(), count: words.len(), parts: &parts };
         let mut out = Vec::new();
-        Flow.decode(&EntryType::flow(), words.len(), &parts, &mut out).unwrap();
+        Flow.decode(&encoded, &mut out).unwrap();
         assert!(out == bytes);
         parts.iter().map(|part| part.store(3).1.len()).sum()
     }

@@ -8,25 +8,22 @@ mod bank;
 mod coder;
 mod control;
 mod flow;
-mod index;
 mod shadow;
 
-use memref::{Access, AccessKind, VirtAddr};
+use memref::Access;
 
-use super::{ACCESS, ARCHIVE, Coding, Corrupt, Encoder, Part};
+use super::{
+    ACCESS, ARCHIVE, Corrupt, Encoded, Encoder, Part,
+    index::Index,
+    words::{DATA_BYTES, PLAIN_BYTES, Words, kind},
+};
 use crate::{EntryType, entry::REFERENCE};
 use bank::{Bank, Field, Scene};
 use coder::{Coder, Probability, RangeDecoder, RangeEncoder};
 use control::{Control, Expected, NONE};
 pub(crate) use flow::Flow;
 pub use flow::flow_head;
-use index::Index;
 use shadow::Shadow;
-
-/// Entries of accesses without data.
-pub(crate) const PLAIN_BYTES: usize = 32;
-/// Entries of accesses with data.
-pub(crate) const DATA_BYTES: usize = 40;
 
 /// Literal bytes: of addresses, of values, of instructions, of steps, of shapes.
 const COLUMNS: usize = 19;
@@ -35,25 +32,12 @@ const VALUES: usize = 8;
 const INSTRUCTIONS: usize = 16;
 const STEPS: usize = 17;
 const SHAPES: usize = 18;
-/// Attribute types: the answers, then the columns.
-const FIRST_PART: u16 = 32;
 
 /// Accesses, by prediction.
 #[derive(Debug)]
 pub(crate) struct AccessEncoder {
     /// Whether literal bytes go through the range coder as well: smaller, slower.
     pub(crate) archive: bool,
-}
-
-/// An entry's words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Words {
-    cycle: u64,
-    ip: u64,
-    addr: u64,
-    /// Size u32, kind u8, bytes of the value u8, zero u16.
-    shape: u64,
-    value: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -462,58 +446,23 @@ fn varint<C: Coder>(coder: &mut C, column: usize, mut value: u64) -> u64 {
     word
 }
 
-fn kind(shape: u64) -> u8 {
-    (shape >> 32) as u8
-}
-
 #[inline]
 fn value_bytes(shape: u64) -> u32 {
     u32::from((shape >> 40) as u8)
-}
-
-fn words<const BYTES: usize>(entry: &[u8; BYTES]) -> Words {
-    let word = |at: usize| u64::from_le_bytes(entry[at..at + 8].try_into().expect("8 bytes"));
-    let value = if BYTES == DATA_BYTES { word(32) } else { 0 };
-    Words { cycle: word(0), ip: word(8), addr: word(16), shape: word(24), value }
 }
 
 type Plain = Model<false, PLAIN_SLOTS>;
 type Data = Model<true, DATA_SLOTS>;
 
 impl AccessEncoder {
-    fn parts(coder: RangeEncoder<COLUMNS>) -> Vec<Part> {
-        let (answers, columns) = coder.finish();
-        let mut parts = vec![Part { kind: FIRST_PART, coding: Coding::Stored, bytes: answers }];
-        for (number, bytes) in columns.into_iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
-            parts.push(Part { kind: FIRST_PART + 1 + number as u16, coding: Coding::Zstd, bytes });
-        }
-        parts
-    }
-
-    fn decoder<'p>(&self, parts: &'p [Part]) -> Result<RangeDecoder<'p, COLUMNS>, Corrupt> {
-        let mut answers = None;
-        let mut columns = [&[][..]; COLUMNS];
-        for part in parts {
-            match part.kind.checked_sub(FIRST_PART).map(usize::from) {
-                Some(0) if answers.is_none() => answers = Some(&*part.bytes),
-                Some(number @ 1..=COLUMNS) if columns[number - 1].is_empty() => {
-                    columns[number - 1] = &part.bytes;
-                }
-                _ => return Err(Corrupt("the frame has an attribute that its encoder does not write")),
-            }
-        }
-        let answers = answers.ok_or(Corrupt("the frame has no answers"))?;
-        Ok(RangeDecoder::new(self.archive, answers, columns))
-    }
-
     fn decode_all<const DATA: bool, const SLOTS: usize>(
         &self,
-        count: usize,
-        parts: &[Part],
+        encoded: &Encoded<'_>,
         end: Option<u64>,
         mut emit: impl FnMut(&Words) -> Option<()>,
     ) -> Result<(), Corrupt> {
-        let mut coder = self.decoder(parts)?;
+        let count = encoded.count;
+        let mut coder = RangeDecoder::<COLUMNS>::new(self.archive, encoded.parts)?;
         let mut model = Model::<DATA, SLOTS>::new(count);
         let nothing = Words::default();
         for _ in 0..count {
@@ -540,96 +489,50 @@ impl Encoder for AccessEncoder {
     }
 
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
-        let mut coder = RangeEncoder::new(self.archive);
+        let mut coder = RangeEncoder::<COLUMNS>::new(self.archive);
         match entry_type.entry_bytes as usize {
             PLAIN_BYTES => {
                 let mut model = Plain::new(entries.len() / PLAIN_BYTES);
                 for entry in entries.as_chunks::<PLAIN_BYTES>().0 {
-                    model.step(&mut coder, &words(entry));
+                    model.step(&mut coder, &Words::of(entry));
                 }
             }
             DATA_BYTES => {
                 let mut model = Data::new(entries.len() / DATA_BYTES);
                 for entry in entries.as_chunks::<DATA_BYTES>().0 {
-                    model.step(&mut coder, &words(entry));
+                    model.step(&mut coder, &Words::of(entry));
                 }
             }
             _ => return super::raw(entries),
         }
-        Self::parts(coder)
+        coder.finish()
     }
 
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt> {
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
         let mut put = |words: &Words, data: bool| {
-            let mut entry = [0; DATA_BYTES];
-            let all = [words.cycle, words.ip, words.addr, words.shape, words.value];
-            for (place, word) in entry.as_chunks_mut().0.iter_mut().zip(all) {
-                *place = word.to_le_bytes();
-            }
-            out.extend_from_slice(if data { &entry } else { &entry[..PLAIN_BYTES] });
+            words.put(data, out);
             Some(())
         };
-        match entry_type.entry_bytes as usize {
-            PLAIN_BYTES => {
-                self.decode_all::<false, PLAIN_SLOTS>(count, parts, None, |words| put(words, false))
-            }
-            DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(count, parts, None, |words| put(words, true)),
-            _ => super::raw_decode(entry_type, count, parts, out),
+        match encoded.entry_type.entry_bytes as usize {
+            PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(encoded, None, |words| put(words, false)),
+            DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(encoded, None, |words| put(words, true)),
+            _ => super::raw_decode(encoded, out),
         }
     }
 
     fn decode_accesses(
         &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<Access>,
-    ) -> Result<(), Corrupt> {
-        self.accesses(entry_type, count, parts, None, out)
-    }
-
-    fn decode_accesses_before(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        end: u64,
-        out: &mut Vec<Access>,
-    ) -> Result<(), Corrupt> {
-        self.accesses(entry_type, count, parts, Some(end), out)
-    }
-}
-
-impl AccessEncoder {
-    /// Appends accesses, up to the first one at or behind `end`.
-    fn accesses(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
+        encoded: &Encoded<'_>,
         end: Option<u64>,
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
         let put = |words: &Words| {
-            let kind = AccessKind::from_code(kind(words.shape))?;
-            out.push(Access {
-                cycle: words.cycle,
-                ip: VirtAddr(words.ip),
-                addr: VirtAddr(words.addr),
-                size: words.shape as u32,
-                kind,
-            });
+            out.push(words.access()?);
             Some(())
         };
-        match entry_type.entry_bytes as usize {
-            PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(count, parts, end, put),
-            DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(count, parts, end, put),
+        match encoded.entry_type.entry_bytes as usize {
+            PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(encoded, end, put),
+            DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(encoded, end, put),
             _ => Err(Corrupt("the entries are no accesses")),
         }
     }
@@ -651,8 +554,9 @@ mod tests {
         for archive in [false, true] {
             let encoder = AccessEncoder { archive };
             let parts = encoder.encode(&EntryType::accesses(), &entries);
+            let encoded = Encoded { entry_type: &EntryType::accesses(), count: 5, parts: &parts };
             let mut decoded = Vec::new();
-            assert_eq!(encoder.decode(&EntryType::accesses(), 5, &parts, &mut decoded), Ok(()));
+            assert_eq!(encoder.decode(&encoded, &mut decoded), Ok(()));
             assert!(decoded == entries);
         }
     }

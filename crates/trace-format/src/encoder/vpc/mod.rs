@@ -3,7 +3,7 @@
 
 mod predictor;
 
-use super::{Coding, Corrupt, Encoder, Part, VPC, raw, raw_decode};
+use super::{Coding, Corrupt, Encoded, Encoder, Part, VPC, raw, raw_decode, words::Words};
 use crate::{EntryType, Guid, entry::StreamKind};
 use predictor::{GLOBAL_MISS, GlobalBank, Usage, VALUE_MISS, ValueBank};
 
@@ -311,17 +311,12 @@ impl Encoder for Vpc {
         parts
     }
 
-    fn decode(
-        &self,
-        entry_type: &EntryType,
-        count: usize,
-        parts: &[Part],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Corrupt> {
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        let &Encoded { entry_type, count, parts } = encoded;
         const MISSING: Corrupt = Corrupt("the frame lacks an attribute of its encoder");
-        let Some(layout) = Layout::of(entry_type) else { return raw_decode(entry_type, count, parts, out) };
+        let Some(layout) = Layout::of(entry_type) else { return raw_decode(encoded, out) };
         if let [Part { kind: 0, .. }] = parts {
-            return raw_decode(entry_type, count, parts, out);
+            return raw_decode(encoded, out);
         }
         let part =
             |kind: u16| parts.iter().find(|part| part.kind == kind).map(|part| &*part.bytes).ok_or(MISSING);
@@ -346,12 +341,8 @@ impl Encoder for Vpc {
                 let shape = shapes.get(usize::from(entry.tag));
                 known &= shape.is_some();
                 let shape = u64::from_le_bytes(shape.copied().unwrap_or_default());
-                for word in [entry.cycle, entry.ip, entry.addr, shape] {
-                    out.extend(word.to_le_bytes());
-                }
-                if data {
-                    out.extend(entry.data.to_le_bytes());
-                }
+                let MemoryEntry { cycle, ip, addr, data: value, .. } = entry;
+                Words { cycle, ip, addr, shape, value }.put(data, out);
             }
         })?;
         if known { Ok(()) } else { Err(Corrupt("an entry has a tag that stands for nothing")) }

@@ -28,9 +28,22 @@ impl Index {
         (number != 0).then_some(number)
     }
 
+    /// The word's number, or `new`, which is not 0, after entering it.
+    pub(super) fn find_or_insert(&mut self, key: u64, new: u32) -> u32 {
+        let at = self.slot(key);
+        if self.slots[at].1 == 0 {
+            self.put(at, key, new);
+            return new;
+        }
+        self.slots[at].1
+    }
+
     /// Enters a number that is not 0, or replaces the one that is there.
     pub(super) fn insert(&mut self, key: u64, number: u32) {
-        let at = self.slot(key);
+        self.put(self.slot(key), key, number);
+    }
+
+    fn put(&mut self, at: usize, key: u64, number: u32) {
         self.used += usize::from(self.slots[at].1 == 0);
         self.slots[at] = (key, number);
         if self.used * 2 > self.slots.len() {
