@@ -13,7 +13,7 @@ use crate::PiMutex;
 const ARENA_ALIGN: usize = 2 << 20;
 const PAGE_BYTES: usize = 4096;
 /// What the helper takes out of the heap at a time: this much less is there for a while.
-pub(crate) const RETURN_BYTES: usize = 1 << 20;
+pub const RETURN_BYTES: usize = 1 << 20;
 /// How long the helper sleeps where there is nothing to do.
 const HELPER_NAP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 

@@ -11,9 +11,9 @@ use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 
-use memtap_rtheap::{Arena, Heap};
 use rtvm::heap::RawLock;
 use rtvm::{Error, RtHeap};
+use rtvm_alloc::{Arena, Heap};
 
 /// Address space that the arena takes where nothing else is said; pages come when they are touched.
 const ARENA_BYTES: usize = 64 << 30;

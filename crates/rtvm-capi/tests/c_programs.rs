@@ -50,7 +50,7 @@ fn the_example_never_waits_for_memory() {
 
 #[test]
 fn every_function_does_what_its_header_says() {
-    assert_eq!(check("crates/rtvm-alloc/tests/functions.c"), "ok\n");
+    assert_eq!(check("crates/rtvm-capi/tests/functions.c"), "ok\n");
 }
 
 #[test]

@@ -1,12 +1,10 @@
-//! The C interface: include/memtap_rtheap.h.
+//! The real-time heap ([`rtvm_alloc::Heap`]) for programs in C; `include/memtap_rtheap.h` documents it.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 
 use rtvm::{Error, RtHeap};
-
-use crate::heap::RETURN_BYTES;
-use crate::{Arena, Heap};
+use rtvm_alloc::{Arena, Heap, RETURN_BYTES};
 
 /// `MEMTAP_RTHEAP_PREFAULT`
 const PREFAULT: u32 = 1;
