@@ -1,11 +1,14 @@
 //! The encoder of any type: fields as columns, differences where a field grows or is an address (docs/format.md,
-//! *Encoders*, 1).
+//! *Encoders*, 1). Bytes that no field covers are kept where they are not zero.
 
-use super::{COLUMNS, Coding, Corrupt, Encoded, Encoder, Part, entries_part};
+use super::{COLUMNS, Coding, Corrupt, Encoded, Encoder, Part, between, put_between, uncovered};
 use crate::{
     EntryType, Field, FieldRole,
     bytes::{Reader, put_varint, unzigzag, zigzag},
 };
+
+/// Attribute type of the bytes that no field covers.
+const BETWEEN: u16 = 32;
 
 /// Fields as columns.
 #[derive(Debug)]
@@ -50,13 +53,24 @@ impl Encoder for Columns {
             bytes.extend((column.len() as u64).to_le_bytes());
             bytes.extend_from_slice(&column);
         }
-        vec![Part { kind: 0, coding: Coding::Zstd, bytes }]
+        let mut parts = vec![Part { kind: 0, coding: Coding::Zstd, bytes }];
+        let rest = uncovered(entry_type, entry_type.fields.len());
+        let bytes = between(entries, entry_type.entry_bytes as usize, &rest);
+        if bytes.iter().any(|&byte| byte != 0) {
+            parts.push(Part { kind: BETWEEN, coding: Coding::Zstd, bytes });
+        }
+        parts
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
         let &Encoded { entry_type, count, parts } = encoded;
         const SHORT: Corrupt = Corrupt("a column is too short");
-        let mut reader = Reader::new(entries_part(parts)?);
+        let (columns, rest) = match parts {
+            [Part { kind: 0, bytes, .. }] => (bytes, None),
+            [Part { kind: 0, bytes, .. }, Part { kind: BETWEEN, bytes: rest, .. }] => (bytes, Some(rest)),
+            _ => return Err(Corrupt("the frame has an attribute that its encoder does not write")),
+        };
+        let mut reader = Reader::new(columns);
         let width = entry_type.entry_bytes as usize;
         let start = out.len();
         // Before anything is allocated: each field takes a byte an entry or more.
@@ -91,6 +105,11 @@ impl Encoder for Columns {
                 return Err(Corrupt("a column is too long"));
             }
         }
+        if let Some(rest) = rest {
+            let ranges = uncovered(entry_type, entry_type.fields.len());
+            put_between(rest, width, &ranges, rows)
+                .ok_or(Corrupt("the bytes that no field covers are not as many as the entries have"))?;
+        }
         if reader.is_empty() { Ok(()) } else { Err(Corrupt("bytes follow the last column")) }
     }
 }
@@ -106,18 +125,9 @@ mod tests {
         #[test]
         fn entries_of_every_type_round_trip(kind in prop::sample::select(StreamKind::ALL), seed: Vec<u8>) {
             let entry_type = kind.entry_type();
-            prop_assume!(!entry_type.fields.is_empty());
             let width = kind.entry_bytes();
             let mut entries = seed;
             entries.resize(entries.len().next_multiple_of(width).max(width), 7);
-            for row in entries.chunks_exact_mut(width) {
-                for (at, byte) in row.iter_mut().enumerate() {
-                    let covered = |f: &Field| (f.offset..f.offset + u16::from(f.bytes)).contains(&(at as u16));
-                    if !entry_type.fields.iter().any(covered) {
-                        *byte = 0;
-                    }
-                }
-            }
             let parts = Columns.encode(&entry_type, &entries);
             let encoded = Encoded { entry_type: &entry_type, count: entries.len() / width, parts: &parts };
             let mut decoded = Vec::new();

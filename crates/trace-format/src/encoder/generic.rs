@@ -1,7 +1,9 @@
 //! The encoder of entries of any type: each field a column of its own, in the form that suits it (docs/format.md, *Encoders*,
 //! 5). Bytes that no field covers are a column too, so every entry comes back byte by byte.
 
-use super::{Coding, Corrupt, Encoded, Encoder, GENERIC, Part};
+use std::ops::Range;
+
+use super::{Coding, Corrupt, Encoded, Encoder, GENERIC, Part, between, put_between, uncovered};
 use crate::{
     EntryType,
     bytes::{Reader, put_varint, unzigzag, zigzag},
@@ -33,18 +35,11 @@ struct Column {
 }
 
 /// The columns of a type, and the ranges of an entry that none of them has.
-fn columns(entry_type: &EntryType) -> (Vec<Column>, Vec<std::ops::Range<usize>>) {
+fn columns(entry_type: &EntryType) -> (Vec<Column>, Vec<Range<usize>>) {
     let fields = entry_type.fields.iter().take(MAX_COLUMNS);
-    let columns: Vec<_> =
+    let columns =
         fields.map(|field| Column { offset: field.offset.into(), bytes: field.bytes.into() }).collect();
-    let (mut rest, mut at) = (Vec::new(), 0);
-    for column in &columns {
-        rest.push(at..column.offset.max(at));
-        at = column.offset + column.bytes;
-    }
-    rest.push(at..(entry_type.entry_bytes as usize).max(at));
-    rest.retain(|range| !range.is_empty());
-    (columns, rest)
+    (columns, uncovered(entry_type, MAX_COLUMNS))
 }
 
 fn value(entry: &[u8], column: &Column) -> u64 {
@@ -161,13 +156,8 @@ impl Encoder for Generic {
             let bytes = form(best, &values, column.bytes);
             parts.push(Part { kind: COLUMNS + number as u16, coding: Coding::Zstd, bytes });
         }
-        let mut between = Vec::new();
-        for entry in entries.chunks_exact(width) {
-            for range in &rest {
-                between.extend_from_slice(&entry[range.clone()]);
-            }
-        }
-        parts.push(Part { kind: COLUMNS + columns.len() as u16, coding: Coding::Zstd, bytes: between });
+        let bytes = between(entries, width, &rest);
+        parts.push(Part { kind: COLUMNS + columns.len() as u16, coding: Coding::Zstd, bytes });
         parts
     }
 
@@ -176,18 +166,18 @@ impl Encoder for Generic {
         const WRONG: Corrupt = Corrupt("a column is not what the frame's forms say");
         let width = entry_type.entry_bytes as usize;
         let (columns, rest) = columns(entry_type);
-        let [forms, parts @ .., between] = parts else { return Err(WRONG) };
+        let [forms, parts @ .., rest_part] = parts else { return Err(WRONG) };
         let in_order = |(number, part): (usize, &Part)| part.kind == COLUMNS + number as u16;
         if forms.kind != FORMS
             || forms.bytes.len() != columns.len()
             || parts.len() != columns.len()
-            || between.kind != COLUMNS + columns.len() as u16
+            || rest_part.kind != COLUMNS + columns.len() as u16
             || !parts.iter().enumerate().all(in_order)
         {
             return Err(WRONG);
         }
         let gaps: usize = rest.iter().map(|range| range.len()).sum();
-        if Some(between.bytes.len()) != count.checked_mul(gaps) {
+        if Some(rest_part.bytes.len()) != count.checked_mul(gaps) {
             return Err(WRONG);
         }
         let mut values = Vec::new();
@@ -196,19 +186,13 @@ impl Encoder for Generic {
         }
         let first = out.len();
         out.resize(first + count * width, 0);
-        let mut between = between.bytes.as_slice();
         for (place, entry) in out[first..].chunks_exact_mut(width).enumerate() {
             for (column, values) in columns.iter().zip(&values) {
                 let bytes = values[place].to_le_bytes();
                 entry[column.offset..column.offset + column.bytes].copy_from_slice(&bytes[..column.bytes]);
             }
-            for range in &rest {
-                let (front, behind) = between.split_at(range.len());
-                entry[range.clone()].copy_from_slice(front);
-                between = behind;
-            }
         }
-        Ok(())
+        put_between(&rest_part.bytes, width, &rest, &mut out[first..]).ok_or(WRONG)
     }
 }
 

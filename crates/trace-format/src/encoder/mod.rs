@@ -14,7 +14,7 @@ mod predict;
 pub(crate) mod vpc;
 mod words;
 
-use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
+use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 pub use blocks::{Block, BlockFrame, CodedFrame};
 pub(crate) use columns::Columns;
@@ -237,6 +237,42 @@ pub(crate) fn entries_part(parts: &[Part]) -> Result<&[u8], Corrupt> {
         [Part { kind: 0, bytes, .. }] => Ok(bytes),
         _ => Err(Corrupt("the frame does not consist of one attribute with entries")),
     }
+}
+
+/// The ranges of an entry that none of its type's first `fields` fields has.
+fn uncovered(entry_type: &EntryType, fields: usize) -> Vec<Range<usize>> {
+    let (mut rest, mut at) = (Vec::new(), 0);
+    for field in entry_type.fields.iter().take(fields) {
+        let offset = usize::from(field.offset);
+        rest.push(at..offset.max(at));
+        at = offset + usize::from(field.bytes);
+    }
+    rest.push(at..(entry_type.entry_bytes as usize).max(at));
+    rest.retain(|range| !range.is_empty());
+    rest
+}
+
+/// The bytes of those ranges, entry after entry.
+fn between(entries: &[u8], width: usize, ranges: &[Range<usize>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for entry in entries.chunks_exact(width) {
+        for range in ranges {
+            bytes.extend_from_slice(&entry[range.clone()]);
+        }
+    }
+    bytes
+}
+
+/// The inverse of [`between`]; `None` where there are not as many bytes.
+fn put_between(mut bytes: &[u8], width: usize, ranges: &[Range<usize>], entries: &mut [u8]) -> Option<()> {
+    for entry in entries.chunks_exact_mut(width) {
+        for range in ranges {
+            let (front, behind) = bytes.split_at_checked(range.len())?;
+            entry[range.clone()].copy_from_slice(front);
+            bytes = behind;
+        }
+    }
+    bytes.is_empty().then_some(())
 }
 
 /// The encoders that a writer or reader knows, by number.
