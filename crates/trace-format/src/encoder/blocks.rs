@@ -14,7 +14,7 @@ use segment::flow::{
     BlockAccess, Definition, MAX_ACCESSES, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, encode_definition,
 };
 
-use super::{BLOCKS, Coding, Corrupt, Encoded, Encoder, Part, entries_part, raw_bytes};
+use super::{BLOCKS, Coding, Corrupt, Encoded, Encoder, OTHERS, Part, entries_part, others, raw_bytes};
 use crate::{
     Bounds, EntryType, Interval, KindSet, MAX_FRAME_ENTRIES,
     bytes::{Reader, put_varint, unzigzag, zigzag},
@@ -269,8 +269,6 @@ const FRAME_ACCESSES: u64 = 1 << 20;
 /// A string instruction that made more of them is kept as single ones, frame by frame.
 const MANY: u64 = 1 << 18;
 const SINGLE_BYTES: usize = 32;
-/// The attribute with entries that are no accesses.
-const OTHERS: u16 = 32;
 /// How many single accesses are made at a time.
 const PIECE_ACCESSES: usize = 1 << 14;
 
@@ -662,7 +660,7 @@ impl Encoder for Blocks {
         for entry in entries.chunks_exact(SINGLE_BYTES) {
             match Access::get(&mut Reader::new(entry)).filter(|_| are_accesses(entry_type)) {
                 Some(access) => frame.push_single(&access),
-                None => return vec![Part { kind: OTHERS, coding: Coding::Zstd, bytes: entries.to_vec() }],
+                None => return others(entries),
             }
         }
         frame.finish().parts

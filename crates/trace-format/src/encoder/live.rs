@@ -8,8 +8,9 @@
 use memref::Access;
 
 use super::{
-    Coding, Corrupt, Encoded, Encoder, LIVE, Part, entries_part,
+    Coding, Corrupt, Encoded, Encoder, LIVE, NO_ACCESSES, OTHERS, Part, entries_part,
     index::Index,
+    others, raw_bytes,
     words::{DATA_BYTES, PLAIN_BYTES, Words, has_data},
 };
 use crate::{
@@ -67,6 +68,8 @@ struct Model {
     addr: u64,
     /// The last values by address, where there is data.
     values: Vec<u64>,
+    /// Whether an entry had more in its shape than an access has.
+    foreign: bool,
 }
 
 const VALUES_BITS: u32 = 14;
@@ -74,7 +77,15 @@ const VALUES_BITS: u32 = 14;
 impl Model {
     fn new(data: bool) -> Self {
         let values = if data { vec![0; 1 << VALUES_BITS] } else { Vec::new() };
-        Self { instructions: vec![Instruction::default()], previous: 0, cycle: 0, ip: 0, addr: 0, values }
+        Self {
+            instructions: vec![Instruction::default()],
+            previous: 0,
+            cycle: 0,
+            ip: 0,
+            addr: 0,
+            values,
+            foreign: false,
+        }
     }
 
     #[inline]
@@ -98,6 +109,9 @@ fn encode_all<const BYTES: usize>(entries: &[u8]) -> Vec<Part> {
     for entry in entries.as_chunks::<BYTES>().0 {
         encode_one(&mut model, &mut numbers, &mut columns, entry);
     }
+    if model.foreign {
+        return others(entries);
+    }
     let columns = &columns[..COLUMNS - usize::from(!data)];
     let mut bytes = Vec::with_capacity(columns.iter().map(|column| column.len() + 8).sum::<usize>());
     for column in columns {
@@ -119,14 +133,17 @@ impl Encoder for Live {
     }
 
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
-        if has_data(entry_type) {
-            encode_all::<DATA_BYTES>(entries)
-        } else {
-            encode_all::<PLAIN_BYTES>(entries)
+        match entry_type.entry_bytes as usize {
+            PLAIN_BYTES => encode_all::<PLAIN_BYTES>(entries),
+            DATA_BYTES => encode_all::<DATA_BYTES>(entries),
+            _ => others(entries),
         }
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+        if let [Part { kind: OTHERS, bytes, .. }] = encoded.parts {
+            return raw_bytes(encoded, bytes, out);
+        }
         let data = has_data(encoded.entry_type);
         decode_all(encoded, |entry| {
             entry.put(data, out);
@@ -140,6 +157,9 @@ impl Encoder for Live {
         _end: Option<u64>,
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
+        if let [Part { kind: OTHERS, .. }] = encoded.parts {
+            return Err(NO_ACCESSES);
+        }
         decode_all(encoded, |entry| {
             out.push(entry.access()?);
             Some(())
@@ -215,6 +235,7 @@ fn encode_one<const BYTES: usize>(
     if state.shape != shape {
         code |= SHAPE;
         shapes.extend_from_slice(&shape.to_le_bytes()[..shape_bytes(data)]);
+        model.foreign |= shape >> (8 * shape_bytes(data)) != 0;
     }
     let difference = addr.wrapping_sub(state.last);
     let addr_code = if difference == state.stride {
@@ -410,6 +431,20 @@ mod tests {
                 let encoded = Encoded { entry_type: &kind.entry_type(), count: columns[0].len(), parts: &parts };
                 let _ = Live.decode(&encoded, &mut Vec::new());
             }
+        }
+    }
+
+    #[test]
+    fn what_is_no_access_comes_back() {
+        for entry_bytes in [20, 32, 40] {
+            let entry_type = EntryType { entry_bytes, ..StreamKind::Accesses.entry_type() };
+            let entries: Vec<u8> = (1..=entry_bytes as u8 * 3).map(|byte| byte | 1).collect();
+            let parts = Live.encode(&entry_type, &entries);
+            let encoded = Encoded { entry_type: &entry_type, count: 3, parts: &parts };
+            let mut decoded = Vec::new();
+            assert_eq!(Live.decode(&encoded, &mut decoded), Ok(()));
+            assert_eq!(decoded, entries);
+            assert_eq!(Live.decode_accesses(&encoded, None, &mut Vec::new()), Err(NO_ACCESSES));
         }
     }
 

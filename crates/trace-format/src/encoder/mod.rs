@@ -133,6 +133,9 @@ fn zstd_compress(bytes: &[u8], level: i32) -> Option<Vec<u8>> {
 #[error("{0}")]
 pub struct Corrupt(pub &'static str);
 
+/// What a decoder of accesses says of others.
+const NO_ACCESSES: Corrupt = Corrupt("the entries are no accesses");
+
 /// A segment as its encoder left it.
 #[derive(Clone, Copy, Debug)]
 pub struct Encoded<'a> {
@@ -229,6 +232,13 @@ fn raw_bytes(encoded: &Encoded<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<(
 /// What encoder 0 makes of any entries.
 pub(crate) fn raw(entries: &[u8]) -> Vec<Part> {
     vec![Part { kind: 0, coding: Coding::Zstd, bytes: entries.to_vec() }]
+}
+
+/// The attribute type of entries as they are, where an encoder of accesses finds that they are none.
+const OTHERS: u16 = 32;
+
+fn others(entries: &[u8]) -> Vec<Part> {
+    vec![Part { kind: OTHERS, coding: Coding::Zstd, bytes: entries.to_vec() }]
 }
 
 /// The one attribute of type 0.

@@ -13,7 +13,7 @@ mod shadow;
 use memref::Access;
 
 use super::{
-    ACCESS, ARCHIVE, Corrupt, Encoded, Encoder, Part,
+    ACCESS, ARCHIVE, Corrupt, Encoded, Encoder, NO_ACCESSES, Part,
     index::Index,
     words::{DATA_BYTES, PLAIN_BYTES, Words, kind},
 };
@@ -533,7 +533,7 @@ impl Encoder for AccessEncoder {
         match encoded.entry_type.entry_bytes as usize {
             PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(encoded, end, put),
             DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(encoded, end, put),
-            _ => Err(Corrupt("the entries are no accesses")),
+            _ => Err(NO_ACCESSES),
         }
     }
 }
