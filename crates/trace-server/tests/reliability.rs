@@ -278,7 +278,14 @@ fn process_with_a_role() {
 }
 
 fn process(role: &str, dir: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    process_below(&["env"], role, dir)
+}
+
+/// The process of that role, which `command` becomes.
+fn process_below(command: &[&str], role: &str, dir: &Path) -> Child {
+    Command::new(command[0])
+        .args(&command[1..])
+        .arg(std::env::current_exe().unwrap())
         .args(["--exact", "process_with_a_role", "--nocapture", "--test-threads=1"])
         .env(ROLE, role)
         .env(DIR, dir)
@@ -290,7 +297,11 @@ fn process(role: &str, dir: &Path) -> Child {
 }
 
 fn server(dir: &Path) -> Child {
-    let mut child = process("server", dir);
+    ready(process("server", dir))
+}
+
+/// A server when it listens.
+fn ready(mut child: Child) -> Child {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.map_while(Result::ok).any(|line| line.contains("ready")), "the server did not start");
     child
@@ -299,6 +310,81 @@ fn server(dir: &Path) -> Child {
 fn end(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// Writes through a server that has no more than a MiB for a trace until it is told so. What was flushed is in the file, in
+/// its order; then there is room again, and the server goes on.
+fn without_room(server: &Child, dir: &Path, root: &Path, text: &str) {
+    let address = Address::Unix(dir.join("socket"));
+    let write = |name: &str, count: u64| -> (u64, Result<(), trace_server::Error>) {
+        let client = Client::connect(&address, None).unwrap();
+        client.create_session(name).unwrap();
+        let options = TraceOptions { segment_entries: 700, ..Default::default() };
+        client.create_trace(name, &options).unwrap();
+        let stream = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+        let mut writer = client.writer_with(stream, 4096, 2).unwrap();
+        let mut flushed = 0;
+        let mut result = (0..count).try_for_each(|number| {
+            writer.push(&sample(number))?;
+            if number % 5000 == 4999 {
+                writer.flush()?;
+                flushed = number + 1;
+            }
+            Ok(())
+        });
+        result = result.and(writer.close());
+        if result.is_ok() {
+            flushed = count;
+        }
+        (flushed, result.and(client.close_trace().map(drop)))
+    };
+    let (flushed, result) = write("large", 1_000_000);
+    let error = result.expect_err("a MiB is enough for 24 MB").to_string();
+    assert!(error.contains("large: ") && error.contains(text), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(flushed > 0, "a MiB holds 5,000 entries");
+    let path = root.join("large");
+    let all = beginning(&path, 1);
+    assert!(all.len() as u64 / 24 >= flushed, "{} of {flushed} entries", all.len() / 24);
+    for (number, entry) in (0..).zip(all.chunks(24)) {
+        assert_eq!(entry, sample(number));
+    }
+    std::fs::remove_file(&path).unwrap();
+    let (_, result) = write("small", 10_000);
+    result.unwrap();
+    let all: Vec<u8> = (0..10_000).flat_map(sample).collect();
+    assert_eq!(entries(&root.join("small"), 1), all, "process {}", server.id());
+}
+
+#[test]
+fn at_its_quota_a_server_says_so_and_keeps_what_it_promised() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    // The signal is the limit's other way to say it.
+    let limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"];
+    let mut server = ready(process_below(&limited, "server", dir.path()));
+    without_room(&server, dir.path(), &root, "File too large");
+    end(&mut server);
+}
+
+/// A file system of a MiB, which only the server sees.
+#[test]
+fn with_a_full_disk_a_server_says_so_where_namespaces_are_allowed() {
+    let allowed = Command::new("unshare").args(["-rm", "true"]).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        eprintln!("this machine does not allow namespaces: nothing is tested");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let mount = "mount -t tmpfs -o size=1m none \"$0\" && exec \"$@\"";
+    let small = ["unshare", "-rm", "sh", "-c", mount, root.to_str().unwrap()];
+    let mut server = ready(process_below(&small, "server", dir.path()));
+    let inside = PathBuf::from(format!("/proc/{}/root{}", server.id(), root.display()));
+    without_room(&server, dir.path(), &inside, "No space left on device");
+    end(&mut server);
 }
 
 /// The last number that a line with that word had.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -42,7 +42,21 @@ pub(crate) struct Stream {
     table: bool,
     owner: Option<(ProcessId, ThreadId)>,
     segment_bytes: usize,
+    /// Where the last entries end that are in the file.
+    end: AtomicU64,
+    /// Whether a segment could not be written. Those that follow are not: readers would find a hole.
+    cut_short: AtomicBool,
     open: Mutex<Open>,
+}
+
+/// A segment that could not be written.
+struct Lost {
+    stream: u32,
+    owner: (ProcessId, ThreadId),
+    first_index: u64,
+    entries: u64,
+    /// The first one's; the largest number where entries have none.
+    cycle: u64,
 }
 
 /// The open segment of a stream.
@@ -90,8 +104,8 @@ pub(crate) struct WriteTrace {
     written: Condvar,
     failed: AtomicBool,
     failure: Mutex<Option<String>>,
-    /// Entries of threads that could not be written: how many, and the first one's cycle.
-    lost: Mutex<BTreeMap<(ProcessId, ThreadId), (u64, u64)>>,
+    /// What could not be written of threads' streams.
+    lost: Mutex<Vec<Lost>>,
     closed: AtomicBool,
 }
 
@@ -219,6 +233,8 @@ impl WriteTrace {
             table: description.is_session_table(),
             owner: description.process.zip(description.thread),
             segment_bytes: self.segment_entries.clamp(1, most.max(1)) * entry_bytes,
+            end: AtomicU64::new(first_index),
+            cut_short: AtomicBool::new(false),
             entry_type: description.entry_type,
             open: Mutex::new(Open {
                 bytes: Vec::new(),
@@ -442,23 +458,27 @@ impl WriteTrace {
             Held::Coded(frame) => (frame.bounds, Content::Coded(frame), frame.count),
         };
         bounds.wall_ns = Interval { min: segment.wall_ns, max: segment.wall_ns };
-        let added = self.sink.add_segment(&NewSegment {
-            stream: stream.number,
-            entry_type: &stream.entry_type,
-            encoder: stream.encoder,
-            sequence: segment.sequence,
-            first_index: segment.first_index,
-            wall_ns: segment.wall_ns,
-            bounds: Some(bounds),
-            content,
-        });
-        if let Err(error) = added {
-            if let Some(owner) = stream.owner {
-                let mut lost = lock(&self.lost);
-                let (lost, cycle) = lost.entry(owner).or_insert((0, u64::MAX));
-                *lost += count;
-                *cycle = (*cycle).min(bounds.cycles.min);
-            }
+        let add = || {
+            self.sink.add_segment(&NewSegment {
+                stream: stream.number,
+                entry_type: &stream.entry_type,
+                encoder: stream.encoder,
+                sequence: segment.sequence,
+                first_index: segment.first_index,
+                wall_ns: segment.wall_ns,
+                bounds: Some(bounds),
+                content,
+            })
+        };
+        let added = (!stream.cut_short.load(Ordering::Acquire)).then(add);
+        if let Some(Ok(())) = added {
+            stream.end.fetch_max(segment.first_index + count, Ordering::AcqRel);
+        } else if let Some(owner) = stream.owner {
+            let (first_index, cycle) = (segment.first_index, bounds.cycles.min);
+            lock(&self.lost).push(Lost { stream: stream.number, owner, first_index, entries: count, cycle });
+        }
+        if let Some(Err(error)) = added {
+            stream.cut_short.store(true, Ordering::Release);
             self.fail(format!("{error}; the trace is complete up to there"));
         }
         match segment.held {
@@ -536,7 +556,17 @@ impl WriteTrace {
 
     /// Says in the trace what is missing from it. Often a small frame fits where a large one did not.
     fn write_losses(&self) {
-        for ((process, thread), (count, cycle)) in std::mem::take(&mut *lock(&self.lost)) {
+        let mut gaps = BTreeMap::new();
+        for lost in std::mem::take(&mut *lock(&self.lost)) {
+            // A hole before entries that are in the file, where another worker was faster: readers find it by themselves.
+            let end = self.stream(lost.stream).map_or(0, |stream| stream.end.load(Ordering::Acquire));
+            if lost.first_index >= end {
+                let (count, cycle) = gaps.entry(lost.owner).or_insert((0, u64::MAX));
+                *count += lost.entries;
+                *cycle = lost.cycle.min(*cycle);
+            }
+        }
+        for ((process, thread), (count, cycle)) in gaps {
             let cycle = if cycle == u64::MAX { 0 } else { cycle };
             let gap =
                 Gap { process, thread, cycle, count, reason: GapReason::StoreFailed, addr: VirtAddr(0) };
