@@ -23,7 +23,10 @@ fn hits(program: &Program, options: &[&str]) -> Vec<String> {
             let keys: Vec<&String> = hit.as_object().expect("an object").keys().collect();
             assert_eq!(
                 keys,
-                ["cycle", "file", "function", "kind", "line", "new", "offset", "old", "thread", "watch"]
+                [
+                    "cycle", "file", "function", "kind", "line", "new", "offset", "old", "pid", "stack",
+                    "thread", "watch"
+                ]
             );
             assert!(hit["file"].as_str().is_some_and(|file| file.ends_with("watched.c")), "{line}");
             assert!(hit["line"].as_u64().is_some(), "{line}");
@@ -50,7 +53,7 @@ fn writes_are_logged_with_the_values_before_and_after() {
             "malloc@make#2 store make 0 0x0 0x1",
             "malloc@make#2 store make 0 0x0 0x2",
             "malloc@make#2 store main 0 0x2 0x63",
-            "text+1:4 store main 0 null 0x6f6c6c65",
+            "text+1:4 store main 0 0x0 0x6f6c6c65",
         ]
     );
 }

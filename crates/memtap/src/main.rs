@@ -62,6 +62,7 @@ mod cmd {
 mod output;
 mod record;
 mod rtvm_replay;
+mod watching;
 
 use std::process::ExitCode;
 

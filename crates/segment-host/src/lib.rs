@@ -62,9 +62,11 @@ impl OwnedPool {
             tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
+        let control = self.pool.control();
+        control.set_waiting(true);
         // Woken, changed before we slept, timed out, interrupted: in each case the caller looks again.
-        let _ =
-            futex::wait(self.pool.control().submitted_word(), futex::Flags::empty(), seen, Some(&timeout));
+        let _ = futex::wait(control.submitted_word(), futex::Flags::empty(), seen, Some(&timeout));
+        control.set_waiting(false);
     }
 
     /// How many buffers were handed over so far.
@@ -123,13 +125,14 @@ impl Listener {
         &self.name
     }
 
-    /// Waits for one process, and gives it the pool and the settings.
+    /// Waits for one process, and gives it the pool and the settings, which may depend on its pid.
     ///
     /// # Errors
     /// Where the process is gone again, or the listener was shut down.
-    pub fn serve_one(&self, pool: &OwnedPool, config: &Config) -> io::Result<()> {
+    pub fn serve_one(&self, pool: &OwnedPool, config: impl FnOnce(u32) -> Config) -> io::Result<()> {
         let peer = rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC)?;
-        let bytes = config.encode();
+        let pid = rustix::net::sockopt::socket_peercred(&peer)?.pid;
+        let bytes = config(pid.as_raw_nonzero().get().unsigned_abs()).encode();
         let descriptors = [pool.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);

@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::mem::size_of;
 
 /// Version of this layout. A tracer of another version must not touch the pool.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of one buffer. Small, because reused memory that stays in the cache is worth more than few hand-overs.
 pub const BUFFER_BYTES: usize = 64 << 10;
 /// Buffers of a pool, and so the threads that can be traced at the same time.
@@ -62,6 +62,8 @@ pub struct Control {
     pub(crate) hint: AtomicU32,
     /// Threads that got no number or buffer, because the tables were full.
     refused: AtomicU32,
+    /// Not zero: the recorder waits on `submitted`, or is about to. Written by the recorder.
+    waiting: AtomicU32,
 }
 
 impl Control {
@@ -146,6 +148,18 @@ impl Control {
         &self.submitted
     }
 
+    /// There is something to read in a buffer that was not handed over. Whether the recorder has to be woken for it.
+    pub fn announce(&self) -> bool {
+        // SeqCst, here and in `set_waiting`: either the recorder finds the new number, or we find that it waits.
+        self.submitted.fetch_add(1, Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst) != 0
+    }
+
+    /// The recorder is about to wait on [`Control::submitted_word`], or has waited.
+    pub fn set_waiting(&self, waiting: bool) {
+        self.waiting.store(waiting.into(), Ordering::SeqCst);
+    }
+
     /// The word that changes with each buffer that becomes free, for a futex.
     pub fn freed_word(&self) -> &AtomicU32 {
         &self.freed
@@ -162,7 +176,8 @@ pub struct ProcessSlot {
     pid: AtomicU32,
     /// The number of the process that made it, or all ones.
     parent: AtomicU32,
-    _unused: u32,
+    /// How often it was continued after a stop of its own; written by the process.
+    resumes: AtomicU32,
     /// When, in nanoseconds of CLOCK_REALTIME.
     start_ns: AtomicU64,
 }
@@ -185,6 +200,7 @@ impl ProcessSlot {
         self.pid.store(pid, Ordering::Relaxed);
         self.parent.store(parent.unwrap_or(u32::MAX), Ordering::Relaxed);
         self.start_ns.store(start_ns, Ordering::Relaxed);
+        self.resumes.store(0, Ordering::Relaxed);
         self.state.store(ProcessState::Live as u32, Ordering::Release);
     }
 
@@ -210,6 +226,16 @@ impl ProcessSlot {
     /// The process that made it, if that is of this session.
     pub fn parent(&self) -> Option<u32> {
         Some(self.parent.load(Ordering::Relaxed)).filter(|&p| p != u32::MAX)
+    }
+
+    /// It had stopped itself at a watchpoint, and was continued.
+    pub fn resume(&self) {
+        self.resumes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often [`ProcessSlot::resume`] was called.
+    pub fn resumes(&self) -> u32 {
+        self.resumes.load(Ordering::Relaxed)
     }
 
     /// When it appeared, nanoseconds since 1970.

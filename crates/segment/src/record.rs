@@ -124,6 +124,29 @@ pub enum Record<'a> {
         /// As in [`memref::Sync`].
         value: u64,
     },
+    /// An access to watched bytes.
+    Hit {
+        /// Its place in the session.
+        order: u64,
+        /// The instruction, or the call that accessed a block.
+        ip: VirtAddr,
+        /// What is done to the bytes.
+        kind: AccessKind,
+        /// The first of them that is watched.
+        addr: VirtAddr,
+        /// How many of those are watched.
+        len: u64,
+        /// The number of what was asked for.
+        watch: u32,
+        /// Whether the process stops until it is continued.
+        stops: bool,
+        /// What the first eight bytes held before, where that is known.
+        old: Option<u64>,
+        /// What they hold now.
+        new: u64,
+        /// The addresses of the stack's frames, the innermost first, eight bytes each.
+        stack: &'a [u8],
+    },
     /// Missing events.
     Gap {
         /// Why.
@@ -190,6 +213,7 @@ const TAG_THREAD_END: u8 = 10;
 const TAG_PROCESS_END: u8 = 11;
 const TAG_THREAD_BASE: u8 = 12;
 const TAG_ARGUMENTS: u8 = 13;
+const TAG_HIT: u8 = 14;
 
 const TAG_SYNC: u8 = 32;
 
@@ -299,6 +323,16 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.word(value);
             out.word(u64::from(function.code()));
             out.word(0);
+        }
+        Record::Hit { order, ip, kind, addr, len, watch, stops, old, new, stack } => {
+            out.head(ip, addr, kind.code(), TAG_HIT);
+            out.word(order);
+            out.word(len);
+            out.word(u64::from(watch) | u64::from(stops) << 32 | u64::from(old.is_some()) << 33);
+            out.word(old.unwrap_or(0));
+            out.word(new);
+            out.word(0);
+            out.name(stack);
         }
         Record::Gap { reason, count, addr, name } => {
             out.head(none, addr, reason.code(), TAG_GAP);
@@ -419,6 +453,21 @@ impl<'a> Records<'a> {
                 value: self.word(3)?,
                 function: SyncFunction::from_code(u8::try_from(self.word(4)?).ok()?)?,
             },
+            TAG_HIT => {
+                let flags = self.word(4)?;
+                Record::Hit {
+                    ip,
+                    kind: AccessKind::from_code(code)?,
+                    addr,
+                    order: self.word(2)?,
+                    len: self.word(3)?,
+                    watch: flags as u32,
+                    stops: flags >> 32 & 1 != 0,
+                    old: if flags >> 33 & 1 != 0 { Some(self.word(5)?) } else { None },
+                    new: self.word(6)?,
+                    stack: self.name(8)?,
+                }
+            }
             TAG_GAP => Record::Gap {
                 reason: GapReason::from_code(code)?,
                 addr,
@@ -519,6 +568,10 @@ mod tests {
                 Record::Marker { order: n, ip, kind: marker, name: &name },
                 Record::Gap { reason, count: n, addr: a, name: &name },
                 Record::Counter { ip, count: n, name: &name },
+                Record::Hit {
+                    order: n, ip, kind: access, addr: a, len: m, watch: n as u32, stops: bits > 99,
+                    old: (size % 2 == 0).then_some(m), new: n, stack: &name,
+                },
                 Record::Program { name: &name },
                 Record::Arguments { addr: a, name: &name },
                 Record::ThreadEnd,

@@ -4,14 +4,15 @@
 use core::sync::atomic::Ordering;
 
 use memref::{
-    AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, RegionChange, RegionKind,
-    VirtAddr,
+    AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, RegionChange,
+    RegionKind, VirtAddr,
 };
 use segment::Record;
 use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
+use crate::control::registers;
 use crate::emit::next_order;
 use crate::memory::{self, Range, close_all, open_address, page};
 use crate::pointers::{Arg, Manner, describe, is_flat_ioctl};
@@ -19,6 +20,7 @@ use crate::process;
 use crate::signals::{self, NOT_MADE};
 use crate::state::{PROCESS, Thread};
 use crate::translate;
+use crate::watchpoints::{self, Origin, Touched};
 
 /// Bytes of a `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
@@ -39,6 +41,9 @@ pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext)
     let call = Call { number, args, ip: gregs.rip.wrapping_sub(SYSCALL_BYTES) };
     if number == libc::SYS_futex {
         thread.tell_futex(call.ip, &args, None);
+    }
+    if watchpoints::is_active() {
+        thread.before = *registers(context);
     }
     // SAFETY: our caller's promise; the program vouches for its own arguments as it would to the kernel.
     let result = unsafe { call.make(thread, context) };
@@ -299,6 +304,16 @@ impl Call {
             _ => BlockFunction::Syscall,
         };
         let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
+        if watchpoints::is_active() {
+            let before = thread.before;
+            let mut touched = Touched::new();
+            if kind == BlockKind::Fill {
+                touched.note(addr, len, AccessKind::Store, false);
+            }
+            let origin = Origin::Instruction(&before);
+            watchpoints::block(thread, &mut touched, self.ip, kind, (dst, src, len), &origin);
+            return;
+        }
         let record = Record::Block {
             ip: VirtAddr(self.ip),
             kind,

@@ -7,6 +7,7 @@ use segment::{Pool, Record};
 use tracee::sys;
 
 use crate::state::{PROCESS, Thread};
+use crate::watchpoints;
 
 /// How long a thread without a buffer sleeps before it looks again by itself.
 const WAIT_NS: u64 = 20_000_000;
@@ -50,9 +51,16 @@ impl Thread {
     /// Records anything else.
     pub(crate) fn emit(&mut self, record: &Record<'_>) {
         let Some(pool) = PROCESS.pool() else { return };
+        if watchpoints::is_active() && matches!(record, Record::Sync { .. } | Record::Block { .. }) {
+            return;
+        }
         let ordered = matches!(
             record,
-            Record::Allocation { .. } | Record::Sync { .. } | Record::Region { .. } | Record::Order { .. }
+            Record::Allocation { .. }
+                | Record::Sync { .. }
+                | Record::Region { .. }
+                | Record::Order { .. }
+                | Record::Hit { .. }
         );
         if !ordered {
             self.note_order(&pool);

@@ -18,7 +18,8 @@ use crate::control::registers;
 use crate::memory::{PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE, page, view};
 use crate::sharing::{self, Sharing};
 use crate::state::{PROCESS, Thread};
-use crate::{breakpoint, dispatch, process, signals, translate, watchpoints};
+use crate::watchpoints::{self, Origin, Touched};
+use crate::{breakpoint, dispatch, process, signals, translate};
 
 /// A burst ends behind that many instructions without an access to closed memory. A new fault costs about as much as
 /// executing this many instructions does: whichever comes, at most twice the best possible time is lost.
@@ -45,9 +46,10 @@ struct Memory<'a> {
     recorded: bool,
     /// Accesses of the instruction that is being executed: they count when it is done.
     held: [(u64, u32, AccessKind); HELD],
-    /// What they overwrite, where there are watchpoints.
-    old: [u64; HELD],
     count: usize,
+    /// What of them is watched, and the registers before the instruction.
+    watched: Touched,
+    before_it: x86::Registers,
     /// Whether the instruction touched closed memory.
     touched: bool,
     /// Where other threads may see what this one does.
@@ -63,11 +65,8 @@ impl Memory<'_> {
     fn commit(&mut self) {
         let held = self.held;
         if watchpoints::is_active() {
-            let old = self.old;
-            for (&(addr, len, kind), &old) in held.iter().zip(&old).take(self.count) {
-                watchpoints::accessed(self.thread, self.ip, addr, len, kind, old);
-            }
-            self.count = 0;
+            let origin = Origin::Instruction(&self.before_it);
+            self.watched.tell(self.thread, self.ip, &origin);
             return;
         }
         let Some(pool) = self.pool else { return };
@@ -165,7 +164,13 @@ impl Memory<'_> {
             return;
         }
         self.touched = true;
-        if self.recorded {
+        if self.recorded && watchpoints::is_active() {
+            if self.watched.is_full() {
+                // As below.
+                self.commit();
+            }
+            self.watched.note(operand.addr, operand.len.into(), operand.kind, true);
+        } else if self.recorded {
             if let Some(sharing) = self.sharing {
                 self.order(sharing, operand);
             }
@@ -175,11 +180,6 @@ impl Memory<'_> {
             }
             if let Some(place) = self.held.get_mut(self.count) {
                 *place = (operand.addr, operand.len, operand.kind);
-                if watchpoints::is_active()
-                    && let Some(old) = self.old.get_mut(self.count)
-                {
-                    *old = watchpoints::before(operand.addr, operand.len);
-                }
                 self.count += 1;
             }
         }
@@ -307,8 +307,9 @@ fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
         ip: 0,
         recorded,
         held: [(0, 0, AccessKind::Load); HELD],
-        old: [0; HELD],
         count: 0,
+        watched: Touched::new(),
+        before_it: x86::Registers::default(),
         touched: false,
         sharing: sharing::current().filter(|_| !watchpoints::is_active()),
         locked: false,
@@ -327,6 +328,10 @@ fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
         memory.touched = false;
         memory.count = 0;
         memory.before = 0;
+        if watchpoints::is_active() {
+            memory.watched.clear();
+            memory.before_it = *regs;
+        }
         // SAFETY: this thread's engine, which nobody else uses and `memory` does not reach; the state is that of the
         // signal frame.
         let outcome = unsafe { (*engine).step(regs, state, &mut memory) };
@@ -366,13 +371,15 @@ pub(crate) fn execute_one(thread: &mut Thread, context: &mut UContext) {
         ip,
         recorded,
         held: [(0, 0, AccessKind::Load); HELD],
-        old: [0; HELD],
         count: 0,
+        watched: Touched::new(),
+        before_it: x86::Registers::default(),
         touched: false,
         sharing: sharing::current().filter(|_| !watchpoints::is_active()),
         locked: false,
         before: 0,
     };
+    memory.before_it = *regs;
     // SAFETY: as in `burst`.
     if unsafe { (*engine).step(regs, state, &mut memory) } == Outcome::Executed {
         memory.commit();
@@ -389,6 +396,8 @@ fn open_for_step(thread: &mut Thread, context: &mut UContext, addr: u64) {
         thread.step.mask = context.mask;
         thread.step.program_traps = context.gregs.rflags & TRAP_FLAG != 0;
         thread.step.opened = [0; 4];
+        thread.stepped.clear();
+        thread.before = *registers(context);
         context.mask = !signals::OURS;
         context.gregs.rflags |= TRAP_FLAG;
         if PROCESS.is_recording() && thread.silent == 0 {
@@ -444,9 +453,8 @@ fn record_operands(thread: &mut Thread, context: &mut UContext, ip: u64) {
     if let Some(pool) = pool {
         for &(addr, len, kind) in held.iter().take(count) {
             if watchpoints::is_active() {
-                // It is about to be executed: what it leaves is not known here.
-                let old = watchpoints::before(addr, len);
-                watchpoints::accessed(thread, ip, addr, len, kind, old);
+                // It is about to be executed: told when it was.
+                thread.stepped.note(addr, len.into(), kind, true);
                 continue;
             }
             thread.emit_access(&pool, ip, addr, len, kind);
@@ -468,6 +476,11 @@ fn end_step(thread: &mut Thread, context: &mut UContext) {
                 unsafe { sys::mprotect(range.start, range.end - range.start, sys::PROT_NONE) };
             }
         }
+    }
+    let mut stepped = core::mem::replace(&mut thread.stepped, Touched::new());
+    let before = thread.before;
+    if context.gregs.rip != before.rip {
+        stepped.tell(thread, before.rip, &Origin::Instruction(&before));
     }
     context.mask = thread.step.mask;
     if !thread.step.program_traps {

@@ -28,6 +28,7 @@ mod program;
 mod real;
 mod sharing;
 mod signals;
+mod stack;
 mod start;
 mod state;
 mod translate;

@@ -13,7 +13,7 @@ use tracee::sys;
 
 use crate::emit::next_order;
 use crate::state::{PROCESS, Thread};
-use crate::watchpoints;
+use crate::{stack, watchpoints};
 
 /// The distance of the two views. Programs live at 0x0000..., 0x55.. and 0x7f..; their views at 0x50.., 0x05.. and 0x2f...
 pub(crate) const VIEW: u64 = 0x5000_0000_0000;
@@ -307,6 +307,9 @@ pub(crate) unsafe fn copy_pages(from: u64, to: u64, len: u64) {
 
 /// Drops our view of what the program unmaps or replaces.
 pub(crate) fn drop_views(start: u64, end: u64) {
+    if watchpoints::is_active() {
+        stack::forget(start, end);
+    }
     let mut ranges = PROCESS.ranges.lock();
     ranges.each_within(start, end, |part| {
         // SAFETY: our own view; the page table of bytes is cleared right after, under the same lock.

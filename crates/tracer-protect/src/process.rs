@@ -16,7 +16,7 @@ use crate::program::{Verdict, judge};
 use crate::sharing;
 use crate::state::{Birth, PROCESS, Thread};
 use crate::translate;
-use crate::{image, signals, start};
+use crate::{image, signals, start, watchpoints};
 
 const CLONE_ARGS_BYTES: u64 = 88;
 /// Bytes of `LD_PRELOAD=` and `MEMTAP_CHANNEL=` lines.
@@ -160,10 +160,11 @@ fn fork_with(
     let births = PROCESS.births.lock();
     let breakpoints = PROCESS.breakpoints.lock();
     let engine = translate::ENGINE.lock();
+    let watched = watchpoints::hold();
     // SAFETY: a new process with a copy of everything; the locks are held so that no other thread is in the middle of a
     // change that the child would inherit half made.
     let result = unsafe { sys::syscall(call.number as usize, args) };
-    drop((ranges, actions, births, breakpoints, engine));
+    drop((ranges, actions, births, breakpoints, engine, watched));
     if result != 0 {
         memory::drop_copy();
         return Some(result);

@@ -11,6 +11,7 @@ use tracee::{sys, tls};
 use crate::breakpoint::Breakpoints;
 use crate::memory::Ranges;
 use crate::translate::Flow;
+use crate::watchpoints::Touched;
 use crate::wrap_sync::Once;
 
 /// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, faults nest twice, and an unoptimised build of
@@ -239,6 +240,10 @@ pub(crate) struct Thread {
     pub(crate) pending: [Option<Pending>; 32],
     pub(crate) suspended: [Suspended; 16],
     pub(crate) step: SingleStep,
+    /// What of its memory is watched.
+    pub(crate) stepped: Touched,
+    /// The registers before that instruction, or before the present system call: for the stack of a hit.
+    pub(crate) before: x86::Registers,
     /// What a stub of ours faulted with. Written by the nested handler, read by the step that it interrupted.
     pub(crate) nested: Option<SigInfo>,
     /// Executes single instructions of the program.
@@ -368,6 +373,8 @@ impl Thread {
             pending: [None; 32],
             suspended: [Suspended::NONE; 16],
             step: SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },
+            stepped: Touched::new(),
+            before: x86::Registers::default(),
             nested: None,
             engine,
             once: Once::NONE,

@@ -1,24 +1,27 @@
 //! Live watchpoints: only pages that hold one are closed, and an access there becomes a record only where it touches watched
-//! bytes, with what they held before and after.
+//! bytes, with what they held before and after and the stack that led there.
 //!
 //! The recorder leaves a list of what is wanted in a file: addresses, addresses of the program's own module, and blocks by
-//! the function that allocates them, which become addresses when they are allocated. A hit is a marker whose name says
-//! everything; `memtap watch` reads it.
+//! the function that allocates them, which become addresses when they are allocated. Whoever is about to access memory
+//! notes what of it is watched ([`Touched`]), and tells when it is done. A hit is a record that the recorder reads at once.
+//! Where the program is to stop at a hit, it stops itself behind it: whoever continues it, it goes on.
 
-use core::fmt::Write;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use memref::{AccessKind, BlockKind, MarkerKind, VirtAddr};
+use memref::{AccessKind, BlockKind, VirtAddr};
 use segment::Record;
-use tracee::lock::Lock;
-use tracee::text::Text;
+use tracee::lock::{Guard, Lock};
 use tracee::{maps, sys};
+use x86::Registers;
 
 use crate::emit::next_order;
-use crate::memory::{PAGE_VIEWED, Range, Ranges, is_viewed, page, view};
+use crate::memory::{Range, Ranges, is_viewed, open_address};
+use crate::stack::{self, MOST_FRAMES};
 use crate::state::{PROCESS, Thread};
 
-/// Bytes of an entry of the list: kind and bits, address, length, number, and the watchpoint's own number.
+/// Bytes of an entry of the list: kind and bits, address, length, number, and the watchpoint's own number. Of the entry of
+/// choices, the bits say which there are, and address and length are the value and the thread that hits must have.
 const ENTRY_BYTES: usize = 40;
 /// Watchpoints that a process can have.
 const MAX_WATCHES: usize = 1 << 22;
@@ -26,6 +29,10 @@ const MAX_WATCHES: usize = 1 << 22;
 const MAX_SITES: usize = 1024;
 const KIND_ADDRESS: u64 = 0;
 const KIND_MODULE: u64 = 1;
+const KIND_SITE: u64 = 2;
+const CHOICE_STOP: u64 = 1;
+const CHOICE_VALUE: u64 = 2;
+const CHOICE_THREAD: u64 = 4;
 
 /// Watched bytes. Bit 0: reads; bit 1: writes.
 #[derive(Clone, Copy)]
@@ -69,6 +76,12 @@ static LIST: Lock<List> = Lock::new(List {
 });
 /// Whether the process is watched, and not recorded. Written by the constructor.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// Which hits are told, and whether the process stops at them; written by the constructor. Bits as in the list.
+static CHOICES: AtomicU64 = AtomicU64::new(0);
+static CHOSEN_VALUE: AtomicU64 = AtomicU64::new(0);
+static CHOSEN_THREAD: AtomicU64 = AtomicU64::new(0);
+/// Held by a thread that stops the process, until it is continued: there is one stop at a time.
+static STOPPED: Lock<()> = Lock::new(());
 
 /// Whether there are watchpoints instead of a recording.
 #[inline]
@@ -159,6 +172,10 @@ pub(crate) fn load(path: &[u8]) {
             let end = start.saturating_add(word(2));
             if kind == KIND_ADDRESS || kind == KIND_MODULE {
                 list.insert(Watch { start, end, id, bits });
+            } else if kind != KIND_SITE {
+                CHOICES.store(word(0) >> 8, Ordering::Relaxed);
+                CHOSEN_VALUE.store(word(1), Ordering::Relaxed);
+                CHOSEN_THREAD.store(word(2), Ordering::Relaxed);
             } else if list.site_count < MAX_SITES {
                 let site = Site { start, end, number: word(3), seen: 0, id, bits };
                 // SAFETY: below the number of sites that there is room for.
@@ -314,61 +331,183 @@ pub(crate) fn released(addr: u64) {
 fn value(addr: u64, len: u64) -> u64 {
     let mut value = 0;
     for index in 0..len.min(8) {
-        let at = addr.wrapping_add(index);
-        let from = if page(at) & PAGE_VIEWED != 0 { view(at) } else { at };
-        // SAFETY: memory that the program accesses, open to us.
-        value |= u64::from(unsafe { (from as *const u8).read_volatile() }) << (8 * index);
+        // SAFETY: memory that is watched and viewed, open to us.
+        value |= u64::from(unsafe { (open_address(addr.wrapping_add(index)) as *const u8).read_volatile() })
+            << (8 * index);
     }
     value
 }
 
-/// What an access may overwrite.
-pub(crate) fn before(addr: u64, len: u32) -> u64 {
-    value(addr, u64::from(len))
+/// Whether watched bytes are of memory that we see: nothing is closed elsewhere, and it may not even be there.
+fn is_watched(addr: u64, end: u64) -> bool {
+    is_viewed(addr, end - addr)
 }
 
-/// An access was performed: records it where it hits.
-pub(crate) fn accessed(thread: &mut Thread, ip: u64, addr: u64, len: u32, kind: AccessKind, old: u64) {
-    hit(thread, ip, addr, u64::from(len), kind, Some(old));
+/// Watches that one access or block operation is told of.
+const MOST_HITS: usize = 64;
+
+/// Watched bytes that are about to be accessed.
+#[derive(Clone, Copy)]
+struct Touch {
+    id: u32,
+    kind: AccessKind,
+    addr: u64,
+    len: u64,
+    old: Option<u64>,
 }
 
-/// A block operation was performed.
-pub(crate) fn block(thread: &mut Thread, ip: u64, kind: BlockKind, dst: u64, src: u64, len: u64) {
-    if matches!(kind, BlockKind::Copy | BlockKind::Fetch) {
-        hit(thread, ip, src, len, AccessKind::Load, None);
+/// What an instruction or a block operation touches of what is watched.
+#[derive(Clone, Copy)]
+pub(crate) struct Touched {
+    /// The first `count` are written.
+    list: [MaybeUninit<Touch>; MOST_HITS],
+    count: usize,
+}
+
+/// Where an access is made.
+pub(crate) enum Origin<'a> {
+    /// Before the instruction at `ip`, with these registers.
+    Instruction(&'a Registers),
+    /// In a function of ours that the program calls.
+    Call,
+}
+
+impl Touched {
+    /// Nothing.
+    pub(crate) const fn new() -> Self {
+        Self { list: [MaybeUninit::uninit(); MOST_HITS], count: 0 }
     }
-    if matches!(kind, BlockKind::Copy | BlockKind::Fill) && is_viewed(dst, len) {
-        hit(thread, ip, dst, len, AccessKind::Store, None);
+
+    /// Whether there is no room for more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == MOST_HITS
     }
-}
 
-/// Watches looked at for one access.
-const MOST_HITS: usize = 16;
+    /// Forgets it: the access was not made.
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
 
-fn hit(thread: &mut Thread, ip: u64, addr: u64, len: u64, kind: AccessKind, old: Option<u64>) {
-    let end = addr.saturating_add(len);
-    let mut hits = [(0u32, 0u64, 0u64); MOST_HITS];
-    let mut count = 0;
-    LIST.lock().each(addr, end, |watch| {
-        if watch.bits & bits_of(kind) != 0
-            && let Some(place) = hits.get_mut(count)
-        {
-            *place = (watch.id & !FROM_SITE, watch.start.max(addr), watch.end.min(end));
-            count += 1;
+    /// An access is about to be made. `known` where nothing was changed yet.
+    pub(crate) fn note(&mut self, addr: u64, len: u64, kind: AccessKind, known: bool) {
+        let end = addr.saturating_add(len);
+        LIST.lock().each(addr, end, |watch| {
+            if watch.bits & bits_of(kind) != 0
+                && is_watched(watch.start.max(addr), watch.end.min(end))
+                && let Some(place) = self.list.get_mut(self.count)
+            {
+                let (from, to) = (watch.start.max(addr), watch.end.min(end));
+                let old = known.then(|| value(from, to - from));
+                place.write(Touch { id: watch.id & !FROM_SITE, kind, addr: from, len: to - from, old });
+                self.count += 1;
+            }
+        });
+    }
+
+    /// A block of memory is about to be written.
+    pub(crate) fn note_write(&mut self, addr: u64, len: usize) {
+        if is_active() && len != 0 {
+            self.note(addr, len as u64, AccessKind::Store, true);
         }
-    });
-    for &(id, from, to) in hits.iter().take(count) {
-        let bytes = (to - from).min(8);
-        let new = value(from, bytes);
-        let skip = from - addr;
-        let mask = if bytes >= 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
-        let mut name = Text::<128>::new();
-        let _ = write!(name, "memtap-watch {id} {} {from:x} {bytes} ", kind.code());
-        let _ = match old.filter(|_| skip + bytes <= 8) {
-            Some(old) => write!(name, "{:x} {new:x}", old >> (8 * skip) & mask),
-            None => write!(name, "- {new:x}"),
-        };
-        let (order, kind) = (next_order(), MarkerKind::Mark);
-        thread.emit(&Record::Marker { order, ip: VirtAddr(ip), kind, name: name.as_bytes() });
     }
+
+    /// Less was written than was noted.
+    fn cut(&mut self, end: u64) {
+        // SAFETY: `note` wrote the first `count`.
+        let list =
+            unsafe { core::slice::from_raw_parts_mut(self.list.as_mut_ptr().cast::<Touch>(), self.count) };
+        let mut kept = 0;
+        for index in 0..list.len() {
+            let Some(touch) = list.get(index).copied().filter(|touch| touch.addr < end) else { continue };
+            if let Some(place) = list.get_mut(kept) {
+                *place = Touch { len: touch.len.min(end - touch.addr), ..touch };
+                kept += 1;
+            }
+        }
+        self.count = kept;
+    }
+
+    /// What was noted has happened: tells of it.
+    pub(crate) fn tell(&mut self, thread: &mut Thread, ip: u64, origin: &Origin<'_>) {
+        if self.count == 0 {
+            return;
+        }
+        let choices = CHOICES.load(Ordering::Relaxed);
+        let count = core::mem::take(&mut self.count);
+        // SAFETY: `note` wrote the first `count`.
+        let list = unsafe { core::slice::from_raw_parts(self.list.as_ptr().cast::<Touch>(), count) };
+        if choices & CHOICE_THREAD != 0 && CHOSEN_THREAD.load(Ordering::Relaxed) != thread.number.into() {
+            return;
+        }
+        let is_told = |new: u64| choices & CHOICE_VALUE == 0 || CHOSEN_VALUE.load(Ordering::Relaxed) == new;
+        let last = list.iter().rposition(|touch| is_told(value(touch.addr, touch.len)));
+        let Some(last) = last else { return };
+        let stops = choices & CHOICE_STOP != 0;
+        let held = stops.then(|| STOPPED.lock());
+        let mut addresses = [0; MOST_FRAMES];
+        let frames = match origin {
+            Origin::Instruction(registers) => stack::frames(ip, registers, &mut addresses),
+            Origin::Call => stack::callers(&mut addresses),
+        };
+        // SAFETY: the words that were just written, as bytes.
+        let frames = unsafe { core::slice::from_raw_parts(addresses.as_ptr().cast::<u8>(), frames * 8) };
+        for (index, touch) in list.iter().enumerate() {
+            let new = value(touch.addr, touch.len);
+            if is_told(new) {
+                thread.emit(&Record::Hit {
+                    order: next_order(),
+                    ip: VirtAddr(ip),
+                    kind: touch.kind,
+                    addr: VirtAddr(touch.addr),
+                    len: touch.len,
+                    watch: touch.id,
+                    stops: stops && index == last,
+                    old: touch.old,
+                    new,
+                    stack: frames,
+                });
+            }
+        }
+        if let Some(pool) = PROCESS.pool()
+            && pool.control().announce()
+        {
+            sys::futex_wake(pool.control().submitted_word().as_ptr());
+        }
+        if held.is_some() {
+            let args = [sys::getpid() as usize, sys::gettid() as usize, libc::SIGSTOP as usize, 0, 0, 0];
+            // SAFETY: stops this process; there are no pointers. It returns when somebody continues it.
+            unsafe { sys::syscall(libc::SYS_tgkill as usize, args) };
+            if let Some(pool) = PROCESS.pool()
+                && let Some(slot) = pool.process(PROCESS.number.load(Ordering::Relaxed))
+            {
+                slot.resume();
+            }
+        }
+    }
+}
+
+/// A block operation was performed: `len` bytes, of whose destination `touched` was noted before.
+pub(crate) fn block(
+    thread: &mut Thread,
+    touched: &mut Touched,
+    ip: u64,
+    kind: BlockKind,
+    (dst, src, len): (u64, u64, u64),
+    origin: &Origin<'_>,
+) {
+    if matches!(kind, BlockKind::Copy | BlockKind::Fill) {
+        touched.cut(dst.saturating_add(len));
+    }
+    if matches!(kind, BlockKind::Copy | BlockKind::Fetch) {
+        touched.note(src, len, AccessKind::Load, true);
+    }
+    touched.tell(thread, ip, origin);
+}
+
+/// What [`hold`] holds.
+pub(crate) struct Held(#[allow(dead_code)] Guard<'static, List>, #[allow(dead_code)] stack::Held);
+
+/// Held during a fork: no other thread of ours is in the middle of a change.
+pub(crate) fn hold() -> Held {
+    Held(LIST.lock(), stack::hold())
 }

@@ -12,6 +12,7 @@ use segment::Record;
 use crate::emit::as_thread;
 use crate::memory::{PAGE_READ, PAGE_VIEWED, PAGE_WRITE, open_address, page, view};
 use crate::real::{call_site, real};
+use crate::watchpoints::{self, Origin, Touched};
 use crate::wrap_alloc::{is_event, silently};
 
 real!(fn real_memmove(dst: *mut c_void, src: *const c_void, len: usize) -> *mut c_void = c"memmove");
@@ -40,14 +41,26 @@ fn open(addr: u64, len: usize, write: bool) -> Option<u64> {
     Some(if viewed != 0 { view(addr) } else { addr })
 }
 
-/// Tells of an operation.
+/// Tells of an operation that wrote nothing.
 fn tell(kind: BlockKind, function: BlockFunction, dst: u64, src: u64, len: usize, return_to: u64) {
+    tell_written(&mut Touched::new(), kind, function, (dst, src, len), return_to);
+}
+
+/// Tells of an operation. `touched` is what of its destination is watched, noted before.
+fn tell_written(
+    touched: &mut Touched,
+    kind: BlockKind,
+    function: BlockFunction,
+    (dst, src, len): (u64, u64, usize),
+    return_to: u64,
+) {
     if len == 0 || !is_event() {
         return;
     }
     as_thread(|thread| {
-        if crate::watchpoints::is_active() {
-            crate::watchpoints::block(thread, call_site(return_to), kind, dst, src, len as u64);
+        if watchpoints::is_active() {
+            let ip = call_site(return_to);
+            watchpoints::block(thread, touched, ip, kind, (dst, src, len as u64), &Origin::Call);
             return;
         }
         thread.emit(&Record::Block {
@@ -61,8 +74,9 @@ fn tell(kind: BlockKind, function: BlockFunction, dst: u64, src: u64, len: usize
     });
 }
 
-/// Moves bytes, whatever is closed.
-unsafe fn move_bytes(dst: u64, src: u64, len: usize) {
+/// Moves bytes, whatever is closed, and notes what of them is watched.
+unsafe fn move_bytes(touched: &mut Touched, dst: u64, src: u64, len: usize) {
+    touched.note_write(dst, len);
     match (open(dst, len, true), open(src, len, false)) {
         // An overlap of the program's ranges is one of the opened ranges too: both are viewed, or neither is.
         (Some(to), Some(from)) => {
@@ -76,7 +90,9 @@ unsafe fn move_bytes(dst: u64, src: u64, len: usize) {
     }
 }
 
-unsafe fn fill_bytes(dst: u64, byte: c_int, len: usize) {
+/// As [`move_bytes`].
+unsafe fn fill_bytes(touched: &mut Touched, dst: u64, byte: c_int, len: usize) {
+    touched.note_write(dst, len);
     match open(dst, len, true) {
         // SAFETY: the program's own range.
         Some(to) => unsafe { real_memset(to as *mut c_void, byte, len) },
@@ -150,8 +166,9 @@ macro_rules! copies {
     ($($symbol:ident, $function:ident, $unit:literal, |$dst:ident, $len:ident| $result:expr;)*) => {
         $(wrapper!($symbol($dst: u64, src: u64, $len: usize; _d _e; return_to) -> u64 {
             let bytes = $len.wrapping_mul($unit);
-            move_bytes($dst, src, bytes);
-            tell(BlockKind::Copy, BlockFunction::$function, $dst, src, bytes, return_to);
+            let mut touched = Touched::new();
+    move_bytes(&mut touched, $dst, src, bytes);
+            tell_written(&mut touched, BlockKind::Copy, BlockFunction::$function, ($dst, src, bytes), return_to);
             $result
         });)*
     };
@@ -167,54 +184,63 @@ copies! {
 }
 
 wrapper!(memtap_bcopy(src: u64, dst: u64, len: usize; _d _e; return_to) {
-    move_bytes(dst, src, len);
-    tell(BlockKind::Copy, BlockFunction::Bcopy, dst, src, len, return_to);
+    let mut touched = Touched::new();
+    move_bytes(&mut touched, dst, src, len);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Bcopy, (dst, src, len), return_to);
 });
 
 wrapper!(memtap_memccpy(dst: u64, src: u64, byte: c_int, limit: usize; _e; return_to) -> u64 {
     let before = span(src, byte as u8, limit);
     let found = before < limit;
     let len = if found { before + 1 } else { limit };
-    move_bytes(dst, src, len);
-    tell(BlockKind::Copy, BlockFunction::Memccpy, dst, src, len, return_to);
+    let mut touched = Touched::new();
+    move_bytes(&mut touched, dst, src, len);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Memccpy, (dst, src, len), return_to);
     if found { dst.wrapping_add(len as u64) } else { 0 }
 });
 
 wrapper!(memtap_memset(dst: u64, byte: c_int, len: usize; _d _e; return_to) -> u64 {
-    fill_bytes(dst, byte, len);
-    tell(BlockKind::Fill, BlockFunction::Memset, dst, 0, len, return_to);
+    let mut touched = Touched::new();
+    fill_bytes(&mut touched, dst, byte, len);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Memset, (dst, 0, len), return_to);
     dst
 });
 
 wrapper!(memtap_bzero(dst: u64, len: usize; _c _d _e; return_to) {
-    fill_bytes(dst, 0, len);
-    tell(BlockKind::Fill, BlockFunction::Bzero, dst, 0, len, return_to);
+    let mut touched = Touched::new();
+    fill_bytes(&mut touched, dst, 0, len);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, (dst, 0, len), return_to);
 });
 
 wrapper!(memtap_explicit_bzero(dst: u64, len: usize; _c _d _e; return_to) {
-    fill_bytes(dst, 0, len);
-    tell(BlockKind::Fill, BlockFunction::Bzero, dst, 0, len, return_to);
+    let mut touched = Touched::new();
+    fill_bytes(&mut touched, dst, 0, len);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, (dst, 0, len), return_to);
 });
 
 wrapper!(memtap_wmemset(dst: u64, value: u32, len: usize; _d _e; return_to) -> u64 {
+    let mut touched = Touched::new();
+    touched.note_write(dst, len.wrapping_mul(4));
     for index in 0..len as u64 {
         (open_address(dst + index * 4) as *mut u32).write_volatile(value);
     }
-    tell(BlockKind::Fill, BlockFunction::Wmemset, dst, 0, len.wrapping_mul(4), return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wmemset, (dst, 0, len.wrapping_mul(4)), return_to);
     dst
 });
 
 wrapper!(memtap_strcpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let len = string_len(src) + 1;
-    move_bytes(dst, src, len);
-    tell(BlockKind::Copy, BlockFunction::Strcpy, dst, src, len, return_to);
+    let mut touched = Touched::new();
+    move_bytes(&mut touched, dst, src, len);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Strcpy, (dst, src, len), return_to);
     dst
 });
 
 wrapper!(memtap_stpcpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let len = string_len(src) + 1;
-    move_bytes(dst, src, len);
-    tell(BlockKind::Copy, BlockFunction::Stpcpy, dst, src, len, return_to);
+    let mut touched = Touched::new();
+    move_bytes(&mut touched, dst, src, len);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Stpcpy, (dst, src, len), return_to);
     dst.wrapping_add(len as u64 - 1)
 });
 
@@ -224,12 +250,14 @@ unsafe fn copy_padded(function: BlockFunction, dst: u64, src: u64, limit: usize,
     unsafe {
         let len = span(src, 0, limit);
         let copied = (len + 1).min(limit);
-        move_bytes(dst, src, copied);
-        tell(BlockKind::Copy, function, dst, src, copied, return_to);
+        let mut touched = Touched::new();
+        move_bytes(&mut touched, dst, src, copied);
+        tell_written(&mut touched, BlockKind::Copy, function, (dst, src, copied), return_to);
         if limit > copied {
             let rest = dst.wrapping_add(copied as u64);
-            fill_bytes(rest, 0, limit - copied);
-            tell(BlockKind::Fill, function, rest, 0, limit - copied, return_to);
+            let mut touched = Touched::new();
+            fill_bytes(&mut touched, rest, 0, limit - copied);
+            tell_written(&mut touched, BlockKind::Fill, function, (rest, 0, limit - copied), return_to);
         }
         len
     }
@@ -253,9 +281,11 @@ unsafe fn append(function: BlockFunction, dst: u64, src: u64, limit: usize, retu
         let len = span(src, 0, limit);
         let end = dst.wrapping_add(before as u64);
         tell(BlockKind::Fetch, function, 0, dst, before + 1, return_to);
-        move_bytes(end, src, len);
+        let mut touched = Touched::new();
+        touched.note_write(end, len + 1);
+        move_bytes(&mut Touched::new(), end, src, len);
         (open_address(end.wrapping_add(len as u64)) as *mut u8).write_volatile(0);
-        tell(BlockKind::Copy, function, end, src, len + 1, return_to);
+        tell_written(&mut touched, BlockKind::Copy, function, (end, src, len + 1), return_to);
     }
 }
 
@@ -438,20 +468,23 @@ wrapper!(memtap_wcslen(text: u64; _b _c _d _e; return_to) -> usize {
 
 wrapper!(memtap_wcscpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let bytes = (wide_len(src, usize::MAX) + 1) * 4;
-    move_bytes(dst, src, bytes);
-    tell(BlockKind::Copy, BlockFunction::Wcscpy, dst, src, bytes, return_to);
+    let mut touched = Touched::new();
+    move_bytes(&mut touched, dst, src, bytes);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscpy, (dst, src, bytes), return_to);
     dst
 });
 
 wrapper!(memtap_wcsncpy(dst: u64, src: u64, limit: usize; _d _e; return_to) -> u64 {
     let len = wide_len(src, limit);
     let copied = (len + 1).min(limit);
-    move_bytes(dst, src, copied * 4);
-    tell(BlockKind::Copy, BlockFunction::Wcsncpy, dst, src, copied * 4, return_to);
+    let mut touched = Touched::new();
+    move_bytes(&mut touched, dst, src, copied * 4);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcsncpy, (dst, src, copied * 4), return_to);
     if limit > copied {
         let rest = dst.wrapping_add(copied as u64 * 4);
-        fill_bytes(rest, 0, (limit - copied) * 4);
-        tell(BlockKind::Fill, BlockFunction::Wcsncpy, rest, 0, (limit - copied) * 4, return_to);
+        let mut touched = Touched::new();
+    fill_bytes(&mut touched, rest, 0, (limit - copied) * 4);
+        tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wcsncpy, (rest, 0, (limit - copied) * 4), return_to);
     }
     dst
 });
@@ -461,8 +494,9 @@ wrapper!(memtap_wcscat(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let bytes = (wide_len(src, usize::MAX) + 1) * 4;
     let end = dst.wrapping_add(before as u64 * 4);
     tell(BlockKind::Fetch, BlockFunction::Wcscat, 0, dst, (before + 1) * 4, return_to);
-    move_bytes(end, src, bytes);
-    tell(BlockKind::Copy, BlockFunction::Wcscat, end, src, bytes, return_to);
+    let mut touched = Touched::new();
+    move_bytes(&mut touched, end, src, bytes);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscat, (end, src, bytes), return_to);
     dst
 });
 
@@ -553,8 +587,11 @@ real!(fn real_fwrite_unlocked(from: *const c_void, size: usize, count: usize, fi
 macro_rules! stdio {
     ($($symbol:ident, $real:ident, $kind:ident, $function:ident, |$addr:ident| ($dst:expr, $src:expr);)*) => {
         $(wrapper!($symbol($addr: u64, size: usize, count: usize, file: *mut c_char; _e; return_to) -> usize {
+            let mut touched = Touched::new();
+            touched.note_write($dst, size.saturating_mul(count));
             let moved = silently(|| $real($addr as *mut c_void, size, count, file));
-            tell(BlockKind::$kind, BlockFunction::$function, $dst, $src, moved.wrapping_mul(size), return_to);
+            let bytes = moved.wrapping_mul(size);
+            tell_written(&mut touched, BlockKind::$kind, BlockFunction::$function, ($dst, $src, bytes), return_to);
             moved
         });)*
     };

@@ -6,6 +6,7 @@
 
 mod blocks;
 mod library;
+mod listener;
 pub(crate) mod machine;
 mod output;
 mod program;
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use segment::{Breakpoint, BufferState, Config};
-use segment_host::{Listener, OwnedPool};
+use segment_host::{Listener as Socket, OwnedPool};
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 
 use output::Output;
@@ -31,6 +32,7 @@ use progress::Progress;
 use sink::{Sink, Totals, now_ns, quote};
 use watch::Watch;
 
+pub(crate) use listener::{Heard, Hit, Listener};
 pub(crate) use output::Remote;
 pub(crate) use program::{Linkage, check, find};
 pub(crate) use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK};
@@ -82,8 +84,21 @@ pub(crate) fn unique_name() -> String {
     format!("memtap-{}-{}", std::process::id(), now_ns())
 }
 
+/// What a process is told when it connects, by its pid.
+pub(crate) type Configure = Arc<dyn Fn(u32) -> Config + Send + Sync>;
+
 /// Records a program until it and all that it started have ended.
 pub(crate) fn record(job: &Job) -> Result<Outcome> {
+    let config = job.config;
+    listen(job, Arc::new(move |_| config), None)
+}
+
+/// As [`record`]; `listener` is told at once what it wants to know, which is then not kept.
+pub(crate) fn listen(
+    job: &Job,
+    configure: Configure,
+    listener: Option<&mut dyn Listener>,
+) -> Result<Outcome> {
     let library = library::find()?;
     let options =
         CreateOptions { force: job.force, encoder: Some(job.encoder), sync: job.sync, ..Default::default() };
@@ -93,9 +108,9 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
     describe(&trace, job)?;
     let pool = Arc::new(OwnedPool::create().context("shared memory for the traced program can't be had")?);
     let name = unique_name();
-    let listener = Arc::new(Listener::bind(name).context("a socket for the traced program can't be had")?);
-    serve(&listener, &pool, job.config);
-    let (pid, ended) = match start(job, &library, listener.name(), &pool) {
+    let socket = Arc::new(Socket::bind(name).context("a socket for the traced program can't be had")?);
+    serve(&socket, &pool, configure);
+    let (pid, ended) = match start(job, &library, socket.name(), &pool) {
         Ok(child) => child,
         Err(error) => {
             drop(trace);
@@ -104,11 +119,12 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         }
     };
     stop_signals(pid)?;
-    let mut sink = Sink::new(trace.clone(), if job.config.translate { job.config.regions } else { u32::MAX });
+    let regions = if job.config.translate { job.config.regions } else { u32::MAX };
+    let mut sink = Sink::new(trace.clone(), regions, listener);
     let drained = drain(&pool, &mut sink, &ended, &job.output);
     pool.pool().control().close();
     pool.wake_producers();
-    listener.shut_down();
+    socket.shut_down();
     let status = ended.wait();
     if let Err(error) = drained.and_then(|()| close(&trace, &mut sink, status, started, job.config.translate))
     {
@@ -163,11 +179,11 @@ fn stop_signals(pid: u32) -> Result<()> {
 }
 
 /// Gives the pool to every process that connects.
-fn serve(listener: &Arc<Listener>, pool: &Arc<OwnedPool>, config: Config) {
-    let (listener, pool) = (listener.clone(), pool.clone());
+fn serve(socket: &Arc<Socket>, pool: &Arc<OwnedPool>, configure: Configure) {
+    let (socket, pool) = (socket.clone(), pool.clone());
     std::thread::spawn(move || {
         while !pool.pool().control().is_closed() {
-            if listener.serve_one(&pool, &config).is_err() {
+            if socket.serve_one(&pool, |pid| configure(pid)).is_err() {
                 // The process is gone again, or descriptors are short for a moment.
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -221,7 +237,7 @@ fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Res
 }
 
 /// Reads buffers until nobody is left who could fill one.
-fn drain(pool: &OwnedPool, sink: &mut Sink, ended: &Ended, output: &Path) -> Result<()> {
+fn drain(pool: &OwnedPool, sink: &mut Sink<'_>, ended: &Ended, output: &Path) -> Result<()> {
     let mut progress = Progress::new(output);
     let mut watch = Watch::default();
     let mut known = 0;
@@ -251,6 +267,11 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, ended: &Ended, output: &Path) -> Res
             known += 1;
         }
         let some = read_submitted(pool, sink, &mut result);
+        let waiting = result.is_ok() && {
+            let heard = sink.looked(pool.pool());
+            result = heard.as_ref().map(|_| ()).map_err(|error| anyhow::anyhow!("{error:#}"));
+            heard.unwrap_or(false)
+        };
         if over || looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
             for number in watch.dead() {
@@ -271,19 +292,20 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, ended: &Ended, output: &Path) -> Res
         if over && watch.is_empty() && !some && known == control.processes() {
             break;
         }
-        if !some {
+        if !some && !waiting {
             pool.wait(seen, LOOK_EVERY);
         }
     }
     progress.clear();
+    while result.is_ok() && sink.looked(pool.pool())? {}
     result.and_then(|()| sink.refused(pool.pool().control().refused()).map_err(anyhow::Error::new))
 }
 
 /// Reads what was handed over. Whether there was anything. Buffers of a process that appeared since the sink was last told
 /// of new ones wait for the next look.
-fn read_submitted(pool: &OwnedPool, sink: &mut Sink, result: &mut Result<()>) -> bool {
+fn read_submitted(pool: &OwnedPool, sink: &mut Sink<'_>, result: &mut Result<()>) -> bool {
     let mut some = false;
-    let is_new = |sink: &Sink, process: u32| {
+    let is_new = |sink: &Sink<'_>, process: u32| {
         !sink.knows(process)
             && pool.pool().process(process).is_some_and(|slot| slot.state() != segment::ProcessState::Empty)
     };
@@ -312,11 +334,17 @@ fn read_submitted(pool: &OwnedPool, sink: &mut Sink, result: &mut Result<()>) ->
     if some {
         pool.wake_producers();
     }
+    if result.is_ok() {
+        match sink.read_filling(pool.pool()) {
+            Ok(more) => some |= more,
+            Err(error) => *result = Err(anyhow::Error::new(error)),
+        }
+    }
     some
 }
 
 /// A process is gone: what it handed over, then what it had begun.
-fn leave(pool: &OwnedPool, sink: &mut Sink, number: u32) -> Result<()> {
+fn leave(pool: &OwnedPool, sink: &mut Sink<'_>, number: u32) -> Result<()> {
     let mut result = Ok(());
     read_submitted(pool, sink, &mut result);
     sink.read_definitions(pool.pool());
@@ -340,7 +368,7 @@ fn leave(pool: &OwnedPool, sink: &mut Sink, number: u32) -> Result<()> {
 
 fn close(
     trace: &TraceWriter,
-    sink: &mut Sink,
+    sink: &mut Sink<'_>,
     status: ExitStatus,
     started: Instant,
     translated: bool,

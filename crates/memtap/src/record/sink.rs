@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::blocks::Blocks;
+use super::listener::{Heard, Hit, Listener};
 use super::regions::Wanted;
 use memref::{
     Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange,
@@ -58,6 +59,10 @@ struct Thread {
     early: BTreeMap<u32, (Content, Vec<u8>)>,
     /// Where its thread-local variables are, as far as its translated code told.
     base: u64,
+    /// Bytes that were read of the buffer that it fills.
+    read: usize,
+    /// Its number in the pool.
+    number: u32,
     /// The last block that it executed: how many accesses it made, where they begin in what waits to be written, and
     /// the block.
     last: Option<Executed>,
@@ -73,7 +78,7 @@ struct Process {
 }
 
 /// All threads of the session.
-pub(crate) struct Sink {
+pub(crate) struct Sink<'a> {
     trace: TraceWriter,
     processes: HashMap<u32, Process>,
     threads: HashMap<u32, Thread>,
@@ -87,6 +92,8 @@ pub(crate) struct Sink {
     /// Room for the entries of one buffer, and for the accesses that follow from them.
     places: Vec<(u32, u32)>,
     accesses: Vec<Access>,
+    /// Told of regions, allocations and hits as they come; allocations and hits are not kept then.
+    listener: Option<&'a mut dyn Listener>,
 }
 
 /// The last block that a thread executed.
@@ -98,9 +105,9 @@ struct Executed {
     instructions: u16,
 }
 
-impl Sink {
+impl<'a> Sink<'a> {
     /// Records go to that trace; of translated programs those of accesses to these kinds of regions (bit n: `RegionKind` n).
-    pub(crate) fn new(trace: TraceWriter, regions: u32) -> Self {
+    pub(crate) fn new(trace: TraceWriter, regions: u32, listener: Option<&'a mut dyn Listener>) -> Self {
         Self {
             trace,
             processes: HashMap::new(),
@@ -113,7 +120,51 @@ impl Sink {
             instructions: 0,
             places: Vec::new(),
             accesses: Vec::new(),
+            listener,
         }
+    }
+
+    /// All buffers were looked at. Whether the listener wants another look.
+    pub(crate) fn looked(&mut self, pool: &Pool) -> anyhow::Result<bool> {
+        self.listener.as_mut().map_or(Ok(false), |listener| listener.looked(pool))
+    }
+
+    fn hear(&mut self, process: u32, order: u64, heard: Heard) {
+        if let Some(listener) = &mut self.listener {
+            listener.hear(process, order, heard);
+        }
+    }
+
+    /// For a listener: reads what threads wrote into buffers that they still fill. Whether there was anything.
+    pub(crate) fn read_filling(&mut self, pool: &Pool) -> Result<bool, Error> {
+        let mut some = false;
+        if self.listener.is_none() {
+            return Ok(some);
+        }
+        for buffer in pool.buffers() {
+            let header = buffer.header();
+            // What is filled is written last: behind it the rest of the header is this owner's.
+            let filled = header.filled();
+            let (process, number) = (header.process(), header.thread());
+            if filled == 0 || header.state() != BufferState::Owned || header.content() != Content::Records {
+                continue;
+            }
+            let Some(owner) = self.processes.get(&process).map(|process| process.id) else { continue };
+            self.enter(process, owner, number, header.tid())?;
+            let Some(mut thread) = self.threads.remove(&number) else { continue };
+            let mut result = Ok(());
+            if header.sequence() == thread.sequence && filled > thread.read {
+                let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
+                let filled = buffer.read_first(filled, &mut bytes);
+                let from = std::mem::replace(&mut thread.read, filled);
+                result = self.records(&mut thread, bytes.get(from..filled).unwrap_or(&[]));
+                self.bytes = bytes;
+                some = true;
+            }
+            self.threads.insert(number, thread);
+            result?;
+        }
+        Ok(some)
     }
 
     /// What was recorded.
@@ -142,6 +193,9 @@ impl Sink {
             self.blocks.add_process(number, parent);
         }
         self.processes.insert(number, Process { id, record, arguments: Vec::new(), status: None });
+        if let Some(listener) = &mut self.listener {
+            listener.process(number, pid, parent_number);
+        }
         Ok(())
     }
 
@@ -232,6 +286,8 @@ impl Sink {
             sequence: 0,
             early: BTreeMap::new(),
             base: 0,
+            read: 0,
+            number,
             last: None,
         };
         self.threads.insert(number, thread);
@@ -254,7 +310,8 @@ impl Sink {
         if sequence != thread.sequence {
             thread.early.insert(sequence, (content, bytes.to_vec()));
         } else {
-            result = self.entries(&mut thread, content, bytes);
+            let read = std::mem::take(&mut thread.read).min(bytes.len());
+            result = self.entries(&mut thread, content, bytes.get(read..).unwrap_or(&[]));
             thread.sequence = thread.sequence.wrapping_add(1);
             while let Some((content, next)) = thread.early.remove(&thread.sequence) {
                 result = result.and_then(|()| self.entries(&mut thread, content, &next));
@@ -444,17 +501,21 @@ impl Sink {
             }
             Record::Allocation { order, ip, kind, function, addr, len, old_addr, old_len } => {
                 thread.order = thread.order.max(order);
-                Event::Allocation(Allocation {
-                    cycle,
-                    order,
-                    ip,
-                    kind,
-                    function,
-                    addr,
-                    len,
-                    old_addr,
-                    old_len,
-                })
+                let event = Allocation { cycle, order, ip, kind, function, addr, len, old_addr, old_len };
+                if self.listener.is_some() {
+                    thread.cycle += 1;
+                    self.hear(thread.process, order, Heard::Allocation(event));
+                    return Ok(());
+                }
+                Event::Allocation(event)
+            }
+            Record::Hit { order, ip, kind, addr, len: _, watch, stops, old, new, stack } => {
+                let words = stack.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
+                let stack = words.map(VirtAddr).collect();
+                let hit = Hit { thread: thread.number, cycle, ip, kind, addr, watch, stops, old, new, stack };
+                thread.cycle += 1;
+                self.hear(thread.process, order, Heard::Hit(hit));
+                return Ok(());
             }
             Record::Sync { order, ip, kind, function, object, value } => {
                 thread.order = thread.order.max(order);
@@ -481,7 +542,7 @@ impl Sink {
             Record::Region { order, change, kind, rights, traced, start, len, file_offset, name } => {
                 self.wanted.change(thread.process, change, kind, start.0, len);
                 let name = String::from_utf8_lossy(name);
-                self.trace.add_region(&RegionEvent {
+                let event = RegionEvent {
                     order,
                     process,
                     change,
@@ -492,7 +553,23 @@ impl Sink {
                     len,
                     file_offset,
                     name: &*name,
-                })?;
+                };
+                self.trace.add_region(&event)?;
+                if self.listener.is_some() {
+                    let event = RegionEvent {
+                        order,
+                        process,
+                        change,
+                        kind,
+                        rights,
+                        traced,
+                        start,
+                        len,
+                        file_offset,
+                        name: name.clone().into_owned(),
+                    };
+                    self.hear(thread.process, order, Heard::Region(event));
+                }
                 if change == RegionChange::Map
                     && file_offset == 0
                     && name.starts_with('/')
@@ -530,6 +607,7 @@ impl Sink {
                 return Ok(());
             }
             Record::Program { name } => {
+                self.hear(thread.process, thread.order, Heard::Begins);
                 if let Some(process) = self.processes.get_mut(&thread.process) {
                     process.record.exe = String::from_utf8_lossy(name).into_owned();
                     self.trace.update_process(&process.record)?;

@@ -176,7 +176,7 @@ fn serve(listener: &Arc<Listener>, pool: &Arc<OwnedPool>) {
     };
     std::thread::spawn(move || {
         while !pool.pool().control().is_closed() {
-            if listener.serve_one(&pool, &config).is_err() {
+            if listener.serve_one(&pool, |_| config).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }

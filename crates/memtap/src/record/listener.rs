@@ -1,0 +1,52 @@
+//! Who wants to know at once what happens, while the program runs.
+
+use anyhow::Result;
+use memref::{AccessKind, Allocation, RegionEvent, VirtAddr};
+use segment::Pool;
+
+/// An access to watched bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hit {
+    /// Its thread, as the session numbers them.
+    pub(crate) thread: u32,
+    /// The thread's events so far.
+    pub(crate) cycle: u64,
+    /// The instruction.
+    pub(crate) ip: VirtAddr,
+    /// What is done to the bytes.
+    pub(crate) kind: AccessKind,
+    /// The first of them that is watched.
+    pub(crate) addr: VirtAddr,
+    /// The number of what was asked for.
+    pub(crate) watch: u32,
+    /// Whether the process stops until it is continued.
+    pub(crate) stops: bool,
+    /// The first eight bytes, before where that is known, and now.
+    pub(crate) old: Option<u64>,
+    pub(crate) new: u64,
+    /// The stack, the innermost frame first.
+    pub(crate) stack: Vec<VirtAddr>,
+}
+
+/// What a listener hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// The process begins: with what its parent has now, or with nothing.
+    Begins,
+    Region(RegionEvent<String>),
+    Allocation(Allocation),
+    Hit(Hit),
+}
+
+/// It is told of events in the order in which they are read, which need not be that of the session; the events that an
+/// event refers to are read before the second next call of [`Listener::looked`].
+pub(crate) trait Listener {
+    /// A process of the session appeared.
+    fn process(&mut self, number: u32, pid: u32, parent: Option<u32>);
+
+    /// Something happened in one of them, at that point of the session's order.
+    fn hear(&mut self, process: u32, order: u64, heard: Heard);
+
+    /// All was read that was there. Whether this wants to be called once more without a pause.
+    fn looked(&mut self, pool: &Pool) -> Result<bool>;
+}

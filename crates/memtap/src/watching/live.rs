@@ -1,0 +1,140 @@
+//! Hits as they come, with the names of their time.
+//!
+//! What addresses mean changes while the program runs: modules are loaded, blocks are allocated and released. Threads write
+//! that down before they go on, so whatever a hit refers to can be read once the hit could be; and it has a lower order. So a
+//! look at all buffers after the one that found a hit has all that it needs ([`Listener`]).
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use anyhow::Result;
+use memref::ProcessId;
+use segment::Pool;
+use symbols::{ModuleStore, Names, Resolver};
+
+use crate::record::{Heard, Hit, Listener};
+
+/// What is done with hits.
+pub(crate) trait Report {
+    /// One, in the session's order.
+    fn hit(&mut self, at: &mut Place<'_>, hit: &Hit) -> Result<()>;
+
+    /// There are no more for now.
+    fn pause(&mut self) -> Result<()>;
+}
+
+/// Where a hit was.
+pub(crate) struct Place<'a> {
+    /// Names of this moment.
+    pub(crate) resolver: &'a mut Resolver,
+    /// The process, and whether it is the first one.
+    pub(crate) pid: u32,
+    pub(crate) is_first: bool,
+    /// Where the process says whether it was continued after its last stop.
+    pub(crate) is_continued: &'a dyn Fn() -> bool,
+}
+
+struct Process {
+    pid: u32,
+    parent: Option<u32>,
+    resolver: Option<Resolver>,
+    /// How often it has stopped.
+    stops: u32,
+}
+
+/// Puts what was heard into its order.
+pub(crate) struct Live<R> {
+    store: Arc<ModuleStore>,
+    names: Arc<Names>,
+    processes: HashMap<u32, Process>,
+    /// Order, process, event; and of those how many were heard before the present look.
+    queue: Vec<(u64, u32, Heard)>,
+    ripe: usize,
+    report: R,
+}
+
+impl<R: Report> Live<R> {
+    /// Nothing heard yet.
+    pub(crate) fn new(report: R) -> Self {
+        Self {
+            store: Arc::default(),
+            names: Arc::default(),
+            processes: HashMap::new(),
+            queue: Vec::new(),
+            ripe: 0,
+            report,
+        }
+    }
+
+    /// The names of a process; a forked one begins with its parent's.
+    fn resolver(&mut self, number: u32) -> &mut Resolver {
+        let known = self.processes.get(&number).is_some_and(|process| process.resolver.is_some());
+        if !known {
+            let parent = self.processes.get(&number).and_then(|process| process.parent);
+            let id = ProcessId(number);
+            // A parent has a lower number, so this ends.
+            let new = match parent.filter(|&parent| parent < number) {
+                Some(parent) => self.resolver(parent).fork(id),
+                None => Resolver::new(id, Arc::clone(&self.store), Arc::clone(&self.names)),
+            };
+            let process = Process { pid: 0, parent, resolver: None, stops: 0 };
+            self.processes.entry(number).or_insert(process).resolver = Some(new);
+        }
+        let process = self.processes.get_mut(&number).expect("just entered");
+        process.resolver.as_mut().expect("just made")
+    }
+
+    fn apply(&mut self, pool: &Pool, number: u32, heard: &Heard) -> Result<()> {
+        match heard {
+            Heard::Begins => {
+                self.resolver(number);
+            }
+            Heard::Region(event) => self.resolver(number).apply_region(event),
+            Heard::Allocation(event) => {
+                self.resolver(number).apply_allocation(event);
+            }
+            Heard::Hit(hit) => {
+                self.resolver(number);
+                let process = self.processes.get_mut(&number).expect("just entered");
+                let resolver = process.resolver.as_mut().expect("just made");
+                process.stops += u32::from(hit.stops);
+                let stops = process.stops;
+                let is_continued = || pool.process(number).is_none_or(|slot| slot.resumes() >= stops);
+                let mut place =
+                    Place { resolver, pid: process.pid, is_first: number == 0, is_continued: &is_continued };
+                self.report.hit(&mut place, hit)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: Report> Listener for Live<R> {
+    fn process(&mut self, number: u32, pid: u32, parent: Option<u32>) {
+        self.processes.insert(number, Process { pid, parent, resolver: None, stops: 0 });
+    }
+
+    fn hear(&mut self, process: u32, order: u64, heard: Heard) {
+        self.queue.push((order, process, heard));
+    }
+
+    fn looked(&mut self, pool: &Pool) -> Result<bool> {
+        // All that was heard until the last look, and what this one found of the same time.
+        let last = self.queue.iter().take(self.ripe).map(|(order, ..)| *order).max();
+        let mut queue = mem::take(&mut self.queue);
+        // A process begins behind what its parent did until then.
+        queue.sort_by_key(|(order, process, heard)| (*order, matches!(heard, Heard::Begins), *process));
+        let now = last.map_or(0, |last| queue.partition_point(|(order, ..)| *order <= last));
+        let rest = queue.split_off(now);
+        for (_, process, heard) in &queue {
+            self.apply(pool, *process, heard)?;
+        }
+        if !queue.is_empty() {
+            self.report.pause()?;
+        }
+        self.ripe = rest.len();
+        self.queue = rest;
+        Ok(self.ripe > 0)
+    }
+}

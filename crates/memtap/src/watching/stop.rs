@@ -1,0 +1,118 @@
+//! The wait at a program that has stopped itself behind a hit.
+//!
+//! It is stopped as Ctrl-Z stops one (SIGSTOP), so a debugger can attach to it, and whoever continues it (SIGCONT), it goes
+//! on. On a terminal this is who asks for it: Enter continues, `q` ends the program. The terminal is asked, not standard
+//! input: that is the program's.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often a stopped program is looked at: somebody else may have continued it.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Who is asked.
+pub(crate) struct Stop {
+    terminal: Option<File>,
+}
+
+/// What a process is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Runs,
+    Stopped,
+    Gone,
+}
+
+impl Stop {
+    /// The terminal, if there is one.
+    pub(crate) fn new() -> Self {
+        Self { terminal: File::options().read(true).write(true).open("/dev/tty").ok() }
+    }
+
+    /// Waits until a process that has said that it stops does so, and then until it is continued, by the terminal or by
+    /// somebody else: it says so itself.
+    pub(crate) fn wait(&self, pid: u32, is_continued: &dyn Fn() -> bool) {
+        while state(pid) == State::Runs && !is_continued() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        match &self.terminal {
+            Some(_) => eprint!("process {pid} is stopped: Enter continues, q ends it "),
+            None => eprintln!("process {pid} is stopped: kill -CONT {pid} continues it"),
+        }
+        while state(pid) != State::Gone && !is_continued() {
+            let Some(answer) = self.ask() else { continue };
+            let signal = if answer.trim() == "q" { Signal::KILL } else { Signal::CONT };
+            if let Some(id) = id {
+                let _ = kill_process(id, signal);
+            }
+            // What is done is done when the process has it.
+            while state(pid) != State::Gone && !is_continued() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            return;
+        }
+        if self.terminal.is_some() {
+            eprintln!();
+        }
+    }
+
+    /// A line from the terminal; none for a while, or where there is no terminal.
+    fn ask(&self) -> Option<String> {
+        let Some(terminal) = &self.terminal else {
+            std::thread::sleep(LOOK_EVERY);
+            return None;
+        };
+        if !is_readable(terminal.as_fd()) {
+            return None;
+        }
+        let mut bytes = [0; 256];
+        match rustix::io::read(terminal, &mut bytes) {
+            Ok(len) if len > 0 => Some(String::from_utf8_lossy(bytes.get(..len)?).into_owned()),
+            // Closed: nobody answers any more.
+            _ => {
+                std::thread::sleep(LOOK_EVERY);
+                None
+            }
+        }
+    }
+}
+
+fn is_readable(file: BorrowedFd<'_>) -> bool {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.subsec_nanos().into() };
+    let mut list = [PollFd::from_borrowed_fd(file, PollFlags::IN)];
+    matches!(poll(&mut list, Some(&timeout)), Ok(1..))
+}
+
+fn state(pid: u32) -> State {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return State::Gone };
+    // Behind the name, which may hold anything.
+    match text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
+        Some('T' | 't') => State::Stopped,
+        Some('Z' | 'X') | None => State::Gone,
+        Some(_) => State::Runs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_told_apart() {
+        assert_eq!(state(std::process::id()), State::Runs);
+        assert_eq!(state(u32::MAX), State::Gone);
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let id = Pid::from_raw(child.id() as i32).unwrap();
+        kill_process(id, Signal::STOP).unwrap();
+        rustix::process::waitpid(Some(id), rustix::process::WaitOptions::UNTRACED).unwrap();
+        assert_eq!(state(child.id()), State::Stopped);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(state(child.id()), State::Gone);
+    }
+}

@@ -1,0 +1,248 @@
+//! The stack of a thread of the program: the functions that led to an instruction, as addresses.
+//!
+//! The modules' own tables say how (crate `unwind`); which module an instruction is in is looked up in the list of mappings
+//! once for each module, and forgotten when something is unmapped.
+
+use core::mem::offset_of;
+
+use tracee::lock::{Guard, Lock};
+use tracee::{maps, sys};
+use unwind::{Cache, Frame, Process, Table};
+use x86::Registers;
+
+use crate::memory::{PAGE_VIEWED, page, view};
+use crate::state::PROCESS;
+
+/// Frames that are told of one stack, the innermost ones.
+pub(crate) const MOST_FRAMES: usize = 64;
+const MAX_MODULES: usize = 256;
+const PT_LOAD: u32 = 1;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+
+/// A module with tables: all of it, the segment that holds them, and their list.
+#[derive(Clone, Copy)]
+struct Module {
+    start: u64,
+    end: u64,
+    segment: (u64, u64),
+    list: u64,
+}
+
+pub(crate) struct Known {
+    cache: Cache,
+    modules: [Module; MAX_MODULES],
+    len: usize,
+}
+
+static KNOWN: Lock<Known> = Lock::new(Known {
+    cache: Cache::new(),
+    modules: [Module { start: 0, end: 0, segment: (0, 0), list: 0 }; MAX_MODULES],
+    len: 0,
+});
+
+/// Held during a fork.
+pub(crate) struct Held(#[allow(dead_code)] Guard<'static, Known>);
+
+/// As above.
+pub(crate) fn hold() -> Held {
+    Held(KNOWN.lock())
+}
+
+/// Something is about to be unmapped or replaced.
+pub(crate) fn forget(start: u64, end: u64) {
+    let mut known = KNOWN.lock();
+    let len = known.len;
+    if known.modules.iter().take(len).any(|module| module.start < end && start < module.end) {
+        known.len = 0;
+        known.cache.clear();
+    }
+}
+
+/// Writes the addresses of the frames of a thread that stands before the instruction at `ip` with these registers, the
+/// innermost one first; of calls the address of their last byte. Our own frames are left out. Returns how many.
+pub(crate) fn frames(ip: u64, registers: &Registers, into: &mut [u64; MOST_FRAMES]) -> usize {
+    let r = registers;
+    let frame = Frame::new([
+        r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+        r.r14, r.r15, ip,
+    ]);
+    let mut known = KNOWN.lock();
+    let Known { cache, modules, len } = &mut *known;
+    let mut memory = Memory { modules, len, words: [0; WORDS], at: 0, filled: 0 };
+    let mut count = 0;
+    unwind::unwind(cache, &mut memory, frame, |place, _| {
+        if PROCESS.owns_code(place) {
+            return true;
+        }
+        if let Some(entry) = into.get_mut(count) {
+            *entry = place;
+            count += 1;
+        }
+        count < MOST_FRAMES
+    });
+    count
+}
+
+/// As [`frames`], of the code that calls this: the frames of the program that called one of our functions.
+#[inline(never)]
+pub(crate) fn callers(into: &mut [u64; MOST_FRAMES]) -> usize {
+    let mut registers = Registers::default();
+    let rip: u64;
+    // SAFETY: reads registers, and writes them into a structure of 18 words.
+    unsafe {
+        core::arch::asm!(
+            "mov [{to} + {rbx}], rbx",
+            "mov [{to} + {rbp}], rbp",
+            "mov [{to} + {rsp}], rsp",
+            "mov [{to} + {r12}], r12",
+            "mov [{to} + {r13}], r13",
+            "mov [{to} + {r14}], r14",
+            "mov [{to} + {r15}], r15",
+            "lea {ip}, [rip]",
+            to = in(reg) &raw mut registers,
+            ip = out(reg) rip,
+            rbx = const offset_of!(Registers, rbx),
+            rbp = const offset_of!(Registers, rbp),
+            rsp = const offset_of!(Registers, rsp),
+            r12 = const offset_of!(Registers, r12),
+            r13 = const offset_of!(Registers, r13),
+            r14 = const offset_of!(Registers, r14),
+            r15 = const offset_of!(Registers, r15),
+            options(nostack, preserves_flags),
+        );
+    }
+    frames(rip, &registers, into)
+}
+
+const WORDS: usize = 64;
+
+/// Memory of this process, read without a fault: a stretch at a time, by the kernel, which says where there is none.
+struct Memory<'a> {
+    modules: &'a mut [Module; MAX_MODULES],
+    len: &'a mut usize,
+    words: [u64; WORDS],
+    at: u64,
+    filled: u64,
+}
+
+impl Memory<'_> {
+    /// Reads from `addr` on, at most to the end of its page: the next one may not be there.
+    fn fill(&mut self, addr: u64) {
+        let bytes = (4096 - (addr & 4095)).min(size_of_val(&self.words) as u64);
+        let local = [self.words.as_mut_ptr() as u64, bytes];
+        let remote = [addr, bytes];
+        let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+        // SAFETY: the kernel writes at most the array, and fails where there is nothing to read.
+        let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+        self.at = addr;
+        self.filled = if sys::failed(read) { 0 } else { read as u64 };
+    }
+}
+
+impl Process for Memory<'_> {
+    fn word(&mut self, addr: u64) -> Option<u64> {
+        if addr & 7 != 0 {
+            return None;
+        }
+        if page(addr) & PAGE_VIEWED != 0 {
+            // A stack that lies in memory that may be closed.
+            // SAFETY: our view of a page that is there, at an aligned address.
+            return Some(unsafe { (view(addr) as *const u64).read_volatile() });
+        }
+        let offset =
+            |memory: &Self| addr.checked_sub(memory.at).filter(|&offset| offset + 8 <= memory.filled);
+        if offset(self).is_none() {
+            self.fill(addr);
+        }
+        self.words.get(offset(self)? as usize / 8).copied()
+    }
+
+    fn table(&mut self, ip: u64) -> Option<Table<'_>> {
+        let module = self.modules.iter().take(*self.len).find(|m| (m.start..m.end).contains(&ip)).copied();
+        let module = match module {
+            Some(module) => module,
+            None => {
+                let found = find(ip)?;
+                if *self.len == MAX_MODULES {
+                    *self.len = 0;
+                }
+                *self.modules.get_mut(*self.len)? = found;
+                *self.len += 1;
+                found
+            }
+        };
+        let (start, end) = module.segment;
+        if module.list == 0 {
+            return None;
+        }
+        // SAFETY: a segment of a module that can be read: it stays mapped and as it is until `forget`, which waits for the
+        // lock that our caller holds.
+        let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, (end - start) as usize) };
+        Some(Table::new(bytes, start, module.list))
+    }
+}
+
+/// The module of an instruction, from the list of mappings.
+fn find(ip: u64) -> Option<Module> {
+    // Of the module that was seen last: its first address, the file's number, and where its mappings have come to.
+    let mut last = (0u64, 0u64, 0u64);
+    let mut base = None;
+    maps::each(|mapping| {
+        if mapping.inode == 0 && mapping.name != b"[vdso]" {
+            return;
+        }
+        if mapping.inode == last.1 && mapping.start == last.2 {
+            last.2 = mapping.end;
+        } else if mapping.offset == 0 && mapping.prot & sys::PROT_READ != 0 {
+            last = (mapping.start, mapping.inode, mapping.end);
+        }
+        if (mapping.start..mapping.end).contains(&ip) && mapping.inode == last.1 {
+            base = Some(last.0);
+        }
+    });
+    // SAFETY: the first page of a mapped file, which can be read.
+    unsafe { read_headers(base?) }
+}
+
+/// Reads the program headers of a module at `base`.
+///
+/// # Safety
+/// The first page of a file must be mapped there.
+unsafe fn read_headers(base: u64) -> Option<Module> {
+    let word = |at: u64| {
+        // SAFETY: `at` is checked to lie in the first page, see below.
+        unsafe { (at as *const u64).read_unaligned() }
+    };
+    if word(base) as u32 != u32::from_le_bytes(*b"\x7fELF") {
+        return None;
+    }
+    let table = base.checked_add(word(base + 32))?;
+    let (size, count) = (word(base + 54) & 0xffff, word(base + 56) & 0xffff);
+    if size < 56 || table.checked_add(size * count)? > base + 4096 {
+        return None;
+    }
+    // ET_EXEC: addresses are absolute.
+    let bias = if word(base + 16) & 0xffff == 2 { 0 } else { base };
+    let mut module = Module { start: base, end: base, segment: (0, 0), list: 0 };
+    let headers = || (0..count).map(|index| table + index * size);
+    for header in headers() {
+        let (kind, flags) = (word(header) as u32, (word(header) >> 32) as u32);
+        let start = bias.wrapping_add(word(header + 16));
+        if kind == PT_LOAD {
+            module.end = module.end.max(start.wrapping_add(word(header + 40)));
+        } else if kind == PT_GNU_EH_FRAME && flags & 4 != 0 {
+            module.list = start;
+        }
+    }
+    let segment = headers().find_map(|header| {
+        let start = bias.wrapping_add(word(header + 16));
+        let end = start.wrapping_add(word(header + 32));
+        let readable = word(header) as u32 == PT_LOAD && (word(header) >> 32) & 4 != 0;
+        (readable && start <= module.list && module.list < end).then_some((start, end))
+    });
+    match segment {
+        Some(segment) => module.segment = segment,
+        None => module.list = 0,
+    }
+    (module.end > module.start).then_some(module)
+}
