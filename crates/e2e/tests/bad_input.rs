@@ -347,3 +347,80 @@ fn what_a_tracer_can_not_record_is_refused() {
     refused(&["--regions", "stack"], &["stack", "--tracer translate"]);
     refused(&["--data"], &["--data", "--tracer qemu"]);
 }
+
+/// Runs a program with something watched that can't be.
+fn check_watch(program: &Program, options: &[&str], stdout: &str, words: &[&str]) {
+    let line = [&["watch"], options, &["--", text(&program.path)]].concat();
+    let outcome = ask(&line);
+    assert_eq!((outcome.status, outcome.out().as_str()), (1, stdout), "{}", outcome.err());
+    assert_eq!(outcome.err().lines().count(), 1, "one line, not:\n{}", outcome.err());
+    for word in words {
+        assert!(outcome.err().contains(word), "{word:?} is missing in {:?}", outcome.err());
+    }
+}
+
+#[test]
+fn variables_without_memory_are_not_watched() {
+    // Optimised: nothing reads `unread`, everybody knows `fixed`, and `local` is in a register.
+    let source = "#include <stdio.h>\nstatic int unread;\nstatic const int fixed = 5;\nint counter;\n\
+        int main(int count, char **list)\n{\n    int local = count + fixed;\n    unread = local;\n    \
+        counter = local;\n    printf(\"%d\\n\", local);\n    (void)list;\n    return 0;\n}\n";
+    let program = Program::from_source("without.c", source, &["-O2"]);
+    check_watch(
+        &program,
+        &["--write", "unread"],
+        "",
+        &["unread: the compiler has optimised unread away", "volatile"],
+    );
+    check_watch(&program, &["--write", "fixed"], "", &["fixed: the compiler has made fixed a constant"]);
+    check_watch(
+        &program,
+        &["--write", "local"],
+        "",
+        &["local: local is a local variable", "static variable"],
+    );
+    check_watch(&program, &["--write", "count"], "", &["count: count is a local variable"]);
+    check_watch(
+        &program,
+        &["--write", "countre"],
+        "",
+        &["countre: no variable countre", "did you mean counter?"],
+    );
+    check_watch(&program, &["--write", "malloc@mian"], "", &["no function mian", "did you mean main?"]);
+}
+
+#[test]
+fn memory_that_is_not_there_or_not_watched_is_said_to_be() {
+    let program = Program::named("watch_waits.c");
+    check_watch(&program, &["--write", "0x10:8"], "", &["0x10:8: no memory is ever mapped there"]);
+    let words = ["0x1234560000:8: the program never had memory there, so nothing was watched"];
+    check_watch(&program, &["--write", "0x1234560000:8"], "2\n", &words);
+    // The code of a program that is linked to fixed addresses.
+    check_watch(
+        &program,
+        &["--write", "0x401000:1"],
+        "2\n",
+        &["0x401000:1: is text memory, which is not watched"],
+    );
+    let status =
+        run(Command::new(memtap()).args(["watch", "--write", "counter", "--value", "x", "--", "true"]), b"");
+    assert_eq!(status.status, 2, "{}", status.err());
+}
+
+#[test]
+fn analyses_refuse_traces_that_lack_what_they_need() {
+    let dir = temp();
+    let (lackey, imported) =
+        (write(&dir, "one.lackey", b"I  400000,4\n S 601000,8\n", 0o644), dir.path().join("one.memtap"));
+    let done = ask(&["import", "--format", "lackey", text(&lackey), "-o", text(&imported)]);
+    assert_eq!(done.status, 0, "{}", done.err());
+    for (command, words) in [
+        ("race", ["one.memtap", "synchronisation"]),
+        ("determinism", ["one.memtap", "synchronisation"]),
+        ("taint", ["one.memtap", "--tracer translate"]),
+    ] {
+        check(&ask(&[command, text(&imported)]), 1, &words);
+    }
+    let protected = Program::named("statics.c").record();
+    check(&protected.trace.ask("taint", &[]), 1, &["control flow", "--tracer translate"]);
+}

@@ -65,6 +65,13 @@ fn wrong(file: &str, tracer: &str) -> Vec<String> {
         }
         for side in ["first", "second"] {
             let side = &race[side];
+            let keys: Vec<&String> = side.as_object().expect("an object").keys().collect();
+            if keys != ["file", "function", "kind", "line", "locks", "stack", "thread"] {
+                wrong.push(format!("{file}: keys {keys:?}"));
+            }
+            if side["stack"][0]["line"] != side["line"] || side["stack"][0]["file"] != side["file"] {
+                wrong.push(format!("{file}: the stack does not begin where the access is: {race}"));
+            }
             let line = side["line"].as_u64().unwrap_or(0);
             let in_source = side["file"].as_str().is_some_and(|path| path.ends_with(file));
             if !in_source || !marked.contains(&line) {
@@ -161,4 +168,29 @@ fn clean_programs_of_rust() {
 #[test]
 fn clean_programs_of_rust_translated() {
     check_clean("rs", "translate");
+}
+
+#[test]
+fn both_sides_name_the_locks_that_they_held() {
+    let recording = Program::named("race/racy_two_locks.c").record();
+    let (found, _) = races(&recording.trace);
+    let mut sides: Vec<(&str, Vec<&str>)> = ["first", "second"]
+        .iter()
+        .map(|side| {
+            let side = &found[0][side];
+            let locks = side["locks"].as_array().expect("an array");
+            let function = side["function"].as_str().expect("a name");
+            assert_eq!(side["stack"][0]["function"], function);
+            (function, locks.iter().map(|lock| lock.as_str().expect("a name")).collect())
+        })
+        .collect();
+    sides.sort();
+    assert_eq!(sides, [("deposit", vec!["first"]), ("withdraw", vec!["second"])]);
+    let recording = Program::named("race/racy_unlocked_read.c").record();
+    let (found, _) = races(&recording.trace);
+    let side = |name: &str| {
+        ["first", "second"].map(|side| &found[0][side]).into_iter().find(|s| s["function"] == name)
+    };
+    assert_eq!(side("writer").expect("it writes")["locks"], serde_json::json!(["lock"]));
+    assert_eq!(side("reader").expect("it reads")["locks"], serde_json::json!([]));
 }

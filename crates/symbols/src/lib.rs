@@ -34,7 +34,7 @@ pub use heap::{Block, BlockHit, BlockId, BlockState, HeapChange, HeapMap, Site, 
 pub use image::{Instance, InstanceId, ProcessImage, Region, RegionId, RegionMap};
 pub use layout::{Member, TypeKind, TypeLayout};
 pub use module::{DataObject, LineFrame, Module, SourceLine};
-pub use names::{CodeId, CodeName, FunctionId, Names, Variable, VariableId, VariableKind};
+pub use names::{Call, CodeId, CodeName, FunctionId, Names, Variable, VariableId, VariableKind};
 pub use resolver::{DataName, Resolver};
 pub use search::{Place, PlacedVariable};
 pub use store::{ModuleStore, SearchPath};

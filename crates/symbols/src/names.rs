@@ -106,6 +106,40 @@ impl CodeName {
     }
 }
 
+/// A function that was running at an instruction.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Call {
+    /// Its name, where known.
+    pub function: Option<Arc<str>>,
+    /// The source file of where it was, where known.
+    pub file: Option<Arc<str>>,
+    /// The line, where known.
+    pub line: Option<u32>,
+}
+
+impl CodeName {
+    /// The functions that were running there, the innermost first: those that were inlined into another one, and that one.
+    /// Reads debug information.
+    pub fn calls(&self) -> Vec<Call> {
+        let call = |frame: &LineFrame| Call {
+            function: frame.function.clone(),
+            file: frame.line.as_ref().map(|line| Arc::from(&*line.file)),
+            line: frame.line.as_ref().and_then(|line| line.line),
+        };
+        let mut all: Vec<Call> = self.frames().iter().map(call).collect();
+        if all.is_empty() {
+            all.push(Call { function: None, file: None, line: None });
+        }
+        // The symbol is that of the outermost one, and all that there is without debug information.
+        if let Some(outer) = all.last_mut()
+            && self.function.is_some()
+        {
+            outer.function.clone_from(&self.function);
+        }
+        all
+    }
+}
+
 impl fmt::Display for CodeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.function, &self.module) {

@@ -2,6 +2,7 @@
 
 use memref::{RegionKind, VirtAddr};
 
+use crate::dwarf::Missing;
 use crate::{DataObject, Error, Instance, Module, ProcessImage, Symbol, SymbolKind, names::placed};
 
 /// Where something is.
@@ -57,7 +58,7 @@ impl Module {
     /// function is also found by its name alone. Addresses are the file's.
     ///
     /// # Errors
-    /// If there is no such variable (the error suggests near names), field or range.
+    /// If there is no such variable (the error suggests near names, or says what became of it), field or range.
     pub fn find_variable(&self, expression: &str) -> Result<Vec<Place>, Error> {
         self.find_variable_among(expression, &self.data_objects())
     }
@@ -91,6 +92,23 @@ impl Module {
                 Ok(Place { addr, len, name: format!("{}{path}", object.name) })
             };
             return found.iter().map(place).collect();
+        }
+        let name = stem.split(['.', '[']).next().unwrap_or(stem);
+        let name = name.rsplit("::").next().unwrap_or(name);
+        if let Some(missing) = self.debug().and_then(|debug| debug.missing(name)) {
+            return Err(bad(match missing {
+                Missing::OptimisedAway => {
+                    format!(
+                        "the compiler has optimised {name} away; build without optimisation, or make it volatile"
+                    )
+                }
+                Missing::Constant => format!(
+                    "the compiler has made {name} a constant, which has no memory; build without optimisation, or make it volatile"
+                ),
+                Missing::Local => format!(
+                    "{name} is a local variable, in registers or on a stack; name a static variable, or the function that allocates a block"
+                ),
+            }));
         }
         let suggestions = nearest(stem, objects.iter().map(|object| object.name.clone()));
         Err(Error::NoVariable { name: stem.to_owned(), suggestions })

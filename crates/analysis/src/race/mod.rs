@@ -20,7 +20,7 @@ use memref::{
     VirtAddr,
 };
 use rustc_hash::FxHashMap;
-use symbols::{HeapChange, Resolver};
+use symbols::{Call, CodeName, HeapChange, Resolver};
 
 use self::atomics::{Atomics, Nature};
 use self::clock::Clock;
@@ -42,6 +42,9 @@ pub struct Side {
     pub kind: AccessKind,
     /// Names of the locks that it held.
     pub locks: Vec<String>,
+    /// The functions that it was in, the innermost first, as far as a trace tells: those that were inlined into another
+    /// one, and that one.
+    pub stack: Vec<Call>,
 }
 
 /// Two accesses that nothing orders.
@@ -327,7 +330,8 @@ impl Races {
         let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), line));
         let locks = self.lock_sets.get(site.locks as usize).cloned().unwrap_or_default();
         let locks = locks.iter().map(|held| lock_name(resolver, held)).collect();
-        Side { function, file, line, thread, kind: site.kind, locks }
+        let stack = code.as_deref().map(CodeName::calls).unwrap_or_default();
+        Side { function, file, line, thread, kind: site.kind, locks, stack }
     }
 
     /// The set of locks of a thread has changed.
@@ -482,7 +486,9 @@ fn lock_name(resolver: &mut Resolver, held: &Held) -> String {
     let mut name = if held.object <= 2 {
         "OpenMP's unnamed critical section".to_owned()
     } else {
-        variable_name(resolver, VirtAddr(held.object), 0)
+        // A mutex, not the field of it that the C library has first.
+        let name = variable_name(resolver, VirtAddr(held.object), 0);
+        name.split_once(".__").map_or_else(|| name.clone(), |(lock, _)| lock.to_owned())
     };
     if held.shared {
         name.push_str(" (shared)");

@@ -11,7 +11,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::units::{self, UnitArgs};
-use crate::output::Out;
+use crate::output::{Out, call_json};
 
 /// The exit status of `--fail-on-race` where there is one.
 const STATUS_RACE: u8 = 3;
@@ -80,7 +80,8 @@ fn to_json(race: &Race) -> Value {
     let side = |side: &Side| {
         json!({
             "function": side.function, "file": side.file, "line": side.line, "thread": side.thread.0,
-            "kind": side.kind.name(),
+            "kind": side.kind.name(), "locks": side.locks,
+            "stack": side.stack.iter().map(call_json).collect::<Vec<_>>(),
         })
     };
     let mut object = json!({

@@ -127,5 +127,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         stop: Stop::new(),
     });
     let outcome = record::listen(&job, configure, Some(&mut live))?;
-    Ok(ExitCode::from(outcome.status))
+    let mut status = outcome.status;
+    for (expression, address, len) in lists.addresses() {
+        if let Some(why) = live.unwatched(address, len) {
+            eprintln!("memtap: {expression}: {why}");
+            status = status.max(1);
+        }
+    }
+    Ok(ExitCode::from(status))
 }

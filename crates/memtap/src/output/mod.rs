@@ -59,6 +59,11 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// A function of a stack, as `race` and `watch` write it.
+pub(crate) fn call_json(call: &symbols::Call) -> serde_json::Value {
+    serde_json::json!({ "function": call.function.as_deref(), "file": call.file.as_deref(), "line": call.line })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -50,6 +50,11 @@ fn resolve(module: &Module, expression: &str) -> Result<Vec<Entry>> {
         if len == 0 || address >> 47 != 0 || address + len > 1 << 47 {
             bail!("{expression}: not a range of a program's addresses");
         }
+        if address < 4096 {
+            bail!(
+                "{expression}: no memory is ever mapped there; give an address of the program's data or heap"
+            );
+        }
         return Ok(vec![Entry { kind: KIND_ADDRESS, address, len, number: 0 }]);
     }
     let first = if module.is_fixed() { module.extent().0 } else { 0 };
@@ -73,7 +78,11 @@ fn resolve(module: &Module, expression: &str) -> Result<Vec<Entry>> {
             })
             .collect());
     }
-    let places = module.find_variable(expression).with_context(|| expression.to_owned())?;
+    let places = module.find_variable(expression).map_err(|error| match error {
+        // It says which.
+        symbols::Error::BadExpression { .. } => anyhow::Error::new(error),
+        _ => anyhow::Error::new(error).context(expression.to_owned()),
+    })?;
     Ok(places
         .iter()
         .map(|place| Entry { kind: KIND_MODULE, address: place.addr.0 - first, len: place.len, number: 0 })
@@ -186,6 +195,14 @@ impl Lists {
         let identity = identity(program).with_context(|| program.display().to_string())?;
         lists.files.lock().unwrap_or_else(PoisonError::into_inner).insert(identity, list);
         Ok(lists)
+    }
+
+    /// The addresses among them.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        self.wanted.iter().filter_map(|(expression, _)| {
+            let (address, len) = expression.strip_prefix("0x")?.split_once(':')?;
+            Some((expression.as_str(), u64::from_str_radix(address, 16).ok()?, number(len).ok()?))
+        })
     }
 
     /// The expressions, by their number.

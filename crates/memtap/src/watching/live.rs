@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::Arc;
 
 use anyhow::Result;
-use memref::ProcessId;
+use memref::{ProcessId, RegionChange, RegionKind};
 use segment::Pool;
 use symbols::{ModuleStore, Names, Resolver};
 
@@ -51,6 +51,8 @@ pub(crate) struct Live<R> {
     /// Order, process, event; and of those how many were heard before the present look.
     queue: Vec<(u64, u32, Heard)>,
     ripe: usize,
+    /// Regions that were there at some time: start, end, and what they are for.
+    regions: Vec<(u64, u64, RegionKind, bool)>,
     report: R,
 }
 
@@ -63,8 +65,26 @@ impl<R: Report> Live<R> {
             processes: HashMap::new(),
             queue: Vec::new(),
             ripe: 0,
+            regions: Vec::new(),
             report,
         }
+    }
+
+    /// Why nothing at these addresses could be watched: nothing was ever mapped there, or memory that is not watched.
+    pub(crate) fn unwatched(&self, address: u64, len: u64) -> Option<String> {
+        let end = address.saturating_add(len);
+        let mut there = self.regions.iter().filter(|(start, stop, ..)| *start < end && address < *stop);
+        let mut kind = None;
+        if there.any(|(_, _, of, traced)| {
+            kind = Some(*of);
+            *traced
+        }) {
+            return None;
+        }
+        Some(match kind {
+            None => "the program never had memory there, so nothing was watched; where a program lies changes from run to run unless it is linked to fixed addresses".to_owned(),
+            Some(kind) => format!("is {} memory, which is not watched; data, bss, heap and anonymous memory are", kind.name()),
+        })
     }
 
     /// The names of a process; a forked one begins with its parent's.
@@ -90,7 +110,13 @@ impl<R: Report> Live<R> {
             Heard::Begins => {
                 self.resolver(number);
             }
-            Heard::Region(event) => self.resolver(number).apply_region(event),
+            Heard::Region(event) => {
+                if event.change != RegionChange::Unmap {
+                    let end = event.start.0.saturating_add(event.len);
+                    self.regions.push((event.start.0, end, event.kind, event.traced));
+                }
+                self.resolver(number).apply_region(event);
+            }
             Heard::Allocation(event) => {
                 self.resolver(number).apply_allocation(event);
             }

@@ -4,12 +4,13 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use memref::VirtAddr;
-use serde_json::{Value, json};
-use symbols::Resolver;
+use serde_json::json;
+use symbols::{Call, Resolver};
 
 use super::list::Wanted;
 use super::live::{Place, Report};
 use super::stop::Stop;
+use crate::output::call_json;
 use crate::record::Hit;
 
 /// Writes hits.
@@ -24,58 +25,34 @@ pub(crate) struct Log<'a> {
     pub(crate) stop: Stop,
 }
 
-/// One frame of a stack: a function that was called, or one that was inlined into it.
-struct Frame {
-    function: Option<String>,
-    file: Option<String>,
-    line: Option<u32>,
-    /// For people: with the distance from the function's begin.
-    place: String,
-}
-
-/// The frames of an address, the innermost inlined one first.
-fn frames(resolver: &mut Resolver, ip: VirtAddr) -> Vec<Frame> {
+/// The functions at an address, the innermost one first, each with its place for people.
+fn calls(resolver: &mut Resolver, ip: VirtAddr) -> Vec<(Call, String)> {
     let Some(code) = resolver.code_name(ip) else {
-        return vec![Frame { function: None, file: None, line: None, place: ip.to_string() }];
+        return vec![(Call { function: None, file: None, line: None }, ip.to_string())];
     };
-    let mut all: Vec<Frame> = code
-        .frames()
-        .iter()
-        .map(|frame| Frame {
-            function: frame.function.as_deref().map(str::to_owned),
-            file: frame.line.as_ref().map(|line| line.file.to_string()),
-            line: frame.line.as_ref().and_then(|line| line.line),
-            place: frame.function.as_deref().unwrap_or_default().to_owned(),
+    let mut all: Vec<(Call, String)> = code
+        .calls()
+        .into_iter()
+        .map(|call| {
+            let name = call.function.as_deref().unwrap_or_default().to_owned();
+            (call, name)
         })
         .collect();
-    if all.is_empty() {
-        all.push(Frame { function: None, file: None, line: None, place: String::new() });
+    if let Some((_, place)) = all.last_mut() {
+        *place = code.to_string();
     }
-    // The symbol's name is that of the outermost one, and the only one without debug information.
-    if let Some(outer) = all.last_mut() {
-        outer.function = code.function.as_deref().map(str::to_owned);
-        outer.place = code.to_string();
-    }
-    all
-}
-
-impl Frame {
-    fn text(&self) -> String {
-        match (&self.file, self.line) {
-            (Some(file), Some(line)) => format!("{} ({file}:{line})", self.place),
-            _ => self.place.clone(),
+    for (call, place) in &mut all {
+        if let (Some(file), Some(line)) = (&call.file, call.line) {
+            place.push_str(&format!(" ({file}:{line})"));
         }
     }
-
-    fn json(&self) -> Value {
-        json!({ "function": self.function, "file": self.file, "line": self.line })
-    }
+    all
 }
 
 impl Log<'_> {
     fn line(&self, at: &mut Place<'_>, hit: &Hit) -> String {
         let code = at.resolver.code_name(hit.ip);
-        let stack: Vec<Frame> = hit.stack.iter().flat_map(|&ip| frames(at.resolver, ip)).collect();
+        let stack: Vec<_> = hit.stack.iter().flat_map(|&ip| calls(at.resolver, ip)).collect();
         let watch = self.wanted.get(hit.watch as usize).map_or("", |(expression, _)| expression.as_str());
         let hex = |value: u64| format!("{value:#x}");
         if self.json {
@@ -86,23 +63,23 @@ impl Log<'_> {
                 "function": code.as_ref().and_then(|code| code.function.as_deref()),
                 "offset": code.as_ref().map(|code| code.offset), "file": file, "line": line,
                 "pid": at.pid, "thread": hit.thread, "old": hit.old.map(hex), "new": hex(hit.new),
-                "cycle": hit.cycle, "stack": stack.iter().map(Frame::json).collect::<Vec<_>>(),
+                "cycle": hit.cycle, "stack": stack.iter().map(|(call, _)| call_json(call)).collect::<Vec<_>>(),
             })
             .to_string();
         }
         let variable = at.resolver.data_text(hit.addr, 0);
         let old = hit.old.map_or("?".to_owned(), hex);
         let process = if at.is_first { String::new() } else { format!(" of process {}", at.pid) };
-        let here = stack.first().map_or_else(|| hit.ip.to_string(), Frame::text);
+        let here = stack.first().map_or_else(|| hit.ip.to_string(), |(_, place)| place.clone());
         let mut text = format!(
             "{watch}: {} of {variable} by thread {}{process} in {here}: {old} -> {}",
             hit.kind,
             hit.thread,
             hex(hit.new)
         );
-        for frame in stack.iter().skip(1) {
+        for (_, place) in stack.iter().skip(1) {
             text.push_str("\n    from ");
-            text.push_str(&frame.text());
+            text.push_str(place);
         }
         text
     }

@@ -18,6 +18,7 @@ use std::{
 
 pub(crate) use separate::separate_file;
 
+pub(crate) use self::statics::Missing;
 use self::{lines::Lines, sections::Sections, statics::Statics, types::Types};
 use crate::{Error, LineFrame, TypeLayout, elf::Source};
 
@@ -50,6 +51,11 @@ impl DebugInfo {
     /// The variables at fixed addresses.
     pub(crate) fn variables(&self) -> &Statics {
         self.statics.get_or_init(|| Statics::read(&self.sections))
+    }
+
+    /// Why no variable of that name is at a fixed address, where there is one in the source.
+    pub(crate) fn missing(&self, name: &str) -> Option<Missing> {
+        statics::missing(&self.sections, name)
     }
 
     /// What a type consists of.

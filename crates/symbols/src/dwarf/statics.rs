@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use gimli::{
-    AttributeValue, DW_AT_abstract_origin, DW_AT_declaration, DW_AT_location, DW_AT_name,
-    DW_AT_specification, DW_AT_type, DW_TAG_class_type, DW_TAG_member, DW_TAG_module, DW_TAG_namespace,
-    DW_TAG_structure_type, DW_TAG_subprogram, DW_TAG_union_type, DW_TAG_variable, DwAt, UnitOffset,
+    AttributeValue, DW_AT_abstract_origin, DW_AT_const_value, DW_AT_declaration, DW_AT_location, DW_AT_name,
+    DW_AT_specification, DW_AT_type, DW_TAG_class_type, DW_TAG_formal_parameter, DW_TAG_member,
+    DW_TAG_module, DW_TAG_namespace, DW_TAG_structure_type, DW_TAG_subprogram, DW_TAG_union_type,
+    DW_TAG_variable, DwAt, UnitOffset,
 };
 
 use super::{
@@ -96,6 +97,59 @@ impl Statics {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &StaticVariable> {
         self.all.iter()
     }
+}
+
+/// Why a variable that a source has is not one of those at fixed addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Nothing is left of it.
+    OptimisedAway,
+    /// The compiler knows its value, and wrote that where it is used.
+    Constant,
+    /// It lives in registers or on a stack.
+    Local,
+}
+
+/// What the units say of a variable of that name that has no fixed address.
+pub(crate) fn missing(sections: &Sections, name: &str) -> Option<Missing> {
+    let dwarf = sections.dwarf();
+    let units = sections.units().iter().filter_map(|&start| die::unit_at(&dwarf, start));
+    units.filter_map(|unit| missing_in(&dwarf, &unit, name).ok().flatten()).next()
+}
+
+fn missing_in<'a>(
+    dwarf: &SliceDwarf<'a>,
+    unit: &SliceUnit<'a>,
+    name: &str,
+) -> Result<Option<Missing>, gimli::Error> {
+    let mut entries = unit.entries_raw(None)?;
+    while !entries.is_empty() {
+        let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+        let specs = abbreviation.attributes();
+        if !matches!(abbreviation.tag(), DW_TAG_variable | DW_TAG_formal_parameter) {
+            entries.skip_attributes(specs)?;
+            continue;
+        }
+        let (mut named, mut placed, mut constant, mut elsewhere) = (false, false, false, false);
+        for &spec in specs {
+            let attribute = entries.read_attribute(spec)?;
+            match attribute.name() {
+                DW_AT_name => named = die::text(dwarf, unit, attribute.value()) == Some(name),
+                DW_AT_location => placed = true,
+                DW_AT_const_value => constant = true,
+                DW_AT_declaration => elsewhere = true,
+                _ => {}
+            }
+        }
+        if named && !elsewhere {
+            return Ok(Some(match (placed, constant) {
+                (true, _) => Missing::Local,
+                (false, true) => Missing::Constant,
+                (false, false) => Missing::OptimisedAway,
+            }));
+        }
+    }
+    Ok(None)
 }
 
 impl Walk {
