@@ -656,9 +656,12 @@ impl Encoder for Blocks {
 
     /// Entries have no blocks: each is an access by itself. Those that are no accesses stay as they are.
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
+        if !are_accesses(entry_type) {
+            return others(entries);
+        }
         let mut frame = BlockFrame::default();
         for entry in entries.chunks_exact(SINGLE_BYTES) {
-            match Access::get(&mut Reader::new(entry)).filter(|_| are_accesses(entry_type)) {
+            match Access::get(&mut Reader::new(entry)) {
                 Some(access) => frame.push_single(&access),
                 None => return others(entries),
             }
@@ -971,6 +974,17 @@ mod tests {
             let result = Blocks.decode_accesses(&encoded, None, &mut out);
             prop_assert!(result.is_err() || out.len() == count);
         }
+    }
+
+    /// Found by the fuzz target `trace_encoders`.
+    #[test]
+    fn words_that_are_no_accesses_come_back() {
+        let (entry_type, entries) = (EntryType::flow(), [7; 16]);
+        let parts = Blocks.encode(&entry_type, &entries);
+        let encoded = Encoded { entry_type: &entry_type, count: 2, parts: &parts };
+        let mut out = Vec::new();
+        assert_eq!(Blocks.decode(&encoded, &mut out), Ok(()));
+        assert_eq!(out, entries);
     }
 
     #[test]
