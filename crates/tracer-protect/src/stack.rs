@@ -6,12 +6,12 @@
 use core::mem::offset_of;
 
 use tracee::lock::{Guard, Lock};
-use tracee::{maps, sys};
+use tracee::{maps, sys, tls};
 use unwind::{Cache, Frame, Process, Table};
 use x86::Registers;
 
 use crate::memory::{PAGE_VIEWED, page, view};
-use crate::state::PROCESS;
+use crate::state::{PROCESS, Thread};
 
 /// Frames that are told of one stack, the innermost ones.
 pub(crate) const MOST_FRAMES: usize = 64;
@@ -60,15 +60,26 @@ pub(crate) fn forget(start: u64, end: u64) {
 
 /// Writes the addresses of the frames of a thread that stands before the instruction at `ip` with these registers, the
 /// innermost one first; of calls the address of their last byte. Our own frames are left out. Returns how many.
-pub(crate) fn frames(ip: u64, registers: &Registers, into: &mut [u64; MOST_FRAMES]) -> usize {
+pub(crate) fn frames(
+    thread: &mut Thread,
+    ip: u64,
+    registers: &Registers,
+    into: &mut [u64; MOST_FRAMES],
+) -> usize {
     let r = registers;
     let frame = Frame::new([
         r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
         r.r14, r.r15, ip,
     ]);
+    if thread.stack.1 == 0 {
+        thread.stack = own_stack(r.rsp);
+    }
+    // What lies above the stack pointer on the thread's own stack is there.
+    let own =
+        if (thread.stack.0..thread.stack.1).contains(&r.rsp) { (r.rsp, thread.stack.1) } else { (0, 0) };
     let mut known = KNOWN.lock();
     let Known { cache, modules, len } = &mut *known;
-    let mut memory = Memory { modules, len, words: [0; WORDS], at: 0, filled: 0 };
+    let mut memory = Memory { modules, len, own, words: [0; WORDS], at: 0, filled: 0 };
     let mut count = 0;
     unwind::unwind(cache, &mut memory, frame, |place, _| {
         if PROCESS.owns_code(place) {
@@ -85,7 +96,7 @@ pub(crate) fn frames(ip: u64, registers: &Registers, into: &mut [u64; MOST_FRAME
 
 /// As [`frames`], of the code that calls this: the frames of the program that called one of our functions.
 #[inline(never)]
-pub(crate) fn callers(into: &mut [u64; MOST_FRAMES]) -> usize {
+pub(crate) fn callers(thread: &mut Thread, into: &mut [u64; MOST_FRAMES]) -> usize {
     let mut registers = Registers::default();
     let rip: u64;
     // SAFETY: reads registers, and writes them into a structure of 18 words.
@@ -111,15 +122,38 @@ pub(crate) fn callers(into: &mut [u64; MOST_FRAMES]) -> usize {
             options(nostack, preserves_flags),
         );
     }
-    frames(rip, &registers, into)
+    frames(thread, rip, &registers, into)
 }
 
+/// Where the calling thread's own stack is, if the stack pointer is on it: the first thread's has a name, those of the C
+/// library end at the thread's control block, in the same mapping. Nobody unmaps them under the thread. Anything else
+/// (coroutines, stacks of signals) is read with care: a range that holds no stack pointer.
+fn own_stack(rsp: u64) -> (u64, u64) {
+    let fs = tls::fs_base();
+    let mut own = (0, 1);
+    maps::each(|mapping| {
+        let span = mapping.start..mapping.end;
+        if !span.contains(&rsp) {
+        } else if mapping.name == b"[stack]" {
+            // It grows.
+            own = (mapping.end.saturating_sub(STACK_BYTES), mapping.end);
+        } else if rsp < fs && span.contains(&fs) {
+            own = (mapping.start, fs);
+        }
+    });
+    own
+}
+
+/// How far below its end the first thread's stack is taken for one without a look.
+const STACK_BYTES: u64 = 1 << 20;
 const WORDS: usize = 64;
 
 /// Memory of this process, read without a fault: a stretch at a time, by the kernel, which says where there is none.
 struct Memory<'a> {
     modules: &'a mut [Module; MAX_MODULES],
     len: &'a mut usize,
+    /// Of the thread's own stack what can be read as it is.
+    own: (u64, u64),
     words: [u64; WORDS],
     at: u64,
     filled: u64,
@@ -143,6 +177,10 @@ impl Process for Memory<'_> {
     fn word(&mut self, addr: u64) -> Option<u64> {
         if addr & 7 != 0 {
             return None;
+        }
+        if (self.own.0..self.own.1).contains(&addr) {
+            // SAFETY: an aligned word between the stack pointer and the end of a stack that the thread runs on.
+            return Some(unsafe { (addr as *const u64).read_volatile() });
         }
         if page(addr) & PAGE_VIEWED != 0 {
             // A stack that lies in memory that may be closed.

@@ -244,6 +244,8 @@ pub(crate) struct Thread {
     pub(crate) stepped: Touched,
     /// The registers before that instruction, or before the present system call: for the stack of a hit.
     pub(crate) before: x86::Registers,
+    /// The thread's own stack, for hits of watchpoints: zeros as long as nobody has looked.
+    pub(crate) stack: (u64, u64),
     /// What a stub of ours faulted with. Written by the nested handler, read by the step that it interrupted.
     pub(crate) nested: Option<SigInfo>,
     /// Executes single instructions of the program.
@@ -329,6 +331,7 @@ impl Thread {
         self.pending = [None; 32];
         self.suspended = [Suspended::NONE; 16];
         self.step = SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] };
+        self.stack = (0, 0);
         self.site = 0;
         self.flow = Flow::NONE;
         self.once = Once::NONE;
@@ -375,6 +378,7 @@ impl Thread {
             step: SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },
             stepped: Touched::new(),
             before: x86::Registers::default(),
+            stack: (0, 0),
             nested: None,
             engine,
             once: Once::NONE,

@@ -107,7 +107,13 @@ impl List {
         if self.watches.is_null() || self.len >= MAX_WATCHES || watch.start >= watch.end {
             return;
         }
-        let at = self.as_slice().partition_point(|other| other.start <= watch.start);
+        // The recorder's list is in this order: nearly all go to the end.
+        let at = match self.as_slice().last() {
+            Some(last) if last.start > watch.start => {
+                self.as_slice().partition_point(|other| other.start <= watch.start)
+            }
+            _ => self.len,
+        };
         // SAFETY: `at <= len < MAX_WATCHES`: the moved entries and the new one lie inside the list's memory.
         unsafe {
             let place = self.watches.add(at);
@@ -446,8 +452,8 @@ impl Touched {
         let held = stops.then(|| STOPPED.lock());
         let mut addresses = [0; MOST_FRAMES];
         let frames = match origin {
-            Origin::Instruction(registers) => stack::frames(ip, registers, &mut addresses),
-            Origin::Call => stack::callers(&mut addresses),
+            Origin::Instruction(registers) => stack::frames(thread, ip, registers, &mut addresses),
+            Origin::Call => stack::callers(thread, &mut addresses),
         };
         // SAFETY: the words that were just written, as bytes.
         let frames = unsafe { core::slice::from_raw_parts(addresses.as_ptr().cast::<u8>(), frames * 8) };

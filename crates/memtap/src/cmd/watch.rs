@@ -16,7 +16,6 @@ use crate::record::{self, Job, Linkage};
 use crate::watching::list::{Choices, Lists, Temporary, Wanted, number, read_list};
 use crate::watching::live::Live;
 use crate::watching::log::Log;
-use crate::watching::stop::Stop;
 
 /// Watch variables, heap blocks and addresses of a program, and log each hit with the values before and after
 ///
@@ -120,19 +119,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             config
         })
     };
-    let mut live = Live::new(Log {
-        out: Box::new(BufWriter::new(out)),
-        wanted: lists.wanted(),
-        json: args.json,
-        stop: Stop::new(),
-    });
+    let out = Box::new(BufWriter::with_capacity(1 << 16, out));
+    let mut live = Live::new(Log::new(out, lists.wanted(), args.json));
     let outcome = record::listen(&job, configure, Some(&mut live))?;
     let mut status = outcome.status;
-    for (expression, address, len) in lists.addresses() {
-        if let Some(why) = live.unwatched(address, len) {
-            eprintln!("memtap: {expression}: {why}");
-            status = status.max(1);
-        }
+    if let Some((expression, why, more)) = live.unwatched(lists.addresses()) {
+        let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+        eprintln!("memtap: {expression}: {why}{more}");
+        status = status.max(1);
     }
     Ok(ExitCode::from(status))
 }

@@ -20,6 +20,9 @@ pub(crate) trait Report {
     /// One, in the session's order.
     fn hit(&mut self, at: &mut Place<'_>, hit: &Hit) -> Result<()>;
 
+    /// Code has another meaning from here on.
+    fn forget(&mut self);
+
     /// There are no more for now.
     fn pause(&mut self) -> Result<()>;
 }
@@ -70,21 +73,34 @@ impl<R: Report> Live<R> {
         }
     }
 
-    /// Why nothing at these addresses could be watched: nothing was ever mapped there, or memory that is not watched.
-    pub(crate) fn unwatched(&self, address: u64, len: u64) -> Option<String> {
-        let end = address.saturating_add(len);
-        let mut there = self.regions.iter().filter(|(start, stop, ..)| *start < end && address < *stop);
-        let mut kind = None;
-        if there.any(|(_, _, of, traced)| {
-            kind = Some(*of);
-            *traced
-        }) {
-            return None;
-        }
-        Some(match kind {
+    /// The first of these ranges at which nothing could be watched, why, and how many there are: nothing was ever mapped
+    /// there, or memory that is not watched.
+    pub(crate) fn unwatched<'b>(
+        &self,
+        ranges: impl Iterator<Item = (&'b str, u64, u64)>,
+    ) -> Option<(&'b str, String, usize)> {
+        let mut traced: Vec<(u64, u64)> =
+            self.regions.iter().filter(|region| region.3).map(|&(start, end, ..)| (start, end)).collect();
+        traced.sort_unstable();
+        traced.dedup_by(|next, last| {
+            let joins = next.0 <= last.1;
+            last.1 = if joins { last.1.max(next.1) } else { last.1 };
+            joins
+        });
+        let is_watched = |start: u64, end: u64| {
+            let at = traced.partition_point(|range| range.1 <= start);
+            traced.get(at).is_some_and(|range| range.0 < end)
+        };
+        let mut left = ranges.filter(|&(_, start, len)| !is_watched(start, start.saturating_add(len)));
+        let (expression, start, len) = left.next()?;
+        let end = start.saturating_add(len);
+        let kind =
+            self.regions.iter().find(|(from, to, ..)| *from < end && start < *to).map(|region| region.2);
+        let why = match kind {
             None => "the program never had memory there, so nothing was watched; where a program lies changes from run to run unless it is linked to fixed addresses".to_owned(),
             Some(kind) => format!("is {} memory, which is not watched; data, bss, heap and anonymous memory are", kind.name()),
-        })
+        };
+        Some((expression, why, left.count()))
     }
 
     /// The names of a process; a forked one begins with its parent's.
@@ -116,6 +132,7 @@ impl<R: Report> Live<R> {
                     self.regions.push((event.start.0, end, event.kind, event.traced));
                 }
                 self.resolver(number).apply_region(event);
+                self.report.forget();
             }
             Heard::Allocation(event) => {
                 self.resolver(number).apply_allocation(event);

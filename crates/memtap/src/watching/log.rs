@@ -1,10 +1,11 @@
 //! Hits as lines: for people, or as JSON.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use anyhow::{Context, Result};
 use memref::VirtAddr;
-use serde_json::json;
+use serde_json::{Value, json};
 use symbols::{Call, Resolver};
 
 use super::list::Wanted;
@@ -16,13 +17,22 @@ use crate::record::Hit;
 /// Writes hits.
 pub(crate) struct Log<'a> {
     /// Where to.
-    pub(crate) out: Box<dyn Write + 'a>,
+    out: Box<dyn Write + 'a>,
     /// The expressions by their number.
-    pub(crate) wanted: &'a [Wanted],
+    wanted: &'a [Wanted],
     /// One object a line.
-    pub(crate) json: bool,
+    json: bool,
     /// Who waits at a stopped program.
-    pub(crate) stop: Stop,
+    stop: Stop,
+    /// By process, instruction and stack.
+    known: HashMap<(u32, VirtAddr, Vec<VirtAddr>), Known>,
+}
+
+impl<'a> Log<'a> {
+    /// Nothing written yet.
+    pub(crate) fn new(out: Box<dyn Write + 'a>, wanted: &'a [Wanted], json: bool) -> Self {
+        Self { out, wanted, json, stop: Stop::new(), known: HashMap::new() }
+    }
 }
 
 /// The functions at an address, the innermost one first, each with its place for people.
@@ -49,39 +59,61 @@ fn calls(resolver: &mut Resolver, ip: VirtAddr) -> Vec<(Call, String)> {
     all
 }
 
+/// What the lines of hits with one stack have in common.
+struct Known {
+    /// For people: the instruction's place, and the lines of its callers.
+    here: String,
+    callers: String,
+    /// As JSON: what is told of the instruction, without its braces, and the stack.
+    code: String,
+    stack: String,
+}
+
+/// Stacks that are kept; a program has few.
+const MOST_KNOWN: usize = 1 << 14;
+
+impl Known {
+    fn of(resolver: &mut Resolver, hit: &Hit) -> Self {
+        let code = resolver.code_name(hit.ip);
+        let stack: Vec<_> = hit.stack.iter().flat_map(|&ip| calls(resolver, ip)).collect();
+        let here = stack.first().map_or_else(|| hit.ip.to_string(), |(_, place)| place.clone());
+        let callers = stack.iter().skip(1).map(|(_, place)| format!("\n    from {place}")).collect();
+        let line = code.as_ref().and_then(|code| code.line());
+        let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), line));
+        let code = json!({
+            "function": code.as_ref().and_then(|code| code.function.as_deref()),
+            "offset": code.as_ref().map(|code| code.offset), "file": file, "line": line,
+        });
+        let code = code.to_string().trim_matches(['{', '}']).to_owned();
+        let stack = Value::from_iter(stack.iter().map(|(call, _)| call_json(call))).to_string();
+        Self { here, callers, code, stack }
+    }
+}
+
 impl Log<'_> {
-    fn line(&self, at: &mut Place<'_>, hit: &Hit) -> String {
-        let code = at.resolver.code_name(hit.ip);
-        let stack: Vec<_> = hit.stack.iter().flat_map(|&ip| calls(at.resolver, ip)).collect();
+    fn line(&mut self, at: &mut Place<'_>, hit: &Hit) -> String {
         let watch = self.wanted.get(hit.watch as usize).map_or("", |(expression, _)| expression.as_str());
-        let hex = |value: u64| format!("{value:#x}");
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
+        let key = (at.pid, hit.ip, hit.stack.clone());
+        let known = self.known.entry(key).or_insert_with(|| Known::of(at.resolver, hit));
+        let old = hit.old.map(|old| format!("{old:#x}"));
+        let (kind, thread, new) = (hit.kind, hit.thread, hit.new);
         if self.json {
-            let line = code.as_ref().and_then(|code| code.line());
-            let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), line));
-            return json!({
-                "watch": watch, "kind": hit.kind.name(),
-                "function": code.as_ref().and_then(|code| code.function.as_deref()),
-                "offset": code.as_ref().map(|code| code.offset), "file": file, "line": line,
-                "pid": at.pid, "thread": hit.thread, "old": hit.old.map(hex), "new": hex(hit.new),
-                "cycle": hit.cycle, "stack": stack.iter().map(|(call, _)| call_json(call)).collect::<Vec<_>>(),
-            })
-            .to_string();
+            let (watch, code, stack) = (Value::from(watch), &known.code, &known.stack);
+            let old = old.map_or("null".to_owned(), |old| format!("\"{old}\""));
+            return format!(
+                "{{\"watch\":{watch},\"kind\":\"{kind}\",{code},\"pid\":{},\"thread\":{thread},\"old\":{old},\"new\":\"{new:#x}\",\"cycle\":{},\"stack\":{stack}}}",
+                at.pid, hit.cycle
+            );
         }
         let variable = at.resolver.data_text(hit.addr, 0);
-        let old = hit.old.map_or("?".to_owned(), hex);
         let process = if at.is_first { String::new() } else { format!(" of process {}", at.pid) };
-        let here = stack.first().map_or_else(|| hit.ip.to_string(), |(_, place)| place.clone());
-        let mut text = format!(
-            "{watch}: {} of {variable} by thread {}{process} in {here}: {old} -> {}",
-            hit.kind,
-            hit.thread,
-            hex(hit.new)
-        );
-        for (_, place) in stack.iter().skip(1) {
-            text.push_str("\n    from ");
-            text.push_str(place);
-        }
-        text
+        let (old, here, callers) = (old.as_deref().unwrap_or("?"), &known.here, &known.callers);
+        format!(
+            "{watch}: {kind} of {variable} by thread {thread}{process} in {here}: {old} -> {new:#x}{callers}"
+        )
     }
 }
 
@@ -94,6 +126,10 @@ impl Report for Log<'_> {
             self.stop.wait(at.pid, at.is_continued);
         }
         Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.known.clear();
     }
 
     fn pause(&mut self) -> Result<()> {
