@@ -61,8 +61,7 @@ fn kill_after(milliseconds: u64) -> u64 {
     references.len() as u64
 }
 
-// The program ends by itself soon after its recorder is gone: the tracer's buffers are no longer emptied, or it is
-// finished. Nothing but `cells` is accessed in data, bss and heap.
+// Nothing but `cells` is accessed in data, bss and heap.
 const ENDLESS: &str = "
 long cells[4096];
 int main(void)
@@ -73,6 +72,82 @@ int main(void)
     return 0;
 }
 ";
+
+/// The program goes on natively, at full speed, when nobody empties the tracer's buffers any more.
+fn ends_without_its_recorder(tracer: &str) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = Program::from_source("outlives.c", OUTLIVES, &["-O1", "-pthread"]);
+    let done = dir.path().join("done");
+    let mut recorder = Command::new(memtap())
+        .args(["record", "--tracer", tracer, "-o"])
+        .arg(dir.path().join("t.memtap"))
+        .arg("--")
+        .args(program.command_line())
+        .arg(&done)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("memtap can be started");
+    let wait_for = |path: PathBuf| {
+        for _ in 0..1200 {
+            if path.exists() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        false
+    };
+    assert!(wait_for(dir.path().join("done.begun")), "{tracer}: the program did not begin");
+    recorder.kill().expect("SIGKILL to a child of ours");
+    recorder.wait().expect("it was started");
+    std::fs::write(dir.path().join("done.alone"), "").expect("a file can be made");
+    assert!(wait_for(done), "{tracer}: the program waits for its recorder");
+}
+
+// Makes far more accesses than the buffers hold, in two threads, after its recorder was killed.
+const OUTLIVES: &str = "
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+long cells[4096];
+static void *fill(void *from)
+{
+    for (long turn = 0; turn < 3000; turn++)
+        for (long i = (long)from; i < 4096; i += 2)
+            __asm__ volatile(\"movq %1, %0\" : \"=m\"(cells[i]) : \"r\"(turn));
+    return 0;
+}
+static int make(const char *name)
+{
+    return close(open(name, O_CREAT | O_WRONLY, 0600));
+}
+int main(int argc, char **argv)
+{
+    char name[4096];
+    pthread_t thread;
+    snprintf(name, sizeof name, \"%s.begun\", argv[argc - 1]);
+    make(name);
+    snprintf(name, sizeof name, \"%s.alone\", argv[argc - 1]);
+    while (access(name, F_OK))
+        usleep(10000);
+    pthread_create(&thread, 0, fill, (void *)1);
+    fill(0);
+    pthread_join(thread, 0);
+    return make(argv[argc - 1]);
+}
+";
+
+#[test]
+fn a_program_ends_without_its_recorder() {
+    ends_without_its_recorder("protect");
+}
+
+#[test]
+fn a_translated_program_ends_without_its_recorder() {
+    ends_without_its_recorder("translate");
+}
 
 #[test]
 fn killed_at_any_moment_the_trace_can_be_read() {

@@ -46,7 +46,7 @@ impl OwnedPool {
         };
         // SAFETY: just mapped, page-aligned, and mapped until the drop.
         let pool = unsafe { Pool::new(base.cast()) };
-        pool.control().init();
+        pool.control().init(std::process::id());
         Ok(Self { pool, memory })
     }
 

@@ -180,7 +180,7 @@ mod tests {
         let base = unsafe { alloc_zeroed(layout) };
         // SAFETY: fresh zeroed memory of the right size and alignment, freed after the last use.
         let pool = unsafe { Pool::new(base) };
-        pool.control().init();
+        pool.control().init(0);
         let live = pool.take_live(3).unwrap();
         assert_eq!(live.owner(), Some(3));
         assert_eq!(live.record(&pool, &Record::ThreadEnd), Err(Full));

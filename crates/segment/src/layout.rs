@@ -64,11 +64,14 @@ pub struct Control {
     refused: AtomicU32,
     /// Not zero: the recorder waits on `submitted`, or is about to. Written by the recorder.
     waiting: AtomicU32,
+    /// The recorder's process id, in its own name space; zero where it is not known. Written once by it, as the version.
+    recorder: AtomicU32,
 }
 
 impl Control {
-    /// Sets what zeros don't say. Called once by the recorder.
-    pub fn init(&self) {
+    /// Sets what zeros don't say. Called once by the recorder, with its process id, or zero where nobody may look for it.
+    pub fn init(&self, recorder: u32) {
+        self.recorder.store(recorder, Ordering::Relaxed);
         self.version.store(VERSION, Ordering::Relaxed);
         self.magic.store(MAGIC, Ordering::Release);
     }
@@ -115,6 +118,11 @@ impl Control {
         self.processes.fetch_sub(1, Ordering::Relaxed);
         self.refuse();
         None
+    }
+
+    /// The recorder's process, as far as it is known.
+    pub fn recorder(&self) -> Option<u32> {
+        Some(self.recorder.load(Ordering::Relaxed)).filter(|&pid| pid != 0)
     }
 
     /// Processes numbered so far.

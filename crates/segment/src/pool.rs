@@ -367,7 +367,7 @@ mod tests {
         assert!(!base.is_null());
         // SAFETY: fresh zeroed memory of the right size and alignment, freed after the last use.
         let pool = unsafe { Pool::new(base) };
-        pool.control().init();
+        pool.control().init(0);
         test(pool);
         // SAFETY: allocated above with this layout.
         unsafe { dealloc(base, layout) };

@@ -104,6 +104,13 @@ pub fn futex_wake(word: *const u32) {
     unsafe { call!(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
 }
 
+/// Whether there is a process of that id, in this name space.
+pub fn is_process(pid: u32) -> bool {
+    // SAFETY: no pointers, and signal 0 is none.
+    let result = unsafe { call!(libc::SYS_kill, pid, 0) };
+    result != -(ESRCH as isize)
+}
+
 /// This thread's id.
 pub fn gettid() -> u32 {
     // SAFETY: no pointers.

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use memref::{AccessKind, GapReason, VirtAddr};
-use segment::{Pool, Record};
+use segment::{Control, Pool, Record};
 use tracee::sys;
 
 use crate::state::{PROCESS, Thread};
@@ -111,11 +111,11 @@ impl Thread {
             }
             let freed = control.freed_word().load(Ordering::Acquire);
             let got = self.writer.refill(pool, process, self.number, self.tid);
-            sys::futex_wake(control.submitted_word().as_ptr());
             if got {
+                sys::futex_wake(control.submitted_word().as_ptr());
                 return true;
             }
-            sys::futex_wait(control.freed_word().as_ptr(), freed, WAIT_NS);
+            wait_for_free(control, freed);
         }
     }
 
@@ -129,6 +129,19 @@ impl Thread {
         if some {
             sys::futex_wake(pool.control().submitted_word().as_ptr());
         }
+    }
+}
+
+/// Waits until the recorder gives a buffer back, `seen` being what its count was before none was free; no longer than a moment.
+/// Where it died without a word, the pool is closed in its place: the program must not wait for ever.
+pub(crate) fn wait_for_free(control: &Control, seen: u32) {
+    sys::futex_wake(control.submitted_word().as_ptr());
+    sys::futex_wait(control.freed_word().as_ptr(), seen, WAIT_NS);
+    if control.freed_word().load(Ordering::Acquire) == seen
+        && let Some(recorder) = control.recorder()
+        && !sys::is_process(recorder)
+    {
+        control.close();
     }
 }
 

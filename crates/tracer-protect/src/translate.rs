@@ -27,7 +27,7 @@ use translate::{Defined, Engine, Exit, Mode, Place, Trap, Untranslatable};
 use x86::{Operand, Outcome, Refused};
 
 use crate::control::{self, registers};
-use crate::emit::{as_thread, next_order};
+use crate::emit::{as_thread, next_order, wait_for_free};
 use crate::state::{PROCESS, Thread};
 use crate::wrap_alloc::Event;
 use crate::{breakpoint, image, real, signals, translate_sync};
@@ -322,7 +322,7 @@ impl Thread {
                 return true;
             }
             let start = sys::realtime_ns();
-            control.wait_for_free(freed);
+            wait_for_free(control, freed);
             Work::WaitNs.add(sys::realtime_ns().saturating_sub(start));
         }
     }
@@ -351,18 +351,6 @@ impl Thread {
                 return;
             }
         }
-    }
-}
-
-/// Waiting, as the other tracer does it.
-trait WaitForFree {
-    fn wait_for_free(&self, seen: u32);
-}
-
-impl WaitForFree for segment::Control {
-    fn wait_for_free(&self, seen: u32) {
-        sys::futex_wake(self.submitted_word().as_ptr());
-        sys::futex_wait(self.freed_word().as_ptr(), seen, 20_000_000);
     }
 }
 
@@ -440,7 +428,7 @@ impl translate::Environment for Around {
             if DEFINITIONS.lock().write(&pool, process, bytes).is_ok() {
                 return true;
             }
-            control.wait_for_free(freed);
+            wait_for_free(control, freed);
         }
     }
 }
