@@ -30,7 +30,13 @@ impl Program {
 
     /// As [`Program::record`], by that tracer.
     pub fn record_by(&self, tracer: &str) -> Recording {
+        self.record_with(tracer, &[])
+    }
+
+    /// As [`Program::record_by`], with more options.
+    pub fn record_with(&self, tracer: &str, more: &[&str]) -> Recording {
         let mut options = vec![format!("--tracer={tracer}")];
+        options.extend(more.iter().map(|option| option.to_string()));
         options.extend(self.header.record.iter().cloned());
         let recording = record(&options, &self.command_line(), self.header.stdin.as_bytes());
         self.check(&recording.outcome);

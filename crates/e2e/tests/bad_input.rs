@@ -345,7 +345,7 @@ fn what_a_tracer_can_not_record_is_refused() {
         assert!(!trace.exists(), "a trace of nothing was left behind");
     };
     refused(&["--regions", "stack"], &["stack", "--tracer translate"]);
-    refused(&["--data"], &["--data", "--tracer qemu"]);
+    refused(&["--data"], &["--data", "--tracer translate"]);
 }
 
 /// Runs a program with something watched that can't be.

@@ -4,13 +4,13 @@ use e2e::{Program, Tally, record, variables};
 use serde_json::Value;
 
 /// Records a program by that tracer and compares everything that its head states.
-fn check(file: &str, tracer: &str) {
+fn check(file: &str, tracer: &str, options: &[&str]) {
     let program = Program::named(file);
     if !program.can_run() || !program.header.tracers.has(tracer) {
         return;
     }
     program.check(&program.run());
-    let recording = program.record_by(tracer);
+    let recording = program.record_with(tracer, options);
     let trace = &recording.trace;
     let stat = trace.stat();
     let mut wrong = Vec::new();
@@ -95,10 +95,14 @@ fn is_block(event: &Value, blocks: &e2e::Blocks) -> bool {
 
 macro_rules! programs {
     ($($name:ident: $file:literal),+ $(,)?) => {
-        $(#[test] fn $name() { check($file, "protect"); })+
+        $(#[test] fn $name() { check($file, "protect", &[]); })+
         /// The same counts by the other tracer.
         mod translated {
-            $(#[test] fn $name() { super::check($file, "translate"); })+
+            $(#[test] fn $name() { super::check($file, "translate", &[]); })+
+        }
+        /// And where the bytes of accesses are recorded, which takes other code.
+        mod translated_with_data {
+            $(#[test] fn $name() { super::check($file, "translate", &["--data"]); })+
         }
     };
 }

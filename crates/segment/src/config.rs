@@ -55,6 +55,8 @@ pub struct Config {
     pub at_main: bool,
     /// Whether code is translated, instead of taking memory's rights away.
     pub translate: bool,
+    /// Whether translated code records the bytes that accesses read and write.
+    pub data: bool,
     /// Path of a list of watchpoints, padded with zeros: where there is one, nothing else is recorded.
     pub watchpoints: [u8; MAX_LIST_PATH_BYTES],
     /// Functions that start and stop recording.
@@ -80,7 +82,7 @@ impl Config {
             self.two_signals.into(),
             self.at_main.into(),
             self.translate.into(),
-            0,
+            self.data.into(),
             0,
             0,
         ]);
@@ -126,6 +128,7 @@ impl Config {
             two_signals: flag(2),
             at_main: flag(3),
             translate: flag(4),
+            data: flag(5),
             watchpoints: bytes.get(16..HEAD_BYTES)?.try_into().ok()?,
             breakpoints,
         })
@@ -150,6 +153,7 @@ mod tests {
             two_signals: true,
             at_main: false,
             translate: true,
+            data: true,
             watchpoints: [7; MAX_LIST_PATH_BYTES],
             breakpoints,
         };

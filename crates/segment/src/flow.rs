@@ -262,8 +262,16 @@ pub struct BlockAccess {
     pub repeated: Option<(u8, u8)>,
     /// For vectors under a mask: which of their elements are accessed.
     pub masked: Option<Masked>,
+    /// The value from which on its bytes are, [`data_words`] of them; 0: they are not recorded.
+    pub data: u8,
     /// What is added.
     pub displacement: i64,
+}
+
+/// Words that an access's bytes take. The last one of a size above 8 that is no multiple of it holds the last 8 bytes, some
+/// of them for the second time.
+pub const fn data_words(size: usize) -> usize {
+    size.div_ceil(8)
 }
 
 impl BlockAccess {
@@ -280,8 +288,27 @@ impl BlockAccess {
         short: false,
         repeated: None,
         masked: None,
+        data: 0,
         displacement: 0,
     };
+
+    /// The bytes that it read or wrote, piece by piece.
+    pub fn bytes(&self, words: &[u64], mut put: impl FnMut(&[u8])) {
+        let size = usize::from(self.size);
+        if self.data == 0 {
+            return;
+        }
+        let word =
+            |index: usize| words.get(usize::from(self.data) + index).copied().unwrap_or(0).to_le_bytes();
+        for index in 0..size / 8 {
+            put(&word(index));
+        }
+        let (rest, last) = (size % 8, word(size / 8));
+        let part = if size < 8 { last.get(..rest) } else { last.get(8 - rest..) };
+        if rest > 0 {
+            put(part.unwrap_or(&[]));
+        }
+    }
 
     /// The address of an access that is not repeated.
     #[inline]
@@ -359,7 +386,7 @@ pub fn encode_definition(
         };
         let (count_after, place_after) = access.repeated.unwrap_or((NO_VALUE, NO_VALUE));
         put(&[access.kind.code(), flags, access.base, access.index, access.scale, count_after, place_after]);
-        put(&[mask, element, 0]);
+        put(&[mask, element, access.data]);
         put(&access.displacement.to_le_bytes());
     }
     len
@@ -411,6 +438,7 @@ impl<'a> Definition<'a> {
                     _ => None,
                 }
                 .map(|chosen| Masked { value: byte(13), bytes: byte(14), chosen }),
+                data: byte(15),
                 displacement: displacement.map_or(0, i64::from_le_bytes),
             }
         })
@@ -511,6 +539,7 @@ mod tests {
                 short: true,
                 repeated: None,
                 masked: Some(Masked { value: 4, bytes: 8, chosen: Chosen::Packed }),
+                data: 7,
                 displacement: -5,
             },
             BlockAccess { repeated: Some((4, 5)), ..BlockAccess::NONE },
@@ -543,6 +572,23 @@ mod tests {
             ]
         );
         assert!(!find_entries(&bytes[8..], |_| None, |_, _| {}));
+    }
+
+    #[test]
+    fn bytes_are_whole_words_and_the_last_eight_bytes() {
+        let words = [0x1000, 0x0706_0504_0302_0100, 0x0908_0706_0504_0302];
+        let check = |size: u16, expect: &[u8]| {
+            let access = BlockAccess { size, data: 1, ..BlockAccess::NONE };
+            let mut bytes = Vec::new();
+            access.bytes(&words, |part| bytes.extend_from_slice(part));
+            assert_eq!(bytes, expect, "{size}");
+        };
+        check(1, &[0]);
+        check(4, &[0, 1, 2, 3]);
+        check(8, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        check(10, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        BlockAccess { size: 8, ..BlockAccess::NONE }.bytes(&words, |_| panic!("nothing is recorded"));
+        assert_eq!([1, 8, 10, 64].map(data_words), [1, 1, 2, 8]);
     }
 
     #[test]

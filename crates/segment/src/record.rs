@@ -38,6 +38,19 @@ pub enum Record<'a> {
         /// What is done to them.
         kind: AccessKind,
     },
+    /// A single access, with what it read or wrote.
+    Data {
+        /// The instruction.
+        ip: VirtAddr,
+        /// The first byte accessed.
+        addr: VirtAddr,
+        /// What is done.
+        kind: AccessKind,
+        /// Bytes accessed.
+        size: u16,
+        /// What they were, or after a store or modify are; empty where that is not known.
+        bytes: &'a [u8],
+    },
     /// A block operation.
     Block {
         /// The call.
@@ -214,6 +227,7 @@ const TAG_PROCESS_END: u8 = 11;
 const TAG_THREAD_BASE: u8 = 12;
 const TAG_ARGUMENTS: u8 = 13;
 const TAG_HIT: u8 = 14;
+const TAG_DATA: u8 = 15;
 
 const TAG_SYNC: u8 = 32;
 
@@ -281,6 +295,12 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.word(first);
             out.word(second);
             return out.len;
+        }
+        Record::Data { ip, addr, kind, size, bytes } => {
+            out.head(ip, addr, kind.code(), TAG_DATA);
+            out.word(size.into());
+            out.word(0);
+            out.name(bytes);
         }
         Record::Block { ip, kind, function, dst, src, len } => {
             out.head(ip, dst, kind.code(), TAG_BLOCK);
@@ -406,6 +426,13 @@ impl<'a> Records<'a> {
             return None;
         }
         let record = match (second >> 56) as u8 {
+            TAG_DATA => Record::Data {
+                ip,
+                addr,
+                kind: AccessKind::from_code(code)?,
+                size: u16::try_from(self.word(2)?).ok()?,
+                bytes: self.name(4)?,
+            },
             TAG_BLOCK => Record::Block {
                 ip,
                 kind: BlockKind::from_code(code)?,
@@ -516,7 +543,7 @@ impl Record<'_> {
     /// The access as the vocabulary has it, at that cycle; `None` for other records.
     pub fn access(&self, cycle: u64) -> Option<Access> {
         match *self {
-            Record::Access { ip, addr, size, kind } => {
+            Record::Access { ip, addr, size, kind } | Record::Data { ip, addr, size, kind, .. } => {
                 Some(Access { cycle, ip, addr, size: size.into(), kind })
             }
             _ => None,
@@ -562,6 +589,7 @@ mod tests {
             check(&[
                 Record::Access { ip, addr: a, size, kind: access },
                 Record::Region { order: n, change, kind, rights: bits, traced: size % 2 == 0, start: a, len: m, file_offset: n, name: &name },
+                Record::Data { ip, addr: a, kind: access, size, bytes: &name },
                 Record::Block { ip, kind: block, function, dst: a, src: b, len: n },
                 Record::Allocation { order: n, ip, kind: alloc, function: call, addr: a, len: m, old_addr: b, old_len: n },
                 Record::Order { order: n },

@@ -81,14 +81,18 @@ impl Call {
                     None
                 }
                 libc::SYS_rt_sigaction => {
-                    Some(signals::sigaction(a as i32, open_address(b), open_address(c), d as usize))
+                    let result = signals::sigaction(a as i32, open_address(b), open_address(c), d as usize);
+                    Some(self.exchanged(thread, result, b, c, ACTION_BYTES))
                 }
                 libc::SYS_rt_sigprocmask => {
-                    Some(signals::sigprocmask(thread, context, a as i32, open_address(b), open_address(c)))
+                    let (new, old) = (open_address(b), open_address(c));
+                    let result = signals::sigprocmask(thread, context, a as i32, new, old);
+                    Some(self.exchanged(thread, result, b, c, MASK_BYTES))
                 }
                 libc::SYS_sigaltstack => {
                     let rsp = context.gregs.rsp;
-                    Some(signals::sigaltstack(thread, open_address(a), open_address(b), rsp))
+                    let result = signals::sigaltstack(thread, open_address(a), open_address(b), rsp);
+                    Some(self.exchanged(thread, result, a, b, ALTSTACK_BYTES))
                 }
                 libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
                     process::clone(thread, context, self)
@@ -220,6 +224,18 @@ impl Call {
             close_all(true);
             if signals::is_threaded() {
                 thread.emit_gap(GapReason::OpenForSyscall, 1, self.ip, b"");
+            }
+        }
+        result
+    }
+
+    /// Records that a call that succeeded took up one setting and gave back the one before, where the program asked.
+    fn exchanged(&self, thread: &mut Thread, result: isize, new: u64, old: u64, bytes: u64) -> isize {
+        if PROCESS.is_recording() && thread.silent == 0 && !sys::failed(result) {
+            for (kind, addr) in [(BlockKind::Fetch, new), (BlockKind::Fill, old)] {
+                if addr != 0 {
+                    self.block(thread, kind, addr, bytes);
+                }
             }
         }
         result
@@ -590,6 +606,10 @@ impl Call {
     }
 }
 
+/// What the kernel's calls about signals exchange.
+const ACTION_BYTES: u64 = 32;
+const MASK_BYTES: u64 = 8;
+const ALTSTACK_BYTES: u64 = 24;
 const MSGHDR_BYTES: u64 = 56;
 const MMSGHDR_BYTES: u64 = 64;
 

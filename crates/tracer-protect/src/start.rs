@@ -44,6 +44,7 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
         two_signals: config.two_signals,
         at_main: config.at_main,
         translate: config.translate,
+        data: config.data,
         channel,
         channel_len,
         image: [0; 1024],

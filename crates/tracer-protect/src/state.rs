@@ -94,6 +94,8 @@ pub(crate) struct Settings {
     pub(crate) at_main: bool,
     /// Whether code is translated, instead of taking memory's rights away.
     pub(crate) translate: bool,
+    /// Whether translated code records the bytes of accesses.
+    pub(crate) data: bool,
     /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
     pub(crate) channel: [u8; 64],
     pub(crate) channel_len: usize,
@@ -118,6 +120,7 @@ pub(crate) static PROCESS: Process = Process {
         two_signals: false,
         at_main: true,
         translate: false,
+        data: false,
         channel: [0; 64],
         channel_len: 0,
         image: [0; 1024],

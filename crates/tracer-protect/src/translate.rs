@@ -180,7 +180,7 @@ pub(crate) fn prepare(thread: &mut Thread) -> bool {
     let len = WINDOW_STRIDE * BUFFER_COUNT as u64;
     let Some(windows) = sys::map_anonymous(len, sys::PROT_NONE) else { return false };
     WINDOWS.store(windows as u64, Ordering::Relaxed);
-    if !ENGINE.lock().prepare() {
+    if !ENGINE.lock().prepare(PROCESS.settings().data) {
         return false;
     }
     let begun = begin_thread(thread);
@@ -938,14 +938,27 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         thread.emit(&Record::Counter { ip: VirtAddr(addr), count: 1, name: name.as_bytes() });
     }
     let regs = registers(context);
-    let mut held = Held { list: [(0, 0, AccessKind::Load); 64], count: 0 };
     let engine = thread.engine;
     thread.nested = None;
+    // SAFETY: the cache has read the instruction from there.
+    let repeated = unsafe { x86::is_repeated(addr) };
+    let mut held = Held {
+        thread,
+        ip: addr,
+        recorded,
+        repeated,
+        list: [Making { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK] }; HELD],
+        count: 0,
+        begun: 0,
+    };
+    let before = regs.rcx;
     // SAFETY: this thread's engine, which nobody else uses; the state is that of the signal frame; the accesses are the
     // program's own.
     let outcome = unsafe { (*engine).step(regs, state, &mut held) };
     match outcome {
-        Outcome::Executed | Outcome::Again => {}
+        // Of a repeated instruction that was left at an element that can't be accessed those before it are done.
+        Outcome::Again if held.begun > before.wrapping_sub(registers(context).rcx) => {}
+        Outcome::Executed | Outcome::Again => held.tell(true),
         Outcome::Fault => {
             let own = thread.nested.take().unwrap_or(SigInfo::fault(libc::SIGSEGV, 1, 0));
             // SAFETY: the context that we return to.
@@ -958,41 +971,103 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
             let regs = *registers(context);
             // SAFETY: the cache has read the instruction from there.
             unsafe { x86::accesses(&regs, tls::fs_base(), 0, |operand: Operand| held.hold(operand)) };
+            held.tell(false);
             // Without a copy the program's own instruction runs, and its trap or fault comes back.
             context.gregs.rip = native.unwrap_or(addr);
         }
     }
-    if recorded {
-        if let Some(pool) = PROCESS.pool() {
-            for &(at, len, kind) in held.list.iter().take(held.count) {
-                thread.emit_access(&pool, addr, at, len, kind);
-            }
-        }
-        if outcome != Outcome::Again {
-            thread.count(1);
-        }
+    if recorded && outcome != Outcome::Again {
+        thread.count(1);
     }
     if outcome == Outcome::Executed || outcome == Outcome::Again {
         leave(thread, context);
     }
 }
 
-/// The accesses of one instruction.
-struct Held {
-    list: [(u64, u32, AccessKind); 64],
-    count: usize,
+/// Accesses that one instruction makes at most; a repeated one makes more, an element after the other.
+const HELD: usize = 64;
+/// Bytes that are recorded of each.
+const MAX_LOOK: usize = 64;
+
+/// An access that is being made.
+#[derive(Clone, Copy)]
+struct Making {
+    addr: u64,
+    len: u32,
+    kind: AccessKind,
+    bytes: [u8; MAX_LOOK],
 }
 
-impl Held {
+/// The accesses of one instruction, or of one element of a repeated one.
+struct Held<'a> {
+    thread: &'a mut Thread,
+    ip: u64,
+    recorded: bool,
+    repeated: bool,
+    list: [Making; HELD],
+    count: usize,
+    /// Elements of a repeated instruction that were begun.
+    begun: u64,
+}
+
+impl Held<'_> {
     fn hold(&mut self, operand: Operand) {
+        if self.repeated && self.list.get(..self.count).is_some_and(is_element) {
+            // Each element stores once, at its end: the one before is done.
+            self.tell(true);
+        }
+        self.begun += u64::from(self.count == 0);
+        let data = self.recorded && PROCESS.settings().data;
         if let Some(place) = self.list.get_mut(self.count) {
-            *place = (operand.addr, operand.len, operand.kind);
+            let (addr, len, kind) = (operand.addr, operand.len, operand.kind);
+            *place = Making { addr, len, kind, ..*place };
+            if data && kind == AccessKind::Load {
+                look(place);
+            }
             self.count += 1;
+        }
+    }
+
+    /// Records what was held: it was made, or is about to be.
+    fn tell(&mut self, made: bool) {
+        let count = core::mem::take(&mut self.count);
+        let Some(pool) = PROCESS.pool().filter(|_| self.recorded) else { return };
+        for making in self.list.iter_mut().take(count) {
+            let (addr, len, kind) = (making.addr, making.len, making.kind);
+            if !PROCESS.settings().data {
+                self.thread.emit_access(&pool, self.ip, addr, len, kind);
+                continue;
+            }
+            let known = match kind {
+                AccessKind::Load => true,
+                AccessKind::Store | AccessKind::Modify => made && look(making),
+                AccessKind::Prefetch => false,
+            };
+            let bytes = making.bytes.get(..len as usize).filter(|_| known).unwrap_or(&[]);
+            let (ip, addr, size) = (VirtAddr(self.ip), VirtAddr(addr), len.min(u16::MAX.into()) as u16);
+            self.thread.emit(&Record::Data { ip, addr, kind, size, bytes });
         }
     }
 }
 
-impl x86::Environment for Held {
+/// Whether the accesses that are held may be all of an element: a load alone may be followed by its store.
+fn is_element(held: &[Making]) -> bool {
+    held.len() == 2 || held.first().is_some_and(|making| making.kind != AccessKind::Load)
+}
+
+/// Reads what lies where an access is made. `false`: nothing can be read there, or it is too long.
+fn look(making: &mut Making) -> bool {
+    let len = making.len as usize;
+    let Some(place) = making.bytes.get_mut(..len) else { return false };
+    let local = [place.as_mut_ptr() as usize, len];
+    let remote = [making.addr as usize, len];
+    let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+    // SAFETY: the kernel writes at most the bytes of the place, and says how much it could read.
+    let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+    read as usize == len
+}
+
+impl x86::Environment for Held<'_> {
     fn access(&mut self, operand: Operand) -> Result<u64, Refused> {
         self.hold(operand);
         Ok(operand.addr)

@@ -85,6 +85,49 @@ impl Code {
         self.operand(register, base, displacement);
     }
 
+    /// mov register, number
+    pub(crate) fn number(&mut self, register: u8, number: u64) {
+        self.put(&[0x48 | register >> 3, 0xb8 | register & 7]);
+        self.put(&number.to_le_bytes());
+    }
+
+    /// lea register, [base + index * scale + displacement]; with `short` of registers of 32 bits. At least one of the two.
+    pub(crate) fn lea_any(
+        &mut self,
+        register: u8,
+        base: Option<u8>,
+        index: Option<u8>,
+        scale: u8,
+        displacement: i32,
+        short: bool,
+    ) {
+        if short {
+            self.put(&[0x67]);
+        }
+        // Without an index: the number of rsp; without a base: that of rbp, and no mode.
+        let (at, by) = (base.unwrap_or(5), index.unwrap_or(RSP));
+        let mode = if base.is_some() { 0x80 } else { 0 };
+        self.put(&[0x48 | (register >> 3) << 2 | (by >> 3) << 1 | at >> 3, 0x8d]);
+        self.put(&[mode | (register & 7) << 3 | 4]);
+        self.put(&[(scale.trailing_zeros() as u8) << 6 | (by & 7) << 3 | at & 7]);
+        self.put(&displacement.to_le_bytes());
+    }
+
+    /// Loads 1, 2, 4 or 8 bytes, the rest of the register becomes zero.
+    pub(crate) fn load_sized(&mut self, register: u8, base: u8, displacement: i32, bytes: u8, fs: bool) {
+        if fs {
+            self.put(&[0x64]);
+        }
+        let rex = 0x40 | (register >> 3) << 2 | base >> 3;
+        match bytes {
+            1 => self.put(&[rex, 0x0f, 0xb6]),
+            2 => self.put(&[rex, 0x0f, 0xb7]),
+            4 => self.put(&[rex, 0x8b]),
+            _ => self.put(&[rex | 8, 0x8b]),
+        }
+        self.operand(register, base, displacement);
+    }
+
     /// mov [base + displacement], register
     pub(crate) fn store(&mut self, base: u8, displacement: i32, register: u8) {
         self.memory(0x89, register, base, displacement);

@@ -10,6 +10,7 @@ use iced_x86::{Code as Opcode, Encoder, Instruction, MemoryOperand, OpKind, Regi
 use segment::flow::{GATE_AT, ID_BITS, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
 
 use crate::code::{Code, RAX, RCX, RDX};
+use crate::data::{self, Capture};
 use crate::engine::{EXIT_LINK, EXIT_MISS, EXIT_STOP, Mode};
 use crate::place::{Block, Kind, Step};
 use crate::plan::{End, FIRST_MASK, Plan};
@@ -18,9 +19,9 @@ const TRAP: u8 = 0xcc;
 /// Bytes in front of a block's code: where indirect branches enter it.
 pub(crate) const ENTRY_BYTES: u64 = 9;
 /// Spill 0 holds the borrowed register, the next three rax, rcx and rdx.
-const SPILL_BORROWED: u32 = SPILLS_AT;
-const SPILL_RAX: u32 = SPILLS_AT + 8;
-const SPILL_RCX: u32 = SPILLS_AT + 16;
+pub(crate) const SPILL_BORROWED: u32 = SPILLS_AT;
+pub(crate) const SPILL_RAX: u32 = SPILLS_AT + 8;
+pub(crate) const SPILL_RCX: u32 = SPILLS_AT + 16;
 const SPILL_RDX: u32 = SPILLS_AT + 24;
 /// A second borrowed register of blocks that only count.
 const SPILL_SECOND: u32 = SPILLS_AT + 32;
@@ -88,7 +89,7 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         addr: plan.addr,
         code: start,
         id: around.id,
-        values: plan.values.len() as u8,
+        values: plan.words() as u8,
         len: plan.len,
         steps: Box::new([]),
         borrowed: (0, 0, 0),
@@ -97,6 +98,7 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         behind: 0,
         parts: [(0, 0); 2],
         repeated: None,
+        looks: Box::new([]),
     };
     let mut writer = Writer { plan, around, kind, code, start, block: &mut block, links: Vec::new() };
     let steps = writer.steps(bytes)?;
@@ -148,6 +150,9 @@ impl Writer<'_> {
             Kind::Values => last,
             _ => plan.flags_dead.unwrap_or(0),
         };
+        if let (Kind::Values, Some(captures)) = (self.kind, &plan.captures) {
+            return self.capture(captures, bytes);
+        }
         if self.kind == Kind::Values {
             let until = plan.borrowed.until.map_or(last, |until| until + 1);
             self.block.borrowed = (first, until, plan.borrowed.register);
@@ -169,6 +174,55 @@ impl Writer<'_> {
         self.end(bytes)?;
         self.stubs();
         Ok(steps)
+    }
+
+    /// A block whose last instruction accesses memory, with the bytes of that.
+    fn capture(&mut self, captures: &[Capture], bytes: &[u8]) -> Result<Vec<Step>, TooFar> {
+        let plan = self.plan;
+        let register = plan.borrowed.register;
+        let last = plan.steps.len() - 1;
+        let mut steps = Vec::with_capacity(plan.steps.len());
+        let mut looks = Vec::new();
+        let start = self.start;
+        for (index, step) in plan.steps.iter().enumerate().take(last) {
+            steps.push(Step { offset: step.offset, at: self.distance() });
+            self.copy(index, bytes)?;
+        }
+        let mut look =
+            |code: &Code, executed: usize| looks.push(((code.here() - start) as u16, executed as u16));
+        data::emit_before(captures, &mut self.code, register, |code| look(code, last));
+        let behind = captures.iter().find(|capture| capture.is_behind());
+        if behind.is_none() {
+            self.commit(register);
+        }
+        let offset = plan.steps.get(last).map_or(0, |step| step.offset);
+        steps.push(Step { offset, at: self.distance() });
+        // In front of the instruction the register points into the buffer, or no longer.
+        let until = if behind.is_some() { plan.steps.len() } else { last } as u16;
+        self.block.borrowed = (last as u16, until, register);
+        self.block.commit = until;
+        if plan.end == End::Fall {
+            self.copy(last, bytes)?;
+        }
+        if let Some(behind) = behind {
+            data::emit_behind(behind, &mut self.code, register, |code| look(code, last + 1));
+            self.commit(register);
+        }
+        self.block.looks = looks.into_boxed_slice();
+        self.end(bytes)?;
+        self.stubs();
+        Ok(steps)
+    }
+
+    /// Writes the header, moves the position behind it, and loads the borrowed register again.
+    fn commit(&mut self, register: u8) {
+        let header = i32::from(self.block.values) * 8;
+        self.code.store_number(register, header, self.around.id);
+        self.code.lea(register, register, header + 8);
+        self.code.store_gs(POSITION_AT, register);
+        if self.plan.borrowed.until.is_none() {
+            self.code.load_gs(register, SPILL_BORROWED);
+        }
     }
 
     /// What is written in front of an instruction.
@@ -199,13 +253,7 @@ impl Writer<'_> {
             *next_value += 1;
         }
         if index == last {
-            let header = plan.values.len() as i32 * 8;
-            self.code.store_number(register, header, self.around.id);
-            self.code.lea(register, register, header + 8);
-            self.code.store_gs(POSITION_AT, register);
-            if plan.borrowed.until.is_none() {
-                self.code.load_gs(register, SPILL_BORROWED);
-            }
+            self.commit(register);
         }
     }
 

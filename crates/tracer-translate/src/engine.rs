@@ -112,6 +112,8 @@ pub struct Engine {
     stops: BTreeSet<(u64, u8)>,
     /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
     translated: (u64, u64),
+    /// Whether the bytes of accesses are recorded.
+    data: bool,
 }
 
 impl Default for Engine {
@@ -132,11 +134,14 @@ impl Engine {
             own: Vec::new(),
             stops: BTreeSet::new(),
             translated: (0, 0),
+            data: false,
         }
     }
 
-    /// Makes what can't be made later. `false` where there is no memory for it.
-    pub fn prepare(&mut self) -> bool {
+    /// Makes what can't be made later. `false` where there is no memory for it. With `data` blocks record the bytes of
+    /// their accesses, too.
+    pub fn prepare(&mut self, data: bool) -> bool {
+        self.data = data;
         for place in &mut self.tables {
             if place.is_none() {
                 *place = Table::new();
@@ -263,8 +268,9 @@ impl Engine {
         let len = environment.read(addr, &mut bytes);
         let bytes = bytes.get(..len).unwrap_or(&[]);
         let stop = environment.is_stop(addr);
+        let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
         let mut plan =
-            Plan::new(addr, bytes, if stop { 1 } else { MAX_INSTRUCTIONS }, |at| environment.is_stop(at))
+            Plan::new(addr, bytes, limit, self.data && mode == Mode::Record, |at| environment.is_stop(at))
                 .ok_or(Untranslatable::Unreadable)?;
         let index = self.area(addr).ok_or(Untranslatable::Full)?;
         let id = self.next_id;
@@ -299,7 +305,7 @@ impl Engine {
         if block.record == Kind::Values {
             let defined = Defined {
                 instructions: plan.steps.len() as u16,
-                values: plan.values.len() as u8,
+                values: plan.words() as u8,
                 accesses: &plan.accesses,
             };
             if !environment.define(id, VirtAddr(addr), defined) {

@@ -19,6 +19,7 @@ extern crate alloc;
 
 mod area;
 mod code;
+mod data;
 mod emit;
 mod engine;
 mod place;

@@ -73,6 +73,8 @@ pub(crate) struct Block {
     pub(crate) parts: [(u16, u8); 2],
     /// Whether it is a repeated string instruction, and the values written in front of it.
     pub(crate) repeated: Option<u8>,
+    /// Distances at which recording code looks at the program's memory, and how many instructions are executed there.
+    pub(crate) looks: alloc::boxed::Box<[(u16, u16)]>,
 }
 
 /// How a block is recorded.
@@ -131,6 +133,20 @@ impl Block {
                 borrowed: None,
                 aside: 0,
                 record,
+                repeated: None,
+            };
+        }
+        if let Some(&(_, executed)) = self.looks.iter().find(|look| look.0 == distance) {
+            return Place::At {
+                addr: self
+                    .steps
+                    .get(usize::from(executed))
+                    .map_or(self.addr + u64::from(self.len), |step| self.addr + u64::from(step.offset)),
+                executed,
+                instructions: self.steps.len() as u16,
+                borrowed: Some(self.borrowed.2),
+                aside: crate::data::ASIDE,
+                record: Record::Open(self.id, self.values),
                 repeated: None,
             };
         }

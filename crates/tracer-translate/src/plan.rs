@@ -10,6 +10,7 @@ use memref::AccessKind;
 use segment::flow::{BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE};
 
 use crate::code::RSP;
+use crate::data::{self, Capture};
 
 const RSI: u8 = 6;
 const RDI: u8 = 7;
@@ -88,6 +89,8 @@ pub(crate) struct Plan {
     /// An instruction before which the flags are dead.
     pub(crate) flags_dead: Option<u16>,
     pub(crate) borrowed: Borrowed,
+    /// Where the bytes of accesses are recorded: what is written of its only instruction that accesses memory.
+    pub(crate) captures: Option<Vec<Capture>>,
 }
 
 /// What is known of a register: a value that was kept plus a constant, or a constant alone.
@@ -108,8 +111,15 @@ fn bit(register: Register) -> u16 {
 
 impl Plan {
     /// Plans the block at `addr` from its bytes. `None` where not even one instruction can be decoded from them. `stops`
-    /// says at which addresses other blocks must begin; at most `limit` instructions are taken.
-    pub(crate) fn new(addr: u64, bytes: &[u8], limit: usize, stops: impl Fn(u64) -> bool) -> Option<Self> {
+    /// says at which addresses other blocks must begin; at most `limit` instructions are taken. With `data` the bytes of accesses
+    /// are recorded, too.
+    pub(crate) fn new(
+        addr: u64,
+        bytes: &[u8],
+        limit: usize,
+        data: bool,
+        stops: impl Fn(u64) -> bool,
+    ) -> Option<Self> {
         let mut plan = Self {
             addr,
             steps: Vec::with_capacity(16),
@@ -119,6 +129,7 @@ impl Plan {
             len: 0,
             flags_dead: None,
             borrowed: Borrowed { register: 0, until: None },
+            captures: data.then(Vec::new),
         };
         plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
         loop {
@@ -151,6 +162,17 @@ impl Plan {
         self.end = End::Special;
         self.values.clear();
         self.accesses.clear();
+        if let Some(captures) = &mut self.captures {
+            captures.clear();
+        }
+    }
+
+    /// Words that an execution writes in front of its header.
+    pub(crate) fn words(&self) -> usize {
+        match &self.captures {
+            Some(captures) => captures.iter().map(Capture::words).sum(),
+            None => self.values.len(),
+        }
     }
 
     fn decode(&mut self, bytes: &[u8], limit: usize, stops: impl Fn(u64) -> bool) -> Option<()> {
@@ -174,7 +196,10 @@ impl Plan {
                 }
                 break;
             }
-            let end = end_of(&instruction);
+            let end = match &self.captures {
+                Some(_) if data::needs_help(&instruction) => Some(End::Special),
+                _ => end_of(&instruction),
+            };
             if matches!(end, Some(End::Special | End::Repeat)) && !self.steps.is_empty() {
                 break;
             }
@@ -245,6 +270,7 @@ impl Plan {
         self.accesses.clear();
         match self.end {
             End::Special => return true,
+            _ if self.captures.is_some() => return self.find_captures(),
             End::Repeat => return self.find_repeated(),
             _ => {}
         }
@@ -268,6 +294,46 @@ impl Plan {
             update(&mut known, &instruction, info);
         }
         true
+    }
+
+    /// Ends the block behind the first instruction that accesses memory, and finds what is to be written of that.
+    fn find_captures(&mut self) -> bool {
+        let mut factory = InstructionInfoFactory::new();
+        let accesses = |step: &Planned, factory: &mut InstructionInfoFactory| {
+            let used = factory.info(&step.instruction).used_memory();
+            !has_no_access(&step.instruction)
+                && used.iter().any(|memory| kind_of(&step.instruction, memory.access()).is_some())
+        };
+        let Some(index) = self.steps.iter().position(|step| accesses(step, &mut factory)) else {
+            self.captures = Some(Vec::new());
+            return true;
+        };
+        self.truncate(index + 1);
+        let next = self.next();
+        let Some(step) = self.steps.get(index) else { return false };
+        let instruction = step.instruction;
+        let mut captures = Vec::with_capacity(2);
+        for memory in factory.info(&instruction).used_memory() {
+            let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
+            let pushed = (kind == AccessKind::Store && matches!(self.end, End::Call(_) | End::CallIndirect))
+                .then_some(next);
+            captures.push(Capture::new(memory, kind, size_of(&instruction, memory), pushed));
+        }
+        captures.sort_by_key(|capture| capture.kind == AccessKind::Store);
+        let mut word = 0;
+        for capture in &mut captures {
+            capture.word = word as u8;
+            word += capture.words();
+            self.accesses.push(capture.access(index as u16, step.offset));
+        }
+        // What is written behind the instruction comes last, and no place in the buffer is left out before it.
+        let behind = captures.iter().position(Capture::is_behind);
+        let fits = word <= MAX_VALUES && behind.is_none_or(|behind| behind + 1 == captures.len());
+        self.captures = Some(captures);
+        fits || index == 0 && {
+            self.make_special();
+            true
+        }
     }
 
     /// An instruction stores behind what it loads.
@@ -336,6 +402,7 @@ impl Plan {
             short,
             repeated: None,
             masked,
+            data: 0,
             displacement,
         }
     }
@@ -379,6 +446,12 @@ impl Plan {
 
     /// Finds a register that nobody needs while the block is written. `false` where there is none.
     fn find_borrowed(&mut self) -> bool {
+        if self.captures.is_some() {
+            let used = self.steps.last().map_or(0, |step| step.used);
+            let free = !(used | data::BUSY);
+            self.borrowed = Borrowed { register: free.trailing_zeros() as u8, until: None };
+            return free != 0;
+        }
         let (first, last) = self.span();
         let mut busy = 1 << RSP;
         for value in self.values.iter().filter(|value| value.register < FIRST_MASK) {
@@ -612,7 +685,7 @@ fn is_wide(instruction: &Instruction) -> bool {
     })
 }
 
-fn has_memory(instruction: &Instruction) -> bool {
+pub(crate) fn has_memory(instruction: &Instruction) -> bool {
     (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory)
 }
 

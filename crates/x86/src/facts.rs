@@ -49,6 +49,19 @@ pub unsafe fn mnemonic(ip: u64, into: &mut impl core::fmt::Write) {
     }
 }
 
+/// Whether the instruction at `ip` is a string instruction with a prefix that repeats it.
+///
+/// # Safety
+/// The code at `ip` must be readable.
+pub unsafe fn is_repeated(ip: u64) -> bool {
+    // SAFETY: the caller's promise.
+    let instruction = unsafe { instruction_at(ip) };
+    instruction.is_some_and(|instruction| {
+        instruction.is_string_instruction()
+            && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+    })
+}
+
 unsafe fn instruction_at(ip: u64) -> Option<iced_x86::Instruction> {
     let mut bytes = [0u8; 15];
     let on_page = (4096 - (ip & 4095)) as usize;

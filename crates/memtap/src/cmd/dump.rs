@@ -1,5 +1,6 @@
 //! `memtap dump`: the events of a trace, one after the other, in seven formats.
 
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use memref::{
 };
 use serde_json::json;
 use symbols::Resolver;
-use trace_format::{Filter, Form, KindSet, ThreadRecord};
+use trace_format::{DataAccess, DataCursor, Filter, Form, KindSet, ThreadRecord};
 
 use crate::output::{Letter, Out, ReaderGone, letter};
 
@@ -115,15 +116,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         _ => KindSet::ALL,
     };
     let mut dump = Dump {
+        values: Values::of(&session, &filter, args.format),
         out: Out::stdout(),
         format: args.format,
         kinds: filter.kinds,
         number: 0,
-        values: args.format == Format::Entries64,
         failed: None,
         line: String::new(),
     };
-    if dump.values {
+    if args.format == Format::Entries64 {
         entries64(&session, &filter, args.thread.map(ThreadId), &mut dump.out)?;
         dump.out.finish()?;
         return Ok(ExitCode::SUCCESS);
@@ -257,13 +258,49 @@ fn physical(session: &Session, record: &ThreadRecord, args: &Args, out: &mut Out
     written
 }
 
+/// The bytes of each thread's accesses, in step with the replay.
+#[derive(Default)]
+struct Values {
+    threads: HashMap<ThreadId, (DataCursor, VecDeque<DataAccess>)>,
+}
+
+impl Values {
+    /// Those of a trace that has them, where they are shown.
+    fn of(session: &Session, filter: &Filter, format: Format) -> Self {
+        let mut values = Self::default();
+        if format == Format::Jsonl && session.trace().has_data() {
+            // As the replay reads the same accesses.
+            let filter = Filter { kinds: KindSet::ACCESSES, ..filter.clone() };
+            for record in session.trace().threads() {
+                let cursor = session.trace().shard(record.thread).data_accesses(&filter);
+                values.threads.insert(record.thread, (cursor, VecDeque::new()));
+            }
+        }
+        values
+    }
+
+    /// The bytes of the thread's next access in hexadecimal, as a number: the first byte last.
+    fn next(&mut self, thread: ThreadId) -> Result<Option<String>, analysis::Error> {
+        let Some((cursor, waiting)) = self.threads.get_mut(&thread) else { return Ok(None) };
+        if waiting.is_empty()
+            && let Some(block) = cursor.next_block()?
+        {
+            waiting.extend(block);
+        }
+        let Some(entry) = waiting.pop_front() else { return Ok(None) };
+        let bytes = cursor.bytes(&entry)?;
+        Ok(bytes
+            .map(|bytes| bytes.iter().rev().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))))
+    }
+}
+
 struct Dump {
     out: Out,
     format: Format,
     kinds: KindSet,
     /// The number of the next event.
     number: u64,
-    values: bool,
+    values: Values,
     failed: Option<anyhow::Error>,
     line: String,
 }
@@ -354,7 +391,8 @@ impl Dump {
         let path = resolver.field_path(access.addr, access.size);
         let code = resolver.code_name(access.ip);
         let line = code.as_ref().and_then(|code| code.line().map(|(file, line)| (file.to_owned(), line)));
-        let object = json!({
+        let data = self.values.next(thread)?;
+        let mut object = json!({
             "type": access.kind.name(),
             "thread": thread.0,
             "process": resolver.process().0,
@@ -370,6 +408,9 @@ impl Dump {
             "file": line.as_ref().map(|(file, _)| file),
             "line": line.as_ref().and_then(|(_, line)| *line),
         });
+        if let (Some(data), Some(object)) = (data, object.as_object_mut()) {
+            object.insert("data".into(), data.into());
+        }
         self.json(&object)
     }
 

@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// Leave the processes that the program starts alone
     #[arg(long)]
     no_children: bool,
-    /// Record the bytes that are written too (a machine)
+    /// Record the bytes that accesses read and write, too (translated programs; of a machine those written)
     #[arg(long)]
     data: bool,
     #[command(flatten)]
@@ -198,10 +198,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         return run_machine(&args, name, rest);
     }
     let translate = args.tracer == Tracer::Translate;
-    if args.data {
-        bail!(
-            "--data: the values of a program's accesses are not recorded yet, only a machine's (--tracer qemu)"
-        );
+    if args.data && !translate {
+        bail!("--data: page protection does not record values; use --tracer translate");
     }
     if !translate && args.regions.contains(&Region::Stack) {
         bail!("--regions stack: page protection leaves the stack alone; use --tracer translate");
@@ -245,6 +243,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             two_signals: args.mechanism == Mechanism::TwoSignals,
             at_main: args.start.is_empty() && !args.never,
             translate,
+            data: args.data,
             watchpoints: [0; segment::MAX_LIST_PATH_BYTES],
             breakpoints,
         },

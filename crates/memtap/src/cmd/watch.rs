@@ -90,6 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         two_signals: false,
         at_main: true,
         translate: false,
+        data: false,
         watchpoints: [0; MAX_LIST_PATH_BYTES],
         breakpoints: [None; MAX_BREAKPOINTS],
     };

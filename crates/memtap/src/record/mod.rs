@@ -100,8 +100,13 @@ pub(crate) fn listen(
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
     let library = library::find()?;
-    let options =
-        CreateOptions { force: job.force, encoder: Some(job.encoder), sync: job.sync, ..Default::default() };
+    let options = CreateOptions {
+        force: job.force,
+        encoder: Some(job.encoder),
+        sync: job.sync,
+        data: job.config.data,
+        ..Default::default()
+    };
     let output = Output::create(&job.output, options, job.server.as_ref())?;
     let trace = output.trace.clone();
     let started = Instant::now();
@@ -120,7 +125,7 @@ pub(crate) fn listen(
     };
     stop_signals(pid)?;
     let regions = if job.config.translate { job.config.regions } else { u32::MAX };
-    let mut sink = Sink::new(trace.clone(), regions, listener);
+    let mut sink = Sink::new(trace.clone(), regions, job.config.data, listener);
     let drained = drain(&pool, &mut sink, &ended, &job.output);
     pool.pool().control().close();
     pool.wake_producers();

@@ -58,14 +58,14 @@ impl Wanted {
     }
 
     /// Drops what is not wanted. Where a region is not known (another thread has just mapped it), it is kept.
-    pub(crate) fn retain(&self, process: u32, accesses: &mut Vec<Access>) {
+    pub(crate) fn retain<T>(&self, process: u32, accesses: &mut Vec<T>, of: impl Fn(&T) -> &Access) {
         if self.are_all() {
             return;
         }
         let Some(regions) = self.processes.get(&process) else { return };
         let mut last = (0, 0, true);
         accesses.retain(|access| {
-            let addr = access.addr.0;
+            let addr = of(access).addr.0;
             if !(last.0..last.1).contains(&addr) {
                 last = match regions.range(..=addr).next_back() {
                     Some((&start, &(end, kind))) if addr < end => {
@@ -114,7 +114,7 @@ mod tests {
         let access =
             Access { cycle: 0, ip: VirtAddr(0), addr: VirtAddr(addr), size: 1, kind: AccessKind::Load };
         let mut list = vec![access];
-        wanted.retain(process, &mut list);
+        wanted.retain(process, &mut list, |access| access);
         !list.is_empty()
     }
 

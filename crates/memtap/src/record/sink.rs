@@ -1,5 +1,7 @@
 //! What becomes of records: each traced thread's buffers, in their order, go into its shard of the trace.
 
+mod values;
+
 use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -87,6 +89,8 @@ pub(crate) struct Sink<'a> {
     bytes: Box<[u8; BUFFER_BYTES]>,
     blocks: Blocks,
     wanted: Wanted,
+    /// Whether accesses come with their bytes.
+    data: bool,
     /// Executed by threads that have ended.
     instructions: u64,
     /// Room for the entries of one buffer, and for the accesses that follow from them.
@@ -106,8 +110,14 @@ struct Executed {
 }
 
 impl<'a> Sink<'a> {
-    /// Records go to that trace; of translated programs those of accesses to these kinds of regions (bit n: `RegionKind` n).
-    pub(crate) fn new(trace: TraceWriter, regions: u32, listener: Option<&'a mut dyn Listener>) -> Self {
+    /// Records go to that trace; of translated programs those of accesses to these kinds of regions (bit n: `RegionKind` n);
+    /// with `data` each with its bytes.
+    pub(crate) fn new(
+        trace: TraceWriter,
+        regions: u32,
+        data: bool,
+        listener: Option<&'a mut dyn Listener>,
+    ) -> Self {
         Self {
             trace,
             processes: HashMap::new(),
@@ -117,6 +127,7 @@ impl<'a> Sink<'a> {
             bytes: Box::new([0; BUFFER_BYTES]),
             blocks: Blocks::default(),
             wanted: Wanted::new(regions),
+            data,
             instructions: 0,
             places: Vec::new(),
             accesses: Vec::new(),
@@ -335,6 +346,9 @@ impl<'a> Sink<'a> {
     }
 
     fn flow_with(&mut self, thread: &mut Thread, bytes: &[u8], blocks: &Blocks) -> Result<(), Error> {
+        if self.data {
+            return self.flow_data(thread, bytes, blocks);
+        }
         let known = blocks.of(thread.process);
         let mut places = std::mem::take(&mut self.places);
         places.clear();
@@ -435,7 +449,7 @@ impl<'a> Sink<'a> {
     }
 
     fn push(&mut self, thread: &mut Thread, accesses: &mut Vec<Access>) -> Result<(), Error> {
-        self.wanted.retain(thread.process, accesses);
+        self.wanted.retain(thread.process, accesses, |access| access);
         if !accesses.is_empty() {
             self.totals.accesses += accesses.len() as u64;
             thread.shard.push_accesses(accesses)?;
@@ -491,7 +505,7 @@ impl<'a> Sink<'a> {
         let cycle = thread.cycle;
         let process = self.processes.get(&thread.process).map_or(ProcessId(0), |process| process.id);
         let event = match *record {
-            Record::Access { .. } => return Ok(()),
+            Record::Access { .. } | Record::Data { .. } => return Ok(()),
             Record::Order { order } => {
                 thread.order = order;
                 return thread.shard.push(&Event::Order(OrderMark { cycle, order }));

@@ -129,6 +129,16 @@ impl Block {
         }
     }
 
+    /// As [`Self::expand`], each access with the bytes that it read or wrote: none where they were not recorded.
+    pub fn expand_data(&self, cycle: u64, values: &[u64], base: u64, mut each: impl FnMut(Access, &[u8])) {
+        let mut bytes = Vec::with_capacity(64);
+        for access in &self.accesses {
+            bytes.clear();
+            access.bytes(values, |part| bytes.extend_from_slice(part));
+            each(self.access(access, cycle, access.address(values, base)), &bytes);
+        }
+    }
+
     #[inline]
     fn access(&self, access: &BlockAccess, cycle: u64, addr: u64) -> Access {
         Access {
@@ -861,7 +871,7 @@ mod tests {
             let masked = masked.map(|value| Masked { value, bytes: 1, chosen: Chosen::Each });
             BlockAccess {
                 instruction, offset: instruction * 5, size, kind, base, index, scale, fs, short,
-                repeated: None, masked, displacement,
+                repeated: None, masked, data: 0, displacement,
             }
         }
     }

@@ -95,6 +95,8 @@ impl StreamKind {
     /// The encoder that new streams of the kind use at that level; `accesses` is the one that was chosen for accesses.
     pub(crate) fn encoder_for(self, level: Level, accesses: Option<u32>) -> u32 {
         match (self.encoder(), accesses) {
+            // Blocks make accesses without data.
+            (_, Some(encoder::BLOCKS)) if self == Self::DataAccesses => encoder::LIVE,
             (encoder::ACCESS, Some(number)) => number,
             (encoder::ACCESS, None) if level == Level::Archive => encoder::ARCHIVE,
             (number, _) => number,

@@ -168,6 +168,7 @@ fn serve(listener: &Arc<Listener>, pool: &Arc<OwnedPool>) {
         regions: 0,
         children: false,
         translate: false,
+        data: false,
         bursts: false,
         two_signals: false,
         at_main: false,

@@ -1,0 +1,118 @@
+//! Buffers of translated threads that record the bytes of accesses, too: an access at a time, with what it read or wrote.
+
+use memref::{Access, GapReason, VirtAddr};
+use segment::flow::{Entry, MAX_VALUES, entry, find_entries};
+use segment::{Record, Records};
+use trace_format::Error;
+
+use super::{Executed, Sink, Thread, WAITING_ACCESSES};
+use crate::record::blocks::Blocks;
+
+/// Accesses that wait to be written, and where their bytes end among those of all.
+#[derive(Debug, Default)]
+struct Waiting {
+    accesses: Vec<(Access, u32)>,
+    bytes: Vec<u8>,
+}
+
+impl Waiting {
+    fn push(&mut self, access: Access, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.accesses.push((access, self.bytes.len() as u32));
+    }
+
+    fn pop(&mut self) {
+        self.accesses.pop();
+        self.bytes.truncate(self.accesses.last().map_or(0, |last| last.1 as usize));
+    }
+}
+
+impl Sink<'_> {
+    /// As `flow_with`, with the bytes of accesses.
+    pub(super) fn flow_data(
+        &mut self,
+        thread: &mut Thread,
+        buffer: &[u8],
+        blocks: &Blocks,
+    ) -> Result<(), Error> {
+        let known = blocks.of(thread.process);
+        let mut places = Vec::new();
+        let values = |id| known.values(id);
+        if !find_entries(buffer, values, |start, end| places.push((start, end))) {
+            // What is in front of it can't be found.
+            self.gap(thread, GapReason::Killed, 1, VirtAddr(0))?;
+        }
+        let mut waiting = Waiting::default();
+        let mut words = [0u64; MAX_VALUES];
+        for &(start, end) in places.iter().rev() {
+            match entry(buffer, start, end) {
+                Some(Entry::Instructions(count)) => {
+                    thread.cycle += count;
+                    if count > 0 {
+                        thread.last = None;
+                    }
+                }
+                Some(Entry::Block(id, payload, after)) => {
+                    let Some(block) = known.get(id) else { continue };
+                    for (word, bytes) in words.iter_mut().zip(payload.chunks_exact(8)) {
+                        *word = bytes.try_into().map_or(0, u64::from_le_bytes);
+                    }
+                    if waiting.accesses.len() >= WAITING_ACCESSES {
+                        self.push_data(thread, &mut waiting)?;
+                    }
+                    let (first, from) = (waiting.accesses.len(), thread.cycle);
+                    block.expand_data(from, &words, thread.base, |access, bytes| waiting.push(access, bytes));
+                    thread.last = Some(Executed { first, from, instructions: block.instructions() });
+                    thread.cycle += u64::from(block.instructions()) + after;
+                }
+                Some(Entry::Cut(executed, _)) => {
+                    let Some(last) = thread.last.take() else { continue };
+                    let executed = executed.min(last.instructions.into());
+                    thread.cycle -= u64::from(last.instructions) - executed;
+                    let is_cut = |access: &Access| access.cycle >= last.from + executed;
+                    while waiting.accesses.len() > last.first
+                        && waiting.accesses.last().is_some_and(|(access, _)| is_cut(access))
+                    {
+                        waiting.pop();
+                    }
+                }
+                Some(Entry::Record(payload)) => {
+                    for record in Records::new(payload).map_while(Result::ok) {
+                        match (&record, record.access(thread.cycle)) {
+                            (Record::Data { bytes, .. }, Some(access)) => waiting.push(access, bytes),
+                            (_, Some(access)) => waiting.push(access, &[]),
+                            (Record::ThreadBase { addr }, _) => thread.base = addr.0,
+                            _ => {
+                                self.push_data(thread, &mut waiting)?;
+                                let cycle = thread.cycle;
+                                self.record(thread, &record)?;
+                                // Here a cycle is an instruction, not an event.
+                                thread.cycle = cycle;
+                            }
+                        }
+                    }
+                    thread.last = None;
+                }
+                None => {}
+            }
+        }
+        self.push_data(thread, &mut waiting)
+    }
+
+    fn push_data(&mut self, thread: &mut Thread, waiting: &mut Waiting) -> Result<(), Error> {
+        let mut start = 0;
+        let mut accesses: Vec<(Access, std::ops::Range<usize>)> = waiting
+            .accesses
+            .drain(..)
+            .map(|(access, end)| (access, std::mem::replace(&mut start, end as usize)..end as usize))
+            .collect();
+        self.wanted.retain(thread.process, &mut accesses, |(access, _)| access);
+        self.totals.accesses += accesses.len() as u64;
+        for (access, bytes) in accesses {
+            thread.shard.push_with_bytes(&access, &waiting.bytes[bytes])?;
+        }
+        waiting.bytes.clear();
+        thread.last = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! Blocks that record the bytes of accesses, too.
+//!
+//! Such a block ends behind its first instruction that accesses memory. In front of that the address of each access is
+//! computed and written; then, for a load, the bytes that lie there, and for a store or modify, behind the instruction,
+//! those that lie there then. All by moves and lea, so that the flags stay. What another thread writes between the two is
+//! not what the instruction read: no instruction reads for itself and for us.
+//!
+//! rax and rcx are put aside meanwhile, each time anew, so that the instruction finds them; the register that points into
+//! the buffer is none of its own.
+
+use iced_x86::{Instruction, Register, UsedMemory};
+use memref::AccessKind;
+use segment::flow::{BlockAccess, POSITION_AT, data_words};
+
+use crate::code::{Code, RAX, RCX, RDX, RSP};
+use crate::emit::{SPILL_BORROWED, SPILL_RAX, SPILL_RCX};
+use crate::plan::has_memory;
+
+/// Registers that never point into the buffer.
+pub(crate) const BUSY: u16 = 1 << RAX | 1 << RCX | 1 << RDX | 1 << RSP;
+/// rax and rcx are put aside.
+pub(crate) const ASIDE: u8 = 3;
+
+/// One access, and how its address and its bytes are found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capture {
+    base: Option<u8>,
+    index: Option<u8>,
+    scale: u8,
+    displacement: i64,
+    /// The registers are those of 32 bits.
+    short: bool,
+    /// Relative to fs.
+    fs: bool,
+    size: u16,
+    pub(crate) kind: AccessKind,
+    /// What will be stored, where that is known.
+    pushed: Option<u64>,
+    /// Its first word in the buffer: the address; the bytes follow.
+    pub(crate) word: u8,
+}
+
+/// Whether the instruction's accesses are left to the tracer: those that it makes depend on more than registers.
+pub(crate) fn needs_help(instruction: &Instruction) -> bool {
+    let repeated = instruction.is_string_instruction()
+        && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
+    let size = instruction.memory_size().size();
+    repeated
+        || has_memory(instruction) && (instruction.op_mask() != Register::None || matches!(size, 3 | 5..=7))
+}
+
+impl Capture {
+    pub(crate) fn new(memory: &UsedMemory, kind: AccessKind, size: u16, pushed: Option<u64>) -> Self {
+        let number = |register: Register| register.is_gpr().then(|| register.full_register().number() as u8);
+        Self {
+            base: number(memory.base()),
+            index: number(memory.index()),
+            scale: memory.scale().max(1) as u8,
+            displacement: memory.displacement() as i64,
+            short: memory.base().is_gpr32() || memory.index().is_gpr32(),
+            fs: memory.segment() == Register::FS,
+            size,
+            kind,
+            pushed,
+            word: 0,
+        }
+    }
+
+    fn data_words(&self) -> usize {
+        if self.kind == AccessKind::Prefetch { 0 } else { data_words(self.size.into()) }
+    }
+
+    /// Words that it takes.
+    pub(crate) fn words(&self) -> usize {
+        1 + self.data_words()
+    }
+
+    /// Whether its bytes are found behind the instruction.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.kind.writes() && self.pushed.is_none()
+    }
+
+    /// As the recorder has it.
+    pub(crate) fn access(&self, instruction: u16, offset: u16) -> BlockAccess {
+        BlockAccess {
+            instruction,
+            offset,
+            size: self.size,
+            kind: self.kind,
+            base: self.word,
+            fs: self.fs,
+            data: if self.data_words() > 0 { self.word + 1 } else { 0 },
+            ..BlockAccess::NONE
+        }
+    }
+
+    fn place(&self) -> i32 {
+        i32::from(self.word) * 8
+    }
+
+    /// rax = its address, without fs. All registers but rax are the program's.
+    fn address(&self, code: &mut Code) {
+        if self.base.is_none() && self.index.is_none() {
+            code.number(RAX, self.displacement as u64);
+        } else {
+            code.lea_any(RAX, self.base, self.index, self.scale, self.displacement as i32, self.short);
+        }
+    }
+
+    /// Copies its bytes, which rax points to, behind its address, by way of rcx. `fault` is told of each place that may.
+    fn copy(&self, code: &mut Code, buffer: u8, mut fault: impl FnMut(&Code)) {
+        let size = i32::from(self.size);
+        let mut at = 0;
+        let mut place = self.place() + 8;
+        while at < size {
+            let bytes = (size - at).min(8);
+            // Of a size above 8 the last 8 bytes, some of them for the second time.
+            let (from, bytes) = if bytes < 8 && size > 8 { (size - 8, 8) } else { (at, bytes) };
+            fault(code);
+            code.load_sized(RCX, RAX, from, bytes as u8, self.fs);
+            code.store(buffer, place, RCX);
+            place += 8;
+            at += 8;
+        }
+    }
+}
+
+/// Writes what comes in front of the instruction of that number.
+pub(crate) fn emit_before(captures: &[Capture], code: &mut Code, buffer: u8, mut fault: impl FnMut(&Code)) {
+    code.store_gs(SPILL_BORROWED, buffer);
+    code.load_gs(buffer, POSITION_AT);
+    code.store_gs(SPILL_RAX, RAX);
+    code.store_gs(SPILL_RCX, RCX);
+    for capture in captures {
+        if capture.word > 0 {
+            code.load_gs(RAX, SPILL_RAX);
+            code.load_gs(RCX, SPILL_RCX);
+        }
+        capture.address(code);
+        code.store(buffer, capture.place(), RAX);
+        if let Some(pushed) = capture.pushed {
+            code.number(RAX, pushed);
+            code.store(buffer, capture.place() + 8, RAX);
+        } else if capture.kind == AccessKind::Load {
+            capture.copy(code, buffer, &mut fault);
+        }
+    }
+    code.load_gs(RAX, SPILL_RAX);
+    code.load_gs(RCX, SPILL_RCX);
+}
+
+/// Writes what comes behind it.
+pub(crate) fn emit_behind(capture: &Capture, code: &mut Code, buffer: u8, fault: impl FnMut(&Code)) {
+    code.store_gs(SPILL_RAX, RAX);
+    code.store_gs(SPILL_RCX, RCX);
+    code.load(RAX, buffer, capture.place());
+    capture.copy(code, buffer, fault);
+    code.load_gs(RAX, SPILL_RAX);
+    code.load_gs(RCX, SPILL_RCX);
+}
