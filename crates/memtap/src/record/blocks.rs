@@ -41,8 +41,8 @@ impl Known<'_> {
     /// How many values the block of that number has.
     #[inline]
     pub(crate) fn values(&self, id: u32) -> Option<u8> {
-        let values = self.chain.iter().filter_map(|process| process.values.get(id as usize).copied());
-        values.into_iter().find(|&values| values != UNKNOWN)
+        let mut values = self.chain.iter().filter_map(|process| process.values.get(id as usize).copied());
+        values.find(|&values| values != UNKNOWN)
     }
 }
 

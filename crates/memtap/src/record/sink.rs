@@ -555,7 +555,7 @@ impl<'a> Sink<'a> {
             }
             Record::Region { order, change, kind, rights, traced, start, len, file_offset, name } => {
                 self.wanted.change(thread.process, change, kind, start.0, len);
-                let name = String::from_utf8_lossy(name);
+                let name = String::from_utf8_lossy(name).into_owned();
                 let event = RegionEvent {
                     order,
                     process,
@@ -566,30 +566,15 @@ impl<'a> Sink<'a> {
                     start,
                     len,
                     file_offset,
-                    name: &*name,
+                    name,
                 };
                 self.trace.add_region(&event)?;
-                if self.listener.is_some() {
-                    let event = RegionEvent {
-                        order,
-                        process,
-                        change,
-                        kind,
-                        rights,
-                        traced,
-                        start,
-                        len,
-                        file_offset,
-                        name: name.clone().into_owned(),
-                    };
-                    self.hear(thread.process, order, Heard::Region(event));
-                }
                 if change == RegionChange::Map
                     && file_offset == 0
-                    && name.starts_with('/')
-                    && let Some(build_id) = build_id(&name)
+                    && event.name.starts_with('/')
+                    && let Some(build_id) = build_id(&event.name)
                 {
-                    let path = name.into_owned();
+                    let path = event.name.clone();
                     self.trace.add_module(&ModuleRecord {
                         process,
                         order,
@@ -598,6 +583,9 @@ impl<'a> Sink<'a> {
                         path,
                         build_id,
                     })?;
+                }
+                if self.listener.is_some() {
+                    self.hear(thread.process, order, Heard::Region(event));
                 }
                 return Ok(());
             }

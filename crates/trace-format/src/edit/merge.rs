@@ -76,18 +76,8 @@ fn tables(writer: &TraceWriter, trace: &Trace, numbers: &Numbers) -> Result<u64,
         order
     };
     for event in trace.regions()? {
-        writer.add_region(&RegionEvent {
-            order: order(event.order),
-            process: numbers.process(event.process),
-            change: event.change,
-            kind: event.kind,
-            rights: event.rights,
-            traced: event.traced,
-            start: event.start,
-            len: event.len,
-            file_offset: event.file_offset,
-            name: &*event.name,
-        })?;
+        let (order, process) = (order(event.order), numbers.process(event.process));
+        writer.add_region(&RegionEvent { order, process, ..event })?;
     }
     for record in trace.modules()? {
         let process = numbers.process(record.process);

@@ -107,23 +107,55 @@ impl Block {
     /// Appends the accesses of one execution that begins at `cycle`, with the thread's fs base.
     #[inline]
     pub fn expand(&self, cycle: u64, values: &[u64], base: u64, into: &mut Vec<Access>) {
+        self.each(cycle, values, base, |access| into.push(access));
+    }
+
+    /// As [`Self::expand`], for any number of accesses: some at a time.
+    pub(crate) fn expand_in_pieces(
+        &self,
+        cycle: u64,
+        words: &[[u8; 8]],
+        base: u64,
+        mut act: impl FnMut(&[Access]),
+    ) {
+        let mut piece = Vec::with_capacity(PIECE_ACCESSES);
+        self.each(cycle, &to_values(words), base, |access| {
+            piece.push(access);
+            if piece.len() == PIECE_ACCESSES {
+                act(&piece);
+                piece.clear();
+            }
+        });
+        act(&piece);
+    }
+
+    #[inline]
+    fn each(&self, cycle: u64, values: &[u64], base: u64, mut act: impl FnMut(Access)) {
         let mut rest = &self.accesses[..];
         while let Some((access, behind)) = rest.split_first() {
-            if access.repeated.is_some() {
-                self.expand_repeated(rest, cycle, values, base, into);
+            if let Some(times) = times(access, values) {
+                // A string instruction made its accesses as often as its count went down, each behind the last one or in
+                // front of it. All repeated accesses of a block are one instruction's, its last.
+                for time in 0..times {
+                    for access in rest {
+                        if let Some(addr) = repeated_address(access, values, base, time) {
+                            act(self.access(access, cycle, addr));
+                        }
+                    }
+                }
                 return;
             }
             rest = behind;
             let addr = access.address(values, base);
             let Some(masked) = access.masked else {
-                into.push(self.access(access, cycle, addr));
+                act(self.access(access, cycle, addr));
                 continue;
             };
             let mut elements = masked.elements(access.size, values);
             while elements != 0 {
                 let distance = u64::from(elements.trailing_zeros()) * u64::from(masked.bytes);
                 let element = self.access(access, cycle, addr.wrapping_add(distance));
-                into.push(Access { size: masked.bytes.into(), ..element });
+                act(Access { size: masked.bytes.into(), ..element });
                 elements &= elements - 1;
             }
         }
@@ -148,52 +180,6 @@ impl Block {
             size: access.size.into(),
             kind: access.kind,
         }
-    }
-
-    /// A string instruction made its accesses as often as its count went down, each behind the last one or in front of it.
-    fn expand_repeated(
-        &self,
-        accesses: &[BlockAccess],
-        cycle: u64,
-        values: &[u64],
-        base: u64,
-        into: &mut Vec<Access>,
-    ) {
-        let times = accesses.first().and_then(|access| times(access, values)).unwrap_or(0);
-        for time in 0..times {
-            for access in accesses {
-                let Some(addr) = repeated_address(access, values, base, time) else { continue };
-                into.push(self.access(access, cycle, addr));
-            }
-        }
-    }
-
-    /// As [`Self::expand`], for any number of accesses: some at a time.
-    pub(crate) fn expand_in_pieces(
-        &self,
-        cycle: u64,
-        words: &[[u8; 8]],
-        base: u64,
-        mut act: impl FnMut(&[Access]),
-    ) {
-        let values = &to_values(words);
-        let repeated = self.accesses.iter().position(|access| access.repeated.is_some());
-        let (single, repeated) = self.accesses.split_at(repeated.unwrap_or(self.accesses.len()));
-        let mut into = Vec::new();
-        let alone = Self { accesses: single.into(), ..*self };
-        alone.expand(cycle, values, base, &mut into);
-        let times = repeated.first().and_then(|access| times(access, values)).unwrap_or(0);
-        for time in 0..times {
-            for access in repeated {
-                let Some(addr) = repeated_address(access, values, base, time) else { continue };
-                into.push(self.access(access, cycle, addr));
-            }
-            if into.len() >= PIECE_ACCESSES {
-                act(&into);
-                into.clear();
-            }
-        }
-        act(&into);
     }
 
     fn write(&self, out: &mut Vec<u8>) {

@@ -171,7 +171,7 @@ impl TraceWriter {
     }
 
     /// Adds a change of a process's mappings. They may come in any order; readers sort them.
-    pub fn add_region(&self, event: &RegionEvent<&str>) -> Result<(), Error> {
+    pub fn add_region(&self, event: &RegionEvent<impl AsRef<str>>) -> Result<(), Error> {
         self.session(|session| session.add_region(event))
     }
 

@@ -125,7 +125,7 @@ impl Session {
         self.threads.get(thread.0 as usize).map(|record| record.process)
     }
 
-    pub(crate) fn add_region(&mut self, event: &RegionEvent<&str>) {
+    pub(crate) fn add_region(&mut self, event: &RegionEvent<impl AsRef<str>>) {
         let entry = RegionEntry {
             order: event.order,
             process: event.process.0,
@@ -136,7 +136,7 @@ impl Session {
             start: event.start.0,
             len: event.len,
             file_offset: event.file_offset,
-            name: self.name(event.name),
+            name: self.name(event.name.as_ref()),
         };
         self.push(&entry);
     }
