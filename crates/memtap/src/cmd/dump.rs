@@ -16,7 +16,7 @@ use serde_json::json;
 use symbols::Resolver;
 use trace_format::{DataAccess, DataCursor, Filter, Form, KindSet, ThreadRecord};
 
-use crate::output::{Letter, Out, ReaderGone, letter};
+use crate::output::{Letter, Out, ReaderGone, letter, note_problems};
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -135,9 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     replayed?;
     dump.out.finish()?;
-    for problem in session.problems() {
-        eprintln!("memtap: note: {problem}");
-    }
+    note_problems(&session);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,7 +11,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::units::{self, UnitArgs};
-use crate::output::{Out, call_json};
+use crate::output::{Out, call_json, note_problems, print_found};
 
 /// The exit status of `--fail-on-race` where there is one.
 const STATUS_RACE: u8 = 3;
@@ -46,22 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut tool = if ordered { Races::default() } else { Races::without_order_of_atomics() };
     session.replay(&Default::default(), None, &mut tool)?;
     let (races, possibly_ordered) = tool.into_races();
-    let mut out = Out::stdout();
-    if args.json {
-        let races: Vec<Value> = races.iter().map(to_json).collect();
-        out.line(&serde_json::to_string_pretty(&races)?)?;
-    } else {
-        for race in &races {
-            text(&mut out, race)?;
-        }
-        if races.is_empty() {
-            out.line("no race was seen")?;
-        }
-    }
-    out.finish()?;
-    for problem in session.problems() {
-        eprintln!("memtap: note: {problem}");
-    }
+    print_found(&races, args.json, to_json, text, "no race was seen")?;
+    note_problems(&session);
     if races.iter().any(|race| race.uncertain) {
         eprintln!(
             "memtap: note: events are missing from the trace; they could have ordered what is reported (memtap stat says what is missing)"

@@ -12,7 +12,7 @@ use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use symbols::{Module, SearchPath};
 
-use crate::output::{Out, grouped};
+use crate::output::{Out, grouped, note_problems};
 
 /// What the rows of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -96,9 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         print(&mut out, &rows)?;
     }
     out.finish()?;
-    for problem in session.problems() {
-        eprintln!("memtap: note: {problem}");
-    }
+    note_problems(&session);
     Ok(ExitCode::SUCCESS)
 }
 

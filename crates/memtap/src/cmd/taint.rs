@@ -10,7 +10,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::units::{self, UnitArgs};
-use crate::output::Out;
+use crate::output::{Out, note_problems, print_found};
 
 /// Follow input (read, recv, mapped files, the command line) through memory and registers to jumps, system calls and formats
 #[derive(Debug, Parser)]
@@ -36,23 +36,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         units::print("taint", baseline, &model, &tool.figures(&model), args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let findings = tool.findings();
-    let mut out = Out::stdout();
-    if args.json {
-        let findings: Vec<Value> = findings.iter().map(to_json).collect();
-        out.line(&serde_json::to_string_pretty(&findings)?)?;
-    } else {
-        for finding in &findings {
-            text(&mut out, finding)?;
-        }
-        if findings.is_empty() {
-            out.line("no input was seen to decide")?;
-        }
-    }
-    out.finish()?;
-    for problem in session.problems() {
-        eprintln!("memtap: note: {problem}");
-    }
+    print_found(&tool.findings(), args.json, to_json, text, "no input was seen to decide")?;
+    note_problems(&session);
     if tool.missing > 0 {
         eprintln!(
             "memtap: note: {} events are missing from the trace; input that went through them is not followed (memtap stat says what is missing)",

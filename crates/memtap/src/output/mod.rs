@@ -4,6 +4,9 @@ mod letters;
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
+use analysis::Session;
+use serde_json::Value;
+
 pub(crate) use letters::{Letter, letter};
 
 /// Standard output. Once its reader is gone (`| head`), everything written vanishes and the command ends well.
@@ -36,6 +39,34 @@ impl Out {
     /// Writes what is buffered.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         self.inner.flush().map_err(check)
+    }
+}
+
+/// Prints what was found: as a JSON array, or one after the other, and `none` where there is nothing.
+pub(crate) fn print_found<T>(
+    found: &[T],
+    as_json: bool,
+    to_json: impl Fn(&T) -> Value,
+    text: impl Fn(&mut Out, &T) -> anyhow::Result<()>,
+    none: &str,
+) -> anyhow::Result<()> {
+    let mut out = Out::stdout();
+    if as_json {
+        let all: Vec<Value> = found.iter().map(to_json).collect();
+        out.line(&serde_json::to_string_pretty(&all)?)?;
+    } else {
+        found.iter().try_for_each(|one| text(&mut out, one))?;
+        if found.is_empty() {
+            out.line(none)?;
+        }
+    }
+    out.finish()
+}
+
+/// Says what could not be read of the session's files, beside the results.
+pub(crate) fn note_problems(session: &Session) {
+    for problem in session.problems() {
+        eprintln!("memtap: note: {problem}");
     }
 }
 
