@@ -74,27 +74,25 @@ impl<'a> Bytes<'a> {
 
     /// LEB128 without a sign. Bits beyond the 64th are dropped.
     pub(crate) fn uleb(&mut self) -> Option<u64> {
-        let (mut value, mut shift) = (0u64, 0u32);
-        loop {
-            let byte = self.u8()?;
-            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            shift = shift.saturating_add(7);
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
+        self.leb().map(|(value, ..)| value)
     }
 
     /// LEB128 with a sign.
     pub(crate) fn sleb(&mut self) -> Option<i64> {
-        let (mut value, mut shift) = (0u64, 0u32);
+        let (value, bits, negative) = self.leb()?;
+        let sign = if negative { u64::MAX.checked_shl(bits).unwrap_or(0) } else { 0 };
+        Some((value | sign) as i64)
+    }
+
+    /// LEB128: the value, how many bits were there, and the highest of them.
+    fn leb(&mut self) -> Option<(u64, u32, bool)> {
+        let (mut value, mut bits) = (0u64, 0u32);
         loop {
             let byte = self.u8()?;
-            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            shift = shift.saturating_add(7);
+            value |= u64::from(byte & 0x7f).checked_shl(bits).unwrap_or(0);
+            bits = bits.saturating_add(7);
             if byte & 0x80 == 0 {
-                let sign = if byte & 0x40 == 0 { 0 } else { u64::MAX.checked_shl(shift).unwrap_or(0) };
-                return Some((value | sign) as i64);
+                return Some((value, bits, byte & 0x40 != 0));
             }
         }
     }

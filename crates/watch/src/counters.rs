@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::Origin;
+
 /// Events of a unit, summed over its threads. A unit leaves at zero what it has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
@@ -48,6 +50,12 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Somebody asked for a change.
+    pub(crate) fn note_change(&mut self, origin: Origin) {
+        self.changes += 1;
+        self.remote_changes += u64::from(origin == Origin::Remote);
+    }
+
     /// Accesses per miss of the first cache, the figure of Figures 6, 8 and 10; `None` where nothing missed.
     pub fn accesses_per_miss(&self) -> Option<f64> {
         (self.misses > 0).then(|| self.accesses as f64 / self.misses as f64)

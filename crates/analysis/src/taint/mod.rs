@@ -148,6 +148,13 @@ struct Process {
     threads: Vec<ThreadId>,
 }
 
+impl Process {
+    /// Its memory, as one of its threads changes it.
+    fn told<'a>(&'a mut self, thread: ThreadId, units: &'a mut UnitSet) -> Told<'a> {
+        Told { shadow: &mut self.shadow, threads: &self.threads, thread, units }
+    }
+}
+
 /// Follows input.
 #[derive(Debug)]
 pub struct Taint {
@@ -353,23 +360,13 @@ impl Taint {
         let step =
             Step { instruction: &decoded.instruction, info: &decoded.info, manner: decoded.manner, accesses };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
-        let mut memory = Told {
-            shadow: &mut process.shadow,
-            threads: &process.threads,
-            thread: at.thread,
-            units: &mut self.units,
-        };
+        let mut memory = process.told(at.thread, &mut self.units);
         step.execute(&mut thread.registers, &mut memory, &mut self.labels);
     }
 
     fn put(&mut self, at: &Moment<'_>, addr: u64, value: &[Label]) {
         let Some(process) = self.processes.get_mut(&at.process) else { return };
-        let mut memory = Told {
-            shadow: &mut process.shadow,
-            threads: &process.threads,
-            thread: at.thread,
-            units: &mut self.units,
-        };
+        let mut memory = process.told(at.thread, &mut self.units);
         memory.put(addr, value);
     }
 

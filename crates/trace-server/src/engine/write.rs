@@ -79,6 +79,16 @@ enum Held {
     Coded(Arc<CodedFrame>),
 }
 
+impl Held {
+    /// How many entries of that many bytes.
+    fn count(&self, entry_bytes: usize) -> u64 {
+        match self {
+            Self::Entries(bytes) => (bytes.len() / entry_bytes) as u64,
+            Self::Coded(frame) => frame.count,
+        }
+    }
+}
+
 /// A segment on its way.
 struct Segment {
     held: Held,
@@ -369,10 +379,9 @@ impl WriteTrace {
         if open.bytes.is_empty() {
             return;
         }
-        let count = (open.bytes.len() / stream.entry_bytes) as u64;
         let held = Held::Entries(std::mem::take(&mut open.bytes));
         let (reserved, wall_ns) = (std::mem::take(&mut open.reserved), open.wall_ns);
-        self.send(engine, stream, open, held, count, reserved, wall_ns);
+        self.send(engine, stream, open, held, reserved, wall_ns);
     }
 
     /// Takes a frame that the client has encoded. Waits where memory is short.
@@ -403,23 +412,21 @@ impl WriteTrace {
             return Err(error);
         }
         self.cut(&engine, &stream, &mut open);
-        let count = frame.count;
-        self.send(&engine, &stream, &mut open, Held::Coded(frame), count, bytes, wall_ns);
+        self.send(&engine, &stream, &mut open, Held::Coded(frame), bytes, wall_ns);
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of a segment")]
     fn send(
         self: &Arc<Self>,
         engine: &Arc<Inner>,
         stream: &Arc<Stream>,
         open: &mut Open,
         held: Held,
-        count: u64,
         reserved: usize,
         wall_ns: u64,
     ) {
-        let (sequence, first_index) = (open.sequence, open.first_index);
+        let (sequence, first_index, count) =
+            (open.sequence, open.first_index, held.count(stream.entry_bytes));
         let segment = Segment { held, reserved, sequence, first_index, wall_ns };
         open.sequence += 1;
         open.first_index += count;
@@ -450,12 +457,10 @@ impl WriteTrace {
     }
 
     fn write(&self, engine: &Inner, stream: &Stream, segment: Segment) {
-        let (mut bounds, content, count) = match &segment.held {
-            Held::Entries(bytes) => {
-                let count = (bytes.len() / stream.entry_bytes) as u64;
-                (Bounds::of(&stream.entry_type, bytes), Content::Entries(bytes), count)
-            }
-            Held::Coded(frame) => (frame.bounds, Content::Coded(frame), frame.count),
+        let count = segment.held.count(stream.entry_bytes);
+        let (mut bounds, content) = match &segment.held {
+            Held::Entries(bytes) => (Bounds::of(&stream.entry_type, bytes), Content::Entries(bytes)),
+            Held::Coded(frame) => (frame.bounds, Content::Coded(frame)),
         };
         bounds.wall_ns = Interval { min: segment.wall_ns, max: segment.wall_ns };
         let add = || {

@@ -119,8 +119,7 @@ impl WatchpointUnit for SoftwareMap {
     }
 
     fn change(&mut self, thread: ThreadId, range: Range<u64>, change: Change, origin: Origin) {
-        self.counters.changes += 1;
-        self.counters.remote_changes += u64::from(origin == Origin::Remote);
+        self.counters.note_change(origin);
         self.threads.get(thread, Map::default).change(range, change);
     }
 

@@ -230,8 +230,7 @@ impl WatchpointUnit for Mondriaan {
 
     fn change(&mut self, thread: ThreadId, range: Range<u64>, change: Change, origin: Origin) {
         let counters = &mut self.counters;
-        counters.changes += 1;
-        counters.remote_changes += u64::from(origin == Origin::Remote);
+        counters.note_change(origin);
         if range.is_empty() {
             return;
         }

@@ -72,8 +72,7 @@ impl WatchpointUnit for VirtualMemory {
     }
 
     fn change(&mut self, thread: ThreadId, range: Range<u64>, change: Change, origin: Origin) {
-        self.counters.changes += 1;
-        self.counters.remote_changes += u64::from(origin == Origin::Remote);
+        self.counters.note_change(origin);
         if range.is_empty() {
             return;
         }
