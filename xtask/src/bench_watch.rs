@@ -269,7 +269,7 @@ fn draw(title: &str, groups: &[(String, Vec<Option<f64>>)]) -> String {
     svg + "</svg>\n"
 }
 
-/// A million live watchpoints.
+/// A million live watchpoints, with both tracers.
 fn live(dir: &Path) -> Result<()> {
     let program = compile(&shell::repository().join("benches/watch/million.c"), dir, "million")?;
     let symbols = shell::output(Command::new("nm").arg(&program))?;
@@ -281,21 +281,25 @@ fn live(dir: &Path) -> Result<()> {
     let (program, list) = (path(&program)?, path(&list)?);
     let memtap = memtap();
     let memtap = path(&memtap)?;
-    let mut table = Table::new(&["program", "native, s", "watched, s", "times", "goal"]);
-    for (what, args, goal) in
-        [("touches a million of them", &[][..], "30"), ("its hot pages hold none", &["others"][..], "1.1")]
-    {
-        let native = cpu_time(&[&[program][..], args].concat(), ROUNDS)?.max(0.001);
-        let line = [&[memtap, "watch", "--list", list, "-o", "/dev/null", "--", program][..], args].concat();
-        let watched = cpu_time(&line, 1)?;
-        table.row(vec![
-            what.into(),
-            format!("{native:.3}"),
-            format!("{watched:.3}"),
-            short(watched / native),
-            goal.into(),
-        ]);
+    let mut table = Table::new(&["program", "native, s", "protect, times", "translate, times", "goal"]);
+    // What never is there after a write: all is looked at, and nothing told.
+    let none = &["--value", "0xdeadbeef"][..];
+    for (what, args, options, goal) in [
+        ("writes them all, each hit told", ["touch", "1"], &[][..], "30"),
+        ("writes them all five times, none has the value asked for", ["touch", "5"], none, "30"),
+        ("reads them all twenty times", ["read", "20"], &[], "30"),
+        ("its hot pages hold none", ["others", "4000000"], &[], "1.1"),
+    ] {
+        let native = cpu_time(&[&[program][..], &args].concat(), ROUNDS)?.max(0.001);
+        let mut row = vec![what.to_owned(), format!("{native:.3}")];
+        for tracer in ["protect", "translate"] {
+            let watch = [memtap, "watch", "--tracer", tracer, "--list", list, "-o", "/dev/null"];
+            let watched = cpu_time(&[&watch, options, &["--", program], &args].concat(), 1)?;
+            row.push(short(watched / native));
+        }
+        row.push(goal.into());
+        table.row(row);
     }
-    table.print("Live: a million watchpoints, processor time");
+    table.print("Live: a million watchpoints on writes, processor time");
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::{Counts, Tally};
 /// |---|---|
 /// | `build` | flags for the compiler |
 /// | `uses` | another program, whose path becomes the first argument |
+/// | `links` | another program, a shared library that it is linked with |
 /// | `needs` | processor features, as /proc/cpuinfo names them |
 /// | `args`, `stdin` | of the run |
 /// | `record` | options of `memtap record` |
@@ -30,6 +31,7 @@ use crate::{Counts, Tally};
 pub struct Header {
     pub build: Vec<String>,
     pub uses: Option<String>,
+    pub links: Option<String>,
     pub needs: Vec<String>,
     pub args: Vec<String>,
     pub stdin: String,
@@ -110,6 +112,7 @@ impl Header {
         match key {
             "build" => self.build.extend(words()),
             "uses" => self.uses = Some(value.to_owned()),
+            "links" => self.links = Some(value.to_owned()),
             "needs" => self.needs.extend(words()),
             "args" => self.args.extend(words()),
             "stdin" => self.stdin = format!("{value}\n"),

@@ -27,12 +27,18 @@ impl Program {
     pub fn built(file: &str, flags: &[&str]) -> Self {
         let source = repository().join("tests/programs").join(file);
         let header = Header::read(&source);
-        let path = build(&source, &header, flags);
-        let mut args = Vec::new();
-        if let Some(library) = &header.uses {
-            let library = repository().join("tests/programs").join(library).with_extension("c");
-            args.push(build(&library, &Header::read(&library), &[]).display().to_string());
+        let other = |name: &String| {
+            let source = repository().join("tests/programs").join(name).with_extension("c");
+            build(&source, &Header::read(&source), &[]).display().to_string()
+        };
+        let mut flags: Vec<&str> = flags.to_vec();
+        let library = header.links.as_ref().map(other);
+        if let Some(library) = &library {
+            flags.extend(["-Wl,--no-as-needed", library]);
         }
+        let path = build(&source, &header, &flags);
+        let mut args = Vec::new();
+        args.extend(header.uses.as_ref().map(other));
         args.extend(header.args.iter().cloned());
         Self { path, header, args }
     }

@@ -9,9 +9,15 @@ fn watch(program: &Program, options: &[&str]) -> Outcome {
     run(Command::new(memtap()).arg("watch").args(options).arg("--").args(program.command_line()), b"")
 }
 
-/// Hits as `watch, kind, function, thread, old, new`.
+/// Hits as `watch, kind, function, thread, old, new`, as both tracers tell them.
 fn hits(program: &Program, options: &[&str]) -> Vec<String> {
-    let outcome = watch(program, &[options, &["--json"]].concat());
+    let [protect, translate] = ["protect", "translate"].map(|tracer| hits_by(tracer, program, options));
+    assert_eq!(protect, translate);
+    protect
+}
+
+fn hits_by(tracer: &str, program: &Program, options: &[&str]) -> Vec<String> {
+    let outcome = watch(program, &[options, &["--json", "--tracer", tracer]].concat());
     assert_eq!(outcome.status, 0, "{}", outcome.err());
     assert_eq!(outcome.out(), program.header.stdout);
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

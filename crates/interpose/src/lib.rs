@@ -47,6 +47,15 @@ macro_rules! entries {
 
         /// The names of these entry points.
         pub static ENTRIES: &[&core::ffi::CStr] = &[$(name(concat!(stringify!($name), "\0"))),*];
+
+        /// What they jump to, in the same order.
+        pub static IMPLEMENTATIONS: &[unsafe extern "C" fn()] = &[$({
+            unsafe extern "C" {
+                #[link_name = $implementation]
+                fn implementation();
+            }
+            implementation
+        }),*];
     };
 }
 

@@ -130,6 +130,11 @@ impl Live {
         self.in_gate.load(Ordering::Relaxed) != 0
     }
 
+    /// It left that routine by another way.
+    pub fn leave_gate(&self) {
+        self.in_gate.store(0, Ordering::Relaxed);
+    }
+
     /// Gives it back.
     pub fn release(&self) {
         self.owner.store(0, Ordering::Release);

@@ -257,6 +257,28 @@ impl Module {
             .collect()
     }
 
+    /// All thread-local variables that have symbols; their addresses are offsets in the template, and the same in every thread.
+    pub fn thread_locals(&self) -> Vec<DataObject> {
+        let named = |symbol: &Symbol<'_>| {
+            self.debug()
+                .and_then(|debug| debug.variables().thread_local(symbol.address))
+                .map(|v| v.name.as_str())
+        };
+        let mut all: Vec<DataObject> = self
+            .symbols()
+            .filter(|symbol| symbol.kind == SymbolKind::Tls)
+            .map(|symbol| object(&symbol, named(&symbol)))
+            .collect();
+        all.dedup_by_key(|object| object.address);
+        all
+    }
+
+    /// The type of the thread-local variable at an offset of the template, where debug information tells it.
+    pub(crate) fn thread_local_type(&self, offset: u64) -> Option<Arc<TypeLayout>> {
+        let debug = self.debug()?;
+        debug.layout(debug.variables().thread_local(offset)?.type_ref?)
+    }
+
     /// The type of the variable that begins at an address, where debug information tells it.
     pub fn type_at(&self, address: u64) -> Option<Arc<TypeLayout>> {
         let debug = self.debug()?;

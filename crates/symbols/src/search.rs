@@ -1,9 +1,13 @@
 //! From names to addresses: for `--start FN`, for watching a variable, for listing what was never touched.
 
+use std::sync::Arc;
+
 use memref::{RegionKind, VirtAddr};
 
 use crate::dwarf::Missing;
-use crate::{DataObject, Error, Instance, Module, ProcessImage, Symbol, SymbolKind, names::placed};
+use crate::{
+    DataObject, Error, Instance, Module, ProcessImage, Symbol, SymbolKind, TypeLayout, names::placed,
+};
 
 /// Where something is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,39 +64,12 @@ impl Module {
     /// # Errors
     /// If there is no such variable (the error suggests near names, or says what became of it), field or range.
     pub fn find_variable(&self, expression: &str) -> Result<Vec<Place>, Error> {
-        self.find_variable_among(expression, &self.data_objects())
-    }
-
-    fn find_variable_among(&self, expression: &str, objects: &[DataObject]) -> Result<Vec<Place>, Error> {
-        let (stem, range) = split_range(expression);
-        // Names may hold dots and brackets themselves: the longest that is a variable.
-        let ends = stem.char_indices().filter(|(_, c)| matches!(c, '.' | '[')).map(|(at, _)| at);
-        let mut ends: Vec<usize> = ends.chain([stem.len()]).collect();
-        ends.reverse();
-        let bad = |reason: String| Error::BadExpression { expression: expression.to_owned(), reason };
-        for (name, path) in ends.into_iter().filter_map(|end| stem.split_at_checked(end)) {
-            let found: Vec<_> = objects.iter().filter(|object| is_object_named(object, name)).collect();
-            if found.is_empty() {
-                continue;
-            }
-            let place = |object: &&DataObject| {
-                let (mut offset, mut len) = (0, object.bytes);
-                if !path.is_empty() {
-                    let layout = self.type_at(object.address);
-                    let layout = layout.ok_or_else(|| bad(format!("the type of {name} is not known")))?;
-                    let part = layout.find(path).ok_or_else(|| bad(format!("{name} has no part {path}")))?;
-                    (offset, len) = (part.0, part.1.bytes);
-                }
-                if let Some((skip, part)) = range {
-                    let rest = len.checked_sub(skip).filter(|rest| part.unwrap_or(1) <= *rest && *rest != 0);
-                    let rest = rest.ok_or_else(|| bad(format!("{stem} has only {len} bytes")))?;
-                    (offset, len) = (offset.saturating_add(skip), part.unwrap_or(rest));
-                }
-                let addr = placed(offset, object.address);
-                Ok(Place { addr, len, name: format!("{}{path}", object.name) })
-            };
-            return found.iter().map(place).collect();
+        let objects = self.data_objects();
+        if let Some(found) = find_among(expression, &objects, |address| self.type_at(address)) {
+            return found;
         }
+        let stem = split_range(expression).0;
+        let bad = |reason: String| Error::BadExpression { expression: expression.to_owned(), reason };
         let name = stem.split(['.', '[']).next().unwrap_or(stem);
         let name = name.rsplit("::").next().unwrap_or(name);
         if let Some(missing) = self.debug().and_then(|debug| debug.missing(name)) {
@@ -110,9 +87,61 @@ impl Module {
                 ),
             }));
         }
-        let suggestions = nearest(stem, objects.iter().map(|object| object.name.clone()));
+        let locals = self.thread_locals();
+        let suggestions = nearest(stem, objects.iter().chain(&locals).map(|object| object.name.clone()));
         Err(Error::NoVariable { name: stem.to_owned(), suggestions })
     }
+
+    /// The thread-local variables that an expression names, as [`find_variable`](Self::find_variable). Addresses are offsets
+    /// in the module's template.
+    ///
+    /// # Errors
+    /// If there is no such variable, field or range.
+    pub fn find_thread_local(&self, expression: &str) -> Result<Vec<Place>, Error> {
+        let locals = self.thread_locals();
+        find_among(expression, &locals, |offset| self.thread_local_type(offset)).unwrap_or_else(|| {
+            let name = split_range(expression).0.to_owned();
+            Err(Error::NoVariable { name, suggestions: Vec::new() })
+        })
+    }
+}
+
+/// What an expression names of these; `None` where it begins with the name of none.
+fn find_among(
+    expression: &str,
+    objects: &[DataObject],
+    type_at: impl Fn(u64) -> Option<Arc<TypeLayout>>,
+) -> Option<Result<Vec<Place>, Error>> {
+    let (stem, range) = split_range(expression);
+    // Names may hold dots and brackets themselves: the longest that is a variable.
+    let ends = stem.char_indices().filter(|(_, c)| matches!(c, '.' | '[')).map(|(at, _)| at);
+    let mut ends: Vec<usize> = ends.chain([stem.len()]).collect();
+    ends.reverse();
+    let bad = |reason: String| Error::BadExpression { expression: expression.to_owned(), reason };
+    for (name, path) in ends.into_iter().filter_map(|end| stem.split_at_checked(end)) {
+        let found: Vec<_> = objects.iter().filter(|object| is_object_named(object, name)).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let place = |object: &&DataObject| {
+            let (mut offset, mut len) = (0, object.bytes);
+            if !path.is_empty() {
+                let layout = type_at(object.address);
+                let layout = layout.ok_or_else(|| bad(format!("the type of {name} is not known")))?;
+                let part = layout.find(path).ok_or_else(|| bad(format!("{name} has no part {path}")))?;
+                (offset, len) = (part.0, part.1.bytes);
+            }
+            if let Some((skip, part)) = range {
+                let rest = len.checked_sub(skip).filter(|rest| part.unwrap_or(1) <= *rest && *rest != 0);
+                let rest = rest.ok_or_else(|| bad(format!("{stem} has only {len} bytes")))?;
+                (offset, len) = (offset.saturating_add(skip), part.unwrap_or(rest));
+            }
+            let addr = placed(offset, object.address);
+            Ok(Place { addr, len, name: format!("{}{path}", object.name) })
+        };
+        return Some(found.iter().map(place).collect());
+    }
+    None
 }
 
 impl ProcessImage {

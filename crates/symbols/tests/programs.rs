@@ -326,6 +326,33 @@ fn names_that_are_not_there_bring_suggestions() {
     assert_eq!((part[0].addr.0, part[0].len), (nm(&built.path, "matrix") + 20, 20));
 }
 
+#[test]
+fn thread_local_variables_are_found_by_their_place_in_the_template() {
+    let source = "struct point { int x, y; };\n\
+        __thread int first = 1;\n\
+        static __thread struct point own = { 2, 3 };\n\
+        int main(void) { return first + own.y - 4; }\n";
+    for flags in [&["-g", "-O0"][..], &["-O0"]] {
+        let built = build("gcc", source, flags);
+        let module = open(&built.path);
+        let place = |expression: &str| {
+            let found = module.find_thread_local(expression).unwrap();
+            (found[0].addr.0, found[0].len)
+        };
+        assert_eq!(place("first"), (nm(&built.path, "first"), 4));
+        assert_eq!(place("own+4:4"), (nm(&built.path, "own") + 4, 4));
+        match module.find_variable("frst") {
+            Err(Error::NoVariable { suggestions, .. }) => assert_eq!(suggestions, ["first"]),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(module.find_thread_local("main"), Err(Error::NoVariable { .. })));
+        if flags.contains(&"-g") {
+            assert_eq!(place("own.y"), (nm(&built.path, "own") + 4, 4));
+            assert!(matches!(module.find_thread_local("own.z"), Err(Error::BadExpression { .. })));
+        }
+    }
+}
+
 const CPP: &str = r#"
 namespace geo {
 struct Base { int id; virtual ~Base() {} };

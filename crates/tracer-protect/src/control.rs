@@ -113,3 +113,9 @@ pub(crate) fn registers(context: &mut UContext) -> &mut x86::Registers {
     // SAFETY: both types are 18 words in the same order, see their definitions.
     unsafe { &mut *(&raw mut context.gregs).cast() }
 }
+
+/// As above.
+pub(crate) fn as_registers(gregs: &Gregs) -> &x86::Registers {
+    // SAFETY: as above.
+    unsafe { &*(&raw const *gregs).cast() }
+}

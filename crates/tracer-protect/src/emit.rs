@@ -18,7 +18,7 @@ impl Thread {
     pub(crate) fn emit_access(&mut self, pool: &Pool, ip: u64, addr: u64, size: u32, kind: AccessKind) {
         self.note_order(pool);
         let size = size.min(u16::MAX.into()) as u16;
-        if let Some(live) = self.flow.live() {
+        if let Some(live) = self.filled_live() {
             let (ip, addr) = (VirtAddr(ip), VirtAddr(addr));
             return self.write_flow(live, pool, &Record::Access { ip, addr, size, kind });
         }
@@ -90,7 +90,7 @@ impl Thread {
 
     #[inline(never)]
     fn write(&mut self, pool: &Pool, record: &Record<'_>) {
-        if let Some(live) = self.flow.live() {
+        if let Some(live) = self.filled_live() {
             return self.write_flow(live, pool, record);
         }
         while self.writer.record(record).is_err() {
@@ -122,7 +122,7 @@ impl Thread {
     /// Hands over what is there.
     pub(crate) fn submit(&mut self) {
         let Some(pool) = PROCESS.pool() else { return };
-        let some = match self.flow.live() {
+        let some = match self.filled_live() {
             Some(live) => self.submit_flow(live, &pool),
             None => self.writer.submit(&pool),
         };
@@ -164,7 +164,8 @@ pub(crate) fn as_thread<R>(body: impl FnOnce(&mut Thread) -> R) -> Option<R> {
         let result = body(&mut *thread);
         core::sync::atomic::compiler_fence(Ordering::SeqCst);
         (*thread).busy -= 1;
-        if (*thread).busy == 0 && (*thread).pending.iter().any(Option::is_some) {
+        // Its places are taken from the first on, and emptied together.
+        if (*thread).busy == 0 && (*thread).pending.first().is_some_and(Option::is_some) {
             crate::signals::send_pending_again(&mut *thread);
         }
         Some(result)

@@ -205,6 +205,10 @@ impl Memory<'_> {
 /// # Safety
 /// Called by the kernel as a handler.
 pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UContext) {
+    let is_access = matches!(signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0;
+    if is_access && watchpoints::on_fault(&mut context.gregs.rip) {
+        return;
+    }
     let current = Thread::current();
     if signal == libc::SIGTRAP && signals::is_birth(context.gregs.rip) {
         process::be_born(context);
@@ -235,6 +239,7 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
         }
         libc::SIGSEGV if info.code > 0 && translate::on_buffer_end(thread, info, context) => {}
         libc::SIGSEGV if info.code == SEGV_ACCERR && translate::on_code_write(thread, info, context) => {}
+        libc::SIGSEGV | libc::SIGBUS if info.code > 0 && translate::leave_own_call(thread, context) => {}
         libc::SIGTRAP if translate::on_trap(thread, info, context) => {}
         libc::SIGSEGV if info.code > 0 && page(info.addr) & PAGE_VIEWED != 0 => {
             on_closed_page(thread, info, context)

@@ -21,6 +21,7 @@ mod dispatch;
 mod emit;
 mod fault;
 mod image;
+mod locals;
 mod memory;
 mod pointers;
 mod process;

@@ -45,6 +45,7 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
         at_main: config.at_main,
         translate: config.translate,
         data: config.data,
+        watches: config.watchpoints[0] != 0,
         channel,
         channel_len,
         image: [0; 1024],
@@ -99,6 +100,7 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
     tell_program(thread);
     follow_mappings(thread);
     watchpoints::load(&config.watchpoints);
+    translate::begin_locals(thread);
     if !Thread::watch_system_calls(true) {
         sys::complain(
             b"memtap: this kernel has no system call user dispatch (Linux 5.11); the program runs untraced\n",

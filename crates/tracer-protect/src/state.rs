@@ -96,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) translate: bool,
     /// Whether translated code records the bytes of accesses.
     pub(crate) data: bool,
+    /// Whether there are watchpoints instead of a recording.
+    pub(crate) watches: bool,
     /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
     pub(crate) channel: [u8; 64],
     pub(crate) channel_len: usize,
@@ -121,6 +123,7 @@ pub(crate) static PROCESS: Process = Process {
         at_main: true,
         translate: false,
         data: false,
+        watches: false,
         channel: [0; 64],
         channel_len: 0,
         image: [0; 1024],

@@ -23,17 +23,19 @@ use tracee::frame::{Gregs, SigInfo, UContext};
 use tracee::lock::Lock;
 use tracee::text::Text;
 use tracee::{sys, tls};
-use translate::{Defined, Engine, Exit, Mode, Place, Trap, Untranslatable};
+use translate::{Checked, Defined, Engine, Exit, FS_SPILL, Mode, Place, Task, Trap, Untranslatable};
 use x86::{Operand, Outcome, Refused};
 
 use crate::control::{self, registers};
 use crate::emit::{as_thread, next_order, wait_for_free};
 use crate::state::{PROCESS, Thread};
+use crate::watchpoints::{self, Origin, Touched};
 use crate::wrap_alloc::Event;
 use crate::{breakpoint, image, real, signals, translate_sync};
 
 const ARCH_SET_GS: usize = 0x1001;
 const TRAP_FLAG: u64 = 1 << 8;
+const DIRECTION_FLAG: u64 = 1 << 10;
 /// si_code of a signal that one of our threads sends to another: no other sender uses it.
 const KICK: i32 = -0x6d74;
 const HOOKS: usize = 8;
@@ -139,6 +141,19 @@ pub(crate) struct Flow {
     depth: usize,
     /// Calls that synchronise and have not returned.
     pub(crate) calls: translate_sync::Calls,
+    /// A function of ours that runs in the place of the program's call.
+    own_call: Option<OwnCall>,
+    /// Whether its thread-local variables are watched, and where its base of fs is then.
+    locals: Option<u64>,
+}
+
+/// A function of ours that the program called, before it ran.
+#[derive(Clone, Copy)]
+struct OwnCall {
+    /// The program's registers, at the real function.
+    gregs: Gregs,
+    silent: u32,
+    allocating: u32,
 }
 
 impl Flow {
@@ -152,6 +167,8 @@ impl Flow {
         hooks: [Hook::NONE; HOOKS],
         depth: 0,
         calls: translate_sync::Calls::NONE,
+        own_call: None,
+        locals: None,
     };
 
     pub(crate) fn live(&self) -> Option<&'static Live> {
@@ -180,7 +197,16 @@ pub(crate) fn prepare(thread: &mut Thread) -> bool {
     let len = WINDOW_STRIDE * BUFFER_COUNT as u64;
     let Some(windows) = sys::map_anonymous(len, sys::PROT_NONE) else { return false };
     WINDOWS.store(windows as u64, Ordering::Relaxed);
-    if !ENGINE.lock().prepare(PROCESS.settings().data) {
+    let settings = PROCESS.settings();
+    let task = match settings.data {
+        _ if settings.watches => match watchpoints::make_marks() {
+            Some(marks) => Task::Check(marks),
+            None => return false,
+        },
+        true => Task::Data,
+        false => Task::Addresses,
+    };
+    if !ENGINE.lock().prepare(task) {
         return false;
     }
     let begun = begin_thread(thread);
@@ -213,6 +239,7 @@ pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
     }
     let Some(live) = live else { return false };
     live.forget(nowhere());
+    live.set_spill(FS_SPILL, tls::fs_base());
     live.set_gate(memtap_gate as *const () as u64, gate_stack(thread));
     thread.flow.live = live;
     true
@@ -260,9 +287,9 @@ fn lose_thread(thread: &mut Thread, why: &[u8]) {
 /// In a new thread of a translated program, or a forked child, before it runs.
 pub(crate) fn begin_child(thread: &mut Thread) {
     let running = thread.flow.running;
-    let (hooks, depth) = (thread.flow.hooks, thread.flow.depth);
+    let (hooks, depth, locals) = (thread.flow.hooks, thread.flow.depth, thread.flow.locals);
     thread.flow.running = begin_thread(thread) && running;
-    (thread.flow.hooks, thread.flow.depth) = (hooks, depth);
+    (thread.flow.hooks, thread.flow.depth, thread.flow.locals) = (hooks, depth, locals);
 }
 
 /// In a forked child: definitions go into buffers of its own.
@@ -273,6 +300,9 @@ pub(crate) fn forget_definitions() {
 /// A thread ends.
 pub(crate) fn end_thread(thread: &mut Thread) {
     if let Some(live) = thread.flow.live() {
+        if let Some(base) = thread.flow.locals {
+            watchpoints::end_locals(base);
+        }
         thread.submit();
         live.release();
         thread.flow = Flow::NONE;
@@ -285,13 +315,30 @@ pub(crate) fn inherit(thread: &mut Thread) {
     begin_thread(thread);
     thread.flow.running = thread.flow.live().is_some();
     tell_base(thread);
+    begin_locals(thread);
 }
 
 fn tell_base(thread: &mut Thread) {
+    if let Some(live) = thread.flow.live() {
+        live.set_spill(FS_SPILL, tls::fs_base());
+    }
     thread.emit(&Record::ThreadBase { addr: VirtAddr(tls::fs_base()) });
 }
 
+/// Watches the thread-local variables of the calling thread.
+pub(crate) fn begin_locals(thread: &mut Thread) {
+    let base = tls::fs_base();
+    if thread.flow.live().is_some() && watchpoints::begin_locals(base) {
+        thread.flow.locals = Some(base);
+    }
+}
+
 impl Thread {
+    /// Its words in shared memory where it writes by them: what hits of watchpoints is written as native threads do.
+    pub(crate) fn filled_live(&self) -> Option<&'static Live> {
+        self.flow.live().filter(|_| !PROCESS.settings().watches)
+    }
+
     /// Writes a record between the entries of the thread's own code.
     pub(crate) fn write_flow(&mut self, live: &Live, pool: &Pool, record: &Record<'_>) {
         while live.record(pool, record).is_err() {
@@ -345,6 +392,9 @@ impl Thread {
 
     /// Counts instructions that no entry of the thread's own code tells of.
     fn count(&mut self, count: u64) {
+        if PROCESS.settings().watches {
+            return;
+        }
         let (Some(live), Some(pool)) = (self.flow.live(), PROCESS.pool()) else { return };
         while count > 0 && !live.add_instructions(&pool, count as i64) {
             if !self.refill_flow(live, &pool) {
@@ -614,7 +664,7 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
 
 /// Lets a context go on in the cache.
 pub(crate) fn leave(thread: &mut Thread, context: &mut UContext) {
-    if !thread.flow.running || PROCESS.owns_code(context.gregs.rip) {
+    if !thread.flow.running || thread.flow.own_call.is_some() || PROCESS.owns_code(context.gregs.rip) {
         return;
     }
     if let Some(code) = code_for(thread, context.gregs.rip, false) {
@@ -788,7 +838,33 @@ fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
             entries::call(thread, context, addr);
             leave(thread, context);
         }
+        Exit::Check(_) | Exit::Checked(..) => {}
     }
+}
+
+/// An instruction is about to access a marked line: goes on where it stands, or where hits go.
+fn check(thread: &mut Thread, gregs: &mut Gregs, checked: &Checked) {
+    thread.stepped.clear();
+    for &(addr, len, kind) in checked.accesses() {
+        thread.stepped.note(addr, len, kind, true);
+    }
+    if thread.stepped.is_empty() {
+        gregs.rip = checked.resume;
+    } else {
+        thread.before = x86::Registers { rip: checked.addr, ..*control::as_registers(gregs) };
+        gregs.rip = checked.hit;
+    }
+}
+
+/// A fault in a function of ours that runs in the place of the program's call: the real function runs instead, and has its
+/// own. `false`: no such fault.
+pub(crate) fn leave_own_call(thread: &mut Thread, context: &mut UContext) -> bool {
+    let (Some(call), Some(live)) = (thread.flow.own_call.take(), thread.flow.live()) else { return false };
+    context.gregs = call.gregs;
+    (thread.silent, thread.allocating, thread.busy) = (call.silent, call.allocating, 0);
+    live.leave_gate();
+    leave(thread, context);
+    true
 }
 
 core::arch::global_asm!(
@@ -796,6 +872,10 @@ core::arch::global_asm!(
     ".hidden memtap_gate",
     ".globl memtap_gate_end",
     ".hidden memtap_gate_end",
+    ".globl memtap_gate_kept",
+    ".hidden memtap_gate_kept",
+    ".globl memtap_gate_takes",
+    ".hidden memtap_gate_takes",
     // The way out of the cache: the reason in eax, the program's rax in spill 1. On the thread's own signal stack, where a
     // signal's frame then comes below it; the program's registers in the order of `Gregs`, whose last word is the stack's.
     "memtap_gate:",
@@ -803,6 +883,7 @@ core::arch::global_asm!(
     "mov gs:[{rsp}], rsp",
     "mov rsp, gs:[{stack}]",
     "pushfq",
+    "memtap_gate_kept:",
     "push 0",
     "push qword ptr gs:[{rsp}]",
     "push rcx",
@@ -876,6 +957,7 @@ core::arch::global_asm!(
     "pop rcx",
     "pop qword ptr gs:[{rsp}]",
     "pop qword ptr gs:[{target}]",
+    "memtap_gate_takes:",
     "popfq",
     "mov rsp, gs:[{rsp}]",
     "mov dword ptr gs:[{in_gate}], 0",
@@ -891,6 +973,8 @@ core::arch::global_asm!(
 unsafe extern "C" {
     fn memtap_gate();
     fn memtap_gate_end();
+    fn memtap_gate_kept();
+    fn memtap_gate_takes();
 }
 
 /// Called by the gate.
@@ -900,17 +984,38 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
     as_thread(|thread| {
-        // SAFETY: a context is words, and zeros are a valid one.
-        let mut context: UContext = unsafe { core::mem::zeroed() };
-        context.gregs = *gregs;
-        let exit = ENGINE.lock().exit(reason);
-        if let Some(exit) = exit {
-            on_exit(thread, &mut context, exit);
+        let Some(live) = thread.flow.live() else { return };
+        let engine = ENGINE.lock();
+        match engine.exit(reason) {
+            Some(Exit::Check(number)) => {
+                let regs = control::as_registers(gregs);
+                let backwards = gregs.rflags & DIRECTION_FLAG != 0;
+                let checked =
+                    engine.checked(number, |number| regs.number(number), live.spill(FS_SPILL), backwards);
+                drop(engine);
+                if let Some(checked) = checked {
+                    check(thread, gregs, &checked);
+                }
+            }
+            Some(Exit::Checked(addr, behind)) => {
+                drop(engine);
+                gregs.rip = behind;
+                let (before, mut touched) = (thread.before, thread.stepped.take());
+                touched.tell(thread, addr, &Origin::Instruction(&before));
+            }
+            Some(exit) => {
+                drop(engine);
+                // SAFETY: a context is words, and zeros are a valid one.
+                let mut context: UContext = unsafe { core::mem::zeroed() };
+                context.gregs = *gregs;
+                on_exit(thread, &mut context, exit);
+                *gregs = context.gregs;
+            }
+            None => {}
         }
         // The gate loads the flags: whoever made it step meanwhile wants to see it go on stepping.
         let stepping = thread.flow.stepping;
-        context.gregs.rflags = context.gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
-        *gregs = context.gregs;
+        gregs.rflags = gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
     });
 }
 
@@ -931,7 +1036,8 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
     Work::Traps.add(1);
     let state = signals::vector_state(context);
     let recorded = thread.mode() == Mode::Record;
-    if recorded && !breakpoint::is_at(addr) {
+    let watches = PROCESS.settings().watches;
+    if recorded && !watches && !breakpoint::is_at(addr) {
         let mut name = Text::<32>::new();
         // SAFETY: the cache has read the instruction from there.
         unsafe { x86::mnemonic(addr, &mut name) };
@@ -946,6 +1052,8 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         thread,
         ip: addr,
         recorded,
+        watched: Touched::new(),
+        before_it: *regs,
         repeated,
         list: [Making { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK] }; HELD],
         count: 0,
@@ -968,6 +1076,7 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         }
         Outcome::NotEmulated(_) | Outcome::Refused => {
             held.count = 0;
+            held.watched.clear();
             let regs = *registers(context);
             // SAFETY: the cache has read the instruction from there.
             unsafe { x86::accesses(&regs, tls::fs_base(), 0, |operand: Operand| held.hold(operand)) };
@@ -975,6 +1084,10 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
             // Without a copy the program's own instruction runs, and its trap or fault comes back.
             context.gregs.rip = native.unwrap_or(addr);
         }
+    }
+    if let Some(live) = thread.flow.live().filter(|_| watches) {
+        // It may have been the one that sets the base of fs.
+        live.set_spill(FS_SPILL, tls::fs_base());
     }
     if recorded && outcome != Outcome::Again {
         thread.count(1);
@@ -1003,6 +1116,9 @@ struct Held<'a> {
     thread: &'a mut Thread,
     ip: u64,
     recorded: bool,
+    /// What of its accesses is watched, and the registers before the instruction.
+    watched: Touched,
+    before_it: x86::Registers,
     repeated: bool,
     list: [Making; HELD],
     count: usize,
@@ -1012,6 +1128,17 @@ struct Held<'a> {
 
 impl Held<'_> {
     fn hold(&mut self, operand: Operand) {
+        if PROCESS.settings().watches {
+            self.begun += 1;
+            if self.recorded {
+                if self.watched.is_full() {
+                    // A repeated string instruction: what came before is done.
+                    self.tell_watched();
+                }
+                self.watched.note(operand.addr, operand.len.into(), operand.kind, true);
+            }
+            return;
+        }
         if self.repeated && self.list.get(..self.count).is_some_and(is_element) {
             // Each element stores once, at its end: the one before is done.
             self.tell(true);
@@ -1028,8 +1155,16 @@ impl Held<'_> {
         }
     }
 
+    fn tell_watched(&mut self) {
+        let origin = Origin::Instruction(&self.before_it);
+        self.watched.tell(self.thread, self.ip, &origin);
+    }
+
     /// Records what was held: it was made, or is about to be.
     fn tell(&mut self, made: bool) {
+        if PROCESS.settings().watches {
+            return self.tell_watched();
+        }
         let count = core::mem::take(&mut self.count);
         let Some(pool) = PROCESS.pool().filter(|_| self.recorded) else { return };
         for making in self.list.iter_mut().take(count) {
@@ -1088,13 +1223,23 @@ pub(crate) fn step(thread: &mut Thread, context: &mut UContext) {
         thread.flow.stepping = true;
         thread.flow.step_mask = context.mask;
         context.mask = !signals::OURS;
-        context.gregs.rflags |= TRAP_FLAG;
+        if !has_flags_aside(thread, context.gregs.rip) {
+            context.gregs.rflags |= TRAP_FLAG;
+        }
         if is_in_gate(thread, context.gregs.rip) {
             // The gate keeps the program's flags in the last word of its stack, and loads them at its end.
             // SAFETY: a word of this thread's signal stack.
             unsafe { *((gate_stack(thread) - 8) as *mut u64) |= TRAP_FLAG };
         }
     }
+}
+
+/// Whether a thread is between the gate's first instructions and its last ones, which take the flags that it has kept: what
+/// runs there need not be stepped through.
+fn has_flags_aside(thread: &Thread, rip: u64) -> bool {
+    let gate = memtap_gate as *const () as u64..memtap_gate_end as *const () as u64;
+    let kept = memtap_gate_kept as *const () as u64..memtap_gate_takes as *const () as u64;
+    is_in_gate(thread, rip) && (kept.contains(&rip) || !gate.contains(&rip))
 }
 
 /// The end of the stack that the gate uses.
@@ -1241,7 +1386,7 @@ mod entries {
     use crate::translate_sync::Action;
 
     /// What a call of one means.
-    #[derive(Clone, Copy, PartialEq, Eq)]
+    #[derive(Clone, Copy)]
     enum Kind {
         /// Nothing: the real one runs.
         Plain,
@@ -1253,6 +1398,8 @@ mod entries {
         Sync(Action),
         /// Recording on, off, and a named point.
         Control(u8),
+        /// Where there are watchpoints: it reads or writes a block, as one access; this function does it. Whether it writes.
+        Block(unsafe extern "C" fn(), bool),
     }
 
     #[derive(Clone, Copy)]
@@ -1269,6 +1416,43 @@ mod entries {
 
     // SAFETY: written by the constructor, before there is another thread, and by `resolve` under the engine's lock.
     unsafe impl Sync for Table {}
+
+    /// Block operations that write nothing.
+    const READERS: &[&CStr] = &[
+        c"strlen",
+        c"strnlen",
+        c"strcmp",
+        c"strncmp",
+        c"strcasecmp",
+        c"strncasecmp",
+        c"memcmp",
+        c"bcmp",
+        c"memchr",
+        c"memrchr",
+        c"rawmemchr",
+        c"__rawmemchr",
+        c"strchr",
+        c"index",
+        c"strrchr",
+        c"rindex",
+        c"strchrnul",
+        c"wcslen",
+        c"wcscmp",
+        c"wcsncmp",
+        c"wmemcmp",
+        c"wmemchr",
+    ];
+    /// Those that may wait, so that the program's signals must get through. They are translated, with what they call.
+    const WAITING: &[&CStr] = &[c"fread", c"fwrite", c"fread_unlocked", c"fwrite_unlocked"];
+
+    /// What a function means where there are watchpoints.
+    fn watched_kind(name: &CStr, implementation: unsafe extern "C" fn()) -> Kind {
+        match kind_of(name) {
+            Kind::Plain if !WAITING.contains(&name) => Kind::Block(implementation, !READERS.contains(&name)),
+            Kind::Sync(_) => Kind::Plain,
+            kind => kind,
+        }
+    }
 
     static TABLE: Table =
         Table(UnsafeCell::new(([Entry { addr: 0, real: 0, kind: Kind::Plain, name: c"" }; MAX], 0)));
@@ -1306,7 +1490,14 @@ mod entries {
         unsafe { crate::wrap_alloc::memtap_free(core::ptr::null_mut(), 0, 0, 0, 0, 0) };
         // SAFETY: see `Sync`.
         let table = unsafe { &mut *TABLE.0.get() };
-        let plain = interpose::ENTRIES.iter().chain(interpose::DIRECT).map(|&name| (name, kind_of(name)));
+        let watches = PROCESS.settings().watches;
+        let own =
+            interpose::ENTRIES.iter().zip(interpose::IMPLEMENTATIONS).map(|(&name, &implementation)| {
+                (name, if watches { watched_kind(name, implementation) } else { kind_of(name) })
+            });
+        let direct =
+            interpose::DIRECT.iter().map(|&name| (name, if watches { Kind::Plain } else { kind_of(name) }));
+        let plain = own.chain(direct);
         let notes = interpose::NOTES.iter().map(|&(name, code)| (name, Kind::Note(code)));
         for (name, kind) in plain.chain(notes) {
             let addr = real::first(name) as u64;
@@ -1344,6 +1535,7 @@ mod entries {
         let plain = match entry.kind {
             Kind::Plain => true,
             Kind::Control(_) => false,
+            Kind::Block(_, writes) => mode != Mode::Record || !writes && !watchpoints::are_reads(),
             Kind::Allocator(..) | Kind::Note(_) | Kind::Sync(_) => mode != Mode::Record,
         };
         match real_of(entry) {
@@ -1403,7 +1595,12 @@ mod entries {
                     }
                 }
             }
-            Kind::Sync(_) | Kind::Plain => {}
+            Kind::Block(function, _) if thread.mode() == Mode::Record => {
+                // SAFETY: one of ours, which gets the program's arguments; the thread runs in the cache.
+                unsafe { call_in_place(thread, context, function, real_of(entry), return_to) };
+                return;
+            }
+            Kind::Block(..) | Kind::Sync(_) | Kind::Plain => {}
         }
         context.gregs.rip = real_of(entry);
         if context.gregs.rip == 0 {
@@ -1411,6 +1608,37 @@ mod entries {
             sys::complain(entry.name.to_bytes());
             sys::complain(b"; the program can't go on\n");
             sys::exit_group(127);
+        }
+    }
+
+    /// Runs a function of ours as the one that the program calls: it returns to the program.
+    ///
+    /// # Safety
+    /// The function is an implementation of an entry point, and the context is that of a call of it.
+    unsafe fn call_in_place(
+        thread: *mut Thread,
+        context: &mut UContext,
+        function: unsafe extern "C" fn(),
+        real: u64,
+        return_to: u64,
+    ) {
+        type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
+        let regs = context.gregs;
+        // SAFETY: the caller's thread. It is used by the function, too, which finds it by itself: not while we do.
+        unsafe {
+            let (silent, allocating) = ((*thread).silent, (*thread).allocating);
+            (*thread).before = *control::registers(context);
+            // The address of a call's last byte, with the stack as it was before.
+            (*thread).before.rip = return_to.wrapping_sub(1);
+            (*thread).before.rsp = regs.rsp + 8;
+            let call = OwnCall { gregs: Gregs { rip: real, ..regs }, silent, allocating };
+            (*thread).flow.own_call = Some(call);
+            core::sync::atomic::compiler_fence(Ordering::SeqCst);
+            let function: Function = core::mem::transmute(function);
+            let result = function(regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, return_to);
+            core::sync::atomic::compiler_fence(Ordering::SeqCst);
+            (*thread).flow.own_call = None;
+            (context.gregs.rax, context.gregs.rip, context.gregs.rsp) = (result, return_to, regs.rsp + 8);
         }
     }
 

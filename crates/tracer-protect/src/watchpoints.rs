@@ -1,21 +1,25 @@
-//! Live watchpoints: only pages that hold one are closed, and an access there becomes a record only where it touches watched
-//! bytes, with what they held before and after and the stack that led there.
+//! Live watchpoints: only pages that hold one are closed, or, where the program is translated, only accesses to marked lines
+//! leave the cache; and an access there becomes a record only where it touches watched bytes, with what they held before and
+//! after and the stack that led there.
 //!
 //! The recorder leaves a list of what is wanted in a file: addresses, addresses of the program's own module, and blocks by
 //! the function that allocates them, which become addresses when they are allocated. Whoever is about to access memory
 //! notes what of it is watched ([`Touched`]), and tells when it is done. A hit is a record that the recorder reads at once.
 //! Where the program is to stop at a hit, it stops itself behind it: whoever continues it, it goes on.
 
+use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use memref::{AccessKind, BlockKind, VirtAddr};
 use segment::Record;
 use tracee::lock::{Guard, Lock};
-use tracee::{maps, sys};
+use tracee::{maps, sys, tls};
+use translate::{LOADS, Marks, STORES};
 use x86::Registers;
 
 use crate::emit::next_order;
+use crate::locals;
 use crate::memory::{Range, Ranges, is_viewed, open_address};
 use crate::stack::{self, MOST_FRAMES};
 use crate::state::{PROCESS, Thread};
@@ -27,9 +31,15 @@ const ENTRY_BYTES: usize = 40;
 const MAX_WATCHES: usize = 1 << 22;
 /// Sites that blocks can be watched by.
 const MAX_SITES: usize = 1024;
+/// Thread-local variables that can be watched.
+const MAX_LOCALS: usize = 64;
 const KIND_ADDRESS: u64 = 0;
 const KIND_MODULE: u64 = 1;
 const KIND_SITE: u64 = 2;
+const KIND_CHOICES: u64 = 3;
+const KIND_LOCAL: u64 = 4;
+/// Of an entry whose address is not relative to the program's own module.
+const ABSOLUTE: u64 = 1 << 16;
 const CHOICE_STOP: u64 = 1;
 const CHOICE_VALUE: u64 = 2;
 const CHOICE_THREAD: u64 = 4;
@@ -55,13 +65,30 @@ struct Site {
     bits: u32,
 }
 
+/// A thread-local variable: where it is from the base of fs on, in every thread.
+#[derive(Clone, Copy)]
+struct Local {
+    distance: u64,
+    len: u64,
+    id: u32,
+    bits: u32,
+}
+
 struct List {
     watches: *mut Watch,
     len: usize,
     /// The length of the longest.
     longest: u64,
+    /// Where the last search ended.
+    hint: Cell<usize>,
     sites: *mut Site,
     site_count: usize,
+    locals: [Local; MAX_LOCALS],
+    local_count: usize,
+    /// Where the program is translated: lines whose accesses are looked at.
+    marks: Option<Marks>,
+    /// TiBs of address space that ever held a watch, a bit each: they share their marks.
+    terabytes: u128,
 }
 
 // SAFETY: memory of this process that only the holder of the lock uses.
@@ -71,8 +98,13 @@ static LIST: Lock<List> = Lock::new(List {
     watches: core::ptr::null_mut(),
     len: 0,
     longest: 0,
+    hint: Cell::new(0),
     sites: core::ptr::null_mut(),
     site_count: 0,
+    locals: [Local { distance: 0, len: 0, id: 0, bits: 0 }; MAX_LOCALS],
+    local_count: 0,
+    marks: None,
+    terabytes: 0,
 });
 /// Whether the process is watched, and not recorded. Written by the constructor.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
@@ -87,6 +119,28 @@ static STOPPED: Lock<()> = Lock::new(());
 #[inline]
 pub(crate) fn is_active() -> bool {
     ACTIVE.load(Ordering::Relaxed)
+}
+
+fn mark_of(bits: u32) -> u8 {
+    (if bits & 1 != 0 { LOADS } else { 0 }) | if bits & 2 != 0 { STORES } else { 0 }
+}
+
+/// Bits of an address inside of a TiB.
+const TERABYTE_BITS: u32 = 40;
+
+/// Whether any read is watched. Written by the constructor.
+static READS: AtomicBool = AtomicBool::new(false);
+
+/// Whether reads are watched anywhere.
+pub(crate) fn are_reads() -> bool {
+    READS.load(Ordering::Relaxed)
+}
+
+/// Makes the table of marks, for a program that is translated.
+pub(crate) fn make_marks() -> Option<Marks> {
+    let marks = Marks::new();
+    LIST.lock().marks = marks;
+    marks
 }
 
 /// What is watched of an access of that kind: loads are bit 0, stores bit 1.
@@ -122,6 +176,68 @@ impl List {
         }
         self.len += 1;
         self.longest = self.longest.max(watch.end - watch.start);
+        if let Some(marks) = self.marks {
+            marks.add(watch.start, watch.end, mark_of(watch.bits));
+        }
+        for terabyte in watch.start >> TERABYTE_BITS..=(watch.end - 1) >> TERABYTE_BITS {
+            self.terabytes |= 1u128.checked_shl(terabyte as u32).unwrap_or(0);
+        }
+    }
+
+    /// Watched bytes of a range are gone: its lines are marked for what is left.
+    fn unmark(&self, start: u64, end: u64) {
+        let Some(marks) = self.marks else { return };
+        marks.set(start, end, |line, reach| {
+            let mut found = 0;
+            let mut terabytes = self.terabytes;
+            while terabytes != 0 {
+                let base = u64::from(terabytes.trailing_zeros()) << TERABYTE_BITS;
+                terabytes &= terabytes - 1;
+                let start = base + (line & ((1 << TERABYTE_BITS) - 1));
+                self.each(start, start + (reach - line), |watch| found |= watch.bits);
+            }
+            mark_of(found)
+        });
+    }
+
+    /// Watches the thread-local variables of the thread whose base of fs that is. `false`: there are none, or another
+    /// thread has them.
+    fn insert_locals(&mut self, base: u64) -> bool {
+        let mut some = false;
+        for index in 0..self.local_count {
+            let Some(&Local { distance, len, id, bits }) = self.locals.get(index) else { break };
+            let start = base.wrapping_add(distance);
+            let watch = Watch { start, end: start.saturating_add(len), id: id | OF_LOCAL, bits };
+            let mut known = false;
+            self.each(watch.start, watch.end, |other| known |= other.id == watch.id);
+            if !known {
+                self.insert(watch);
+                some = true;
+            }
+        }
+        some
+    }
+
+    fn remove_locals(&mut self, base: u64) {
+        for index in 0..self.local_count {
+            let Some(&Local { distance, len, id, .. }) = self.locals.get(index) else { break };
+            let start = base.wrapping_add(distance);
+            self.remove_found(start, |watch| watch.id == id | OF_LOCAL);
+            self.unmark(start, start.saturating_add(len));
+        }
+    }
+
+    /// Removes the watches that begin at an address and are such. Returns where the last of them ended.
+    fn remove_found(&mut self, addr: u64, is_such: impl Fn(&Watch) -> bool) -> Option<u64> {
+        let mut end = None;
+        loop {
+            let found = self.as_slice().partition_point(|watch| watch.start < addr);
+            let mut same = (found..self.len)
+                .map_while(|at| self.as_slice().get(at).filter(|w| w.start == addr).map(|w| (at, w)));
+            let Some((at, watch)) = same.find(|(_, watch)| is_such(watch)) else { return end };
+            end = end.max(Some(watch.end));
+            self.remove(at);
+        }
     }
 
     fn remove(&mut self, at: usize) {
@@ -135,10 +251,27 @@ impl List {
         }
     }
 
+    /// How many watches begin in front of an address. Most searches end where the last one did, or one further.
+    fn behind(&self, addr: u64) -> usize {
+        let all = self.as_slice();
+        let is_it = |at: usize| {
+            at <= all.len()
+                && at.checked_sub(1).and_then(|before| all.get(before)).is_none_or(|watch| watch.start < addr)
+                && all.get(at).is_none_or(|watch| watch.start >= addr)
+        };
+        let hint = self.hint.get();
+        let at = match [hint, hint + 1].into_iter().find(|&at| is_it(at)) {
+            Some(at) => at,
+            None => all.partition_point(|watch| watch.start < addr),
+        };
+        self.hint.set(at);
+        at
+    }
+
     /// Watches that meet a range, one after the other.
     fn each(&self, start: u64, end: u64, mut visit: impl FnMut(Watch)) {
         let all = self.as_slice();
-        let mut at = all.partition_point(|watch| watch.start < end);
+        let mut at = self.behind(end);
         while let Some(watch) = at.checked_sub(1).and_then(|before| all.get(before)) {
             if watch.start.saturating_add(self.longest) <= start {
                 return;
@@ -174,15 +307,28 @@ pub(crate) fn load(path: &[u8]) {
             // SAFETY: the mapping holds `len` bytes, and entries are aligned to 8.
             let word = |index: usize| unsafe { (bytes.add(at) as *const u64).add(index).read() };
             let (kind, bits, id) = (word(0) & 0xff, (word(0) >> 8) as u32 & 3, word(4) as u32);
-            let start = if kind == KIND_ADDRESS { word(1) } else { base.wrapping_add(word(1)) };
+            let is_absolute = kind == KIND_ADDRESS || word(0) & ABSOLUTE != 0;
+            let start = if is_absolute { word(1) } else { base.wrapping_add(word(1)) };
             let end = start.saturating_add(word(2));
-            if kind == KIND_ADDRESS || kind == KIND_MODULE {
+            if bits & 1 != 0 && kind != KIND_CHOICES {
+                READS.store(true, Ordering::Relaxed);
+            }
+            if kind == KIND_LOCAL {
+                let at = list.local_count;
+                if let Some(block) = locals::block_of(word(3))
+                    && let Some(local) = list.locals.get_mut(at)
+                {
+                    let distance = block.wrapping_add(word(1)).wrapping_sub(tls::fs_base());
+                    *local = Local { distance, len: word(2), id, bits };
+                    list.local_count += 1;
+                }
+            } else if kind == KIND_ADDRESS || kind == KIND_MODULE {
                 list.insert(Watch { start, end, id, bits });
-            } else if kind != KIND_SITE {
-                CHOICES.store(word(0) >> 8, Ordering::Relaxed);
+            } else if kind == KIND_CHOICES {
+                CHOICES.store(word(0) >> 8 & 0xff, Ordering::Relaxed);
                 CHOSEN_VALUE.store(word(1), Ordering::Relaxed);
                 CHOSEN_THREAD.store(word(2), Ordering::Relaxed);
-            } else if list.site_count < MAX_SITES {
+            } else if kind == KIND_SITE && list.site_count < MAX_SITES {
                 let site = Site { start, end, number: word(3), seen: 0, id, bits };
                 // SAFETY: below the number of sites that there is room for.
                 unsafe { list.sites.add(list.site_count).write(site) };
@@ -193,6 +339,9 @@ pub(crate) fn load(path: &[u8]) {
     // SAFETY: mapped by `read`; nothing refers to it any more.
     unsafe { sys::munmap(bytes as u64, len.next_multiple_of(4096) as u64) };
     ACTIVE.store(true, Ordering::Release);
+    if PROCESS.settings().translate {
+        return;
+    }
     let mut ranges = PROCESS.ranges.lock();
     ranges.update(0, u64::MAX, |range| range.traced = false);
     mark(&mut ranges, 0, u64::MAX);
@@ -298,7 +447,7 @@ pub(crate) fn allocated(ip: u64, addr: u64, len: u64) {
             }
         }
     }
-    if some {
+    if some && !PROCESS.settings().translate {
         let (start, end) = (addr & !4095, addr.saturating_add(len + 4095) & !4095);
         let recording = PROCESS.is_recording();
         let mut ranges = PROCESS.ranges.lock();
@@ -314,6 +463,9 @@ pub(crate) fn allocated(ip: u64, addr: u64, len: u64) {
 
 /// Watches of blocks, which end with the block.
 const FROM_SITE: u32 = 1 << 31;
+/// Watches of thread-local variables, which end with the thread.
+const OF_LOCAL: u32 = 1 << 30;
+const KINDS: u32 = FROM_SITE | OF_LOCAL;
 
 /// A block was released.
 pub(crate) fn released(addr: u64) {
@@ -321,32 +473,66 @@ pub(crate) fn released(addr: u64) {
         return;
     }
     let mut list = LIST.lock();
-    loop {
-        let found = list.as_slice().partition_point(|watch| watch.start < addr);
-        let at = (found..list.len)
-            .take_while(|&at| list.as_slice().get(at).is_some_and(|watch| watch.start == addr))
-            .find(|&at| list.as_slice().get(at).is_some_and(|watch| watch.id & FROM_SITE != 0));
-        match at {
-            Some(at) => list.remove(at),
-            None => return,
-        }
+    if let Some(end) = list.remove_found(addr, |watch| watch.id & FROM_SITE != 0) {
+        list.unmark(addr, end);
     }
 }
 
-/// At most 8 bytes of the program's memory.
-fn value(addr: u64, len: u64) -> u64 {
-    let mut value = 0;
-    for index in 0..len.min(8) {
-        // SAFETY: memory that is watched and viewed, open to us.
-        value |= u64::from(unsafe { (open_address(addr.wrapping_add(index)) as *const u8).read_volatile() })
-            << (8 * index);
-    }
-    value
+/// A thread begins, or has another base of fs. Returns whether its thread-local variables are watched from now on.
+pub(crate) fn begin_locals(base: u64) -> bool {
+    is_active() && LIST.lock().insert_locals(base)
 }
 
-/// Whether watched bytes are of memory that we see: nothing is closed elsewhere, and it may not even be there.
+/// A thread ends whose thread-local variables are watched.
+pub(crate) fn end_locals(base: u64) {
+    LIST.lock().remove_locals(base);
+}
+
+core::arch::global_asm!(
+    ".globl memtap_peek",
+    ".hidden memtap_peek",
+    ".globl memtap_peek_bytes",
+    ".hidden memtap_peek_bytes",
+    ".globl memtap_peek_fault",
+    ".hidden memtap_peek_fault",
+    // memtap_peek(to, from, len): zero where the bytes could be read.
+    "memtap_peek:",
+    "mov rcx, rdx",
+    "memtap_peek_bytes:",
+    "rep movsb",
+    "xor eax, eax",
+    "ret",
+    "memtap_peek_fault:",
+    "mov eax, 1",
+    "ret",
+);
+
+unsafe extern "C" {
+    fn memtap_peek(to: *mut u8, from: u64, len: u64) -> u32;
+    fn memtap_peek_bytes();
+    fn memtap_peek_fault();
+}
+
+/// A fault of [`value`]: it goes on, and knows. `false`: it is no such fault.
+pub(crate) fn on_fault(rip: &mut u64) -> bool {
+    let is_own = *rip == memtap_peek_bytes as *const () as u64;
+    if is_own {
+        *rip = memtap_peek_fault as *const () as u64;
+    }
+    is_own
+}
+
+/// At most 8 bytes of the program's memory; `None` where there is nothing to read.
+fn value(addr: u64, len: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    // SAFETY: writes the array; a fault of reading is caught.
+    let failed = unsafe { memtap_peek(bytes.as_mut_ptr(), open_address(addr), len.min(8)) };
+    (failed == 0).then(|| u64::from_le_bytes(bytes))
+}
+
+/// Whether watched bytes are of memory that we see: nothing is closed elsewhere. What is translated is seen everywhere.
 fn is_watched(addr: u64, end: u64) -> bool {
-    is_viewed(addr, end - addr)
+    PROCESS.settings().translate || is_viewed(addr, end - addr)
 }
 
 /// Watches that one access or block operation is told of.
@@ -384,6 +570,21 @@ impl Touched {
         Self { list: [MaybeUninit::uninit(); MOST_HITS], count: 0 }
     }
 
+    /// What it holds; nothing is left here.
+    pub(crate) fn take(&mut self) -> Self {
+        let mut taken = Self::new();
+        for (to, from) in taken.list.iter_mut().zip(&self.list).take(self.count) {
+            *to = *from;
+        }
+        taken.count = core::mem::take(&mut self.count);
+        taken
+    }
+
+    /// Whether nothing is touched.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Whether there is no room for more.
     pub(crate) fn is_full(&self) -> bool {
         self.count == MOST_HITS
@@ -403,8 +604,12 @@ impl Touched {
                 && let Some(place) = self.list.get_mut(self.count)
             {
                 let (from, to) = (watch.start.max(addr), watch.end.min(end));
-                let old = known.then(|| value(from, to - from));
-                place.write(Touch { id: watch.id & !FROM_SITE, kind, addr: from, len: to - from, old });
+                let old = if known { value(from, to - from) } else { None };
+                if old.is_none() && known {
+                    // The access will fault.
+                    return;
+                }
+                place.write(Touch { id: watch.id & !KINDS, kind, addr: from, len: to - from, old });
                 self.count += 1;
             }
         });
@@ -446,19 +651,25 @@ impl Touched {
             return;
         }
         let is_told = |new: u64| choices & CHOICE_VALUE == 0 || CHOSEN_VALUE.load(Ordering::Relaxed) == new;
-        let last = list.iter().rposition(|touch| is_told(value(touch.addr, touch.len)));
+        let now = |touch: &Touch| value(touch.addr, touch.len).unwrap_or(0);
+        let last = list.iter().rposition(|touch| is_told(now(touch)));
         let Some(last) = last else { return };
         let stops = choices & CHOICE_STOP != 0;
         let held = stops.then(|| STOPPED.lock());
         let mut addresses = [0; MOST_FRAMES];
         let frames = match origin {
             Origin::Instruction(registers) => stack::frames(thread, ip, registers, &mut addresses),
+            Origin::Call if PROCESS.settings().translate => {
+                // The function was called from a handler: the program's registers are those before the call.
+                let registers = thread.before;
+                stack::frames(thread, registers.rip, &registers, &mut addresses)
+            }
             Origin::Call => stack::callers(thread, &mut addresses),
         };
         // SAFETY: the words that were just written, as bytes.
         let frames = unsafe { core::slice::from_raw_parts(addresses.as_ptr().cast::<u8>(), frames * 8) };
         for (index, touch) in list.iter().enumerate() {
-            let new = value(touch.addr, touch.len);
+            let new = now(touch);
             if is_told(new) {
                 thread.emit(&Record::Hit {
                     order: next_order(),

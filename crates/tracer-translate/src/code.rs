@@ -59,6 +59,12 @@ impl Code {
         self.gs(0x8b, register, offset);
     }
 
+    /// mov register of 32 bits, `gs:offset`
+    pub(crate) fn load_gs_short(&mut self, register: u8, offset: u32) {
+        self.put(&[0x65, 0x40 | (register >> 3) << 2, 0x8b, (register & 7) << 3 | 4, 0x25]);
+        self.put(&offset.to_le_bytes());
+    }
+
     /// add qword `gs:offset`, number. Changes the flags.
     pub(crate) fn add_gs(&mut self, offset: u32, number: u32) {
         self.put(&[0x65, 0x48, 0x81, 0x04, 0x25]);

@@ -66,6 +66,40 @@ impl Capture {
         }
     }
 
+    /// Bytes.
+    pub(crate) fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Whether it is relative to fs.
+    pub(crate) fn is_in_fs(&self) -> bool {
+        self.fs
+    }
+
+    /// The first of its registers.
+    pub(crate) fn base(&self) -> Option<u8> {
+        self.base
+    }
+
+    /// Whether its address follows from that register.
+    pub(crate) fn uses(&self, register: u8) -> bool {
+        self.base == Some(register) || self.index == Some(register)
+    }
+
+    /// What is added to its base, where there is nothing else, and that fits.
+    pub(crate) fn distance_from_base(&self) -> Option<i32> {
+        i32::try_from(self.displacement).ok().filter(|_| self.index.is_none() && !self.short)
+    }
+
+    /// Its address, with these registers.
+    pub(crate) fn locate(&self, register: impl Fn(u8) -> u64, fs_base: u64) -> u64 {
+        let value = |number: Option<u8>| number.map_or(0, &register);
+        let index = value(self.index).wrapping_mul(self.scale.into());
+        let addr = value(self.base).wrapping_add(index).wrapping_add(self.displacement as u64);
+        let addr = if self.short { addr & 0xffff_ffff } else { addr };
+        if self.fs { addr.wrapping_add(fs_base) } else { addr }
+    }
+
     fn data_words(&self) -> usize {
         if self.kind == AccessKind::Prefetch { 0 } else { data_words(self.size.into()) }
     }
@@ -98,12 +132,12 @@ impl Capture {
         i32::from(self.word) * 8
     }
 
-    /// rax = its address, without fs. All registers but rax are the program's.
-    fn address(&self, code: &mut Code) {
+    /// `into` = its address, without fs. All other registers are the program's.
+    pub(crate) fn address(&self, code: &mut Code, into: u8) {
         if self.base.is_none() && self.index.is_none() {
-            code.number(RAX, self.displacement as u64);
+            code.number(into, self.displacement as u64);
         } else {
-            code.lea_any(RAX, self.base, self.index, self.scale, self.displacement as i32, self.short);
+            code.lea_any(into, self.base, self.index, self.scale, self.displacement as i32, self.short);
         }
     }
 
@@ -136,7 +170,7 @@ pub(crate) fn emit_before(captures: &[Capture], code: &mut Code, buffer: u8, mut
             code.load_gs(RAX, SPILL_RAX);
             code.load_gs(RCX, SPILL_RCX);
         }
-        capture.address(code);
+        capture.address(code, RAX);
         code.store(buffer, capture.place(), RAX);
         if let Some(pushed) = capture.pushed {
             code.number(RAX, pushed);

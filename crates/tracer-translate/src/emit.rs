@@ -9,9 +9,10 @@ use alloc::vec::Vec;
 use iced_x86::{Code as Opcode, Encoder, Instruction, MemoryOperand, OpKind, Register};
 use segment::flow::{GATE_AT, ID_BITS, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
 
+use crate::check::{self, Exits, Site};
 use crate::code::{Code, RAX, RCX, RDX};
 use crate::data::{self, Capture};
-use crate::engine::{EXIT_LINK, EXIT_MISS, EXIT_STOP, Mode};
+use crate::engine::{CHECK_DONE, EXIT_CHECK, EXIT_LINK, EXIT_MISS, EXIT_STOP, Mode};
 use crate::place::{Block, Kind, Step};
 use crate::plan::{End, FIRST_MASK, Plan};
 
@@ -25,6 +26,11 @@ pub(crate) const SPILL_RCX: u32 = SPILLS_AT + 16;
 const SPILL_RDX: u32 = SPILLS_AT + 24;
 /// A second borrowed register of blocks that only count.
 const SPILL_SECOND: u32 = SPILLS_AT + 32;
+/// What checks of accesses need: room for an address, and the base of fs, which the tracer keeps there.
+pub(crate) const SPILL_LINE: u32 = SPILLS_AT + 32;
+pub(crate) const SPILL_FS: u32 = SPILLS_AT + 8 * FS_SPILL as u32;
+/// The number of the spill that holds the base of fs, where accesses are checked.
+pub const FS_SPILL: usize = 5;
 const ASIDE_RAX: u8 = 1;
 const ASIDE_ALL: u8 = 7;
 
@@ -48,6 +54,7 @@ pub(crate) struct Emitted {
     pub(crate) code: Code,
     pub(crate) block: Block,
     pub(crate) links: Vec<Link>,
+    pub(crate) sites: Vec<Site>,
 }
 
 /// An instruction can't stand at its place in the cache: what it refers to is too far away.
@@ -69,6 +76,10 @@ pub(crate) struct Around {
     pub(crate) next_link: u32,
     /// The number of the tracer's own function that stands there.
     pub(crate) stop: Option<u32>,
+    /// The number that the next checked instruction will have.
+    pub(crate) next_site: u32,
+    /// The table of marks, where accesses are checked. Nothing is recorded then, not even how much is executed.
+    pub(crate) marks: Option<u32>,
 }
 
 /// Writes a block.
@@ -81,6 +92,7 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
     let start = code.here();
     let kind = match (plan.end, around.mode) {
         (End::Special, _) => Kind::Trap,
+        _ if around.marks.is_some() => Kind::Quiet,
         (_, Mode::Record) if plan.records() => Kind::Values,
         (_, Mode::Record) => Kind::Counted,
         _ => Kind::Quiet,
@@ -99,12 +111,25 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         parts: [(0, 0); 2],
         repeated: None,
         looks: Box::new([]),
+        copies: Box::new([]),
+        traps: Box::new([]),
     };
-    let mut writer = Writer { plan, around, kind, code, start, block: &mut block, links: Vec::new() };
+    let mut writer = Writer {
+        plan,
+        around,
+        kind,
+        code,
+        start,
+        block: &mut block,
+        links: Vec::new(),
+        exits: Vec::new(),
+        ends: Vec::new(),
+    };
     let steps = writer.steps(bytes)?;
+    let sites = writer.sites(&steps, bytes)?;
     let Writer { code, links, .. } = writer;
     block.steps = steps.into_boxed_slice();
-    Ok(Emitted { code, block, links })
+    Ok(Emitted { code, block, links, sites })
 }
 
 struct Writer<'a> {
@@ -115,6 +140,9 @@ struct Writer<'a> {
     start: u64,
     block: &'a mut Block,
     links: Vec<Link>,
+    /// Where checks leave the line, and the addresses behind the instructions that were copied.
+    exits: Exits,
+    ends: Vec<u64>,
 }
 
 impl Writer<'_> {
@@ -161,11 +189,13 @@ impl Writer<'_> {
         let mut next_value = 0;
         for (index, step) in plan.steps.iter().enumerate() {
             self.record(index as u16, &mut next_value);
+            self.check(index as u16);
             steps.push(Step { offset: step.offset, at: self.distance() });
             if index + 1 == plan.steps.len() && !matches!(plan.end, End::Fall | End::Repeat) {
                 break;
             }
             self.copy(index, bytes)?;
+            self.ends.push(self.code.here());
         }
         if repeated && self.kind == Kind::Values {
             self.block.repeated = Some(crate::plan::REPEATED.len() as u8);
@@ -231,7 +261,7 @@ impl Writer<'_> {
         match self.kind {
             Kind::Values => {}
             Kind::Counted | Kind::Quiet => {
-                if index == self.block.commit {
+                if index == self.block.commit && self.around.marks.is_none() {
                     self.count();
                 }
                 return;
@@ -255,6 +285,77 @@ impl Writer<'_> {
         if index == last {
             self.commit(register);
         }
+    }
+
+    /// Looks at the marks of what an instruction is about to access.
+    fn check(&mut self, index: u16) {
+        let (Some(checks), Some(marks)) = (&self.plan.checks, self.around.marks) else { return };
+        let own = check::of(checks, index);
+        let flags = self.plan.all_flags_dead >> index & 1 == 0;
+        for (number, check) in own.iter().enumerate() {
+            match number {
+                0 => self.code.store_gs(SPILL_RCX, RCX),
+                _ => self.code.load_gs(RCX, SPILL_RCX),
+            }
+            if check.is_wide() || !check.address(&mut self.code) {
+                self.code.put(&[0xe9]);
+                self.exits.push((index, self.code.here()));
+                self.code.put(&[0; 4]);
+                return;
+            }
+            let exit = check::emit_look(&mut self.code, marks, check.place.kind, flags);
+            self.exits.push((index, exit));
+        }
+        if !own.is_empty() {
+            self.code.load_gs(RCX, SPILL_RCX);
+        }
+    }
+
+    /// Writes what happens where checks leave the line (see `check`).
+    fn sites(&mut self, steps: &[Step], bytes: &[u8]) -> Result<Vec<Site>, TooFar> {
+        let exits = core::mem::take(&mut self.exits);
+        let (mut sites, mut copies, mut traps) = (Vec::new(), Vec::new(), Vec::new());
+        for own in exits.chunk_by(|one, other| one.0 == other.0) {
+            let Some(&(index, _)) = own.first() else { continue };
+            let here = self.code.here();
+            for &(_, distance) in own {
+                self.code.set_distance(distance, here);
+            }
+            self.code.load_gs(RCX, SPILL_RCX);
+            let checks = check::of(self.plan.checks.as_deref().unwrap_or(&[]), index);
+            let site = EXIT_CHECK | (self.around.next_site + sites.len() as u32);
+            let is_masked = checks.iter().any(|check| check.masked);
+            if !is_masked {
+                leave(&mut self.code, site, true);
+            }
+            let hit = self.code.here();
+            let end = self.ends.get(usize::from(index)).copied();
+            match end.filter(|_| !is_masked && self.plan.end != End::Repeat) {
+                Some(_) => {
+                    copies.push((self.distance(), index));
+                    self.copy(usize::from(index), bytes)?;
+                    leave(&mut self.code, site | CHECK_DONE, true);
+                }
+                None => {
+                    traps.push((self.distance(), index));
+                    self.code.put(&[TRAP]);
+                }
+            }
+            if is_masked {
+                continue;
+            }
+            let step = steps.get(usize::from(index)).copied().unwrap_or(Step { offset: 0, at: 0 });
+            sites.push(Site {
+                addr: self.plan.addr + u64::from(step.offset),
+                resume: self.start + u64::from(step.at),
+                behind: end.unwrap_or(0),
+                hit,
+                checks: checks.into(),
+            });
+        }
+        self.block.copies = copies.into_boxed_slice();
+        self.block.traps = traps.into_boxed_slice();
+        Ok(sites)
     }
 
     /// Counts the block's instructions: in the header before the position, or apart.

@@ -8,7 +8,9 @@ use memref::VirtAddr;
 use segment::flow::{FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS};
 
 use crate::area::Area;
+use crate::check::{Checked, Site};
 use crate::emit::{Around, Emitted, Link, TooFar, emit, emit_probe};
+use crate::marks::Marks;
 use crate::place::{Kind, Place};
 use crate::plan::Plan;
 use crate::table::Table;
@@ -17,7 +19,10 @@ use crate::table::Table;
 pub(crate) const EXIT_LINK: u32 = 0;
 pub(crate) const EXIT_MISS: u32 = 1 << 30;
 pub(crate) const EXIT_STOP: u32 = 2 << 30;
+pub(crate) const EXIT_CHECK: u32 = 3 << 30;
 const EXIT_KINDS: u32 = 3 << 30;
+/// Of a check: the instruction was executed.
+pub(crate) const CHECK_DONE: u32 = 1 << 29;
 /// Bytes that one block's code can take, with all its stubs.
 const MAX_BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of the program that are read for one block.
@@ -33,6 +38,17 @@ pub enum Mode {
     Quiet = 1,
     /// It does not, inside a function that is one event: its return leaves the cache.
     Silent = 2,
+}
+
+/// What blocks do about accesses, in [`Mode::Record`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// They write down where they are.
+    Addresses,
+    /// And the bytes.
+    Data,
+    /// They look whether watched bytes are near, by these marks.
+    Check(Marks),
 }
 
 const MODES: [Mode; 3] = [Mode::Record, Mode::Quiet, Mode::Silent];
@@ -84,6 +100,10 @@ pub enum Exit {
     Indirect(Mode),
     /// The tracer's own function at that address is called.
     Own(u64),
+    /// The checked instruction of that number is about to access a marked line ([`Engine::checked`]).
+    Check(u32),
+    /// It was executed. Its own address, and where the cache goes on behind it.
+    Checked(u64, u64),
 }
 
 /// A trap of the cache.
@@ -112,8 +132,9 @@ pub struct Engine {
     stops: BTreeSet<(u64, u8)>,
     /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
     translated: (u64, u64),
-    /// Whether the bytes of accesses are recorded.
-    data: bool,
+    task: Task,
+    /// Checked instructions, by their numbers.
+    sites: Vec<Site>,
 }
 
 impl Default for Engine {
@@ -134,14 +155,14 @@ impl Engine {
             own: Vec::new(),
             stops: BTreeSet::new(),
             translated: (0, 0),
-            data: false,
+            task: Task::Addresses,
+            sites: Vec::new(),
         }
     }
 
-    /// Makes what can't be made later. `false` where there is no memory for it. With `data` blocks record the bytes of
-    /// their accesses, too.
-    pub fn prepare(&mut self, data: bool) -> bool {
-        self.data = data;
+    /// Makes what can't be made later. `false` where there is no memory for it.
+    pub fn prepare(&mut self, task: Task) -> bool {
+        self.task = task;
         for place in &mut self.tables {
             if place.is_none() {
                 *place = Table::new();
@@ -269,9 +290,9 @@ impl Engine {
         let bytes = bytes.get(..len).unwrap_or(&[]);
         let stop = environment.is_stop(addr);
         let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
-        let mut plan =
-            Plan::new(addr, bytes, limit, self.data && mode == Mode::Record, |at| environment.is_stop(at))
-                .ok_or(Untranslatable::Unreadable)?;
+        let task = if mode == Mode::Record { self.task } else { Task::Addresses };
+        let mut plan = Plan::new(addr, bytes, limit, task, |at| environment.is_stop(at))
+            .ok_or(Untranslatable::Unreadable)?;
         let index = self.area(addr).ok_or(Untranslatable::Full)?;
         let id = self.next_id;
         let (at, probe) = {
@@ -284,7 +305,12 @@ impl Engine {
             self.own.push(addr);
         }
         let next_link = self.links.len() as u32;
-        let around = Around { mode, id, at, table, probe, next_link, stop: own };
+        let marks = match self.task {
+            Task::Check(marks) => Some(marks.base()),
+            Task::Addresses | Task::Data => None,
+        };
+        let next_site = self.sites.len() as u32;
+        let around = Around { mode, id, at, table, probe, next_link, stop: own, next_site, marks };
         if stop {
             plan.make_special();
         }
@@ -298,7 +324,7 @@ impl Engine {
                 Err(TooFar(step)) => plan.shorten(step),
             }
         };
-        let Emitted { code, block, links } = emitted;
+        let Emitted { code, block, links, sites } = emitted;
         if code.len() > MAX_BLOCK_BYTES {
             return Err(Untranslatable::Full);
         }
@@ -320,6 +346,7 @@ impl Engine {
         area.append(code.bytes());
         area.blocks.push(block);
         self.links.extend(links);
+        self.sites.extend(sites);
         self.blocks.insert((addr, mode), start);
         // Links to code that exists are set at once.
         let from = around.next_link as usize;
@@ -340,9 +367,20 @@ impl Engine {
         if unsafe { *(trap as *const u8) } != 0xcc {
             return None;
         }
-        let block = area.block(trap).filter(|block| block.record == Kind::Trap)?;
-        let native = block.parts[0].0;
-        Some(Trap::Special(block.addr, (native != 0).then(|| block.code + u64::from(native))))
+        let (addr, native) = area.block(trap)?.trapped(trap)?;
+        Some(Trap::Special(addr, native))
+    }
+
+    /// What the checked instruction of that number is about to access, by the values of the general registers; `backwards`:
+    /// the direction flag is set.
+    pub fn checked(
+        &self,
+        number: u32,
+        register: impl Fn(u8) -> u64 + Copy,
+        fs_base: u64,
+        backwards: bool,
+    ) -> Option<Checked> {
+        self.sites.get(number as usize).map(|site| site.checked(register, fs_base, backwards))
     }
 
     /// What a reason for which the cache was left means.
@@ -355,7 +393,11 @@ impl Engine {
             }
             EXIT_MISS => MODES.get(number as usize).map(|&mode| Exit::Indirect(mode)),
             EXIT_STOP => self.own.get(number as usize).map(|&addr| Exit::Own(addr)),
-            _ => None,
+            _ if number & CHECK_DONE != 0 => self
+                .sites
+                .get((number & !CHECK_DONE) as usize)
+                .map(|site| Exit::Checked(site.addr, site.behind)),
+            _ => Some(Exit::Check(number)),
         }
     }
 

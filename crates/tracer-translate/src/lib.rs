@@ -8,6 +8,8 @@
 //! is not translated yet and for calls of the tracer's own functions, by a trap for an instruction that needs a closer
 //! look, because the trap's handler has the whole state of the processor.
 //!
+//! Instead of writing down accesses, blocks can look in front of each whether watched bytes are near (`check`, [`Marks`]).
+//!
 //! A program's state can be had at every instruction ([`Engine::place`]): native addresses stay on the stack, and the one
 //! register that a block borrows is put aside where its handler finds it.
 //!
@@ -18,13 +20,18 @@
 extern crate alloc;
 
 mod area;
+mod check;
 mod code;
 mod data;
 mod emit;
 mod engine;
+mod marks;
 mod place;
 mod plan;
 mod table;
 
-pub use engine::{Defined, Engine, Environment, Exit, Mode, Trap, Untranslatable, Via};
+pub use check::Checked;
+pub use emit::FS_SPILL;
+pub use engine::{Defined, Engine, Environment, Exit, Mode, Task, Trap, Untranslatable, Via};
+pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
 pub use place::{Place, Record};

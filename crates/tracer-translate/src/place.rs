@@ -75,6 +75,10 @@ pub(crate) struct Block {
     pub(crate) repeated: Option<u8>,
     /// Distances at which recording code looks at the program's memory, and how many instructions are executed there.
     pub(crate) looks: alloc::boxed::Box<[(u16, u16)]>,
+    /// Distances of the copies of instructions that are executed where they access watched bytes, and of traps in their
+    /// place; and which instructions those are.
+    pub(crate) copies: alloc::boxed::Box<[(u16, u16)]>,
+    pub(crate) traps: alloc::boxed::Box<[(u16, u16)]>,
 }
 
 /// How a block is recorded.
@@ -88,6 +92,18 @@ pub(crate) enum Kind {
 }
 
 impl Block {
+    /// The instruction that a trap at an address of the block stands for: its own address, and where it stands natively
+    /// in the cache.
+    pub(crate) fn trapped(&self, addr: u64) -> Option<(u64, Option<u64>)> {
+        if self.record == Kind::Trap {
+            let native = self.parts[0].0;
+            return Some((self.addr, (native != 0).then(|| self.code + u64::from(native))));
+        }
+        let &(_, index) = self.traps.iter().find(|trap| self.code + u64::from(trap.0) == addr)?;
+        let step = self.steps.get(usize::from(index))?;
+        Some((self.addr + u64::from(step.offset), Some(self.code + u64::from(step.at))))
+    }
+
     pub(crate) fn place(&self, addr: u64) -> Place {
         let distance = addr.wrapping_sub(self.code);
         let Ok(distance) = u16::try_from(distance) else { return Place::Between };
@@ -153,6 +169,9 @@ impl Block {
         let last = self.steps.len().saturating_sub(1);
         if let Some(&(_, aside)) = self.parts.iter().find(|part| part.0 != 0 && part.0 == distance) {
             return at(last, aside, last);
+        }
+        if let Some(&(_, step)) = self.copies.iter().find(|copy| copy.0 == distance) {
+            return at(step.into(), 0, step.into());
         }
         if self.behind != 0 && distance == self.behind {
             return at(self.steps.len(), 0, self.steps.len());

@@ -9,8 +9,10 @@ use iced_x86::{
 use memref::AccessKind;
 use segment::flow::{BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE};
 
+use crate::check::{Check, is_repeatable};
 use crate::code::RSP;
 use crate::data::{self, Capture};
+use crate::engine::Task;
 
 const RSI: u8 = 6;
 const RDI: u8 = 7;
@@ -88,9 +90,13 @@ pub(crate) struct Plan {
     pub(crate) len: u16,
     /// An instruction before which the flags are dead.
     pub(crate) flags_dead: Option<u16>,
+    /// All of them, a bit each.
+    pub(crate) all_flags_dead: u64,
     pub(crate) borrowed: Borrowed,
     /// Where the bytes of accesses are recorded: what is written of its only instruction that accesses memory.
     pub(crate) captures: Option<Vec<Capture>>,
+    /// Where accesses are looked at: those of all instructions, in their order.
+    pub(crate) checks: Option<Vec<Check>>,
 }
 
 /// What is known of a register: a value that was kept plus a constant, or a constant alone.
@@ -111,13 +117,12 @@ fn bit(register: Register) -> u16 {
 
 impl Plan {
     /// Plans the block at `addr` from its bytes. `None` where not even one instruction can be decoded from them. `stops`
-    /// says at which addresses other blocks must begin; at most `limit` instructions are taken. With `data` the bytes of accesses
-    /// are recorded, too.
+    /// says at which addresses other blocks must begin; at most `limit` instructions are taken.
     pub(crate) fn new(
         addr: u64,
         bytes: &[u8],
         limit: usize,
-        data: bool,
+        task: Task,
         stops: impl Fn(u64) -> bool,
     ) -> Option<Self> {
         let mut plan = Self {
@@ -128,8 +133,10 @@ impl Plan {
             end: End::Fall,
             len: 0,
             flags_dead: None,
+            all_flags_dead: 0,
             borrowed: Borrowed { register: 0, until: None },
-            captures: data.then(Vec::new),
+            captures: (task == Task::Data).then(Vec::new),
+            checks: matches!(task, Task::Check(_)).then(Vec::new),
         };
         plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
         loop {
@@ -164,6 +171,9 @@ impl Plan {
         self.accesses.clear();
         if let Some(captures) = &mut self.captures {
             captures.clear();
+        }
+        if let Some(checks) = &mut self.checks {
+            checks.clear();
         }
     }
 
@@ -271,6 +281,10 @@ impl Plan {
         match self.end {
             End::Special => return true,
             _ if self.captures.is_some() => return self.find_captures(),
+            _ if self.checks.is_some() => {
+                self.find_checks();
+                return true;
+            }
             End::Repeat => return self.find_repeated(),
             _ => {}
         }
@@ -334,6 +348,27 @@ impl Plan {
             self.make_special();
             true
         }
+    }
+
+    /// Finds the accesses that are looked at.
+    fn find_checks(&mut self) {
+        let mut factory = InstructionInfoFactory::new();
+        let mut checks = Vec::with_capacity(16);
+        for (index, step) in self.steps.iter().enumerate() {
+            let instruction = step.instruction;
+            if has_no_access(&instruction) || is_prefetch(&instruction) {
+                continue;
+            }
+            let repeated = self.end == End::Repeat;
+            for memory in factory.info(&instruction).used_memory() {
+                let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
+                let place = Capture::new(memory, kind, size_of(&instruction, memory), None);
+                let masked = instruction.op_mask() != Register::None;
+                let repeated = repeated && is_repeatable(place.base());
+                checks.push(Check { instruction: index as u16, place, repeated, masked });
+            }
+        }
+        self.checks = Some(checks);
     }
 
     /// An instruction stores behind what it loads.
@@ -484,9 +519,10 @@ impl Plan {
         true
     }
 
-    /// Finds an instruction before which no flag is needed any more.
+    /// Finds the instructions before which no flag is needed any more.
     fn find_dead_flags(&mut self) {
         self.flags_dead = None;
+        self.all_flags_dead = 0;
         let mut live = FLAGS;
         for (index, step) in self.steps.iter().enumerate().rev() {
             let instruction = &step.instruction;
@@ -514,8 +550,8 @@ impl Plan {
                 live = FLAGS;
             }
             if live & FLAGS == 0 {
-                self.flags_dead = Some(index as u16);
-                return;
+                self.flags_dead.get_or_insert(index as u16);
+                self.all_flags_dead |= 1 << index;
             }
         }
     }

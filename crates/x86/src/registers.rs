@@ -55,6 +55,11 @@ impl Registers {
         words[SAVED[usize::from(number & 15)] as usize] = value;
     }
 
+    /// The register of that processor's number.
+    pub fn number(&self, number: u8) -> u64 {
+        self.get(number)
+    }
+
     /// Sets the register of that processor's number (rax 0, rcx 1, rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8..r15).
     pub fn set_number(&mut self, number: u8, value: u64) {
         self.set(number, value);

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use memref::RegionKind;
 use segment::{Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use trace_format::Encoders;
@@ -20,7 +20,8 @@ use crate::watching::log::Log;
 /// Watch variables, heap blocks and addresses of a program, and log each hit with the values before and after
 ///
 /// An EXPR is a variable (`counter`, `frame.pixels[3].red`), a part of one (`table+16:8`), an address (`0x404040:8`), or the
-/// blocks that a function allocates (`malloc@make#2`: the second one; without #: all of them, also those to come).
+/// blocks that a function allocates (`malloc@make#2`: the second one; without #: all of them, also those to come). Names are
+/// those of the program and of the shared libraries that it is linked with.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// Watch writes to this (may be given several times)
@@ -41,6 +42,11 @@ pub(crate) struct Args {
     /// Log only hits after which the bytes hold this value
     #[arg(long, value_name = "VALUE", value_parser = number)]
     value: Option<u64>,
+    /// How accesses are found: protect closes the pages that hold watched bytes, so that all else is as fast as ever;
+    /// translate looks in front of each access, on stacks too, so that the program is slower and a hit cheaper. Without
+    /// this: translate for thread-local variables and for watched bytes in more than 8192 places, else protect
+    #[arg(long, value_enum)]
+    tracer: Option<Tracer>,
     /// Stop the program at each hit: Enter on the terminal continues, q ends it; without a terminal SIGCONT continues
     #[arg(long)]
     stop: bool,
@@ -55,7 +61,25 @@ pub(crate) struct Args {
     program: Vec<String>,
 }
 
+/// How accesses are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tracer {
+    Protect,
+    Translate,
+}
+
 impl Args {
+    /// Whether the program's code is translated: where something can't be watched otherwise.
+    fn translates(&self, lists: &Lists) -> Result<bool> {
+        match (self.tracer, lists.thread_local()) {
+            (Some(Tracer::Protect), Some(expression)) => {
+                bail!("{expression}: is a thread-local variable, which --tracer translate watches");
+            }
+            (Some(tracer), _) => Ok(tracer == Tracer::Translate),
+            (None, expression) => Ok(expression.is_some() || lists.is_scattered()),
+        }
+    }
+
     fn wanted(&self) -> Result<Vec<Wanted>> {
         let mut wanted: Vec<Wanted> = [(&self.read, 1), (&self.write, 2), (&self.access, 3)]
             .into_iter()
@@ -80,6 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let choices = Choices { stop: args.stop, value: args.value, thread: args.thread };
     let lists = Arc::new(Lists::new(&program, args.wanted()?, choices)?);
+    let translate = args.translates(&lists)?;
     // Regions and processes are kept for the while, which takes little.
     let trace = Temporary(std::env::temp_dir().join(format!("{}.memtap", record::unique_name())));
     let regions = [RegionKind::Data, RegionKind::Bss, RegionKind::Heap, RegionKind::Anonymous];
@@ -89,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bursts: true,
         two_signals: false,
         at_main: true,
-        translate: false,
+        translate,
         data: false,
         watchpoints: [0; MAX_LIST_PATH_BYTES],
         breakpoints: [None; MAX_BREAKPOINTS],

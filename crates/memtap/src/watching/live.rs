@@ -98,7 +98,7 @@ impl<R: Report> Live<R> {
             self.regions.iter().find(|(from, to, ..)| *from < end && start < *to).map(|region| region.2);
         let why = match kind {
             None => "the program never had memory there, so nothing was watched; where a program lies changes from run to run unless it is linked to fixed addresses".to_owned(),
-            Some(kind) => format!("is {} memory, which is not watched; data, bss, heap and anonymous memory are", kind.name()),
+            Some(kind) => format!("is {} memory, which is not watched; data, bss, heap and anonymous memory are; --tracer translate watches it, too", kind.name()),
         };
         Some((expression, why, left.count()))
     }

@@ -65,6 +65,17 @@ pub(crate) fn fixed_address(
     Some(address)
 }
 
+/// The offset of a thread-local variable in its module's template.
+pub(crate) fn thread_offset(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<u64> {
+    let mut operations = value.exprloc_value()?.operations(unit.encoding());
+    let (first, second) = (operations.next().ok()??, operations.next().ok()??);
+    match (first, second) {
+        (Operation::UnsignedConstant { value }, Operation::TLS) => Some(value),
+        (Operation::Address { address }, Operation::TLS) => Some(address),
+        _ => None,
+    }
+}
+
 /// The offset of a member: a number, or an expression that adds one.
 pub(crate) fn member_location(unit: &SliceUnit<'_>, attribute: &Attribute<Slice<'_>>) -> Option<u64> {
     if let Some(offset) = number(attribute) {

@@ -1,4 +1,5 @@
-//! Variables at fixed addresses: global, static, and static within functions and classes.
+//! Variables at fixed addresses: global, static, and static within functions and classes; and thread-local ones, which are
+//! at fixed offsets in their module's template.
 
 use std::collections::HashMap;
 
@@ -31,11 +32,14 @@ pub(crate) struct StaticVariable {
 pub(crate) struct Statics {
     /// Sorted by address, one each.
     all: Vec<StaticVariable>,
+    /// As above, of thread-local ones; their addresses are offsets.
+    thread_local: Vec<StaticVariable>,
 }
 
 /// A variable as its entry has it; what is missing is in the entry it refers to.
 struct Found {
     address: u64,
+    thread_local: bool,
     name: Option<String>,
     type_ref: Option<usize>,
     origin: Option<usize>,
@@ -60,6 +64,8 @@ struct Attributes<'a> {
     name: Option<&'a str>,
     type_ref: Option<usize>,
     address: Option<u64>,
+    /// The address is an offset.
+    thread_local: bool,
     origin: Option<usize>,
     declaration: bool,
 }
@@ -75,12 +81,22 @@ impl Statics {
             }
         }
         let mut sizes = HashMap::new();
-        let mut all: Vec<_> =
-            walk.found.iter().filter_map(|found| walk.finish(sections, &dwarf, found, &mut sizes)).collect();
-        // Of several entries for one variable the one that knows its type is first.
-        all.sort_by_key(|variable| (variable.address, variable.type_ref.is_none()));
-        all.dedup_by_key(|variable| variable.address);
-        Self { all }
+        let mut finish = |thread_local: bool| {
+            let found = walk.found.iter().filter(|found| found.thread_local == thread_local);
+            let mut all: Vec<_> =
+                found.filter_map(|found| walk.finish(sections, &dwarf, found, &mut sizes)).collect();
+            // Of several entries for one variable the one that knows its type is first.
+            all.sort_by_key(|variable| (variable.address, variable.type_ref.is_none()));
+            all.dedup_by_key(|variable| variable.address);
+            all
+        };
+        Self { all: finish(false), thread_local: finish(true) }
+    }
+
+    /// The thread-local variable at an offset of the template.
+    pub(crate) fn thread_local(&self, offset: u64) -> Option<&StaticVariable> {
+        let at = self.thread_local.binary_search_by_key(&offset, |variable| variable.address).ok()?;
+        self.thread_local.get(at)
     }
 
     /// The variable at an address, and the range around the address with the same answer.
@@ -188,7 +204,11 @@ impl Walk {
                 match attribute.name() {
                     DW_AT_name => attributes.name = die::text(dwarf, unit, value),
                     DW_AT_type => attributes.type_ref = die::reference(unit, &value),
-                    DW_AT_location => attributes.address = die::fixed_address(dwarf, unit, value),
+                    DW_AT_location => {
+                        let offset = die::thread_offset(unit, value);
+                        attributes.thread_local = offset.is_some();
+                        attributes.address = offset.or_else(|| die::fixed_address(dwarf, unit, value));
+                    }
                     DW_AT_specification | DW_AT_abstract_origin => {
                         attributes.origin = die::reference(unit, &value);
                     }
@@ -231,7 +251,8 @@ impl Walk {
         });
         if let Some(address) = attributes.address {
             let (type_ref, origin) = (attributes.type_ref, attributes.origin);
-            self.found.push(Found { address, name: qualified, type_ref, origin });
+            let thread_local = attributes.thread_local;
+            self.found.push(Found { address, thread_local, name: qualified, type_ref, origin });
         } else if let (Some(name), Some(at)) = (qualified, die::global(unit, offset)) {
             self.declared.insert(at, (name, attributes.type_ref));
         }
