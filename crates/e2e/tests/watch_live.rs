@@ -350,3 +350,19 @@ fn addresses_on_a_stack_are_watched_in_translated_programs() {
     assert!(outcome.err().starts_with(&expected), "{}", outcome.err());
     assert!(outcome.err().contains("--tracer translate watches it, too"), "{}", outcome.err());
 }
+
+#[test]
+fn what_streams_read_and_write_is_one_hit_of_their_caller() {
+    let program = Program::named("watch_streams.c");
+    let options = ["--access", "text", "--write", "taken"];
+    let [protect, translate] = TRACERS.map(|tracer| hits_by(tracer, &program, &options));
+    assert_eq!(told(&protect), told(&translate));
+    assert_eq!(
+        told(&translate),
+        [
+            "text load give 0x6867666564636261 0x6867666564636261",
+            "taken store take 0x0 0x6564636261",
+            "taken store take 0x6564636261 0x686766656463",
+        ]
+    );
+}

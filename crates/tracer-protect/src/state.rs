@@ -248,6 +248,8 @@ pub(crate) struct Thread {
     pub(crate) step: SingleStep,
     /// What of its memory is watched.
     pub(crate) stepped: Touched,
+    /// What a call that reads from a stream is about to write of what is watched.
+    pub(crate) streamed: Touched,
     /// The registers before that instruction, or before the present system call: for the stack of a hit.
     pub(crate) before: x86::Registers,
     /// The thread's own stack, for hits of watchpoints: zeros as long as nobody has looked.
@@ -383,6 +385,7 @@ impl Thread {
             suspended: [Suspended::NONE; 16],
             step: SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },
             stepped: Touched::new(),
+            streamed: Touched::new(),
             before: x86::Registers::default(),
             stack: (0, 0),
             nested: None,

@@ -14,7 +14,7 @@ use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use memref::{AccessKind, AllocationFunction, AllocationKind, GapReason, MarkerKind, VirtAddr};
+use memref::{AccessKind, AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
 use segment::flow::{
     IN_GATE_AT, Live, MAX_DEFINITION_BYTES, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT, encode_definition,
 };
@@ -118,10 +118,12 @@ struct Hook {
     old: u64,
     /// Where posix_memalign leaves the block.
     place: u64,
+    /// Where there are watchpoints: what it does to a block at an address, and bytes of one of its items.
+    stream: Option<(BlockKind, u64, u64)>,
 }
 
 impl Hook {
-    const NONE: Self = Self { return_to: 0, rsp: 0, event: None, len: 0, old: 0, place: 0 };
+    const NONE: Self = Self { return_to: 0, rsp: 0, event: None, len: 0, old: 0, place: 0, stream: None };
 }
 
 /// What a thread is in the code cache.
@@ -1335,6 +1337,16 @@ fn end_hook(thread: &mut Thread, context: &mut UContext) -> bool {
     thread.silent = thread.silent.saturating_sub(1);
     settle(thread);
     let block = context.gregs.rax;
+    if let Some((kind, addr, size)) = hook.stream {
+        let mut touched = thread.streamed.take();
+        if PROCESS.is_recording() && thread.silent == 0 {
+            thread.before = x86::Registers { rip: hook.return_to.wrapping_sub(1), ..*registers(context) };
+            let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
+            let range = (dst, src, block.wrapping_mul(size));
+            let ip = real::call_site(hook.return_to);
+            watchpoints::block(thread, &mut touched, ip, kind, range, &Origin::Call);
+        }
+    }
     let Some((kind, function)) = hook.event else { return true };
     if !PROCESS.is_recording() || thread.silent > 0 {
         return true;
@@ -1400,6 +1412,8 @@ mod entries {
         Control(u8),
         /// Where there are watchpoints: it reads or writes a block, as one access; this function does it. Whether it writes.
         Block(unsafe extern "C" fn(), bool),
+        /// The same, where it may wait: the real one runs, and what it did is told when it returns.
+        Stream(BlockKind),
     }
 
     #[derive(Clone, Copy)]
@@ -1442,13 +1456,15 @@ mod entries {
         c"wmemcmp",
         c"wmemchr",
     ];
-    /// Those that may wait, so that the program's signals must get through. They are translated, with what they call.
-    const WAITING: &[&CStr] = &[c"fread", c"fwrite", c"fread_unlocked", c"fwrite_unlocked"];
-
     /// What a function means where there are watchpoints.
     fn watched_kind(name: &CStr, implementation: unsafe extern "C" fn()) -> Kind {
+        match name.to_bytes() {
+            b"fread" | b"fread_unlocked" => return Kind::Stream(BlockKind::Fill),
+            b"fwrite" | b"fwrite_unlocked" => return Kind::Stream(BlockKind::Fetch),
+            _ => {}
+        }
         match kind_of(name) {
-            Kind::Plain if !WAITING.contains(&name) => Kind::Block(implementation, !READERS.contains(&name)),
+            Kind::Plain => Kind::Block(implementation, !READERS.contains(&name)),
             Kind::Sync(_) => Kind::Plain,
             kind => kind,
         }
@@ -1536,6 +1552,9 @@ mod entries {
             Kind::Plain => true,
             Kind::Control(_) => false,
             Kind::Block(_, writes) => mode != Mode::Record || !writes && !watchpoints::are_reads(),
+            Kind::Stream(kind) => {
+                mode != Mode::Record || kind == BlockKind::Fetch && !watchpoints::are_reads()
+            }
             Kind::Allocator(..) | Kind::Note(_) | Kind::Sync(_) => mode != Mode::Record,
         };
         match real_of(entry) {
@@ -1600,7 +1619,8 @@ mod entries {
                 unsafe { call_in_place(thread, context, function, real_of(entry), return_to) };
                 return;
             }
-            Kind::Block(..) | Kind::Sync(_) | Kind::Plain => {}
+            Kind::Stream(kind) if thread.mode() == Mode::Record => stream(thread, &regs, kind, return_to),
+            Kind::Block(..) | Kind::Stream(_) | Kind::Sync(_) | Kind::Plain => {}
         }
         context.gregs.rip = real_of(entry);
         if context.gregs.rip == 0 {
@@ -1642,6 +1662,42 @@ mod entries {
         }
     }
 
+    /// The program reads or writes items of a stream. One call at a time is told as a whole: one that a signal's handler makes
+    /// meanwhile is told by its accesses.
+    fn stream(thread: &mut Thread, regs: &Gregs, kind: BlockKind, return_to: u64) {
+        leave_lost(thread, regs.rsp);
+        if thread.flow.hooks.iter().take(thread.flow.depth).any(|hook| hook.stream.is_some()) {
+            return;
+        }
+        let (addr, size) = (regs.rdi, regs.rsi);
+        thread.streamed.clear();
+        if kind == BlockKind::Fill {
+            thread.streamed.note_write(addr, size.saturating_mul(regs.rdx) as usize);
+        }
+        let stream = Some((kind, addr, size));
+        push(thread, Hook { return_to, rsp: regs.rsp + 8, stream, ..Hook::NONE });
+    }
+
+    /// Forgets calls whose frames are gone: they were left by a longjmp.
+    fn leave_lost(thread: &mut Thread, rsp: u64) {
+        while thread.flow.depth > 0
+            && thread.flow.hooks.get(thread.flow.depth - 1).is_some_and(|hook| hook.rsp <= rsp)
+        {
+            thread.flow.depth -= 1;
+        }
+    }
+
+    /// The call that begins leaves the cache when it returns, and does not record until then.
+    fn push(thread: &mut Thread, hook: Hook) {
+        let depth = thread.flow.depth;
+        if let Some(place) = thread.flow.hooks.get_mut(depth) {
+            *place = hook;
+            thread.flow.depth += 1;
+            thread.silent += 1;
+            ENGINE.lock().intercept(hook.return_to, Mode::Silent);
+        }
+    }
+
     fn hook(
         thread: &mut Thread,
         context: &UContext,
@@ -1653,12 +1709,7 @@ mod entries {
         if thread.mode() != Mode::Record {
             return;
         }
-        // Those whose frames are gone were left by a longjmp.
-        while thread.flow.depth > 0
-            && thread.flow.hooks.get(thread.flow.depth - 1).is_some_and(|hook| hook.rsp <= regs.rsp)
-        {
-            thread.flow.depth -= 1;
-        }
+        leave_lost(thread, regs.rsp);
         let (len, old, place) = match (kind, function) {
             (AllocationKind::Calloc, _) => (regs.rdi.wrapping_mul(regs.rsi), 0, 0),
             (AllocationKind::Realloc, AllocationFunction::Reallocarray) => {
@@ -1680,12 +1731,6 @@ mod entries {
                 thread.site = 0;
             }
         }
-        let depth = thread.flow.depth;
-        if let Some(hook) = thread.flow.hooks.get_mut(depth) {
-            *hook = Hook { return_to, rsp: regs.rsp + 8, event, len, old, place };
-            thread.flow.depth += 1;
-            thread.silent += 1;
-            ENGINE.lock().intercept(return_to, Mode::Silent);
-        }
+        push(thread, Hook { return_to, rsp: regs.rsp + 8, event, len, old, place, stream: None });
     }
 }
