@@ -24,6 +24,8 @@ pub struct Moment<'a> {
     pub process: ProcessId,
     /// As above.
     pub thread: ThreadId,
+    /// They came behind that order, and those with a lower one have been seen.
+    pub order: Order,
 }
 
 /// Looks at a replay.
@@ -135,8 +137,12 @@ impl Session {
             self.enter(thread.process, thread.order, &mut processes, &mut changes, tool);
             let Some(process) = processes.get_mut(&thread.process) else { break };
             process.advance(self, thread.order, tool);
-            let mut at =
-                Moment { resolver: &mut process.resolver, process: thread.process, thread: thread.thread };
+            let mut at = Moment {
+                resolver: &mut process.resolver,
+                process: thread.process,
+                thread: thread.thread,
+                order: thread.order,
+            };
             if let Some(event) = thread.pending.take() {
                 // All that others did before it has been seen.
                 tool.event(&mut at, &event)?;

@@ -158,6 +158,7 @@ programs! {
     exits: "exits.c",
     thread_local: "thread_local.c",
     many_threads: "many_threads.c",
+    locked: "locked.c",
     exceptions: "exceptions.cpp",
     cancel: "cancel.c",
     masks: "masks.c",

@@ -51,7 +51,7 @@ fn wrong(file: &str, tracer: &str) -> Vec<String> {
         name.trim_start_matches('?').split('|').any(|name| variable.contains(name))
     };
     for name in program.header.races.iter().filter(|name| !name.starts_with('?')) {
-        if !held_back && !found.iter().any(|race| is_named(race, name)) {
+        if !found.iter().any(|race| is_named(race, name)) {
             wrong.push(format!("{file}: no race on {name}"));
         }
     }

@@ -67,6 +67,8 @@ pub struct Live {
     in_gate: AtomicU64,
     /// The tracer's state of the thread, in its process.
     thread: AtomicU64,
+    /// Where the session's order is, in its process; zero while it is the only thread.
+    order: AtomicU64,
 }
 
 /// Offsets of [`Live`]'s words.
@@ -87,6 +89,8 @@ pub const RSP_AT: u32 = 120;
 pub const IN_GATE_AT: u32 = 128;
 /// As above.
 pub const THREAD_AT: u32 = 136;
+/// As above.
+pub const ORDER_AT: u32 = 144;
 
 #[cfg(not(loom))]
 const _: () = {
@@ -97,6 +101,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Live, gate) == GATE_AT as usize);
     assert!(core::mem::offset_of!(Live, in_gate) == IN_GATE_AT as usize);
     assert!(core::mem::offset_of!(Live, thread) == THREAD_AT as usize);
+    assert!(core::mem::offset_of!(Live, order) == ORDER_AT as usize);
     assert!(size_of::<Live>() == 512);
 };
 
@@ -111,6 +116,7 @@ impl Live {
         self.base.store(0, Ordering::Relaxed);
         self.quiet.store(0, Ordering::Relaxed);
         self.in_gate.store(0, Ordering::Relaxed);
+        self.order.store(0, Ordering::Relaxed);
         true
     }
 
@@ -123,6 +129,12 @@ impl Live {
     /// Sets the address of the tracer's state of the thread.
     pub fn set_thread(&self, thread: u64) {
         self.thread.store(thread, Ordering::Relaxed);
+    }
+
+    /// The thread is no longer alone: what it writes of its locked instructions are orders of the session, from the word at that
+    /// address.
+    pub fn set_order(&self, word: u64) {
+        self.order.store(word, Ordering::Relaxed);
     }
 
     /// Whether the thread is in that routine.
@@ -344,9 +356,26 @@ pub struct Definition<'a> {
     pub addr: VirtAddr,
     /// Instructions.
     pub instructions: u16,
-    /// Values that an execution of it records.
-    pub values: u8,
+    /// What an execution of it records.
+    pub values: Values,
     accesses: &'a [u8],
+}
+
+/// What an entry of a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    /// How many values an execution records.
+    pub count: u8,
+    /// Whether the last two of them are the orders around its one instruction: the one that it drew before, and the last one
+    /// that was given out behind. Zero: the thread was alone.
+    pub ordered: bool,
+}
+
+impl Values {
+    /// So many, without orders.
+    pub const fn plain(count: u8) -> Self {
+        Self { count, ordered: false }
+    }
 }
 
 /// Writes a definition and returns its length.
@@ -354,7 +383,7 @@ pub fn encode_definition(
     id: u32,
     addr: VirtAddr,
     instructions: u16,
-    values: u8,
+    values: Values,
     accesses: &[BlockAccess],
     into: &mut [u8; MAX_DEFINITION_BYTES],
 ) -> usize {
@@ -370,7 +399,7 @@ pub fn encode_definition(
     put(&id.to_le_bytes());
     put(&addr.0.to_le_bytes());
     put(&instructions.to_le_bytes());
-    put(&[values, 0]);
+    put(&[values.count, values.ordered.into()]);
     put(&(count as u32).to_le_bytes());
     for access in accesses.iter().take(count) {
         put(&access.instruction.to_le_bytes());
@@ -412,7 +441,7 @@ impl<'a> Definition<'a> {
             id: word(4)?,
             addr: VirtAddr(addr),
             instructions: sizes as u16,
-            values: (sizes >> 16) as u8,
+            values: Values { count: (sizes >> 16) as u8, ordered: sizes >> 24 & 1 != 0 },
             accesses: bytes.get(HEAD_BYTES..len)?,
         };
         Some((definition, len))
@@ -550,10 +579,11 @@ mod tests {
             BlockAccess { repeated: Some((4, 5)), ..BlockAccess::NONE },
         ];
         let mut bytes = [0; MAX_DEFINITION_BYTES];
-        let len = encode_definition(77, VirtAddr(0x1234_5678_9abc), 9, 3, &accesses, &mut bytes);
+        let values = Values { count: 3, ordered: true };
+        let len = encode_definition(77, VirtAddr(0x1234_5678_9abc), 9, values, &accesses, &mut bytes);
         let (definition, read) = Definition::decode(&bytes[..len]).unwrap();
         assert_eq!((read, definition.id, definition.addr.0), (len, 77, 0x1234_5678_9abc));
-        assert_eq!((definition.instructions, definition.values), (9, 3));
+        assert_eq!((definition.instructions, definition.values), (9, values));
         assert_eq!(definition.accesses().collect::<Vec<_>>(), accesses);
         assert!(Definition::decode(&bytes[..len - 1]).is_none());
     }

@@ -94,6 +94,11 @@ impl Control {
         self.order.fetch_add(2, Ordering::AcqRel) + 1
     }
 
+    /// The address of the word with the last order: for code that draws one as [`Self::next_own_order`] does.
+    pub fn order_word(&self) -> &AtomicU64 {
+        &self.order
+    }
+
     /// The last order given out.
     pub fn current_order(&self) -> u64 {
         self.order.load(Ordering::Acquire)

@@ -79,6 +79,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
     thread.vfork_resume = resume;
     let created = if has(libc::CLONE_THREAD) {
         sharing::begin();
+        translate::begin_sharing(thread);
         let order = next_order();
         tell_create(thread, resume, order);
         order

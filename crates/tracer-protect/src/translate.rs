@@ -31,7 +31,7 @@ use crate::emit::{as_thread, next_order, wait_for_free};
 use crate::state::{PROCESS, Thread};
 use crate::watchpoints::{self, Origin, Touched};
 use crate::wrap_alloc::Event;
-use crate::{breakpoint, image, real, signals, translate_sync};
+use crate::{breakpoint, image, real, sharing, signals, translate_sync};
 
 const ARCH_SET_GS: usize = 0x1001;
 const TRAP_FLAG: u64 = 1 << 8;
@@ -316,8 +316,16 @@ pub(crate) fn inherit(thread: &mut Thread) {
     let Some(_) = PROCESS.settings().translate.then_some(()) else { return };
     begin_thread(thread);
     thread.flow.running = thread.flow.live().is_some();
+    begin_sharing(thread);
     tell_base(thread);
     begin_locals(thread);
+}
+
+/// The thread is no longer alone: its locked instructions are brought into an order with those of others.
+pub(crate) fn begin_sharing(thread: &Thread) {
+    if let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) {
+        live.set_order(pool.control().order_word() as *const _ as u64);
+    }
 }
 
 fn tell_base(thread: &mut Thread) {
@@ -1045,6 +1053,11 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         unsafe { x86::mnemonic(addr, &mut name) };
         thread.emit(&Record::Counter { ip: VirtAddr(addr), count: 1, name: name.as_bytes() });
     }
+    // SAFETY: the cache has read the instruction from there.
+    let ordered = recorded && sharing::current().is_some() && unsafe { x86::is_locked(addr) };
+    if ordered && let Some(pool) = PROCESS.pool() {
+        thread.emit(&Record::Order { order: pool.control().next_own_order() });
+    }
     let regs = registers(context);
     let engine = thread.engine;
     thread.nested = None;
@@ -1093,6 +1106,9 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
     }
     if recorded && outcome != Outcome::Again {
         thread.count(1);
+    }
+    if ordered && let Some(pool) = PROCESS.pool() {
+        thread.note_order_now(&pool);
     }
     if outcome == Outcome::Executed || outcome == Outcome::Again {
         leave(thread, context);

@@ -5,15 +5,19 @@
 //! those that lie there then. All by moves and lea, so that the flags stay. What another thread writes between the two is
 //! not what the instruction read: no instruction reads for itself and for us.
 //!
+//! A locked instruction has a block of its own, also where no bytes are asked for. Once the process has threads an order of the
+//! session is drawn in front of it, and the last one that was drawn is read behind it: of two such instructions the first
+//! one's order was drawn before the second's was read, so what cannot have been is known.
+//!
 //! rax and rcx are put aside meanwhile, each time anew, so that the instruction finds them; the register that points into
 //! the buffer is none of its own.
 
 use iced_x86::{Instruction, Register, UsedMemory};
 use memref::AccessKind;
-use segment::flow::{BlockAccess, POSITION_AT, data_words};
+use segment::flow::{BlockAccess, ORDER_AT, POSITION_AT, data_words};
 
 use crate::code::{Code, RAX, RCX, RDX, RSP};
-use crate::emit::{SPILL_BORROWED, SPILL_RAX, SPILL_RCX};
+use crate::emit::{SPILL_BORROWED, SPILL_RAX, SPILL_RCX, SPILL_RDX};
 use crate::plan::has_memory;
 
 /// Registers that never point into the buffer.
@@ -34,6 +38,8 @@ pub(crate) struct Capture {
     fs: bool,
     size: u16,
     pub(crate) kind: AccessKind,
+    /// Its bytes are not asked for.
+    bare: bool,
     /// What will be stored, where that is known.
     pushed: Option<u64>,
     /// Its first word in the buffer: the address; the bytes follow.
@@ -61,6 +67,7 @@ impl Capture {
             fs: memory.segment() == Register::FS,
             size,
             kind,
+            bare: false,
             pushed,
             word: 0,
         }
@@ -100,8 +107,13 @@ impl Capture {
         if self.fs { addr.wrapping_add(fs_base) } else { addr }
     }
 
+    /// Its address alone is written.
+    pub(crate) fn leave_bytes(&mut self) {
+        self.bare = true;
+    }
+
     fn data_words(&self) -> usize {
-        if self.kind == AccessKind::Prefetch { 0 } else { data_words(self.size.into()) }
+        if self.bare || self.kind == AccessKind::Prefetch { 0 } else { data_words(self.size.into()) }
     }
 
     /// Words that it takes.
@@ -111,7 +123,7 @@ impl Capture {
 
     /// Whether its bytes are found behind the instruction.
     pub(crate) fn is_behind(&self) -> bool {
-        self.kind.writes() && self.pushed.is_none()
+        self.kind.writes() && self.pushed.is_none() && !self.bare
     }
 
     /// As the recorder has it.
@@ -159,8 +171,22 @@ impl Capture {
     }
 }
 
-/// Writes what comes in front of the instruction of that number.
-pub(crate) fn emit_before(captures: &[Capture], code: &mut Code, buffer: u8, mut fault: impl FnMut(&Code)) {
+/// Where the orders of a locked instruction are written, and whether it or what comes behind it needs the flags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Orders {
+    /// Their first word in the buffer.
+    pub(crate) word: usize,
+    pub(crate) keep_flags: bool,
+}
+
+/// Writes what comes in front of the block's last instruction.
+pub(crate) fn emit_before(
+    captures: &[Capture],
+    orders: Option<Orders>,
+    code: &mut Code,
+    buffer: u8,
+    mut fault: impl FnMut(&Code),
+) {
     code.store_gs(SPILL_BORROWED, buffer);
     code.load_gs(buffer, POSITION_AT);
     code.store_gs(SPILL_RAX, RAX);
@@ -175,11 +201,51 @@ pub(crate) fn emit_before(captures: &[Capture], code: &mut Code, buffer: u8, mut
         if let Some(pushed) = capture.pushed {
             code.number(RAX, pushed);
             code.store(buffer, capture.place() + 8, RAX);
-        } else if capture.kind == AccessKind::Load {
+        } else if capture.kind == AccessKind::Load && !capture.bare {
             capture.copy(code, buffer, &mut fault);
         }
     }
+    if let Some(orders) = orders {
+        draw_order(orders, code, buffer);
+    }
     code.load_gs(RAX, SPILL_RAX);
+    code.load_gs(RCX, SPILL_RCX);
+}
+
+/// Draws an order that nobody else sees, as `Control::next_own_order` does, and writes it; zero where the thread is alone. rax
+/// and rcx are aside.
+fn draw_order(orders: Orders, code: &mut Code, buffer: u8) {
+    code.store_gs(SPILL_RDX, RDX);
+    if orders.keep_flags {
+        // lahf; seto al
+        code.put(&[0x9f, 0x0f, 0x90, 0xc0]);
+    }
+    // mov edx, 0
+    code.put(&[0xba, 0, 0, 0, 0]);
+    code.load_gs(RCX, ORDER_AT);
+    code.put(&[0xe3, 0]);
+    let alone = code.len();
+    // mov edx, 2; lock xadd [rcx], rdx
+    code.put(&[0xba, 2, 0, 0, 0, 0xf0, 0x48, 0x0f, 0xc1, 0x11]);
+    code.lea(RDX, RDX, 1);
+    code.patch_short(alone, code.len());
+    code.store(buffer, orders.word as i32 * 8, RDX);
+    if orders.keep_flags {
+        // add al, 127 overflows if al is 1; sahf
+        code.put(&[0x04, 0x7f, 0x9e]);
+    }
+    code.load_gs(RDX, SPILL_RDX);
+}
+
+/// Writes the last order that was given out; the instruction itself was the barrier that keeps this load behind it.
+pub(crate) fn read_order(orders: Orders, code: &mut Code, buffer: u8) {
+    code.store_gs(SPILL_RCX, RCX);
+    code.load_gs(RCX, ORDER_AT);
+    code.put(&[0xe3, 0]);
+    let alone = code.len();
+    code.load(RCX, RCX, 0);
+    code.patch_short(alone, code.len());
+    code.store(buffer, orders.word as i32 * 8 + 8, RCX);
     code.load_gs(RCX, SPILL_RCX);
 }
 

@@ -23,7 +23,7 @@ pub(crate) const ENTRY_BYTES: u64 = 9;
 pub(crate) const SPILL_BORROWED: u32 = SPILLS_AT;
 pub(crate) const SPILL_RAX: u32 = SPILLS_AT + 8;
 pub(crate) const SPILL_RCX: u32 = SPILLS_AT + 16;
-const SPILL_RDX: u32 = SPILLS_AT + 24;
+pub(crate) const SPILL_RDX: u32 = SPILLS_AT + 24;
 /// A second borrowed register of blocks that only count.
 const SPILL_SECOND: u32 = SPILLS_AT + 32;
 /// What checks of accesses need: room for an address, and the base of fs, which the tracer keeps there.
@@ -220,22 +220,29 @@ impl Writer<'_> {
         }
         let mut look =
             |code: &Code, executed: usize| looks.push(((code.here() - start) as u16, executed as u16));
-        data::emit_before(captures, &mut self.code, register, |code| look(code, last));
+        let orders = plan.orders();
+        data::emit_before(captures, orders, &mut self.code, register, |code| look(code, last));
         let behind = captures.iter().find(|capture| capture.is_behind());
-        if behind.is_none() {
+        let is_behind = behind.is_some() || orders.is_some();
+        if !is_behind {
             self.commit(register);
         }
         let offset = plan.steps.get(last).map_or(0, |step| step.offset);
         steps.push(Step { offset, at: self.distance() });
         // In front of the instruction the register points into the buffer, or no longer.
-        let until = if behind.is_some() { plan.steps.len() } else { last } as u16;
+        let until = if is_behind { plan.steps.len() } else { last } as u16;
         self.block.borrowed = (last as u16, until, register);
         self.block.commit = until;
         if plan.end == End::Fall {
             self.copy(last, bytes)?;
         }
+        if let Some(orders) = orders {
+            data::read_order(orders, &mut self.code, register);
+        }
         if let Some(behind) = behind {
             data::emit_behind(behind, &mut self.code, register, |code| look(code, last + 1));
+        }
+        if is_behind {
             self.commit(register);
         }
         self.block.looks = looks.into_boxed_slice();

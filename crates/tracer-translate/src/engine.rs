@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memref::VirtAddr;
-use segment::flow::{FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS};
+use segment::flow::{FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS, Values};
 
 use crate::area::Area;
 use crate::check::{Checked, Site};
@@ -76,8 +76,8 @@ pub trait Environment {
 pub struct Defined<'a> {
     /// Its instructions.
     pub instructions: u16,
-    /// The values that it records.
-    pub values: u8,
+    /// What an execution of it records.
+    pub values: Values,
     /// Its accesses.
     pub accesses: &'a [segment::flow::BlockAccess],
 }
@@ -290,7 +290,7 @@ impl Engine {
         let bytes = bytes.get(..len).unwrap_or(&[]);
         let stop = environment.is_stop(addr);
         let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
-        let task = if mode == Mode::Record { self.task } else { Task::Addresses };
+        let task = (mode == Mode::Record).then_some(self.task);
         let mut plan = Plan::new(addr, bytes, limit, task, |at| environment.is_stop(at))
             .ok_or(Untranslatable::Unreadable)?;
         let index = self.area(addr).ok_or(Untranslatable::Full)?;
@@ -331,7 +331,7 @@ impl Engine {
         if block.record == Kind::Values {
             let defined = Defined {
                 instructions: plan.steps.len() as u16,
-                values: plan.words() as u8,
+                values: plan.recorded(),
                 accesses: &plan.accesses,
             };
             if !environment.define(id, VirtAddr(addr), defined) {

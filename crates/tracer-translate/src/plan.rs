@@ -7,7 +7,9 @@ use iced_x86::{
     InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
 use memref::AccessKind;
-use segment::flow::{BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE};
+use segment::flow::{
+    BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE, Values as Recorded,
+};
 
 use crate::check::{Check, is_repeatable};
 use crate::code::RSP;
@@ -67,6 +69,9 @@ pub(crate) struct Value {
     pub(crate) register: u8,
 }
 
+/// Words of a locked instruction's orders.
+const ORDER_WORDS: usize = 2;
+
 /// The number of k0 among the registers whose values are kept.
 pub(crate) const FIRST_MASK: u8 = 16;
 
@@ -93,10 +98,13 @@ pub(crate) struct Plan {
     /// All of them, a bit each.
     pub(crate) all_flags_dead: u64,
     pub(crate) borrowed: Borrowed,
-    /// Where the bytes of accesses are recorded: what is written of its only instruction that accesses memory.
+    /// Where the bytes of accesses are recorded, or an order: what is written of its only instruction that accesses memory.
     pub(crate) captures: Option<Vec<Capture>>,
     /// Where accesses are looked at: those of all instructions, in their order.
     pub(crate) checks: Option<Vec<Check>>,
+    /// Whether that is a locked instruction, around which the session's orders are written. It is the block's only one.
+    pub(crate) ordered: bool,
+    task: Option<Task>,
 }
 
 /// What is known of a register: a value that was kept plus a constant, or a constant alone.
@@ -122,7 +130,7 @@ impl Plan {
         addr: u64,
         bytes: &[u8],
         limit: usize,
-        task: Task,
+        task: Option<Task>,
         stops: impl Fn(u64) -> bool,
     ) -> Option<Self> {
         let mut plan = Self {
@@ -135,8 +143,10 @@ impl Plan {
             flags_dead: None,
             all_flags_dead: 0,
             borrowed: Borrowed { register: 0, until: None },
-            captures: (task == Task::Data).then(Vec::new),
-            checks: matches!(task, Task::Check(_)).then(Vec::new),
+            captures: (task == Some(Task::Data)).then(Vec::new),
+            checks: matches!(task, Some(Task::Check(_))).then(Vec::new),
+            ordered: false,
+            task,
         };
         plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
         loop {
@@ -175,14 +185,31 @@ impl Plan {
         if let Some(checks) = &mut self.checks {
             checks.clear();
         }
+        self.ordered = false;
     }
 
     /// Words that an execution writes in front of its header.
     pub(crate) fn words(&self) -> usize {
+        self.words_of_accesses() + if self.ordered { ORDER_WORDS } else { 0 }
+    }
+
+    /// As above, without the orders, which come last.
+    pub(crate) fn words_of_accesses(&self) -> usize {
         match &self.captures {
             Some(captures) => captures.iter().map(Capture::words).sum(),
             None => self.values.len(),
         }
+    }
+
+    /// Where these are.
+    pub(crate) fn orders(&self) -> Option<data::Orders> {
+        let keep_flags = self.flags_dead != Some(0);
+        self.ordered.then(|| data::Orders { word: self.words_of_accesses(), keep_flags })
+    }
+
+    /// What the recorder has to know of these words.
+    pub(crate) fn recorded(&self) -> Recorded {
+        Recorded { count: self.words() as u8, ordered: self.ordered }
     }
 
     fn decode(&mut self, bytes: &[u8], limit: usize, stops: impl Fn(u64) -> bool) -> Option<()> {
@@ -206,6 +233,10 @@ impl Plan {
                 }
                 break;
             }
+            let ordered = matches!(self.task, Some(Task::Addresses | Task::Data)) && is_locked(&instruction);
+            if ordered && !self.steps.is_empty() {
+                break;
+            }
             let end = match &self.captures {
                 Some(_) if data::needs_help(&instruction) => Some(End::Special),
                 _ => end_of(&instruction),
@@ -216,6 +247,11 @@ impl Plan {
             self.push(&mut factory, &decoder, instruction, offset as u16);
             offset += instruction.len();
             self.len = offset as u16;
+            if ordered && end.is_none() {
+                self.ordered = true;
+                self.captures.get_or_insert_default();
+                break;
+            }
             if let Some(end) = end {
                 self.end = end;
                 break;
@@ -331,7 +367,11 @@ impl Plan {
             let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
             let pushed = (kind == AccessKind::Store && matches!(self.end, End::Call(_) | End::CallIndirect))
                 .then_some(next);
-            captures.push(Capture::new(memory, kind, size_of(&instruction, memory), pushed));
+            let mut capture = Capture::new(memory, kind, size_of(&instruction, memory), pushed);
+            if self.task != Some(Task::Data) {
+                capture.leave_bytes();
+            }
+            captures.push(capture);
         }
         captures.sort_by_key(|capture| capture.kind == AccessKind::Store);
         let mut word = 0;
@@ -342,7 +382,8 @@ impl Plan {
         }
         // What is written behind the instruction comes last, and no place in the buffer is left out before it.
         let behind = captures.iter().position(Capture::is_behind);
-        let fits = word <= MAX_VALUES && behind.is_none_or(|behind| behind + 1 == captures.len());
+        let orders = if self.ordered { ORDER_WORDS } else { 0 };
+        let fits = word + orders <= MAX_VALUES && behind.is_none_or(|behind| behind + 1 == captures.len());
         self.captures = Some(captures);
         fits || index == 0 && {
             self.make_special();
@@ -555,6 +596,11 @@ impl Plan {
             }
         }
     }
+}
+
+/// Whether no other thread's access can come between those that the instruction makes.
+fn is_locked(instruction: &Instruction) -> bool {
+    has_memory(instruction) && (instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg)
 }
 
 /// Instructions that name memory and do not access it.

@@ -62,6 +62,15 @@ pub unsafe fn is_repeated(ip: u64) -> bool {
     })
 }
 
+/// Whether the instruction at `ip` has a lock prefix.
+///
+/// # Safety
+/// The code at `ip` must be readable.
+pub unsafe fn is_locked(ip: u64) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { instruction_at(ip) }.is_some_and(|instruction| instruction.has_lock_prefix())
+}
+
 unsafe fn instruction_at(ip: u64) -> Option<iced_x86::Instruction> {
     let mut bytes = [0u8; 15];
     let on_page = (4096 - (ip & 4095)) as usize;

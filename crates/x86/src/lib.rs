@@ -24,7 +24,7 @@ mod stub;
 mod vector;
 
 pub use cache::CodeCache;
-pub use facts::{accesses, is_repeated, mnemonic};
+pub use facts::{accesses, is_locked, is_repeated, mnemonic};
 pub use memref::AccessKind;
 pub use operand::{Environment, Operand, Outcome, Reason, Refused};
 pub use registers::Registers;

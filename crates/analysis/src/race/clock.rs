@@ -49,6 +49,12 @@ impl Clock {
         }
     }
 
+    /// Whether it knows all that the other one knows.
+    pub(crate) fn knows_all(&self, other: &Self) -> bool {
+        let own = self.times.iter().copied().chain(std::iter::repeat(0));
+        other.times.iter().zip(own).all(|(&time, own)| time <= own)
+    }
+
     /// Whether it knows that point.
     #[inline]
     pub(crate) fn knows(&self, epoch: Epoch) -> bool {
@@ -70,6 +76,8 @@ mod tests {
         assert!(!second.knows(Epoch { thread: a, time: 1 }));
         second.join(&first);
         assert!(second.knows(Epoch { thread: a, time: 5 }));
+        assert!(second.knows_all(&first) && !first.knows_all(&second));
+        assert!(first.knows_all(&Clock::default()) && !Clock::default().knows_all(&first));
         first.tick(a);
         assert!(!second.knows(Epoch { thread: a, time: first.get(a) }));
         assert!(second.knows(Epoch::NEVER));

@@ -4,26 +4,30 @@
 //! epoch of its last write and those of the reads since. Locks, barriers and the like order threads as their events in the
 //! trace say; atomic variables order them as well: whoever reads one comes after whoever wrote it before. Memory orders
 //! weaker than that are not told apart, and where code is not known well enough to say whether a plain move is an atomic
-//! access (`atomics`), it is taken for one: what is reported is a race, what is not may be one.
+//! access (`atomics`), it is taken for one: what is reported is a race, what is not may be one. So it is where a trace does not
+//! tell which of two atomic accesses came first (`overlap`).
 //!
 //! What the C library does inside of its own functions is neither checked nor taken for synchronisation: its locks are
 //! events where they are the program's, and nobody's business where they are its own.
 
 pub(crate) mod atomics;
 mod clock;
+mod overlap;
 mod shadow;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use memref::{
-    Access, AccessKind, Allocation, BlockFunction, BlockOp, Event, Gap, ProcessId, Sync, SyncKind, ThreadId,
-    VirtAddr,
+    Access, AccessKind, Allocation, BlockFunction, BlockOp, Event, Gap, ProcessId, RegionKind, Sync,
+    SyncKind, ThreadId, VirtAddr,
 };
 use rustc_hash::FxHashMap;
 use symbols::{Call, CodeName, HeapChange, Resolver};
 
 use self::atomics::{Atomics, Nature};
-use self::clock::Clock;
+use self::clock::{Clock, Epoch};
+use self::overlap::Overlap;
 use self::shadow::{Found, Shadow};
 use crate::{Error, Moment, Tool};
 
@@ -118,6 +122,14 @@ struct Process {
     atomics: Atomics,
 }
 
+impl Process {
+    /// What lies there from now on is nothing that was there before.
+    fn forget(&mut self, addr: VirtAddr, len: u64) {
+        self.shadow.forget(addr.0, len);
+        self.objects.retain(|&object, _| object < addr.0 || object - addr.0 >= len);
+    }
+}
+
 /// The key under which a race is counted once.
 type Key = (String, Place, Place);
 type Place = (String, Option<String>, Option<u32>);
@@ -139,69 +151,22 @@ pub struct Races {
     pub accesses: u64,
     /// Synchronisation events seen.
     pub syncs: u64,
-    /// Where the trace does not tell the order of atomic accesses: who may have ordered what by them.
-    unordered: Option<Exchange>,
-}
-
-/// Which threads may know of each other through atomic variables.
-#[derive(Debug, Default)]
-struct Exchange {
-    /// By process and address: who accessed it, and whether anybody wrote.
-    cells: FxHashMap<(ProcessId, u64), (Vec<ThreadId>, bool)>,
-}
-
-impl Exchange {
-    fn note(&mut self, process: ProcessId, addr: u64, thread: ThreadId, writes: bool) {
-        let cell = self.cells.entry((process, addr)).or_default();
-        cell.1 |= writes;
-        if !cell.0.contains(&thread) {
-            cell.0.push(thread);
-        }
-    }
-
-    /// The threads as groups: those of one group may have ordered each other's accesses.
-    fn groups(&self) -> BTreeMap<ThreadId, ThreadId> {
-        let mut parent: BTreeMap<ThreadId, ThreadId> = BTreeMap::new();
-        fn root(parent: &mut BTreeMap<ThreadId, ThreadId>, thread: ThreadId) -> ThreadId {
-            let mut at = thread;
-            while let Some(&above) = parent.get(&at).filter(|&&above| above != at) {
-                at = above;
-            }
-            parent.insert(thread, at);
-            at
-        }
-        for (threads, _) in self.cells.values().filter(|cell| cell.1) {
-            let Some(&first) = threads.first() else { continue };
-            for &thread in threads {
-                let (a, b) = (root(&mut parent, first), root(&mut parent, thread));
-                parent.insert(b, a);
-            }
-        }
-        let threads: Vec<ThreadId> = parent.keys().copied().collect();
-        threads.into_iter().map(|thread| (thread, root(&mut parent, thread))).collect()
-    }
+    /// Where the trace does not tell the order of all atomic accesses.
+    overlap: Option<Overlap>,
 }
 
 impl Races {
-    /// For a trace that does not tell in which order atomic variables were accessed. What they may have ordered is counted,
-    /// and not reported.
+    /// For a trace that does not tell of each atomic access whether it came before another. What such accesses may have ordered
+    /// is counted, and not reported.
     pub fn without_order_of_atomics() -> Self {
-        Self { unordered: Some(Exchange::default()), ..Self::default() }
+        Self { overlap: Some(Overlap::default()), ..Self::default() }
     }
 
     /// What was found, by variable and place, and how many that atomic variables may have ordered.
-    pub fn into_races(self) -> (Vec<Race>, u64) {
+    pub fn into_races(mut self) -> (Vec<Race>, u64) {
+        let possibly_ordered = self.pass_all();
         let (gaps, all) = (self.gaps, self.gaps_of_all);
         let mut races: Vec<Race> = self.races.into_values().collect();
-        let found = races.len();
-        if let Some(exchange) = &self.unordered {
-            let groups = exchange.groups();
-            races.retain(|race| {
-                let (a, b) = (groups.get(&race.first.thread), groups.get(&race.second.thread));
-                a.is_none() || a != b
-            });
-        }
-        let possibly_ordered = (found - races.len()) as u64;
         for race in &mut races {
             // A lost event may have been synchronisation of either side, or of one between them.
             race.uncertain = all || !gaps.is_empty();
@@ -252,47 +217,63 @@ impl Races {
             return;
         }
         self.thread(at.thread);
+        self.pass(at.thread, at.order);
         let process = self.processes.entry(at.process).or_default();
         let nature = if block {
             process.atomics.of_block(at.resolver, ip)
         } else {
             process.atomics.of_access(at.resolver, ip, addr, len as u32, kind)
         };
-        match nature {
+        let atomic = match nature {
             Nature::Ignored => return,
-            Nature::Atomic => {
-                if let Some(exchange) = &mut self.unordered {
-                    exchange.note(at.process, addr.0, at.thread, kind.writes());
-                }
-                let state = &mut self.threads[at.thread.0 as usize];
-                let object = process.objects.entry(addr.0).or_default();
-                if kind.reads() {
-                    state.clock.join(&object.written);
-                }
-                if kind.writes() {
-                    object.written.join(&state.clock);
-                }
-            }
-            Nature::Plain => {}
-        }
+            Nature::Atomic => true,
+            Nature::Plain => false,
+        };
         self.accesses += 1;
         let site = self.site(at.thread, ip.0, kind);
-        let atomic = nature == Nature::Atomic;
-        let state = &self.threads[at.thread.0 as usize];
-        let Some(process) = self.processes.get_mut(&at.process) else { return };
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        process.shadow.access(&state.clock, at.thread, addr.0, len, kind, site, atomic, &mut found);
+        let now = self.apply(at.process, at.thread, (addr.0, len, kind), atomic, site, &mut found);
         for hit in &found {
-            self.report(at, hit, site);
+            self.report(at, hit, now, site);
         }
         self.found = found;
-        if atomic && kind.writes() {
-            self.threads[at.thread.0 as usize].clock.tick(at.thread);
-        }
     }
 
-    fn report(&mut self, at: &mut Moment<'_>, hit: &Found, site: u32) {
+    /// What an access means to its thread and to others, and what it races with. Returns when it was.
+    fn apply(
+        &mut self,
+        id: ProcessId,
+        thread: ThreadId,
+        (addr, len, kind): (u64, u64, AccessKind),
+        atomic: bool,
+        site: u32,
+        found: &mut Vec<Found>,
+    ) -> Epoch {
+        let process = self.processes.entry(id).or_default();
+        let state = &mut self.threads[thread.0 as usize];
+        if atomic {
+            let object = process.objects.entry(addr).or_default();
+            if kind.reads() {
+                state.clock.join(&object.written);
+            }
+            if kind.writes() {
+                object.written.join(&state.clock);
+            }
+        }
+        let now = Epoch { thread, time: state.clock.get(thread) };
+        process.shadow.access(&state.clock, thread, addr, len, kind, site, atomic, found);
+        let loads_first = atomic && kind.reads() && self.note_load(id, thread, addr);
+        if atomic && kind.writes() {
+            self.publish(id, thread, addr);
+        }
+        if loads_first || atomic && kind.writes() {
+            self.threads[thread.0 as usize].clock.tick(thread);
+        }
+        now
+    }
+
+    fn report(&mut self, at: &mut Moment<'_>, hit: &Found, now: Epoch, site: u32) {
         let first = self.sites[hit.site as usize];
         let second = self.sites[site as usize];
         if let Some(process) = self.processes.get_mut(&at.process)
@@ -306,15 +287,17 @@ impl Races {
         let place = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
         let (a, b) = (place(&first), place(&second));
         let key = if a <= b { (site_name(&variable), a, b) } else { (site_name(&variable), b, a) };
-        let race = self.races.entry(key).or_insert_with(|| Race {
-            variable,
-            len: hit.len,
-            first,
-            second,
-            times: 0,
-            uncertain: false,
-        });
-        race.times += 1;
+        let race = Race { variable, len: hit.len, first, second, times: 1, uncertain: false };
+        self.find(key, race, hit.epoch, now);
+    }
+
+    fn keep(&mut self, key: Key, race: Race) {
+        match self.races.entry(key) {
+            Entry::Occupied(mut known) => known.get_mut().times += race.times,
+            Entry::Vacant(place) => {
+                place.insert(race);
+            }
+        }
     }
 
     fn side(&self, resolver: &mut Resolver, thread: ThreadId, site: Site) -> Side {
@@ -358,6 +341,7 @@ impl Races {
     fn sync(&mut self, at: &Moment<'_>, event: &Sync) {
         self.syncs += 1;
         self.thread(at.thread);
+        self.pass(at.thread, at.order);
         let process = self.processes.entry(at.process).or_default();
         let state = &mut self.threads[at.thread.0 as usize];
         let object = event.object.0;
@@ -372,6 +356,13 @@ impl Races {
                 }
                 process.ended.remove(&event.value);
                 process.handles.insert(event.value, at.thread);
+                // The C library keeps the stacks of threads that ended for others, and orders that by itself.
+                let regions = at.resolver.image().regions();
+                let (start, end, region) = regions.find_range(VirtAddr(event.value));
+                let region = region.and_then(|region| regions.region(region));
+                if region.is_some_and(|region| region.kind == RegionKind::Stack) {
+                    process.forget(start, end.0 - start.0);
+                }
             }
             SyncKind::Exit => {
                 process.ended.insert(object, state.clock.clone());
@@ -516,13 +507,9 @@ impl Tool for Races {
 
     fn change(&mut self, resolver: &mut Resolver, event: &Allocation, change: HeapChange) {
         let Some(process) = self.processes.get_mut(&resolver.process()) else { return };
-        let mut forget = |addr: VirtAddr, len: u64| {
-            process.shadow.forget(addr.0, len);
-            process.objects.retain(|&object, _| object < addr.0 || object - addr.0 >= len);
-        };
         let mut forget_block = |id| {
             if let Some(block) = resolver.heap().block(id) {
-                forget(block.start, block.extent());
+                process.forget(block.start, block.extent());
             }
         };
         match change {
@@ -531,7 +518,7 @@ impl Tool for Races {
                 forget_block(old);
                 forget_block(new);
             }
-            HeapChange::Unmapped => forget(event.addr, event.len),
+            HeapChange::Unmapped => process.forget(event.addr, event.len),
             _ => {}
         }
     }

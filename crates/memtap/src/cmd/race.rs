@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     if possibly_ordered > 0 {
         eprintln!(
-            "memtap: note: {possibly_ordered} more are not reported, because atomic variables may order them and this tracer does not record in which order those are accessed (memtap record --tracer protect does)"
+            "memtap: note: {possibly_ordered} more are not reported, because atomic variables may order them: of plain moves to these the trace does not tell which came first (memtap record --tracer protect orders them)"
         );
     }
     let failed = args.fail_on_race && !races.is_empty();

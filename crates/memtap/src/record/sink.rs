@@ -9,7 +9,7 @@ use super::blocks::Blocks;
 use super::listener::{Heard, Hit, Listener};
 use super::regions::Wanted;
 use memref::{
-    Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, ProcessId, RegionChange,
+    Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, Order, OrderMark, ProcessId, RegionChange,
     RegionEvent, Sync, ThreadId, VirtAddr,
 };
 use segment::flow::{Entry, MAX_VALUES, entry, find_entries, is_cut_or_empty};
@@ -68,6 +68,17 @@ struct Thread {
     /// The last block that it executed: how many accesses it made, where they begin in what waits to be written, and
     /// the block.
     last: Option<Executed>,
+}
+
+impl Thread {
+    /// What comes from that cycle on came behind that order.
+    fn mark(&mut self, cycle: u64, order: Order) -> Result<(), Error> {
+        if order <= self.order {
+            return Ok(());
+        }
+        self.order = order;
+        self.shard.push(&Event::Order(OrderMark { cycle, order }))
+    }
 }
 
 /// A traced process of the session.
@@ -374,6 +385,13 @@ impl<'a> Sink<'a> {
                 }
                 Some(Entry::Block(id, words, after)) => {
                     let Some(block) = known.get(id) else { continue };
+                    let orders = block.orders(words.as_chunks().0);
+                    if let Some([before, _]) = orders {
+                        writer = None;
+                        self.push(thread, &mut accesses)?;
+                        thread.mark(thread.cycle, before)?;
+                    }
+                    let behind = thread.cycle + u64::from(block.instructions());
                     if by_blocks && !is_cut(bytes, &places[..place]) {
                         if !accesses.is_empty() {
                             writer = None;
@@ -382,12 +400,16 @@ impl<'a> Sink<'a> {
                         if writer.is_none() {
                             writer = shard.blocks()?;
                         }
-                        if let Some(writer) = &mut writer {
+                        if let Some(open) = &mut writer {
                             let words = words.as_chunks().0;
-                            let count = writer.push(id, block, thread.cycle, words, thread.base)?;
+                            let count = open.push(id, block, thread.cycle, words, thread.base)?;
                             self.totals.accesses += count;
                             thread.last = None;
-                            thread.cycle += u64::from(block.instructions()) + after;
+                            thread.cycle = behind + after;
+                            if let Some([_, last]) = orders {
+                                writer = None;
+                                thread.mark(behind, last)?;
+                            }
                             continue;
                         }
                     }
@@ -402,7 +424,11 @@ impl<'a> Sink<'a> {
                     let from = thread.cycle;
                     block.expand(from, &values, thread.base, &mut accesses);
                     thread.last = Some(Executed { first, from, instructions: block.instructions() });
-                    thread.cycle += u64::from(block.instructions()) + after;
+                    thread.cycle = behind + after;
+                    if let Some([_, last]) = orders {
+                        self.push(thread, &mut accesses)?;
+                        thread.mark(behind, last)?;
+                    }
                 }
                 Some(Entry::Cut(executed, all)) => {
                     if let Some(last) = thread.last.take() {

@@ -9,9 +9,10 @@
 
 use std::sync::Arc;
 
-use memref::{Access, VirtAddr};
+use memref::{Access, Order, VirtAddr};
 use segment::flow::{
-    BlockAccess, Definition, MAX_ACCESSES, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, encode_definition,
+    BlockAccess, Definition, MAX_ACCESSES, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, Values,
+    encode_definition,
 };
 
 use super::{BLOCKS, Coding, Corrupt, Encoded, Encoder, OTHERS, Part, entries_part, others, raw_bytes};
@@ -26,7 +27,10 @@ use crate::{
 pub struct Block {
     addr: u64,
     instructions: u16,
+    /// Values that a frame keeps of an execution.
     values: u8,
+    /// Whether two more were recorded: the orders around it.
+    ordered: bool,
     /// Accesses of each execution, where that does not depend on its values.
     count: Option<u16>,
     accesses: Box<[BlockAccess]>,
@@ -36,10 +40,11 @@ impl Block {
     /// The block that is defined so; `None` where its accesses need values that it does not have.
     pub fn new(definition: &Definition<'_>) -> Option<Self> {
         let accesses: Box<[BlockAccess]> = definition.accesses().collect();
-        let values = definition.values;
+        let Values { count, ordered } = definition.values;
+        let values = if ordered { count.checked_sub(ORDERS)? } else { count };
         let known = |value: u8| value < values;
         let addressed = |value: u8| value == NO_VALUE || known(value);
-        let whole = usize::from(values) <= MAX_VALUES
+        let whole = usize::from(count) <= MAX_VALUES
             && accesses.iter().all(|access| {
                 let repeated = access.repeated.is_none_or(|(count, place)| {
                     known(count) && known(place) && known(access.base) && known(access.index)
@@ -52,6 +57,7 @@ impl Block {
             addr: definition.addr.0,
             instructions: definition.instructions,
             values,
+            ordered,
             count: (!varies).then_some(accesses.len() as u16),
             accesses,
         })
@@ -64,7 +70,18 @@ impl Block {
 
     /// Values that an execution of it records.
     pub fn values(&self) -> u8 {
-        self.values
+        if self.ordered { self.values + ORDERS } else { self.values }
+    }
+
+    /// The orders around an execution, if it has them: its one instruction was executed behind the first, and in front of
+    /// whatever comes behind the second.
+    #[inline]
+    pub fn orders(&self, words: &[[u8; 8]]) -> Option<[Order; 2]> {
+        if !self.ordered {
+            return None;
+        }
+        let words: &[[u8; 8]; 2] = words.get(usize::from(self.values)..)?.first_chunk()?;
+        Some(words.map(u64::from_le_bytes)).filter(|orders| orders[0] != 0)
     }
 
     /// Accesses of one execution. `values` are those that it recorded, here and below.
@@ -185,7 +202,8 @@ impl Block {
     fn write(&self, out: &mut Vec<u8>) {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let (addr, accesses) = (VirtAddr(self.addr), &self.accesses);
-        let len = encode_definition(0, addr, self.instructions, self.values, accesses, &mut bytes);
+        let values = Values::plain(self.values);
+        let len = encode_definition(0, addr, self.instructions, values, accesses, &mut bytes);
         out.extend_from_slice(&bytes[..len]);
     }
 }
@@ -217,6 +235,9 @@ fn repeated_address(access: &BlockAccess, values: &[u64], base: u64, time: u64) 
     let addr = if backwards { start.wrapping_sub(distance) } else { start.wrapping_add(distance) };
     Some(addr.wrapping_add(if access.fs { base } else { 0 }))
 }
+
+/// Values that are orders.
+const ORDERS: u8 = 2;
 
 /// The low bits of a code: which block was executed.
 const SECOND: u8 = 1;
@@ -819,6 +840,16 @@ mod tests {
         values: u8,
         accesses: &[BlockAccess],
     ) -> Option<Arc<Block>> {
+        block_of(id, addr, instructions, Values::plain(values), accesses)
+    }
+
+    fn block_of(
+        id: u32,
+        addr: u64,
+        instructions: u16,
+        values: Values,
+        accesses: &[BlockAccess],
+    ) -> Option<Arc<Block>> {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let len = encode_definition(id, VirtAddr(addr), instructions, values, accesses, &mut bytes);
         let (definition, _) = Definition::decode(&bytes[..len]).expect("it was just encoded");
@@ -1005,6 +1036,25 @@ mod tests {
         assert_eq!(block(0, 0, 1, 2, &[access]), None);
         assert!(block(0, 0, 1, 3, &[access]).is_some());
         assert_eq!(block(0, 0, 1, MAX_VALUES as u8 + 1, &[]), None);
+    }
+
+    #[test]
+    fn orders_are_told_and_not_kept() {
+        let access = BlockAccess { base: 0, size: 8, kind: AccessKind::Modify, ..BlockAccess::NONE };
+        let ordered = |count| Values { count, ordered: true };
+        let block = block_of(0, 0x1000, 1, ordered(3), &[access]).unwrap();
+        assert_eq!(block.values(), 3);
+        assert_eq!(block.orders(&words(&[0x5000, 41, 44])), Some([41, 44]));
+        assert_eq!(block.orders(&words(&[0x5000, 0, 0])), None, "the thread was alone");
+        assert_eq!(block.orders(&words(&[0x5000, 41])), None);
+        let (mut with, mut without) = (BlockFrame::default(), BlockFrame::default());
+        let plain = block_of(0, 0x1000, 1, Values::plain(1), &[access]).unwrap();
+        for n in 0..100 {
+            with.push(0, &block, n, &words(&[0x5000, 41 + 2 * n, 50 + 3 * n]), 0, 1);
+            without.push(0, &plain, n, &words(&[0x5000]), 0, 1);
+        }
+        assert_eq!(with.finish().parts, without.finish().parts);
+        assert_eq!(block_of(0, 0, 1, ordered(1), &[]), None);
     }
 
     #[test]

@@ -60,10 +60,20 @@ impl Sink<'_> {
                     if waiting.accesses.len() >= WAITING_ACCESSES {
                         self.push_data(thread, &mut waiting)?;
                     }
+                    let orders = block.orders(payload.as_chunks().0);
+                    if let Some([before, _]) = orders {
+                        self.push_data(thread, &mut waiting)?;
+                        thread.mark(thread.cycle, before)?;
+                    }
                     let (first, from) = (waiting.accesses.len(), thread.cycle);
                     block.expand_data(from, &words, thread.base, |access, bytes| waiting.push(access, bytes));
                     thread.last = Some(Executed { first, from, instructions: block.instructions() });
-                    thread.cycle += u64::from(block.instructions()) + after;
+                    let behind = from + u64::from(block.instructions());
+                    thread.cycle = behind + after;
+                    if let Some([_, last]) = orders {
+                        self.push_data(thread, &mut waiting)?;
+                        thread.mark(behind, last)?;
+                    }
                 }
                 Some(Entry::Cut(executed, _)) => {
                     let Some(last) = thread.last.take() else { continue };
