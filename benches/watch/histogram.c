@@ -17,8 +17,9 @@ int main(int argc, char **argv)
     count = size_of_run(argc, argv, 150000);
     pixels = malloc(3 * count);
     unsigned random = 3;
-    for (long i = 0; i < 3 * count; i++)
-        pixels[i] = next_random(&random);
+    if (!read_input(argc, argv, pixels, 3 * count))
+        for (long i = 0; i < 3 * count; i++)
+            pixels[i] = next_random(&random);
     team(fill);
     int most = 0;
     for (int value = 0; value < 256; value++) {

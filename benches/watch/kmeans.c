@@ -42,9 +42,12 @@ int main(int argc, char **argv)
     point = malloc(points * sizeof *point);
     owner = calloc(points, sizeof *owner);
     unsigned random = 2;
+    unsigned char *bytes = malloc(points * DIMENSIONS);
+    int given = read_input(argc, argv, bytes, points * DIMENSIONS);
     for (long i = 0; i < points; i++)
         for (int d = 0; d < DIMENSIONS; d++)
-            point[i][d] = next_random(&random) % 1000;
+            point[i][d] = given ? bytes[i * DIMENSIONS + d] : next_random(&random) % 1000;
+    free(bytes);
     memcpy(centre, point, sizeof centre);
     for (int round = 0; round < 5; round++) {
         team(assign);

@@ -19,8 +19,9 @@ int main(int argc, char **argv)
     points = size_of_run(argc, argv, 200000);
     point = malloc(points * sizeof *point);
     unsigned random = 6;
-    for (long i = 0; i < points; i++)
-        point[i].x = next_random(&random), point[i].y = point[i].x / 2 + next_random(&random) % 8;
+    if (!read_input(argc, argv, point, points * sizeof *point))
+        for (long i = 0; i < points; i++)
+            point[i].x = next_random(&random), point[i].y = point[i].x / 2 + next_random(&random) % 8;
     team(add);
     double n = points, x = 0, y = 0, xx = 0, xy = 0;
     for (int m = 0; m < MEMBERS; m++)

@@ -23,8 +23,9 @@ int main(int argc, char **argv)
     bytes = size_of_run(argc, argv, 150000);
     text = malloc(bytes);
     unsigned random = 4;
-    for (long i = 0; i < bytes; i++)
-        text[i] = 'a' + next_random(&random) % 3;
+    if (!read_input(argc, argv, text, bytes))
+        for (long i = 0; i < bytes; i++)
+            text[i] = 'a' + next_random(&random) % 3;
     team(look);
     long all = 0;
     for (int m = 0; m < MEMBERS; m++)

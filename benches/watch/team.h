@@ -43,7 +43,22 @@ static inline unsigned next_random(unsigned *state)
     return *state >> 8;
 }
 
+/* The first argument, if it is there and not 0. */
 static long size_of_run(int argc, char **argv, long usual)
 {
-    return argc > 1 ? atol(argv[1]) : usual;
+    return argc > 1 && atol(argv[1]) ? atol(argv[1]) : usual;
+}
+
+/* Fills `into` from the file that the second argument names; zero where there is none, so that the program makes its own. */
+static inline int read_input(int argc, char **argv, void *into, size_t bytes)
+{
+    FILE *file = argc > 2 ? fopen(argv[2], "r") : 0;
+    if (argc <= 2)
+        return 0;
+    if (!file || fread(into, 1, bytes, file) != bytes) {
+        fprintf(stderr, "%s: cannot read %zu bytes\n", argv[2], bytes);
+        exit(1);
+    }
+    fclose(file);
+    return 1;
 }

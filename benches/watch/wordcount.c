@@ -26,7 +26,8 @@ static void count(int member)
         }
         at++;
         unsigned slot = hash % SLOTS;
-        while (table->counts[slot] && strcmp(table->words[slot], word))
+        // A full table counts what it does not know with the last one looked at.
+        for (int tries = 1; tries < SLOTS && table->counts[slot] && strcmp(table->words[slot], word); tries++)
             slot = (slot + 1) % SLOTS;
         if (!table->counts[slot]++)
             memcpy(table->words[slot], word, sizeof word);
@@ -38,8 +39,9 @@ int main(int argc, char **argv)
     bytes = size_of_run(argc, argv, 400000);
     text = malloc(bytes);
     unsigned random = 1;
-    for (long i = 0; i < bytes; i++)
-        text[i] = next_random(&random) % 4 ? 'a' + next_random(&random) % 3 : ' ';
+    if (!read_input(argc, argv, text, bytes))
+        for (long i = 0; i < bytes; i++)
+            text[i] = next_random(&random) % 4 ? 'a' + next_random(&random) % 3 : ' ';
     team(count);
     long words = 0;
     for (int m = 0; m < MEMBERS; m++)

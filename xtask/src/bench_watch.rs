@@ -1,5 +1,5 @@
 //! `cargo xtask bench watch`: watchpoint units on programs of ours, race detection end to end, live watchpoints; as Markdown,
-//! and the data of the paper's Figures 8 to 11 as SVG in docs/figures.
+//! and the data of the paper's Figures 6 to 11 as SVG in docs/figures.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ use crate::{install, shell};
 
 const PROGRAMS: [&str; 8] =
     ["wordcount", "kmeans", "histogram", "matmul", "stringmatch", "pca", "regression", "pipeline"];
+/// Those of them that read a file, so that something is tainted.
+const READERS: [&str; 5] = ["wordcount", "kmeans", "histogram", "stringmatch", "regression"];
 const UNITS: [&str; 5] = ["vm", "memtracker", "mondriaan", "range", "range+bitmap"];
 const COLOURS: [&str; 5] = ["#8c8c8c", "#d1605e", "#e7b04b", "#5778a4", "#6a9f58"];
 const ROUNDS: usize = 3;
@@ -49,11 +51,28 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
             "protect",
             ["watch-figure8-determinism-misses", "watch-figure9-determinism-performance"],
         ),
-        ("taint", "translate", ["watch-figure6-taint-misses", "watch-figure7-taint-performance"]),
     ] {
-        units(&dir, &programs, analysis, tracer, figures)?;
+        units(&dir, &programs, analysis, tracer, figures, None)?;
     }
+    let input = input(&dir)?;
+    let readers: Vec<_> = programs.into_iter().filter(|(name, _)| READERS.contains(name)).collect();
+    let figures = ["watch-figure6-taint-misses", "watch-figure7-taint-performance"];
+    units(&dir, &readers, "taint", "translate", figures, Some(&input))?;
     live(&dir)
+}
+
+/// A file with as many letters and spaces as any of the programs reads.
+fn input(dir: &Path) -> Result<PathBuf> {
+    let path = dir.join("input");
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state >> 8
+    };
+    let text: Vec<u8> =
+        (0..1_000_000).map(|_| if next() % 4 == 0 { b' ' } else { b'a' + (next() % 3) as u8 }).collect();
+    std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+    Ok(path)
 }
 
 fn build(dir: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
@@ -134,19 +153,24 @@ fn races(dir: &Path, programs: &[(&str, PathBuf)], quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Figures of the units of one analysis.
+/// Figures of the units of one analysis, of programs that read a file or none.
 fn units(
     dir: &Path,
     programs: &[(&str, PathBuf)],
     analysis: &str,
     tracer: &str,
     names: [&str; 2],
+    input: Option<&Path>,
 ) -> Result<()> {
     let mut rows = Vec::new();
     for (name, program) in programs {
         let trace = dir.join(format!("{name}.{tracer}.memtap"));
         let mut record = Command::new(memtap());
         record.args(["record", "--force", "--tracer", tracer, "-o"]).arg(&trace).arg("--").arg(program);
+        if let Some(input) = input {
+            // 0: as much of it as is usual.
+            record.arg("0").arg(input);
+        }
         if !record.stdout(Stdio::null()).status()?.success() {
             bail!("{name} can't be recorded");
         }
