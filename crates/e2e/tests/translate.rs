@@ -42,3 +42,11 @@ fn the_tracer_counts_its_work() {
     // Every exit but the calls of hooked functions and their returns leads to a new block or a link to one.
     assert!(work["bytes of the code cache"].as_u64() > work["bytes of code translated"].as_u64());
 }
+
+/// Each switch told all threads by a signal, which ended what they waited in.
+#[test]
+fn system_calls_are_not_ended_by_the_begin_of_recording() {
+    let recording =
+        Program::named("waiting.c").record_with("translate", &["--start", "begin", "--stop", "finish"]);
+    assert_eq!(recording.trace.number("markers"), 40);
+}

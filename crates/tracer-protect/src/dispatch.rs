@@ -45,8 +45,11 @@ pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext)
     if watchpoints::is_active() {
         thread.before = *registers(context);
     }
+    thread.calls.store(true, Ordering::Release);
     // SAFETY: our caller's promise; the program vouches for its own arguments as it would to the kernel.
     let result = unsafe { call.make(thread, context) };
+    // Before it is looked what kind of code comes next: see `translate::kick_others`.
+    thread.calls.swap(false, Ordering::SeqCst);
     let Some(result) = result else { return };
     if number == libc::SYS_futex {
         thread.tell_futex(call.ip, &args, Some(result));

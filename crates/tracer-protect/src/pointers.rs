@@ -72,6 +72,8 @@ const TIME_OUT: Arg = OutBytes(16);
 pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
     let (manner, args): (Manner, &[Arg]) = match number {
         libc::SYS_read => (Waits, &[Value, OutResult, Value]),
+        // What the kernel goes on with behind a stop, such as a sleep.
+        libc::SYS_restart_syscall => (Waits, &[Value; 6]),
         libc::SYS_pread64 => (Waits, &[Value, OutResult, Value, Value]),
         libc::SYS_write => (Waits, &[Value, InResult, Value]),
         libc::SYS_pwrite64 => (Waits, &[Value, InResult, Value, Value]),
@@ -226,8 +228,7 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         | libc::SYS_semget
         | libc::SYS_msgget
         | libc::SYS_set_tid_address
-        | libc::SYS_set_robust_list
-        | libc::SYS_restart_syscall => (Quick, &[Value; 6]),
+        | libc::SYS_set_robust_list => (Quick, &[Value; 6]),
         // A lookup of addresses, which our view answers as well.
         libc::SYS_mlock | libc::SYS_munlock | libc::SYS_msync | libc::SYS_mlock2 => {
             (Quick, &[Any, Value, Value])

@@ -272,6 +272,7 @@ pub(crate) fn be_born(context: &mut UContext) {
 
 /// exit: the thread's last records.
 pub(crate) fn exit_thread(thread: &mut Thread) {
+    thread.calls.store(false, Ordering::Release);
     if PROCESS.is_vfork_child() {
         return;
     }
@@ -284,6 +285,8 @@ pub(crate) fn exit_thread(thread: &mut Thread) {
 
 /// exit_group: the process's last records. Other threads' buffers are taken by the recorder once the process is gone.
 pub(crate) fn exit(thread: &mut Thread, status: u8) {
+    // In a vfork child the state is its parent's, which goes on with it.
+    thread.calls.store(false, Ordering::Release);
     if PROCESS.is_vfork_child() {
         return;
     }
@@ -355,6 +358,8 @@ pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> 
     }
     // A mask outlives exec, and the new program must find the one that this one set.
     let real = sys::set_mask(context.mask | thread.virtual_mask);
+    // As in `exit`.
+    thread.calls.store(false, Ordering::Release);
     // SAFETY: the program's own call, its strings at open addresses.
     let result = unsafe { sys::syscall(call.number as usize, args) };
     sys::set_mask(real);

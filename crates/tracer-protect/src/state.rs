@@ -267,6 +267,8 @@ pub(crate) struct Thread {
     pub(crate) scratch_len: usize,
     /// What it is in the code cache.
     pub(crate) flow: Flow,
+    /// It makes a system call for the program just now. Written by the thread, read by whoever would interrupt it.
+    pub(crate) calls: AtomicBool,
 }
 
 impl Thread {
@@ -342,6 +344,7 @@ impl Thread {
         self.stack = (0, 0);
         self.site = 0;
         self.flow = Flow::NONE;
+        self.calls = AtomicBool::new(false);
         self.once = Once::NONE;
         self.team = 0;
     }
@@ -395,6 +398,7 @@ impl Thread {
             scratch: core::ptr::null_mut(),
             scratch_len: 0,
             flow: Flow::NONE,
+            calls: AtomicBool::new(false),
         };
         let mut head = PROCESS.threads.load(Ordering::Acquire);
         thread.next = head as *mut Thread;

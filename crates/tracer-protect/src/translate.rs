@@ -12,7 +12,7 @@
 use alloc::collections::BTreeSet;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use memref::{AccessKind, AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
 use segment::flow::{
@@ -1283,6 +1283,7 @@ pub(crate) fn kick_others(thread: &Thread) {
     if !PROCESS.settings().translate {
         return;
     }
+    fence(Ordering::SeqCst);
     let mut next = PROCESS.threads.load(Ordering::Acquire) as *const Thread;
     while !next.is_null() {
         // SAFETY: states are never unmapped; `tid` is read as whoever looks for dead threads does.
@@ -1291,7 +1292,10 @@ pub(crate) fn kick_others(thread: &Thread) {
             (tid.load(Ordering::Acquire), next, (*next).next)
         };
         next = following;
-        if core::ptr::eq(other, thread) || tid == u32::MAX {
+        // One that makes a system call goes on in the right code when it is done; a signal would end its call.
+        // SAFETY: as above.
+        let calls = unsafe { (*other).calls.load(Ordering::SeqCst) };
+        if core::ptr::eq(other, thread) || tid == u32::MAX || calls {
             continue;
         }
         let info = SigInfo::fault(libc::SIGTRAP, KICK, 0);
