@@ -123,31 +123,34 @@ fn races(dir: &Path, programs: &[(&str, PathBuf)], quick: bool) -> Result<()> {
     let mut table = Table::new(&[
         "program",
         "native, s",
-        "record and race, times (goal 15)",
+        "protect: record and race, times (goal 15)",
+        "record alone, times",
+        "translate: record and race, times (goal 15)",
         "record alone, times",
         "helgrind, times",
         "races",
     ]);
     for (name, program) in programs {
-        let trace = dir.join(format!("{name}.protect.memtap"));
-        let (program, trace) = (path(program)?, path(&trace)?);
+        let program = path(program)?;
         let native = cpu_time(&[program], 9)?.max(0.001);
-        let record = cpu_time(&[memtap, "record", "--force", "-o", trace, "--", program], ROUNDS)?;
-        let race = cpu_time(&[memtap, "race", trace], ROUNDS)?;
+        let mut row = vec![name.to_string(), format!("{native:.3}")];
+        let mut counts = Vec::new();
+        for tracer in ["protect", "translate"] {
+            let trace = dir.join(format!("{name}.{tracer}.memtap"));
+            let trace = path(&trace)?;
+            let line = [memtap, "record", "--force", "--tracer", tracer, "-o", trace, "--", program];
+            let record = cpu_time(&line, ROUNDS)?;
+            let race = cpu_time(&[memtap, "race", trace], ROUNDS)?;
+            row.extend([short((record + race) / native), short(record / native)]);
+            let found = shell::output(Command::new(memtap).args(["race", trace]).stderr(Stdio::null()))?;
+            counts.push(found.lines().filter(|line| line.starts_with("race on")).count().to_string());
+        }
         let helgrind = match quick {
             true => "-".to_owned(),
             false => short(cpu_time(&["valgrind", "--tool=helgrind", program], 1)? / native),
         };
-        let found = shell::output(Command::new(memtap).args(["race", trace]).stderr(Stdio::null()))?;
-        let count = found.lines().filter(|line| line.starts_with("race on")).count();
-        table.row(vec![
-            name.to_string(),
-            format!("{native:.3}"),
-            short((record + race) / native),
-            short(record / native),
-            helgrind,
-            count.to_string(),
-        ]);
+        row.extend([helgrind, counts.join(", ")]);
+        table.row(row);
     }
     table.print("Race detection end to end, processor time against a native run");
     Ok(())
