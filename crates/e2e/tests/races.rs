@@ -194,3 +194,20 @@ fn both_sides_name_the_locks_that_they_held() {
     assert_eq!(side("writer").expect("it writes")["locks"], serde_json::json!(["lock"]));
     assert_eq!(side("reader").expect("it reads")["locks"], serde_json::json!([]));
 }
+
+#[test]
+fn a_translated_race_tells_who_called() {
+    let recording = Program::named("race/racy_called.c").record_by("translate");
+    let (found, _) = races(&recording.trace);
+    for (variable, function) in [("total", "add"), ("other", "count")] {
+        let race = found.iter().find(|race| race["variable"] == variable).expect("it is racy");
+        let mut stacks = ["first", "second"].map(|side| {
+            let stack = race[side]["stack"].as_array().expect("an array");
+            let names: Vec<&str> =
+                stack.iter().take(3).map(|call| call["function"].as_str().expect("a name")).collect();
+            names
+        });
+        stacks.sort();
+        assert_eq!(stacks, [[function, "from_left", "left"], [function, "from_right", "right"]], "{race}");
+    }
+}

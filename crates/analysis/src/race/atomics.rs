@@ -18,6 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{Resolver, VariableId};
 
 use super::Site;
+use super::calls::Control;
 
 /// What an access means to other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(crate) enum Nature {
 
 /// What is known of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Code {
+pub(crate) enum Code {
     Ignored,
     /// Of a run-time library whose variables we don't know: nothing of it is reported.
     Runtime,
@@ -55,7 +56,7 @@ enum Type {
 /// What has been found out so far.
 #[derive(Debug, Default)]
 pub(crate) struct Atomics {
-    codes: FxHashMap<u64, Code>,
+    codes: FxHashMap<u64, (Code, Control)>,
     types: FxHashMap<VariableId, Type>,
     parts: FxHashMap<(VariableId, u64), Type>,
     /// Addresses that a locked instruction has accessed.
@@ -86,17 +87,16 @@ pub(crate) fn is_inner(module: &str) -> bool {
 const RUNTIME: [&str; 4] = ["libstdc++", "libc++", "libatomic", "libasan"];
 
 impl Atomics {
-    /// What an access is.
+    /// What an access of such an instruction is.
     #[inline]
     pub(crate) fn of_access(
         &mut self,
         resolver: &mut Resolver,
-        ip: VirtAddr,
+        code: Code,
         addr: VirtAddr,
         size: u32,
         kind: AccessKind,
     ) -> Nature {
-        let code = self.code(resolver, ip);
         match code {
             Code::Ignored => return Nature::Ignored,
             Code::Runtime => return Nature::Atomic,
@@ -120,8 +120,8 @@ impl Atomics {
     }
 
     /// What a block operation is, by its caller.
-    pub(crate) fn of_block(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> Nature {
-        match self.code(resolver, ip) {
+    pub(crate) fn of_block(code: Code) -> Nature {
+        match code {
             Code::Ignored | Code::Runtime => Nature::Ignored,
             _ => Nature::Plain,
         }
@@ -140,7 +140,7 @@ impl Atomics {
             return false;
         }
         let of = self.variable(resolver, addr);
-        let mut may = |site: Site| match self.code(resolver, VirtAddr(site.ip)) {
+        let mut may = |site: Site| match self.code(resolver, VirtAddr(site.ip)).0 {
             Code::Locked | Code::AtomicLine | Code::Runtime => true,
             _ if site.kind == AccessKind::Modify => false,
             Code::PlainLine => of != Type::Plain,
@@ -173,12 +173,14 @@ impl Atomics {
         }
     }
 
+    /// What is known of an instruction, and what it does about calls.
     #[inline]
-    fn code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> Code {
+    pub(super) fn code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> (Code, Control) {
         if let Some(&code) = self.codes.get(&ip.0) {
             return code;
         }
-        let code = self.find_code(resolver, ip);
+        let control = self.bytes(resolver, ip).map_or(Control::Other, |bytes| Control::of(&bytes));
+        let code = (self.find_code(resolver, ip), control);
         self.codes.insert(ip.0, code);
         code
     }

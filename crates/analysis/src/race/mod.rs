@@ -11,6 +11,7 @@
 //! events where they are the program's, and nobody's business where they are its own.
 
 pub(crate) mod atomics;
+mod calls;
 mod clock;
 mod overlap;
 mod shadow;
@@ -26,6 +27,7 @@ use rustc_hash::FxHashMap;
 use symbols::{Call, CodeName, HeapChange, Resolver};
 
 use self::atomics::{Atomics, Nature};
+use self::calls::{Control, Frames, Rows};
 use self::clock::{Clock, Epoch};
 use self::overlap::Overlap;
 use self::shadow::{Found, Shadow};
@@ -47,7 +49,7 @@ pub struct Side {
     /// Names of the locks that it held.
     pub locks: Vec<String>,
     /// The functions that it was in, the innermost first, as far as a trace tells: those that were inlined into another
-    /// one, and that one.
+    /// one, and that one; of translated programs their callers, too.
     pub stack: Vec<Call>,
 }
 
@@ -74,6 +76,8 @@ pub(crate) struct Site {
     ip: u64,
     kind: AccessKind,
     locks: u32,
+    /// The row of calls that it was in.
+    row: u32,
 }
 
 /// A lock, and how a thread holds it.
@@ -89,7 +93,8 @@ struct Thread {
     held: Vec<Held>,
     /// The number of the present set of locks.
     locks: u32,
-    sites: FxHashMap<(u64, AccessKind), u32>,
+    sites: FxHashMap<(u64, AccessKind, u32), u32>,
+    frames: Frames,
     /// Episodes of barriers that it has arrived at.
     arrived: FxHashMap<u64, u64>,
 }
@@ -140,6 +145,7 @@ pub struct Races {
     threads: Vec<Thread>,
     processes: BTreeMap<ProcessId, Process>,
     sites: Vec<Site>,
+    rows: Rows,
     lock_sets: Vec<Vec<Held>>,
     lock_numbers: BTreeMap<Vec<Held>, u32>,
     races: BTreeMap<Key, Race>,
@@ -196,10 +202,10 @@ impl Races {
 
     fn site(&mut self, thread: ThreadId, ip: u64, kind: AccessKind) -> u32 {
         let state = &mut self.threads[thread.0 as usize];
-        let locks = state.locks;
+        let (locks, row) = (state.locks, state.frames.row());
         let sites = &mut self.sites;
-        *state.sites.entry((ip, kind)).or_insert_with(|| {
-            sites.push(Site { ip, kind, locks });
+        *state.sites.entry((ip, kind, row)).or_insert_with(|| {
+            sites.push(Site { ip, kind, locks, row });
             sites.len() as u32 - 1
         })
     }
@@ -219,21 +225,27 @@ impl Races {
         self.thread(at.thread);
         self.pass(at.thread, at.order);
         let process = self.processes.entry(at.process).or_default();
+        let (code, control) = process.atomics.code(at.resolver, ip);
         let nature = if block {
-            process.atomics.of_block(at.resolver, ip)
+            Atomics::of_block(code)
         } else {
-            process.atomics.of_access(at.resolver, ip, addr, len as u32, kind)
+            process.atomics.of_access(at.resolver, code, addr, len as u32, kind)
         };
-        let atomic = match nature {
-            Nature::Ignored => return,
-            Nature::Atomic => true,
-            Nature::Plain => false,
-        };
+        if nature != Nature::Ignored {
+            self.check(at, ip, (addr.0, len, kind), nature == Nature::Atomic);
+        }
+        if !block && control != Control::Other {
+            self.threads[at.thread.0 as usize].frames.follow(&mut self.rows, control, ip.0, addr.0, kind);
+        }
+    }
+
+    /// Looks whether an access races.
+    fn check(&mut self, at: &mut Moment<'_>, ip: VirtAddr, access: (u64, u64, AccessKind), atomic: bool) {
         self.accesses += 1;
-        let site = self.site(at.thread, ip.0, kind);
+        let site = self.site(at.thread, ip.0, access.2);
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        let now = self.apply(at.process, at.thread, (addr.0, len, kind), atomic, site, &mut found);
+        let now = self.apply(at.process, at.thread, access, atomic, site, &mut found);
         for hit in &found {
             self.report(at, hit, now, site);
         }
@@ -313,7 +325,10 @@ impl Races {
         let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), line));
         let locks = self.lock_sets.get(site.locks as usize).cloned().unwrap_or_default();
         let locks = locks.iter().map(|held| lock_name(resolver, held)).collect();
-        let stack = code.as_deref().map(CodeName::calls).unwrap_or_default();
+        let mut stack = code.as_deref().map(CodeName::calls).unwrap_or_default();
+        for caller in self.rows.calls(site.row) {
+            stack.extend(resolver.code_name(caller).as_deref().map(CodeName::calls).unwrap_or_default());
+        }
         Side { function, file, line, thread, kind: site.kind, locks, stack }
     }
 
@@ -498,7 +513,11 @@ impl Tool for Races {
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         match event {
             Event::Sync(event) => self.sync(at, event),
-            Event::Block(block) => self.block(at, block),
+            Event::Allocation(event) => self.thread(at.thread).frames.leave(event.ip.0),
+            Event::Block(block) => {
+                self.block(at, block);
+                self.thread(at.thread).frames.leave(block.ip.0);
+            }
             Event::Gap(gap) => self.gap(gap),
             _ => {}
         }

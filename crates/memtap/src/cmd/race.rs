@@ -97,6 +97,14 @@ fn text(out: &mut Out, race: &Race) -> Result<()> {
             "  {} by thread {} in {}{place}, holding {locks}",
             side.kind, side.thread.0, side.function
         ))?;
+        for caller in side.stack.iter().skip(1) {
+            let function = caller.function.as_deref().unwrap_or("?");
+            let place = match (&caller.file, caller.line) {
+                (Some(file), Some(line)) => format!(" ({file}:{line})"),
+                _ => String::new(),
+            };
+            out.line(&format!("    called by {function}{place}"))?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,146 @@
+//! The calls that a thread is in, as far as its accesses tell: in a translated trace a call stores where it returns to, and the
+//! return loads that. What was called and not recorded inside (an allocator's functions) is left when its event comes; where a
+//! program changes stacks, callers are lost.
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use memref::{AccessKind, VirtAddr};
+use rustc_hash::FxHashMap;
+
+/// Callers that are told of one access.
+const MOST: usize = 64;
+/// Different rows of calls that are told apart.
+const MOST_ROWS: usize = 1 << 22;
+/// Bytes that the longest call has, but for prefixes that nobody uses.
+const CALL_BYTES: u64 = 8;
+
+/// What an instruction does about calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Control {
+    Call,
+    Return,
+    Other,
+}
+
+impl Control {
+    /// That of the instruction that begins with these bytes.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+        match instruction.flow_control() {
+            FlowControl::Call | FlowControl::IndirectCall => Self::Call,
+            FlowControl::Return => Self::Return,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// All rows of calls, each its last one and the row without that. Row 0 is empty.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    list: Vec<(u32, u64)>,
+    known: FxHashMap<(u32, u64), u32>,
+}
+
+impl Rows {
+    fn with(&mut self, row: u32, ip: u64) -> u32 {
+        if self.list.len() >= MOST_ROWS {
+            return row;
+        }
+        let list = &mut self.list;
+        *self.known.entry((row, ip)).or_insert_with(|| {
+            list.push((row, ip));
+            list.len() as u32
+        })
+    }
+
+    /// The instructions that called, the last one first.
+    pub(super) fn calls(&self, row: u32) -> impl Iterator<Item = VirtAddr> {
+        let mut next = row;
+        std::iter::from_fn(move || {
+            let &(before, ip) = self.list.get((next as usize).checked_sub(1)?)?;
+            next = before;
+            Some(VirtAddr(ip))
+        })
+        .take(MOST)
+    }
+}
+
+/// The calls of one thread that have not returned: where each keeps its return address, its instruction, and the row that it
+/// makes.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    list: Vec<(u64, u64, u32)>,
+}
+
+impl Frames {
+    /// The present row.
+    pub(super) fn row(&self) -> u32 {
+        self.list.last().map_or(0, |frame| frame.2)
+    }
+
+    /// Follows an access of an instruction.
+    pub(super) fn follow(&mut self, rows: &mut Rows, control: Control, ip: u64, addr: u64, kind: AccessKind) {
+        let calls = control == Control::Call && kind == AccessKind::Store;
+        if !calls && (control != Control::Return || kind != AccessKind::Load) {
+            return;
+        }
+        while self.list.last().is_some_and(|frame| frame.0 <= addr) {
+            self.list.pop();
+        }
+        if calls {
+            let row = rows.with(self.row(), ip);
+            self.list.push((addr, ip, row));
+        }
+    }
+
+    /// What was called there has returned.
+    pub(super) fn leave(&mut self, ip: u64) {
+        if self.list.last().is_some_and(|frame| ip.wrapping_sub(frame.1) <= CALL_BYTES) {
+            self.list.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_and_returns_are_known_by_their_bytes() {
+        // call rel32; call [rip + 1]; call [r12 + rax * 8 + 1]
+        for bytes in
+            [&[0xe8_u8, 1, 0, 0, 0][..], &[0xff, 0x15, 1, 0, 0, 0], &[0x41, 0xff, 0x94, 0xc4, 1, 0, 0, 0]]
+        {
+            assert_eq!(Control::of(bytes), Control::Call, "{bytes:x?}");
+        }
+        assert_eq!(Control::of(&[0xc3]), Control::Return);
+        // push rax; jmp rel32; nothing
+        for bytes in [&[0x50_u8][..], &[0xe9, 1, 0, 0, 0], &[]] {
+            assert_eq!(Control::of(bytes), Control::Other, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn frames_follow_calls_and_returns() {
+        use AccessKind::{Load, Store};
+        let (mut rows, mut frames) = (Rows::default(), Frames::default());
+        let calls =
+            |rows: &Rows, frames: &Frames| -> Vec<u64> { rows.calls(frames.row()).map(|ip| ip.0).collect() };
+        frames.follow(&mut rows, Control::Call, 10, 0x1000, Store);
+        frames.follow(&mut rows, Control::Call, 20, 0xf00, Store);
+        assert_eq!(calls(&rows, &frames), [20, 10]);
+        let row = frames.row();
+        // A call by way of memory loads as well.
+        frames.follow(&mut rows, Control::Call, 30, 0x5000, Load);
+        frames.follow(&mut rows, Control::Return, 25, 0xf00, Load);
+        assert_eq!(calls(&rows, &frames), [10]);
+        frames.follow(&mut rows, Control::Call, 20, 0xf00, Store);
+        assert_eq!(frames.row(), row, "the same calls make the same row");
+        // Left by a longjmp, or without a return that was recorded.
+        frames.follow(&mut rows, Control::Call, 40, 0xf80, Store);
+        assert_eq!(calls(&rows, &frames), [40, 10]);
+        frames.leave(77);
+        assert_eq!(calls(&rows, &frames), [40, 10]);
+        frames.leave(44);
+        assert_eq!(calls(&rows, &frames), [10]);
+    }
+}
