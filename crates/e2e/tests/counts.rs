@@ -23,6 +23,13 @@ fn check(file: &str, tracer: &str, options: &[&str]) {
     for (key, expected) in &program.header.stat {
         compare(key.clone(), stat[key].to_string(), expected.to_string());
     }
+    if options.contains(&"--verify") {
+        let verified = |key: &str| stat["verified"][key].as_u64();
+        compare("mismatches".into(), format!("{:?}", verified("mismatches")), "Some(0)".into());
+        for key in ["windows", "instructions"] {
+            compare(format!("verified {key}"), (verified(key) > Some(0)).to_string(), "true".into());
+        }
+    }
     for (key, expected) in &program.header.alloc {
         let found = if key == "frees" { &stat["frees"] } else { &stat["allocations"][key] };
         compare(format!("allocations by {key}"), found.to_string(), expected.to_string());
@@ -104,6 +111,10 @@ macro_rules! programs {
         mod translated_with_data {
             $(#[test] fn $name() { super::check($file, "translate", &["--data"]); })+
         }
+        /// And in windows single-stepped, with the same accesses.
+        mod translated_and_verified {
+            $(#[test] fn $name() { super::check($file, "translate", &["--verify"]); })+
+        }
     };
 }
 
@@ -166,6 +177,7 @@ programs! {
     openmp: "openmp.c",
     library: "library.cpp",
     instructions: "instructions.S",
+    prefetch: "prefetch.S",
     algorithms_where_the_processor_has_avx2: "algorithms.c",
 }
 
@@ -178,6 +190,25 @@ fn stepping_in_two_threads_where_the_processor_has_avx512() {
         for _ in 0..3 {
             program.record();
         }
+    }
+}
+
+/// In single-stepped windows the code that records bytes makes the same accesses, too.
+#[test]
+fn translated_and_verified_with_data() {
+    for file in [
+        "integers.c",
+        "bits.c",
+        "strings.c",
+        "vectors.c",
+        "masks.c",
+        "emulation.c",
+        "assembly.S",
+        "translate.S",
+        "instructions.S",
+        "signals.c",
+    ] {
+        check(file, "translate", &["--verify", "--data"]);
     }
 }
 

@@ -6,7 +6,8 @@ pub const MAX_BREAKPOINTS: usize = 16;
 pub const MAX_PATH_BYTES: usize = 1024;
 /// Bytes of the path of the list of watchpoints, its zero included.
 pub const MAX_LIST_PATH_BYTES: usize = 64;
-const HEAD_BYTES: usize = 16 + MAX_LIST_PATH_BYTES;
+const VERIFY_AT: usize = 16 + MAX_LIST_PATH_BYTES;
+const HEAD_BYTES: usize = VERIFY_AT + 8;
 const BREAKPOINT_BYTES: usize = 16 + MAX_PATH_BYTES;
 /// Bytes of the message.
 pub const CONFIG_BYTES: usize = HEAD_BYTES + MAX_BREAKPOINTS * BREAKPOINT_BYTES;
@@ -57,6 +58,8 @@ pub struct Config {
     pub translate: bool,
     /// Whether translated code records the bytes that accesses read and write.
     pub data: bool,
+    /// Instructions of each window in which a thread's translated code is compared with stepping; zero: there is none.
+    pub verify: u32,
     /// Path of a list of watchpoints, padded with zeros: where there is one, nothing else is recorded.
     pub watchpoints: [u8; MAX_LIST_PATH_BYTES],
     /// Functions that start and stop recording.
@@ -87,6 +90,7 @@ impl Config {
             0,
         ]);
         put(&self.watchpoints);
+        put(&u64::from(self.verify).to_le_bytes());
         for breakpoint in &self.breakpoints {
             let kind = match breakpoint.map(|breakpoint| breakpoint.kind) {
                 None => 0u64,
@@ -129,7 +133,8 @@ impl Config {
             at_main: flag(3),
             translate: flag(4),
             data: flag(5),
-            watchpoints: bytes.get(16..HEAD_BYTES)?.try_into().ok()?,
+            verify: word(VERIFY_AT) as u32,
+            watchpoints: bytes.get(16..VERIFY_AT)?.try_into().ok()?,
             breakpoints,
         })
     }
@@ -154,6 +159,7 @@ mod tests {
             at_main: false,
             translate: true,
             data: true,
+            verify: 1000,
             watchpoints: [7; MAX_LIST_PATH_BYTES],
             breakpoints,
         };

@@ -9,8 +9,8 @@
 //! Addresses are sign-extended from bit 47, as the hardware does. The slots that follow are named at [`encode`]; a name
 //! is its length in bytes as a word, an unused word, and its bytes padded with zeros to whole slots.
 //!
-//! An access is one slot: two stores. Cycles are not in the buffer: each record but `Order`, `Region`, `Counter` and the
-//! life of processes and threads counts one event of its thread.
+//! An access is one slot: two stores. Cycles are not in the buffer: each record but `Order`, `Region`, `Counter`, those of
+//! stepping and the life of processes and threads counts one event of its thread.
 
 use memref::{
     Access, AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, MarkerKind,
@@ -197,6 +197,29 @@ pub enum Record<'a> {
         /// The address.
         addr: VirtAddr,
     },
+    /// From here on the thread is stepped: what it records is compared with what follows in front of [`Record::StepEnd`].
+    StepBegin {
+        /// Whether a window begins, or goes on behind something that is not stepped.
+        first: bool,
+    },
+    /// An access that stepping saw.
+    Expected {
+        /// The instruction.
+        ip: VirtAddr,
+        /// The first byte accessed.
+        addr: VirtAddr,
+        /// What is done to them.
+        kind: AccessKind,
+        /// Bytes accessed.
+        size: u16,
+        /// Instructions that were stepped before it.
+        executed: u64,
+    },
+    /// The thread is no longer stepped.
+    StepEnd {
+        /// Instructions that were stepped; `None`: what they accessed is not known.
+        executed: Option<u64>,
+    },
     /// The thread has no more to say.
     ThreadEnd,
     /// The process has no more to say; its exit status where it named one (exec: none).
@@ -228,6 +251,9 @@ const TAG_THREAD_BASE: u8 = 12;
 const TAG_ARGUMENTS: u8 = 13;
 const TAG_HIT: u8 = 14;
 const TAG_DATA: u8 = 15;
+const TAG_STEP_BEGIN: u8 = 16;
+const TAG_EXPECTED: u8 = 17;
+const TAG_STEP_END: u8 = 18;
 
 const TAG_SYNC: u8 = 32;
 
@@ -375,6 +401,17 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.name(name);
         }
         Record::ThreadBase { addr } => out.head(none, addr, 0, TAG_THREAD_BASE),
+        Record::StepBegin { first } => out.head(none, none, first.into(), TAG_STEP_BEGIN),
+        Record::Expected { ip, addr, kind, size, executed } => {
+            out.head(ip, addr, kind.code(), TAG_EXPECTED);
+            out.word(size.into());
+            out.word(executed);
+        }
+        Record::StepEnd { executed } => {
+            out.head(none, none, executed.is_some().into(), TAG_STEP_END);
+            out.word(executed.unwrap_or(0));
+            out.word(0);
+        }
         Record::ThreadEnd => out.head(none, none, 0, TAG_THREAD_END),
         Record::ProcessEnd { status } => {
             out.head(none, none, 0, TAG_PROCESS_END);
@@ -505,6 +542,18 @@ impl<'a> Records<'a> {
             TAG_PROGRAM => Record::Program { name: self.name(2)? },
             TAG_ARGUMENTS => Record::Arguments { addr, name: self.name(2)? },
             TAG_THREAD_BASE => Record::ThreadBase { addr },
+            TAG_STEP_BEGIN => Record::StepBegin { first: code != 0 },
+            TAG_EXPECTED => Record::Expected {
+                ip,
+                addr,
+                kind: AccessKind::from_code(code)?,
+                size: u16::try_from(self.word(2)?).ok()?,
+                executed: self.word(3)?,
+            },
+            TAG_STEP_END => {
+                let executed = self.word(2)?;
+                Record::StepEnd { executed: (code != 0).then_some(executed) }
+            }
             TAG_THREAD_END => Record::ThreadEnd,
             TAG_PROCESS_END => {
                 Record::ProcessEnd { status: (self.word(2)? != 0).then_some(self.word(3)? as u8) }
@@ -602,6 +651,9 @@ mod tests {
                 },
                 Record::Program { name: &name },
                 Record::Arguments { addr: a, name: &name },
+                Record::StepBegin { first: bits > 99 },
+                Record::Expected { ip, addr: a, kind: access, size, executed: n },
+                Record::StepEnd { executed: (size % 2 == 0).then_some(n) },
                 Record::ThreadEnd,
                 Record::ThreadBase { addr: VirtAddr(0x7fff_0000_1740) },
                 Record::ProcessEnd { status: (size % 3 == 0).then_some(bits) },

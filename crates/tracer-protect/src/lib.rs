@@ -7,6 +7,9 @@
 //! forks and execs are followed (`process`). malloc, memcpy and their relatives are taken as one event each
 //! (`wrap_alloc`, `wrap_block`); what orders threads becomes an event too (`wrap_sync`, `sharing`, `translate_sync`).
 //!
+//! Where code is translated instead, `translate` stands between the code cache and all of that; `verify` compares what the
+//! cache records with single-stepping.
+//!
 //! It records no access to stacks, thread-local variables, code, read-only data, mapped files, the loader's memory and its
 //! own. It gives nothing a name: addresses become names when a trace is read.
 //!
@@ -34,6 +37,7 @@ mod start;
 mod state;
 mod translate;
 mod translate_sync;
+mod verify;
 mod watchpoints;
 mod wrap_alloc;
 mod wrap_block;

@@ -209,6 +209,9 @@ fn be_child(thread: &mut Thread) {
         slot.enter(sys::getpid(), Some(parent), sys::realtime_ns());
     }
     start::tell_program(thread);
+    if thread.flow.live().is_some() {
+        translate::tell_base(thread);
+    }
 }
 
 /// The process goes on without us: its memory is open for good and its system calls are its own.

@@ -46,6 +46,7 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
         translate: config.translate,
         data: config.data,
         watches: config.watchpoints[0] != 0,
+        verify: config.verify,
         channel,
         channel_len,
         image: [0; 1024],

@@ -11,6 +11,7 @@ use tracee::{sys, tls};
 use crate::breakpoint::Breakpoints;
 use crate::memory::Ranges;
 use crate::translate::Flow;
+use crate::verify::Window;
 use crate::watchpoints::Touched;
 use crate::wrap_sync::Once;
 
@@ -98,6 +99,8 @@ pub(crate) struct Settings {
     pub(crate) data: bool,
     /// Whether there are watchpoints instead of a recording.
     pub(crate) watches: bool,
+    /// Instructions of each window in which translated code is compared with stepping; zero: there is none.
+    pub(crate) verify: u32,
     /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
     pub(crate) channel: [u8; 64],
     pub(crate) channel_len: usize,
@@ -124,6 +127,7 @@ pub(crate) static PROCESS: Process = Process {
         translate: false,
         data: false,
         watches: false,
+        verify: 0,
         channel: [0; 64],
         channel_len: 0,
         image: [0; 1024],
@@ -269,6 +273,8 @@ pub(crate) struct Thread {
     pub(crate) flow: Flow,
     /// It makes a system call for the program just now. Written by the thread, read by whoever would interrupt it.
     pub(crate) calls: AtomicBool,
+    /// What of it is compared with stepping.
+    pub(crate) verify: Window,
 }
 
 impl Thread {
@@ -399,6 +405,7 @@ impl Thread {
             scratch_len: 0,
             flow: Flow::NONE,
             calls: AtomicBool::new(false),
+            verify: Window::NONE,
         };
         let mut head = PROCESS.threads.load(Ordering::Acquire);
         thread.next = head as *mut Thread;

@@ -31,7 +31,7 @@ use crate::emit::{as_thread, next_order, wait_for_free};
 use crate::state::{PROCESS, Thread};
 use crate::watchpoints::{self, Origin, Touched};
 use crate::wrap_alloc::Event;
-use crate::{breakpoint, image, real, sharing, signals, translate_sync};
+use crate::{breakpoint, image, real, sharing, signals, translate_sync, verify};
 
 const ARCH_SET_GS: usize = 0x1001;
 const TRAP_FLAG: u64 = 1 << 8;
@@ -244,6 +244,7 @@ pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
     live.set_spill(FS_SPILL, tls::fs_base());
     live.set_gate(memtap_gate as *const () as u64, gate_stack(thread));
     thread.flow.live = live;
+    verify::arm(thread);
     true
 }
 
@@ -328,7 +329,8 @@ pub(crate) fn begin_sharing(thread: &Thread) {
     }
 }
 
-fn tell_base(thread: &mut Thread) {
+/// Where the thread's own variables are, which its code does not say.
+pub(crate) fn tell_base(thread: &mut Thread) {
     if let Some(live) = thread.flow.live() {
         live.set_spill(FS_SPILL, tls::fs_base());
     }
@@ -621,9 +623,13 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
     if is_in_gate(thread, context.gregs.rip) {
         return Entered::Between;
     }
-    let place = ENGINE.lock().place(context.gregs.rip);
+    let rip = context.gregs.rip;
+    let place = ENGINE.lock().place(rip);
     let (addr, executed, instructions, borrowed, aside, record, repeated) = match place {
-        Place::Outside => return Entered::Native,
+        Place::Outside => {
+            verify::closed(thread, context, rip, rip);
+            return Entered::Native;
+        }
         Place::Between => return Entered::Between,
         Place::At { addr, executed, instructions, borrowed, aside, record, repeated } => {
             (addr, executed, instructions, borrowed, aside, record, repeated)
@@ -669,6 +675,7 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
         translate::Record::Done | translate::Record::Trap => {}
     }
     context.gregs.rip = addr;
+    verify::closed(thread, context, rip, addr);
     Entered::Native
 }
 
@@ -679,6 +686,7 @@ pub(crate) fn leave(thread: &mut Thread, context: &mut UContext) {
     }
     if let Some(code) = code_for(thread, context.gregs.rip, false) {
         context.gregs.rip = code;
+        verify::resume(thread, context);
     }
 }
 
@@ -746,6 +754,7 @@ pub(crate) fn on_buffer_end(thread: &mut Thread, info: &SigInfo, context: &mut U
         live.set_position(base + 8);
     } else {
         thread.note_order_now(&pool);
+        verify::on_buffer(thread, context);
         live.carry(&pool, carried.get(..count).unwrap_or(&[]));
     }
     registers(context).set_number(register, live.position());
@@ -779,14 +788,22 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
         }
         return true;
     }
+    if verify::on_step(thread, info, context) {
+        return true;
+    }
     if thread.flow.stepping && is_in_gate(thread, context.gregs.rip) {
-        // The code that was interrupted may hold the lock.
+        // The code that was interrupted may hold the lock. The steps go on behind it, with the flags that it loads.
+        if !is_behind_gate(context.gregs.rip) {
+            context.gregs.rflags &= !TRAP_FLAG;
+        }
         return true;
     }
     let trap = ENGINE.lock().trap(context.gregs.rip);
     match trap {
         Some(Trap::Special(addr, native)) => {
+            verify::before_special(thread, context, addr);
             special(thread, context, addr, native);
+            verify::after_special(thread, context);
             if thread.flow.stepping {
                 end_step(thread, context);
             }
@@ -812,6 +829,7 @@ fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
             } else if let Some(code) = code_for(thread, target, false) {
                 ENGINE.lock().set_link(via, code);
                 context.gregs.rip = code;
+                verify::resume(thread, context);
             }
         }
         Exit::Indirect(mode) => {
@@ -841,6 +859,7 @@ fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
             let indirect = mode == thread.mode();
             if let Some(code) = code_for(thread, target, indirect) {
                 context.gregs.rip = code;
+                verify::resume(thread, context);
             }
         }
         Exit::Own(addr) => {
@@ -880,6 +899,8 @@ pub(crate) fn leave_own_call(thread: &mut Thread, context: &mut UContext) -> boo
 core::arch::global_asm!(
     ".globl memtap_gate",
     ".hidden memtap_gate",
+    ".globl memtap_gate_loaded",
+    ".hidden memtap_gate_loaded",
     ".globl memtap_gate_end",
     ".hidden memtap_gate_end",
     ".globl memtap_gate_kept",
@@ -969,6 +990,7 @@ core::arch::global_asm!(
     "pop qword ptr gs:[{target}]",
     "memtap_gate_takes:",
     "popfq",
+    "memtap_gate_loaded:",
     "mov rsp, gs:[{rsp}]",
     "mov dword ptr gs:[{in_gate}], 0",
     "jmp qword ptr gs:[{target}]",
@@ -982,6 +1004,7 @@ core::arch::global_asm!(
 
 unsafe extern "C" {
     fn memtap_gate();
+    fn memtap_gate_loaded();
     fn memtap_gate_end();
     fn memtap_gate_kept();
     fn memtap_gate_takes();
@@ -1024,13 +1047,23 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
             None => {}
         }
         // The gate loads the flags: whoever made it step meanwhile wants to see it go on stepping.
-        let stepping = thread.flow.stepping;
+        let stepping = thread.flow.stepping || thread.verify.is_stepping();
         gregs.rflags = gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
     });
 }
 
+/// Whether the gate begins there.
+pub(crate) fn is_gate(rip: u64) -> bool {
+    rip == memtap_gate as *const () as u64
+}
+
+/// Whether the gate has loaded the program's flags.
+fn is_behind_gate(rip: u64) -> bool {
+    (memtap_gate_loaded as *const () as u64..memtap_gate_end as *const () as u64).contains(&rip)
+}
+
 /// Whether a thread is on its way through the gate.
-fn is_in_gate(thread: &Thread, rip: u64) -> bool {
+pub(crate) fn is_in_gate(thread: &Thread, rip: u64) -> bool {
     let gate = memtap_gate as *const () as u64..memtap_gate_end as *const () as u64;
     gate.contains(&rip) || thread.flow.live().is_some_and(Live::is_in_gate)
 }
@@ -1086,6 +1119,7 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
             let own = thread.nested.take().unwrap_or(SigInfo::fault(libc::SIGSEGV, 1, 0));
             // SAFETY: the context that we return to.
             unsafe { signals::deliver(thread, own.signo, &own, context) };
+            verify::not_recorded(thread);
             leave(thread, context);
             return;
         }
@@ -1109,6 +1143,11 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
     }
     if ordered && let Some(pool) = PROCESS.pool() {
         thread.note_order_now(&pool);
+    }
+    if recorded {
+        verify::executed(thread, context, outcome == Outcome::Again);
+    } else {
+        verify::not_recorded(thread);
     }
     if outcome == Outcome::Executed || outcome == Outcome::Again {
         leave(thread, context);
@@ -1241,13 +1280,14 @@ pub(crate) fn step(thread: &mut Thread, context: &mut UContext) {
         thread.flow.stepping = true;
         thread.flow.step_mask = context.mask;
         context.mask = !signals::OURS;
-        if !has_flags_aside(thread, context.gregs.rip) {
-            context.gregs.rflags |= TRAP_FLAG;
-        }
-        if is_in_gate(thread, context.gregs.rip) {
-            // The gate keeps the program's flags in the last word of its stack, and loads them at its end.
+        let rip = context.gregs.rip;
+        if is_in_gate(thread, rip) && !is_behind_gate(rip) {
+            // The gate keeps the program's flags in the last word of its stack, and loads them at its end: the steps begin
+            // there. Before it has kept them it will find that the thread steps.
             // SAFETY: a word of this thread's signal stack.
             unsafe { *((gate_stack(thread) - 8) as *mut u64) |= TRAP_FLAG };
+        } else {
+            context.gregs.rflags |= TRAP_FLAG;
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::area::Area;
 use crate::check::{Checked, Site};
 use crate::emit::{Around, Emitted, Link, TooFar, emit, emit_probe};
 use crate::marks::Marks;
-use crate::place::{Kind, Place};
+use crate::place::{Front, Kind, Place};
 use crate::plan::Plan;
 use crate::table::Table;
 
@@ -405,6 +405,12 @@ impl Engine {
     pub fn place(&self, rip: u64) -> Place {
         let Some(area) = self.areas.iter().find(|area| area.contains(rip)) else { return Place::Outside };
         area.block(rip).map_or(Place::Between, |block| block.place(rip))
+    }
+
+    /// What of a block an address of the cache is in front of; `None` between its instructions.
+    pub fn front(&self, rip: u64) -> Option<Front> {
+        let area = self.areas.iter().find(|area| area.contains(rip))?;
+        area.block(rip)?.front(rip)
     }
 
     /// Forgets the code of a range of the program: it was changed or unmapped. Threads in it go on to its end.

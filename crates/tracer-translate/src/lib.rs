@@ -34,4 +34,4 @@ pub use check::Checked;
 pub use emit::FS_SPILL;
 pub use engine::{Defined, Engine, Environment, Exit, Mode, Task, Trap, Untranslatable, Via};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
-pub use place::{Place, Record};
+pub use place::{Front, Place, Record};

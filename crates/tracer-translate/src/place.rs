@@ -42,6 +42,23 @@ pub enum Place {
     },
 }
 
+/// A place in the cache that is in front of a copy of one of the program's instructions, or of a whole block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// The code of the block.
+    pub block: u64,
+    /// Which of its instructions comes next.
+    pub step: u16,
+    /// Nothing of the block is done, not even what records it.
+    pub is_start: bool,
+    /// Only the program's instruction is left to do; otherwise there is recording code in front of it.
+    pub is_instruction: bool,
+    /// The tracer executes it.
+    pub is_trap: bool,
+    /// The register that is put aside in spill 0.
+    pub borrowed: Option<u8>,
+}
+
 /// One instruction of a block in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
@@ -102,6 +119,24 @@ impl Block {
         let &(_, index) = self.traps.iter().find(|trap| self.code + u64::from(trap.0) == addr)?;
         let step = self.steps.get(usize::from(index))?;
         Some((self.addr + u64::from(step.offset), Some(self.code + u64::from(step.at))))
+    }
+
+    pub(crate) fn front(&self, addr: u64) -> Option<Front> {
+        let distance = u16::try_from(addr.wrapping_sub(self.code)).ok()?;
+        let step = self.steps.iter().position(|step| step.at == distance);
+        if step.is_none() && distance != 0 {
+            return None;
+        }
+        let (from, until, register) = self.borrowed;
+        let number = step.unwrap_or(0) as u16;
+        Some(Front {
+            block: self.code,
+            step: number,
+            is_start: distance == 0,
+            is_instruction: step.is_some(),
+            is_trap: self.record == Kind::Trap,
+            borrowed: (step.is_some() && (from..until).contains(&number)).then_some(register),
+        })
     }
 
     pub(crate) fn place(&self, addr: u64) -> Place {

@@ -331,8 +331,8 @@ impl Plan {
             let (instruction, offset) = (step.instruction, step.offset);
             let info = factory.info(&instruction);
             if !has_no_access(&instruction) {
-                for memory in info.used_memory() {
-                    let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
+                for memory in info.used_memory().iter().chain(&x86::prefetched(&instruction)) {
+                    let Some(kind) = kind_of(memory.access()) else { continue };
                     if self.values.len() + 3 > MAX_VALUES || self.accesses.len() >= MAX_ACCESSES {
                         return false;
                     }
@@ -352,7 +352,8 @@ impl Plan {
         let accesses = |step: &Planned, factory: &mut InstructionInfoFactory| {
             let used = factory.info(&step.instruction).used_memory();
             !has_no_access(&step.instruction)
-                && used.iter().any(|memory| kind_of(&step.instruction, memory.access()).is_some())
+                && (used.iter().any(|memory| kind_of(memory.access()).is_some())
+                    || x86::prefetched(&step.instruction).is_some())
         };
         let Some(index) = self.steps.iter().position(|step| accesses(step, &mut factory)) else {
             self.captures = Some(Vec::new());
@@ -363,8 +364,8 @@ impl Plan {
         let Some(step) = self.steps.get(index) else { return false };
         let instruction = step.instruction;
         let mut captures = Vec::with_capacity(2);
-        for memory in factory.info(&instruction).used_memory() {
-            let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
+        for memory in factory.info(&instruction).used_memory().iter().chain(&x86::prefetched(&instruction)) {
+            let Some(kind) = kind_of(memory.access()) else { continue };
             let pushed = (kind == AccessKind::Store && matches!(self.end, End::Call(_) | End::CallIndirect))
                 .then_some(next);
             let mut capture = Capture::new(memory, kind, size_of(&instruction, memory), pushed);
@@ -489,7 +490,7 @@ impl Plan {
         let mut factory = InstructionInfoFactory::new();
         let instruction = step.instruction;
         for memory in factory.info(&instruction).used_memory() {
-            let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
+            let Some(kind) = kind_of(memory.access()) else { continue };
             let base = match number(memory.base()) {
                 Some(RSI) => 0,
                 Some(RDI) => 1,
@@ -608,30 +609,18 @@ fn has_no_access(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
 }
 
-fn kind_of(instruction: &Instruction, access: OpAccess) -> Option<AccessKind> {
+fn kind_of(access: OpAccess) -> Option<AccessKind> {
     Some(match access {
         OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
         OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
         OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Modify,
-        OpAccess::NoMemAccess if is_prefetch(instruction) => AccessKind::Prefetch,
-        OpAccess::None | OpAccess::NoMemAccess => return None,
+        OpAccess::NoMemAccess => AccessKind::Prefetch,
+        OpAccess::None => return None,
     })
 }
 
-fn is_prefetch(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.mnemonic(),
-        Mnemonic::Prefetcht0
-            | Mnemonic::Prefetcht1
-            | Mnemonic::Prefetcht2
-            | Mnemonic::Prefetchnta
-            | Mnemonic::Prefetchw
-            | Mnemonic::Prefetchwt1
-    )
-}
-
 fn size_of(instruction: &Instruction, memory: &UsedMemory) -> u16 {
-    if is_prefetch(instruction) {
+    if memory.access() == OpAccess::NoMemAccess {
         return 64;
     }
     // A repeated instruction accesses an unknown number of elements: the size is that of one.
@@ -726,7 +715,7 @@ fn needs_help(instruction: &Instruction) -> bool {
         }
         _ => {}
     }
-    if !has_memory(instruction) || has_no_access(instruction) || is_prefetch(instruction) {
+    if !has_memory(instruction) || has_no_access(instruction) || x86::prefetched(instruction).is_some() {
         return false;
     }
     // Sizes that depend on the processor's state; addresses of 16 bits or of segments that are not flat.

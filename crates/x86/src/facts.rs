@@ -1,6 +1,8 @@
 //! What an instruction is about to access, without executing it: for instructions that run natively.
 
-use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register, UsedMemory,
+};
 use memref::AccessKind;
 
 use crate::decode::number;
@@ -71,7 +73,35 @@ pub unsafe fn is_locked(ip: u64) -> bool {
     unsafe { instruction_at(ip) }.is_some_and(|instruction| instruction.has_lock_prefix())
 }
 
-unsafe fn instruction_at(ip: u64) -> Option<iced_x86::Instruction> {
+/// What a prefetch names: the decoder's list of memory leaves it out, because nothing is accessed. `None` for others.
+pub fn prefetched(instruction: &Instruction) -> Option<UsedMemory> {
+    let is_prefetch = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Prefetcht0
+            | Mnemonic::Prefetcht1
+            | Mnemonic::Prefetcht2
+            | Mnemonic::Prefetchnta
+            | Mnemonic::Prefetchw
+            | Mnemonic::Prefetchwt1
+    );
+    let base = match instruction.memory_base() {
+        Register::RIP | Register::EIP => Register::None,
+        base => base,
+    };
+    is_prefetch.then(|| {
+        UsedMemory::new(
+            instruction.memory_segment(),
+            base,
+            instruction.memory_index(),
+            instruction.memory_index_scale(),
+            instruction.memory_displacement64(),
+            instruction.memory_size(),
+            OpAccess::NoMemAccess,
+        )
+    })
+}
+
+pub(crate) unsafe fn instruction_at(ip: u64) -> Option<Instruction> {
     let mut bytes = [0u8; 15];
     let on_page = (4096 - (ip & 4095)) as usize;
     for limit in [on_page.min(15), 15] {

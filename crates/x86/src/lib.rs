@@ -8,6 +8,8 @@
 //! It allocates only in the decoder's own buffers, takes no lock and never panics: it runs inside a fault handler of a
 //! foreign process. It knows nothing of pages and traces: an [`Environment`] says where each access is to be made.
 //!
+//! [`Oracle`] says what an instruction is about to access, without executing it: for comparing.
+//!
 //! Start with [`CodeCache::step`].
 #![no_std]
 
@@ -19,13 +21,15 @@ mod decode;
 mod facts;
 mod hand;
 mod operand;
+mod oracle;
 mod registers;
 mod stub;
 mod vector;
 
 pub use cache::CodeCache;
-pub use facts::{accesses, is_locked, is_repeated, mnemonic};
+pub use facts::{accesses, is_locked, is_repeated, mnemonic, prefetched};
 pub use memref::AccessKind;
 pub use operand::{Environment, Operand, Outcome, Reason, Refused};
+pub use oracle::{Oracle, Step};
 pub use registers::Registers;
 pub use vector::is_packed;

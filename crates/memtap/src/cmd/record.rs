@@ -11,6 +11,7 @@ use segment::{Config, MAX_BREAKPOINTS};
 use trace_format::Encoders;
 use trace_server::Address;
 
+use crate::output::grouped;
 use crate::record::{self, Job, Linkage, Remote};
 
 /// Who sees the accesses.
@@ -77,6 +78,17 @@ pub(crate) struct Args {
     /// Record the bytes that accesses read and write, too (translated programs; of a machine those written)
     #[arg(long)]
     data: bool,
+    /// Step through windows of N instructions and compare what the program accesses there with what is recorded; a
+    /// difference is exit status 1 (translated programs)
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1000",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    verify: Option<u32>,
     #[command(flatten)]
     machine: MachineArgs,
     /// Exit with the program's status even where events are missing
@@ -194,6 +206,9 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
 /// Records, and ends with the program's own status.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let (name, rest) = args.program.split_first().expect("clap requires a program");
+    if args.verify.is_some() && args.tracer != Tracer::Translate {
+        bail!("--verify: only translated code is compared with stepping; use --tracer translate");
+    }
     if args.tracer == Tracer::Qemu {
         return run_machine(&args, name, rest);
     }
@@ -244,6 +259,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             at_main: args.start.is_empty() && !args.never,
             translate,
             data: args.data,
+            verify: args.verify.unwrap_or(0),
             watchpoints: [0; segment::MAX_LIST_PATH_BYTES],
             breakpoints,
         },
@@ -254,10 +270,27 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 
 /// The program's status, unless something is missing.
 fn status(allow_gaps: bool, output: &std::path::Path, outcome: record::Outcome) -> Result<ExitCode> {
+    let file = output.display();
+    if let Some(verified) = &outcome.verified {
+        for words in &verified.shown {
+            eprintln!("memtap: {words}");
+        }
+        let [windows, instructions, accesses] =
+            [verified.windows, verified.instructions, verified.accesses].map(grouped);
+        let compared = format!("{accesses} accesses of {instructions} instructions in {windows} windows");
+        if verified.mismatches > 0 {
+            let count = grouped(verified.mismatches);
+            eprintln!(
+                "memtap: {file}: what was recorded differs from stepping {count} times, of {compared}: a bug in memtap, \
+                 please report it with these lines"
+            );
+            return Ok(ExitCode::FAILURE);
+        }
+        eprintln!("memtap: {file}: {compared} are as stepping sees them");
+    }
     if outcome.totals.gaps == 0 || allow_gaps {
         return Ok(ExitCode::from(outcome.status));
     }
-    let file = output.display();
     eprintln!(
         "memtap: {file}: {} events are missing; memtap stat {file} says why, --allow-gaps accepts it",
         outcome.totals.gaps

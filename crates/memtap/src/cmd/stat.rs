@@ -38,6 +38,8 @@ struct Stat {
     /// Processor time of the program, and of the recorder.
     cpu_seconds: [Option<f64>; 2],
     instructions: Option<u64>,
+    /// What was compared with stepping: windows, instructions, accesses, differences, and the first of these in words.
+    verified: Option<([u64; 4], Vec<String>)>,
     slow: Vec<(String, String, u64)>,
     untraced: Vec<String>,
     /// What the tracer itself did, of all processes, in its own order.
@@ -99,6 +101,12 @@ fn collect(session: &Session) -> Result<Stat> {
             _ => {}
         }
     }
+    let count = |what: &str| property(&format!("verified_{what}")).parse::<u64>().ok();
+    let verified = count("windows").map(|windows| {
+        let rest = ["instructions", "accesses", "mismatches"].map(|what| count(what).unwrap_or(0));
+        let first = property("verified_first_mismatches").lines().map(str::to_owned).collect();
+        ([windows, rest[0], rest[1], rest[2]], first)
+    });
     slow.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.1.cmp(&b.1)));
     Ok(Stat {
         program: property("program"),
@@ -112,6 +120,7 @@ fn collect(session: &Session) -> Result<Stat> {
         cpu_seconds: [property("program_cpu_seconds"), property("recorder_cpu_seconds")]
             .map(|seconds| seconds.parse().ok()),
         instructions: property("instructions").parse().ok(),
+        verified,
         slow,
         untraced,
         work,
@@ -180,6 +189,13 @@ impl Stat {
             "slow_path": slow,
             "tracer_work": self.work.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
             "instructions": self.instructions,
+            "verified": self.verified.as_ref().map(|([windows, instructions, accesses, mismatches], first)| json!({
+                "windows": windows,
+                "instructions": instructions,
+                "accesses": accesses,
+                "mismatches": mismatches,
+                "first_mismatches": first,
+            })),
             "file_bytes": self.file_bytes,
             "bytes_per_access": self.bytes_per_access(),
             "wall_seconds": self.wall_seconds,
@@ -219,6 +235,15 @@ impl Stat {
         }
         if let Some(instructions) = self.instructions {
             out.line(&format!("{:<16} {:>16}", "instructions", grouped(instructions)))?;
+        }
+        if let Some((counts, first)) = &self.verified {
+            let [windows, instructions, accesses, mismatches] = counts.map(grouped);
+            out.line(&format!(
+                "verified: {accesses} accesses of {instructions} instructions in {windows} windows, {mismatches} mismatches"
+            ))?;
+            for words in first {
+                out.line(&format!("mismatch: {words}"))?;
+            }
         }
         if let Some(seconds) = self.wall_seconds {
             out.line(&format!("{:<16} {seconds:>16.3}", "seconds"))?;

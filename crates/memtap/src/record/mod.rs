@@ -29,7 +29,7 @@ use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 
 use output::Output;
 use progress::Progress;
-use sink::{Sink, Totals, now_ns, quote};
+use sink::{Sink, Totals, Verified, now_ns, quote};
 use watch::Watch;
 
 pub(crate) use listener::{Heard, Hit, Listener};
@@ -71,12 +71,14 @@ pub(crate) struct Job {
 }
 
 /// How it went.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// The program's exit status, as a shell gives it: 128 and the signal's number where one killed it.
     pub(crate) status: u8,
     /// What was recorded.
     pub(crate) totals: Totals,
+    /// What was compared with stepping, where that was asked for.
+    pub(crate) verified: Option<Verified>,
 }
 
 /// A name that nothing else has.
@@ -131,7 +133,10 @@ pub(crate) fn listen(
     pool.wake_producers();
     socket.shut_down();
     let status = ended.wait();
-    if let Err(error) = drained.and_then(|()| close(&trace, &mut sink, status, started, job.config.translate))
+    let verified = (job.config.verify > 0).then(|| sink.verified().clone());
+    if let Err(error) = drained
+        .and_then(|()| verified.as_ref().map_or(Ok(()), |verified| keep_verified(&trace, verified)))
+        .and_then(|()| close(&trace, &mut sink, status, started, job.config.translate))
     {
         // What is written stays readable, and says that the rest is missing, as far as there is room for that.
         let _ = trace.finish();
@@ -140,7 +145,23 @@ pub(crate) fn listen(
             error.context(format!("the program ended with status {code}, but the trace is not complete"))
         );
     }
-    Ok(Outcome { status: shell_status(status), totals: sink.totals() })
+    Ok(Outcome { status: shell_status(status), totals: sink.totals(), verified })
+}
+
+/// Keeps what was compared with stepping, for `memtap stat`.
+fn keep_verified(trace: &TraceWriter, verified: &Verified) -> Result<()> {
+    for (name, count) in [
+        ("verified_windows", verified.windows),
+        ("verified_instructions", verified.instructions),
+        ("verified_accesses", verified.accesses),
+        ("verified_mismatches", verified.mismatches),
+    ] {
+        trace.set_property(name, &count.to_string())?;
+    }
+    if !verified.shown.is_empty() {
+        trace.set_property("verified_first_mismatches", &verified.shown.join("\n"))?;
+    }
+    Ok(())
 }
 
 /// What a reader should know of the run.

@@ -1,5 +1,6 @@
 //! What becomes of records: each traced thread's buffers, in their order, go into its shard of the trace.
 
+mod stepped;
 mod values;
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,6 +15,8 @@ use memref::{
 };
 use segment::flow::{Entry, MAX_VALUES, entry, find_entries, is_cut_or_empty};
 use segment::{BUFFER_BYTES, Buffer, BufferState, Content, Pool, Record, Records};
+use stepped::Stretch;
+pub(crate) use stepped::Verified;
 use trace_format::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter,
 };
@@ -68,6 +71,8 @@ struct Thread {
     /// The last block that it executed: how many accesses it made, where they begin in what waits to be written, and
     /// the block.
     last: Option<Executed>,
+    /// What is stepped just now.
+    stretch: Option<Stretch>,
 }
 
 impl Thread {
@@ -102,6 +107,8 @@ pub(crate) struct Sink<'a> {
     wanted: Wanted,
     /// Whether accesses come with their bytes.
     data: bool,
+    /// What was compared with stepping.
+    verified: Verified,
     /// Executed by threads that have ended.
     instructions: u64,
     /// Room for the entries of one buffer, and for the accesses that follow from them.
@@ -139,6 +146,7 @@ impl<'a> Sink<'a> {
             blocks: Blocks::default(),
             wanted: Wanted::new(regions),
             data,
+            verified: Verified::default(),
             instructions: 0,
             places: Vec::new(),
             accesses: Vec::new(),
@@ -219,6 +227,11 @@ impl<'a> Sink<'a> {
             listener.process(number, pid, parent_number);
         }
         Ok(())
+    }
+
+    /// What was compared with stepping.
+    pub(crate) fn verified(&self) -> &Verified {
+        &self.verified
     }
 
     /// Whether that process was added.
@@ -311,6 +324,7 @@ impl<'a> Sink<'a> {
             read: 0,
             number,
             last: None,
+            stretch: None,
         };
         self.threads.insert(number, thread);
         Ok(())
@@ -392,7 +406,7 @@ impl<'a> Sink<'a> {
                         thread.mark(thread.cycle, before)?;
                     }
                     let behind = thread.cycle + u64::from(block.instructions());
-                    if by_blocks && !is_cut(bytes, &places[..place]) {
+                    if by_blocks && thread.stretch.is_none() && !is_cut(bytes, &places[..place]) {
                         if !accesses.is_empty() {
                             writer = None;
                             self.push(thread, &mut accesses)?;
@@ -475,6 +489,9 @@ impl<'a> Sink<'a> {
     }
 
     fn push(&mut self, thread: &mut Thread, accesses: &mut Vec<Access>) -> Result<(), Error> {
+        if let Some(stretch) = &mut thread.stretch {
+            stretch.record(accesses.iter());
+        }
         self.wanted.retain(thread.process, accesses, |access| access);
         if !accesses.is_empty() {
             self.totals.accesses += accesses.len() as u64;
@@ -655,6 +672,23 @@ impl<'a> Sink<'a> {
                 return Ok(());
             }
             Record::ThreadBase { .. } => return Ok(()),
+            Record::StepBegin { first } => {
+                thread.stretch = Some(Stretch::new(cycle));
+                self.verified.windows += u64::from(first);
+                return Ok(());
+            }
+            Record::Expected { ip, addr, kind, size, executed } => {
+                if let Some(stretch) = &mut thread.stretch {
+                    stretch.expect(Access { cycle: executed, ip, addr, size: size.into(), kind });
+                }
+                return Ok(());
+            }
+            Record::StepEnd { executed } => {
+                if let (Some(stretch), Some(executed)) = (thread.stretch.take(), executed) {
+                    stretch.compare(cycle, executed, &mut self.verified);
+                }
+                return Ok(());
+            }
             Record::ThreadEnd => return self.trace.end_thread(thread.id, now_ns()),
             Record::ProcessEnd { status } => {
                 if let Some(process) = self.processes.get_mut(&thread.process) {

@@ -117,7 +117,7 @@ pub(crate) fn record(job: &Job) -> Result<Outcome> {
         eprintln!("memtap: note: processes of the guest are not told apart: {why}");
     }
     let totals = super::Totals { accesses: totals.accesses, slow: 0, gaps: totals.gaps };
-    Ok(Outcome { status: shell_status(status), totals })
+    Ok(Outcome { status: shell_status(status), totals, verified: None })
 }
 
 fn line(job: &Job) -> String {
@@ -172,6 +172,7 @@ fn serve(listener: &Arc<Listener>, pool: &Arc<OwnedPool>) {
         bursts: false,
         two_signals: false,
         at_main: false,
+        verify: 0,
         watchpoints: [0; MAX_LIST_PATH_BYTES],
         breakpoints: [None; MAX_BREAKPOINTS],
     };

@@ -110,6 +110,9 @@ impl Sink<'_> {
     }
 
     fn push_data(&mut self, thread: &mut Thread, waiting: &mut Waiting) -> Result<(), Error> {
+        if let Some(stretch) = &mut thread.stretch {
+            stretch.record(waiting.accesses.iter().map(|(access, _)| access));
+        }
         let mut start = 0;
         let mut accesses: Vec<(Access, std::ops::Range<usize>)> = waiting
             .accesses
