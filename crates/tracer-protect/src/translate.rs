@@ -903,10 +903,6 @@ core::arch::global_asm!(
     ".hidden memtap_gate_loaded",
     ".globl memtap_gate_end",
     ".hidden memtap_gate_end",
-    ".globl memtap_gate_kept",
-    ".hidden memtap_gate_kept",
-    ".globl memtap_gate_takes",
-    ".hidden memtap_gate_takes",
     // The way out of the cache: the reason in eax, the program's rax in spill 1. On the thread's own signal stack, where a
     // signal's frame then comes below it; the program's registers in the order of `Gregs`, whose last word is the stack's.
     "memtap_gate:",
@@ -914,7 +910,6 @@ core::arch::global_asm!(
     "mov gs:[{rsp}], rsp",
     "mov rsp, gs:[{stack}]",
     "pushfq",
-    "memtap_gate_kept:",
     "push 0",
     "push qword ptr gs:[{rsp}]",
     "push rcx",
@@ -988,7 +983,6 @@ core::arch::global_asm!(
     "pop rcx",
     "pop qword ptr gs:[{rsp}]",
     "pop qword ptr gs:[{target}]",
-    "memtap_gate_takes:",
     "popfq",
     "memtap_gate_loaded:",
     "mov rsp, gs:[{rsp}]",
@@ -1006,8 +1000,6 @@ unsafe extern "C" {
     fn memtap_gate();
     fn memtap_gate_loaded();
     fn memtap_gate_end();
-    fn memtap_gate_kept();
-    fn memtap_gate_takes();
 }
 
 /// Called by the gate.
@@ -1290,14 +1282,6 @@ pub(crate) fn step(thread: &mut Thread, context: &mut UContext) {
             context.gregs.rflags |= TRAP_FLAG;
         }
     }
-}
-
-/// Whether a thread is between the gate's first instructions and its last ones, which take the flags that it has kept: what
-/// runs there need not be stepped through.
-fn has_flags_aside(thread: &Thread, rip: u64) -> bool {
-    let gate = memtap_gate as *const () as u64..memtap_gate_end as *const () as u64;
-    let kept = memtap_gate_kept as *const () as u64..memtap_gate_takes as *const () as u64;
-    is_in_gate(thread, rip) && (kept.contains(&rip) || !gate.contains(&rip))
 }
 
 /// The end of the stack that the gate uses.

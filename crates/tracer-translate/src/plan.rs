@@ -398,12 +398,12 @@ impl Plan {
         let mut checks = Vec::with_capacity(16);
         for (index, step) in self.steps.iter().enumerate() {
             let instruction = step.instruction;
-            if has_no_access(&instruction) || is_prefetch(&instruction) {
+            if has_no_access(&instruction) {
                 continue;
             }
             let repeated = self.end == End::Repeat;
             for memory in factory.info(&instruction).used_memory() {
-                let Some(kind) = kind_of(&instruction, memory.access()) else { continue };
+                let Some(kind) = kind_of(memory.access()) else { continue };
                 let place = Capture::new(memory, kind, size_of(&instruction, memory), None);
                 let masked = instruction.op_mask() != Register::None;
                 let repeated = repeated && is_repeatable(place.base());
