@@ -154,7 +154,7 @@ mod reading {
     use super::Verified;
     use memref::{AccessKind, VirtAddr};
     use segment::flow::{
-        BlockAccess, EMBED, FIRST_BLOCK, ID_BITS, MAX_DEFINITION_BYTES, PAD, encode_definition,
+        BlockAccess, EMBED, FIRST_BLOCK, ID_BITS, MAX_DEFINITION_BYTES, PAD, Values, encode_definition,
     };
     use segment::{Content, MAX_RECORD_BYTES, Record, encode};
     use trace_format::{CreateOptions, TraceWriter};
@@ -177,8 +177,8 @@ mod reading {
         let mut sink = Sink::new(trace, u32::MAX, false, None);
         sink.add_process(0, std::process::id(), None, 0).unwrap();
         let mut definition = [0; MAX_DEFINITION_BYTES];
-        let len =
-            encode_definition(FIRST_BLOCK, VirtAddr(CODE), instructions, 1, &[defined], &mut definition);
+        let (addr, values) = (VirtAddr(CODE), Values::plain(1));
+        let len = encode_definition(FIRST_BLOCK, addr, instructions, values, &[defined], &mut definition);
         sink.blocks.add(0, 0, &definition[..len]);
         let mut bytes = PAD.to_le_bytes().to_vec();
         embed(&mut bytes, &Record::StepBegin { first: true });
