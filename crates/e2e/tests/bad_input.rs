@@ -18,6 +18,9 @@ fn check(outcome: &Outcome, status: i32, words: &[&str]) {
     for word in words {
         assert!(err.contains(word), "{word:?} is missing in {err:?}");
     }
+    for part in err.trim_end().split(": ").filter(|part| part.contains(' ')) {
+        assert_eq!(err.matches(part).count(), 1, "{part:?} is said twice in {err:?}");
+    }
     assert!(outcome.stdout.is_empty(), "nothing on standard output: {}", outcome.out());
 }
 

@@ -129,7 +129,7 @@ fn main() -> ExitCode {
         if error.is::<output::ReaderGone>() {
             return ExitCode::SUCCESS;
         }
-        eprintln!("memtap: {error:#}");
+        eprintln!("memtap: {}", output::error_line(&error));
         ExitCode::from(1)
     })
 }

@@ -42,6 +42,20 @@ impl Out {
     }
 }
 
+/// An error with its causes in one line; what an error says of its cause already is not said again.
+pub(crate) fn error_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line.push_str(": ");
+            line.push_str(&cause);
+        }
+    }
+    line
+}
+
 /// Prints what was found: as a JSON array, or one after the other, and `none` where there is nothing.
 pub(crate) fn print_found<T>(
     found: &[T],
