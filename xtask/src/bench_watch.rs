@@ -250,7 +250,8 @@ fn draw(title: &str, groups: &[(String, Vec<Option<f64>>)]) -> String {
     let (low, high) = (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
     let (left, top, height, bar, gap) = (60.0, 50.0, 260.0, 11.0, 16.0);
     let group = bar * UNITS.len() as f64 + gap;
-    let width = left + group * groups.len() as f64 + 20.0;
+    // Room for the legend, too.
+    let width = left + (group * groups.len() as f64 + 20.0).max(110.0 * UNITS.len() as f64);
     let y = |value: f64| top + height * (high - value.log10().clamp(low, high)) / (high - low);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} 380\" font-family=\"sans-serif\" font-size=\"11\">\n\
