@@ -1,5 +1,6 @@
 // Four threads that each count in a watched variable of their own, while a timer's signals interrupt them wherever they are,
 // in checks, too, and count in another one; all variables on one line of the cache. Prints how many signals came.
+// lackey: no
 // build: -pthread -fno-inline
 #include <pthread.h>
 #include <signal.h>

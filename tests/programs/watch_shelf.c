@@ -1,4 +1,5 @@
 // A library that another program is linked with.
+// alone: no
 // build: -shared -fPIC -fno-inline
 #include <stdlib.h>
 

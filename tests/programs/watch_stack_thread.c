@@ -1,4 +1,5 @@
 // A local variable of a thread that did not begin the program. Prints where it is, and what is in it at last.
+// lackey: no
 // build: -pthread -fno-inline
 #include <pthread.h>
 #include <stdio.h>
