@@ -20,6 +20,7 @@ mod config;
 pub mod flow;
 mod flow_writer;
 mod layout;
+pub mod list;
 mod machine;
 mod pool;
 mod record;

@@ -1016,7 +1016,7 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
                 let regs = control::as_registers(gregs);
                 let backwards = gregs.rflags & DIRECTION_FLAG != 0;
                 let checked =
-                    engine.checked(number, |number| regs.number(number), live.spill(FS_SPILL), backwards);
+                    engine.checked(number, |number| regs.get(number), live.spill(FS_SPILL), backwards);
                 drop(engine);
                 if let Some(checked) = checked {
                     check(thread, gregs, &checked);

@@ -13,6 +13,10 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use memref::{AccessKind, BlockKind, VirtAddr};
 use segment::Record;
+use segment::list::{
+    ABSOLUTE, CHOICE_STOP, CHOICE_THREAD, CHOICE_VALUE, ENTRY_BYTES, KIND_ADDRESS, KIND_CHOICES, KIND_LOCAL,
+    KIND_MODULE, KIND_SITE,
+};
 use tracee::lock::{Guard, Lock};
 use tracee::{maps, sys, tls};
 use translate::{LOADS, Marks, STORES};
@@ -24,25 +28,12 @@ use crate::memory::{Range, Ranges, is_viewed, open_address};
 use crate::stack::{self, MOST_FRAMES};
 use crate::state::{PROCESS, Thread};
 
-/// Bytes of an entry of the list: kind and bits, address, length, number, and the watchpoint's own number. Of the entry of
-/// choices, the bits say which there are, and address and length are the value and the thread that hits must have.
-const ENTRY_BYTES: usize = 40;
 /// Watchpoints that a process can have.
 const MAX_WATCHES: usize = 1 << 22;
 /// Sites that blocks can be watched by.
 const MAX_SITES: usize = 1024;
 /// Thread-local variables that can be watched.
 const MAX_LOCALS: usize = 64;
-const KIND_ADDRESS: u64 = 0;
-const KIND_MODULE: u64 = 1;
-const KIND_SITE: u64 = 2;
-const KIND_CHOICES: u64 = 3;
-const KIND_LOCAL: u64 = 4;
-/// Of an entry whose address is not relative to the program's own module.
-const ABSOLUTE: u64 = 1 << 16;
-const CHOICE_STOP: u64 = 1;
-const CHOICE_VALUE: u64 = 2;
-const CHOICE_THREAD: u64 = 4;
 
 /// Watched bytes. Bit 0: reads; bit 1: writes.
 #[derive(Clone, Copy)]

@@ -8,7 +8,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, Ordering};
 
 use memref::AccessKind;
 
@@ -16,10 +15,10 @@ use crate::code::{Code, RCX};
 use crate::data::Capture;
 use crate::emit::{SPILL_FS, SPILL_LINE};
 use crate::marks::REACH;
+use crate::processor;
 
 /// Accesses that one checked instruction can have.
 const MOST: usize = 4;
-const RDI: u8 = 7;
 
 /// One access that is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +74,7 @@ pub(crate) fn emit_look(code: &mut Code, marks: u32, kind: AccessKind, flags: bo
         AccessKind::Modify => (marks, true),
         kind => (marks + u32::from(kind.writes()), false),
     };
-    if flags && !has_rotation() {
+    if flags && !processor::rotates() {
         // The middle of the address, by way of memory.
         code.store_gs(SPILL_LINE, RCX);
         code.load_gs_short(RCX, SPILL_LINE + 1);
@@ -99,21 +98,6 @@ pub(crate) fn emit_look(code: &mut Code, marks: u32, kind: AccessKind, flags: bo
     let distance = code.here();
     code.put(&[0; 4]);
     distance
-}
-
-/// Whether the processor rotates without touching flags (BMI2).
-fn has_rotation() -> bool {
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-    static ANSWER: AtomicU8 = AtomicU8::new(0);
-    match ANSWER.load(Ordering::Relaxed) {
-        0 => {
-            let answer = core::arch::x86_64::__cpuid_count(7, 0).ebx >> 8 & 1 != 0;
-            ANSWER.store(if answer { YES } else { NO }, Ordering::Relaxed);
-            answer
-        }
-        answer => answer == YES,
-    }
 }
 
 /// An instruction of a block whose accesses are looked at.
@@ -181,8 +165,3 @@ pub(crate) fn of(checks: &[Check], instruction: u16) -> &[Check] {
 
 /// Code for hits that was not written yet: the distances of jumps that lead there, by instruction.
 pub(crate) type Exits = Vec<(u16, u64)>;
-
-/// Whether a string instruction's register moves: a repeated one has its accesses there.
-pub(crate) fn is_repeatable(base: Option<u8>) -> bool {
-    matches!(base, Some(RDI | 6))
-}

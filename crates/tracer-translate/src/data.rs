@@ -48,10 +48,8 @@ pub(crate) struct Capture {
 
 /// Whether the instruction's accesses are left to the tracer: those that it makes depend on more than registers.
 pub(crate) fn needs_help(instruction: &Instruction) -> bool {
-    let repeated = instruction.is_string_instruction()
-        && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
     let size = instruction.memory_size().size();
-    repeated
+    x86::repeats(instruction)
         || has_memory(instruction) && (instruction.op_mask() != Register::None || matches!(size, 3 | 5..=7))
 }
 

@@ -28,6 +28,7 @@ mod engine;
 mod marks;
 mod place;
 mod plan;
+mod processor;
 mod table;
 
 pub use check::Checked;

@@ -139,6 +139,11 @@ impl Block {
         })
     }
 
+    /// The program's own address of an instruction; behind the last one where the block ends.
+    fn native(&self, index: usize) -> u64 {
+        self.addr + u64::from(self.steps.get(index).map_or(self.len, |step| step.offset))
+    }
+
     pub(crate) fn place(&self, addr: u64) -> Place {
         let distance = addr.wrapping_sub(self.code);
         let Ok(distance) = u16::try_from(distance) else { return Place::Between };
@@ -154,10 +159,7 @@ impl Block {
             let (from, until, register) = self.borrowed;
             let borrowed = (usize::from(from)..usize::from(until)).contains(&step).then_some(register);
             Place::At {
-                addr: self
-                    .steps
-                    .get(executed)
-                    .map_or(self.addr + u64::from(self.len), |step| self.addr + u64::from(step.offset)),
+                addr: self.native(executed),
                 executed: executed as u16,
                 instructions: self.steps.len() as u16,
                 borrowed,
@@ -189,10 +191,7 @@ impl Block {
         }
         if let Some(&(_, executed)) = self.looks.iter().find(|look| look.0 == distance) {
             return Place::At {
-                addr: self
-                    .steps
-                    .get(usize::from(executed))
-                    .map_or(self.addr + u64::from(self.len), |step| self.addr + u64::from(step.offset)),
+                addr: self.native(executed.into()),
                 executed,
                 instructions: self.steps.len() as u16,
                 borrowed: Some(self.borrowed.2),

@@ -1,7 +1,6 @@
 //! A basic block before it is written: its instructions, what they access, and which registers must be kept for that.
 
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, Ordering};
 use iced_x86::{
     Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo,
     InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
@@ -11,14 +10,12 @@ use segment::flow::{
     BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE, Values as Recorded,
 };
 
-use crate::check::{Check, is_repeatable};
-use crate::code::RSP;
+use crate::check::Check;
+use crate::code::{RCX, RDI, RSI, RSP};
 use crate::data::{self, Capture};
 use crate::engine::Task;
+use crate::processor;
 
-const RSI: u8 = 6;
-const RDI: u8 = 7;
-const RCX: u8 = 1;
 /// Arithmetic flags, as iced numbers them: what programs compute with.
 const FLAGS: u32 = iced_x86::RflagsBits::OF
     | iced_x86::RflagsBits::SF
@@ -332,7 +329,7 @@ impl Plan {
             let info = factory.info(&instruction);
             if !has_no_access(&instruction) {
                 for memory in info.used_memory().iter().chain(&x86::prefetched(&instruction)) {
-                    let Some(kind) = kind_of(memory.access()) else { continue };
+                    let Some(kind) = x86::kind_of(memory.access()) else { continue };
                     if self.values.len() + 3 > MAX_VALUES || self.accesses.len() >= MAX_ACCESSES {
                         return false;
                     }
@@ -352,7 +349,7 @@ impl Plan {
         let accesses = |step: &Planned, factory: &mut InstructionInfoFactory| {
             let used = factory.info(&step.instruction).used_memory();
             !has_no_access(&step.instruction)
-                && (used.iter().any(|memory| kind_of(memory.access()).is_some())
+                && (used.iter().any(|memory| x86::kind_of(memory.access()).is_some())
                     || x86::prefetched(&step.instruction).is_some())
         };
         let Some(index) = self.steps.iter().position(|step| accesses(step, &mut factory)) else {
@@ -365,7 +362,7 @@ impl Plan {
         let instruction = step.instruction;
         let mut captures = Vec::with_capacity(2);
         for memory in factory.info(&instruction).used_memory().iter().chain(&x86::prefetched(&instruction)) {
-            let Some(kind) = kind_of(memory.access()) else { continue };
+            let Some(kind) = x86::kind_of(memory.access()) else { continue };
             let pushed = (kind == AccessKind::Store && matches!(self.end, End::Call(_) | End::CallIndirect))
                 .then_some(next);
             let mut capture = Capture::new(memory, kind, size_of(&instruction, memory), pushed);
@@ -403,10 +400,10 @@ impl Plan {
             }
             let repeated = self.end == End::Repeat;
             for memory in factory.info(&instruction).used_memory() {
-                let Some(kind) = kind_of(memory.access()) else { continue };
+                let Some(kind) = x86::kind_of(memory.access()) else { continue };
                 let place = Capture::new(memory, kind, size_of(&instruction, memory), None);
                 let masked = instruction.op_mask() != Register::None;
-                let repeated = repeated && is_repeatable(place.base());
+                let repeated = repeated && matches!(place.base(), Some(RSI | RDI));
                 checks.push(Check { instruction: index as u16, place, repeated, masked });
             }
         }
@@ -490,7 +487,7 @@ impl Plan {
         let mut factory = InstructionInfoFactory::new();
         let instruction = step.instruction;
         for memory in factory.info(&instruction).used_memory() {
-            let Some(kind) = kind_of(memory.access()) else { continue };
+            let Some(kind) = x86::kind_of(memory.access()) else { continue };
             let base = match number(memory.base()) {
                 Some(RSI) => 0,
                 Some(RDI) => 1,
@@ -609,16 +606,6 @@ fn has_no_access(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
 }
 
-fn kind_of(access: OpAccess) -> Option<AccessKind> {
-    Some(match access {
-        OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
-        OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
-        OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Modify,
-        OpAccess::NoMemAccess => AccessKind::Prefetch,
-        OpAccess::None => return None,
-    })
-}
-
 fn size_of(instruction: &Instruction, memory: &UsedMemory) -> u16 {
     if memory.access() == OpAccess::NoMemAccess {
         return 64;
@@ -635,10 +622,7 @@ fn end_of(instruction: &Instruction) -> Option<End> {
     if needs_help(instruction) {
         return Some(End::Special);
     }
-    if instruction.is_string_instruction()
-        && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
-        && !matches!(instruction.mnemonic(), Mnemonic::Insb | Mnemonic::Outsb)
-    {
+    if x86::repeats(instruction) && !matches!(instruction.mnemonic(), Mnemonic::Insb | Mnemonic::Outsb) {
         return Some(End::Repeat);
     }
     let near = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64;
@@ -676,7 +660,7 @@ fn needs_help(instruction: &Instruction) -> bool {
     if instruction.is_vsib()
         || instruction.is_privileged()
         || instruction.segment_prefix() == Register::GS
-        || instruction.op_mask() != Register::None && has_memory(instruction) && !can_keep_masks()
+        || instruction.op_mask() != Register::None && has_memory(instruction) && !processor::keeps_masks()
     {
         return true;
     }
@@ -724,21 +708,6 @@ fn needs_help(instruction: &Instruction) -> bool {
             && !instruction.is_string_instruction()
             && instruction.flow_control() == FlowControl::Next
         || instruction.is_save_restore_instruction() && instruction.memory_size().size() == 0
-}
-
-/// Whether the processor has an instruction that stores a whole mask register (AVX-512 BW).
-fn can_keep_masks() -> bool {
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-    static ANSWER: AtomicU8 = AtomicU8::new(0);
-    match ANSWER.load(Ordering::Relaxed) {
-        0 => {
-            let answer = core::arch::x86_64::__cpuid_count(7, 0).ebx >> 30 & 1 != 0;
-            ANSWER.store(if answer { YES } else { NO }, Ordering::Relaxed);
-            answer
-        }
-        answer => answer == YES,
-    }
 }
 
 /// A string instruction with 64-bit addresses.

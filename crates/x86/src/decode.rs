@@ -6,6 +6,7 @@ use iced_x86::{
 };
 use memref::AccessKind;
 
+use crate::facts::kind_of;
 use crate::operand::Reason;
 use crate::registers::NONE;
 use crate::vector::Elements;
@@ -245,12 +246,10 @@ impl Decoded {
         let (Some(only), true) = (used.first(), used.len() == 1 || instruction.is_vsib()) else {
             return if used.is_empty() { Form::Nop } else { Form::Not(Reason::Memory) };
         };
-        self.kind = match only.access() {
-            OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
-            OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Modify,
-            OpAccess::NoMemAccess => return Form::Nop,
-            OpAccess::None => return Form::Not(Reason::Memory),
+        self.kind = match kind_of(only.access()) {
+            Some(AccessKind::Prefetch) => return Form::Nop,
+            Some(kind) => kind,
+            None => return Form::Not(Reason::Memory),
         };
         // A mask decides which bytes are accessed at all.
         if let Some(elements) = Elements::of(&instruction) {

@@ -19,11 +19,9 @@ pub unsafe fn accesses(regs: &Registers, fs_base: u64, gs_base: u64, mut each: i
     let Some(instruction) = (unsafe { instruction_at(regs.rip) }) else { return };
     let mut factory = InstructionInfoFactory::new();
     for used in factory.info(&instruction).used_memory() {
-        let kind = match used.access() {
-            OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
-            OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Modify,
-            OpAccess::None | OpAccess::NoMemAccess => continue,
+        let kind = match kind_of(used.access()) {
+            None | Some(AccessKind::Prefetch) => continue,
+            Some(kind) => kind,
         };
         let addr = used.virtual_address(0, |register, _, _| match register {
             Register::FS => Some(fs_base),
@@ -39,6 +37,17 @@ pub unsafe fn accesses(regs: &Registers, fs_base: u64, gs_base: u64, mut each: i
     }
 }
 
+/// What is done to memory; of what names it and accesses nothing, a prefetch.
+pub fn kind_of(access: OpAccess) -> Option<AccessKind> {
+    match access {
+        OpAccess::Read | OpAccess::CondRead => Some(AccessKind::Load),
+        OpAccess::Write | OpAccess::CondWrite => Some(AccessKind::Store),
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => Some(AccessKind::Modify),
+        OpAccess::NoMemAccess => Some(AccessKind::Prefetch),
+        OpAccess::None => None,
+    }
+}
+
 /// Writes the name of the instruction at `ip`.
 ///
 /// # Safety
@@ -51,17 +60,18 @@ pub unsafe fn mnemonic(ip: u64, into: &mut impl core::fmt::Write) {
     }
 }
 
-/// Whether the instruction at `ip` is a string instruction with a prefix that repeats it.
+/// Whether it is a string instruction with a prefix that repeats it.
+pub fn repeats(instruction: &Instruction) -> bool {
+    instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+}
+
+/// As [`repeats`], of the instruction at `ip`.
 ///
 /// # Safety
 /// The code at `ip` must be readable.
 pub unsafe fn is_repeated(ip: u64) -> bool {
     // SAFETY: the caller's promise.
-    let instruction = unsafe { instruction_at(ip) };
-    instruction.is_some_and(|instruction| {
-        instruction.is_string_instruction()
-            && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
-    })
+    unsafe { instruction_at(ip) }.is_some_and(|instruction| repeats(&instruction))
 }
 
 /// Whether the instruction at `ip` has a lock prefix.

@@ -27,7 +27,7 @@ mod stub;
 mod vector;
 
 pub use cache::CodeCache;
-pub use facts::{accesses, is_locked, is_repeated, mnemonic, prefetched};
+pub use facts::{accesses, is_locked, is_repeated, kind_of, mnemonic, prefetched, repeats};
 pub use memref::AccessKind;
 pub use operand::{Environment, Operand, Outcome, Reason, Refused};
 pub use oracle::{Oracle, Step};

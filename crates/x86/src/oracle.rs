@@ -7,7 +7,7 @@
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 use memref::AccessKind;
 
-use crate::facts::{instruction_at, prefetched};
+use crate::facts::{instruction_at, kind_of, prefetched, repeats};
 use crate::operand::Operand;
 use crate::registers::Registers;
 use crate::vector::{Components, Elements, MAX_ELEMENTS};
@@ -129,11 +129,7 @@ impl Oracle {
 
 fn step_of(instruction: &Instruction) -> Step {
     match instruction.mnemonic() {
-        _ if instruction.is_string_instruction()
-            && (instruction.has_rep_prefix() || instruction.has_repne_prefix()) =>
-        {
-            Step::Repeated
-        }
+        _ if repeats(instruction) => Step::Repeated,
         Mnemonic::Pushf | Mnemonic::Pushfq => Step::StoresFlags,
         Mnemonic::Popf | Mnemonic::Popfq | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => {
             Step::LoadsFlags
@@ -156,16 +152,6 @@ fn count(instruction: &Instruction, regs: &Registers) -> u64 {
         )
     });
     if short { regs.rcx & 0xffff_ffff } else { regs.rcx }
-}
-
-fn kind_of(access: OpAccess) -> Option<AccessKind> {
-    match access {
-        OpAccess::Read | OpAccess::CondRead => Some(AccessKind::Load),
-        OpAccess::Write | OpAccess::CondWrite => Some(AccessKind::Store),
-        OpAccess::ReadWrite | OpAccess::ReadCondWrite => Some(AccessKind::Modify),
-        OpAccess::None => None,
-        OpAccess::NoMemAccess => Some(AccessKind::Prefetch),
-    }
 }
 
 fn len_of(instruction: &Instruction, memory: &UsedMemory) -> u32 {

@@ -40,9 +40,9 @@ pub(crate) const fn offset(number: u8) -> u32 {
 }
 
 impl Registers {
-    /// The register of that number.
+    /// The register of that processor's number.
     #[inline]
-    pub(crate) fn get(&self, number: u8) -> u64 {
+    pub fn get(&self, number: u8) -> u64 {
         let words: &[u64; 18] = self.words();
         words[SAVED[usize::from(number & 15)] as usize]
     }
@@ -53,11 +53,6 @@ impl Registers {
         // SAFETY: `Registers` is 18 words in `repr(C)`.
         let words = unsafe { &mut *(&raw mut *self).cast::<[u64; 18]>() };
         words[SAVED[usize::from(number & 15)] as usize] = value;
-    }
-
-    /// The register of that processor's number.
-    pub fn number(&self, number: u8) -> u64 {
-        self.get(number)
     }
 
     /// Sets the register of that processor's number (rax 0, rcx 1, rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8..r15).

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{Resolver, VariableId};
@@ -85,6 +86,9 @@ pub(crate) fn is_inner(module: &str) -> bool {
 
 /// Libraries whose accesses synchronise and are never reported.
 const RUNTIME: [&str; 4] = ["libstdc++", "libc++", "libatomic", "libasan"];
+
+/// Bytes that the longest instruction has.
+const MAX_BYTES: usize = 15;
 
 impl Atomics {
     /// What an access of such an instruction is.
@@ -179,13 +183,13 @@ impl Atomics {
         if let Some(&code) = self.codes.get(&ip.0) {
             return code;
         }
-        let control = self.bytes(resolver, ip).map_or(Control::Other, |bytes| Control::of(&bytes));
-        let code = (self.find_code(resolver, ip), control);
+        let instruction = self.bytes(resolver, ip).map_or_else(Instruction::default, |bytes| decode(&bytes));
+        let code = (self.find_code(resolver, ip, &instruction), Control::of(&instruction));
         self.codes.insert(ip.0, code);
         code
     }
 
-    fn find_code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> Code {
+    fn find_code(&mut self, resolver: &mut Resolver, ip: VirtAddr, instruction: &Instruction) -> Code {
         let name = resolver.code_name(ip);
         let module = name.as_deref().and_then(|name| name.module.clone());
         if let Some(module) = &module {
@@ -201,7 +205,7 @@ impl Atomics {
         if function.is_some_and(|function| function.contains("::stack_overflow::")) {
             return Code::Ignored;
         }
-        if self.bytes(resolver, ip).is_some_and(|bytes| is_locked(&bytes)) {
+        if is_locked(instruction) {
             return Code::Locked;
         }
         let Some(name) = name else { return Code::Unknown };
@@ -226,7 +230,7 @@ impl Atomics {
     }
 
     /// The first bytes of an instruction, from its file.
-    fn bytes(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<[u8; 8]> {
+    fn bytes(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<[u8; MAX_BYTES]> {
         let (_, instance) = resolver.image().instance_at(ip)?;
         let address = ip.0.wrapping_sub(instance.bias);
         let segment =
@@ -239,7 +243,7 @@ impl Atomics {
             .modules
             .entry(path.to_string_lossy().into_owned())
             .or_insert_with(|| std::fs::read(&path).ok().map(Arc::new));
-        let mut bytes = [0; 8];
+        let mut bytes = [0; MAX_BYTES];
         let rest = content.as_ref()?.get(at..)?;
         let len = rest.len().min(bytes.len());
         bytes[..len].copy_from_slice(&rest[..len]);
@@ -247,19 +251,15 @@ impl Atomics {
     }
 }
 
-/// Whether an instruction that accesses memory does so atomically: a lock prefix, or an exchange.
-fn is_locked(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
-    while let Some((&byte, after)) = rest.split_first() {
-        match byte {
-            0xf0 => return true,
-            0x66 | 0x67 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65 => rest = after,
-            0x40..=0x4f => rest = after,
-            0x86 | 0x87 => return after.first().is_some_and(|modrm| modrm >> 6 != 3),
-            _ => return false,
-        }
-    }
-    false
+/// The instruction that begins with these bytes; an invalid one where none does.
+pub(super) fn decode(bytes: &[u8]) -> Instruction {
+    Decoder::new(64, bytes, DecoderOptions::NONE).decode()
+}
+
+/// Whether an instruction accesses memory atomically: a lock prefix, or an exchange.
+fn is_locked(instruction: &Instruction) -> bool {
+    let exchanges = instruction.mnemonic() == Mnemonic::Xchg && instruction.op0_kind() == OpKind::Memory;
+    instruction.has_lock_prefix() || exchanges
 }
 
 fn is_atomic_file(file: &str) -> bool {
@@ -374,11 +374,11 @@ mod tests {
         for bytes in
             [&[0xf0_u8, 0xff, 0x00][..], &[0xf0, 0x0f, 0xb1, 0x37], &[0x87, 0x08], &[0x66, 0x41, 0x87, 0x00]]
         {
-            assert!(is_locked(bytes), "{bytes:x?}");
+            assert!(is_locked(&decode(bytes)), "{bytes:x?}");
         }
         // inc [rax]; mov [rax], ecx; xchg eax, ecx; nothing
         for bytes in [&[0xff_u8, 0x00][..], &[0x89, 0x08], &[0x87, 0xc8], &[]] {
-            assert!(!is_locked(bytes), "{bytes:x?}");
+            assert!(!is_locked(&decode(bytes)), "{bytes:x?}");
         }
     }
 

@@ -2,7 +2,7 @@
 //! return loads that. What was called and not recorded inside (an allocator's functions) is left when its event comes; where a
 //! program changes stacks, callers are lost.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use iced_x86::{FlowControl, Instruction};
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;
 
@@ -22,9 +22,7 @@ pub(super) enum Control {
 }
 
 impl Control {
-    /// That of the instruction that begins with these bytes.
-    pub(super) fn of(bytes: &[u8]) -> Self {
-        let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+    pub(super) fn of(instruction: &Instruction) -> Self {
         match instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => Self::Call,
             FlowControl::Return => Self::Return,
@@ -102,6 +100,7 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use super::super::atomics::decode;
     use super::*;
 
     #[test]
@@ -110,12 +109,12 @@ mod tests {
         for bytes in
             [&[0xe8_u8, 1, 0, 0, 0][..], &[0xff, 0x15, 1, 0, 0, 0], &[0x41, 0xff, 0x94, 0xc4, 1, 0, 0, 0]]
         {
-            assert_eq!(Control::of(bytes), Control::Call, "{bytes:x?}");
+            assert_eq!(Control::of(&decode(bytes)), Control::Call, "{bytes:x?}");
         }
-        assert_eq!(Control::of(&[0xc3]), Control::Return);
+        assert_eq!(Control::of(&decode(&[0xc3])), Control::Return);
         // push rax; jmp rel32; nothing
         for bytes in [&[0x50_u8][..], &[0xe9, 1, 0, 0, 0], &[]] {
-            assert_eq!(Control::of(bytes), Control::Other, "{bytes:x?}");
+            assert_eq!(Control::of(&decode(bytes)), Control::Other, "{bytes:x?}");
         }
     }
 

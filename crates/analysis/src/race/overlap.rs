@@ -177,15 +177,15 @@ impl Races {
                 let lane = &mut overlap.lanes[reader.0 as usize];
                 let (now, then) = (lane.present.loads.contains(&addr), lane.before.loads.contains(&addr));
                 // The mark behind the stretch before is the present one's.
-                let may_see = now || then && order <= lane.present.order;
-                if reader != from && may_see {
+                let overlaps_then = then && order <= lane.present.order;
+                if reader != from && (now || overlaps_then) {
                     let known = &mut self.threads[reader.0 as usize].clock;
                     let is_news = !known.knows_all(&clock) || !lane.present.late.knows_all(&clock);
                     if is_news {
                         known.join(&clock);
                         lane.present.late.join(&clock);
                         let mut stores: Vec<u64> = lane.present.stores.iter().copied().collect();
-                        if then && order <= lane.present.order {
+                        if overlaps_then {
                             lane.before.late.join(&clock);
                             stores.extend(&lane.before.stores);
                         }

@@ -76,6 +76,15 @@ struct Thread {
 }
 
 impl Thread {
+    /// Only so many instructions of the last block were executed: where its accesses begin among those that wait, and the cycle at
+    /// which it was left.
+    fn cut(&mut self, executed: u64) -> Option<(usize, u64)> {
+        let last = self.last.take()?;
+        let executed = executed.min(last.instructions.into());
+        self.cycle -= u64::from(last.instructions) - executed;
+        Some((last.first, last.from + executed))
+    }
+
     /// What comes from that cycle on came behind that order.
     fn mark(&mut self, cycle: u64, order: Order) -> Result<(), Error> {
         if order <= self.order {
@@ -445,12 +454,10 @@ impl<'a> Sink<'a> {
                     }
                 }
                 Some(Entry::Cut(executed, all)) => {
-                    if let Some(last) = thread.last.take() {
-                        let executed = executed.min(last.instructions.into());
-                        thread.cycle -= u64::from(last.instructions) - executed;
+                    if let Some((first, end)) = thread.cut(executed) {
                         while !all
-                            && accesses.len() > last.first
-                            && accesses.last().is_some_and(|access| access.cycle >= last.from + executed)
+                            && accesses.len() > first
+                            && accesses.last().is_some_and(|access| access.cycle >= end)
                         {
                             accesses.pop();
                         }

@@ -9,6 +9,10 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
 use segment::MAX_LIST_PATH_BYTES;
+use segment::list::{
+    ABSOLUTE, CHOICE_STOP, CHOICE_THREAD, CHOICE_VALUE, KIND_ADDRESS, KIND_CHOICES, KIND_LOCAL, KIND_MODULE,
+    KIND_SITE,
+};
 use symbols::{Module, SearchPath};
 
 use super::libraries::{self, Identity, Library, base_in, identity};
@@ -23,7 +27,7 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| format!("{text} is no number"))
 }
 
-/// One entry of the list that the traced program gets: see `tracer-protect`, watchpoints.
+/// One entry of the list that the traced program gets: see [`segment::list`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     kind: u64,
@@ -34,15 +38,6 @@ struct Entry {
     library: Option<Identity>,
 }
 
-const KIND_ADDRESS: u64 = 0;
-const KIND_MODULE: u64 = 1;
-const KIND_SITE: u64 = 2;
-/// Not of an expression: [`Choices`].
-const KIND_CHOICES: u64 = 3;
-/// In every thread at that offset of the template of the module that begins at `number`; zero: of the program's own.
-const KIND_LOCAL: u64 = 4;
-/// Behind kind and bits: the address is no longer relative to the program's own module.
-const ABSOLUTE: u64 = 1 << 16;
 /// More runs of neighbouring pages than that are not closed one by one: the kernel has a limit of mappings, 65,530.
 const MOST_RUNS: usize = 8192;
 const ALLOCATORS: [&str; 5] = ["malloc", "calloc", "realloc", "new", "alloc"];
@@ -289,9 +284,10 @@ pub(crate) struct Choices {
 
 impl Choices {
     fn entry(&self) -> (Entry, u64, u64) {
-        let bits = u64::from(self.stop)
-            | u64::from(self.value.is_some()) << 1
-            | u64::from(self.thread.is_some()) << 2;
+        let chosen = |is_chosen: bool, bit: u64| if is_chosen { bit } else { 0 };
+        let bits = chosen(self.stop, CHOICE_STOP)
+            | chosen(self.value.is_some(), CHOICE_VALUE)
+            | chosen(self.thread.is_some(), CHOICE_THREAD);
         let (address, len) = (self.value.unwrap_or(0), self.thread.unwrap_or(0).into());
         (Entry { kind: KIND_CHOICES, address, len, number: 0, library: None }, bits, 0)
     }

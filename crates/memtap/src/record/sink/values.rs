@@ -76,12 +76,9 @@ impl Sink<'_> {
                     }
                 }
                 Some(Entry::Cut(executed, _)) => {
-                    let Some(last) = thread.last.take() else { continue };
-                    let executed = executed.min(last.instructions.into());
-                    thread.cycle -= u64::from(last.instructions) - executed;
-                    let is_cut = |access: &Access| access.cycle >= last.from + executed;
-                    while waiting.accesses.len() > last.first
-                        && waiting.accesses.last().is_some_and(|(access, _)| is_cut(access))
+                    let Some((first, end)) = thread.cut(executed) else { continue };
+                    while waiting.accesses.len() > first
+                        && waiting.accesses.last().is_some_and(|(access, _)| access.cycle >= end)
                     {
                         waiting.pop();
                     }
