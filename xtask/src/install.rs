@@ -24,6 +24,7 @@ pub(crate) const TEST: &[Tool] = &[
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("perl", "perl"),
+    ("stress-ng", "stress-ng"),
     ("pgrep", "procps"),
     ("pkg-config", "pkg-config"),
     ("zstd", "zstd"),

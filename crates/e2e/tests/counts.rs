@@ -177,6 +177,9 @@ programs! {
     openmp: "openmp.c",
     library: "library.cpp",
     instructions: "instructions.S",
+    sent_signals: "sent_signals.c",
+    timer_storm: "timer_storm.c",
+    bad_lengths: "bad_lengths.c",
     prefetch: "prefetch.S",
     algorithms_where_the_processor_has_avx2: "algorithms.c",
 }

@@ -45,11 +45,17 @@ pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext)
     if watchpoints::is_active() {
         thread.before = *registers(context);
     }
+    if number != libc::SYS_rt_sigreturn {
+        translate::note_progress(thread);
+    }
     thread.calls.store(true, Ordering::Release);
     // SAFETY: our caller's promise; the program vouches for its own arguments as it would to the kernel.
     let result = unsafe { call.make(thread, context) };
     // Before it is looked what kind of code comes next: see `translate::kick_others`.
     thread.calls.swap(false, Ordering::SeqCst);
+    if thread.flow.take_interrupted() {
+        call.tell_rest();
+    }
     let Some(result) = result else { return };
     if number == libc::SYS_futex {
         thread.tell_futex(call.ip, &args, Some(result));
@@ -151,6 +157,28 @@ impl Call {
                 }
                 _ => Some(self.make_described(thread, context)),
             }
+        }
+    }
+
+    /// A sleep that was interrupted as soon as it began: all of it remains.
+    fn tell_rest(&self) {
+        let (wanted, rest) = match self.number {
+            libc::SYS_nanosleep => (self.args[0], self.args[1]),
+            libc::SYS_clock_nanosleep if self.args[1] as i32 & libc::TIMER_ABSTIME == 0 => {
+                (self.args[2], self.args[3])
+            }
+            _ => return,
+        };
+        if rest == 0 {
+            return;
+        }
+        let mut time = [0u64; 2];
+        let local = [time.as_mut_ptr() as usize, 16];
+        for (number, at) in [(libc::SYS_process_vm_readv, wanted), (libc::SYS_process_vm_writev, rest)] {
+            let remote = [open_address(at as u64) as usize, 16];
+            let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+            // SAFETY: the kernel copies between our words and the program's, as far as these are there.
+            unsafe { sys::syscall(number as usize, args) };
         }
     }
 
@@ -379,7 +407,7 @@ impl Call {
         const MAP_GROWSDOWN: i32 = 0x100;
         let [addr, len, prot, flags, fd, offset] = self.args;
         let (prot, flags) = (prot as i32, flags as i32);
-        let bytes = (len as u64).next_multiple_of(4096);
+        let bytes = memory::whole_pages(len as u64);
         if flags & sys::MAP_FIXED != 0 && addr & 4095 == 0 && len != 0 {
             memory::drop_views(addr as u64, (addr as u64).saturating_add(bytes));
         }
@@ -446,7 +474,7 @@ impl Call {
 
     unsafe fn munmap(&self, thread: &mut Thread) -> isize {
         let [addr, len, ..] = self.args.map(|arg| arg as u64);
-        let bytes = len.next_multiple_of(4096);
+        let bytes = memory::whole_pages(len);
         // Drawn before: as soon as the memory is gone, another thread may get the same addresses.
         let order = next_order();
         if addr & 4095 == 0 && len != 0 {
@@ -485,7 +513,7 @@ impl Call {
         translate::on_change(old, old_len, 0);
         let flags = flags as i32;
         let range = PROCESS.ranges.lock().find(old);
-        let (old_bytes, new_bytes) = (old_len.next_multiple_of(4096), new_len.next_multiple_of(4096));
+        let (old_bytes, new_bytes) = (memory::whole_pages(old_len), memory::whole_pages(new_len));
         let fixed = flags & sys::MREMAP_FIXED != 0;
         let (Some(range), true) = (range, new_bytes != 0 && old & 4095 == 0) else {
             if fixed {

@@ -168,6 +168,11 @@ pub(crate) fn as_thread<R>(body: impl FnOnce(&mut Thread) -> R) -> Option<R> {
         if (*thread).busy == 0 && (*thread).pending.first().is_some_and(Option::is_some) {
             crate::signals::send_pending_again(&mut *thread);
         }
+        if (*thread).busy == 0
+            && let Some(mask) = (*thread).held_mask.take()
+        {
+            sys::set_mask(mask);
+        }
         Some(result)
     }
 }

@@ -232,6 +232,7 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
     match signal {
         // SAFETY: the kernel's context of a dispatched system call.
         libc::SIGSYS if info.code == SYS_USER_DISPATCH => {
+            translate::stop_steps(thread, context);
             translate::enter(thread, context);
             // SAFETY: as above.
             unsafe { dispatch::on_system_call(thread, context) };
@@ -246,14 +247,12 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
         }
         libc::SIGTRAP if thread.step.active => end_step(thread, context),
         libc::SIGTRAP if info.code > 0 && breakpoint::on_trap(thread, context) => {}
+        _ if info.code <= 0 => signals::on_sent(thread, signal, info, context),
         _ => {
+            translate::stop_steps(thread, context);
             signals::leave_redirect(thread, context);
             let fault_at = context.gregs.rip;
-            if translate::enter(thread, context) == translate::Entered::Between && info.code <= 0 {
-                signals::put_off(thread, signal, info);
-                translate::step(thread, context);
-                return;
-            }
+            translate::enter(thread, context);
             let mut own = *info;
             if own.addr == fault_at {
                 own.addr = context.gregs.rip;

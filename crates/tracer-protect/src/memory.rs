@@ -41,6 +41,11 @@ pub(crate) const PAGE_WRITE: u8 = 8;
 /// The bytes for the pages, or null.
 static PAGES: AtomicUsize = AtomicUsize::new(0);
 
+/// A length in whole pages; zero where there are none so long: the kernel refuses the call.
+pub(crate) fn whole_pages(len: u64) -> u64 {
+    len.checked_next_multiple_of(4096).unwrap_or(0)
+}
+
 /// What page an address is in. Zero: one that we leave alone.
 #[inline]
 pub(crate) fn page(addr: u64) -> u8 {
@@ -320,7 +325,7 @@ pub(crate) fn drop_views(start: u64, end: u64) {
 
 /// mprotect by the program, of any mixture of memory. Returns the system call's result.
 pub(crate) fn protect(start: u64, len: u64, prot: i32) -> isize {
-    let end = start.saturating_add(len.next_multiple_of(4096));
+    let end = start.saturating_add(whole_pages(len));
     let mut ranges = PROCESS.ranges.lock();
     let mut any = false;
     ranges.each_within(start, end, |_| any = true);
@@ -361,7 +366,13 @@ pub(crate) fn protect(start: u64, len: u64, prot: i32) -> isize {
 
 /// MADV_DONTNEED and MADV_FREE by the program: private memory then reads as zeros, shared memory has to be punched.
 pub(crate) fn discard(start: u64, len: u64, advice: usize) -> isize {
-    let end = start.saturating_add(len.next_multiple_of(4096));
+    if whole_pages(len) < len {
+        // SAFETY: the kernel refuses it.
+        return unsafe {
+            sys::syscall(libc::SYS_madvise as usize, [start as usize, len as usize, advice, 0, 0, 0])
+        };
+    }
+    let end = start.saturating_add(whole_pages(len));
     let ranges = PROCESS.ranges.lock();
     let mut at = start;
     let mut result = 0;

@@ -27,7 +27,7 @@ pub(crate) const fn bit(signal: i32) -> u64 {
 /// The signals that the tracer lives on.
 pub(crate) const OURS: u64 = bit(libc::SIGSEGV) | bit(libc::SIGTRAP) | bit(libc::SIGSYS);
 /// Faults of instructions: they must get through while one of our stubs runs.
-const FAULTS: u64 = OURS | bit(libc::SIGBUS) | bit(libc::SIGFPE) | bit(libc::SIGILL);
+pub(crate) const FAULTS: u64 = OURS | bit(libc::SIGBUS) | bit(libc::SIGFPE) | bit(libc::SIGILL);
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
 const SA_RESTORER: u64 = 0x0400_0000;
@@ -44,6 +44,7 @@ unsafe extern "C" {
     fn memtap_wait_syscall();
     fn memtap_wait_end();
     fn memtap_wait_again();
+    fn memtap_wait_interrupted();
     fn memtap_redirect();
     fn memtap_redirect_done();
     fn memtap_clone();
@@ -78,6 +79,8 @@ global_asm!(
     ".hidden memtap_wait_end",
     ".globl memtap_wait_again",
     ".hidden memtap_wait_again",
+    ".globl memtap_wait_interrupted",
+    ".hidden memtap_wait_interrupted",
     // Where our handlers return to.
     "memtap_restorer:",
     "mov eax, 15",
@@ -155,6 +158,9 @@ global_asm!(
     "ret",
     "memtap_wait_again:",
     "mov r13, -512",
+    "jmp 2b",
+    "memtap_wait_interrupted:",
+    "mov r13, -4",
     "jmp 2b",
     thread = const tracee::tls::GS_AT,
 );
@@ -373,23 +379,67 @@ unsafe extern "C" fn on_async(signal: i32, info: &mut SigInfo, context: &mut UCo
     }
     // SAFETY: this thread's state; what we interrupted does not use it, or has set `busy`.
     let thread = unsafe { &mut *current };
+    on_sent(thread, signal, info, context);
+}
+
+/// A signal that somebody has sent.
+pub(crate) fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
     let rip = context.gregs.rip;
     if (address(memtap_wait_begin)..=address(memtap_wait_syscall)).contains(&rip) {
         put_off(thread, signal, info);
-        context.gregs.rip = address(memtap_wait_again);
-    } else if thread.busy != 0 || (address(memtap_wait_end)..=address(memtap_wait_again)).contains(&rip) {
-        put_off(thread, signal, info);
-    } else {
-        leave_redirect(thread, context);
-        if thread.flow.is_stepping() || translate::enter(thread, context) == translate::Entered::Between {
-            put_off(thread, signal, info);
-            translate::step(thread, context);
-            return;
-        }
-        // SAFETY: the context of this signal, which returns to the program.
-        unsafe { deliver(thread, signal, info, context) };
-        translate::leave(thread, context);
+        // The call's number is in r12.
+        let interrupted = thread.flow.interrupts(context.gregs.r12);
+        context.gregs.rip =
+            if interrupted { address(memtap_wait_interrupted) } else { address(memtap_wait_again) };
+        // What follows blocks them anyway: it must get there, however many come.
+        context.mask = !FAULTS;
+        return;
     }
+    if (address(memtap_wait_end)..=address(memtap_wait_interrupted)).contains(&rip) {
+        put_off(thread, signal, info);
+        context.mask = !FAULTS;
+        return;
+    }
+    if thread.busy != 0 {
+        put_off(thread, signal, info);
+        // As above, until it is no longer busy.
+        if OURS & bit(signal) == 0 && thread.held_mask.is_none() {
+            thread.held_mask = Some(context.mask);
+            context.mask = !FAULTS;
+        }
+        return;
+    }
+    if is_in_handler(thread, context) {
+        put_off(thread, signal, info);
+        return;
+    }
+    leave_redirect(thread, context);
+    if thread.flow.is_stepping() {
+        put_off(thread, signal, info);
+        return;
+    }
+    if translate::holds_signals(thread, signal, info, context) {
+        put_off(thread, signal, info);
+        return;
+    }
+    if translate::enter(thread, context) == translate::Entered::Between {
+        put_off(thread, signal, info);
+        translate::step(thread, context);
+        return;
+    }
+    // SAFETY: the context of this signal, which returns to the program.
+    unsafe { deliver(thread, signal, info, context) };
+    translate::leave(thread, context);
+}
+
+/// Whether a signal that is never blocked came while a handler of ours makes a system call, which delivers it at its end: a
+/// program that sends it to itself.
+fn is_in_handler(thread: &Thread, context: &UContext) -> bool {
+    let regs = &context.gregs;
+    !(address(memtap_restorer)..=address(memtap_clone_child)).contains(&regs.rip)
+        && PROCESS.owns_code(regs.rip)
+        && !translate::is_in_gate(thread, regs.rip)
+        && is_on(&thread.handler_stack, regs.rsp)
 }
 
 /// A redirected system call looks to the program as if it stood where the program made it.

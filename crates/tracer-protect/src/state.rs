@@ -248,6 +248,8 @@ pub(crate) struct Thread {
     /// Ours.
     pub(crate) handler_stack: AltStack,
     pub(crate) pending: [Option<Pending>; 32],
+    /// The mask to set when `busy` ends: signals that came meanwhile have blocked all others.
+    pub(crate) held_mask: Option<u64>,
     pub(crate) suspended: [Suspended; 16],
     pub(crate) step: SingleStep,
     /// What of its memory is watched.
@@ -345,6 +347,7 @@ impl Thread {
         self.virtual_mask = 0;
         self.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
         self.pending = [None; 32];
+        self.held_mask = None;
         self.suspended = [Suspended::NONE; 16];
         self.step = SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] };
         self.stack = (0, 0);
@@ -391,6 +394,7 @@ impl Thread {
             alt_stack: AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 },
             handler_stack: AltStack { sp: stack, flags: 0, size: HANDLER_STACK_BYTES as u64 },
             pending: [None; 32],
+            held_mask: None,
             suspended: [Suspended::NONE; 16],
             step: SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },
             stepped: Touched::new(),

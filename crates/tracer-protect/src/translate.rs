@@ -31,11 +31,15 @@ use crate::emit::{as_thread, next_order, wait_for_free};
 use crate::state::{PROCESS, Thread};
 use crate::watchpoints::{self, Origin, Touched};
 use crate::wrap_alloc::Event;
-use crate::{breakpoint, image, real, sharing, signals, translate_sync, verify};
+use crate::{breakpoint, image, memory, real, sharing, signals, translate_sync, verify};
 
 const ARCH_SET_GS: usize = 0x1001;
 const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
+/// si_code of a trap by the trap flag.
+pub(crate) const TRAP_TRACE: i32 = 2;
+/// Instructions that a thread executes in any case between two signals.
+const PROGRESS: u32 = 32;
 /// si_code of a signal that one of our threads sends to another: no other sender uses it.
 const KICK: i32 = -0x6d74;
 const HOOKS: usize = 8;
@@ -126,6 +130,39 @@ impl Hook {
     const NONE: Self = Self { return_to: 0, rsp: 0, event: None, len: 0, old: 0, place: 0, stream: None };
 }
 
+/// Signals that came one after the other, each as soon as the handler of the last one returned.
+#[derive(Clone, Copy)]
+struct Run {
+    /// Where in the cache the program would go on.
+    at: u64,
+    /// The first one and its timer, and how often it came.
+    first: (i32, i32),
+    count: u32,
+}
+
+impl Run {
+    const NONE: Self = Self { at: 0, first: (0, 0), count: 0 };
+
+    /// Whether one more shows that they come faster than handlers return. A signal that is not queued can be pending for the
+    /// thread, for its process, and here: one that comes more often was sent meanwhile. Those that are queued come, as
+    /// natively, before the program goes on, however many they are.
+    fn is_endless(&mut self, signal: i32, info: &SigInfo) -> bool {
+        const FIRST_QUEUED: i32 = 32;
+        const SI_TIMER: i32 = -2;
+        let of_timer = info.code == SI_TIMER;
+        if signal >= FIRST_QUEUED && !of_timer {
+            return false;
+        }
+        // A timer's number is in the place of an address.
+        let key = (signal, if of_timer { info.addr as i32 } else { 0 });
+        if self.count == 0 {
+            self.first = key;
+        }
+        self.count += u32::from(self.first == key);
+        self.count > 3
+    }
+}
+
 /// What a thread is in the code cache.
 pub(crate) struct Flow {
     /// Its words in shared memory; null where nothing is translated.
@@ -139,6 +176,16 @@ pub(crate) struct Flow {
     /// It runs under the trap flag to the next instruction of the program, with signals waiting.
     stepping: bool,
     step_mask: u64,
+    /// Where the program went on behind its last handler, and what came there instead of its next instruction.
+    resumed: u64,
+    run: Run,
+    /// Instructions that it is still to execute with signals waiting.
+    progress: u32,
+    /// The next one stores the flags.
+    stores_flags: bool,
+    /// A system call was reached so, and did not begin because of a signal.
+    starved: bool,
+    interrupted: bool,
     hooks: [Hook; HOOKS],
     depth: usize,
     /// Calls that synchronise and have not returned.
@@ -166,6 +213,12 @@ impl Flow {
         call: 0,
         stepping: false,
         step_mask: 0,
+        resumed: 0,
+        run: Run::NONE,
+        progress: 0,
+        stores_flags: false,
+        starved: false,
+        interrupted: false,
         hooks: [Hook::NONE; HOOKS],
         depth: 0,
         calls: translate_sync::Calls::NONE,
@@ -181,6 +234,19 @@ impl Flow {
     /// Whether it is on its way to the next instruction of the program.
     pub(crate) fn is_stepping(&self) -> bool {
         self.stepping
+    }
+
+    /// Whether a sleep ends before it began, because signals come faster than the program gets anywhere.
+    pub(crate) fn interrupts(&mut self, number: u64) -> bool {
+        let sleeps = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_pause];
+        self.interrupted = self.starved && sleeps.iter().any(|&sleep| sleep as u64 == number);
+        self.interrupted
+    }
+
+    /// Whether the present system call was a sleep that ended so.
+    pub(crate) fn take_interrupted(&mut self) -> bool {
+        self.starved = false;
+        core::mem::take(&mut self.interrupted)
     }
 
     /// Whether the thread runs in the cache.
@@ -541,7 +607,7 @@ pub(crate) fn on_change(start: u64, len: u64, prot: i32) {
     if !PROCESS.settings().translate {
         return;
     }
-    let end = start.saturating_add(len.next_multiple_of(4096));
+    let end = start.saturating_add(memory::whole_pages(len));
     let both = sys::PROT_WRITE | sys::PROT_EXEC;
     {
         let mut writable = WRITABLE.lock();
@@ -731,7 +797,13 @@ pub(crate) fn resume_address(thread: &mut Thread, addr: u64) -> u64 {
     if !thread.flow.running || PROCESS.owns_code(addr) {
         return addr;
     }
-    code_for(thread, addr, false).unwrap_or(addr)
+    let code = code_for(thread, addr, false).unwrap_or(addr);
+    let flow = &mut thread.flow;
+    flow.resumed = code;
+    if flow.run.at != code {
+        flow.run = Run { at: code, ..Run::NONE };
+    }
+    code
 }
 
 /// A fault at the end of a buffer: the next one, with what is written of the present block. `false`: no such fault.
@@ -798,19 +870,31 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
         }
         return true;
     }
-    let trap = ENGINE.lock().trap(context.gregs.rip);
+    // A step that ends right behind the trap of another instruction has not executed that.
+    let trap = if info.code == TRAP_TRACE { None } else { ENGINE.lock().trap(context.gregs.rip) };
     match trap {
         Some(Trap::Special(addr, native)) => {
+            let stepped = core::mem::take(&mut thread.flow.stepping);
+            if stepped {
+                context.mask = thread.flow.step_mask;
+                context.gregs.rflags &= !TRAP_FLAG;
+            }
             verify::before_special(thread, context, addr);
             special(thread, context, addr, native);
             verify::after_special(thread, context);
-            if thread.flow.stepping {
-                end_step(thread, context);
+            if stepped {
+                step(thread, context);
+                // Its own copy is executed before signals come, like any other instruction.
+                if native != Some(context.gregs.rip) {
+                    end_step(thread, context);
+                }
             }
             true
         }
         None if thread.flow.stepping => {
-            end_step(thread, context);
+            if !steps_further(thread, context) {
+                end_step(thread, context);
+            }
             true
         }
         None => false,
@@ -1282,6 +1366,89 @@ pub(crate) fn step(thread: &mut Thread, context: &mut UContext) {
             context.gregs.rflags |= TRAP_FLAG;
         }
     }
+}
+
+/// A signal has come. Where signals come as fast as their handlers return, the program would never get anywhere: then it
+/// executes a few instructions first, as between two signals natively.
+pub(crate) fn holds_signals(
+    thread: &mut Thread,
+    signal: i32,
+    info: &SigInfo,
+    context: &mut UContext,
+) -> bool {
+    let rip = context.gregs.rip;
+    let flow = &mut thread.flow;
+    if !flow.running || flow.stepping {
+        return false;
+    }
+    if core::mem::take(&mut flow.resumed) != rip {
+        flow.run = Run::NONE;
+        return false;
+    }
+    if !flow.run.is_endless(signal, info) || !ENGINE.lock().contains(rip) {
+        return false;
+    }
+    thread.flow.run = Run::NONE;
+    thread.flow.progress = PROGRESS;
+    thread.flow.stores_flags = stores_flags(rip);
+    step(thread, context);
+    // Faults of these instructions are the program's.
+    context.mask = !signals::FAULTS;
+    true
+}
+
+/// The program makes a system call: outside of its handlers, it has got somewhere.
+pub(crate) fn note_progress(thread: &mut Thread) {
+    if thread.suspended.iter().all(|suspended| suspended.frame == 0) {
+        thread.flow.run = Run::NONE;
+    }
+}
+
+/// Whether the thread is to execute more before its signals come.
+fn steps_further(thread: &mut Thread, context: &mut UContext) -> bool {
+    if core::mem::take(&mut thread.flow.stores_flags) {
+        // SAFETY: the second byte of the flags that the program has just pushed, and is not to see the trap flag in.
+        unsafe { *((context.gregs.rsp + 1) as *mut u8) &= !((TRAP_FLAG >> 8) as u8) };
+    }
+    let rip = context.gregs.rip;
+    let (front, inside) = {
+        let engine = ENGINE.lock();
+        (engine.front(rip), engine.contains(rip))
+    };
+    if thread.flow.progress == 0 || !inside {
+        thread.flow.progress = 0;
+        return false;
+    }
+    // A popf has taken it away.
+    context.gregs.rflags |= TRAP_FLAG;
+    if front.is_some_and(|front| front.is_instruction) {
+        thread.flow.progress -= 1;
+        thread.flow.stores_flags = thread.flow.progress > 0 && stores_flags(rip);
+        return thread.flow.progress > 0;
+    }
+    true
+}
+
+/// Whether a pushf stands at an address of the cache.
+fn stores_flags(rip: u64) -> bool {
+    // SAFETY: two bytes of the cache: no block ends with an instruction of the program.
+    matches!(unsafe { (rip as *const [u8; 2]).read() }, [0x9c, _] | [0x66, 0x9c])
+}
+
+/// Ends the steps before something that the tracer does for the program: signals that wait come behind it.
+pub(crate) fn stop_steps(thread: &mut Thread, context: &mut UContext) {
+    // A signal that the program sends to itself comes before the call returns.
+    thread.flow.resumed = 0;
+    if !thread.flow.stepping {
+        return;
+    }
+    (thread.flow.stepping, thread.flow.stores_flags) = (false, false);
+    thread.flow.starved = core::mem::take(&mut thread.flow.progress) > 0;
+    context.mask = thread.flow.step_mask;
+    if !thread.verify.is_stepping() {
+        context.gregs.rflags &= !TRAP_FLAG;
+    }
+    signals::send_pending_again(thread);
 }
 
 /// The end of the stack that the gate uses.

@@ -23,11 +23,9 @@ use x86::{Oracle, Step};
 use crate::control::registers;
 use crate::signals;
 use crate::state::{PROCESS, Thread};
-use crate::translate::{self, ENGINE};
+use crate::translate::{self, ENGINE, TRAP_TRACE};
 
 const TRAP_FLAG: u64 = 1 << 8;
-/// si_code of a trap by the trap flag.
-const TRAP_TRACE: i32 = 2;
 /// Accesses of one stretch, and how many of them are left free for one block: all that it can have, each of 64 elements.
 const EXPECTED: usize = 16_384;
 const ONE_BLOCK: usize = 8192;

@@ -1,0 +1,79 @@
+//! stress-ng's stressors, each for a bounded number of its operations: recorded in translation, with windows that are
+//! stepped, they come to the same verdict as natively.
+
+use std::process::Command;
+
+use e2e::{record, run, tool};
+
+/// Runs stressors one after the other, natively and recorded. stress-ng checks what they compute, and exits with its verdict.
+fn check(stressors: &[&str]) {
+    let program = tool("stress-ng").display().to_string();
+    for stressor in stressors {
+        let mut line = vec![program.clone(), "--quiet".to_owned(), "--verify".to_owned()];
+        line.extend(stressor.split(' ').map(str::to_owned));
+        let native = run(Command::new(&line[0]).args(&line[1..]), b"");
+        let recording = record(&["--tracer=translate".to_owned(), "--verify".to_owned()], &line, b"");
+        let recorded = &recording.outcome;
+        assert_eq!(recorded.status, native.status, "{stressor}: {}", recorded.err());
+        assert_eq!(recorded.err(), native.err(), "standard error of {stressor}");
+        assert_eq!(native.status, 0, "{stressor}: {}", native.err());
+        let stat = recording.trace.stat();
+        assert_eq!(stat["verified"]["mismatches"], 0, "{stressor}: {stat}");
+        assert!(stat["verified"]["windows"].as_u64() >= stat["processes"].as_u64(), "{stressor}: {stat}");
+        assert_eq!(stat["gaps"], 0, "{stressor}: {stat}");
+    }
+}
+
+#[test]
+fn cpu() {
+    check(&[
+        "--cpu 1 --cpu-method int64 --cpu-ops 2",
+        "--cpu 1 --cpu-method double --cpu-ops 2",
+        "--cpu 1 --cpu-method callfunc --cpu-ops 2",
+        "--vecmath 1 --vecmath-ops 2",
+    ]);
+}
+
+#[test]
+fn memory() {
+    check(&[
+        "--vm 1 --vm-bytes 1m --vm-ops 20",
+        "--malloc 1 --malloc-ops 100",
+        "--memcpy 1 --memcpy-ops 2",
+        "--stack 1 --stack-ops 1",
+    ]);
+}
+
+#[test]
+fn signals() {
+    check(&[
+        "--signal 1 --signal-ops 200",
+        "--sigsegv 1 --sigsegv-ops 20",
+        "--sigfpe 1 --sigfpe-ops 20",
+        "--sigtrap 1 --sigtrap-ops 20",
+        "--sigq 1 --sigq-ops 20",
+        "--sigsuspend 1 --sigsuspend-ops 10",
+        "--signest 1 --signest-ops 10",
+    ]);
+}
+
+/// Signals faster than a recorded handler returns.
+#[test]
+fn timers() {
+    check(&["--timer 1 --timer-ops 500", "--itimer 1 --itimer-ops 50"]);
+}
+
+#[test]
+fn forks() {
+    check(&["--fork 1 --fork-ops 10", "--vfork 1 --vfork-ops 10", "--exec 1 --exec-ops 5"]);
+}
+
+#[test]
+fn threads() {
+    check(&["--pthread 1 --pthread-max 8 --pthread-ops 10", "--mutex 1 --mutex-ops 10"]);
+}
+
+#[test]
+fn contexts() {
+    check(&["--context 1 --context-ops 50", "--switch 1 --switch-ops 50"]);
+}
