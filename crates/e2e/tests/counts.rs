@@ -180,6 +180,7 @@ programs! {
     sent_signals: "sent_signals.c",
     timer_storm: "timer_storm.c",
     bad_lengths: "bad_lengths.c",
+    maps_device: "maps_device.c",
     prefetch: "prefetch.S",
     algorithms_where_the_processor_has_avx2: "algorithms.c",
 }
