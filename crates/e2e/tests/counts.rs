@@ -181,6 +181,7 @@ programs! {
     timer_storm: "timer_storm.c",
     bad_lengths: "bad_lengths.c",
     maps_device: "maps_device.c",
+    shared_process: "shared_process.c",
     prefetch: "prefetch.S",
     algorithms_where_the_processor_has_avx2: "algorithms.c",
 }

@@ -40,6 +40,7 @@ fn memory() {
         "--vm 1 --vm-bytes 1m --vm-ops 20",
         "--malloc 1 --malloc-ops 100",
         "--memcpy 1 --memcpy-ops 2",
+        "--mmap 1 --mmap-bytes 64k --mmap-ops 2",
         "--stack 1 --stack-ops 1",
     ]);
 }
@@ -54,6 +55,7 @@ fn signals() {
         "--sigq 1 --sigq-ops 20",
         "--sigsuspend 1 --sigsuspend-ops 10",
         "--signest 1 --signest-ops 10",
+        "--sigpipe 1 --sigpipe-ops 20",
     ]);
 }
 

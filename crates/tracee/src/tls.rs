@@ -3,8 +3,8 @@
 //! Initial-exec, in the static block that the loader reserves for libraries that are there at start-up: reading it is
 //! one instruction, and no allocation stands behind it, unlike std's thread-locals. A new thread starts with null.
 //!
-//! In a process whose program brings its own thread control blocks (a static executable), fs is the program's alone. The
-//! pointer is then a word behind the base of gs ([`by_gs`]), which a new thread inherits from its creator.
+//! In a process whose program brings its own thread control blocks (a static executable), fs is the program's alone; and
+//! where a thread is made that has its creator's, it says nothing. The pointer is then a word behind the base of gs ([`by_gs`]), which a new thread inherits from its creator.
 
 use core::arch::{asm, global_asm};
 
@@ -34,17 +34,18 @@ unsafe extern "C" {
     static mut memtap_tls_by_gs: u8;
 }
 
-/// From now on the pointer is behind gs. Before there is a second thread.
+/// From now on the pointer is behind gs. Where there are other threads, theirs are in both places already: it does not
+/// matter when they see this.
 pub fn use_gs() {
-    // SAFETY: one thread.
-    unsafe { (&raw mut memtap_tls_by_gs).write(1) };
+    // SAFETY: one byte that is only ever changed from zero to one.
+    unsafe { (&raw mut memtap_tls_by_gs).write_volatile(1) };
 }
 
 /// Whether the pointer is behind gs.
 #[inline(always)]
 pub fn by_gs() -> bool {
-    // SAFETY: written before there is a second thread.
-    unsafe { (&raw const memtap_tls_by_gs).read() != 0 }
+    // SAFETY: one byte, see `use_gs`.
+    unsafe { (&raw const memtap_tls_by_gs).read_volatile() != 0 }
 }
 
 /// The pointer that [`set`] stored in this thread.

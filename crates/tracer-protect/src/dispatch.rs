@@ -108,7 +108,7 @@ impl Call {
                 }
                 libc::SYS_execve | libc::SYS_execveat => Some(process::exec(thread, context, self)),
                 libc::SYS_exit => {
-                    process::exit_thread(thread);
+                    process::exit_thread(thread, a as u8);
                     context.gregs.rip = signals::redirect_entry();
                     None
                 }

@@ -104,13 +104,12 @@ impl Thread {
     #[inline(never)]
     fn refill(&mut self, pool: &Pool) -> bool {
         let control = pool.control();
-        let process = PROCESS.number.load(Ordering::Relaxed);
         loop {
             if control.is_closed() {
                 return false;
             }
             let freed = control.freed_word().load(Ordering::Acquire);
-            let got = self.writer.refill(pool, process, self.number, self.tid);
+            let got = self.writer.refill(pool, self.process, self.number, self.tid);
             if got {
                 sys::futex_wake(control.submitted_word().as_ptr());
                 return true;

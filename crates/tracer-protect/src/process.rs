@@ -14,7 +14,7 @@ use crate::emit::next_order;
 use crate::memory::{self, close_all, open_address};
 use crate::program::{Verdict, judge};
 use crate::sharing;
-use crate::state::{Birth, PROCESS, Thread};
+use crate::state::{Birth, Newborn, PROCESS, Thread};
 use crate::translate;
 use crate::{image, signals, start, watchpoints};
 
@@ -68,7 +68,8 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
             _ => fork(thread, context, libc::SIGCHLD as u64),
         };
     }
-    if !has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS) && !tls::by_gs() {
+    let is_vfork = has(libc::CLONE_VFORK);
+    if !is_vfork && !has(libc::CLONE_SETTLS) && !tls::by_gs() && !translate::tell_apart_by_gs(thread) {
         // A thread that shares its creator's thread pointer: nobody could tell the two apart.
         lose_control(thread, context.gregs.rip);
     }
@@ -77,7 +78,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
     }
     let resume = translate::return_address(thread, context);
     thread.vfork_resume = resume;
-    let created = if has(libc::CLONE_THREAD) {
+    let created = if !is_vfork {
         sharing::begin();
         translate::begin_sharing(thread);
         let order = next_order();
@@ -94,15 +95,23 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
             .or(births.iter().position(|birth| birth.rsp == 0));
         if let Some(place) = index.and_then(|index| births.get_mut(index)) {
             // An entry that is left from a call that failed has a state that can be used.
-            let state = if place.thread.is_null() && !has(libc::CLONE_VFORK) {
+            let state = if place.thread.is_null() && !is_vfork {
                 Thread::prepare().unwrap_or(core::ptr::null_mut())
             } else {
                 place.thread
             };
-            *place = Birth { rsp: stack, resume, virtual_mask: thread.virtual_mask, thread: state, created };
+            let kind = if is_vfork {
+                Newborn::VforkChild
+            } else if has(libc::CLONE_THREAD) {
+                Newborn::Thread
+            } else {
+                Newborn::Sharer
+            };
+            let (virtual_mask, process) = (thread.virtual_mask, thread.process);
+            *place = Birth { rsp: stack, resume, virtual_mask, thread: state, created, kind, process };
         }
     }
-    if has(libc::CLONE_THREAD) {
+    if !is_vfork {
         PROCESS.live_threads.fetch_add(1, Ordering::Relaxed);
     }
     if call.number == libc::SYS_clone3 {
@@ -180,8 +189,12 @@ fn fork_with(
 
 /// In a forked child: a process of its own in the session.
 fn be_child(thread: &mut Thread) {
-    let parent = PROCESS.number.load(Ordering::Relaxed);
+    let parent = thread.process;
     PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
+    for sharer in &PROCESS.sharers {
+        sharer.store(0, Ordering::Relaxed);
+    }
+    thread.pid = sys::getpid();
     PROCESS.live_threads.store(1, Ordering::Relaxed);
     sharing::reset();
     thread.tid = sys::gettid();
@@ -201,6 +214,7 @@ fn be_child(thread: &mut Thread) {
         return;
     };
     PROCESS.number.store(number, Ordering::Relaxed);
+    thread.process = number;
     thread.number = pool.control().next_thread();
     if thread.flow.live().is_some() {
         translate::begin_child(thread);
@@ -239,6 +253,15 @@ pub(crate) fn be_born(context: &mut UContext) {
         let found = births.iter_mut().find(|birth| birth.rsp == gregs.rsp && birth.rsp != 0);
         found.map(|birth| core::mem::replace(birth, Birth::NONE))
     };
+    let kind = birth.map_or(Newborn::VforkChild, |birth| birth.kind);
+    match kind {
+        Newborn::Thread => {}
+        // Where there are too many, or they can't be told apart, it is taken for a vfork child.
+        Newborn::Sharer => {
+            let _ = tls::by_gs() && PROCESS.begin_sharer();
+        }
+        Newborn::VforkChild => PROCESS.end_sharer(sys::getpid()),
+    }
     let current = Thread::current();
     if current.is_null() {
         let Some(birth) = birth else { return };
@@ -246,6 +269,10 @@ pub(crate) fn be_born(context: &mut UContext) {
         // SAFETY: made for this thread, and taken out of the table by it alone.
         match unsafe { Thread::enter(birth.thread) } {
             Some(thread) => {
+                thread.process = birth.process;
+                if kind == Newborn::Sharer {
+                    enter_sharer(thread);
+                }
                 signals::start_thread(thread, birth.virtual_mask);
                 translate::inherit(thread);
                 Thread::watch_system_calls(true);
@@ -273,14 +300,41 @@ pub(crate) fn be_born(context: &mut UContext) {
     context.stack = thread.handler_stack;
 }
 
+/// A process that shares the memory of this one: another one in the session, with the blocks that are defined here.
+fn enter_sharer(thread: &mut Thread) {
+    let Some(pool) = PROCESS.pool() else { return };
+    if let Some(number) = pool.control().next_process()
+        && let Some(slot) = pool.process(number)
+    {
+        slot.enter(sys::getpid(), Some(thread.process), sys::realtime_ns());
+        thread.process = number;
+    }
+}
+
+/// The end of such a process. `false`: it is another one.
+fn exit_sharer(thread: &mut Thread, status: u8) -> bool {
+    let pid = sys::getpid();
+    if pid == PROCESS.pid.load(Ordering::Relaxed) || PROCESS.is_vfork_child() {
+        return false;
+    }
+    thread.emit(&Record::ProcessEnd { status: Some(status) });
+    thread.submit();
+    translate::end_thread(thread);
+    PROCESS.live_threads.fetch_sub(1, Ordering::Relaxed);
+    true
+}
+
 /// exit: the thread's last records.
-pub(crate) fn exit_thread(thread: &mut Thread) {
+pub(crate) fn exit_thread(thread: &mut Thread, status: u8) {
     thread.calls.store(false, Ordering::Release);
     if PROCESS.is_vfork_child() {
         return;
     }
     thread.tell_thread(SyncKind::Exit, 0, tls::fs_base(), 0);
     thread.emit(&Record::ThreadEnd);
+    if exit_sharer(thread, status) {
+        return;
+    }
     thread.submit();
     translate::end_thread(thread);
     PROCESS.live_threads.fetch_sub(1, Ordering::Relaxed);
@@ -290,7 +344,7 @@ pub(crate) fn exit_thread(thread: &mut Thread) {
 pub(crate) fn exit(thread: &mut Thread, status: u8) {
     // In a vfork child the state is its parent's, which goes on with it.
     thread.calls.store(false, Ordering::Release);
-    if PROCESS.is_vfork_child() {
+    if PROCESS.is_vfork_child() || exit_sharer(thread, status) {
         return;
     }
     translate::tell_work(thread);

@@ -35,6 +35,9 @@ pub(crate) struct Process {
     /// Its number in the session, and its pid. Written by the constructor and in forked children.
     pub(crate) number: AtomicU32,
     pub(crate) pid: AtomicU32,
+    /// Pids of processes that share this one's memory like threads (clone with CLONE_VM alone), and zeros. Each written by
+    /// its process.
+    pub(crate) sharers: [AtomicU32; 64],
     /// The pool's address.
     pub(crate) pool: AtomicUsize,
     /// Settings, written by the constructor.
@@ -69,6 +72,19 @@ pub(crate) struct Birth {
     pub(crate) thread: *mut Thread,
     /// The order of its creation: what it names when it starts.
     pub(crate) created: u64,
+    pub(crate) kind: Newborn,
+    /// The process of its creator, as the session numbers them.
+    pub(crate) process: u32,
+}
+
+/// What is born.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Newborn {
+    Thread,
+    /// A process that shares its creator's memory, and runs at the same time.
+    Sharer,
+    /// One that does while its creator waits.
+    VforkChild,
 }
 
 // SAFETY: the pointer is only used by whoever takes the entry out of the table, under its lock.
@@ -76,8 +92,15 @@ unsafe impl Send for Birth {}
 
 impl Birth {
     /// No thread.
-    pub(crate) const NONE: Self =
-        Self { rsp: 0, resume: 0, virtual_mask: 0, thread: core::ptr::null_mut(), created: 0 };
+    pub(crate) const NONE: Self = Self {
+        rsp: 0,
+        resume: 0,
+        virtual_mask: 0,
+        thread: core::ptr::null_mut(),
+        created: 0,
+        kind: Newborn::Thread,
+        process: 0,
+    };
 }
 
 /// What the recorder asked for.
@@ -117,6 +140,7 @@ pub(crate) static PROCESS: Process = Process {
     recording: AtomicBool::new(false),
     number: AtomicU32::new(u32::MAX),
     pid: AtomicU32::new(0),
+    sharers: [const { AtomicU32::new(0) }; 64],
     pool: AtomicUsize::new(0),
     settings: UnsafeCell::new(Settings {
         regions: 0,
@@ -178,7 +202,34 @@ impl Process {
 
     /// Whether this is a child that shares the memory of `thread`'s process (vfork) and has not called exec yet.
     pub(crate) fn is_vfork_child(&self) -> bool {
-        sys::getpid() != self.pid.load(Ordering::Relaxed)
+        !self.is_own(sys::getpid())
+    }
+
+    /// Whether threads of that process are in the list of this one's.
+    fn is_own(&self, pid: u32) -> bool {
+        pid == self.pid.load(Ordering::Relaxed)
+            || self.sharers.iter().any(|sharer| sharer.load(Ordering::Relaxed) == pid)
+    }
+
+    /// The calling process shares this one's memory, and has states of its own. `false`: there are too many.
+    pub(crate) fn begin_sharer(&self) -> bool {
+        let own = sys::getpid();
+        self.sharers.iter().any(|sharer| {
+            let former = sharer.load(Ordering::Relaxed);
+            // SAFETY: signal 0 only asks whether the process exists.
+            let is_gone = former == 0
+                || sys::failed(unsafe {
+                    sys::syscall(libc::SYS_kill as usize, [former as usize, 0, 0, 0, 0, 0])
+                });
+            is_gone && sharer.compare_exchange(former, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// That process does not: a vfork child with the pid of one that was killed.
+    pub(crate) fn end_sharer(&self, pid: u32) {
+        for sharer in &self.sharers {
+            let _ = sharer.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 }
 
@@ -228,6 +279,9 @@ pub(crate) struct Thread {
     /// The next one in the list of all.
     pub(crate) next: *mut Thread,
     pub(crate) tid: u32,
+    /// Its process: pid, and number in the session.
+    pub(crate) pid: u32,
+    pub(crate) process: u32,
     /// Number in the session.
     pub(crate) number: u32,
     /// Not zero while code outside of handlers uses this structure; signals are put off.
@@ -306,25 +360,32 @@ impl Thread {
         if thread.is_null() {
             return None;
         }
-        // SAFETY: states are never unmapped; whoever looks for dead threads reads `tid` through an atomic view too.
-        unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) }.store(sys::gettid(), Ordering::Release);
+        // SAFETY: states are never unmapped; whoever looks for dead threads reads these through atomic views too.
+        unsafe {
+            AtomicU32::from_ptr(&raw mut (*thread).pid).store(sys::getpid(), Ordering::Relaxed);
+            AtomicU32::from_ptr(&raw mut (*thread).tid).store(sys::gettid(), Ordering::Release);
+        }
         // SAFETY: reserved for this thread: nobody else uses it.
         let thread = unsafe { &mut *thread };
+        thread.process = PROCESS.number.load(Ordering::Relaxed);
         thread.number = PROCESS.pool().map_or(u32::MAX, |pool| pool.control().next_thread());
         tls::set(thread as *mut Thread);
         Some(thread)
     }
 
     fn reuse(tid: u32) -> Option<*mut Thread> {
-        let pid = sys::getpid() as usize;
         let mut thread = PROCESS.threads.load(Ordering::Acquire) as *mut Thread;
         while !thread.is_null() {
             // SAFETY: states are never unmapped; `tid` is only written by who claims it, through the atomic view below.
             let owner = unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) };
             let old = owner.load(Ordering::Acquire);
+            // SAFETY: as above.
+            let pid = unsafe { AtomicU32::from_ptr(&raw mut (*thread).pid) }.load(Ordering::Relaxed);
+            let args = [pid as usize, old as usize, 0, 0, 0, 0];
+            // States of a process that this one is a fork of are nobody's.
             // SAFETY: tgkill with signal 0 only asks whether the thread exists.
             let alive = old == RESERVED
-                || unsafe { sys::syscall(libc::SYS_tgkill as usize, [pid, old as usize, 0, 0, 0, 0]) } == 0;
+                || PROCESS.is_own(pid) && unsafe { sys::syscall(libc::SYS_tgkill as usize, args) } == 0;
             if !alive && owner.compare_exchange(old, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 // SAFETY: claimed: the former owner is dead and nobody else can claim it now.
                 unsafe { (*thread).reset() };
@@ -383,6 +444,8 @@ impl Thread {
             site_function: 0,
             next: core::ptr::null_mut(),
             tid,
+            pid: 0,
+            process: 0,
             number: 0,
             busy: 0,
             silent: 0,

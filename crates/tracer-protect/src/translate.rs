@@ -12,7 +12,7 @@
 use alloc::collections::BTreeSet;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use memref::{AccessKind, AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
 use segment::flow::{
@@ -49,6 +49,8 @@ const _: () = assert!(tls::GS_AT == segment::flow::THREAD_AT);
 const WINDOW_STRIDE: u64 = 2 * BUFFER_BYTES as u64;
 
 static WINDOWS: AtomicU64 = AtomicU64::new(0);
+/// There is a thread whose state is not behind its gs base.
+static HAS_UNKNOWN: AtomicBool = AtomicBool::new(false);
 static MAPPED: [AtomicBool; BUFFER_COUNT] = [const { AtomicBool::new(false) }; BUFFER_COUNT];
 pub(crate) static ENGINE: Lock<Engine> = Lock::new(Engine::new());
 static DEFINITIONS: Lock<DefinitionWriter> = Lock::new(DefinitionWriter::new());
@@ -286,11 +288,12 @@ pub(crate) fn prepare(thread: &mut Thread) -> bool {
 pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
     thread.flow = Flow::NONE;
     let Some(pool) = PROCESS.pool() else { return false };
-    let live = pool.take_live(PROCESS.number.load(Ordering::Relaxed));
+    let live = pool.take_live(thread.process);
     let words = match live {
         Some(live) => &raw const *live,
         None => {
             pool.control().refuse();
+            HAS_UNKNOWN.store(true, Ordering::Relaxed);
             // Where the pointer to a thread's state is behind gs, it needs a place all the same.
             let own = tls::by_gs().then(|| sys::map_anonymous(4096, sys::PROT_READ | sys::PROT_WRITE));
             let Some(words) = own.flatten() else { return false };
@@ -342,8 +345,19 @@ pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
     result
 }
 
+/// A thread is about to be made that has the fs base of its creator: from now on threads are told apart by their gs base.
+/// `false`: some have none.
+pub(crate) fn tell_apart_by_gs(thread: &Thread) -> bool {
+    if thread.flow.live().is_none() || HAS_UNKNOWN.load(Ordering::Relaxed) {
+        return false;
+    }
+    tls::use_gs();
+    true
+}
+
 /// The thread goes on natively, from its next instruction on.
 fn lose_thread(thread: &mut Thread, why: &[u8]) {
+    HAS_UNKNOWN.store(true, Ordering::Relaxed);
     settle(thread);
     thread.emit_gap(GapReason::LostControl, 1, 0, why);
     thread.submit();
@@ -431,7 +445,7 @@ impl Thread {
     fn refill_flow(&mut self, live: &Live, pool: &Pool) -> bool {
         self.submit();
         let control = pool.control();
-        let process = PROCESS.number.load(Ordering::Relaxed);
+        let process = self.process;
         loop {
             if control.is_closed() {
                 PROCESS.recording.store(false, Ordering::Release);
@@ -1478,9 +1492,10 @@ pub(crate) fn kick_others(thread: &Thread) {
     let mut next = PROCESS.threads.load(Ordering::Acquire) as *const Thread;
     while !next.is_null() {
         // SAFETY: states are never unmapped; `tid` is read as whoever looks for dead threads does.
-        let (tid, other, following) = unsafe {
-            let tid = core::sync::atomic::AtomicU32::from_ptr((&raw const (*next).tid).cast_mut());
-            (tid.load(Ordering::Acquire), next, (*next).next)
+        let (tid, pid, other, following) = unsafe {
+            let tid = AtomicU32::from_ptr((&raw const (*next).tid).cast_mut()).load(Ordering::Acquire);
+            let pid = AtomicU32::from_ptr((&raw const (*next).pid).cast_mut()).load(Ordering::Relaxed);
+            (tid, pid, next, (*next).next)
         };
         next = following;
         // One that makes a system call goes on in the right code when it is done; a signal would end its call.
@@ -1490,8 +1505,7 @@ pub(crate) fn kick_others(thread: &Thread) {
             continue;
         }
         let info = SigInfo::fault(libc::SIGTRAP, KICK, 0);
-        let args =
-            [sys::getpid() as usize, tid as usize, libc::SIGTRAP as usize, &raw const info as usize, 0, 0];
+        let args = [pid as usize, tid as usize, libc::SIGTRAP as usize, &raw const info as usize, 0, 0];
         // SAFETY: the kernel reads the structure; a thread that is gone is an error.
         unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
     }
