@@ -1,4 +1,5 @@
 // Lengths that no memory has: the kernel's errors, as natively.
+// lackey: no
 // stdout: mmap 12 munmap 22 mremap 22 mprotect 12 madvise 22 still 7
 #define _GNU_SOURCE
 #include <errno.h>

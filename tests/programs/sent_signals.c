@@ -1,5 +1,6 @@
 // Signals that the tracers live on, sent by the program to itself and raised by instructions: the handler runs before the
 // call returns, each time with the code that it has natively.
+// lackey: no
 // stdout: SIGTRAP -6 0 128 128, SIGSEGV -6 0 -1 1, SIGSYS -6 0
 #define _GNU_SOURCE
 #include <signal.h>
