@@ -179,6 +179,7 @@ programs! {
     instructions: "instructions.S",
     sent_signals: "sent_signals.c",
     timer_storm: "timer_storm.c",
+    blocked_signals: "blocked_signals.c",
     bad_lengths: "bad_lengths.c",
     maps_device: "maps_device.c",
     shared_process: "shared_process.c",

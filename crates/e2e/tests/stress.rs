@@ -42,6 +42,11 @@ fn memory() {
         "--malloc 1 --malloc-ops 100",
         "--memcpy 1 --memcpy-ops 2",
         "--mmap 1 --mmap-bytes 64k --mmap-ops 2",
+        "--mremap 1 --mremap-bytes 128k --mremap-ops 2",
+        "--mprotect 1 --mprotect-ops 50",
+        "--brk 1 --brk-ops 200",
+        "--vm-rw 1 --vm-rw-bytes 64k --vm-rw-ops 2",
+        "--vm-segv 1 --vm-segv-ops 3",
         "--stack 1 --stack-ops 1",
     ]);
 }
@@ -57,6 +62,9 @@ fn signals() {
         "--sigsuspend 1 --sigsuspend-ops 10",
         "--signest 1 --signest-ops 10",
         "--sigpipe 1 --sigpipe-ops 20",
+        "--sigpending 1 --sigpending-ops 20",
+        "--sigrt 1 --sigrt-ops 20",
+        "--kill 1 --kill-ops 20",
     ]);
 }
 
@@ -68,15 +76,26 @@ fn timers() {
 
 #[test]
 fn forks() {
-    check(&["--fork 1 --fork-ops 10", "--vfork 1 --vfork-ops 10", "--exec 1 --exec-ops 5"]);
+    check(&[
+        "--fork 1 --fork-ops 10",
+        "--vfork 1 --vfork-ops 10",
+        "--clone 1 --clone-ops 5",
+        "--daemon 1 --daemon-ops 5",
+        "--exec 1 --exec-ops 5",
+    ]);
 }
 
 #[test]
 fn threads() {
-    check(&["--pthread 1 --pthread-max 8 --pthread-ops 10", "--mutex 1 --mutex-ops 10"]);
+    check(&[
+        "--pthread 1 --pthread-max 8 --pthread-ops 10",
+        "--mutex 1 --mutex-ops 10",
+        "--futex 1 --futex-ops 20",
+        "--sem-sysv 1 --sem-sysv-ops 20",
+    ]);
 }
 
 #[test]
 fn contexts() {
-    check(&["--context 1 --context-ops 50", "--switch 1 --switch-ops 50"]);
+    check(&["--context 1 --context-ops 50", "--switch 1 --switch-ops 50", "--longjmp 1 --longjmp-ops 20"]);
 }

@@ -8,7 +8,7 @@ use memref::{
     RegionKind, VirtAddr,
 };
 use segment::Record;
-use tracee::frame::UContext;
+use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 use tracee::text::Text;
 
@@ -68,6 +68,7 @@ pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext)
     }
     // SAFETY: as above.
     unsafe { signals::deliver_pending(thread, context) };
+    thread.wait_mask = None;
 }
 
 /// One system call of the program.
@@ -137,6 +138,17 @@ impl Call {
                 libc::SYS_shmdt | libc::SYS_remap_file_pages | libc::SYS_pkey_mprotect => {
                     Some(sys::syscall(self.number as usize, self.args))
                 }
+                libc::SYS_rt_sigpending => {
+                    let result = self.make_described(thread, context);
+                    let kept = signals::kept(thread);
+                    if result == 0 && kept != 0 {
+                        let place = open_address(a) as *mut u64;
+                        // SAFETY: the kernel has just written a mask there.
+                        place.write_unaligned(place.read_unaligned() | kept);
+                    }
+                    Some(result)
+                }
+                libc::SYS_rt_sigtimedwait => Some(self.sigtimedwait(thread, context)),
                 // Shared rings would carry pointers that nobody sees. Programs fall back to plain calls.
                 libc::SYS_io_uring_setup => Some(ERROR_UNKNOWN),
                 // The kernel restarts sequences by native addresses, and ends programs whose sequences lie on closed pages.
@@ -182,10 +194,30 @@ impl Call {
         }
     }
 
+    /// A wait for signals, some of which may be here already (`signals::kept`).
+    unsafe fn sigtimedwait(&self, thread: &mut Thread, context: &mut UContext) -> isize {
+        let [set, info, _, size, ..] = self.args.map(|arg| arg as u64);
+        if signals::kept(thread) != 0 && size == MASK_BYTES {
+            // SAFETY: the program's own set, which the kernel would read.
+            let set = unsafe { read_word(set) };
+            if let Some(kept) = signals::take_kept(thread, set) {
+                if info != 0 {
+                    // SAFETY: the program's own structure, which the kernel would write.
+                    unsafe { (open_address(info) as *mut SigInfo).write_unaligned(kept.info) };
+                    self.block(thread, BlockKind::Fill, info, size_of::<SigInfo>() as u64);
+                }
+                return kept.signal as isize;
+            }
+        }
+        // SAFETY: as `make`.
+        unsafe { self.make_described(thread, context) }
+    }
+
     /// A call whose pointers the table knows.
     unsafe fn make_described(&self, thread: &mut Thread, context: &mut UContext) -> isize {
         let (manner, kinds) = describe(self.number);
-        if manner == Manner::Open {
+        // Where code is translated, memory is open at any time.
+        if manner == Manner::Open && !PROCESS.settings().translate {
             // SAFETY: as `make`.
             return unsafe { self.make_open(thread, context) };
         }
@@ -201,6 +233,13 @@ impl Call {
                 Some(opened) => *arg = opened as usize,
                 None => return -(sys::EFAULT as isize),
             }
+        }
+        thread.wait_mask = scratch.mask;
+        if let Some(mask) = scratch.mask
+            && signals::kept(thread) & !mask != 0
+        {
+            signals::put_off_kept(thread, mask);
+            return -(libc::EINTR as isize);
         }
         self.open_code(&kinds);
         // A bad pointer must be an error of the call, not a fault of ours: `translate` reads only viewed memory, and
@@ -717,6 +756,8 @@ struct Scratch {
     /// Message headers to copy back: the copy, the program's, and bytes.
     back: [(u64, u64, u64); 4],
     backs: usize,
+    /// The signals that are blocked while the call waits, where it says so.
+    mask: Option<u64>,
 }
 
 /// Room for vectors: UIO_MAXIOV of them, twice, and some headers.
@@ -726,7 +767,7 @@ impl Scratch {
     fn new(thread: &mut Thread) -> Self {
         let start = thread.scratch(SCRATCH_BYTES);
         let end = if start.is_null() { start } else { start.wrapping_add(SCRATCH_BYTES) };
-        Self { next: start, end, back: [(0, 0, 0); 4], backs: 0 }
+        Self { next: start, end, back: [(0, 0, 0); 4], backs: 0, mask: None }
     }
 
     /// Copies bytes of the program; `None` where there is no room or nothing to read.
@@ -781,6 +822,7 @@ impl Scratch {
                 }
                 Arg::Mask => {
                     let copy = self.copy(arg, 8)?;
+                    self.mask = Some(*(copy as *const u64));
                     *(copy as *mut u64) &= !signals::OURS;
                     Some(copy)
                 }
@@ -789,6 +831,7 @@ impl Scratch {
                     let mask = *(copy as *const u64);
                     if mask != 0 {
                         let own = self.copy(mask, 8)?;
+                        self.mask = Some(*(own as *const u64));
                         *(own as *mut u64) &= !signals::OURS;
                         *(copy as *mut u64) = own;
                     }

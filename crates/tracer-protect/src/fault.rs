@@ -221,7 +221,7 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
     }
     // A fault inside one of our stubs: the step that runs it ends with `Outcome::Fault`.
     // SAFETY: this thread's engine; `recover` only reads it.
-    if unsafe { (*(*current).engine).recover(registers(context)) } {
+    if info.code > 0 && unsafe { (*(*current).engine).recover(registers(context)) } {
         // SAFETY: this thread's own state; the step that we interrupted reads it after us.
         unsafe { (*current).nested = Some(*info) };
         return;
@@ -229,6 +229,14 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
     // SAFETY: this thread's state; the code that we interrupted is the program's, or ours outside of handlers, which
     // does not fault while it uses the state.
     let thread = unsafe { &mut *current };
+    let is_nested = signals::is_in_handler(thread, context);
+    handle(thread, signal, info, context);
+    if !is_nested {
+        signals::settle(thread, context);
+    }
+}
+
+fn handle(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
     match signal {
         // SAFETY: the kernel's context of a dispatched system call.
         libc::SIGSYS if info.code == SYS_USER_DISPATCH => {
@@ -245,7 +253,7 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
         libc::SIGSEGV if info.code > 0 && page(info.addr) & PAGE_VIEWED != 0 => {
             on_closed_page(thread, info, context)
         }
-        libc::SIGTRAP if thread.step.active => end_step(thread, context),
+        libc::SIGTRAP if thread.step.active && info.code > 0 => end_step(thread, context),
         libc::SIGTRAP if info.code > 0 && breakpoint::on_trap(thread, context) => {}
         _ if info.code <= 0 => signals::on_sent(thread, signal, info, context),
         _ => {

@@ -158,6 +158,9 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         libc::SYS_wait4 => (Waits, &[Value, OutBytes(4), Value, Any]),
         libc::SYS_waitid => (Waits, &[Value, Value, OutBytes(128), Value, Any]),
         libc::SYS_futex => (Waits, &[Any, Value, Value, Any, Any, Value]),
+        // The other vectors are of memory that may be this process's own.
+        libc::SYS_process_vm_readv => (Open, &[Value, OutVectors(2), Value, Value, Value, Value]),
+        libc::SYS_process_vm_writev => (Open, &[Value, InVectors(2), Value, Value, Value, Value]),
         libc::SYS_futex_waitv => (Open, &[]),
         libc::SYS_rt_sigtimedwait => (Waits, &[InBytes(8), OutBytes(128), TIME, Value]),
         libc::SYS_rt_sigsuspend => (Waits, &[Mask, Value]),
@@ -243,8 +246,6 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         libc::SYS_io_submit
         | libc::SYS_io_setup
         | libc::SYS_io_getevents
-        | libc::SYS_process_vm_readv
-        | libc::SYS_process_vm_writev
         | libc::SYS_ptrace
         | libc::SYS_bpf
         | libc::SYS_perf_event_open

@@ -201,6 +201,7 @@ fn be_child(thread: &mut Thread) {
     thread.writer.forget();
     thread.order = 0;
     thread.pending = [None; 32];
+    thread.kept = [None; 6];
     if thread.flow.live().is_some() {
         translate::forget_definitions();
         translate::forget_work();

@@ -26,6 +26,7 @@ pub(crate) const fn bit(signal: i32) -> u64 {
 
 /// The signals that the tracer lives on.
 pub(crate) const OURS: u64 = bit(libc::SIGSEGV) | bit(libc::SIGTRAP) | bit(libc::SIGSYS);
+const SI_TKILL: i32 = -6;
 /// Faults of instructions: they must get through while one of our stubs runs.
 pub(crate) const FAULTS: u64 = OURS | bit(libc::SIGBUS) | bit(libc::SIGFPE) | bit(libc::SIGILL);
 const SIG_DFL: u64 = 0;
@@ -366,6 +367,45 @@ fn set_program_mask(thread: &mut Thread, context: &mut UContext, mask: u64) {
     let mask = mask & !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
     thread.virtual_mask = mask & OURS;
     context.mask = mask & !OURS;
+    put_off_kept(thread, mask);
+}
+
+/// A signal of ours came that the program blocks. The kernel does not know that: it waits here, as in the kernel once for the
+/// thread and once for the process. Whether it does.
+fn keep(thread: &mut Thread, signal: i32, info: &SigInfo) -> bool {
+    let mask = thread.wait_mask.unwrap_or(thread.virtual_mask);
+    if OURS & mask & bit(signal) == 0 {
+        return false;
+    }
+    let is_for_thread = info.code == SI_TKILL;
+    let is_same = |kept: &Pending| kept.signal == signal && (kept.info.code == SI_TKILL) == is_for_thread;
+    if !thread.kept.iter().flatten().any(is_same)
+        && let Some(place) = thread.kept.iter_mut().find(|place| place.is_none())
+    {
+        *place = Some(Pending { signal, info: *info });
+    }
+    true
+}
+
+/// Those that this mask does not block come next.
+pub(crate) fn put_off_kept(thread: &mut Thread, mask: u64) {
+    while let Some(pending) = take_kept(thread, !mask) {
+        put_off(thread, pending.signal, &pending.info);
+    }
+}
+
+/// The signals of ours that wait because the program blocks them, as a mask.
+pub(crate) fn kept(thread: &Thread) -> u64 {
+    thread.kept.iter().flatten().fold(0, |mask, kept| mask | bit(kept.signal))
+}
+
+/// Takes one of these signals that wait: the lowest, those for the thread first.
+pub(crate) fn take_kept(thread: &mut Thread, set: u64) -> Option<Pending> {
+    let waiting =
+        thread.kept.iter_mut().filter(|place| place.as_ref().is_some_and(|kept| set & bit(kept.signal) != 0));
+    let key =
+        |place: &&mut Option<Pending>| place.as_ref().map(|kept| (kept.info.code != SI_TKILL, kept.signal));
+    waiting.min_by_key(key).and_then(Option::take)
 }
 
 /// A signal that the program may handle, while its code, or a system call made for it, was running.
@@ -385,6 +425,16 @@ unsafe extern "C" fn on_async(signal: i32, info: &mut SigInfo, context: &mut UCo
 /// A signal that somebody has sent.
 pub(crate) fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
     let rip = context.gregs.rip;
+    if keep(thread, signal, info) {
+        // It does not end a call that waits.
+        if rip == address(memtap_wait_end)
+            && context.gregs.rax as isize == -(sys::EINTR as isize)
+            && thread.pending.first().is_none_or(Option::is_none)
+        {
+            context.gregs.rax = NOT_MADE as u64;
+        }
+        return;
+    }
     if (address(memtap_wait_begin)..=address(memtap_wait_syscall)).contains(&rip) {
         put_off(thread, signal, info);
         // The call's number is in r12.
@@ -411,6 +461,11 @@ pub(crate) fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context:
     }
     if is_in_handler(thread, context) {
         put_off(thread, signal, info);
+        if (address(memtap_restorer)..address(memtap_sigreturn)).contains(&rip) {
+            // It is about to return to a context that lies right behind its own frame.
+            // SAFETY: the frame that the kernel made for the handler, which nobody else uses any more.
+            settle(thread, unsafe { &mut *(context.gregs.rsp as *mut UContext) });
+        }
         return;
     }
     leave_redirect(thread, context);
@@ -432,14 +487,27 @@ pub(crate) fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context:
     translate::leave(thread, context);
 }
 
-/// Whether a signal that is never blocked came while a handler of ours makes a system call, which delivers it at its end: a
-/// program that sends it to itself.
-fn is_in_handler(thread: &Thread, context: &UContext) -> bool {
-    let regs = &context.gregs;
-    !(address(memtap_restorer)..=address(memtap_clone_child)).contains(&regs.rip)
-        && PROCESS.owns_code(regs.rip)
-        && !translate::is_in_gate(thread, regs.rip)
-        && is_on(&thread.handler_stack, regs.rsp)
+/// Whether a signal that is never blocked came while a handler of ours runs: one makes a system call by which the program sends
+/// it to itself.
+pub(crate) fn is_in_handler(thread: &Thread, context: &UContext) -> bool {
+    !translate::is_in_gate(thread, context.gregs.rip) && is_on(&thread.handler_stack, context.gregs.rsp)
+}
+
+/// A handler returns to a context of the program or the cache: what came meanwhile comes next.
+pub(crate) fn settle(thread: &mut Thread, context: &mut UContext) {
+    let waits = thread.pending.first().is_some_and(Option::is_some);
+    if !waits || thread.busy != 0 || thread.flow.is_stepping() || thread.step.active {
+        return;
+    }
+    if PROCESS.owns_code(context.gregs.rip) {
+        return;
+    }
+    if thread.flow.is_running() {
+        translate::step(thread, context);
+    } else {
+        // SAFETY: the context that is returned to.
+        unsafe { deliver_pending(thread, context) };
+    }
 }
 
 /// A redirected system call looks to the program as if it stood where the program made it.
@@ -469,8 +537,14 @@ pub(crate) fn put_off(thread: &mut Thread, signal: i32, info: &SigInfo) {
 pub(crate) unsafe fn deliver_pending(thread: &mut Thread, context: &mut UContext) {
     for index in 0..thread.pending.len() {
         let Some(pending) = thread.pending.get_mut(index).and_then(Option::take) else { continue };
-        // SAFETY: the caller's promise.
-        unsafe { deliver(thread, pending.signal, &pending.info, context) };
+        let (signal, info) = (pending.signal, &pending.info);
+        if thread.wait_mask.unwrap_or(context.mask | thread.virtual_mask) & bit(signal) == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { deliver(thread, signal, info, context) };
+        } else if !keep(thread, signal, info) {
+            // The handler of one that came before it blocks it: it waits in the kernel.
+            send_again(&pending);
+        }
     }
 }
 
@@ -478,23 +552,20 @@ pub(crate) unsafe fn deliver_pending(thread: &mut Thread, context: &mut UContext
 pub(crate) fn send_pending_again(thread: &mut Thread) {
     for place in &mut thread.pending {
         if let Some(pending) = place.take() {
-            let info = pending.info;
-            let args = [
-                sys::getpid() as usize,
-                sys::gettid() as usize,
-                pending.signal as usize,
-                &raw const info as usize,
-                0,
-                0,
-            ];
-            // SAFETY: the kernel reads the structure.
-            let sent = unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
-            if sys::failed(sent) {
-                // The kernel refuses to forge some codes; the plain signal is still right.
-                // SAFETY: no pointers.
-                unsafe { sys::syscall(libc::SYS_tgkill as usize, [args[0], args[1], args[2], 0, 0, 0]) };
-            }
+            send_again(&pending);
         }
+    }
+}
+
+fn send_again(pending: &Pending) {
+    let (pid, tid) = (sys::getpid() as usize, sys::gettid() as usize);
+    let args = [pid, tid, pending.signal as usize, &raw const pending.info as usize, 0, 0];
+    // SAFETY: the kernel reads the structure.
+    let sent = unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
+    if sys::failed(sent) {
+        // The kernel refuses to forge some codes; the plain signal is still right.
+        // SAFETY: no pointers.
+        unsafe { sys::syscall(libc::SYS_tgkill as usize, [args[0], args[1], args[2], 0, 0, 0]) };
     }
 }
 
@@ -564,7 +635,8 @@ pub(crate) unsafe fn deliver(thread: &mut Thread, signal: i32, info: &SigInfo, c
     gregs.rdx = frame_at + core::mem::offset_of!(SigFrame, context) as u64;
     gregs.rax = 0;
     gregs.rflags &= !FLAGS_CLEARED;
-    let mut mask = context.mask | thread.virtual_mask | action.mask;
+    let blocked = thread.wait_mask.take().unwrap_or(context.mask | thread.virtual_mask);
+    let mut mask = blocked | action.mask;
     if action.flags & libc::SA_NODEFER as u64 == 0 {
         mask |= bit(signal);
     }
@@ -649,6 +721,7 @@ pub(crate) unsafe fn sigreturn(thread: &mut Thread, context: &mut UContext) {
         let mask = (&raw const (*saved).mask).read_unaligned();
         thread.virtual_mask = mask & OURS;
         (&raw mut (*saved).mask).write_unaligned(mask & !OURS);
+        put_off_kept(thread, mask);
         let stack = (&raw const (*saved).stack).read_unaligned();
         thread.alt_stack = stack;
         (&raw mut (*saved).stack).write_unaligned(thread.handler_stack);
@@ -664,6 +737,16 @@ pub(crate) unsafe fn sigreturn(thread: &mut Thread, context: &mut UContext) {
             place.frame = 0;
         }
     }
+    if thread.pending.first().is_some_and(Option::is_some) {
+        // Of what the handler blocked something waits: it comes before the program's next instruction.
+        // SAFETY: as above; the kernel's frame is as large as one that it made for the program.
+        let whole = unsafe { restore(context, (&raw const (*frame).context).read_unaligned()) };
+        if whole {
+            // SAFETY: the context that the handler returns to.
+            unsafe { deliver_pending(thread, context) };
+            return;
+        }
+    }
     if thread.flow.is_running() {
         // SAFETY: as above. The kernel returns to where the cache goes on.
         unsafe {
@@ -675,6 +758,23 @@ pub(crate) unsafe fn sigreturn(thread: &mut Thread, context: &mut UContext) {
     context.gregs.rip = address(memtap_sigreturn);
     // Nothing may come between here and there: the frame is no longer as the program left it.
     context.mask = !OURS;
+}
+
+/// Makes a context what a frame says. `false`: their states of vector registers are not of one kind.
+///
+/// # Safety
+/// Both are of this thread, and have the states that they point to.
+unsafe fn restore(context: &mut UContext, saved: UContext) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let bytes = fpstate_bytes(context.fpstate);
+        if bytes == 0 || fpstate_bytes(saved.fpstate) != bytes {
+            return false;
+        }
+        core::ptr::copy(saved.fpstate as *const u8, context.fpstate as *mut u8, bytes as usize);
+    }
+    (context.gregs, context.mask) = (saved.gregs, saved.mask);
+    true
 }
 
 /// In a new thread or child: what signals mean to it.

@@ -302,6 +302,10 @@ pub(crate) struct Thread {
     /// Ours.
     pub(crate) handler_stack: AltStack,
     pub(crate) pending: [Option<Pending>; 32],
+    /// Signals that came and are in `virtual_mask`.
+    pub(crate) kept: [Option<Pending>; 6],
+    /// The mask that the present system call waits with, where it sets one, up to the first handler that it leads to.
+    pub(crate) wait_mask: Option<u64>,
     /// The mask to set when `busy` ends: signals that came meanwhile have blocked all others.
     pub(crate) held_mask: Option<u64>,
     pub(crate) suspended: [Suspended; 16],
@@ -408,6 +412,8 @@ impl Thread {
         self.virtual_mask = 0;
         self.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
         self.pending = [None; 32];
+        self.kept = [None; 6];
+        self.wait_mask = None;
         self.held_mask = None;
         self.suspended = [Suspended::NONE; 16];
         self.step = SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] };
@@ -457,6 +463,8 @@ impl Thread {
             alt_stack: AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 },
             handler_stack: AltStack { sp: stack, flags: 0, size: HANDLER_STACK_BYTES as u64 },
             pending: [None; 32],
+            kept: [None; 6],
+            wait_mask: None,
             held_mask: None,
             suspended: [Suspended::NONE; 16],
             step: SingleStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },

@@ -874,6 +874,10 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
         }
         return true;
     }
+    if info.code <= 0 {
+        // Somebody has sent it.
+        return false;
+    }
     if verify::on_step(thread, info, context) {
         return true;
     }

@@ -8,6 +8,7 @@ use memref::AccessKind;
 use crate::decode::number;
 use crate::operand::Operand;
 use crate::registers::{NONE, Registers};
+use crate::state_area;
 
 /// Calls `each` with the accesses of the instruction at `regs.rip`, in the order in which the architecture names them.
 /// Elements of gathers and bytes under a mask are not told apart: vector registers are not looked at.
@@ -32,7 +33,9 @@ pub unsafe fn accesses(regs: &Registers, fs_base: u64, gs_base: u64, mut each: i
             }
         });
         if let Some(addr) = addr {
-            each(Operand { addr, len: used.memory_size().size().max(1) as u32, kind });
+            let len = state_area::bytes(&instruction, regs)
+                .unwrap_or_else(|| used.memory_size().size().max(1) as u32);
+            each(Operand { addr, len, kind });
         }
     }
 }

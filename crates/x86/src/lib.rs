@@ -23,6 +23,7 @@ mod hand;
 mod operand;
 mod oracle;
 mod registers;
+mod state_area;
 mod stub;
 mod vector;
 

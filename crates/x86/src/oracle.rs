@@ -10,6 +10,7 @@ use memref::AccessKind;
 use crate::facts::{instruction_at, kind_of, prefetched, repeats};
 use crate::operand::Operand;
 use crate::registers::Registers;
+use crate::state_area;
 use crate::vector::{Components, Elements, MAX_ELEMENTS};
 
 /// What stepping over an instruction has to mind.
@@ -107,7 +108,8 @@ impl Oracle {
         let Some(elements) = Elements::of(instruction) else {
             let moved = bit_address(instruction, regs);
             let addr = address(0)?.wrapping_add(moved);
-            each(Operand { addr, len: len_of(instruction, memory), kind });
+            let len = state_area::bytes(instruction, regs).unwrap_or_else(|| len_of(instruction, memory));
+            each(Operand { addr, len, kind });
             return Some(());
         };
         if state.is_null() {
