@@ -50,6 +50,14 @@ mod cmd {
         encoder.map(|encoder| encoder.id()).ok_or_else(|| format!("there are {}", NAMES.join(", ")))
     }
 
+    /// A time on the command line.
+    pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
+        match text.parse::<f64>() {
+            Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
+            _ => Err("a number of seconds above 0".to_owned()),
+        }
+    }
+
     /// An output that is an input would be gone before it is read.
     pub(crate) fn refuse_same(input: &std::path::Path, output: &std::path::Path) -> anyhow::Result<()> {
         let same = |path: &std::path::Path| path.canonicalize().ok();

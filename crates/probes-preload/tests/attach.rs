@@ -1,7 +1,7 @@
 //! Attaching to programs that run: they are profiled, and left as they were.
 
 use probes::{
-    attach::{self, AttachError, Attached},
+    attach::{self, AttachError, Attached, ProcessError},
     profile::settings::Settings,
     report::Profile,
 };
@@ -174,7 +174,7 @@ fn a_program_that_ends_meanwhile_leaves_its_profile() {
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(running.end(), "fine\n");
     assert!(process.has_ended());
-    assert!(matches!(process.end(), Err(AttachError::Ended(_))));
+    assert!(matches!(process.end(), Err(AttachError::Process(ProcessError::Ended(_)))));
     let profile = Profile::read(out.path()).unwrap();
     assert!(profile.rows.iter().any(|row| row.function == "fib(int)" && row.calls > 0));
 }
@@ -185,13 +185,13 @@ fn what_cannot_be_attached_to_is_named() {
         Err(error) => error,
         Ok(()) => panic!("{pid} can be attached to"),
     };
-    assert!(matches!(refusal(std::process::id()), AttachError::Own(_)));
+    assert!(matches!(refusal(std::process::id()), ProcessError::Own(_)));
     // Numbers of processes are below 2^22.
-    assert!(matches!(refusal(1 << 22), AttachError::NoProcess(_)));
+    assert!(matches!(refusal(1 << 22), ProcessError::NoProcess(_)));
     let dir = tempfile::tempdir().unwrap();
     let running = Running::start(&build(dir.path(), "waiting.c", &["-static"]));
     let error = refusal(running.pid());
-    assert!(matches!(error, AttachError::Static(_)));
+    assert!(matches!(error, ProcessError::Static(_)));
     assert!(error.to_string().contains(&running.pid().to_string()) && error.to_string().contains("static"));
     running.end();
     let running = Running::start(&build(dir.path(), "waiting.c", &[]));
@@ -200,14 +200,16 @@ fn what_cannot_be_attached_to_is_named() {
     while !fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap().contains("T (stopped)") {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(matches!(refusal(running.pid()), AttachError::StoppedBySignal(_)));
+    assert!(matches!(refusal(running.pid()), ProcessError::StoppedBySignal(_)));
     Command::new("kill").args(["-CONT", &running.pid().to_string()]).status().unwrap();
     while fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap().contains("T (stopped)") {
         std::thread::sleep(Duration::from_millis(1));
     }
     let missing = dir.path().join("missing.so");
     match Attached::start(running.pid(), &missing, &settings(dir.path(), None)).map(|_| ()) {
-        Err(AttachError::Load { reason, .. }) => assert!(reason.contains("missing.so"), "{reason}"),
+        Err(AttachError::Process(ProcessError::Load { reason, .. })) => {
+            assert!(reason.contains("missing.so"), "{reason}")
+        }
         other => panic!("{other:?}"),
     }
     running.end();

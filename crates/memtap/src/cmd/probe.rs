@@ -7,7 +7,7 @@
 use anyhow::{Context, bail};
 use patch::calibrate;
 use probes::{
-    attach::{self, AttachError, Attached},
+    attach::{self, AttachError, Attached, ProcessError},
     profile::settings::Settings,
     report::{Profile, flame, folded, json, text, timeline},
 };
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
     /// With --pid: how long to measure
-    #[arg(long, value_name = "S", requires = "pid", conflicts_with = "command", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", requires = "pid", conflicts_with = "command", value_parser = super::parse_seconds)]
     seconds: Option<f64>,
     /// Write the functions as JSON. Without --output, what the program writes to standard output goes to standard error
     /// instead, so that standard output is JSON alone
@@ -79,13 +79,6 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
         _ => Err("a percentage above 0, such as 3%".to_owned()),
-    }
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
-        _ => Err("a number of seconds above 0".to_owned()),
     }
 }
 
@@ -182,7 +175,7 @@ fn attach(args: &Args, pid: u32, library: &Path) -> anyhow::Result<ExitCode> {
     }
     match process.end() {
         Ok(()) => {}
-        Err(AttachError::Ended(_)) => eprintln!("memtap: process {pid} ended"),
+        Err(AttachError::Process(ProcessError::Ended(_))) => eprintln!("memtap: process {pid} ended"),
         Err(error @ AttachError::Unsettled(_)) => eprintln!("memtap: {error}"),
         Err(error) => return Err(error.into()),
     }

@@ -1,6 +1,6 @@
 //! What /proc says of the process: whether it can be attached to, where its C library is, where its threads stand.
 
-use super::AttachError;
+use crate::Error;
 use object::{Object, ObjectSymbol};
 use std::{
     fs, io,
@@ -10,64 +10,66 @@ use std::{
 
 /// A mapping with its file.
 #[derive(Clone, Debug)]
-pub(super) struct Mapping {
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) offset: u64,
-    pub(super) executable: bool,
-    pub(super) path: String,
+pub(crate) struct Mapping {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) offset: u64,
+    pub(crate) executable: bool,
+    pub(crate) path: String,
 }
 
-/// Whether the process can be attached to at all.
-pub(super) fn check(pid: u32) -> Result<(), AttachError> {
+/// Checks whether process `pid` can be attached to.
+///
+/// # Errors
+/// Where it can't: the process is left alone.
+pub fn check(pid: u32) -> Result<(), Error> {
     if pid == std::process::id() {
-        return Err(AttachError::Own(pid));
+        return Err(Error::Own(pid));
     }
-    let status =
-        fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| AttachError::NoProcess(pid))?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess(pid))?;
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map_or("", str::trim)
     };
     // A thread's number opens the same files as its process's.
     if field("Tgid") != pid.to_string() {
-        return Err(AttachError::NoProcess(pid));
+        return Err(Error::NoProcess(pid));
     }
     let state = field("State");
     if state.starts_with(['Z', 'X']) || field("VmSize").is_empty() {
-        return Err(AttachError::NoProgram(pid));
+        return Err(Error::NoProgram(pid));
     }
     if state.starts_with('T') {
-        return Err(AttachError::StoppedBySignal(pid));
+        return Err(Error::StoppedBySignal(pid));
     }
     if let Ok(tracer @ 1..) = field("TracerPid").parse() {
-        return Err(AttachError::Traced { pid, tracer });
+        return Err(Error::Traced { pid, tracer });
     }
     let program = match fs::read(format!("/proc/{pid}/exe")) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(permission(pid)),
-        Err(_) => return Err(AttachError::NoProgram(pid)),
+        Err(_) => return Err(Error::NoProgram(pid)),
     };
-    let file = object::File::parse(&*program).map_err(|_| AttachError::Architecture(pid))?;
+    let file = object::File::parse(&*program).map_err(|_| Error::Architecture(pid))?;
     if file.architecture() != object::Architecture::X86_64 || !file.is_64() {
-        return Err(AttachError::Architecture(pid));
+        return Err(Error::Architecture(pid));
     }
     let ignored = u64::from_str_radix(field("SigIgn"), 16).unwrap_or(0);
     if ignored & 1 << (libc::SIGSEGV - 1) != 0 {
-        return Err(AttachError::IgnoresSegv(pid));
+        return Err(Error::IgnoresSegv(pid));
     }
     let mapped = mappings(pid)?;
     if !mapped.iter().any(|m| file_name(&m.path).starts_with("ld-")) {
-        return Err(AttachError::Static(pid));
+        return Err(Error::Static(pid));
     }
     Ok(())
 }
 
 /// The refusal of a debugger's rights, with what the system says about them.
-pub(super) fn permission(pid: u32) -> AttachError {
+pub(crate) fn permission(pid: u32) -> Error {
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
         .map(|now| format!(" (it is {})", now.trim()))
         .unwrap_or_default();
-    AttachError::Permission { pid, scope }
+    Error::Permission { pid, scope }
 }
 
 fn file_name(path: &str) -> &str {
@@ -75,11 +77,11 @@ fn file_name(path: &str) -> &str {
 }
 
 /// The mappings of the process.
-pub(super) fn mappings(pid: u32) -> Result<Vec<Mapping>, AttachError> {
+pub(crate) fn mappings(pid: u32) -> Result<Vec<Mapping>, Error> {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => permission(pid),
-        io::ErrorKind::NotFound => AttachError::Ended(pid),
-        _ => AttachError::System { pid, what: "its mappings cannot be read", source: error },
+        io::ErrorKind::NotFound => Error::Ended(pid),
+        _ => Error::System { pid, what: "its mappings cannot be read", source: error },
     })?;
     Ok(text.lines().filter_map(parse).collect())
 }
@@ -99,46 +101,80 @@ fn parse(line: &str) -> Option<Mapping> {
     })
 }
 
-/// The path of a file as this process sees it, whatever root the other has.
-pub(super) fn seen_from_here(pid: u32, path: &str) -> PathBuf {
+/// The path of a file of process `pid` as this one sees it, whatever root the other has.
+#[must_use]
+pub fn path_here(pid: u32, path: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/root{path}"))
 }
 
-/// Whether the process sees the same file at this path.
-pub(super) fn sees(pid: u32, path: &Path) -> bool {
+/// Whether process `pid` sees the same file at `path` as this one.
+#[must_use]
+pub fn sees(pid: u32, path: &Path) -> bool {
     let same = |a: &fs::Metadata, b: &fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    match (fs::metadata(path), fs::metadata(seen_from_here(pid, &path.to_string_lossy()))) {
+    match (fs::metadata(path), fs::metadata(path_here(pid, &path.to_string_lossy()))) {
         (Ok(here), Ok(there)) => same(&here, &there),
         _ => false,
     }
 }
 
-/// Address of an exported function of a mapped library.
-pub(super) fn function(
+/// Addresses of exported functions of a mapped library; `None` where it lacks one.
+pub(crate) fn functions<const N: usize>(
     pid: u32,
     mapped: &[Mapping],
     is_file: impl Fn(&str) -> bool,
-    name: &str,
-) -> Option<usize> {
+    names: [&str; N],
+) -> Option<[usize; N]> {
     let first = mapped.iter().find(|m| is_file(&m.path) && m.offset == 0)?;
-    let bytes = fs::read(seen_from_here(pid, &first.path)).ok()?;
+    let bytes = fs::read(path_here(pid, &first.path)).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
-    let symbol = file.dynamic_symbols().find(|s| s.is_definition() && s.name() == Ok(name))?;
     let start = file.relative_address_base() as usize;
-    Some(first.start - start + symbol.address() as usize)
+    let mut found = [None; N];
+    for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
+        for (place, name) in found.iter_mut().zip(names) {
+            if place.is_none() && symbol.name() == Ok(name) {
+                *place = Some(first.start - start + symbol.address() as usize);
+            }
+        }
+    }
+    found.iter().all(Option::is_some).then(|| found.map(Option::unwrap_or_default))
 }
 
-/// The C library's loader function of this name: in libc since glibc 2.34, in libdl before.
-pub(super) fn loader_function(pid: u32, mapped: &[Mapping], name: &str) -> Option<usize> {
+/// The C library's loader functions of these names: in libc since glibc 2.34, in libdl before.
+pub(crate) fn loader_functions<const N: usize>(
+    pid: u32,
+    mapped: &[Mapping],
+    names: [&str; N],
+) -> Option<[usize; N]> {
     ["libc.so.6", "libc-2.", "libdl.so.2", "libdl-2."]
         .iter()
-        .find_map(|library| function(pid, mapped, |path| file_name(path).starts_with(library), name))
+        .find_map(|library| functions(pid, mapped, |path| file_name(path).starts_with(library), names))
 }
 
-/// The threads of the process.
-pub(super) fn threads(pid: u32) -> Vec<i32> {
+/// The threads of the process that have not ended.
+pub(crate) fn threads(pid: u32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+    let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    tids.filter(|tid| !has_ended(pid, *tid)).collect()
+}
+
+/// Whether a thread that is stopped will be told of a fault of its last instruction as soon as it goes on.
+pub(crate) fn has_fault(tid: i32) -> bool {
+    const FAULTS: [i32; 6] =
+        [libc::SIGSEGV, libc::SIGTRAP, libc::SIGSYS, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let mask = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
+    };
+    let waiting = mask("SigPnd") & !mask("SigBlk");
+    FAULTS.iter().any(|signal| waiting & 1 << (signal - 1) != 0)
+}
+
+/// Whether a thread has ended: the first one is listed as long as there are others.
+fn has_ended(pid: u32, tid: i32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    // The name in parentheses may hold anything.
+    text.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X']))
 }
 
 /// System calls that programs wait in, and that neither an allocator nor the loader makes while it holds a lock: `read`
@@ -173,7 +209,7 @@ const WAITS: [i64; 24] = [
 const STACK_BYTES: usize = 64 << 10;
 
 /// Whether a thread with these registers may be borrowed for a call of the loader.
-pub(super) fn is_safe_place(registers: &libc::user_regs_struct, mapped: &[Mapping]) -> bool {
+pub(crate) fn is_safe_place(registers: &libc::user_regs_struct, mapped: &[Mapping]) -> bool {
     let at = |address: u64| mapped.iter().find(|m| (m.start..m.end).contains(&(address as usize)));
     let room = at(registers.rsp)
         .is_some_and(|m| m.path == "[stack]" || registers.rsp as usize - m.start >= STACK_BYTES);
@@ -192,7 +228,7 @@ pub(super) fn is_safe_place(registers: &libc::user_regs_struct, mapped: &[Mappin
 }
 
 /// Whether a thread waits in a system call, as far as can be told without stopping it.
-pub(super) fn waits(pid: u32, tid: i32) -> bool {
+pub(crate) fn waits(pid: u32, tid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).is_ok_and(|text| {
         text.split(' ').next().and_then(|n| n.parse().ok()).is_some_and(|number: i64| WAITS.contains(&number))
     })

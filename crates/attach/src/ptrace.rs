@@ -28,7 +28,7 @@ fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> io::R
 }
 
 /// How a call ended that did not return.
-pub(super) enum CallError {
+pub(crate) enum CallError {
     /// The thread is gone.
     Gone,
     /// A fault in the call.
@@ -54,8 +54,32 @@ enum Stop {
     Timeout,
 }
 
+/// The general registers, as the kernel tells them.
+pub type Registers = libc::user_regs_struct;
+
+/// A function to call on a stopped thread.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// Its address.
+    pub function: usize,
+    /// Copied to the stack; its address is the first argument. Afterwards what the function left there.
+    pub data: &'a mut [u8],
+    /// The second argument.
+    pub second: usize,
+    /// The end of the stack to use; `None`: the thread's own, below what it uses.
+    pub stack: Option<u64>,
+}
+
+impl<'a> Call<'a> {
+    /// With that data, on the thread's own stack.
+    pub fn new(function: usize, data: &'a mut [u8]) -> Self {
+        Self { function, data, second: 0, stack: None }
+    }
+}
+
 /// A seized thread, stopped.
-pub(super) struct Stopped {
+#[derive(Debug)]
+pub struct Stopped {
     tid: i32,
     /// Signals that were met on the way and are delivered when the thread goes on.
     pending: Option<i32>,
@@ -63,7 +87,7 @@ pub(super) struct Stopped {
 
 impl Stopped {
     /// Stops a thread; `None`: it is gone.
-    pub(super) fn stop(tid: i32, patience: Duration) -> io::Result<Option<Self>> {
+    pub(crate) fn stop(tid: i32, patience: Duration) -> io::Result<Option<Self>> {
         if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, 0) {
             return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };
         }
@@ -107,50 +131,131 @@ impl Stopped {
         }
     }
 
-    pub(super) fn registers(&self) -> io::Result<libc::user_regs_struct> {
+    /// Its id.
+    #[must_use]
+    pub fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Whether it was about to be told of a signal, or of a fault of its last instruction: a call on it would come between
+    /// the two.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.pending.is_some() || crate::target::has_fault(self.tid)
+    }
+
+    /// Its registers.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn registers(&self) -> io::Result<Registers> {
         // SAFETY: all-zero is a valid value, and the kernel fills it.
-        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        let mut registers: Registers = unsafe { std::mem::zeroed() };
         ptrace(libc::PTRACE_GETREGS, self.tid, 0, &raw mut registers as usize)?;
         Ok(registers)
     }
 
-    fn set_registers(&self, registers: &libc::user_regs_struct) -> io::Result<()> {
+    /// Sets them.
+    ///
+    /// # Errors
+    /// Where it is gone, or they are no registers of a program.
+    pub fn set_registers(&self, registers: &Registers) -> io::Result<()> {
         ptrace(libc::PTRACE_SETREGS, self.tid, 0, std::ptr::from_ref(registers) as usize).map(|_| ())
     }
 
-    /// Calls `function` on this thread with the address of a copy of `data` on its stack, and `second`; gives what it
-    /// returns. The thread is as it was before, whatever happens.
-    pub(super) fn call(
-        &mut self,
-        memory: &File,
-        function: usize,
-        (data, second): (&[u8], usize),
-        patience: Duration,
-    ) -> Result<u64, CallError> {
-        let saved = self.registers()?;
-        let mut extended = vec![0u8; XSTATE_BYTES];
-        let mut vector = libc::iovec { iov_base: extended.as_mut_ptr().cast(), iov_len: extended.len() };
-        ptrace(libc::PTRACE_GETREGSET, self.tid, NT_X86_XSTATE, &raw mut vector as usize)?;
+    /// Its signal mask: bit n-1 is signal n.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn mask(&self) -> io::Result<u64> {
         let mut mask = 0u64;
         ptrace(libc::PTRACE_GETSIGMASK, self.tid, 8, &raw mut mask as usize)?;
-        let quiet = ALL_SIGNALS_BUT_FAULTS;
-        ptrace(libc::PTRACE_SETSIGMASK, self.tid, 8, &raw const quiet as usize)?;
+        Ok(mask)
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn set_mask(&self, mask: u64) -> io::Result<()> {
+        ptrace(libc::PTRACE_SETSIGMASK, self.tid, 8, &raw const mask as usize).map(|_| ())
+    }
+
+    /// Its vector and floating point registers, in the processor's own format (XSAVE, not compacted).
+    fn extended(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0u8; XSTATE_BYTES];
+        let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        ptrace(libc::PTRACE_GETREGSET, self.tid, NT_X86_XSTATE, &raw mut vector as usize)?;
+        bytes.truncate(vector.iov_len);
+        Ok(bytes)
+    }
+
+    fn write_extended(&self, bytes: &mut [u8]) -> io::Result<()> {
+        let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        ptrace(libc::PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, &raw mut vector as usize).map(|_| ())
+    }
+
+    /// Sets the vector and floating point registers to those that a signal frame holds, which may leave out the last ones.
+    ///
+    /// # Errors
+    /// Where it is gone, or the bytes are no such registers.
+    pub fn set_extended(&self, frame: &[u8]) -> io::Result<()> {
+        let mut bytes = self.extended()?;
+        let len = frame.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&frame[..len]);
+        self.write_extended(&mut bytes)
+    }
+
+    /// Executes one instruction of the thread. Signals that come meanwhile are delivered when it goes on.
+    ///
+    /// # Errors
+    /// Where it is gone, or another signal than that of the step came.
+    pub fn step(&mut self) -> io::Result<()> {
+        ptrace(libc::PTRACE_SINGLESTEP, self.tid, 0, 0)?;
+        match self.wait(Instant::now() + Duration::from_secs(2))? {
+            Stop::Signal(libc::SIGTRAP) | Stop::Event => Ok(()),
+            Stop::Signal(signal) => {
+                self.pending = Some(signal);
+                Err(io::Error::from_raw_os_error(libc::EINTR))
+            }
+            Stop::Gone => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            Stop::Timeout => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+        }
+    }
+
+    /// Calls a function on this thread; gives what it returns. The thread is as it was before, whatever happens, but for the
+    /// bases of fs and gs that the function may have set.
+    pub(crate) fn call(
+        &mut self,
+        memory: &File,
+        call: Call<'_>,
+        patience: Duration,
+    ) -> Result<u64, CallError> {
+        let mut saved = self.registers()?;
+        let mut extended = self.extended()?;
+        let mask = self.mask()?;
+        self.set_mask(ALL_SIGNALS_BUT_FAULTS)?;
         // Below the red zone. The call returns to address 0: that fault is its end.
-        let at = (saved.rsp as usize - 256 - data.len()) & !63;
-        memory.write_all_at(data, at as u64)?;
+        let top = call.stack.unwrap_or(saved.rsp - 256) as usize;
+        let at = (top - call.data.len()) & !63;
+        memory.write_all_at(call.data, at as u64)?;
         memory.write_all_at(&0u64.to_le_bytes(), at as u64 - 8)?;
         let mut registers = saved;
-        registers.rip = function as u64;
+        registers.rip = call.function as u64;
         registers.rsp = at as u64 - 8;
         registers.rdi = at as u64;
-        registers.rsi = second as u64;
+        registers.rsi = call.second as u64;
         registers.rax = 0;
         registers.orig_rax = u64::MAX;
         registers.eflags &= !(1 << 10 | 1 << 8);
         let result =
             self.set_registers(&registers).map_err(CallError::from).and_then(|()| self.run(patience));
-        ptrace(libc::PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, &raw mut vector as usize)?;
-        ptrace(libc::PTRACE_SETSIGMASK, self.tid, 8, &raw const mask as usize)?;
+        if result.is_ok() {
+            let now = self.registers()?;
+            (saved.fs_base, saved.gs_base, saved.fs, saved.gs) = (now.fs_base, now.gs_base, now.fs, now.gs);
+            memory.read_exact_at(call.data, at as u64)?;
+        }
+        self.write_extended(&mut extended)?;
+        self.set_mask(mask)?;
         self.set_registers(&saved)?;
         result
     }
