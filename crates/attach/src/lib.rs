@@ -48,6 +48,7 @@ impl Process {
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
         let memory = memory.map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied => target::permission(pid),
+            _ if source.raw_os_error() == Some(libc::ESRCH) => Error::Ended(pid),
             io::ErrorKind::NotFound => Error::Ended(pid),
             _ => Error::System { pid, what: "its memory cannot be opened", source },
         })?;
@@ -81,9 +82,12 @@ impl Process {
     /// # Errors
     /// Where there is no loader, no thread at a safe place, or the loader refuses.
     pub fn load(&self, library: &Path) -> Result<Stopped, Error> {
-        let mapped = target::mappings(self.pid)?;
-        let [dlopen, dlerror] = target::loader_functions(self.pid, &mapped, ["dlopen", "dlerror"])
-            .ok_or(Error::NoLoader(self.pid))?;
+        let [dlopen, dlerror] = target::young(|| {
+            target::check_now(self.pid)?;
+            let mapped = target::mappings(self.pid)?;
+            target::loader_functions(self.pid, &mapped, ["dlopen", "dlerror"])
+                .ok_or(Error::NoLoader(self.pid))
+        })?;
         let mut thread = self.borrow()?;
         let path = library.to_string_lossy().into_owned();
         let mut name = terminated(&path);
@@ -179,13 +183,13 @@ impl Process {
     /// Where one can't be stopped, or the process ended.
     pub fn stop_all(&self, stopped: &mut Vec<Stopped>) -> Result<(), Error> {
         let deadline = Instant::now() + Duration::from_secs(SAFE_PLACE_SECONDS);
-        loop {
+        // A list that is read while a thread of it ends may lack those behind it: twice nobody new is nobody.
+        let mut quiet = 0;
+        while quiet < 2 {
             let known: std::collections::HashSet<i32> = stopped.iter().map(Stopped::tid).collect();
             let fresh: Vec<i32> =
                 target::threads(self.pid).into_iter().filter(|tid| !known.contains(tid)).collect();
-            if fresh.is_empty() {
-                break;
-            }
+            quiet = if fresh.is_empty() { quiet + 1 } else { 0 };
             for tid in fresh {
                 match Stopped::stop(tid, STOP_PATIENCE) {
                     // Otherwise it goes on into the signal's handler, and is stopped there.

@@ -16,10 +16,12 @@ const EVENT_STOP: i32 = 128;
 const NT_X86_XSTATE: usize = 0x202;
 /// As much as any processor's extended state takes (AMX tiles included).
 const XSTATE_BYTES: usize = 16 << 10;
-const ALL_SIGNALS_BUT_FAULTS: u64 = !(1 << (libc::SIGSEGV - 1)
-    | 1 << (libc::SIGTRAP - 1)
-    | 1 << (libc::SIGBUS - 1)
-    | 1 << (libc::SIGILL - 1));
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+const ALL_SIGNALS_BUT_FAULTS: u64 =
+    !(bit(libc::SIGSEGV) | bit(libc::SIGTRAP) | bit(libc::SIGBUS) | bit(libc::SIGILL));
 
 fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> io::Result<i64> {
     // SAFETY: each caller passes memory that fits its request; the kernel checks all else.
@@ -68,12 +70,14 @@ pub struct Call<'a> {
     pub second: usize,
     /// The end of the stack to use; `None`: the thread's own, below what it uses.
     pub stack: Option<u64>,
+    /// Whether the code that is called may be trapped, as patched code is. Otherwise SIGTRAP stays pending meanwhile.
+    pub traps: bool,
 }
 
 impl<'a> Call<'a> {
     /// With that data, on the thread's own stack.
     pub fn new(function: usize, data: &'a mut [u8]) -> Self {
-        Self { function, data, second: 0, stack: None }
+        Self { function, data, second: 0, stack: None, traps: true }
     }
 }
 
@@ -89,7 +93,13 @@ impl Stopped {
     /// Stops a thread; `None`: it is gone.
     pub(crate) fn stop(tid: i32, patience: Duration) -> io::Result<Option<Self>> {
         if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, 0) {
-            return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };
+            // What has ended is no more, or is still in the list and can't be seized.
+            let has_ended = match error.raw_os_error() {
+                Some(libc::ESRCH) => true,
+                Some(libc::EPERM) => crate::target::has_ended(tid),
+                _ => false,
+            };
+            return if has_ended { Ok(None) } else { Err(error) };
         }
         let mut stopped = Self { tid, pending: None };
         ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0)?;
@@ -180,6 +190,16 @@ impl Stopped {
         ptrace(libc::PTRACE_SETSIGMASK, self.tid, 8, &raw const mask as usize).map(|_| ())
     }
 
+    /// Sends it a signal of its own, which waits where its mask blocks it.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn send(&self, pid: u32, signal: i32) -> io::Result<()> {
+        // SAFETY: no pointers.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, pid, self.tid, signal) };
+        if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Its vector and floating point registers, in the processor's own format (XSAVE, not compacted).
     fn extended(&self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0u8; XSTATE_BYTES];
@@ -205,23 +225,6 @@ impl Stopped {
         self.write_extended(&mut bytes)
     }
 
-    /// Executes one instruction of the thread. Signals that come meanwhile are delivered when it goes on.
-    ///
-    /// # Errors
-    /// Where it is gone, or another signal than that of the step came.
-    pub fn step(&mut self) -> io::Result<()> {
-        ptrace(libc::PTRACE_SINGLESTEP, self.tid, 0, 0)?;
-        match self.wait(Instant::now() + Duration::from_secs(2))? {
-            Stop::Signal(libc::SIGTRAP) | Stop::Event => Ok(()),
-            Stop::Signal(signal) => {
-                self.pending = Some(signal);
-                Err(io::Error::from_raw_os_error(libc::EINTR))
-            }
-            Stop::Gone => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            Stop::Timeout => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
-        }
-    }
-
     /// Calls a function on this thread; gives what it returns. The thread is as it was before, whatever happens, but for the
     /// bases of fs and gs that the function may have set.
     pub(crate) fn call(
@@ -233,7 +236,7 @@ impl Stopped {
         let mut saved = self.registers()?;
         let mut extended = self.extended()?;
         let mask = self.mask()?;
-        self.set_mask(ALL_SIGNALS_BUT_FAULTS)?;
+        self.set_mask(ALL_SIGNALS_BUT_FAULTS | if call.traps { 0 } else { bit(libc::SIGTRAP) })?;
         // Below the red zone. The call returns to address 0: that fault is its end.
         let top = call.stack.unwrap_or(saved.rsp - 256) as usize;
         let at = (top - call.data.len()) & !63;

@@ -6,6 +6,7 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// A mapping with its file.
@@ -23,6 +24,22 @@ pub(crate) struct Mapping {
 /// # Errors
 /// Where it can't: the process is left alone.
 pub fn check(pid: u32) -> Result<(), Error> {
+    young(|| check_now(pid))
+}
+
+/// Asks again for a moment where there is no loader: a process that has just begun has none yet, one that is about to end
+/// has none any more.
+pub(crate) fn young<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 0..10 {
+        match ask() {
+            Err(Error::Static(_) | Error::NoLoader(_)) => std::thread::sleep(Duration::from_millis(20)),
+            result => return result,
+        }
+    }
+    ask()
+}
+
+pub(crate) fn check_now(pid: u32) -> Result<(), Error> {
     if pid == std::process::id() {
         return Err(Error::Own(pid));
     }
@@ -154,7 +171,7 @@ pub(crate) fn loader_functions<const N: usize>(
 pub(crate) fn threads(pid: u32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    tids.filter(|tid| !has_ended(pid, *tid)).collect()
+    tids.filter(|tid| !has_ended(*tid)).collect()
 }
 
 /// Whether a thread that is stopped will be told of a fault of its last instruction as soon as it goes on.
@@ -171,8 +188,8 @@ pub(crate) fn has_fault(tid: i32) -> bool {
 }
 
 /// Whether a thread has ended: the first one is listed as long as there are others.
-fn has_ended(pid: u32, tid: i32) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+pub(crate) fn has_ended(tid: i32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{tid}/task/{tid}/stat")).unwrap_or_default();
     // The name in parentheses may hold anything.
     text.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X']))
 }

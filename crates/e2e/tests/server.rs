@@ -71,8 +71,10 @@ impl Server {
 fn told(trace: &Trace, program: &Program) -> (Value, Vec<(char, u64, u64)>) {
     let mut counts = trace.stat();
     let counted = counts.as_object_mut().expect("stat --json is an object");
-    // The same in no two runs: what time and compression make of it.
+    // The same in no two runs: what time and compression make of it, and how many mappings there are at the start, of which the
+    // kernel makes one where two come to lie side by side.
     for key in [
+        "regions",
         "file_bytes",
         "bytes_per_access",
         "wall_seconds",

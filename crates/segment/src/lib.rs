@@ -16,6 +16,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod attach;
 mod config;
 pub mod flow;
 mod flow_writer;

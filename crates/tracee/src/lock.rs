@@ -35,6 +35,12 @@ impl<T> Lock<T> {
         Guard { lock: self }
     }
 
+    /// Takes it where it is free.
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let taken = self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        taken.then_some(Guard { lock: self })
+    }
+
     /// Makes it free in a forked child, whose other threads are gone.
     ///
     /// # Safety

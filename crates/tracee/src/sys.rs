@@ -3,6 +3,7 @@
 //! Results are the kernel's: zero and up, or a negative errno.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub use libc::{
     CLONE_PARENT_SETTID, CLONE_SETTLS, CLONE_THREAD, CLONE_VFORK, CLONE_VM, EAGAIN, EBADF, EEXIST, EFAULT,
@@ -61,7 +62,46 @@ pub unsafe fn mmap(addr: u64, len: u64, prot: i32, flags: i32, fd: i32, offset: 
 pub fn map_anonymous(len: u64, prot: i32) -> Option<*mut u8> {
     // SAFETY: a new mapping replaces nothing.
     let result = unsafe { mmap(0, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) };
-    (!failed(result)).then_some(result as *mut u8)
+    if failed(result) {
+        return None;
+    }
+    note_own(result as u64, len);
+    Some(result as *mut u8)
+}
+
+/// The tracer's own memory: first byte and length. More of it than there is room for counts as the program's.
+static OWN: [[AtomicU64; 2]; 8192] = [const { [const { AtomicU64::new(0) }; 2] }; 8192];
+/// How many places of it have ever been used.
+static OWN_USED: AtomicUsize = AtomicUsize::new(0);
+
+fn own() -> impl Iterator<Item = &'static [AtomicU64; 2]> {
+    OWN.iter().take(OWN_USED.load(Ordering::Acquire))
+}
+
+/// Notes memory as the tracer's own, until it is unmapped from its first byte on.
+pub fn note_own(start: u64, len: u64) {
+    let free = |[place, bytes]: &[AtomicU64; 2]| {
+        let taken = place.load(Ordering::Relaxed) == 0
+            && place.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if taken {
+            bytes.store(len, Ordering::Release);
+        }
+        taken
+    };
+    if own().any(free) {
+        return;
+    }
+    if let Some(next) = OWN.get(OWN_USED.fetch_add(1, Ordering::AcqRel)) {
+        free(next);
+    }
+}
+
+/// Whether a part of the range is the tracer's own.
+pub fn is_own(start: u64, end: u64) -> bool {
+    own().any(|[place, bytes]| {
+        let from = place.load(Ordering::Acquire);
+        from != 0 && from < end && start < from + bytes.load(Ordering::Acquire)
+    })
 }
 
 /// munmap.
@@ -69,6 +109,10 @@ pub fn map_anonymous(len: u64, prot: i32) -> Option<*mut u8> {
 /// # Safety
 /// Nothing may use the range afterwards.
 pub unsafe fn munmap(addr: u64, len: u64) -> isize {
+    if let Some([place, bytes]) = own().find(|own| own[0].load(Ordering::Relaxed) == addr && addr != 0) {
+        bytes.store(0, Ordering::Release);
+        place.store(0, Ordering::Release);
+    }
     // SAFETY: the caller vouches for the range.
     unsafe { call!(libc::SYS_munmap, addr, len) }
 }

@@ -69,6 +69,11 @@ pub(crate) fn plant(wanted: &[Option<Wanted>]) {
     }
 }
 
+/// Forgets all of a translated process, whose code is as it was.
+pub(crate) fn forget() {
+    *PROCESS.breakpoints.lock() = Breakpoints::new();
+}
+
 /// Whether some function of this process starts recording.
 pub(crate) fn some_start() -> bool {
     let breakpoints = PROCESS.breakpoints.lock();

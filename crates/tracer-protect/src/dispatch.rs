@@ -17,6 +17,7 @@ use crate::emit::next_order;
 use crate::memory::{self, Range, close_all, open_address, page};
 use crate::pointers::{Arg, Manner, describe, is_flat_ioctl};
 use crate::process;
+use crate::rseq;
 use crate::signals::{self, NOT_MADE};
 use crate::state::{PROCESS, Thread};
 use crate::translate;
@@ -48,11 +49,11 @@ pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext)
     if number != libc::SYS_rt_sigreturn {
         translate::note_progress(thread);
     }
-    thread.calls.store(true, Ordering::Release);
+    thread.calling.store(context, Ordering::Release);
     // SAFETY: our caller's promise; the program vouches for its own arguments as it would to the kernel.
     let result = unsafe { call.make(thread, context) };
     // Before it is looked what kind of code comes next: see `translate::kick_others`.
-    thread.calls.swap(false, Ordering::SeqCst);
+    thread.calling.swap(core::ptr::null_mut(), Ordering::SeqCst);
     if thread.flow.take_interrupted() {
         call.tell_rest();
     }
@@ -151,6 +152,7 @@ impl Call {
                 libc::SYS_rt_sigtimedwait => Some(self.sigtimedwait(thread, context)),
                 // Shared rings would carry pointers that nobody sees. Programs fall back to plain calls.
                 libc::SYS_io_uring_setup => Some(ERROR_UNKNOWN),
+                libc::SYS_rseq if PROCESS.settings().attached => Some(rseq::register(thread, &self.args)),
                 // The kernel restarts sequences by native addresses, and ends programs whose sequences lie on closed pages.
                 // Programs have another way where there is no rseq.
                 libc::SYS_rseq => Some(ERROR_UNKNOWN),

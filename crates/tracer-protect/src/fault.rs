@@ -233,6 +233,7 @@ pub(crate) unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, contex
     handle(thread, signal, info, context);
     if !is_nested {
         signals::settle(thread, context);
+        translate::end_handler(thread, context);
     }
 }
 
@@ -244,7 +245,7 @@ fn handle(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UConte
             translate::enter(thread, context);
             // SAFETY: as above.
             unsafe { dispatch::on_system_call(thread, context) };
-            translate::leave(thread, context);
+            translate::leave_call(thread, context);
         }
         libc::SIGSEGV if info.code > 0 && translate::on_buffer_end(thread, info, context) => {}
         libc::SIGSEGV if info.code == SEGV_ACCERR && translate::on_code_write(thread, info, context) => {}

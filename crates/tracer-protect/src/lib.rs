@@ -18,6 +18,7 @@
 
 extern crate alloc;
 
+mod attach;
 mod breakpoint;
 mod control;
 mod dispatch;
@@ -30,6 +31,7 @@ mod pointers;
 mod process;
 mod program;
 mod real;
+mod rseq;
 mod sharing;
 mod signals;
 mod stack;

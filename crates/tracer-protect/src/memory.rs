@@ -110,8 +110,11 @@ impl Ranges {
         unsafe { core::slice::from_raw_parts(self.list, self.len) }
     }
 
-    /// Makes room for the list and for the pages' bytes. Once, by the constructor.
+    /// Makes room for the list and for the pages' bytes, once.
     pub(crate) fn prepare(&mut self) -> bool {
+        if !self.list.is_null() {
+            return true;
+        }
         let rw = sys::PROT_READ | sys::PROT_WRITE;
         let Some(list) = sys::map_anonymous((MAX_RANGES * size_of::<Range>()) as u64, rw) else {
             return false;

@@ -289,7 +289,9 @@ pub(crate) fn be_born(context: &mut UContext) {
         }
         // The return from this handler sets the signal stack of the context.
         // SAFETY: not null, `enter` has just set it.
-        context.stack = unsafe { (*Thread::current()).handler_stack };
+        let thread = unsafe { &mut *Thread::current() };
+        context.stack = thread.handler_stack;
+        thread.settled = true;
         return;
     }
     // A vfork child: memory, thread pointer and our state are the parent's, which waits.
@@ -327,7 +329,7 @@ fn exit_sharer(thread: &mut Thread, status: u8) -> bool {
 
 /// exit: the thread's last records.
 pub(crate) fn exit_thread(thread: &mut Thread, status: u8) {
-    thread.calls.store(false, Ordering::Release);
+    thread.calling.store(core::ptr::null_mut(), Ordering::Release);
     if PROCESS.is_vfork_child() {
         return;
     }
@@ -344,7 +346,7 @@ pub(crate) fn exit_thread(thread: &mut Thread, status: u8) {
 /// exit_group: the process's last records. Other threads' buffers are taken by the recorder once the process is gone.
 pub(crate) fn exit(thread: &mut Thread, status: u8) {
     // In a vfork child the state is its parent's, which goes on with it.
-    thread.calls.store(false, Ordering::Release);
+    thread.calling.store(core::ptr::null_mut(), Ordering::Release);
     if PROCESS.is_vfork_child() || exit_sharer(thread, status) {
         return;
     }
@@ -417,7 +419,7 @@ pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> 
     // A mask outlives exec, and the new program must find the one that this one set.
     let real = sys::set_mask(context.mask | thread.virtual_mask);
     // As in `exit`.
-    thread.calls.store(false, Ordering::Release);
+    thread.calling.store(core::ptr::null_mut(), Ordering::Release);
     // SAFETY: the program's own call, its strings at open addresses.
     let result = unsafe { sys::syscall(call.number as usize, args) };
     sys::set_mask(real);

@@ -40,6 +40,41 @@ pub(crate) fn first(name: &CStr) -> usize {
     unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) as usize }
 }
 
+/// The program and the libraries that it was started with.
+pub(crate) struct Program {
+    all: *mut c_void,
+    library: *mut c_void,
+}
+
+/// Below are executables at a fixed place, where the address of a function of a library may be that of a stub of their own.
+const FIXED_END: usize = 1 << 32;
+
+impl Program {
+    /// Asks the loader.
+    pub(crate) fn open() -> Self {
+        // SAFETY: no name: the program itself, which is loaded.
+        let all = unsafe { libc::dlopen(core::ptr::null(), libc::RTLD_NOW) };
+        let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
+        // SAFETY: a terminated name; nothing is loaded.
+        let library = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), flags) };
+        Self { all, library }
+    }
+
+    /// Their first function of that name, or zero. Asked from here the loader would find ours first, wherever we stand.
+    pub(crate) fn function(&self, name: &CStr) -> usize {
+        // SAFETY: a terminated name, and the loader's own handles.
+        let [first, own] =
+            [self.all, self.library].map(|handle| unsafe { dlsym(handle, name.as_ptr()) as usize });
+        if first < FIXED_END && !self.library.is_null() { own } else { first }
+    }
+
+    /// Takes back the loader's message about the last name that it did not find.
+    pub(crate) fn forget_error(&self) {
+        // SAFETY: the message is not looked at.
+        unsafe { libc::dlerror() };
+    }
+}
+
 /// The function of that name behind ours, or zero.
 pub(crate) fn look_up(name: &CStr) -> usize {
     // SAFETY: a terminated name.

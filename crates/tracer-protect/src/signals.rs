@@ -36,6 +36,9 @@ const RED_ZONE_BYTES: u64 = 128;
 /// The trap, resume and direction flags.
 const FLAGS_CLEARED: u64 = 1 << 8 | 1 << 16 | 1 << 10;
 
+/// Stands for the context of a thread that waits in a system call which it made before the process was attached to.
+pub(crate) const NATIVE_CALL: *mut UContext = core::ptr::dangling_mut();
+
 /// A result that no system call has: the call was not made, make it again after the signal's handler.
 pub(crate) const NOT_MADE: isize = -512;
 
@@ -192,7 +195,27 @@ pub(crate) fn wait(number: usize, args: &[usize; 6], mask: u64) -> isize {
     unsafe { memtap_wait(number, args.as_ptr(), &raw const mask) }
 }
 
-/// What the kernel is told for a signal.
+/// Where a thread stands that makes a system call by [`wait`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitAt {
+    /// Before the call, under the program's signal mask.
+    Before,
+    /// Behind it.
+    Behind,
+}
+
+/// As above; `None`: it stands elsewhere.
+pub(crate) fn wait_at(rip: u64) -> Option<WaitAt> {
+    match rip {
+        _ if (address(memtap_wait_begin)..=address(memtap_wait_syscall)).contains(&rip) => {
+            Some(WaitAt::Before)
+        }
+        _ if rip == address(memtap_wait_end) => Some(WaitAt::Behind),
+        _ => None,
+    }
+}
+
+/// What the kernel is told for a signal that the program handles.
 fn real_action(handler: u64, flags: u64, mask: u64) -> SigAction {
     let kept = flags & (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
     SigAction {
@@ -231,13 +254,29 @@ pub(crate) fn take_over() {
         if OURS & bit(signal) != 0 {
             install_fault_handler(signal);
         } else if old.handler > SIG_IGN {
-            set_real(signal, &real_action(address_of_handler(signal), old.flags, !FAULTS));
+            set_real(signal, &handled(signal, &old));
         }
     }
 }
 
+/// What waits while a handler of ours runs. A kick does, but for that of system calls, in which a thread may wait itself: it would be
+/// taken for one in the gate where the handler came on top of it, and steps would begin in the handler.
+fn handler_mask(signal: i32) -> u64 {
+    let kicks = PROCESS.settings().translate && signal != libc::SIGSYS;
+    !FAULTS | if kicks { bit(libc::SIGTRAP) } else { 0 }
+}
+
+/// What the kernel is told where the program handles a signal.
+fn handled(signal: i32, wanted: &SigAction) -> SigAction {
+    let mut real = real_action(address_of_handler(signal), wanted.flags, handler_mask(signal));
+    if FAULTS & bit(signal) != 0 {
+        real.flags |= libc::SA_NODEFER as u64;
+    }
+    real
+}
+
 fn install_fault_handler(signal: i32) {
-    let mut action = real_action(address_of_handler(signal), 0, !FAULTS);
+    let mut action = real_action(address_of_handler(signal), 0, handler_mask(signal));
     action.flags |= libc::SA_NODEFER as u64;
     set_real(signal, &action);
 }
@@ -272,14 +311,9 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
         if !vfork_child {
             *entry = wanted;
         }
-        let handled = wanted.handler > SIG_IGN;
         if OURS & bit(signal) == 0 {
-            let real = if handled {
-                let mut real = real_action(address_of_handler(signal), wanted.flags, !FAULTS);
-                if FAULTS & bit(signal) != 0 {
-                    real.flags |= libc::SA_NODEFER as u64;
-                }
-                real
+            let real = if wanted.handler > SIG_IGN {
+                handled(signal, &wanted)
             } else {
                 SigAction { restorer: address(memtap_restorer), flags: wanted.flags | SA_RESTORER, ..wanted }
             };
@@ -329,7 +363,7 @@ pub(crate) unsafe fn sigaltstack(thread: &mut Thread, new: u64, old: u64, rsp: u
     0
 }
 
-fn is_on(stack: &AltStack, rsp: u64) -> bool {
+pub(crate) fn is_on(stack: &AltStack, rsp: u64) -> bool {
     stack.flags & libc::SS_DISABLE == 0 && rsp > stack.sp && rsp - stack.sp <= stack.size
 }
 
@@ -397,6 +431,13 @@ pub(crate) fn put_off_kept(thread: &mut Thread, mask: u64) {
 /// The signals of ours that wait because the program blocks them, as a mask.
 pub(crate) fn kept(thread: &Thread) -> u64 {
     thread.kept.iter().flatten().fold(0, |mask, kept| mask | bit(kept.signal))
+}
+
+/// Forgets the signals of ours that wait, which are told to the kernel again; as a mask.
+pub(crate) fn take_all_kept(thread: &mut Thread) -> u64 {
+    let mask = kept(thread);
+    while take_kept(thread, mask).is_some() {}
+    mask
 }
 
 /// Takes one of these signals that wait: the lowest, those for the thread first.
@@ -788,6 +829,17 @@ pub(crate) fn give_back() {
     let actions = PROCESS.actions.lock();
     for signal in [libc::SIGSEGV, libc::SIGTRAP, libc::SIGSYS] {
         if let Some(action) = actions.get(signal as usize) {
+            set_real(signal, action);
+        }
+    }
+}
+
+/// Undoes [`take_over`] for all signals, each with what the program wants by now.
+pub(crate) fn give_back_all() {
+    let actions = PROCESS.actions.lock();
+    for signal in 1..=64 {
+        let ours = OURS & bit(signal) != 0;
+        if let Some(action) = actions.get(signal as usize).filter(|action| ours || action.handler > SIG_IGN) {
             set_real(signal, action);
         }
     }

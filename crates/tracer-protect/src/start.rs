@@ -10,7 +10,7 @@ use tracee::{maps, sys, tls};
 
 use crate::memory::{self, Range};
 use crate::state::{PROCESS, Settings, Thread};
-use crate::{breakpoint, image, signals, translate, watchpoints};
+use crate::{attach, breakpoint, image, rseq, signals, translate, watchpoints};
 
 const CHANNEL: &[u8] = b"MEMTAP_CHANNEL=";
 /// What the kernel calls the recorder's shared memory.
@@ -37,24 +37,9 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
         return;
     }
     let Some(process) = control.next_process() else { return };
-    let mut settings = Settings {
-        regions: config.regions,
-        children: config.children,
-        bursts: config.bursts,
-        two_signals: config.two_signals,
-        at_main: config.at_main,
-        translate: config.translate,
-        data: config.data,
-        watches: config.watchpoints[0] != 0,
-        verify: config.verify,
-        channel,
-        channel_len,
-        image: [0; 1024],
-        image_len: 0,
-        library: [0; 1024],
-        library_len: 0,
-    };
-    forget_rseq();
+    let mut settings = Settings::new(&config, channel, channel_len);
+    rseq::find();
+    rseq::forget();
     // SAFETY: the loader's arguments, and what stands behind them.
     if !image.is_null() && !unsafe { image::load(&mut settings, image, argv, envp, behind) } {
         sys::complain(b"memtap: the static program can't be mapped here; run it without memtap\n");
@@ -62,17 +47,7 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
     }
     // SAFETY: the loader's arguments.
     unsafe { note_arguments(argc, argv) };
-    let here = construct as *const () as u64;
-    maps::each(|mapping| {
-        if (mapping.start..mapping.end).contains(&here) {
-            PROCESS.text[0].store(mapping.start, Ordering::Relaxed);
-            PROCESS.text[1].store(mapping.end, Ordering::Relaxed);
-            if let Some(place) = settings.library.get_mut(..mapping.name.len()) {
-                place.copy_from_slice(mapping.name);
-                settings.library_len = mapping.name.len();
-            }
-        }
-    });
+    find_library(&mut settings);
     // SAFETY: one thread, and nobody has read them yet.
     unsafe { *PROCESS.settings.get() = settings };
     PROCESS.pool.store(pool.span().0 as usize, Ordering::Release);
@@ -92,14 +67,17 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
         sys::complain(b"memtap: no memory for the tracer; the program runs untraced\n");
         return;
     };
-    if config.translate && !translate::prepare(thread) {
+    if config.translate && !(translate::prepare(thread) && attach::make_stack()) {
         sys::complain(b"memtap: no memory for translated code; the program runs untraced\n");
         return;
+    }
+    if config.translate {
+        translate::find_functions(true);
     }
     thread.install_handler_stack();
     signals::take_over();
     tell_program(thread);
-    follow_mappings(thread);
+    follow_mappings(thread, None);
     watchpoints::load(&config.watchpoints);
     translate::begin_locals(thread);
     if !Thread::watch_system_calls(true) {
@@ -109,28 +87,24 @@ unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *
         return;
     }
     PROCESS.ready.store(true, Ordering::Release);
+    attach::note_recorder(control.recorder().unwrap_or(0));
     breakpoint::plant(&config.breakpoints);
+    thread.settled = true;
 }
 
-/// The C library has told the kernel where the thread's restartable sequences are. None would be restarted in the code cache, and
-/// each would be ended by an access to a closed page: there must be none. Threads that start later are refused.
-fn forget_rseq() {
-    const SIGNATURE: usize = 0x5305_3053;
-    const UNREGISTER: usize = 1;
-    // SAFETY: asks the loader for two variables of the C library, which it has since version 2.35.
-    let (offset, size) = unsafe {
-        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
-        let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
-        if offset.is_null() || size.is_null() {
-            return;
+/// Finds where this library is, and its path.
+pub(crate) fn find_library(settings: &mut Settings) {
+    let here = construct as *const () as u64;
+    maps::each(|mapping| {
+        if (mapping.start..mapping.end).contains(&here) {
+            PROCESS.text[0].store(mapping.start, Ordering::Relaxed);
+            PROCESS.text[1].store(mapping.end, Ordering::Relaxed);
+            if let Some(place) = settings.library.get_mut(..mapping.name.len()) {
+                place.copy_from_slice(mapping.name);
+                settings.library_len = mapping.name.len();
+            }
         }
-        (offset.read(), size.read())
-    };
-    let area = tls::fs_base().wrapping_add(offset as u64) as usize;
-    for len in [32, size as usize] {
-        // SAFETY: forgets the thread's own registration; one that does not match is an error without effect.
-        unsafe { sys::syscall(libc::SYS_rseq as usize, [area, len, UNREGISTER, SIGNATURE, 0, 0]) };
-    }
+    });
 }
 
 /// What the recorder tells by variables.
@@ -206,7 +180,7 @@ unsafe fn value_of(variable: *mut c_char, name: &[u8]) -> Option<*mut c_char> {
 }
 
 /// Connects to the recorder; gets the pool and the settings.
-fn connect(channel: &[u8]) -> Option<(Pool, Config)> {
+pub(crate) fn connect(channel: &[u8]) -> Option<(Pool, Config)> {
     let call = |number: libc::c_long, args: [usize; 6]| {
         // SAFETY: each call below gets pointers to locals of the right size.
         unsafe { sys::syscall(number as usize, args) }
@@ -350,9 +324,9 @@ impl Module {
 }
 
 const MAX_MODULES: usize = 512;
-const MAX_FOLLOWED: usize = 2048;
+const MAX_FOLLOWED: usize = 16_384;
 
-/// One stretch found at start-up, until the list is read to its end: following changes the list.
+/// One stretch that was found, until the list is read to its end: following changes the list.
 #[derive(Clone, Copy)]
 struct Found {
     range: Range,
@@ -360,9 +334,10 @@ struct Found {
     name: (usize, usize),
 }
 
-/// Tells of all mappings, and gives those that are traced a second view.
-fn follow_mappings(thread: &mut Thread) {
-    const NAME_BYTES: usize = 256 << 10;
+/// Tells of all mappings, and gives those that are traced a second view. `threads` are the stack pointers and the bases of fs
+/// of a process that runs already; `None`: the program has not begun.
+pub(crate) fn follow_mappings(thread: &mut Thread, threads: Option<&[[u64; 2]]>) {
+    const NAME_BYTES: usize = 1 << 20;
     let room = MAX_FOLLOWED * size_of::<Found>() + MAX_MODULES * size_of::<Module>() + NAME_BYTES;
     let Some(memory) = sys::map_anonymous(room as u64, sys::PROT_READ | sys::PROT_WRITE) else { return };
     // SAFETY: fresh zeroed memory, split into three parts; zeros are a valid `Module`, and `found` is written before it
@@ -385,9 +360,17 @@ fn follow_mappings(thread: &mut Thread) {
         last_name: (0, 0),
         count: 0,
         fs: tls::fs_base(),
+        threads,
     };
     maps::each(|mapping| scan.module(&mapping));
     maps::each(|mapping| scan.stretches(&mapping, found));
+    if threads.is_some() {
+        maps::each(|mapping| {
+            if !sys::is_own(mapping.start, mapping.end) {
+                translate::note_rights(mapping.start, mapping.end, mapping.prot);
+            }
+        });
+    }
     let count = scan.count;
     for entry in found.iter().take(count) {
         // SAFETY: `stretches` wrote the first `count` entries.
@@ -403,7 +386,7 @@ fn follow_mappings(thread: &mut Thread) {
     unsafe { sys::munmap(memory as u64, room as u64) };
 }
 
-/// The mappings at start-up, sorted by what they are for.
+/// The mappings, sorted by what they are for.
 struct Scan<'a> {
     modules: &'a mut [Module],
     module_count: usize,
@@ -412,6 +395,7 @@ struct Scan<'a> {
     last_name: (usize, usize),
     count: usize,
     fs: u64,
+    threads: Option<&'a [[u64; 2]]>,
 }
 
 impl Scan<'_> {
@@ -487,6 +471,9 @@ impl Scan<'_> {
             // Of the program that was started in its place.
             return (RegionKind::Tracer, true);
         }
+        if self.threads.is_some() && sys::is_own(mapping.start, mapping.end) {
+            return (RegionKind::Tracer, true);
+        }
         if mapping.prot & sys::PROT_EXEC != 0 {
             let kernel = mapping.name == b"[vdso]" || mapping.name == b"[vsyscall]";
             return (if kernel { RegionKind::Kernel } else { RegionKind::Text }, false);
@@ -504,6 +491,21 @@ impl Scan<'_> {
                     return (if module.own { RegionKind::Tracer } else { kind }, module.own);
                 }
             }
+        }
+        if let Some(threads) = self.threads
+            && (mapping.name.is_empty() || mapping.name.starts_with(b"[anon"))
+        {
+            let holds = |word: usize| {
+                let is_in = |word: &u64| (mapping.start..mapping.end).contains(word);
+                threads.iter().any(|thread| thread.get(word).is_some_and(is_in))
+            };
+            // A thread's control block lies at the end of its stack.
+            let kind = match () {
+                () if holds(0) => RegionKind::Stack,
+                () if holds(1) => RegionKind::Tls,
+                () => RegionKind::Anonymous,
+            };
+            return (kind, kind == RegionKind::Tls);
         }
         if (mapping.start..mapping.end).contains(&self.fs) {
             return (RegionKind::Tls, true);

@@ -1,10 +1,10 @@
 //! What the tracer knows: once for the process, and once for each thread.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use segment::{Pool, Writer};
-use tracee::frame::{AltStack, SigAction, SigInfo};
+use segment::{Config, Pool, Writer};
+use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
 use tracee::lock::Lock;
 use tracee::{sys, tls};
 
@@ -124,6 +124,8 @@ pub(crate) struct Settings {
     pub(crate) watches: bool,
     /// Instructions of each window in which translated code is compared with stepping; zero: there is none.
     pub(crate) verify: u32,
+    /// Whether the program ran natively before it was attached to.
+    pub(crate) attached: bool,
     /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
     pub(crate) channel: [u8; 64],
     pub(crate) channel_len: usize,
@@ -152,6 +154,7 @@ pub(crate) static PROCESS: Process = Process {
         data: false,
         watches: false,
         verify: 0,
+        attached: false,
         channel: [0; 64],
         channel_len: 0,
         image: [0; 1024],
@@ -169,6 +172,28 @@ pub(crate) static PROCESS: Process = Process {
 };
 
 impl Settings {
+    /// From what the recorder asked for, and its name.
+    pub(crate) fn new(config: &Config, channel: [u8; 64], channel_len: usize) -> Self {
+        Self {
+            regions: config.regions,
+            children: config.children,
+            bursts: config.bursts,
+            two_signals: config.two_signals,
+            at_main: config.at_main,
+            translate: config.translate,
+            data: config.data,
+            watches: config.watchpoints[0] != 0,
+            verify: config.verify,
+            attached: false,
+            channel,
+            channel_len,
+            image: [0; 1024],
+            image_len: 0,
+            library: [0; 1024],
+            library_len: 0,
+        }
+    }
+
     /// The path of the static executable that this process is.
     pub(crate) fn image(&self) -> Option<&[u8]> {
         self.image.get(..self.image_len).filter(|path| !path.is_empty())
@@ -331,10 +356,17 @@ pub(crate) struct Thread {
     pub(crate) scratch_len: usize,
     /// What it is in the code cache.
     pub(crate) flow: Flow,
-    /// It makes a system call for the program just now. Written by the thread, read by whoever would interrupt it.
-    pub(crate) calls: AtomicBool,
+    /// Its first moment is over, in which our code runs on the program's stack.
+    pub(crate) settled: bool,
+    /// The context behind the system call that it makes for the program just now; null otherwise. Written by the thread, read
+    /// by whoever would interrupt it.
+    pub(crate) calling: AtomicPtr<UContext>,
+    /// The context that it goes on with, while it waits to be let go (`translate::park`); null otherwise.
+    pub(crate) parked: AtomicPtr<UContext>,
     /// What of it is compared with stepping.
     pub(crate) verify: Window,
+    /// Length of the area of restartable sequences that was taken back from the kernel; zero: there was none.
+    pub(crate) rseq_len: u32,
 }
 
 impl Thread {
@@ -420,7 +452,10 @@ impl Thread {
         self.stack = (0, 0);
         self.site = 0;
         self.flow = Flow::NONE;
-        self.calls = AtomicBool::new(false);
+        self.settled = false;
+        self.calling = AtomicPtr::new(core::ptr::null_mut());
+        self.parked = AtomicPtr::new(core::ptr::null_mut());
+        self.rseq_len = 0;
         self.once = Once::NONE;
         self.team = 0;
     }
@@ -479,8 +514,11 @@ impl Thread {
             scratch: core::ptr::null_mut(),
             scratch_len: 0,
             flow: Flow::NONE,
-            calls: AtomicBool::new(false),
+            settled: false,
+            calling: AtomicPtr::new(core::ptr::null_mut()),
+            parked: AtomicPtr::new(core::ptr::null_mut()),
             verify: Window::NONE,
+            rseq_len: 0,
         };
         let mut head = PROCESS.threads.load(Ordering::Acquire);
         thread.next = head as *mut Thread;

@@ -15,6 +15,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use memref::{AccessKind, AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
+use segment::attach::Readiness;
 use segment::flow::{
     IN_GATE_AT, Live, MAX_DEFINITION_BYTES, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT, encode_definition,
 };
@@ -42,6 +43,10 @@ pub(crate) const TRAP_TRACE: i32 = 2;
 const PROGRESS: u32 = 32;
 /// si_code of a signal that one of our threads sends to another: no other sender uses it.
 const KICK: i32 = -0x6d74;
+/// Not zero while the process is about to be left: threads wait where their own state is known.
+static PARKING: AtomicU32 = AtomicU32::new(0);
+/// How long a thread waits at most: whoever asked may have died.
+const PARK_NS: u64 = 30_000_000_000;
 const HOOKS: usize = 8;
 const _: () = assert!(tls::GS_AT == segment::flow::THREAD_AT);
 /// Where buffers are mapped for the program's own recording: one every 128 KiB, so that what is behind each can't be
@@ -188,6 +193,8 @@ pub(crate) struct Flow {
     /// A system call was reached so, and did not begin because of a signal.
     starved: bool,
     interrupted: bool,
+    /// It was kicked while it was at work in a handler of ours, at whose end it is to be looked after.
+    kicked: bool,
     hooks: [Hook; HOOKS],
     depth: usize,
     /// Calls that synchronise and have not returned.
@@ -214,6 +221,7 @@ impl Flow {
         sequence: 0,
         call: 0,
         stepping: false,
+        kicked: false,
         step_mask: 0,
         resumed: 0,
         run: Run::NONE,
@@ -234,6 +242,11 @@ impl Flow {
     }
 
     /// Whether it is on its way to the next instruction of the program.
+    /// Where the words are that its code shares with the recorder: the base of gs; zero: it has none.
+    pub(crate) fn words_at(&self) -> u64 {
+        self.live().map_or(0, |live| &raw const *live as u64)
+    }
+
     pub(crate) fn is_stepping(&self) -> bool {
         self.stepping
     }
@@ -262,7 +275,7 @@ fn nowhere() -> u64 {
     WINDOWS.load(Ordering::Relaxed) + BUFFER_BYTES as u64 + 4096
 }
 
-/// Once, by the constructor: memory, and the functions that ours stand in front of.
+/// Memory, when recording of the process begins.
 pub(crate) fn prepare(thread: &mut Thread) -> bool {
     let len = WINDOW_STRIDE * BUFFER_COUNT as u64;
     let Some(windows) = sys::map_anonymous(len, sys::PROT_NONE) else { return false };
@@ -279,9 +292,127 @@ pub(crate) fn prepare(thread: &mut Thread) -> bool {
     if !ENGINE.lock().prepare(task) {
         return false;
     }
-    let begun = begin_thread(thread);
-    entries::prepare();
-    begun
+    begin_thread(thread)
+}
+
+/// The functions that are events: ours stand in front of them, or the program ran natively and calls them. The loader is asked.
+pub(crate) fn find_functions(is_preloaded: bool) {
+    entries::prepare(is_preloaded);
+}
+
+/// A thread of a process that is attached to goes on at `rip`: the address in the cache.
+pub(crate) fn begin_running(thread: &mut Thread, rip: u64) -> u64 {
+    thread.flow.running = true;
+    if PROCESS.live_threads.load(Ordering::Relaxed) > 1 {
+        begin_sharing(thread);
+    }
+    tell_base(thread);
+    resume_address(thread, rip)
+}
+
+/// A thread of such a process goes on natively. Its state was found before.
+pub(crate) fn end_running(thread: &mut Thread) {
+    settle(thread);
+    thread.submit();
+    if let Some(live) = thread.flow.live() {
+        live.release();
+    }
+    thread.flow = Flow::NONE;
+}
+
+/// Has all threads wait where their own state is known, or lets them go on.
+pub(crate) fn set_parking(on: bool) {
+    PARKING.store(on.into(), Ordering::Release);
+    if !on {
+        sys::futex_wake(PARKING.as_ptr());
+    }
+}
+
+/// Waits with a context of the program's own as long as the process is about to be left.
+fn park(thread: &mut Thread, context: &mut UContext) {
+    let is_native =
+        thread.busy == 0 && thread.flow.own_call.is_none() && !PROCESS.owns_code(context.gregs.rip);
+    if PARKING.load(Ordering::Acquire) == 0 || !is_native || PROCESS.is_vfork_child() {
+        return;
+    }
+    thread.parked.store(context, Ordering::Release);
+    let begun = sys::realtime_ns();
+    loop {
+        let rest = PARK_NS.saturating_sub(sys::realtime_ns().saturating_sub(begun));
+        if rest == 0 || PARKING.load(Ordering::Acquire) == 0 {
+            break;
+        }
+        sys::futex_wait(PARKING.as_ptr(), 1, rest);
+    }
+    thread.parked.store(core::ptr::null_mut(), Ordering::Release);
+}
+
+/// Has a thread come to such a place, unless it makes a system call, behind which it looks by itself.
+pub(crate) fn ask_to_park(other: &Thread) {
+    if other.calling.load(Ordering::SeqCst).is_null() {
+        kick(other.pid, other.tid);
+    }
+}
+
+/// Forgets kicks that wait for the calling thread, which has SIGTRAP blocked; what somebody else sent stays pending.
+pub(crate) fn forget_kicks(thread: &mut Thread) {
+    let traps = signals::bit(libc::SIGTRAP);
+    let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    loop {
+        let mut info = SigInfo::fault(libc::SIGTRAP, 0, 0);
+        let args = [
+            &raw const traps as usize,
+            &raw mut info as usize,
+            &raw const none as usize,
+            size_of::<u64>(),
+            0,
+            0,
+        ];
+        // SAFETY: the kernel reads and writes the locals.
+        if sys::failed(unsafe { sys::syscall(libc::SYS_rt_sigtimedwait as usize, args) }) {
+            return;
+        }
+        if info.code != KICK {
+            signals::put_off(thread, libc::SIGTRAP, &info);
+        }
+    }
+}
+
+/// Whether a stopped thread's own state can be found at an address outside of the tracer.
+pub(crate) fn readiness(thread: &Thread, rip: u64) -> Readiness {
+    let Some(engine) = ENGINE.try_lock() else { return Readiness::Busy };
+    if thread.flow.live().is_some_and(Live::is_in_gate) {
+        return Readiness::Busy;
+    }
+    match engine.place(rip) {
+        Place::Between => Readiness::Busy,
+        Place::Outside | Place::At { .. } => Readiness::Ready,
+    }
+}
+
+/// Gives back all memory.
+///
+/// # Safety
+/// No thread of the process is in the cache or at work in the tracer.
+pub(crate) unsafe fn forget_all() {
+    let pages = core::mem::take(&mut WRITABLE.lock().pages);
+    for page in pages {
+        // SAFETY: gives the program the rights that it thinks it has.
+        unsafe { sys::mprotect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC) };
+    }
+    WRITABLE.lock().ranges = [(0, 0); WRITABLE_RANGES];
+    // SAFETY: the caller's promise.
+    unsafe { ENGINE.lock().clear() };
+    forget_definitions();
+    forget_work();
+    let windows = WINDOWS.swap(0, Ordering::AcqRel);
+    if windows != 0 {
+        // SAFETY: only recording code writes there.
+        unsafe { sys::munmap(windows, WINDOW_STRIDE * BUFFER_COUNT as u64) };
+    }
+    for mapped in &MAPPED {
+        mapped.store(false, Ordering::Release);
+    }
 }
 
 /// Gives the calling thread its words in shared memory.
@@ -545,11 +676,11 @@ impl translate::Environment for Around {
     }
 
     fn is_stop(&self, addr: u64) -> bool {
-        PROCESS.owns_code(addr) || breakpoint::is_at(addr)
+        self.is_own(addr) || breakpoint::is_at(addr)
     }
 
     fn is_own(&self, addr: u64) -> bool {
-        PROCESS.owns_code(addr)
+        PROCESS.owns_code(addr) || self.mode == Mode::Record && entries::is_real(addr)
     }
 
     fn define(&mut self, id: u32, addr: VirtAddr, plan: Defined<'_>) -> bool {
@@ -634,6 +765,14 @@ pub(crate) fn on_change(start: u64, len: u64, prot: i32) {
     ENGINE.lock().invalidate(start, end);
 }
 
+/// Memory that was mapped before recording began.
+pub(crate) fn note_rights(start: u64, end: u64, prot: i32) {
+    let both = sys::PROT_WRITE | sys::PROT_EXEC;
+    if prot & both == both {
+        WRITABLE.lock().add(start, end);
+    }
+}
+
 /// Code was read from there: the page can't be written any more without our being told.
 fn watch_code(addr: u64, len: u64) {
     let mut writable = WRITABLE.lock();
@@ -708,6 +847,10 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
     let (addr, executed, instructions, borrowed, aside, record, repeated) = match place {
         Place::Outside => {
             verify::closed(thread, context, rip, rip);
+            thread.flow.call = 0;
+            if thread.calling.load(Ordering::Relaxed) == signals::NATIVE_CALL {
+                thread.calling.swap(core::ptr::null_mut(), Ordering::SeqCst);
+            }
             return Entered::Native;
         }
         Place::Between => return Entered::Between,
@@ -802,8 +945,13 @@ fn code_for(thread: &mut Thread, addr: u64, indirect: bool) -> Option<u64> {
 }
 
 /// The address in the cache to which a system call returns, where the program's own will not do.
-pub(crate) fn return_address(thread: &Thread, context: &UContext) -> u64 {
-    if thread.flow.running { thread.flow.call } else { context.gregs.rip }
+pub(crate) fn return_address(thread: &mut Thread, context: &UContext) -> u64 {
+    match thread.flow.call {
+        // Made natively: by a thread that waited in it when the process was attached to.
+        0 => resume_address(thread, context.gregs.rip),
+        call if thread.flow.running => call,
+        _ => context.gregs.rip,
+    }
 }
 
 /// The address in the cache at which a program's context that the kernel restores goes on.
@@ -858,6 +1006,31 @@ fn void(thread: &mut Thread) -> Option<u64> {
     (!sys::failed(result)).then_some(base)
 }
 
+/// The thread is to go on in code of another kind, or to wait to be left.
+fn on_kick(thread: &mut Thread, context: &mut UContext) {
+    if thread.flow.stepping {
+        // At the end of its steps it is where it is to be.
+        return;
+    }
+    if !thread.settled || signals::is_in_handler(thread, context) {
+        thread.flow.kicked = true;
+    } else if enter(thread, context) == Entered::Between {
+        step(thread, context);
+    } else {
+        park(thread, context);
+        leave(thread, context);
+    }
+}
+
+/// At the end of a handler that returns to the program or the cache: a kick that came while it ran. Steps end by themselves in the
+/// same way.
+pub(crate) fn end_handler(thread: &mut Thread, context: &mut UContext) {
+    if thread.flow.kicked && !thread.flow.stepping {
+        thread.flow.kicked = false;
+        on_kick(thread, context);
+    }
+}
+
 /// SIGTRAP of a translated program: a trap of the cache, a step, or a kick. `false`: none of them.
 pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
     if thread.flow.live().is_none() {
@@ -867,11 +1040,7 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
         return true;
     }
     if info.code == KICK {
-        if enter(thread, context) == Entered::Between {
-            step(thread, context);
-        } else {
-            leave(thread, context);
-        }
+        on_kick(thread, context);
         return true;
     }
     if info.code <= 0 {
@@ -966,8 +1135,9 @@ fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
         }
         Exit::Own(addr) => {
             context.gregs.rip = addr;
-            entries::call(thread, context, addr);
-            leave(thread, context);
+            if entries::call(thread, context, addr) {
+                leave(thread, context);
+            }
         }
         Exit::Check(_) | Exit::Checked(..) => {}
     }
@@ -1484,7 +1654,22 @@ fn end_step(thread: &mut Thread, context: &mut UContext) {
     context.gregs.rflags &= !TRAP_FLAG;
     // SAFETY: the context that we return to.
     unsafe { signals::deliver_pending(thread, context) };
+    park(thread, context);
     leave(thread, context);
+}
+
+/// Goes on behind a system call that was made for the program.
+pub(crate) fn leave_call(thread: &mut Thread, context: &mut UContext) {
+    park(thread, context);
+    leave(thread, context);
+}
+
+/// Interrupts a thread wherever it is.
+fn kick(pid: u32, tid: u32) {
+    let info = SigInfo::fault(libc::SIGTRAP, KICK, 0);
+    let args = [pid as usize, tid as usize, libc::SIGTRAP as usize, &raw const info as usize, 0, 0];
+    // SAFETY: the kernel reads the structure; a thread that is gone is an error.
+    unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
 }
 
 /// Tells the other threads that recording was switched: each goes on in code of the new kind.
@@ -1504,14 +1689,11 @@ pub(crate) fn kick_others(thread: &Thread) {
         next = following;
         // One that makes a system call goes on in the right code when it is done; a signal would end its call.
         // SAFETY: as above.
-        let calls = unsafe { (*other).calls.load(Ordering::SeqCst) };
+        let calls = unsafe { !(*other).calling.load(Ordering::SeqCst).is_null() };
         if core::ptr::eq(other, thread) || tid == u32::MAX || calls {
             continue;
         }
-        let info = SigInfo::fault(libc::SIGTRAP, KICK, 0);
-        let args = [pid as usize, tid as usize, libc::SIGTRAP as usize, &raw const info as usize, 0, 0];
-        // SAFETY: the kernel reads the structure; a thread that is gone is an error.
-        unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
+        kick(pid, tid);
     }
 }
 
@@ -1702,6 +1884,9 @@ mod entries {
     static TABLE: Table =
         Table(UnsafeCell::new(([Entry { addr: 0, real: 0, kind: Kind::Plain, name: c"" }; MAX], 0)));
 
+    /// The first and behind the last of the real functions that are entries themselves.
+    static REAL: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
     fn kind_of(name: &CStr) -> Kind {
         use AllocationFunction as F;
         use AllocationKind as K;
@@ -1728,13 +1913,19 @@ mod entries {
         table.0.get(..table.1).unwrap_or(&[])
     }
 
-    /// Finds the real functions. Before the program runs: the loader is asked.
-    pub(super) fn prepare() {
-        // The loader frees its message for a name that it did not find: free must be known before that.
-        // SAFETY: freeing nothing.
-        unsafe { crate::wrap_alloc::memtap_free(core::ptr::null_mut(), 0, 0, 0, 0, 0) };
+    /// Finds the real functions, where the program calls ours; in a process that was attached to it calls the real ones, and
+    /// those are entries themselves.
+    pub(super) fn prepare(is_preloaded: bool) {
+        // Only there: opening may allocate, and ours are not known yet.
+        let program = (!is_preloaded).then(real::Program::open);
+        if is_preloaded {
+            // The loader frees its message for a name that it did not find: free must be known before that.
+            // SAFETY: freeing nothing.
+            unsafe { crate::wrap_alloc::memtap_free(core::ptr::null_mut(), 0, 0, 0, 0, 0) };
+        }
         // SAFETY: see `Sync`.
         let table = unsafe { &mut *TABLE.0.get() };
+        table.1 = 0;
         let watches = PROCESS.settings().watches;
         let own =
             interpose::ENTRIES.iter().zip(interpose::IMPLEMENTATIONS).map(|(&name, &implementation)| {
@@ -1744,18 +1935,40 @@ mod entries {
             interpose::DIRECT.iter().map(|&name| (name, if watches { Kind::Plain } else { kind_of(name) }));
         let plain = own.chain(direct);
         let notes = interpose::NOTES.iter().map(|&(name, code)| (name, Kind::Note(code)));
+        let (mut from, mut until) = (u64::MAX, 0);
         for (name, kind) in plain.chain(notes) {
-            let addr = real::first(name) as u64;
-            if !PROCESS.owns_code(addr) {
-                // The program has its own.
+            let addr =
+                program.as_ref().map_or_else(|| real::first(name), |program| program.function(name)) as u64;
+            // The program has its own; or, where it was attached to, nobody has it but us.
+            if addr == 0 || PROCESS.owns_code(addr) != is_preloaded {
                 continue;
             }
-            let real = if matches!(kind, Kind::Control(_)) { 0 } else { real::look_up(name) as u64 };
+            let real = match (is_preloaded, kind) {
+                (true, Kind::Control(_)) => 0,
+                (true, _) => real::look_up(name) as u64,
+                (false, Kind::Plain | Kind::Control(_)) => continue,
+                (false, _) => addr,
+            };
+            if real == addr {
+                (from, until) = (from.min(addr), until.max(addr + 1));
+            }
             if let Some(place) = table.0.get_mut(table.1) {
                 *place = Entry { addr, real, kind, name };
                 table.1 += 1;
             }
         }
+        if let Some(program) = &program {
+            // The program does not want to be told of names that were not found.
+            program.forget_error();
+        }
+        REAL[0].store(from, Ordering::Relaxed);
+        REAL[1].store(until, Ordering::Relaxed);
+    }
+
+    /// Whether the function at `addr` is an entry itself.
+    pub(super) fn is_real(addr: u64) -> bool {
+        let (from, until) = (REAL[0].load(Ordering::Relaxed), REAL[1].load(Ordering::Relaxed));
+        (from..until).contains(&addr) && find(addr).is_some_and(|entry| entry.real == addr)
     }
 
     fn find(addr: u64) -> Option<&'static Entry> {
@@ -1797,9 +2010,10 @@ mod entries {
         unsafe { (addr as *const u64).read_unaligned() }
     }
 
-    /// The program calls a function of ours.
-    pub(super) fn call(thread: &mut Thread, context: &mut UContext, addr: u64) {
-        let Some(entry) = find(addr) else { return };
+    /// The program calls a function of ours, or one that is an entry itself. `false`: the context says where in the cache it
+    /// goes on, or that it goes on natively.
+    pub(super) fn call(thread: &mut Thread, context: &mut UContext, addr: u64) -> bool {
+        let Some(entry) = find(addr) else { return true };
         let regs = context.gregs;
         let return_to = word(regs.rsp);
         match entry.kind {
@@ -1826,7 +2040,7 @@ mod entries {
                         });
                     }
                 }
-                return;
+                return true;
             }
             Kind::Note(code) => {
                 // One form of operator new calls another: the note of the program's own call stays.
@@ -1846,7 +2060,7 @@ mod entries {
             Kind::Block(function, _) if thread.mode() == Mode::Record => {
                 // SAFETY: one of ours, which gets the program's arguments; the thread runs in the cache.
                 unsafe { call_in_place(thread, context, function, real_of(entry), return_to) };
-                return;
+                return true;
             }
             Kind::Stream(kind) if thread.mode() == Mode::Record => stream(thread, &regs, kind, return_to),
             Kind::Block(..) | Kind::Stream(_) | Kind::Sync(_) | Kind::Plain => {}
@@ -1858,6 +2072,15 @@ mod entries {
             sys::complain(b"; the program can't go on\n");
             sys::exit_group(127);
         }
+        if entry.real != entry.addr || thread.mode() != Mode::Record {
+            return true;
+        }
+        let code = ENGINE.lock().code_behind(addr, Mode::Record, &mut Around { mode: Mode::Record });
+        match code {
+            Ok(code) => context.gregs.rip = code,
+            Err(_) => thread.emit_gap(GapReason::LostControl, 1, addr, b"no room for translated code"),
+        }
+        false
     }
 
     /// Runs a function of ours as the one that the program calls: it returns to the program.

@@ -246,6 +246,11 @@ impl Bodies {
     }
 }
 
+/// The process is not recorded any more.
+pub(crate) fn forget() {
+    *BODY.lock() = Bodies { list: [(0, Runs::Nothing); BODIES] };
+}
+
 fn tell(thread: &mut Thread, kind: SyncKind, function: SyncFunction, object: u64, ip: u64) {
     let (ip, object) = (VirtAddr(ip), VirtAddr(object));
     thread.emit(&Record::Sync { order: next_order(), ip, kind, function, object, value: 0 });

@@ -38,6 +38,7 @@ impl Area {
             // SAFETY: NOREPLACE replaces nothing.
             let result = unsafe { sys::mmap(at, AREA_BYTES, rwx, flags, -1, 0) };
             if result as u64 == at {
+                sys::note_own(at, AREA_BYTES);
                 return Some(Self { start: at, next: at, blocks: Vec::new(), probes: [0; 3] });
             }
             if !sys::failed(result) {
@@ -46,6 +47,15 @@ impl Area {
             }
         }
         None
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// No thread executes anything of it, or comes back to it.
+    pub(crate) unsafe fn unmap(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { sys::munmap(self.start, AREA_BYTES) };
     }
 
     pub(crate) fn serves(&self, addr: u64) -> bool {

@@ -123,6 +123,8 @@ pub struct Engine {
     areas: Vec<Area>,
     /// Code by address and mode.
     blocks: BTreeMap<(u64, Mode), u64>,
+    /// Code for addresses with a stop, as if there was none.
+    behind: BTreeMap<(u64, Mode), u64>,
     links: Vec<Link>,
     tables: [Option<Table>; 3],
     next_id: u32,
@@ -149,6 +151,7 @@ impl Engine {
         Self {
             areas: Vec::new(),
             blocks: BTreeMap::new(),
+            behind: BTreeMap::new(),
             links: Vec::new(),
             tables: [None, None, None],
             next_id: FIRST_BLOCK,
@@ -169,6 +172,22 @@ impl Engine {
             }
         }
         self.tables.iter().all(Option::is_some)
+    }
+
+    /// Gives all memory back and begins anew.
+    ///
+    /// # Safety
+    /// No thread is in the cache, and none comes back to it.
+    pub unsafe fn clear(&mut self) {
+        for area in &self.areas {
+            // SAFETY: the caller's promise.
+            unsafe { area.unmap() };
+        }
+        for table in self.tables.iter().flatten() {
+            // SAFETY: only code of the cache looks it up.
+            unsafe { table.unmap() };
+        }
+        *self = Self::new();
     }
 
     /// Whether an address lies in the cache.
@@ -212,7 +231,20 @@ impl Engine {
             self.blocks.insert((addr, mode), code);
             return Ok(code);
         }
-        self.translate(addr, mode, environment)
+        self.translate(addr, mode, environment.is_stop(addr), environment)
+    }
+
+    /// The code for an address at which the tracer was asked: it goes on there. No branch leads to it.
+    pub fn code_behind(
+        &mut self,
+        addr: u64,
+        mode: Mode,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        if let Some(&code) = self.behind.get(&(addr, mode)) {
+            return Ok(code);
+        }
+        self.translate(addr, mode, false, environment)
     }
 
     /// As [`Engine::code`], and lets indirect branches find it.
@@ -280,6 +312,7 @@ impl Engine {
         &mut self,
         addr: u64,
         mode: Mode,
+        stop: bool,
         environment: &mut impl Environment,
     ) -> Result<u64, Untranslatable> {
         if self.next_id >= 1 << ID_BITS {
@@ -288,7 +321,6 @@ impl Engine {
         let mut bytes = [0u8; READ_BYTES];
         let len = environment.read(addr, &mut bytes);
         let bytes = bytes.get(..len).unwrap_or(&[]);
-        let stop = environment.is_stop(addr);
         let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
         let task = (mode == Mode::Record).then_some(self.task);
         let mut plan = Plan::new(addr, bytes, limit, task, |at| environment.is_stop(at))
@@ -300,7 +332,7 @@ impl Engine {
             (area.next, area.probes.get(mode as usize).copied().unwrap_or(0))
         };
         let table = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, Table::base);
-        let own = environment.is_own(addr).then_some(self.own.len() as u32);
+        let own = (stop && environment.is_own(addr)).then_some(self.own.len() as u32);
         if own.is_some() {
             self.own.push(addr);
         }
@@ -347,7 +379,8 @@ impl Engine {
         area.blocks.push(block);
         self.links.extend(links);
         self.sites.extend(sites);
-        self.blocks.insert((addr, mode), start);
+        let known = if stop || !environment.is_stop(addr) { &mut self.blocks } else { &mut self.behind };
+        known.insert((addr, mode), start);
         // Links to code that exists are set at once.
         let from = around.next_link as usize;
         for number in from..self.links.len() {
@@ -416,6 +449,7 @@ impl Engine {
     /// Forgets the code of a range of the program: it was changed or unmapped. Threads in it go on to its end.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         let from = start.saturating_sub(MAX_INSTRUCTIONS as u64 * 15);
+        self.behind.retain(|&(addr, _), _| !(from..end).contains(&addr));
         let mut gone = BTreeSet::new();
         for (&(addr, mode), &code) in self.blocks.range((from, Mode::Record)..(end, Mode::Record)) {
             let len = self

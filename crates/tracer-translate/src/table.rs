@@ -33,6 +33,7 @@ impl Table {
             // SAFETY: NOREPLACE replaces nothing.
             let result = unsafe { sys::mmap(at, BYTES as u64, rw, flags, -1, 0) };
             if result as u64 == at {
+                sys::note_own(at, BYTES as u64);
                 return Some(Self { base: at });
             }
             if !sys::failed(result) {
@@ -42,6 +43,15 @@ impl Table {
             at -= 0x0100_0000;
         }
         None
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// Nobody looks anything up in it any more.
+    pub(crate) unsafe fn unmap(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { sys::munmap(self.base, BYTES as u64) };
     }
 
     /// Its address, which fits into 31 bits.

@@ -165,13 +165,18 @@ impl<'a> CodeCache<'a> {
     /// If a signal interrupted one of our stubs: makes its return continue where the step ends with
     /// [`Outcome::Fault`], and says so.
     pub fn recover(&self, interrupted: &mut Registers) -> bool {
-        let start = self.code.as_ptr() as u64;
-        if !(start..start + self.code.len() as u64).contains(&interrupted.rip) {
+        if !self.contains(interrupted.rip) {
             return false;
         }
-        interrupted.rip = start + FAULT_EXIT_AT as u64;
+        interrupted.rip = self.code.as_ptr() as u64 + FAULT_EXIT_AT as u64;
         interrupted.rflags &= !DIRECTION_FLAG;
         true
+    }
+
+    /// Whether an address lies in the code that it makes.
+    pub fn contains(&self, addr: u64) -> bool {
+        let start = self.code.as_ptr() as u64;
+        (start..start + self.code.len() as u64).contains(&addr)
     }
 
     /// The entry of an address, decoded now if need be.

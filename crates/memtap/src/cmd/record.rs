@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
@@ -12,7 +13,7 @@ use trace_format::Encoders;
 use trace_server::Address;
 
 use crate::output::grouped;
-use crate::record::{self, Job, Linkage, Remote};
+use crate::record::{self, Job, Linkage, Remote, Running};
 
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -51,7 +52,7 @@ pub(crate) enum Mechanism {
     TwoSignals,
 }
 
-/// Run a program and record what it does to its memory
+/// Run a program, or attach to a process, and record what it does to its memory
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace to write [default: PROG.memtap in this directory]
@@ -60,9 +61,9 @@ pub(crate) struct Args {
     /// Replace FILE if it exists
     #[arg(long)]
     force: bool,
-    /// Who sees the accesses
-    #[arg(long, value_enum, default_value = "protect")]
-    tracer: Tracer,
+    /// Who sees the accesses [default: protect; with --pid translate]
+    #[arg(long, value_enum)]
+    tracer: Option<Tracer>,
     /// The kinds of memory to trace [default: all that the tracer can see]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
     regions: Vec<Region>,
@@ -107,6 +108,12 @@ pub(crate) struct Args {
     /// The file with the token of a server on TCP [default: $MEMTAP_TOKEN, or what this user's server wrote]
     #[arg(long, value_name = "FILE", requires = "server")]
     token_file: Option<PathBuf>,
+    /// Attach to this running process; recording ends with --for, with Ctrl-C or with the process, which runs on natively
+    #[arg(long, value_name = "PID", conflicts_with = "program")]
+    pid: Option<u32>,
+    /// With --pid: how long to record
+    #[arg(long = "for", value_name = "SECONDS", requires = "pid", conflicts_with = "program", value_parser = super::parse_seconds)]
+    seconds: Option<f64>,
     /// Run under the tracer without recording: for measurements
     #[arg(long, hide = true)]
     never: bool,
@@ -114,7 +121,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "bursts", hide = true)]
     mechanism: Mechanism,
     /// The program and its arguments
-    #[arg(required = true, last = true, value_name = "PROG")]
+    #[arg(required_unless_present = "pid", last = true, value_name = "PROG")]
     program: Vec<String>,
 }
 
@@ -205,14 +212,18 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
 
 /// Records, and ends with the program's own status.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    if let Some(pid) = args.pid {
+        return run_attached(args, pid);
+    }
     let (name, rest) = args.program.split_first().expect("clap requires a program");
-    if args.verify.is_some() && args.tracer != Tracer::Translate {
+    let tracer = args.tracer.unwrap_or(Tracer::Protect);
+    if args.verify.is_some() && tracer != Tracer::Translate {
         bail!("--verify: only translated code is compared with stepping; use --tracer translate");
     }
-    if args.tracer == Tracer::Qemu {
+    if tracer == Tracer::Qemu {
         return run_machine(&args, name, rest);
     }
-    let translate = args.tracer == Tracer::Translate;
+    let translate = tracer == Tracer::Translate;
     if args.data && !translate {
         bail!("--data: page protection does not record values; use --tracer translate");
     }
@@ -250,6 +261,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         name: name.clone(),
         program,
         linkage,
+        running: None,
         args: rest.to_vec(),
         config: Config {
             regions,
@@ -258,6 +270,61 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             two_signals: args.mechanism == Mechanism::TwoSignals,
             at_main: args.start.is_empty() && !args.never,
             translate,
+            data: args.data,
+            verify: args.verify.unwrap_or(0),
+            watchpoints: [0; segment::MAX_LIST_PATH_BYTES],
+            breakpoints,
+        },
+    };
+    let outcome = record::record(&job)?;
+    status(args.allow_gaps, &job.output, outcome)
+}
+
+/// Records a process that runs already, and ends with success unless something is missing.
+fn run_attached(args: Args, pid: u32) -> Result<ExitCode> {
+    match args.tracer.unwrap_or(Tracer::Translate) {
+        Tracer::Translate => {}
+        Tracer::Protect => bail!(
+            "--pid: page protection must be there from a program's first instruction on; use --tracer translate"
+        ),
+        Tracer::Qemu => bail!("--pid: a machine is recorded from its start; use --tracer translate"),
+    }
+    record::check_running(pid, &record::find_library()?)?;
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut command = command.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    // It was found a moment ago.
+    let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else { bail!("process {pid} ended") };
+    let name = command.next().filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| program.display().to_string());
+    let mut rest: Vec<String> = command.collect();
+    // The last argument ends with a zero too.
+    rest.pop();
+    let mut breakpoints = [None; MAX_BREAKPOINTS];
+    for (place, breakpoint) in
+        breakpoints.iter_mut().zip(record::breakpoints(&program, &args.start, &args.stop)?)
+    {
+        *place = Some(breakpoint);
+    }
+    let regions = region_mask(&args.regions, true);
+    let by_blocks = regions == u32::MAX && args.server.is_none();
+    let job = Job {
+        output: args.output.unwrap_or_else(|| default_output(&program.to_string_lossy())),
+        force: args.force,
+        encoder: args.encoder.unwrap_or(if by_blocks { Encoders::BLOCKS } else { Encoders::LIVE }),
+        sync: args.sync.into(),
+        server: args.server.map(|address| Remote { address, token_file: args.token_file }),
+        name,
+        program,
+        linkage: Linkage::Dynamic,
+        running: Some(Running { pid, time: args.seconds.map(Duration::from_secs_f64) }),
+        args: rest,
+        config: Config {
+            regions,
+            children: !args.no_children,
+            bursts: true,
+            two_signals: false,
+            at_main: args.start.is_empty() && !args.never,
+            translate: true,
             data: args.data,
             verify: args.verify.unwrap_or(0),
             watchpoints: [0; segment::MAX_LIST_PATH_BYTES],

@@ -126,6 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         encoder: Encoders::LIVE,
         sync: Default::default(),
         linkage,
+        running: None,
         server: None,
         name: name.clone(),
         program,

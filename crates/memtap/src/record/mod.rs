@@ -4,6 +4,7 @@
 //! gives events their place in the trace (`sink`), and hands them to the trace store (`output`; crate `trace-server`). It ends when the program
 //! and all traced processes that it started have ended.
 
+mod attach;
 mod blocks;
 mod library;
 mod listener;
@@ -27,11 +28,14 @@ use segment::{Breakpoint, BufferState, Config};
 use segment_host::{Listener as Socket, OwnedPool};
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 
+use attach::Failure;
 use output::Output;
 use progress::Progress;
 use sink::{Sink, Totals, Verified, now_ns, quote};
 use watch::Watch;
 
+pub(crate) use attach::{Running, check as check_running};
+pub(crate) use library::find as find_library;
 pub(crate) use listener::{Heard, Hit, Listener};
 pub(crate) use output::Remote;
 pub(crate) use program::{Linkage, check, find};
@@ -64,6 +68,8 @@ pub(crate) struct Job {
     pub(crate) program: PathBuf,
     /// Whether a loader takes the tracer along.
     pub(crate) linkage: Linkage,
+    /// The process that runs it already; `None`: it is started.
+    pub(crate) running: Option<Running>,
     /// Its arguments.
     pub(crate) args: Vec<String>,
     /// What a traced process is told.
@@ -117,22 +123,33 @@ pub(crate) fn listen(
     let name = unique_name();
     let socket = Arc::new(Socket::bind(name).context("a socket for the traced program can't be had")?);
     serve(&socket, &pool, configure);
-    let (pid, ended) = match start(job, &library, socket.name(), &pool) {
-        Ok(child) => child,
+    let begun = match job.running {
+        Some(running) => attend(running, library, socket.name(), &pool),
+        None => start(job, &library, socket.name(), &pool),
+    };
+    let ended = match begun {
+        Ok(ended) => ended,
         Err(error) => {
             drop(trace);
             output.discard();
             return Err(error);
         }
     };
-    stop_signals(pid)?;
     let regions = if job.config.translate { job.config.regions } else { u32::MAX };
     let mut sink = Sink::new(trace.clone(), regions, job.config.data, listener);
     let drained = drain(&pool, &mut sink, &ended, &job.output);
     pool.pool().control().close();
     pool.wake_producers();
     socket.shut_down();
-    let status = ended.wait();
+    let (status, left) = match ended.wait() {
+        Ok(status) => (status, Ok(())),
+        Err(Failure::NotEntered(error)) => {
+            drop((sink, trace));
+            output.discard();
+            return Err(error);
+        }
+        Err(Failure::NotLeft(error)) => (ExitStatus::from_raw(0), Err(error)),
+    };
     let verified = (job.config.verify > 0).then(|| sink.verified().clone());
     if let Err(error) = drained
         .and_then(|()| verified.as_ref().map_or(Ok(()), |verified| keep_verified(&trace, verified)))
@@ -145,6 +162,7 @@ pub(crate) fn listen(
             error.context(format!("the program ended with status {code}, but the trace is not complete"))
         );
     }
+    left?;
     Ok(Outcome { status: shell_status(status), totals: sink.totals(), verified })
 }
 
@@ -176,7 +194,7 @@ fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
     // program tells of no calls before recording starts.
     if !job.config.translate {
         trace.set_property("syncs", "1")?;
-    } else if job.config.at_main {
+    } else if job.config.at_main && job.running.is_none() {
         trace.set_property("syncs", "calls")?;
     }
     trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
@@ -217,10 +235,10 @@ fn serve(socket: &Arc<Socket>, pool: &Arc<OwnedPool>, configure: Configure) {
     });
 }
 
-/// The program's end, seen by a thread that waits for it.
+/// The program's end, or that of its recording, seen by a thread that waits for it.
 struct Ended {
     flag: Arc<AtomicBool>,
-    waiter: std::thread::JoinHandle<ExitStatus>,
+    waiter: std::thread::JoinHandle<Result<ExitStatus, Failure>>,
 }
 
 impl Ended {
@@ -228,13 +246,13 @@ impl Ended {
         self.flag.load(Ordering::Acquire)
     }
 
-    fn wait(self) -> ExitStatus {
-        self.waiter.join().unwrap_or_else(|_| ExitStatus::from_raw(0))
+    fn wait(self) -> Result<ExitStatus, Failure> {
+        self.waiter.join().unwrap_or_else(|_| Ok(ExitStatus::from_raw(0)))
     }
 }
 
 /// Starts the program with the tracer in it.
-fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Result<(u32, Ended)> {
+fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Result<Ended> {
     let mut preload = library.as_os_str().to_owned();
     if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|more| !more.is_empty()) {
         preload.push(":");
@@ -257,9 +275,28 @@ fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Res
         let status = child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0));
         over.store(true, Ordering::Release);
         pool.wake();
-        status
+        Ok(status)
     });
-    Ok((pid, Ended { flag, waiter }))
+    stop_signals(pid)?;
+    Ok(Ended { flag, waiter })
+}
+
+/// Has a process recorded that runs already, until a signal or the time ends that.
+fn attend(running: Running, library: PathBuf, channel: &str, pool: &Arc<OwnedPool>) -> Result<Ended> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone()).context("signals can't be handled")?;
+    }
+    let flag = Arc::new(AtomicBool::new(false));
+    let (over, pool, channel) = (flag.clone(), pool.clone(), channel.to_owned());
+    let waiter = std::thread::spawn(move || {
+        let result = attach::run(running, &library, &channel, &pool, &stop);
+        over.store(true, Ordering::Release);
+        pool.wake();
+        result.map(|()| ExitStatus::from_raw(0))
+    });
+    Ok(Ended { flag, waiter })
 }
 
 /// Reads buffers until nobody is left who could fill one.
@@ -300,7 +337,11 @@ fn drain(pool: &OwnedPool, sink: &mut Sink<'_>, ended: &Ended, output: &Path) ->
         };
         if over || looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
-            for number in watch.dead() {
+            let left = |number| {
+                let slot = pool.pool().process(number);
+                slot.is_some_and(|slot| slot.state() == segment::ProcessState::Ended)
+            };
+            for number in watch.dead().into_iter().chain(watch.gone(left)) {
                 result = result.and(leave(pool, sink, number));
             }
             progress.show(sink.totals());

@@ -38,16 +38,21 @@ impl Watch {
 
     /// Takes out those that are dead.
     pub(crate) fn dead(&mut self) -> Vec<u32> {
-        let dead: Vec<u32> = self
-            .live
-            .iter()
-            .filter(|(_, watched)| watched.descriptor.as_ref().is_none_or(is_dead))
-            .map(|(&number, _)| number)
-            .collect();
-        for number in &dead {
+        self.take(|_, watched| watched.descriptor.as_ref().is_none_or(is_dead))
+    }
+
+    /// Takes out those that have no more to say, though they may live, as far as `is_gone` knows.
+    pub(crate) fn gone(&mut self, is_gone: impl Fn(u32) -> bool) -> Vec<u32> {
+        self.take(|number, _| is_gone(number))
+    }
+
+    fn take(&mut self, which: impl Fn(u32, &Watched) -> bool) -> Vec<u32> {
+        let list = self.live.iter().filter(|(number, watched)| which(**number, watched));
+        let taken: Vec<u32> = list.map(|(&number, _)| number).collect();
+        for number in &taken {
             self.live.remove(number);
         }
-        dead
+        taken
     }
 }
 
@@ -69,6 +74,7 @@ mod tests {
         assert_eq!(watch.add(3, child.id()), None);
         assert!(watch.dead().is_empty());
         assert_eq!(watch.add(4, child.id()), Some(3));
+        assert!(watch.gone(|number| number == 3).is_empty());
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(watch.dead(), [4]);

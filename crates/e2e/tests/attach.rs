@@ -1,0 +1,600 @@
+//! `memtap record --pid`: processes that run already are recorded from their middle on, see nothing of it, and run natively
+//! afterwards.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::{Outcome, Program, Trace, memtap, run, tool};
+use serde_json::Value;
+
+/// How long what must come is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program that has said that it is ready. It ends with its standard input.
+struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(program: &Program) -> Self {
+        let line = program.command_line();
+        Self::command(Command::new(&line[0]).args(&line[1..]))
+    }
+
+    fn command(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program can be started");
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("piped above"));
+        let mut this = Self { child, input, output };
+        assert_eq!(this.line(), "ready\n");
+        this
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a pipe can be read");
+        line
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it; what it says then, which must be its success.
+    fn end(mut self) -> String {
+        drop(self.input.take());
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).expect("a pipe can be read");
+        let status = self.child.wait().expect("it was started");
+        assert!(status.success(), "{status} {rest:?}");
+        rest
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn temp() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn recorder(pid: u32, path: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(memtap());
+    command.args(["record", "--force", "--pid", &pid.to_string(), "-o"]);
+    command.arg(path).args(options);
+    command
+}
+
+/// Records a process for some time, which must go well.
+fn record_for(pid: u32, path: &Path, seconds: &str, options: &[&str]) -> Trace {
+    let outcome = run(recorder(pid, path, &["--for", seconds]).args(options), b"");
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    assert_eq!(outcome.err(), format!("memtap: recording process {pid}\n"));
+    Trace::at(path.to_path_buf())
+}
+
+/// What a process must have as before: what it does with signals, and who traces it.
+fn signals(pid: u32) -> Vec<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let kept = ["SigBlk", "SigIgn", "SigCgt", "Seccomp", "TracerPid"];
+    status.lines().filter(|line| kept.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = Command::new(tool("kill")).args(["-s", name, &pid.to_string()]).status();
+    assert!(sent.expect("kill can be started").success());
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Asserts that all threads are in code of files, but not of the tracer, and that nothing of a recording is left.
+fn check_native(pid: u32) {
+    signal(pid, "STOP");
+    let tasks =
+        || fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten().map(|task| task.path());
+    until("all threads stop", || {
+        tasks().all(|task| fs::read_to_string(task.join("stat")).is_ok_and(|text| text.contains(") T ")))
+    });
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
+    let number = |text: &str| u64::from_str_radix(text, 16).expect("a hexadecimal number");
+    let mut files = Vec::new();
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next().and_then(|range| range.split_once('-')).expect("a range");
+        let (start, end) = (number(start), number(end));
+        let rights = words.next().expect("rights");
+        let name = words.nth(3).unwrap_or("");
+        assert!(!name.starts_with("/memfd:memtap"), "the recorder's memory is left: {line}");
+        let is_cache = name.is_empty() && rights.contains('x') && end - start >= 128 << 20;
+        assert!(!is_cache, "a code cache is left: {line}");
+        if !name.is_empty() && !name.contains("libmemtap") {
+            files.push(start..end);
+        }
+    }
+    for task in tasks() {
+        // System call, arguments, stack pointer, instruction.
+        let text = fs::read_to_string(task.join("syscall")).expect("a thread that is stopped");
+        let at = text.trim().rsplit(' ').next().and_then(|word| word.strip_prefix("0x")).map(number);
+        let at = at.unwrap_or_else(|| panic!("{text}"));
+        assert!(files.iter().any(|range| range.contains(&at)), "a thread is at {at:x}:\n{maps}");
+    }
+    signal(pid, "CONT");
+}
+
+/// The kinds of accesses to these variables, in their order: of a load, a store and a modify.
+fn kinds(trace: &Trace, variables: &[&str]) -> String {
+    let is_one = |event: &&Value| event["variable"].as_str().is_some_and(|name| variables.contains(&name));
+    let events = trace.events();
+    let kinds = events.iter().filter(is_one).filter_map(|event| match event["type"].as_str() {
+        Some("load") => Some('L'),
+        Some("store") => Some('S'),
+        Some("modify") => Some('M'),
+        _ => None,
+    });
+    kinds.collect()
+}
+
+#[test]
+fn what_is_recorded_from_the_middle_on_is_exact() {
+    let dir = temp();
+    let running = Running::start(&Program::named("attached.c"));
+    let before = signals(running.pid());
+    for data in [false, true] {
+        let options: &[&str] = if data { &["--data"] } else { &[] };
+        let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", options);
+        check_native(running.pid());
+        assert_eq!(signals(running.pid()), before);
+        // A turn as it is counted in the program's head, over and over, from somewhere in its middle to somewhere else.
+        let found = kinds(&trace, &["cell", "turns"]);
+        let turns = "LSLSLM".repeat(found.len() / 6 + 2);
+        assert!(found.len() > 60 && turns.contains(&found), "{found}");
+        let stat = trace.stat();
+        assert_eq!((&stat["gaps"], &stat["threads"], &stat["processes"]), (&0.into(), &1.into(), &1.into()));
+        assert_eq!(trace.ask("check", &[]).status, 0);
+        if data {
+            // What was stored is loaded next.
+            let events = trace.events();
+            let cells: Vec<&Value> = events.iter().filter(|event| event["variable"] == "cell").collect();
+            let pairs =
+                cells.windows(2).filter(|pair| pair[1]["type"] == "load" && pair[0]["type"] != "load");
+            assert!(pairs.clone().count() > 20);
+            for pair in pairs {
+                assert!(pair[0]["data"].is_string() && pair[0]["data"] == pair[1]["data"], "{pair:?}");
+            }
+        }
+    }
+
+    assert_eq!(running.end(), "right\n");
+}
+
+/// Attaches and detaches many times; the program is native each time and does not notice.
+fn check_unnoticed(name: &str, times: usize, seconds: &str) {
+    let dir = temp();
+    let program = Program::named(name);
+    let running = Running::start(&program);
+    let before = signals(running.pid());
+    for _ in 0..times {
+        let trace = record_for(running.pid(), &dir.path().join("t.memtap"), seconds, &[]);
+        check_native(running.pid());
+        // A program whose handlers run just then has others for a moment.
+        until("masks and actions are as before", || signals(running.pid()) == before);
+        let stat = trace.stat();
+        assert_eq!(stat["gaps"], 0);
+        assert!(stat["accesses"].as_u64() > Some(0));
+    }
+    assert_eq!(running.end(), "right\n");
+}
+
+#[test]
+fn threads_in_locks_sleeps_and_reads_do_not_notice() {
+    check_unnoticed("attached_threads.c", 5, "0.3");
+}
+
+#[test]
+fn handlers_masks_and_timers_are_kept() {
+    check_unnoticed("attached_signals.c", 5, "0.3");
+}
+
+#[test]
+fn threads_that_never_wait_are_left() {
+    check_unnoticed("attached_busy.c", 10, "0.02");
+}
+
+#[test]
+fn what_is_recorded_agrees_with_stepping() {
+    let dir = temp();
+    for name in ["attached.c", "attached_threads.c"] {
+        let running = Running::start(&Program::named(name));
+        let options = ["--for", "0.5", "--verify"];
+        let outcome = run(&mut recorder(running.pid(), &dir.path().join("t.memtap"), &options), b"");
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        assert!(outcome.err().contains(" windows are as stepping sees them\n"), "{}", outcome.err());
+        check_native(running.pid());
+        assert_eq!(running.end(), "right\n");
+    }
+}
+
+#[test]
+fn a_process_is_attached_to_fifty_times() {
+    check_unnoticed("attached_threads.c", 50, "0.02");
+}
+
+#[test]
+fn a_process_with_signals_is_attached_to_fifty_times() {
+    check_unnoticed("attached_signals.c", 50, "0.02");
+}
+
+#[test]
+fn allocations_and_synchronisation_are_events() {
+    let dir = temp();
+    let running = Running::start(&Program::named("attached_threads.c"));
+    let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.5", &[]);
+    let rows = trace.variables();
+    // Blocks of calls that were seen have a name, whoever was in the middle of one.
+    let blocks = e2e::total_of(&rows, "<malloc@allocates>");
+    assert!(blocks.loads > 0 && blocks.stores > 0, "{rows:?}");
+    assert!(e2e::total_of(&rows, "guarded").loads > 0, "{rows:?}");
+    let stat = trace.stat();
+    let (allocations, frees) = (stat["allocations"]["malloc"].as_u64(), stat["frees"].as_u64());
+    let (allocations, frees) = (allocations.expect("a number"), frees.expect("a number"));
+    assert!(allocations > 50 && allocations.abs_diff(frees) <= 60, "{allocations} {frees}");
+    let syncs = trace.ask("dump", &["--format", "jsonl", "--stream", "syncs"]).out();
+    for kind in ["lock", "unlock", "release", "acquire", "join"] {
+        assert!(syncs.contains(&format!("\"kind\":\"{kind}\"")), "no {kind}");
+    }
+    assert_eq!(running.end(), "right\n");
+}
+
+const JOB: &str = r#"
+import json, re, sys, hashlib
+print("ready", flush=True)
+total = hashlib.sha256()
+for turn in range(int(sys.argv[1])):
+    table = {str(i): [i, i * i, {"rest": i % 7}] for i in range(turn % 50, 400)}
+    text = json.dumps(table)
+    assert json.loads(text) == table
+    total.update(str(len(re.findall(r'"(\d*7\d*)"', text))).encode())
+    total.update(str(sum(sorted((i * 7919) % 10007 for i in range(500))[::3])).encode())
+print(total.hexdigest())
+"#;
+
+#[test]
+fn an_interpreter_computes_the_same() {
+    let dir = temp();
+    let job = |turns: &str| {
+        let mut command = Command::new(tool("python3"));
+        command.args(["-S", "-E", "-c", JOB, turns]);
+        command
+    };
+    let native = run(&mut job("5000"), b"");
+    assert_eq!(native.status, 0, "{}", native.err());
+    let running = Running::command(&mut job("5000"));
+    for _ in 0..3 {
+        let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &[]);
+        assert!(trace.number("accesses") > 10_000);
+    }
+    check_native(running.pid());
+    assert_eq!("ready\n".to_owned() + &running.end(), native.out());
+}
+
+#[test]
+fn processes_that_it_starts_are_recorded_and_left_too() {
+    let dir = temp();
+    let program = Program::named("attached.c");
+    let script = "echo ready; read line; \"$0\"; echo $?";
+    let mut running = Running::command(Command::new(tool("sh")).args(["-c", script]).arg(&program.path));
+    let path = dir.path().join("t.memtap");
+    let mut recorder =
+        recorder(running.pid(), &path, &["--for", "1.5"]).spawn().expect("memtap can be started");
+    let recorded = || fs::read_to_string(format!("/proc/{}/maps", running.pid())).unwrap_or_default();
+    until("it is attached to", || recorded().contains("/memfd:memtap"));
+    // From here on the shell's child is started under the tracer.
+    running.input.as_mut().expect("not ended yet").write_all(b"\n").expect("the shell reads");
+    assert_eq!(running.line(), "ready\n");
+    let status = recorder.wait().expect("it was started");
+    assert!(status.success(), "{status}");
+    let children =
+        fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid())).expect("it runs");
+    let child = children.trim().parse().expect("one child");
+    check_native(child);
+    check_native(running.pid());
+    let trace = Trace::at(path);
+    let found = kinds(&trace, &["cell", "turns"]);
+    assert!(found.len() > 60 && "LSLSLM".repeat(found.len() / 6 + 2).starts_with(&found), "{found}");
+    assert_eq!(running.end(), "right\n0\n");
+}
+
+#[test]
+fn a_function_starts_recording_in_a_running_process() {
+    let dir = temp();
+    let running = Running::start(&Program::named("attached_threads.c"));
+    let options = ["--start", "takes_turns", "--regions", "data"];
+    let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &options);
+    assert_eq!(trace.number("accesses"), 0, "its threads were in that function before");
+    let options = ["--start", "child", "--regions", "bss,data,stack"];
+    let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &options);
+    assert!(trace.number("accesses") > 0, "threads begin in this one all the time");
+    check_native(running.pid());
+    assert_eq!(running.end(), "right\n");
+}
+
+#[test]
+fn it_ends_with_a_signal_to_the_recorder() {
+    let dir = temp();
+    let running = Running::start(&Program::named("attached.c"));
+    for name in ["INT", "TERM"] {
+        let path = dir.path().join(name);
+        let mut child = recorder(running.pid(), &path, &[]);
+        let mut child = child.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+        let mut errors = BufReader::new(child.stderr.take().expect("piped above"));
+        let mut line = String::new();
+        errors.read_line(&mut line).expect("a pipe can be read");
+        assert_eq!(line, format!("memtap: recording process {}, end with Ctrl-C\n", running.pid()));
+        std::thread::sleep(Duration::from_millis(100));
+        signal(child.id(), name);
+        assert!(child.wait().expect("it was started").success());
+        check_native(running.pid());
+        assert!(Trace::at(path).number("accesses") > 0);
+    }
+    assert_eq!(running.end(), "right\n");
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_the_program_running() {
+    let dir = temp();
+    let running = Running::start(&Program::named("attached_threads.c"));
+    for turn in 0..3 {
+        let path = dir.path().join(format!("{turn}"));
+        let mut child = recorder(running.pid(), &path, &[]);
+        let mut child = child.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+        let mut errors = BufReader::new(child.stderr.take().expect("piped above"));
+        errors.read_line(&mut String::new()).expect("a pipe can be read");
+        std::thread::sleep(Duration::from_millis(100));
+        child.kill().expect("SIGKILL to a child of ours");
+        child.wait().expect("it was started");
+    }
+    // The next one takes it out of the former one's cache.
+    let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &[]);
+    assert!(trace.number("accesses") > 0);
+    check_native(running.pid());
+    assert_eq!(running.end(), "right\n");
+}
+
+#[test]
+fn a_process_that_ends_meanwhile_leaves_its_trace() {
+    let dir = temp();
+    let running = Running::start(&Program::named("attached.c"));
+    let path = dir.path().join("t.memtap");
+    let mut child = recorder(running.pid(), &path, &[]);
+    let mut child = child.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+    let mut errors = BufReader::new(child.stderr.take().expect("piped above"));
+    errors.read_line(&mut String::new()).expect("a pipe can be read");
+    let pid = running.pid();
+    let end = Instant::now() + Duration::from_millis(500);
+    until("it is recorded for a while", || Instant::now() > end);
+    assert_eq!(running.end(), "right\n");
+    let mut rest = String::new();
+    errors.read_to_string(&mut rest).expect("a pipe can be read");
+    assert!(child.wait().expect("it was started").success());
+    assert_eq!(rest, format!("memtap: process {pid} ended\n"));
+    assert!(kinds(&Trace::at(path), &["cell", "turns"]).len() > 60);
+}
+
+/// Whatever the moment is at which a process ends, it does so as natively, and memtap says so in one line at most.
+#[test]
+fn a_process_may_end_at_any_moment() {
+    let dir = temp();
+    let path = dir.path().join("t.memtap");
+    for turn in 0..40u64 {
+        let moment = format!("0.{:03}", 2 + turn * 3);
+        let mut child = Command::new(tool("sleep")).arg(moment).spawn().expect("sleep can be started");
+        let outcome = run(&mut recorder(child.id(), &path, &["--for", "0.01"]), b"");
+        assert!(child.wait().expect("it was started").success(), "turn {turn}: {}", outcome.err());
+        let pid = child.id();
+        match outcome.status {
+            0 => assert!(outcome.err().starts_with(&format!("memtap: recording process {pid}\n"))),
+            1 => {
+                let err = outcome.err();
+                let is_said =
+                    err.ends_with(" ended\n") || err.contains("no process") || err.contains("no program");
+                assert!(is_said && err.lines().count() == 1, "{err}");
+            }
+            other => panic!("status {other}: {}", outcome.err()),
+        }
+        let _ = fs::remove_file(&path);
+    }
+}
+
+/// A refusal: one line with these words, and no trace.
+fn check_refused(outcome: &Outcome, path: &Path, words: &[&str]) {
+    let err = outcome.err();
+    assert_eq!((outcome.status, err.lines().count()), (1, 1), "{err}");
+    for word in words {
+        assert!(err.contains(word), "{word:?} is missing in {err:?}");
+    }
+    assert!(!path.exists(), "a trace of nothing was left behind");
+}
+
+fn check_refusal(pid: u32, words: &[&str]) {
+    let dir = temp();
+    let path = dir.path().join("t.memtap");
+    let outcome = run(&mut recorder(pid, &path, &["--for", "0.1"]), b"");
+    check_refused(&outcome, &path, words);
+}
+
+#[test]
+fn what_can_not_be_attached_to_is_refused() {
+    // Numbers of processes are below 2^22.
+    check_refusal(1 << 22, &["there is no process 4194304"]);
+    let mut gone = Command::new(tool("true")).spawn().expect("true can be started");
+    until("it ends", || {
+        fs::read_to_string(format!("/proc/{}/stat", gone.id())).is_ok_and(|text| text.contains(") Z "))
+    });
+    check_refusal(gone.id(), &["has no program"]);
+    gone.wait().expect("it was started");
+
+    let running = Running::start(&Program::built("attached.c", &["-static"]));
+    check_refusal(running.pid(), &[&running.pid().to_string(), "statically linked"]);
+    assert_eq!(running.end(), "right\n");
+
+    let running = Running::start(&Program::named("attached_gs.c"));
+    check_refusal(running.pid(), &["gs segment"]);
+    running.end();
+
+    let running = Running::start(&Program::named("attached_many.c"));
+    check_refusal(running.pid(), &["1501 threads", "at most 1500"]);
+    running.end();
+
+    let running = Running::start(&Program::named("attached.c"));
+    signal(running.pid(), "STOP");
+    until("it stops", || {
+        fs::read_to_string(format!("/proc/{}/stat", running.pid())).is_ok_and(|text| text.contains(") T "))
+    });
+    check_refusal(running.pid(), &["is stopped", "kill -CONT"]);
+    signal(running.pid(), "CONT");
+    assert_eq!(running.end(), "right\n");
+}
+
+#[test]
+fn a_process_has_one_tracer() {
+    let dir = temp();
+    let running = Running::start(&Program::named("attached.c"));
+    let by = Program::named("attached_by.c");
+    let debugger = Running::command(Command::new(&by.path).arg(running.pid().to_string()));
+    check_refusal(running.pid(), &["traced by process", &debugger.pid().to_string()]);
+    debugger.end();
+
+    // By one that was attached, and by one that started it.
+    let path = dir.path().join("first");
+    let mut first = recorder(running.pid(), &path, &[]);
+    let mut first = first.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+    let mut errors = BufReader::new(first.stderr.take().expect("piped above"));
+    errors.read_line(&mut String::new()).expect("a pipe can be read");
+    check_refusal(running.pid(), &["recorded by memtap already", &first.id().to_string()]);
+    signal(first.id(), "INT");
+    assert!(first.wait().expect("it was started").success());
+    assert!(Trace::at(path).number("accesses") > 0, "the first one is not disturbed");
+    assert_eq!(running.end(), "right\n");
+
+    for tracer in ["translate", "protect"] {
+        let path = dir.path().join(tracer);
+        let mut line = Command::new(memtap());
+        line.args(["record", "--tracer", tracer, "-o"]).arg(&path).arg("--");
+        let running = Running::command(line.arg(&Program::named("attached.c").path));
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
+        let child = children.expect("it runs").trim().parse().expect("one child");
+        check_refusal(child, &["recorded by memtap already", &running.pid().to_string()]);
+        assert_eq!(running.end(), "right\n");
+    }
+}
+
+#[test]
+fn processes_of_others_are_refused() {
+    let dir = temp();
+    let path = dir.path().join("t.memtap");
+    let is_root = fs::metadata("/proc/self").expect("Linux has it").uid() == 0;
+    // The first process is root's.
+    let mut command = recorder(1, &path, &["--for", "0.1"]);
+    if is_root {
+        command.uid(65_534).gid(65_534);
+    }
+    check_refused(&run(&mut command, b""), &path, &["no permission", "process 1"]);
+
+    let program = Program::named("attached.c");
+    let mut inside = Command::new(tool("unshare"));
+    inside.arg(if is_root { "-n" } else { "-Urn" }).arg(&program.path);
+    let running = Running::command(&mut inside);
+    check_refusal(running.pid(), &["container", "network"]);
+    assert_eq!(running.end(), "right\n");
+
+    // A program that runs with the rights of its file's owner, seen by another user.
+    if is_root {
+        let copy: PathBuf = dir.path().join("owned");
+        fs::copy(&program.path, &copy).expect("a copy");
+        run(Command::new(tool("chmod")).arg("4755").arg(&copy), b"");
+        run(Command::new(tool("chmod")).arg("755").arg(dir.path()), b"");
+        let running = Running::command(Command::new(&copy).uid(65_534).gid(65_534));
+        let mut command = recorder(running.pid(), &path, &["--for", "0.1"]);
+        command.uid(65_534).gid(65_534);
+        check_refused(&run(&mut command, b""), &path, &["no permission"]);
+        assert_eq!(running.end(), "right\n");
+    }
+}
+
+#[test]
+fn programs_of_32_bits_are_refused() {
+    // Says "ready", and reads until its input ends.
+    const CODE: &[u8] = &[
+        0x68, b'd', b'y', b'\n', 0, 0x68, b'r', b'e', b'a', 0, // push "dy\n"; push "rea"
+        0xb8, 4, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0x89, 0xe1, 0xba, 3, 0, 0, 0, 0xcd,
+        0x80, // write(1, esp, 3)
+        0xb8, 4, 0, 0, 0, 0x8d, 0x4c, 0x24, 4, 0xba, 3, 0, 0, 0, 0xcd, 0x80, // write(1, esp + 4, 3)
+        0xb8, 3, 0, 0, 0, 0x31, 0xdb, 0x89, 0xe1, 0xba, 1, 0, 0, 0, 0xcd, 0x80, // read(0, esp, 1)
+        0xb8, 1, 0, 0, 0, 0x31, 0xdb, 0xcd, 0x80, // exit(0)
+    ];
+    const BASE: u32 = 0x0804_8000;
+    let mut bytes = vec![0u8; 84];
+    bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 1, 1, 1]);
+    let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    put(16, 2 | 3 << 16);
+    put(20, 1);
+    put(24, BASE + 84);
+    put(28, 52);
+    put(40, 52 | 32 << 16);
+    put(44, 1);
+    let len = 84 + CODE.len() as u32;
+    for (index, value) in [1, 0, BASE, BASE, len, len, 5, 0x1000].into_iter().enumerate() {
+        put(52 + index * 4, value);
+    }
+    bytes.extend_from_slice(CODE);
+    let dir = temp();
+    let path = dir.path().join("small");
+    fs::write(&path, bytes).expect("a temporary directory can be written");
+    run(Command::new(tool("chmod")).arg("755").arg(&path), b"");
+    let running = Running::command(&mut Command::new(&path));
+    check_refusal(running.pid(), &["is not an x86-64 program"]);
+    running.end();
+}
+
+#[test]
+fn wrong_command_lines_are_refused() {
+    let dir = temp();
+    let path = dir.path().join("t.memtap");
+    let pid = std::process::id().to_string();
+    let ask = |args: &[&str]| run(Command::new(memtap()).args(["record", "-o"]).arg(&path).args(args), b"");
+    for (args, words) in [
+        (&["--tracer", "protect", "--pid", &pid][..], "page protection"),
+        (&["--tracer", "qemu", "--pid", &pid], "--pid: a machine"),
+    ] {
+        check_refused(&ask(args), &path, &[words, "--pid"]);
+    }
+    for args in [
+        &["--tracer", "translate", "--pid", &pid, "--", "true"][..],
+        &["--tracer", "translate", "--for", "1", "--", "true"],
+        &["--tracer", "translate", "--pid", &pid, "--for", "-1"],
+        &["--tracer", "translate", "--pid", "me"],
+        &["--tracer", "translate"],
+    ] {
+        let outcome = ask(args);
+        assert_eq!(outcome.status, 2, "{args:?}: {}", outcome.err());
+        assert!(!path.exists());
+    }
+}
