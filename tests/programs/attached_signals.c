@@ -1,4 +1,5 @@
 // Handlers of all kinds at work, until standard input ends: timers, faults, signal stacks, masks, calls that a signal ends.
+// lackey: no
 // stdout: ready
 // stdout: right
 #include <errno.h>
