@@ -92,6 +92,13 @@ fn signals(pid: u32) -> Vec<String> {
     status.lines().filter(|line| kept.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
 }
 
+/// How often a process has waited.
+fn switches(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).expect("the kernel counts them")
+}
+
 fn signal(pid: u32, name: &str) {
     let sent = Command::new(tool("kill")).args(["-s", name, &pid.to_string()]).status();
     assert!(sent.expect("kill can be started").success());
@@ -302,18 +309,21 @@ fn processes_that_it_starts_are_recorded_and_left_too() {
     let script = "echo ready; read line; \"$0\"; echo $?";
     let mut running = Running::command(Command::new(tool("sh")).args(["-c", script]).arg(&program.path));
     let path = dir.path().join("t.memtap");
-    let mut recorder =
-        recorder(running.pid(), &path, &["--for", "1.5"]).spawn().expect("memtap can be started");
-    let recorded = || fs::read_to_string(format!("/proc/{}/maps", running.pid())).unwrap_or_default();
-    until("it is attached to", || recorded().contains("/memfd:memtap"));
-    // From here on the shell's child is started under the tracer.
+    let mut recorder = recorder(running.pid(), &path, &[]);
+    let mut recorder = recorder.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+    // It says so when all threads are its own; from there on the shell's child is started under the tracer.
+    let mut errors = BufReader::new(recorder.stderr.take().expect("piped above"));
+    errors.read_line(&mut String::new()).expect("a pipe can be read");
     running.input.as_mut().expect("not ended yet").write_all(b"\n").expect("the shell reads");
     assert_eq!(running.line(), "ready\n");
-    let status = recorder.wait().expect("it was started");
-    assert!(status.success(), "{status}");
     let children =
         fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid())).expect("it runs");
     let child = children.trim().parse().expect("one child");
+    let before = switches(child);
+    until("the child takes turns", || switches(child) > before + 4);
+    signal(recorder.id(), "INT");
+    let status = recorder.wait().expect("it was started");
+    assert!(status.success(), "{status}");
     check_native(child);
     check_native(running.pid());
     let trace = Trace::at(path);

@@ -2,8 +2,9 @@
 //!
 //! The recorder stops threads (ptrace) and calls the library's functions on them, one at a time: `memtap_attach_open` while
 //! the others run, then, with all stopped, `memtap_attach_begin` and for each thread `memtap_attach_enter`. To leave it
-//! stops all threads until `memtap_attach_ready` says that none is at work in the tracer, and calls `memtap_attach_leave`
-//! for each and `memtap_attach_finish`. Each function gets one array of words, and returns a [`Status`].
+//! stops all threads until `memtap_attach_ready` says that none is at work in the tracer - it asks those that are to wait
+//! where they can leave, which `memtap_attach_stay` takes back -, and calls `memtap_attach_leave` for each and
+//! `memtap_attach_finish`. Each function gets one array of words, and returns a [`Status`].
 
 /// The variable in which the library exports its words.
 pub const WORDS: &str = "memtap_attach_words";
@@ -89,26 +90,6 @@ impl Enter {
     }
 }
 
-/// Whether a thread can leave just now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Readiness {
-    /// It is at work in the tracer: let it run.
-    Busy = 0,
-    /// It can.
-    Ready = 1,
-}
-
-impl Readiness {
-    /// From the word that the library left.
-    pub fn from_word(word: u64) -> Self {
-        match word {
-            1 => Self::Ready,
-            _ => Self::Busy,
-        }
-    }
-}
-
 /// What `memtap_attach_ready` gets for each thread, and what it leaves there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
@@ -124,8 +105,8 @@ pub struct Ready {
     pub rax: u64,
     /// That system call's number, or all ones.
     pub orig_rax: u64,
-    /// Afterwards a [`Readiness`].
-    pub readiness: u64,
+    /// Afterwards not zero if it can leave just now; otherwise it is at work in the tracer, and is to run on for a moment.
+    pub is_ready: u64,
 }
 
 /// Words of [`Ready`].
@@ -134,13 +115,13 @@ pub const READY_WORDS: usize = 7;
 impl Ready {
     /// As words.
     pub fn words(&self) -> [u64; READY_WORDS] {
-        [self.tid, self.rip, self.rsp, self.gs_base, self.rax, self.orig_rax, self.readiness]
+        [self.tid, self.rip, self.rsp, self.gs_base, self.rax, self.orig_rax, self.is_ready]
     }
 
     /// From words.
     pub fn from_words(words: [u64; READY_WORDS]) -> Self {
-        let [tid, rip, rsp, gs_base, rax, orig_rax, readiness] = words;
-        Self { tid, rip, rsp, gs_base, rax, orig_rax, readiness }
+        let [tid, rip, rsp, gs_base, rax, orig_rax, is_ready] = words;
+        Self { tid, rip, rsp, gs_base, rax, orig_rax, is_ready }
     }
 }
 
@@ -212,15 +193,12 @@ mod tests {
             Leave { orig_rax: 1, mask: 2, state: [3, 4], is_first: 5, kept: 6, ..Leave::default() };
         leave.registers[17] = 6;
         assert_eq!(Leave::from_words(leave.words()), leave);
-        let ready = Ready { tid: 1, rip: 2, rsp: 3, gs_base: 4, rax: 5, orig_rax: 6, readiness: 7 };
+        let ready = Ready { tid: 1, rip: 2, rsp: 3, gs_base: 4, rax: 5, orig_rax: 6, is_ready: 7 };
         assert_eq!(Ready::from_words(ready.words()), ready);
         let enter = Enter { rip: 7, mask: 8, waits: 1 };
         assert_eq!(Enter::from_words(enter.words()), enter);
         assert_eq!(Status::from_word(Status::NotRecorded as u64), Some(Status::NotRecorded));
         assert_eq!(Status::from_word(99), None);
-        for readiness in [Readiness::Busy, Readiness::Ready] {
-            assert_eq!(Readiness::from_word(readiness as u64), readiness);
-        }
     }
 
     #[test]

@@ -7,18 +7,19 @@
 //! waits in a system call, which the kernel then makes again. Nothing of the tracer runs afterwards; the library stays.
 
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use memref::MarkerKind;
 use segment::attach::{
     ATTACH_VERSION, BEGIN_WORDS, ENTER_WORDS, Enter, LEAVE_WORDS, Leave, READY_WORDS, RECORDED_AT,
-    RECORDER_AT, Readiness, Ready, STACK_AT, Status, VERSION_AT, WORD_COUNT, is_restart,
+    RECORDER_AT, Ready, STACK_AT, Status, VERSION_AT, WORD_COUNT, is_restart,
 };
 use segment::{Config, Pool};
 use tracee::frame::{AltStack, Gregs, UContext, fpstate_bytes};
 use tracee::lock::Lock;
 use tracee::{sys, tls};
 
+use crate::signals::WaitAt;
 use crate::state::{Birth, PROCESS, Settings, Thread};
 use crate::{breakpoint, control, rseq, signals, start, translate, translate_sync};
 
@@ -199,95 +200,62 @@ unsafe extern "C" fn memtap_attach_ready(list: *mut [u64; READY_WORDS], count: u
         return Status::NotRecorded as u64;
     }
     translate::set_parking(true);
-    let shared = has_sharer();
+    let is_shared = PROCESS.has_sharer();
     for words in list {
         let mut asked = Ready::from_words(*words);
-        let ready = match find(asked.tid as u32, asked.gs_base) {
+        let is_ready = match find(asked.tid as u32, asked.gs_base) {
             Some(thread) => {
-                let ready = if shared { Readiness::Busy } else { readiness_of(thread, &asked) };
-                if ready == Readiness::Busy {
+                let is_ready = !is_shared && is_ready(thread, &asked);
+                if !is_ready {
                     translate::ask_to_park(thread);
                 }
-                ready
+                is_ready
             }
             // Newly made, and on its way to a state; or one that nobody follows.
-            None if PROCESS.owns_code(asked.rip) || asked.gs_base != 0 => Readiness::Busy,
-            None => Readiness::Ready,
+            None => !PROCESS.owns_code(asked.rip) && asked.gs_base == 0,
         };
-        asked.readiness = ready as u64;
+        asked.is_ready = is_ready.into();
         *words = asked.words();
     }
     Status::Done as u64
 }
 
-/// Whether another process that shares the memory of this one runs in the cache, too.
-fn has_sharer() -> bool {
-    let own = PROCESS.pid.load(Ordering::Relaxed);
-    states().any(|thread| {
-        let alive = |pid: u32| {
-            // SAFETY: signal 0 only asks whether the process exists.
-            unsafe { sys::syscall(libc::SYS_kill as usize, [pid as usize, 0, 0, 0, 0, 0]) == 0 }
-        };
-        thread.tid != 0 && thread.pid != 0 && thread.pid != own && alive(thread.pid)
-    })
-}
-
-/// The state of a thread. States of dead ones may have the same number: the kernel gives it again.
+/// The state of a thread, which is stopped. States of dead ones may have the same number: the kernel gives it again.
 fn find(tid: u32, gs_base: u64) -> Option<&'static Thread> {
-    states().filter(|thread| thread.flow.words_at() == gs_base).find(|thread| {
-        // SAFETY: read as whoever looks for dead threads does.
-        let owner = unsafe { AtomicU32::from_ptr((&raw const thread.tid).cast_mut()) };
-        owner.load(Ordering::Acquire) == tid
-    })
+    // SAFETY: states are never unmapped, and the threads are stopped.
+    Thread::all()
+        .map(|thread| unsafe { (Thread::owner(thread).1, &*thread) })
+        .find_map(|(owner, thread)| (owner == tid && thread.flow.words_at() == gs_base).then_some(thread))
 }
 
-/// The states of all threads that there have been.
-fn states() -> impl Iterator<Item = &'static Thread> {
-    // SAFETY: states are never unmapped, and their threads are stopped.
-    let first = unsafe { (PROCESS.threads.load(Ordering::Acquire) as *const Thread).as_ref() };
-    // SAFETY: as above.
-    core::iter::successors(first, |thread| unsafe { thread.next.cast_const().as_ref() })
-}
-
-fn readiness_of(thread: &Thread, asked: &Ready) -> Readiness {
-    let Ready { rip, rsp, rax, orig_rax, .. } = *asked;
+fn is_ready(thread: &Thread, asked: &Ready) -> bool {
     if !thread.parked.load(Ordering::Acquire).is_null() {
-        return Readiness::Ready;
+        return true;
     }
     if thread.busy != 0 || thread.flow.is_stepping() {
-        return Readiness::Busy;
+        return false;
     }
-    if waits(thread, rip, rax, orig_rax).is_some() {
-        return Readiness::Ready;
+    if waits(thread, asked.rip, asked.rax, asked.orig_rax).is_some() {
+        return true;
     }
     // In a handler of ours, be it in a function of the C library that our code calls, such as memcpy.
-    if !thread.settled || signals::is_on(&thread.handler_stack, rsp) {
-        return Readiness::Busy;
+    if !thread.settled || signals::is_on(&thread.handler_stack, asked.rsp) {
+        return false;
     }
     // SAFETY: this state's engine; only asked where its code is.
-    if PROCESS.owns_code(rip) || unsafe { (*thread.engine).contains(rip) } {
-        return Readiness::Busy;
+    if PROCESS.owns_code(asked.rip) || unsafe { (*thread.engine).contains(asked.rip) } {
+        return false;
     }
-    translate::readiness(thread, rip)
+    translate::has_state_at(thread, asked.rip)
 }
 
-/// How far a thread is that makes a system call for the program in which it may wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    /// The call is not made yet.
-    Before,
-    /// It was interrupted by the stop.
-    In,
-}
-
-fn waits(thread: &Thread, rip: u64, rax: u64, orig_rax: u64) -> Option<Waits> {
+/// How far a thread is that makes a system call for the program in which it may wait: behind it, if the stop interrupted it.
+fn waits(thread: &Thread, rip: u64, rax: u64, orig_rax: u64) -> Option<WaitAt> {
     if thread.calling.load(Ordering::Acquire).is_null() {
         return None;
     }
-    match signals::wait_at(rip)? {
-        signals::WaitAt::Before => Some(Waits::Before),
-        signals::WaitAt::Behind => (orig_rax as i64 >= 0 && is_restart(rax)).then_some(Waits::In),
-    }
+    let is_interrupted = orig_rax as i64 >= 0 && is_restart(rax);
+    signals::wait_at(rip).filter(|&at| at == WaitAt::Before || is_interrupted)
 }
 
 /// The process is not left after all: threads that wait for it go on.
@@ -316,38 +284,35 @@ unsafe extern "C" fn memtap_attach_leave(words: *mut [u64; LEAVE_WORDS]) -> u64 
 }
 
 /// # Safety
-/// The request holds the thread's registers, and [`readiness_of`] said that it is ready.
+/// The request holds the thread's registers, and [`is_ready`] said that it is.
 unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
     // SAFETY: a context is words, and zeros are a valid one.
     let mut context: UContext = unsafe { core::mem::zeroed() };
     // SAFETY: both are 18 words, the second in the order that the first is said to have.
     context.gregs = unsafe { core::mem::transmute::<[u64; 18], Gregs>(request.registers) };
     let (rip, rax) = (context.gregs.rip, context.gregs.rax);
+    let waits = waits(thread, rip, rax, request.orig_rax);
     let parked = thread.parked.load(Ordering::Acquire);
-    if !parked.is_null() {
-        // SAFETY: the context of the handler in which the thread waits.
-        let native = unsafe { &*parked };
-        context.gregs = native.gregs;
-        request.orig_rax = u64::MAX;
-        request.mask = native.mask;
-        // SAFETY: the kernel wrote it.
-        request.state = [native.fpstate, unsafe { fpstate_bytes(native.fpstate) }];
-    } else if let Some(waits) = waits(thread, rip, rax, request.orig_rax) {
-        // SAFETY: the context of the handler in which the thread waits.
-        let native = unsafe { &*thread.calling.load(Ordering::Acquire) };
-        context.gregs = native.gregs;
-        request.mask = native.mask;
-        // SAFETY: the kernel wrote it.
-        request.state = [native.fpstate, unsafe { fpstate_bytes(native.fpstate) }];
-        if waits == Waits::Before {
-            context.gregs.rip = context.gregs.rip.wrapping_sub(2);
-            request.orig_rax = u64::MAX;
-        } else {
-            request.orig_rax = context.gregs.rax;
-            context.gregs.rax = rax;
-        }
-    } else {
+    let handled = if parked.is_null() { thread.calling.load(Ordering::Acquire) } else { parked };
+    if parked.is_null() && waits.is_none() {
         translate::enter(thread, &mut context);
+    } else {
+        // SAFETY: the context of the handler in which the thread waits.
+        let native = unsafe { &*handled };
+        context.gregs = native.gregs;
+        request.mask = native.mask;
+        // SAFETY: the kernel wrote it.
+        request.state = [native.fpstate, unsafe { fpstate_bytes(native.fpstate) }];
+        request.orig_rax = u64::MAX;
+        match waits {
+            Some(WaitAt::Before) => context.gregs.rip = context.gregs.rip.wrapping_sub(2),
+            Some(WaitAt::Behind) => {
+                request.orig_rax = context.gregs.rax;
+                context.gregs.rax = rax;
+            }
+            // It is parked.
+            None => {}
+        }
     }
     // SAFETY: as above.
     request.registers = unsafe { core::mem::transmute::<Gregs, [u64; 18]>(context.gregs) };

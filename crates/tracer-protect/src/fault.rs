@@ -245,7 +245,7 @@ fn handle(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UConte
             translate::enter(thread, context);
             // SAFETY: as above.
             unsafe { dispatch::on_system_call(thread, context) };
-            translate::leave_call(thread, context);
+            translate::leave_or_park(thread, context);
         }
         libc::SIGSEGV if info.code > 0 && translate::on_buffer_end(thread, info, context) => {}
         libc::SIGSEGV if info.code == SEGV_ACCERR && translate::on_code_write(thread, info, context) => {}

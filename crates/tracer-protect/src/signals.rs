@@ -476,7 +476,7 @@ pub(crate) fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context:
         }
         return;
     }
-    if (address(memtap_wait_begin)..=address(memtap_wait_syscall)).contains(&rip) {
+    if wait_at(rip) == Some(WaitAt::Before) {
         put_off(thread, signal, info);
         // The call's number is in r12.
         let interrupted = thread.flow.interrupts(context.gregs.r12);

@@ -241,13 +241,14 @@ impl Process {
         let own = sys::getpid();
         self.sharers.iter().any(|sharer| {
             let former = sharer.load(Ordering::Relaxed);
-            // SAFETY: signal 0 only asks whether the process exists.
-            let is_gone = former == 0
-                || sys::failed(unsafe {
-                    sys::syscall(libc::SYS_kill as usize, [former as usize, 0, 0, 0, 0, 0])
-                });
-            is_gone && sharer.compare_exchange(former, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            !exists(former)
+                && sharer.compare_exchange(former, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         })
+    }
+
+    /// Whether there is such a process just now.
+    pub(crate) fn has_sharer(&self) -> bool {
+        self.sharers.iter().any(|sharer| exists(sharer.load(Ordering::Relaxed)))
     }
 
     /// That process does not: a vfork child with the pid of one that was killed.
@@ -256,6 +257,12 @@ impl Process {
             let _ = sharer.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether there is a process of that number; zero is none's.
+fn exists(pid: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    pid != 0 && !sys::failed(unsafe { sys::syscall(libc::SYS_kill as usize, [pid as usize, 0, 0, 0, 0, 0]) })
 }
 
 /// A signal that came at a moment at which the program can't be told.
@@ -409,14 +416,32 @@ impl Thread {
         Some(thread)
     }
 
+    /// The states of all threads that there have been. Each may be in use by its thread.
+    pub(crate) fn all() -> impl Iterator<Item = *mut Thread> {
+        let some = |thread: *mut Thread| (!thread.is_null()).then_some(thread);
+        let first = some(PROCESS.threads.load(Ordering::Acquire) as *mut Thread);
+        // SAFETY: states are never unmapped, and `next` never changes once a state is in the list.
+        core::iter::successors(first, move |&thread| some(unsafe { (*thread).next }))
+    }
+
+    /// Pid and tid of whoever has a state.
+    ///
+    /// # Safety
+    /// The state is from [`Thread::all`].
+    pub(crate) unsafe fn owner(thread: *mut Thread) -> (u32, u32) {
+        // SAFETY: states are never unmapped; both are only written through atomic views.
+        unsafe {
+            let tid = AtomicU32::from_ptr(&raw mut (*thread).tid).load(Ordering::Acquire);
+            (AtomicU32::from_ptr(&raw mut (*thread).pid).load(Ordering::Relaxed), tid)
+        }
+    }
+
     fn reuse(tid: u32) -> Option<*mut Thread> {
-        let mut thread = PROCESS.threads.load(Ordering::Acquire) as *mut Thread;
-        while !thread.is_null() {
-            // SAFETY: states are never unmapped; `tid` is only written by who claims it, through the atomic view below.
+        for thread in Self::all() {
+            // SAFETY: from the list.
+            let (pid, old) = unsafe { Self::owner(thread) };
+            // SAFETY: states are never unmapped; `tid` is only written by who claims it, through such a view.
             let owner = unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) };
-            let old = owner.load(Ordering::Acquire);
-            // SAFETY: as above.
-            let pid = unsafe { AtomicU32::from_ptr(&raw mut (*thread).pid) }.load(Ordering::Relaxed);
             let args = [pid as usize, old as usize, 0, 0, 0, 0];
             // States of a process that this one is a fork of are nobody's.
             // SAFETY: tgkill with signal 0 only asks whether the thread exists.
@@ -427,8 +452,6 @@ impl Thread {
                 unsafe { (*thread).reset() };
                 return Some(thread);
             }
-            // SAFETY: as above; `next` never changes once the state is in the list.
-            thread = unsafe { (*thread).next };
         }
         None
     }

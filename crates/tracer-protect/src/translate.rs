@@ -15,7 +15,6 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use memref::{AccessKind, AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
-use segment::attach::Readiness;
 use segment::flow::{
     IN_GATE_AT, Live, MAX_DEFINITION_BYTES, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT, encode_definition,
 };
@@ -241,12 +240,12 @@ impl Flow {
         unsafe { self.live.as_ref() }
     }
 
-    /// Whether it is on its way to the next instruction of the program.
     /// Where the words are that its code shares with the recorder: the base of gs; zero: it has none.
     pub(crate) fn words_at(&self) -> u64 {
         self.live().map_or(0, |live| &raw const *live as u64)
     }
 
+    /// Whether it is on its way to the next instruction of the program.
     pub(crate) fn is_stepping(&self) -> bool {
         self.stepping
     }
@@ -379,15 +378,9 @@ pub(crate) fn forget_kicks(thread: &mut Thread) {
 }
 
 /// Whether a stopped thread's own state can be found at an address outside of the tracer.
-pub(crate) fn readiness(thread: &Thread, rip: u64) -> Readiness {
-    let Some(engine) = ENGINE.try_lock() else { return Readiness::Busy };
-    if thread.flow.live().is_some_and(Live::is_in_gate) {
-        return Readiness::Busy;
-    }
-    match engine.place(rip) {
-        Place::Between => Readiness::Busy,
-        Place::Outside | Place::At { .. } => Readiness::Ready,
-    }
+pub(crate) fn has_state_at(thread: &Thread, rip: u64) -> bool {
+    let Some(engine) = ENGINE.try_lock() else { return false };
+    !thread.flow.live().is_some_and(Live::is_in_gate) && engine.place(rip) != Place::Between
 }
 
 /// Gives back all memory.
@@ -1017,8 +1010,7 @@ fn on_kick(thread: &mut Thread, context: &mut UContext) {
     } else if enter(thread, context) == Entered::Between {
         step(thread, context);
     } else {
-        park(thread, context);
-        leave(thread, context);
+        leave_or_park(thread, context);
     }
 }
 
@@ -1654,12 +1646,11 @@ fn end_step(thread: &mut Thread, context: &mut UContext) {
     context.gregs.rflags &= !TRAP_FLAG;
     // SAFETY: the context that we return to.
     unsafe { signals::deliver_pending(thread, context) };
-    park(thread, context);
-    leave(thread, context);
+    leave_or_park(thread, context);
 }
 
-/// Goes on behind a system call that was made for the program.
-pub(crate) fn leave_call(thread: &mut Thread, context: &mut UContext) {
+/// As [`leave`], from where a thread can be left.
+pub(crate) fn leave_or_park(thread: &mut Thread, context: &mut UContext) {
     park(thread, context);
     leave(thread, context);
 }
@@ -1678,18 +1669,11 @@ pub(crate) fn kick_others(thread: &Thread) {
         return;
     }
     fence(Ordering::SeqCst);
-    let mut next = PROCESS.threads.load(Ordering::Acquire) as *const Thread;
-    while !next.is_null() {
-        // SAFETY: states are never unmapped; `tid` is read as whoever looks for dead threads does.
-        let (tid, pid, other, following) = unsafe {
-            let tid = AtomicU32::from_ptr((&raw const (*next).tid).cast_mut()).load(Ordering::Acquire);
-            let pid = AtomicU32::from_ptr((&raw const (*next).pid).cast_mut()).load(Ordering::Relaxed);
-            (tid, pid, next, (*next).next)
-        };
-        next = following;
+    for other in Thread::all() {
         // One that makes a system call goes on in the right code when it is done; a signal would end its call.
-        // SAFETY: as above.
-        let calls = unsafe { !(*other).calling.load(Ordering::SeqCst).is_null() };
+        // SAFETY: from the list; what is read is atomic.
+        let ((pid, tid), calls) =
+            unsafe { (Thread::owner(other), !(*other).calling.load(Ordering::SeqCst).is_null()) };
         if core::ptr::eq(other, thread) || tid == u32::MAX || calls {
             continue;
         }

@@ -245,6 +245,27 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             start.push("main".to_owned());
         }
     }
+    let output = default_output(name);
+    let (name, rest) = (name.clone(), rest.to_vec());
+    let subject = Subject { name, program, linkage, running: None, args: rest, output, start };
+    record_subject(args, subject, translate)
+}
+
+/// What is recorded by a tracer in the process.
+struct Subject {
+    name: String,
+    program: PathBuf,
+    linkage: Linkage,
+    running: Option<Running>,
+    args: Vec<String>,
+    /// Where its trace is written unless it is said.
+    output: PathBuf,
+    /// The functions that start recording.
+    start: Vec<String>,
+}
+
+fn record_subject(args: Args, subject: Subject, translate: bool) -> Result<ExitCode> {
+    let Subject { name, program, linkage, running, args: rest, output, start } = subject;
     let mut breakpoints = [None; MAX_BREAKPOINTS];
     for (place, breakpoint) in breakpoints.iter_mut().zip(record::breakpoints(&program, &start, &args.stop)?)
     {
@@ -253,16 +274,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let regions = region_mask(&args.regions, translate);
     let by_blocks = translate && regions == u32::MAX && args.server.is_none();
     let job = Job {
-        output: args.output.unwrap_or_else(|| default_output(name)),
+        output: args.output.unwrap_or(output),
         force: args.force,
         encoder: args.encoder.unwrap_or(if by_blocks { Encoders::BLOCKS } else { Encoders::LIVE }),
         sync: args.sync.into(),
         server: args.server.map(|address| Remote { address, token_file: args.token_file }),
-        name: name.clone(),
+        name,
         program,
         linkage,
-        running: None,
-        args: rest.to_vec(),
+        running,
+        args: rest,
         config: Config {
             regions,
             children: !args.no_children,
@@ -299,40 +320,10 @@ fn run_attached(args: Args, pid: u32) -> Result<ExitCode> {
     let mut rest: Vec<String> = command.collect();
     // The last argument ends with a zero too.
     rest.pop();
-    let mut breakpoints = [None; MAX_BREAKPOINTS];
-    for (place, breakpoint) in
-        breakpoints.iter_mut().zip(record::breakpoints(&program, &args.start, &args.stop)?)
-    {
-        *place = Some(breakpoint);
-    }
-    let regions = region_mask(&args.regions, true);
-    let by_blocks = regions == u32::MAX && args.server.is_none();
-    let job = Job {
-        output: args.output.unwrap_or_else(|| default_output(&program.to_string_lossy())),
-        force: args.force,
-        encoder: args.encoder.unwrap_or(if by_blocks { Encoders::BLOCKS } else { Encoders::LIVE }),
-        sync: args.sync.into(),
-        server: args.server.map(|address| Remote { address, token_file: args.token_file }),
-        name,
-        program,
-        linkage: Linkage::Dynamic,
-        running: Some(Running { pid, time: args.seconds.map(Duration::from_secs_f64) }),
-        args: rest,
-        config: Config {
-            regions,
-            children: !args.no_children,
-            bursts: true,
-            two_signals: false,
-            at_main: args.start.is_empty() && !args.never,
-            translate: true,
-            data: args.data,
-            verify: args.verify.unwrap_or(0),
-            watchpoints: [0; segment::MAX_LIST_PATH_BYTES],
-            breakpoints,
-        },
-    };
-    let outcome = record::record(&job)?;
-    status(args.allow_gaps, &job.output, outcome)
+    let running = Some(Running { pid, time: args.seconds.map(Duration::from_secs_f64) });
+    let (linkage, output) = (Linkage::Dynamic, default_output(&program.to_string_lossy()));
+    let start = args.start.clone();
+    record_subject(args, Subject { name, program, linkage, running, args: rest, output, start }, true)
 }
 
 /// The program's status, unless something is missing.

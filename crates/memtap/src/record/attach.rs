@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use attach::{Call, Error, Process, Registers, Stopped};
 use segment::ProcessState;
 use segment::attach::{
-    ATTACH_VERSION, Enter, Leave, MAX_THREADS, READY_WORDS, RECORDED_AT, RECORDER_AT, Readiness, Ready,
-    STACK_AT, Status, VERSION_AT, WORD_COUNT, WORDS, is_restart,
+    ATTACH_VERSION, Enter, Leave, MAX_THREADS, READY_WORDS, RECORDED_AT, RECORDER_AT, Ready, STACK_AT,
+    Status, VERSION_AT, WORD_COUNT, WORDS, is_restart,
 };
 use segment_host::OwnedPool;
 
@@ -258,7 +258,7 @@ fn try_leave(pid: u32, path: &Path) -> Result<()> {
     loop {
         process.stop_all(&mut held)?;
         let ready = readiness(&library, &mut held)?;
-        if ready.iter().all(|ready| *ready == Readiness::Ready) {
+        if ready.iter().all(|ready| *ready) {
             return leave_stopped(&library, &mut held);
         }
         if Instant::now() > deadline {
@@ -269,14 +269,14 @@ fn try_leave(pid: u32, path: &Path) -> Result<()> {
         }
         // Those that are not go on for a moment. They are not stepped: code that keeps the flags would keep the trap flag.
         let mut ready = ready.into_iter();
-        held.retain(|_| ready.next() == Some(Readiness::Ready));
+        held.retain(|_| ready.next() == Some(true));
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(5));
     }
 }
 
 /// Asks for each thread whether it can leave.
-fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<Readiness>> {
+fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<bool>> {
     let mut list = Vec::new();
     for thread in stopped.iter() {
         let registers = thread.registers()?;
@@ -287,7 +287,7 @@ fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<Readi
             gs_base: registers.gs_base,
             rax: registers.rax,
             orig_rax: registers.orig_rax,
-            readiness: 0,
+            is_ready: 0,
         };
         list.extend(ready.words());
     }
@@ -295,7 +295,7 @@ fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<Readi
     let Some(first) = stopped.first_mut() else { bail!(Error::Ended(library.process.pid())) };
     library.call(first, library.ready, &mut bytes, count)?;
     let each = bytes.chunks_exact(READY_WORDS * 8);
-    Ok(each.map(|bytes| Readiness::from_word(Ready::from_words(from_bytes(bytes)).readiness)).collect())
+    Ok(each.map(|bytes| Ready::from_words(from_bytes(bytes)).is_ready != 0).collect())
 }
 
 /// Lets stopped threads leave, all of which are ready, and gives back what is the process's.
