@@ -6,8 +6,8 @@
 
 use crate::flow::Live;
 use crate::layout::{
-    BUFFER_BYTES, BUFFER_COUNT, BUFFERS_AT, Control, HEADERS_AT, LIVES_AT, POOL_BYTES, PROCESS_COUNT,
-    PROCESSES_AT, ProcessSlot,
+    BUFFER_BYTES, BUFFER_COUNT, BUFFERS_AT, Control, HEADERS_AT, LIVES_AT, MAX_WAITING, POOL_BYTES,
+    PROCESS_COUNT, PROCESSES_AT, ProcessSlot,
 };
 use crate::sync::{AtomicU32, Ordering};
 
@@ -232,7 +232,7 @@ impl Pool {
         (0..BUFFER_COUNT).map(move |index| Buffer { pool, index })
     }
 
-    /// Takes a free buffer for a thread, or `None` when there is none just now.
+    /// Takes a free buffer for a thread, or `None` when there is none just now or [`MAX_WAITING`] wait for the recorder.
     pub fn take(
         &self,
         process: u32,
@@ -241,13 +241,19 @@ impl Pool {
         sequence: u32,
         content: Content,
     ) -> Option<Buffer> {
-        let control = self.control();
-        let start = control.hint.load(Ordering::Relaxed) as usize % BUFFER_COUNT;
-        for step in 0..BUFFER_COUNT {
-            let index = (start + step) % BUFFER_COUNT;
-            let buffer = Buffer { pool: *self, index };
-            if buffer.header().take(process, thread, tid, sequence, content) {
-                return Some(buffer);
+        let mut waiting = 0;
+        // Low buffers first: the fewer are in use, the more of them stay in the cache.
+        for buffer in self.buffers() {
+            let header = buffer.header();
+            match header.state() {
+                BufferState::Free if header.take(process, thread, tid, sequence, content) => {
+                    return Some(buffer);
+                }
+                BufferState::Submitted => waiting += 1,
+                BufferState::Free | BufferState::Owned => {}
+            }
+            if waiting == MAX_WAITING {
+                return None;
             }
         }
         None
@@ -262,12 +268,7 @@ impl Pool {
     /// Gives a buffer that was read back to the producers. The caller then wakes waiters on [`Control::freed_word`].
     pub fn free(&self, buffer: Buffer) {
         buffer.header().free();
-        let control = self.control();
-        // Low buffers first: the fewer are in use, the more of them stay in the cache.
-        if (buffer.index as u32) < control.hint.load(Ordering::Relaxed) {
-            control.hint.store(buffer.index as u32, Ordering::Relaxed);
-        }
-        control.freed.fetch_add(1, Ordering::Release);
+        self.control().freed.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -387,6 +388,23 @@ mod tests {
             pool.free(all[7]);
             assert_eq!(pool.take(4, 5, 6, 9, Content::Flow).expect("the freed one").index(), 7);
             assert_eq!(all[7].header().process(), 4);
+        });
+    }
+
+    #[test]
+    fn producers_wait_for_a_recorder_that_is_behind() {
+        with_pool(|pool| {
+            let take = || pool.take(1, 2, 3, 0, Content::Flow);
+            let held = take().expect("a free buffer");
+            let all: std::vec::Vec<_> = (0..MAX_WAITING).map(|_| take().expect("a free buffer")).collect();
+            for &buffer in &all {
+                pool.submit(buffer);
+            }
+            assert!(take().is_none(), "although most buffers are free");
+            pool.free(all[3]);
+            assert_eq!(take().expect("the freed one").index(), all[3].index());
+            pool.submit(held);
+            assert!(take().is_none());
         });
     }
 
