@@ -100,6 +100,11 @@ fn assembly() {
 }
 
 #[test]
+fn branches() {
+    check("branches.S", &[]);
+}
+
+#[test]
 fn algorithms_not_optimised() {
     check("algorithms.c", &["-O0"]);
 }
@@ -213,4 +218,9 @@ fn all_of_algorithms_vectorised() {
 #[test]
 fn all_of_assembly() {
     check_all("assembly.S", &[]);
+}
+
+#[test]
+fn all_of_branches() {
+    check_all("branches.S", &[]);
 }

@@ -1,5 +1,5 @@
-//! What a translated thread writes into its buffers: for each basic block an identifier and the registers from which the
-//! addresses of its accesses follow. What the block is stands once, in a [`Definition`].
+//! What a translated thread writes into its buffers: for each block of code an identifier and the registers from which the
+//! addresses of its accesses follow. A block is one or more basic blocks that ran on into each other: it is left at its end. What the block is stands once, in a [`Definition`].
 //!
 //! A buffer is a row of *entries*, each a payload of words and then one header word behind it: bits 0..22 say what the
 //! entry is, the upper 42 bits are a number. So the last header always stands in front of the write position, where code

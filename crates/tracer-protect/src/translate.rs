@@ -880,14 +880,12 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
                 let _ = live.cut(&pool, executed.into(), moved);
             }
         }
-        translate::Record::Counted(true) => {
-            live.add_instructions(&pool, i64::from(executed) - i64::from(instructions));
+        translate::Record::Counted(counted) => {
+            live.add_instructions(&pool, i64::from(executed) - i64::from(counted));
         }
-        translate::Record::Counted(false) => {
-            live.add_instructions(&pool, executed.into());
+        translate::Record::Quiet(counted) => {
+            live.uncount_quiet(u64::from(counted).wrapping_sub(executed.into()));
         }
-        translate::Record::Quiet(true) => live.uncount_quiet(u64::from(instructions - executed)),
-        translate::Record::Quiet(false) => live.uncount_quiet(u64::from(executed).wrapping_neg()),
         translate::Record::Done | translate::Record::Trap => {}
     }
     context.gregs.rip = addr;
@@ -968,7 +966,7 @@ pub(crate) fn on_buffer_end(thread: &mut Thread, info: &SigInfo, context: &mut U
         return false;
     }
     let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return false };
-    let Some(register) = ENGINE.lock().borrowed(context.gregs.rip) else { return false };
+    let Some(register) = ENGINE.lock().pointer(context.gregs.rip) else { return false };
     let mut carried = [0u64; segment::flow::MAX_VALUES];
     let count = (info.addr.saturating_sub(live.position()) / 8).min(carried.len() as u64) as usize;
     for (index, place) in carried.iter_mut().enumerate().take(count) {

@@ -1,8 +1,9 @@
 //! Writing a planned block into the cache.
 //!
 //! In front of an instruction whose address needs registers that are not kept yet, these are stored behind the buffer's
-//! position; in front of the last such instruction the header follows, and the position moves. All of it by moves and
-//! lea: the flags are never touched, except in blocks that only count, where they are dead.
+//! position; in front of the last such instruction the header follows, and the position moves. A branch in the middle
+//! leaves by code behind the block that writes the header of a shorter block instead. All of it by moves and lea: the
+//! flags are never touched, except in blocks that only count, where they are dead.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,7 +15,7 @@ use crate::code::{Code, RAX, RCX, RDX};
 use crate::data::{self, Capture};
 use crate::engine::{CHECK_DONE, EXIT_CHECK, EXIT_LINK, EXIT_MISS, EXIT_STOP, Mode};
 use crate::place::{Block, Kind, Step};
-use crate::plan::{End, FIRST_MASK, Plan};
+use crate::plan::{Borrowed, End, FIRST_MASK, Plan};
 
 const TRAP: u8 = 0xcc;
 /// Bytes in front of a block's code: where indirect branches enter it.
@@ -104,8 +105,10 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         values: plan.words() as u8,
         len: plan.len,
         steps: Box::new([]),
-        borrowed: (0, 0, 0),
+        borrowed: Box::new([]),
+        pointers: Box::new([]),
         commit: 0,
+        counts: Box::new([]),
         record: kind,
         behind: 0,
         parts: [(0, 0); 2],
@@ -122,12 +125,15 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         start,
         block: &mut block,
         links: Vec::new(),
+        taken: Vec::new(),
+        pointers: Vec::new(),
         exits: Vec::new(),
         ends: Vec::new(),
     };
     let steps = writer.steps(bytes)?;
     let sites = writer.sites(&steps, bytes)?;
-    let Writer { code, links, .. } = writer;
+    let Writer { code, links, pointers, .. } = writer;
+    block.pointers = pointers.into_boxed_slice();
     block.steps = steps.into_boxed_slice();
     Ok(Emitted { code, block, links, sites })
 }
@@ -140,6 +146,10 @@ struct Writer<'a> {
     start: u64,
     block: &'a mut Block,
     links: Vec<Link>,
+    /// Branches in the middle: their numbers, and where their distances are.
+    taken: Vec<(usize, u64)>,
+    /// See [`Block::pointers`].
+    pointers: Vec<(u16, u16, u8)>,
     /// Where checks leave the line, and the addresses behind the instructions that were copied.
     exits: Exits,
     ends: Vec<u64>,
@@ -173,17 +183,22 @@ impl Writer<'_> {
             self.stubs();
             return Ok(steps);
         }
-        let (first, last) = plan.span();
-        self.block.commit = match self.kind {
-            Kind::Values => last,
-            _ => plan.flags_dead.unwrap_or(0),
-        };
         if let (Kind::Values, Some(captures)) = (self.kind, &plan.captures) {
             return self.capture(captures, bytes);
         }
-        if self.kind == Kind::Values {
-            let until = plan.borrowed.until.map_or(last, |until| until + 1);
-            self.block.borrowed = (first, until, plan.borrowed.register);
+        match self.kind {
+            Kind::Values => {
+                self.block.commit = plan.commit();
+                let range =
+                    |own: &Borrowed| (own.from, own.until.map_or(own.to, |until| until + 1), own.register);
+                self.block.borrowed = plan.borrowed.iter().map(range).collect();
+            }
+            Kind::Counted | Kind::Quiet if self.around.marks.is_none() => {
+                let counts =
+                    plan.parts().map(|(from, until)| (plan.dead_in(from, until).unwrap_or(from), until));
+                self.block.counts = counts.collect();
+            }
+            _ => {}
         }
         let repeated = plan.end == End::Repeat;
         let mut next_value = 0;
@@ -194,7 +209,10 @@ impl Writer<'_> {
             if index + 1 == plan.steps.len() && !matches!(plan.end, End::Fall | End::Repeat) {
                 break;
             }
-            self.copy(index, bytes)?;
+            match plan.exits.iter().position(|&exit| usize::from(exit) == index) {
+                Some(exit) => self.branch(exit, &step.instruction),
+                None => self.copy(index, bytes)?,
+            }
             self.ends.push(self.code.here());
         }
         if repeated && self.kind == Kind::Values {
@@ -202,14 +220,63 @@ impl Writer<'_> {
             self.record(1, &mut next_value);
         }
         self.end(bytes)?;
+        self.leave_early();
         self.stubs();
         Ok(steps)
+    }
+
+    /// A branch in the middle.
+    fn branch(&mut self, exit: usize, instruction: &Instruction) {
+        let opcode = [0x0f, 0x80 | condition(instruction)];
+        if self.kind != Kind::Values {
+            self.link(&opcode, instruction.near_branch_target());
+            return;
+        }
+        self.code.put(&opcode);
+        self.taken.push((exit, self.code.here()));
+        self.code.put(&[0; 4]);
+    }
+
+    /// Where branches in the middle are taken: what is executed becomes a block of its own.
+    fn leave_early(&mut self) {
+        for (exit, distance) in core::mem::take(&mut self.taken) {
+            self.code.set_distance(distance, self.code.here());
+            let plan = self.plan;
+            let Some(&index) = plan.exits.get(exit) else { continue };
+            let Some(step) = plan.steps.get(usize::from(index)) else { continue };
+            let (values, accesses) = plan.before(index);
+            let id = self.around.id + 1 + exit as u32;
+            if accesses.is_empty() {
+                self.count(u32::from(index) + 1, false);
+            } else {
+                let borrowed =
+                    self.block.borrowed.iter().find(|&&(from, until, _)| (from..until).contains(&index));
+                let (register, points) = borrowed.map_or((RAX, false), |own| (own.2, true));
+                let from = self.distance();
+                if !points {
+                    self.code.store_gs(SPILL_BORROWED, register);
+                    self.code.load_gs(register, POSITION_AT);
+                }
+                if index >= self.block.commit {
+                    self.code.store_number(register, -8, id);
+                } else {
+                    let header = i32::from(values) * 8;
+                    self.code.store_number(register, header, id);
+                    self.code.lea(register, register, header + 8);
+                    self.code.store_gs(POSITION_AT, register);
+                }
+                self.code.load_gs(register, SPILL_BORROWED);
+                self.pointers.push((from, self.distance(), register));
+            }
+            self.link(&[0xe9], step.instruction.near_branch_target());
+        }
     }
 
     /// A block whose last instruction accesses memory, with the bytes of that.
     fn capture(&mut self, captures: &[Capture], bytes: &[u8]) -> Result<Vec<Step>, TooFar> {
         let plan = self.plan;
-        let register = plan.borrowed.register;
+        let Some(&borrowed) = plan.borrowed.first() else { return Err(TooFar(0)) };
+        let register = borrowed.register;
         let last = plan.steps.len() - 1;
         let mut steps = Vec::with_capacity(plan.steps.len());
         let mut looks = Vec::new();
@@ -225,13 +292,13 @@ impl Writer<'_> {
         let behind = captures.iter().find(|capture| capture.is_behind());
         let is_behind = behind.is_some() || orders.is_some();
         if !is_behind {
-            self.commit(register);
+            self.commit(borrowed);
         }
         let offset = plan.steps.get(last).map_or(0, |step| step.offset);
         steps.push(Step { offset, at: self.distance() });
         // In front of the instruction the register points into the buffer, or no longer.
         let until = if is_behind { plan.steps.len() } else { last } as u16;
-        self.block.borrowed = (last as u16, until, register);
+        self.block.borrowed = Box::new([(last as u16, until, register)]);
         self.block.commit = until;
         if plan.end == End::Fall {
             self.copy(last, bytes)?;
@@ -243,8 +310,9 @@ impl Writer<'_> {
             data::emit_behind(behind, &mut self.code, register, |code| look(code, last + 1));
         }
         if is_behind {
-            self.commit(register);
+            self.commit(borrowed);
         }
+        self.pointers.push((0, self.distance(), register));
         self.block.looks = looks.into_boxed_slice();
         self.end(bytes)?;
         self.stubs();
@@ -252,12 +320,13 @@ impl Writer<'_> {
     }
 
     /// Writes the header, moves the position behind it, and loads the borrowed register again.
-    fn commit(&mut self, register: u8) {
+    fn commit(&mut self, borrowed: Borrowed) {
+        let register = borrowed.register;
         let header = i32::from(self.block.values) * 8;
         self.code.store_number(register, header, self.around.id);
         self.code.lea(register, register, header + 8);
         self.code.store_gs(POSITION_AT, register);
-        if self.plan.borrowed.until.is_none() {
+        if borrowed.until.is_none() {
             self.code.load_gs(register, SPILL_BORROWED);
         }
     }
@@ -268,29 +337,39 @@ impl Writer<'_> {
         match self.kind {
             Kind::Values => {}
             Kind::Counted | Kind::Quiet => {
-                if index == self.block.commit && self.around.marks.is_none() {
-                    self.count();
+                if let Some(number) = self.block.counts.iter().position(|count| count.0 == index) {
+                    let (from, until) = plan.parts().nth(number).unwrap_or_default();
+                    self.count((until - from).into(), plan.flags_dead >> index & 1 != 0);
                 }
                 return;
             }
             Kind::Trap => return,
         }
-        let (first, last) = plan.span();
-        let register = plan.borrowed.register;
-        if index == first {
-            self.code.store_gs(SPILL_BORROWED, register);
-            self.code.load_gs(register, POSITION_AT);
-        }
-        while let Some(value) = plan.values.get(*next_value).filter(|value| value.at == index) {
-            let place = *next_value as i32 * 8;
-            match value.register.checked_sub(FIRST_MASK) {
-                None => self.code.store(register, place, value.register),
-                Some(mask) => self.code.store_mask(register, place, mask),
+        for borrowed in plan.borrowed.iter().filter(|own| (own.from..=own.to).contains(&index)) {
+            let from = self.distance();
+            let register = borrowed.register;
+            if index == borrowed.from {
+                self.code.store_gs(SPILL_BORROWED, register);
+                self.code.load_gs(register, POSITION_AT);
             }
-            *next_value += 1;
-        }
-        if index == last {
-            self.commit(register);
+            while let Some(value) = plan.values.get(*next_value).filter(|value| value.at == index) {
+                let place = *next_value as i32 * 8;
+                match value.register.checked_sub(FIRST_MASK) {
+                    None => self.code.store(register, place, value.register),
+                    Some(mask) => self.code.store_mask(register, place, mask),
+                }
+                *next_value += 1;
+            }
+            if index == borrowed.to {
+                if index == self.block.commit {
+                    self.commit(*borrowed);
+                } else {
+                    self.code.load_gs(register, SPILL_BORROWED);
+                }
+            }
+            if self.distance() > from {
+                self.pointers.push((from, self.distance(), register));
+            }
         }
     }
 
@@ -298,7 +377,7 @@ impl Writer<'_> {
     fn check(&mut self, index: u16) {
         let (Some(checks), Some(marks)) = (&self.plan.checks, self.around.marks) else { return };
         let own = check::of(checks, index);
-        let flags = self.plan.all_flags_dead >> index & 1 == 0;
+        let flags = self.plan.flags_dead >> index & 1 == 0;
         for (number, check) in own.iter().enumerate() {
             match number {
                 0 => self.code.store_gs(SPILL_RCX, RCX),
@@ -365,13 +444,11 @@ impl Writer<'_> {
         Ok(sites)
     }
 
-    /// Counts the block's instructions: in the header before the position, or apart.
-    fn count(&mut self) {
-        let plan = self.plan;
-        let instructions = plan.steps.len() as u32;
-        let dead = plan.flags_dead.is_some();
+    /// Counts instructions: in the header before the position, or apart. `dead`: the flags need not be kept.
+    fn count(&mut self, instructions: u32, dead: bool) {
         // Two registers that the instruction behind this does not need to find changed: put aside and loaded again.
         let (first, second) = (RAX, RCX);
+        let from = self.distance();
         match (self.kind, dead) {
             (Kind::Quiet, true) => self.code.add_gs(QUIET_AT, instructions),
             (Kind::Quiet, false) => {
@@ -398,6 +475,8 @@ impl Writer<'_> {
                 self.code.load_gs(first, SPILL_BORROWED);
             }
         }
+        // The tracer may have written behind the buffer's end.
+        self.pointers.push((from, self.distance(), first));
     }
 
     /// Copies an instruction, with its relative displacement made for the new place.

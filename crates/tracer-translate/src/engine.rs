@@ -12,7 +12,7 @@ use crate::check::{Checked, Site};
 use crate::emit::{Around, Emitted, Link, TooFar, emit, emit_probe};
 use crate::marks::Marks;
 use crate::place::{Front, Kind, Place};
-use crate::plan::Plan;
+use crate::plan::{MAX_EXITS, Plan};
 use crate::table::Table;
 
 /// Why the cache is left through its gate: the upper bits of the reason; the lower ones are a number.
@@ -283,12 +283,10 @@ impl Engine {
         }
     }
 
-    /// The register that is borrowed by the block at an address of the cache.
-    pub fn borrowed(&self, rip: u64) -> Option<u8> {
+    /// The register that points into the buffer at an address of the cache, where recording code writes.
+    pub fn pointer(&self, rip: u64) -> Option<u8> {
         let area = self.areas.iter().find(|area| area.contains(rip))?;
-        let block = area.block(rip)?;
-        // Blocks that only count borrow rax.
-        Some(if block.record == Kind::Values { block.borrowed.2 } else { 0 })
+        area.block(rip)?.pointer(rip)
     }
 
     fn area(&mut self, addr: u64) -> Option<usize> {
@@ -315,7 +313,7 @@ impl Engine {
         stop: bool,
         environment: &mut impl Environment,
     ) -> Result<u64, Untranslatable> {
-        if self.next_id >= 1 << ID_BITS {
+        if self.next_id + MAX_EXITS as u32 >= 1 << ID_BITS {
             return Err(Untranslatable::Full);
         }
         let mut bytes = [0u8; READ_BYTES];
@@ -361,15 +359,22 @@ impl Engine {
             return Err(Untranslatable::Full);
         }
         if block.record == Kind::Values {
-            let defined = Defined {
+            let whole = Defined {
                 instructions: plan.steps.len() as u16,
                 values: plan.recorded(),
                 accesses: &plan.accesses,
             };
-            if !environment.define(id, VirtAddr(addr), defined) {
-                return Err(Untranslatable::Full);
+            let shorter = plan.exits.iter().map(|&exit| {
+                let (values, accesses) = plan.before(exit);
+                Defined { instructions: exit + 1, values: Values::plain(values), accesses }
+            });
+            for defined in core::iter::once(whole).chain(shorter) {
+                if !defined.accesses.is_empty() && !environment.define(self.next_id, VirtAddr(addr), defined)
+                {
+                    return Err(Untranslatable::Full);
+                }
+                self.next_id += 1;
             }
-            self.next_id += 1;
         }
         let start = block.code;
         self.translated.0 += u64::from(block.len);

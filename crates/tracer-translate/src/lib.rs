@@ -1,4 +1,7 @@
-//! The code cache: a program's basic blocks, copied and extended so that they write down what they access.
+//! The code cache: a program's code in blocks, copied and extended so that they write down what they access.
+//!
+//! A block is one entry and what runs on from there: it goes on behind branches that lead forwards, as if they were not
+//! taken; where one is, code behind the block makes what was executed a shorter block and leaves.
 //!
 //! A block is decoded once ([`plan`]): which registers must be kept so that the addresses of all its accesses follow
 //! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point

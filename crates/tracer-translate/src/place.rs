@@ -1,5 +1,7 @@
 //! From an address in the cache back to the program: which instruction that is, and what of its block is done.
 
+use alloc::boxed::Box;
+
 /// Where the recording of a block stands at one of its instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -7,10 +9,10 @@ pub enum Record {
     Done,
     /// Its values are being written behind the position; block, and number of values.
     Open(u32, u8),
-    /// It has no accesses, and its instructions are counted in the header before the position: whether yet.
-    Counted(bool),
-    /// It does not record, its instructions are counted apart: whether yet.
-    Quiet(bool),
+    /// It has no accesses, and its instructions are counted in the header before the position: how many so far.
+    Counted(u16),
+    /// It does not record, its instructions are counted apart: how many so far.
+    Quiet(u16),
     /// Its one instruction is executed by the tracer, which writes and counts.
     Trap,
 }
@@ -77,11 +79,15 @@ pub(crate) struct Block {
     pub(crate) values: u8,
     /// Length in the program.
     pub(crate) len: u16,
-    pub(crate) steps: alloc::boxed::Box<[Step]>,
+    pub(crate) steps: Box<[Step]>,
     /// From which instruction on, and up to which (not included), a register is borrowed; and which.
-    pub(crate) borrowed: (u16, u16, u8),
-    /// Before which instruction the block is written or counted.
+    pub(crate) borrowed: Box<[(u16, u16, u8)]>,
+    /// Between which distances a register points into the buffer; and which.
+    pub(crate) pointers: Box<[(u16, u16, u8)]>,
+    /// Before which instruction the block is written.
     pub(crate) commit: u16,
+    /// Before which instructions some are counted, and how many are from there on.
+    pub(crate) counts: Box<[(u16, u16)]>,
     pub(crate) record: Kind,
     /// The distance of the code behind the last instruction, where a system call returns to.
     pub(crate) behind: u16,
@@ -91,11 +97,11 @@ pub(crate) struct Block {
     /// Whether it is a repeated string instruction, and the values written in front of it.
     pub(crate) repeated: Option<u8>,
     /// Distances at which recording code looks at the program's memory, and how many instructions are executed there.
-    pub(crate) looks: alloc::boxed::Box<[(u16, u16)]>,
+    pub(crate) looks: Box<[(u16, u16)]>,
     /// Distances of the copies of instructions that are executed where they access watched bytes, and of traps in their
     /// place; and which instructions those are.
-    pub(crate) copies: alloc::boxed::Box<[(u16, u16)]>,
-    pub(crate) traps: alloc::boxed::Box<[(u16, u16)]>,
+    pub(crate) copies: Box<[(u16, u16)]>,
+    pub(crate) traps: Box<[(u16, u16)]>,
 }
 
 /// How a block is recorded.
@@ -109,6 +115,23 @@ pub(crate) enum Kind {
 }
 
 impl Block {
+    /// The register that is put aside in front of an instruction.
+    fn borrowed(&self, step: u16) -> Option<u8> {
+        self.borrowed.iter().find(|&&(from, until, _)| (from..until).contains(&step)).map(|own| own.2)
+    }
+
+    /// The register that points into the buffer at an address of the block, where recording code writes.
+    pub(crate) fn pointer(&self, addr: u64) -> Option<u8> {
+        let distance = u16::try_from(addr.wrapping_sub(self.code)).ok()?;
+        self.pointers.iter().find(|&&(from, until, _)| (from..until).contains(&distance)).map(|own| own.2)
+    }
+
+    /// How many instructions are counted in front of one.
+    fn counted(&self, step: usize) -> u16 {
+        let counts = self.counts.iter().take_while(|&&(at, _)| usize::from(at) <= step);
+        counts.last().map_or(0, |&(_, count)| count)
+    }
+
     /// The instruction that a trap at an address of the block stands for: its own address, and where it stands natively
     /// in the cache.
     pub(crate) fn trapped(&self, addr: u64) -> Option<(u64, Option<u64>)> {
@@ -127,7 +150,6 @@ impl Block {
         if step.is_none() && distance != 0 {
             return None;
         }
-        let (from, until, register) = self.borrowed;
         let number = step.unwrap_or(0) as u16;
         Some(Front {
             block: self.code,
@@ -135,7 +157,7 @@ impl Block {
             is_start: distance == 0,
             is_instruction: step.is_some(),
             is_trap: self.record == Kind::Trap,
-            borrowed: (step.is_some() && (from..until).contains(&number)).then_some(register),
+            borrowed: step.and_then(|_| self.borrowed(number)),
         })
     }
 
@@ -152,12 +174,11 @@ impl Block {
             let record = match self.record {
                 Kind::Values if done => Record::Done,
                 Kind::Values => Record::Open(self.id, self.values),
-                Kind::Counted => Record::Counted(done),
-                Kind::Quiet => Record::Quiet(done),
+                Kind::Counted => Record::Counted(self.counted(step)),
+                Kind::Quiet => Record::Quiet(self.counted(step)),
                 Kind::Trap => Record::Trap,
             };
-            let (from, until, register) = self.borrowed;
-            let borrowed = (usize::from(from)..usize::from(until)).contains(&step).then_some(register);
+            let borrowed = self.borrowed(step as u16);
             Place::At {
                 addr: self.native(executed),
                 executed: executed as u16,
@@ -175,8 +196,8 @@ impl Block {
             // Nothing is done yet, not even the recording in front of the first instruction.
             let record = match self.record {
                 Kind::Values => Record::Open(self.id, self.values),
-                Kind::Counted => Record::Counted(false),
-                Kind::Quiet => Record::Quiet(false),
+                Kind::Counted => Record::Counted(0),
+                Kind::Quiet => Record::Quiet(0),
                 Kind::Trap => Record::Trap,
             };
             return Place::At {
@@ -194,7 +215,7 @@ impl Block {
                 addr: self.native(executed.into()),
                 executed,
                 instructions: self.steps.len() as u16,
-                borrowed: Some(self.borrowed.2),
+                borrowed: self.borrowed.first().map(|own| own.2),
                 aside: crate::data::ASIDE,
                 record: Record::Open(self.id, self.values),
                 repeated: None,

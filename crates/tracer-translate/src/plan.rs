@@ -1,4 +1,7 @@
-//! A basic block before it is written: its instructions, what they access, and which registers must be kept for that.
+//! A block before it is written: its instructions, what they access, and which registers must be kept for that.
+//!
+//! A block goes on behind a branch that is likely not to be taken (forwards; [`Plan::exits`]): one header then serves
+//! several basic blocks. Where such a branch is taken, what is executed counts as a shorter block of its own.
 
 use alloc::vec::Vec;
 use iced_x86::{
@@ -72,13 +75,21 @@ const ORDER_WORDS: usize = 2;
 /// The number of k0 among the registers whose values are kept.
 pub(crate) const FIRST_MASK: u8 = 16;
 
-/// The register that points into the buffer.
+/// A register that points into the buffer for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Borrowed {
     pub(crate) register: u8,
+    /// The instruction in front of which it is put aside, and the last one in front of which it points there.
+    pub(crate) from: u16,
+    pub(crate) to: u16,
     /// The instruction that sets it anyway, behind the commit: it need not be loaded again.
     pub(crate) until: Option<u16>,
 }
+
+/// Branches behind which a block goes on.
+pub(crate) const MAX_EXITS: usize = 3;
+/// Behind so many instructions it does not.
+const LONG: usize = 32;
 
 /// A block.
 #[derive(Clone, Debug)]
@@ -90,11 +101,12 @@ pub(crate) struct Plan {
     pub(crate) end: End,
     /// Bytes of the program.
     pub(crate) len: u16,
-    /// An instruction before which the flags are dead.
-    pub(crate) flags_dead: Option<u16>,
-    /// All of them, a bit each.
-    pub(crate) all_flags_dead: u64,
-    pub(crate) borrowed: Borrowed,
+    /// The instructions before which the flags are dead, a bit each.
+    pub(crate) flags_dead: u64,
+    /// Registers that point into the buffer, one after the other.
+    pub(crate) borrowed: Vec<Borrowed>,
+    /// Branches in the middle, by their instructions: the block ends there where one is taken.
+    pub(crate) exits: Vec<u16>,
     /// Where the bytes of accesses are recorded, or an order: what is written of its only instruction that accesses memory.
     pub(crate) captures: Option<Vec<Capture>>,
     /// Where accesses are looked at: those of all instructions, in their order.
@@ -137,9 +149,9 @@ impl Plan {
             accesses: Vec::with_capacity(32),
             end: End::Fall,
             len: 0,
-            flags_dead: None,
-            all_flags_dead: 0,
-            borrowed: Borrowed { register: 0, until: None },
+            flags_dead: 0,
+            borrowed: Vec::new(),
+            exits: Vec::new(),
             captures: (task == Some(Task::Data)).then(Vec::new),
             checks: matches!(task, Some(Task::Check(_))).then(Vec::new),
             ordered: false,
@@ -174,6 +186,7 @@ impl Plan {
     /// Leaves the one instruction to the tracer.
     pub(crate) fn make_special(&mut self) {
         self.end = End::Special;
+        self.exits.clear();
         self.values.clear();
         self.accesses.clear();
         if let Some(captures) = &mut self.captures {
@@ -200,7 +213,7 @@ impl Plan {
 
     /// Where these are.
     pub(crate) fn orders(&self) -> Option<data::Orders> {
-        let keep_flags = self.flags_dead != Some(0);
+        let keep_flags = self.flags_dead & 1 == 0;
         self.ordered.then(|| data::Orders { word: self.words_of_accesses(), keep_flags })
     }
 
@@ -249,12 +262,58 @@ impl Plan {
                 self.captures.get_or_insert_default();
                 break;
             }
-            if let Some(end) = end {
-                self.end = end;
-                break;
+            match end {
+                Some(End::Branch(target)) if target > ip && self.goes_on() => {
+                    self.exits.push(self.steps.len() as u16 - 1);
+                }
+                Some(end) => {
+                    self.end = end;
+                    break;
+                }
+                None => {}
             }
         }
+        self.end_at_exit();
         (!self.steps.is_empty()).then_some(())
+    }
+
+    /// Whether the block may have another branch in its middle.
+    fn goes_on(&self) -> bool {
+        matches!(self.task, None | Some(Task::Addresses))
+            && self.captures.is_none()
+            && self.exits.len() < MAX_EXITS
+            && self.steps.len() < LONG
+    }
+
+    /// A branch that is the last instruction is the block's end.
+    fn end_at_exit(&mut self) {
+        let len = self.steps.len();
+        self.exits.retain(|&exit| usize::from(exit) < len);
+        if let (Some(last), Some(&exit)) = (self.steps.last(), self.exits.last())
+            && usize::from(exit) + 1 == len
+        {
+            self.end = End::Branch(last.instruction.near_branch_target());
+            self.exits.pop();
+        }
+    }
+
+    /// The stretches between its branches: the first instruction of each, and the one behind its last.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u16, u16)> {
+        let starts = core::iter::once(0).chain(self.exits.iter().map(|exit| exit + 1));
+        let ends = self.exits.iter().map(|exit| exit + 1).chain([self.steps.len() as u16]);
+        starts.zip(ends)
+    }
+
+    /// An instruction of a stretch before which the flags are dead.
+    pub(crate) fn dead_in(&self, from: u16, until: u16) -> Option<u16> {
+        (from..until).find(|&index| self.flags_dead >> index & 1 != 0)
+    }
+
+    /// What is known of the block when its branch at that instruction is taken: values, and accesses.
+    pub(crate) fn before(&self, exit: u16) -> (u8, &[BlockAccess]) {
+        let values = self.values.iter().take_while(|value| value.at <= exit).count();
+        let accesses = self.accesses.partition_point(|access| access.instruction <= exit);
+        (values as u8, self.accesses.get(..accesses).unwrap_or(&[]))
     }
 
     fn push(
@@ -290,6 +349,7 @@ impl Plan {
             self.len = step.offset;
             self.end = End::Fall;
             self.steps.truncate(len);
+            self.end_at_exit();
         }
     }
 
@@ -512,56 +572,66 @@ impl Plan {
         true
     }
 
-    /// The first and the last instruction in front of which something is written.
-    pub(crate) fn span(&self) -> (u16, u16) {
-        let first = self.values.first().map_or(0, |value| value.at);
-        (first, self.values.last().map_or(0, |value| value.at))
+    /// The instruction in front of which the header is written: behind the last value, and not before the first access.
+    pub(crate) fn commit(&self) -> u16 {
+        let first = self.accesses.first().map_or(0, |access| access.instruction);
+        self.values.last().map_or(first, |value| value.at)
     }
 
-    /// Finds a register that nobody needs while the block is written. `false` where there is none.
+    /// Finds registers that nobody needs while they point into the buffer. `false` where there are none.
     fn find_borrowed(&mut self) -> bool {
+        self.borrowed.clear();
         if self.captures.is_some() {
+            let last = self.steps.len().saturating_sub(1) as u16;
             let used = self.steps.last().map_or(0, |step| step.used);
             let free = !(used | data::BUSY);
-            self.borrowed = Borrowed { register: free.trailing_zeros() as u8, until: None };
+            let register = free.trailing_zeros() as u8;
+            self.borrowed.push(Borrowed { register, from: last, to: last, until: None });
             return free != 0;
         }
-        let (first, last) = self.span();
-        let mut busy = 1 << RSP;
-        for value in self.values.iter().filter(|value| value.register < FIRST_MASK) {
-            busy |= 1u16 << value.register;
-        }
-        for step in self.steps.get(usize::from(first)..usize::from(last).min(self.steps.len())).unwrap_or(&[])
-        {
-            busy |= step.used;
+        let mut from = self.values.first().map_or(self.commit(), |value| value.at);
+        let (mut to, mut busy) = (from, 1u16 << RSP);
+        for group in self.values.chunk_by(|one, other| one.at == other.at) {
+            let Some(at) = group.first().map(|value| value.at) else { continue };
+            let general = group.iter().filter(|value| value.register < FIRST_MASK);
+            let own = general.fold(1 << RSP, |own, value| own | 1 << value.register);
+            let between = self.steps.get(usize::from(to)..usize::from(at)).unwrap_or(&[]);
+            let further = between.iter().fold(busy | own, |used, step| used | step.used);
+            if further == u16::MAX {
+                let register = (!busy).trailing_zeros() as u8;
+                self.borrowed.push(Borrowed { register, from, to, until: None });
+                (from, busy) = (at, own);
+            } else {
+                busy = further;
+            }
+            to = at;
         }
         // One that is set before it is used need not be loaded again.
         let mut seen = busy;
-        if self.end != End::Repeat {
-            for (index, step) in self.steps.iter().enumerate().skip(usize::from(last)) {
-                let free = step.set & !seen;
-                // Where the block branches or leaves, the register must be whole.
-                let is_last = index + 1 == self.steps.len() && self.end != End::Fall;
-                if free != 0 && !is_last {
-                    self.borrowed =
-                        Borrowed { register: free.trailing_zeros() as u8, until: Some(index as u16) };
-                    return true;
-                }
-                seen |= step.used;
+        let behind =
+            if self.end == End::Repeat { &[] } else { self.steps.get(usize::from(to)..).unwrap_or(&[]) };
+        for (index, step) in behind.iter().enumerate() {
+            let index = to + index as u16;
+            // Where the block branches or leaves, the register must be whole.
+            let is_last = usize::from(index) + 1 == self.steps.len() && self.end != End::Fall;
+            if is_last || self.exits.contains(&index) {
+                break;
             }
+            let free = step.set & !seen;
+            if free != 0 {
+                let register = free.trailing_zeros() as u8;
+                self.borrowed.push(Borrowed { register, from, to, until: Some(index) });
+                return true;
+            }
+            seen |= step.used;
         }
-        let free = !busy;
-        if free == 0 {
-            return false;
-        }
-        self.borrowed = Borrowed { register: free.trailing_zeros() as u8, until: None };
-        true
+        self.borrowed.push(Borrowed { register: (!busy).trailing_zeros() as u8, from, to, until: None });
+        busy != u16::MAX
     }
 
     /// Finds the instructions before which no flag is needed any more.
     fn find_dead_flags(&mut self) {
-        self.flags_dead = None;
-        self.all_flags_dead = 0;
+        self.flags_dead = 0;
         let mut live = FLAGS;
         for (index, step) in self.steps.iter().enumerate().rev() {
             let instruction = &step.instruction;
@@ -585,12 +655,12 @@ impl Plan {
             if matches!(
                 instruction.mnemonic(),
                 Mnemonic::Syscall | Mnemonic::Pushfq | Mnemonic::Pushf | Mnemonic::Lahf
-            ) {
+            ) || self.exits.contains(&(index as u16))
+            {
                 live = FLAGS;
             }
             if live & FLAGS == 0 {
-                self.flags_dead.get_or_insert(index as u16);
-                self.all_flags_dead |= 1 << index;
+                self.flags_dead |= 1 << index;
             }
         }
     }
@@ -816,5 +886,110 @@ fn update(known: &mut [Known; 16], instruction: &Instruction, info: &Instruction
         && let Some(place) = number(register).and_then(|number| known.get_mut(usize::from(number)))
     {
         *place = what;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    const AT: u64 = 0x40_0000;
+
+    fn plan(bytes: &[u8], task: Option<Task>) -> Plan {
+        Plan::new(AT, bytes, MAX_INSTRUCTIONS, task, |_| false).expect("they can be decoded")
+    }
+
+    /// test eax, eax; a branch; mov rax, [rsi]; ret
+    fn branch(distance: i8) -> [u8; 8] {
+        [0x85, 0xc0, 0x75, distance as u8, 0x48, 0x8b, 0x06, 0xc3]
+    }
+
+    #[test]
+    fn a_block_goes_on_behind_branches_that_lead_forwards() {
+        let forwards = plan(&branch(16), Some(Task::Addresses));
+        assert_eq!((forwards.steps.len(), forwards.end), (4, End::Return(0)));
+        assert_eq!(forwards.exits, [1]);
+        assert_eq!(forwards.parts().collect::<Vec<_>>(), [(0, 2), (2, 4)]);
+        let (values, accesses) = forwards.before(1);
+        assert_eq!((values, accesses.len(), forwards.values.len()), (0, 0, 2));
+        assert_eq!(forwards.commit(), 3, "the return's own value is the last one");
+        // The flags that the branch's target may need.
+        assert_eq!(forwards.dead_in(0, 2), Some(0));
+        assert_eq!(forwards.dead_in(1, 2), None);
+
+        let backwards = plan(&branch(-16), Some(Task::Addresses));
+        assert_eq!((backwards.steps.len(), backwards.end), (2, End::Branch(AT + 4 - 16)));
+        assert_eq!(plan(&branch(16), Some(Task::Data)).exits, [], "a block records the bytes of one access");
+    }
+
+    #[test]
+    fn a_block_that_is_cut_behind_a_branch_ends_with_it() {
+        let mut plan = plan(&branch(16), Some(Task::Addresses));
+        plan.shorten(2);
+        assert_eq!((plan.steps.len(), plan.end), (2, End::Branch(AT + 4 + 16)));
+        assert_eq!(plan.exits, []);
+    }
+
+    #[test]
+    fn a_block_has_so_many_branches() {
+        let mut bytes: Vec<u8> = [0x74, 0x40].repeat(MAX_EXITS + 4);
+        bytes.push(0xc3);
+        let plan = plan(&bytes, None);
+        assert_eq!((plan.exits.len(), plan.steps.len()), (MAX_EXITS, MAX_EXITS + 1));
+    }
+
+    /// inc qword [register], mov register, register, or a branch
+    fn instruction() -> impl Strategy<Value = Vec<u8>> {
+        let register = (0u8..16)
+            .prop_filter("they have longer forms", |register| register & 7 != 4 && register & 7 != 5);
+        prop_oneof![
+            4 => register.prop_map(|register| vec![0x48 | register >> 3, 0xff, register & 7]),
+            2 => (0u8..16, 0u8..16).prop_filter("rsp stays", |moved| moved.0 != 4)
+                .prop_map(|(to, from)| vec![0x48 | from >> 3 << 2 | to >> 3, 0x89, 0xc0 | (from & 7) << 3 | to & 7]),
+            1 => Just(vec![0x74, 0x60]),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn borrowed_registers_are_nobodys(instructions in proptest::collection::vec(instruction(), 1..40)) {
+            let mut bytes = instructions.concat();
+            bytes.push(0xc3);
+            let plan = plan(&bytes, Some(Task::Addresses));
+            for borrowed in &plan.borrowed {
+                let bit = 1u16 << borrowed.register;
+                prop_assert!(borrowed.register != RSP);
+                for step in &plan.steps[usize::from(borrowed.from)..usize::from(borrowed.to)] {
+                    prop_assert_eq!(step.used & bit, 0, "an instruction needs it");
+                }
+                if let Some(until) = borrowed.until {
+                    for (index, step) in plan.steps.iter().enumerate().take(usize::from(until)).skip(usize::from(borrowed.to)) {
+                        prop_assert_eq!(step.used & bit, 0);
+                        prop_assert!(!plan.exits.contains(&(index as u16)), "a branch leads away with it");
+                    }
+                    prop_assert!(plan.steps[usize::from(until)].set & bit != 0);
+                }
+            }
+            for pair in plan.borrowed.windows(2) {
+                prop_assert!(pair[0].to < pair[1].from && pair[0].until.is_none());
+            }
+            for value in &plan.values {
+                let own = plan.borrowed.iter().filter(|own| (own.from..=own.to).contains(&value.at));
+                let registers: Vec<u8> = own.map(|own| own.register).collect();
+                prop_assert_eq!(registers.len(), 1, "one range holds it");
+                prop_assert!(registers[0] != value.register);
+            }
+            if plan.records() {
+                prop_assert_eq!(plan.borrowed.last().map(|own| own.to), Some(plan.commit()));
+            }
+            for &exit in &plan.exits {
+                let (values, accesses) = plan.before(exit);
+                prop_assert!(plan.values.iter().take(values.into()).all(|value| value.at <= exit));
+                prop_assert!(accesses.iter().all(|access| access.base == NO_VALUE || access.base < values));
+                prop_assert!(usize::from(exit) + 1 < plan.steps.len());
+            }
+        }
     }
 }

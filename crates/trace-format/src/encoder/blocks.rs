@@ -22,7 +22,7 @@ use crate::{
     entry::{Entry, StreamKind},
 };
 
-/// A basic block: instructions that are executed one after the other, and their accesses.
+/// A block: instructions that are executed one after the other, and their accesses. Branches in it were not taken.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block {
     addr: u64,
