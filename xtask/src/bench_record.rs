@@ -1,4 +1,4 @@
-//! `cargo xtask bench record`: what recording costs, in one run, as Markdown.
+//! `cargo xtask bench record`: what recording by page protection costs, in one run, as Markdown.
 //!
 //! Everything is measured over whole processes, in rounds: each round runs every variant once, and a ratio is taken within
 //! a round, so that a slow minute of the machine hits both sides. The tables show medians over the rounds. Costs an access are
@@ -79,12 +79,15 @@ impl Bench {
     fn run(&self, variant: Variant, line: &[&str]) -> Result<Run> {
         let mut words: Vec<&str> = match variant {
             Native | TwoSignals => vec![],
-            Memtap => vec![&self.memtap, "record", "--force", "-o", &self.trace, "--"],
-            NoBursts => {
-                vec![&self.memtap, "record", "--force", "--mechanism", "single", "-o", &self.trace, "--"]
-            }
+            Memtap | NoBursts => vec![&self.memtap, "record", "--tracer", "protect", "--force"],
             Lackey => vec!["valgrind", "--tool=lackey", "--trace-mem=yes", "--log-file=/dev/null"],
         };
+        if variant == NoBursts {
+            words.extend(["--mechanism", "single"]);
+        }
+        if matches!(variant, Memtap | NoBursts) {
+            words.extend(["-o", &self.trace, "--"]);
+        }
         words.extend(line);
         let mut command = shell::command(&words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

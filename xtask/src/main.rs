@@ -25,7 +25,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "usage: cargo xtask TASK
   test                       install what is missing, then build, format, lint, document and run every test
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
-  bench record               one table: native, memtap, Lackey, and the two-signal mechanism
+  bench record               page protection, one table: native, memtap, Lackey, and the two-signal mechanism
   bench translate            what recording every access costs: programs, one access, start-up
   bench machine              one table: QEMU alone, with an empty plugin, and memtap, over a boot of Linux
   bench store [FILE...]      the encoders, on files of 32-byte entries (also .xz) or on programs that memtap records

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod count;
+mod coverage;
 pub mod demand;
 pub mod determinism;
 mod error;
@@ -27,6 +28,7 @@ pub mod taint;
 mod tally;
 
 pub use count::Count;
+pub use coverage::coverage;
 pub use error::Error;
 pub use need::{needs_synchronisation, orders_atomics};
 pub use pages::Pages;

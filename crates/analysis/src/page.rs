@@ -13,6 +13,8 @@ const MOST_ROWS: usize = 500;
 pub struct Content<'a> {
     /// The program and its arguments.
     pub title: &'a str,
+    /// What the trace covers.
+    pub coverage: Option<&'a str>,
     /// Totals.
     pub summary: &'a Summary,
     /// Tables: title, what the size column says, rows.
@@ -58,6 +60,10 @@ h.setAttribute('aria-sort',d<0?'descending':'ascending')});";
 /// Writes the page.
 pub fn to_html(content: &Content<'_>) -> String {
     let mut body = String::new();
+    if let Some(coverage) = content.coverage {
+        // Writing to a string can't fail.
+        let _ = writeln!(body, "<p id=\"coverage\">{}</p>", escape(coverage));
+    }
     summary(&mut body, content.summary);
     stale(&mut body, content.stale);
     for (title, size, rows) in content.tables {
@@ -174,6 +180,7 @@ mod tests {
         let tables = [("Variables", "size", rows)];
         let content = Content {
             title: "a <b>",
+            coverage: Some("recorded by <c>"),
             summary: &summary,
             tables: &tables,
             stale: &Stale::default(),
@@ -182,6 +189,7 @@ mod tests {
         let html = to_html(&content);
         assert!(html.contains("&lt;malloc0001@main+3&gt;"));
         assert!(html.contains("<title>memtap: a &lt;b&gt;</title>"));
+        assert!(html.contains("<p id=\"coverage\">recorded by &lt;c&gt;</p>"));
         assert!(html.contains("data-v=\"12345\""));
         assert!(!html.contains("http"), "nothing is loaded");
         assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");

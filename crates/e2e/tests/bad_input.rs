@@ -41,9 +41,15 @@ fn write(dir: &tempfile::TempDir, name: &str, bytes: &[u8], mode: u32) -> PathBu
 
 /// Records that program to a new file, which must not come into being.
 fn check_program(program: &str, words: &[&str]) {
+    check_program_with(&[], program, words);
+}
+
+/// As [`check_program`], with more options.
+fn check_program_with(options: &[&str], program: &str, words: &[&str]) {
     let dir = temp();
     let trace = dir.path().join("t.memtap");
-    check(&ask(&["record", "-o", text(&trace), "--", program]), 1, words);
+    let line = [&["record", "-o", text(&trace)], options, &["--", program]].concat();
+    check(&ask(&line), 1, words);
     assert!(!trace.exists(), "a trace of nothing was left behind");
 }
 
@@ -106,7 +112,11 @@ fn of_another_architecture() {
 #[test]
 fn page_protection_refuses_static_programs() {
     let program = Program::built("status.c", &["-static"]);
-    check_program(text(&program.path), &["status", "static", "--tracer translate"]);
+    check_program_with(
+        &["--tracer", "protect"],
+        text(&program.path),
+        &["status", "static", "--tracer translate"],
+    );
 }
 
 #[test]
@@ -341,7 +351,7 @@ fn what_a_tracer_can_not_record_is_refused() {
     let dir = temp();
     let trace = dir.path().join("t.memtap");
     let refused = |options: &[&str], words: &[&str]| {
-        let mut line = vec!["record"];
+        let mut line = vec!["record", "--tracer", "protect"];
         line.extend(options);
         line.extend(["-o", text(&trace), "--", "true"]);
         check(&ask(&line), 1, words);
@@ -349,6 +359,7 @@ fn what_a_tracer_can_not_record_is_refused() {
     };
     refused(&["--regions", "stack"], &["stack", "--tracer translate"]);
     refused(&["--data"], &["--data", "--tracer translate"]);
+    refused(&["--verify"], &["--verify", "--tracer translate"]);
 }
 
 /// Runs a program with something watched that can't be.

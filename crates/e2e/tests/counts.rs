@@ -1,6 +1,6 @@
 //! Hand-counted programs: exactly their counts per variable, size and kind, and the same run as natively.
 
-use e2e::{Program, Tally, record, variables};
+use e2e::{Program, Tally, variables};
 use serde_json::Value;
 
 /// Records a program by that tracer and compares everything that its head states.
@@ -275,10 +275,11 @@ fn threads_have_streams_of_their_own() {
 #[test]
 fn children_are_left_alone_on_request() {
     let program = Program::named("fork.c");
-    let alone = record(&["--no-children".to_owned()], &program.command_line(), b"");
-    program.check(&alone.outcome);
-    assert_eq!(alone.trace.number("threads"), 1);
-    let rows = alone.trace.variables();
-    let counter = e2e::total_of(&rows, "counter");
-    assert_eq!((counter.loads, counter.stores), (31, 30));
+    for tracer in ["protect", "translate"] {
+        let alone = program.record_with(tracer, &["--no-children"]);
+        assert_eq!(alone.trace.number("threads"), 1, "{tracer}");
+        let rows = alone.trace.variables();
+        let counter = e2e::total_of(&rows, "counter");
+        assert_eq!((counter.loads, counter.stores), (31, 30), "{tracer}");
+    }
 }

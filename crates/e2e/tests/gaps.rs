@@ -2,12 +2,12 @@
 
 use e2e::{Program, Recording, record, tool};
 
-/// A program that can be traced starts one that can't.
+/// A program that can be traced starts one that can't: page protection needs a loader that takes it along.
 fn with_a_static_child(options: &[&str], status: &str) -> Recording {
     let child = Program::built("status.c", &["-static"]);
     let script = format!("{} one two < /dev/null; exit {status}", child.path.display());
     let line = [tool("sh").display().to_string(), "-c".to_owned(), script];
-    let options: Vec<String> = options.iter().map(|s| s.to_string()).collect();
+    let options: Vec<String> = ["--tracer=protect"].iter().chain(options).map(|s| s.to_string()).collect();
     record(&options, &line, b"")
 }
 

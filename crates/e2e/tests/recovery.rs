@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use e2e::{Program, Trace, memtap};
 
-/// Starts to record a program that makes accesses for a while, kills the recorder after that time, and checks the rest.
+/// Starts to record a program that makes accesses for a while, kills the recorder after that time, and checks the rest. By
+/// page protection the program takes longer than that.
 fn kill_after(milliseconds: u64) -> u64 {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path: PathBuf = dir.path().join("t.memtap");
     let program = Program::from_source("endless.c", ENDLESS, &["-O1"]);
     let mut recorder = Command::new(memtap())
-        .args(["record", "-o"])
+        .args(["record", "--tracer", "protect", "-o"])
         .arg(&path)
         .arg("--")
         .args(program.command_line())
@@ -167,13 +168,13 @@ fn not_killed_nothing_is_missing() {
 }
 
 /// Ctrl-C stops the program and leaves a valid trace.
-#[test]
-fn interrupted_the_trace_is_valid() {
+fn interrupt(tracer: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("t.memtap");
-    let program = Program::from_source("endless.c", &ENDLESS.replace("400", "400000000"), &["-O1"]);
+    let program =
+        Program::from_source(&format!("endless_{tracer}.c"), &ENDLESS.replace("400", "400000000"), &["-O1"]);
     let mut recorder = Command::new(memtap())
-        .args(["record", "-o"])
+        .args(["record", "--tracer", tracer, "-o"])
         .arg(&path)
         .arg("--")
         .args(program.command_line())
@@ -190,13 +191,23 @@ fn interrupted_the_trace_is_valid() {
     assert!(trace.number("stores") > 1000);
     let checked = trace.ask("check", &[]);
     assert_eq!(checked.status, 0, "{}{}", checked.out(), checked.err());
-    // Only this test's own program: its path is unique to its text.
+    // Only this test's own program: its path is unique to its name and text.
     let left = Command::new("pgrep").arg("-f").arg(&program.path).output().expect("pgrep is a program");
     assert!(
         left.stdout.is_empty(),
         "the program is still running: {}",
         String::from_utf8_lossy(&left.stdout)
     );
+}
+
+#[test]
+fn interrupted_the_trace_is_valid() {
+    interrupt("protect");
+}
+
+#[test]
+fn interrupted_the_trace_of_a_translated_program_is_valid() {
+    interrupt("translate");
 }
 
 /// A program that is killed from outside: its status is passed on, and what it did is there.
@@ -215,7 +226,9 @@ int main(void)
 }
 ";
     let program = Program::from_source("killed.c", source, &[]);
-    let recording = e2e::record(&[], &program.command_line(), b"");
-    assert_eq!(recording.outcome.status, 128 + 9);
-    assert_eq!(e2e::total_of(&recording.trace.variables(), "cells").stores, 4096);
+    for tracer in ["protect", "translate"] {
+        let recording = e2e::record(&[format!("--tracer={tracer}")], &program.command_line(), b"");
+        assert_eq!(recording.outcome.status, 128 + 9, "{tracer}");
+        assert_eq!(e2e::total_of(&recording.trace.variables(), "cells").stores, 4096, "{tracer}");
+    }
 }

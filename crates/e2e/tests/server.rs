@@ -48,9 +48,21 @@ impl Server {
         self.dir.path().join("state/token")
     }
 
+    /// By page protection, as `Program::record`: of it two recordings of a program are alike.
     fn record(&self, url: &str, output: &str, token: Option<&Path>, program: &Program) -> Outcome {
+        self.record_with(&["--tracer", "protect"], url, output, token, program)
+    }
+
+    fn record_with(
+        &self,
+        options: &[&str],
+        url: &str,
+        output: &str,
+        token: Option<&Path>,
+        program: &Program,
+    ) -> Outcome {
         let mut command = Command::new(memtap());
-        command.args(["record", "--server", url, "-o", output]).args(&program.header.record);
+        command.args(["record", "--server", url, "-o", output]).args(options).args(&program.header.record);
         command.env_remove("MEMTAP_TOKEN").env("XDG_STATE_HOME", self.dir.path().join("elsewhere"));
         if let Some(token) = token {
             command.arg("--token-file").arg(token);
@@ -116,6 +128,31 @@ fn a_server_writes_the_same_trace() {
             let checked = trace.ask("check", &[]);
             assert_eq!(checked.status, 0, "{}{}", checked.out(), checked.err());
             assert_eq!(told(&trace, &program), expected, "{file} over {url}");
+        }
+    }
+    let (status, log) = server.stop();
+    assert_eq!((status, log), (0, Vec::<String>::new()));
+}
+
+/// What is recorded without any options, too.
+#[test]
+fn a_server_writes_translated_traces() {
+    let server = Server::start();
+    let program = Program::named("statics.c");
+    let token = server.token_file();
+    for (url, name, token) in [(&server.unix, "local", None), (&server.tcp, "remote", Some(token.as_path()))]
+    {
+        let outcome = server.record_with(&[], url, name, token, &program);
+        program.check(&outcome);
+        let trace = Trace::at(server.file(name));
+        let checked = trace.ask("check", &[]);
+        assert_eq!(checked.status, 0, "{}{}", checked.out(), checked.err());
+        assert_eq!(trace.stat()["tracer"], "translate");
+        let rows = trace.variables();
+        assert!(!program.header.expect.is_empty());
+        for expectation in &program.header.expect {
+            let total = e2e::total_of(&rows, &expectation.name);
+            assert_eq!(total, expectation.tally.total(), "{} over {url}", expectation.name);
         }
     }
     let (status, log) = server.stop();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::{Outcome, Program, Trace, memtap, record, repository, run, tool};
+use e2e::{Outcome, Program, Trace, memtap, repository, run, tool};
 
 const ENCODERS: [&str; 7] = ["live", "access", "access-archive", "vpc", "generic", "columns", "raw"];
 
@@ -69,15 +69,16 @@ fn every_encoder_keeps_the_same_trace() {
     let program = Program::named("statics.c");
     let mut told = Vec::new();
     for encoder in ENCODERS {
-        let recording = record(&[format!("--encoder={encoder}")], &program.command_line(), b"");
-        program.check(&recording.outcome);
-        // Addresses change from run to run.
-        let counts: Vec<_> =
-            recording.trace.variables().into_iter().filter(|row| row.name == "zeroed").collect();
-        told.push(format!("{counts:?}"));
-        assert_eq!(recording.trace.ask("check", &[]).status, 0);
+        for tracer in ["protect", "translate"] {
+            let recording = program.record_with(tracer, &["--encoder", encoder]);
+            // Addresses change from run to run.
+            let counts: Vec<_> =
+                recording.trace.variables().into_iter().filter(|row| row.name == "zeroed").collect();
+            told.push(format!("{counts:?}"));
+            assert_eq!(recording.trace.ask("check", &[]).status, 0);
+        }
     }
-    assert_eq!(told, vec![told[0].clone(); ENCODERS.len()]);
+    assert_eq!(told, vec![told[0].clone(); 2 * ENCODERS.len()]);
 
     let path = imported(dir.path());
     let (all, bytes) = (content(&path), entries());
@@ -277,7 +278,9 @@ fn a_recording_in_another_format_is_its_dump() {
         let path = dir.path().join(format);
         let specifier = format!("{format}:{}", text(&path));
         let mut command = Command::new(memtap());
-        let outcome = run(command.args(["record", "-o", &specifier, "--"]).args(program.command_line()), b"");
+        // As the other recording: two of them are alike by page protection.
+        command.args(["record", "--tracer", "protect", "-o", &specifier, "--"]);
+        let outcome = run(command.args(program.command_line()), b"");
         program.check(&outcome);
         let bytes = std::fs::read(&path).expect("it was written");
         let dumped = trace.ask("dump", &["--format", format]).stdout;

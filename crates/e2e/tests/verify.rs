@@ -97,8 +97,8 @@ fn a_pipeline_of_the_shell() {
 
 #[test]
 fn only_translated_code_is_verified() {
-    for options in [&["--verify"][..], &["--verify=7", "--tracer=qemu"]] {
-        let line = [&["record"], options, &["--", "true"]].concat();
+    for options in [["--verify", "--tracer=protect"], ["--verify=7", "--tracer=qemu"]] {
+        let line = [&["record"], &options[..], &["--", "true"]].concat();
         let outcome = run(Command::new(memtap()).args(line), b"");
         assert_eq!(outcome.status, 1);
         assert_eq!(

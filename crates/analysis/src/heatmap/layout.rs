@@ -43,13 +43,20 @@ pub struct MapRegion {
     pub name: String,
 }
 
+impl MapRegion {
+    /// As people see it.
+    fn shown(&self) -> String {
+        if self.name.is_empty() { format!("[{}]", self.kind) } else { self.name.clone() }
+    }
+}
+
 /// A part of the picture, from top to bottom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Regions that were not traced, or without accesses: one band for all.
     Band { label: String, traced: bool },
-    /// A region's pages, row by row.
-    Pages { label: String, cells: Vec<u64> },
+    /// A region's pages, row by row. Where it was not traced, a page without an access is one of which nothing is known.
+    Pages { label: String, cells: Vec<u64>, traced: bool },
 }
 
 /// What is drawn.
@@ -61,6 +68,8 @@ pub struct Layout {
     pub(crate) cell: usize,
     pub(crate) most: u64,
     pub(crate) title: String,
+    /// What the trace covers, below the title.
+    pub(crate) coverage: Option<String>,
     pub(crate) only: Only,
 }
 
@@ -76,6 +85,11 @@ impl Layout {
         sorted.sort_by_key(|region| (region.process, region.start, std::cmp::Reverse(region.len)));
         let processes =
             sorted.iter().map(|region| region.process).collect::<std::collections::BTreeSet<_>>().len();
+        let touched = pages.touched();
+        let is_touched = |process: ProcessId, start: u64, stop: u64| {
+            let first = touched.partition_point(|&(other, page, _)| (other, page.0) < (process, start));
+            touched.get(first).is_some_and(|&(other, page, _)| other == process && page.0 < stop)
+        };
         let mut parts: Vec<Part> = Vec::new();
         let mut quiet: Vec<&MapRegion> = Vec::new();
         let mut end = (ProcessId(0), 0u64);
@@ -91,7 +105,8 @@ impl Layout {
                 continue;
             }
             end = (region.process, stop);
-            let counts: Vec<u64> = if region.traced {
+            // Also where it is not traced as a whole: what was recorded is shown.
+            let counts: Vec<u64> = if is_touched(region.process, start, stop) {
                 (start..stop)
                     .step_by(VirtAddr::PAGE_BYTES as usize)
                     .map(|page| only.of(pages.get(region.process, VirtAddr(page))))
@@ -106,13 +121,13 @@ impl Layout {
             flush(&mut quiet, &mut parts);
             most = most.max(counts.iter().copied().max().unwrap_or(0));
             let who = if processes > 1 { format!("process {} ", region.process.0) } else { String::new() };
-            let name = if region.name.is_empty() { region.kind.name() } else { &region.name };
+            let name = region.shown();
             for (offset, cells) in pieces(&counts) {
                 total += cells.len();
                 let at = start + offset as u64 * VirtAddr::PAGE_BYTES;
                 let label =
                     format!("{who}{name}  {at:#x}  {}", size(cells.len() as u64 * VirtAddr::PAGE_BYTES));
-                parts.push(Part::Pages { label, cells });
+                parts.push(Part::Pages { label, cells, traced: region.traced });
             }
         }
         flush(&mut quiet, &mut parts);
@@ -122,7 +137,12 @@ impl Layout {
             20_001..=60_000 => 5,
             _ => 3,
         };
-        Self { parts, columns: WIDTH / cell, cell, most, title: title.to_owned(), only }
+        Self { parts, columns: WIDTH / cell, cell, most, title: title.to_owned(), coverage: None, only }
+    }
+
+    /// With a line below the title that says what the trace covers.
+    pub fn with_coverage(self, coverage: Option<String>) -> Self {
+        Self { coverage, ..self }
     }
 }
 
@@ -155,11 +175,13 @@ fn flush(quiet: &mut Vec<&MapRegion>, parts: &mut Vec<Part>) {
         let Some(first) = some.first() else { continue };
         let bytes: u64 = some.iter().map(|region| region.len).sum();
         let what = if traced { "without an access" } else { "not traced" };
-        let name = if first.name.is_empty() { first.kind.name() } else { &first.name };
-        let name = name.rsplit('/').next().unwrap_or(name);
+        let name = first.shown();
+        let name = name.rsplit('/').next().unwrap_or(&name);
+        // A region without a name is called by its kind.
+        let kind = if first.name.is_empty() { String::new() } else { format!(" ({})", first.kind) };
         let label = match some.len() {
-            1 => format!("{name} ({}): {}, {what}", first.kind, size(bytes)),
-            n => format!("{n} regions from {name} ({}): {}, {what}", first.kind, size(bytes)),
+            1 => format!("{name}{kind}: {}, {what}", size(bytes)),
+            n => format!("{n} regions from {name}{kind}: {}, {what}", size(bytes)),
         };
         parts.push(Part::Band { label, traced });
     }
@@ -197,19 +219,46 @@ mod tests {
             region(0x1000, 1, RegionKind::Text, false, "/bin/a"),
             region(0x2000, 1, RegionKind::Rodata, false, "/bin/a"),
             region(0x4000, 3, RegionKind::Heap, true, "[heap]"),
+            region(0xa000, 1, RegionKind::Tracer, false, ""),
         ];
         let layout = Layout::new("a", &regions, &pages, Only::All);
         assert_eq!(
             layout.parts,
             [
                 Part::Band { label: "2 regions from a (text): 8192 B, not traced".into(), traced: false },
-                Part::Pages { label: "[heap]  0x4000  12 KiB".into(), cells: vec![0, 2, 0] },
-                Part::Band { label: "[stack] (stack): 8192 B, not traced".into(), traced: false },
+                Part::Pages { label: "[heap]  0x4000  12 KiB".into(), cells: vec![0, 2, 0], traced: true },
+                Part::Band {
+                    label: "2 regions from [stack] (stack): 12 KiB, not traced".into(),
+                    traced: false
+                },
             ]
         );
         assert_eq!(layout.most, 2);
         let loads = Layout::new("a", &regions, &pages, Only::Loads);
         assert!(loads.parts.iter().all(|part| matches!(part, Part::Band { .. })));
+    }
+
+    /// The report counts them, too: the loader's own data in a translated trace.
+    #[test]
+    fn accesses_to_untraced_regions_are_shown() {
+        let mut pages = Pages::default();
+        let access =
+            Access { cycle: 0, ip: VirtAddr(1), addr: VirtAddr(0x5000), size: 4, kind: AccessKind::Load };
+        pages.add(ProcessId(0), &[access]);
+        let regions = [
+            region(0x4000, 2, RegionKind::Tracer, false, ""),
+            region(0x9000, 1, RegionKind::Tracer, false, ""),
+        ];
+        let layout = Layout::new("a", &regions, &pages, Only::All);
+        assert_eq!(
+            layout.parts,
+            [
+                Part::Pages { label: "[tracer]  0x4000  8192 B".into(), cells: vec![0, 1], traced: false },
+                Part::Band { label: "[tracer]: 4096 B, not traced".into(), traced: false },
+            ]
+        );
+        let stores = Layout::new("a", &regions, &pages, Only::Stores);
+        assert!(stores.parts.iter().all(|part| matches!(part, Part::Band { .. })));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The heat map (MadT, Figure 1): regions in the order of addresses, a cell a page, its colour by the logarithm of its
-//! accesses. White: no access. Grey: not traced. Stretches of either are drawn as one band.
+//! accesses. White: no access. Grey: not traced. Stretches of either are drawn as one band. A translating tracer also sees
+//! accesses to what it does not trace as a whole, the loader's data beside its own: these pages have their colour.
 //!
 //! `layout` decides where what is; `svg` and `png` draw the same layout.
 

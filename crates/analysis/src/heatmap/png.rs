@@ -58,6 +58,10 @@ pub fn to_png(layout: &Layout) -> Result<Vec<u8>, png::EncodingError> {
     let mut y = MARGIN;
     canvas.text(MARGIN, y, &layout.title);
     y += LINE;
+    if let Some(coverage) = &layout.coverage {
+        canvas.text(MARGIN, y, coverage);
+        y += LINE;
+    }
     let mut x = MARGIN;
     canvas.text(x, y + 3, &format!("{what} a page:"));
     x += 120;
@@ -81,7 +85,7 @@ pub fn to_png(layout: &Layout) -> Result<Vec<u8>, png::EncodingError> {
                 canvas.text(MARGIN + 6, y + 4, label);
                 y += LINE + 4;
             }
-            Part::Pages { label, cells } => {
+            Part::Pages { label, cells, traced } => {
                 canvas.text(MARGIN, y + 4, label);
                 y += LINE + 2;
                 for row in cells.chunks(layout.columns) {
@@ -90,7 +94,8 @@ pub fn to_png(layout: &Layout) -> Result<Vec<u8>, png::EncodingError> {
                         let cell = layout.cell;
                         canvas.fill(place, (cell, cell), EDGE);
                         let line = usize::from(cell > 4);
-                        canvas.fill(place, (cell - line, cell - line), colour(count, layout.most));
+                        let fill = if count == 0 && !traced { UNTRACED } else { colour(count, layout.most) };
+                        canvas.fill(place, (cell - line, cell - line), fill);
                     }
                     y += layout.cell;
                 }

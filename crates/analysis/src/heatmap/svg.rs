@@ -33,6 +33,10 @@ pub fn to_svg(layout: &Layout) -> String {
     };
     text(&mut body, MARGIN, y, 15, &layout.title);
     y += LINE;
+    if let Some(coverage) = &layout.coverage {
+        text(&mut body, MARGIN, y + 3, 11, coverage);
+        y += LINE;
+    }
     let mut x = MARGIN;
     text(&mut body, x, y + 11, 11, &format!("{what} a page:"));
     x += 110;
@@ -64,10 +68,10 @@ pub fn to_svg(layout: &Layout) -> String {
                 text(&mut body, MARGIN + 6, y + 12, 11, label);
                 y += LINE + 4;
             }
-            Part::Pages { label, cells } => {
+            Part::Pages { label, cells, traced } => {
                 text(&mut body, MARGIN, y + 12, 12, label);
                 y += LINE + 2;
-                y = rows(&mut body, layout, cells, y) + 6;
+                y = rows(&mut body, layout, cells, *traced, y) + 6;
             }
         }
     }
@@ -81,14 +85,15 @@ pub fn to_svg(layout: &Layout) -> String {
 }
 
 /// The cells of one region; returns where they end.
-fn rows(body: &mut String, layout: &Layout, cells: &[u64], mut y: usize) -> usize {
+fn rows(body: &mut String, layout: &Layout, cells: &[u64], traced: bool, mut y: usize) -> usize {
     let cell = layout.cell;
+    let none = if traced { "#ffffff".into() } else { hex(UNTRACED) };
     for row in cells.chunks(layout.columns) {
         let wide = row.len() * cell;
         let edge = hex(EDGE);
         let _ = writeln!(
             body,
-            r##"<rect x="{MARGIN}" y="{y}" width="{wide}" height="{cell}" fill="#ffffff" stroke="{edge}" stroke-width="0.5"/>"##
+            r##"<rect x="{MARGIN}" y="{y}" width="{wide}" height="{cell}" fill="{none}" stroke="{edge}" stroke-width="0.5"/>"##
         );
         let mut start = 0;
         while start < row.len() {

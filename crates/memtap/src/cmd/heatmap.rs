@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use analysis::heatmap::{Layout, MapRegion, Only, to_png, to_svg};
 use analysis::machine::{Machine, walk};
-use analysis::{By, Pages, Session, Tally};
+use analysis::{By, Pages, Session, Tally, coverage};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use memref::{Access, ProcessId, RegionKind, VirtAddr};
@@ -45,7 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut tally = Tally::new(&[By::Page]);
     let resolvers = session.replay(&Default::default(), None, &mut tally)?;
-    let layout = Layout::new(title(&session), &session.map_regions(&resolvers), tally.pages(), only(args));
+    let layout = Layout::new(title(&session), &session.map_regions(&resolvers), tally.pages(), only(args))
+        .with_coverage(coverage(&session));
     draw(args, &layout, png)
 }
 

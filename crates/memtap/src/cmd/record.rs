@@ -18,10 +18,10 @@ use crate::record::{self, Job, Linkage, Remote, Running};
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tracer {
-    /// Native execution, accesses found by page protection
-    Protect,
     /// Translated code: every access, the stack's included
     Translate,
+    /// Native execution, accesses to selected data found by page protection
+    Protect,
     /// A whole machine, by QEMU's translator
     Qemu,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Replace FILE if it exists
     #[arg(long)]
     force: bool,
-    /// Who sees the accesses [default: protect; with --pid translate]
+    /// Who sees the accesses [default: translate; protect where --regions selects data, that is without stack]
     #[arg(long, value_enum)]
     tracer: Option<Tracer>,
     /// The kinds of memory to trace [default: all that the tracer can see]
@@ -118,8 +118,8 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     never: bool,
     /// How an access to closed memory is made
-    #[arg(long, value_enum, default_value = "bursts", hide = true)]
-    mechanism: Mechanism,
+    #[arg(long, value_enum, hide = true)]
+    mechanism: Option<Mechanism>,
     /// The program and its arguments
     #[arg(required_unless_present = "pid", last = true, value_name = "PROG")]
     program: Vec<String>,
@@ -210,28 +210,51 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
     status(args.allow_gaps, &job.output, outcome)
 }
 
+impl Args {
+    /// Whether code is translated, where no machine is recorded.
+    ///
+    /// What `--tracer` says is obeyed. Else code is translated: that is fast, and shows every access. Page protection is for
+    /// selected data, beside which everything runs natively, and where its own mechanism is chosen; but only where it can do
+    /// what is asked for.
+    fn translates(&self, linkage: Linkage) -> bool {
+        if let Some(tracer) = self.tracer {
+            return tracer == Tracer::Translate;
+        }
+        let only_translated =
+            self.pid.is_some() || self.data || self.verify.is_some() || linkage == Linkage::Static;
+        let selected_data = !self.regions.is_empty() && !self.regions.contains(&Region::Stack);
+        only_translated || !selected_data && self.mechanism.is_none()
+    }
+
+    /// Refuses what page protection, which was asked for, can't do.
+    fn check_protected(&self) -> Result<()> {
+        if self.data {
+            bail!("--data: page protection does not record values; use --tracer translate");
+        }
+        if self.regions.contains(&Region::Stack) {
+            bail!("--regions stack: page protection leaves the stack alone; use --tracer translate");
+        }
+        Ok(())
+    }
+}
+
 /// Records, and ends with the program's own status.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if let Some(pid) = args.pid {
         return run_attached(args, pid);
     }
     let (name, rest) = args.program.split_first().expect("clap requires a program");
-    let tracer = args.tracer.unwrap_or(Tracer::Protect);
-    if args.verify.is_some() && tracer != Tracer::Translate {
+    if args.verify.is_some() && args.tracer.is_some_and(|tracer| tracer != Tracer::Translate) {
         bail!("--verify: only translated code is compared with stepping; use --tracer translate");
     }
-    if tracer == Tracer::Qemu {
-        return run_machine(&args, name, rest);
-    }
-    let translate = tracer == Tracer::Translate;
-    if args.data && !translate {
-        bail!("--data: page protection does not record values; use --tracer translate");
-    }
-    if !translate && args.regions.contains(&Region::Stack) {
-        bail!("--regions stack: page protection leaves the stack alone; use --tracer translate");
+    match args.tracer {
+        Some(Tracer::Qemu) => return run_machine(&args, name, rest),
+        Some(Tracer::Protect) => args.check_protected()?,
+        Some(Tracer::Translate) | None => {}
     }
     let program = record::find(name)?;
     let linkage = record::check(&program)?;
+    let translate = args.translates(linkage);
     let mut start = args.start.clone();
     if linkage == Linkage::Static {
         if !translate {
@@ -287,8 +310,8 @@ fn record_subject(args: Args, subject: Subject, translate: bool) -> Result<ExitC
         config: Config {
             regions,
             children: !args.no_children,
-            bursts: args.mechanism == Mechanism::Bursts,
-            two_signals: args.mechanism == Mechanism::TwoSignals,
+            bursts: matches!(args.mechanism, None | Some(Mechanism::Bursts)),
+            two_signals: args.mechanism == Some(Mechanism::TwoSignals),
             at_main: args.start.is_empty() && !args.never,
             translate,
             data: args.data,
@@ -303,12 +326,12 @@ fn record_subject(args: Args, subject: Subject, translate: bool) -> Result<ExitC
 
 /// Records a process that runs already, and ends with success unless something is missing.
 fn run_attached(args: Args, pid: u32) -> Result<ExitCode> {
-    match args.tracer.unwrap_or(Tracer::Translate) {
-        Tracer::Translate => {}
-        Tracer::Protect => bail!(
+    match args.tracer {
+        Some(Tracer::Translate) | None => {}
+        Some(Tracer::Protect) => bail!(
             "--pid: page protection must be there from a program's first instruction on; use --tracer translate"
         ),
-        Tracer::Qemu => bail!("--pid: a machine is recorded from its start; use --tracer translate"),
+        Some(Tracer::Qemu) => bail!("--pid: a machine is recorded from its start; use --tracer translate"),
     }
     record::check_running(pid, &record::find_library()?)?;
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -322,8 +345,8 @@ fn run_attached(args: Args, pid: u32) -> Result<ExitCode> {
     rest.pop();
     let running = Some(Running { pid, time: args.seconds.map(Duration::from_secs_f64) });
     let (linkage, output) = (Linkage::Dynamic, default_output(&program.to_string_lossy()));
-    let start = args.start.clone();
-    record_subject(args, Subject { name, program, linkage, running, args: rest, output, start }, true)
+    let (start, translate) = (args.start.clone(), args.translates(linkage));
+    record_subject(args, Subject { name, program, linkage, running, args: rest, output, start }, translate)
 }
 
 /// The program's status, unless something is missing.
@@ -384,6 +407,33 @@ fn region_mask(regions: &[Region], translate: bool) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a command line without a program's name is recorded by.
+    fn check_default(words: &str, linkage: Linkage, translates: bool) {
+        let line = [&["record"][..], &words.split_whitespace().collect::<Vec<_>>()].concat();
+        let line = if words.contains("--pid") { line } else { [&line[..], &["--", "prog"]].concat() };
+        let args = Args::try_parse_from(line).expect("a command line");
+        assert_eq!(args.translates(linkage), translates, "{words:?} {linkage:?}");
+    }
+
+    #[test]
+    fn code_is_translated_unless_data_is_selected() {
+        let (dynamic, fixed) = (Linkage::Dynamic, Linkage::Static);
+        for words in ["", "--start f", "--regions stack", "--regions data,stack", "--no-children"] {
+            check_default(words, dynamic, true);
+        }
+        for words in ["--regions data", "--regions bss,heap,anon", "--mechanism bursts", "--mechanism single"]
+        {
+            check_default(words, dynamic, false);
+            check_default(words, fixed, true);
+            for more in ["--data", "--verify", "--pid 1"] {
+                check_default(&format!("{words} {more}"), dynamic, true);
+            }
+        }
+        check_default("--tracer protect", dynamic, false);
+        check_default("--tracer protect --regions stack", dynamic, false);
+        check_default("--tracer translate --regions data --mechanism single", dynamic, true);
+    }
 
     #[test]
     fn regions_become_bits() {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use analysis::heatmap::{Layout, Only, to_svg};
 use analysis::machine::{self, Machine};
 use analysis::page::{Content, to_html};
-use analysis::{By, Row, Session, Stale, Summary, Tally};
+use analysis::{By, Row, Session, Stale, Summary, Tally, coverage};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
@@ -93,6 +93,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let rows: Vec<Value> = rows.iter().map(to_json).collect();
         out.line(&serde_json::to_string_pretty(&rows)?)?;
     } else {
+        if let Some(words) = coverage(&session) {
+            out.line(&words)?;
+        }
         print(&mut out, &rows)?;
     }
     out.finish()?;
@@ -223,6 +226,14 @@ fn write_page(session: &Session, path: &std::path::Path) -> Result<()> {
     let title = properties.get("args").or(properties.get("program")).map_or("trace", |args| args);
     let map = Layout::new(title, &session.map_regions(&resolvers), tally.pages(), Only::All);
     let heatmap = to_svg(&map);
-    let content = Content { title, summary: &summary, tables: &tables, stale: &stale, heatmap: &heatmap };
+    let coverage = coverage(session);
+    let content = Content {
+        title,
+        coverage: coverage.as_deref(),
+        summary: &summary,
+        tables: &tables,
+        stale: &stale,
+        heatmap: &heatmap,
+    };
     std::fs::write(path, to_html(&content)).with_context(|| format!("{}: can't be written", path.display()))
 }

@@ -15,7 +15,7 @@ use crate::output::{Out, note_problems, print_found};
 /// Follow input (read, recv, mapped files, the command line) through memory and registers to jumps, system calls and formats
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// The trace, of memtap record --tracer translate
+    /// The trace of a translated program, as memtap record makes it by default
     file: PathBuf,
     /// As a JSON array
     #[arg(long)]

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use memref::RegionKind;
 use segment::{Breakpoint, BufferState, Config};
 use segment_host::{Listener as Socket, OwnedPool};
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
@@ -190,6 +191,11 @@ fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
     trace.set_property("program", &program.to_string_lossy())?;
     trace.set_property("args", &args.join(" "))?;
     trace.set_property("tracer", if job.config.translate { "translate" } else { "protect" })?;
+    if job.config.regions != u32::MAX {
+        let selected = RegionKind::ALL.iter().filter(|kind| job.config.regions & 1 << kind.code() != 0);
+        let names: Vec<&str> = selected.map(|kind| kind.name()).collect();
+        trace.set_property("regions", &names.join(","))?;
+    }
     // Of what the order between threads is known: calls and the accesses that carry news, or calls alone. A translated
     // program tells of no calls before recording starts.
     if !job.config.translate {

@@ -26,6 +26,11 @@ impl Wanted {
         self.mask == u32::MAX
     }
 
+    /// Whether that kind is.
+    pub(crate) fn has(&self, kind: RegionKind) -> bool {
+        self.mask & 1 << kind.code() != 0
+    }
+
     /// A process was forked.
     pub(crate) fn add_process(&mut self, number: u32, parent: Option<u32>) {
         if !self.are_all() {
@@ -68,13 +73,11 @@ impl Wanted {
             let addr = of(access).addr.0;
             if !(last.0..last.1).contains(&addr) {
                 last = match regions.range(..=addr).next_back() {
-                    Some((&start, &(end, kind))) if addr < end => {
-                        (start, end, self.mask & 1 << kind.code() != 0)
-                    }
+                    Some((&start, &(end, kind))) if addr < end => (start, end, self.has(kind)),
                     _ => match regions.range(addr..).next() {
                         // A stack grows without a call that tells of it.
                         Some((&start, &(_, RegionKind::Stack))) if start - addr <= STACK_BYTES => {
-                            (addr, start, self.mask & 1 << RegionKind::Stack.code() != 0)
+                            (addr, start, self.has(RegionKind::Stack))
                         }
                         _ => (addr, addr + 1, true),
                     },

@@ -606,6 +606,8 @@ impl<'a> Sink<'a> {
             Record::Region { order, change, kind, rights, traced, start, len, file_offset, name } => {
                 self.wanted.change(thread.process, change, kind, start.0, len);
                 let name = String::from_utf8_lossy(name).into_owned();
+                // A translating tracer sees them all. Who listens wants to know what it sees, and keeps no accesses.
+                let traced = traced && (self.listener.is_some() || self.wanted.has(kind));
                 let event = RegionEvent {
                     order,
                     process,
