@@ -162,6 +162,8 @@ programs! {
     window: "window.c",
     jit: "jit.c",
     jit_read: "jit_read.c",
+    jit_views: "jit_views.c",
+    trampolines: "trampolines.c",
     rseq: "rseq.c",
     exec: "exec.c",
     closing: "closing.c",
