@@ -164,6 +164,7 @@ programs! {
     jit_read: "jit_read.c",
     jit_views: "jit_views.c",
     trampolines: "trampolines.c",
+    gs_base: "gs_base.c",
     rseq: "rseq.c",
     exec: "exec.c",
     closing: "closing.c",

@@ -452,6 +452,10 @@ pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
         return if sys::failed(written) { -(libc::EFAULT as isize) } else { 0 };
     }
     if thread.flow.live().is_some() && what == ARCH_SET_GS as u64 {
+        if addr == 0 {
+            // As it is for the program.
+            return 0;
+        }
         if tls::by_gs() {
             return -(libc::EPERM as isize);
         }
@@ -485,6 +489,7 @@ fn lose_thread(thread: &mut Thread, why: &[u8]) {
     if let Some(live) = thread.flow.live() {
         live.release();
     }
+    thread.writer.go_on(thread.flow.sequence);
     thread.flow = Flow::NONE;
 }
 
