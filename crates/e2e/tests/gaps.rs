@@ -34,3 +34,13 @@ fn gaps_are_accepted_on_request() {
 fn the_programs_own_status_wins_over_gaps() {
     assert_eq!(with_a_static_child(&[], "9").outcome.status, 9);
 }
+
+/// What a thread recorded before it left the tracer's control is all there: that it left is the only gap.
+#[test]
+fn a_thread_that_uses_gs_itself_is_one_gap() {
+    let program = Program::named("attached_gs.c");
+    let recording = record(&["--tracer=translate".to_owned()], &program.command_line(), b"");
+    assert_eq!(recording.outcome.out(), "ready\n");
+    assert_eq!(recording.outcome.status, 1, "{}", recording.outcome.err());
+    assert_eq!(recording.trace.number("gaps"), 1, "{}", recording.trace.ask("stat", &[]).out());
+}

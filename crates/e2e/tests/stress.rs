@@ -48,6 +48,8 @@ fn memory() {
         "--vm-rw 1 --vm-rw-bytes 64k --vm-rw-ops 2",
         "--vm-segv 1 --vm-segv-ops 3",
         "--stack 1 --stack-ops 1",
+        "--shm 1 --shm-ops 2",
+        "--shm-sysv 1 --shm-sysv-ops 2",
     ]);
 }
 
@@ -82,6 +84,9 @@ fn forks() {
         "--clone 1 --clone-ops 5",
         "--daemon 1 --daemon-ops 5",
         "--exec 1 --exec-ops 5",
+        "--exec 1 --exec-ops 5 --exec-fork-method spawn",
+        "--prctl 1 --prctl-ops 3",
+        "--resched 1 --resched-ops 20",
     ]);
 }
 

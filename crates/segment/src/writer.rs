@@ -60,6 +60,11 @@ impl Writer {
         *self = Self::new();
     }
 
+    /// The next buffer is that one of the thread's, where something else has filled those before.
+    pub fn go_on(&mut self, sequence: u32) {
+        self.sequence = self.sequence.max(sequence);
+    }
+
     /// Writes one access.
     #[inline]
     pub fn access(&mut self, ip: VirtAddr, addr: VirtAddr, size: u16, kind: AccessKind) -> Result<(), Full> {

@@ -16,6 +16,8 @@ pub struct Mapping<'a> {
     pub shared: bool,
     /// Offset in the file.
     pub offset: u64,
+    /// The device that the file is on, as stat tells it.
+    pub device: u64,
     /// The file's number; zero where there is no file.
     pub inode: u64,
     /// Path, or a name in brackets, or nothing.
@@ -35,8 +37,8 @@ pub fn parse(line: &[u8]) -> Option<Mapping<'_>> {
         }
     }
     let (offset, rest) = number(rest.get(5..)?, 16)?;
-    let (_, rest) = number(rest.strip_prefix(b" ")?, 16)?;
-    let (_, rest) = number(rest.strip_prefix(b":")?, 16)?;
+    let (major, rest) = number(rest.strip_prefix(b" ")?, 16)?;
+    let (minor, rest) = number(rest.strip_prefix(b":")?, 16)?;
     let (inode, rest) = number(rest.strip_prefix(b" ")?, 10)?;
     let blanks = rest.iter().take_while(|&&byte| byte == b' ').count();
     Some(Mapping {
@@ -45,6 +47,7 @@ pub fn parse(line: &[u8]) -> Option<Mapping<'_>> {
         prot,
         shared: flags.get(3) == Some(&b's'),
         offset,
+        device: libc::makedev(major as u32, minor as u32),
         inode,
         name: rest.get(blanks..)?,
     })
@@ -95,6 +98,7 @@ mod tests {
                 prot: sys::PROT_READ | sys::PROT_EXEC,
                 shared: false,
                 offset: 0x2000,
+                device: 0xfe01,
                 inode: 1234,
                 name: b"/lib/a b.so",
             })

@@ -125,19 +125,36 @@ impl Call {
                 libc::SYS_mprotect => {
                     let result = memory::protect(a, b, c as i32);
                     if !sys::failed(result) {
-                        translate::on_change(a, b, c as i32);
+                        translate::on_protect(a, b, c as i32);
                     }
                     Some(result)
                 }
                 libc::SYS_madvise
                     if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE) && a & 4095 == 0 =>
                 {
-                    Some(memory::discard(a, b, c as usize))
+                    let result = memory::discard(a, b, c as usize);
+                    translate::on_discard(a, b);
+                    Some(result)
                 }
-                libc::SYS_madvise => Some(sys::syscall(self.number as usize, self.args)),
+                libc::SYS_madvise => {
+                    let result = sys::syscall(self.number as usize, self.args);
+                    if c as i32 == libc::MADV_REMOVE {
+                        translate::on_discard(a, b);
+                    }
+                    Some(result)
+                }
                 libc::SYS_shmat => Some(self.shmat(thread)),
-                libc::SYS_shmdt | libc::SYS_remap_file_pages | libc::SYS_pkey_mprotect => {
+                libc::SYS_shmdt => {
+                    translate::on_detach(a);
                     Some(sys::syscall(self.number as usize, self.args))
+                }
+                libc::SYS_remap_file_pages => Some(sys::syscall(self.number as usize, self.args)),
+                libc::SYS_pkey_mprotect => {
+                    let result = sys::syscall(self.number as usize, self.args);
+                    if !sys::failed(result) {
+                        translate::on_protect(a, b, c as i32);
+                    }
+                    Some(result)
                 }
                 libc::SYS_rt_sigpending => {
                     let result = self.make_described(thread, context);
@@ -253,7 +270,7 @@ impl Call {
         };
         let mut result = call();
         // Written through pointers that the table does not show, such as lists of buffers: the call had no effect.
-        if result == -(sys::EFAULT as isize) && translate::on_system_call_write(0, u64::MAX) {
+        if result == -(sys::EFAULT as isize) && translate::on_write_for_program(0, u64::MAX) {
             result = call();
         }
         scratch.copy_back();
@@ -282,7 +299,7 @@ impl Call {
                 Arg::OutResult => arg(index + 1),
                 _ => continue,
             };
-            translate::on_system_call_write(arg(index), len);
+            translate::on_write_for_program(arg(index), len);
         }
     }
 
@@ -458,8 +475,10 @@ impl Call {
             return result;
         }
         let start = result as u64;
-        translate::on_change(start, bytes, prot);
         let anonymous = flags & sys::MAP_ANONYMOUS != 0;
+        let is_shared = flags & (sys::MAP_SHARED | sys::MAP_PRIVATE) != sys::MAP_PRIVATE;
+        let file = if anonymous { -1 } else { fd as i32 };
+        translate::on_map(start, bytes, prot, is_shared, file, offset as u64);
         let of_loader = flags & MAP_DENYWRITE != 0;
         let writable = prot & sys::PROT_WRITE != 0;
         let after_data = page(start.wrapping_sub(1)) & memory::PAGE_VIEWED != 0
@@ -520,8 +539,8 @@ impl Call {
         let order = next_order();
         if addr & 4095 == 0 && len != 0 {
             memory::drop_views(addr, addr.saturating_add(bytes));
+            translate::on_unmap(addr, bytes);
         }
-        translate::on_change(addr, bytes, 0);
         // SAFETY: the program's own call.
         let result = unsafe { sys::syscall(libc::SYS_munmap as usize, self.args) };
         if !sys::failed(result) {
@@ -551,7 +570,7 @@ impl Call {
     /// mremap of viewed memory: the kernel can't move or grow both views as one, so the bytes are copied.
     unsafe fn mremap(&self, thread: &mut Thread) -> isize {
         let [old, old_len, new_len, flags, new, _] = self.args.map(|arg| arg as u64);
-        translate::on_change(old, old_len, 0);
+        translate::before_move(old, old_len);
         let flags = flags as i32;
         let range = PROCESS.ranges.lock().find(old);
         let (old_bytes, new_bytes) = (memory::whole_pages(old_len), memory::whole_pages(new_len));
@@ -563,6 +582,8 @@ impl Call {
             // SAFETY: the program's own call on memory that we leave alone.
             let result = unsafe { sys::syscall(libc::SYS_mremap as usize, self.args) };
             if !sys::failed(result) {
+                let keeps = flags & libc::MREMAP_DONTUNMAP != 0;
+                translate::on_move(old, old_len, result as u64, new_len, keeps);
                 let order = next_order();
                 let (kind, function) = (AllocationKind::Mremap, AllocationFunction::Mremap);
                 self.allocation(thread, order, kind, function, result as u64, new_len, old, old_len);
@@ -671,7 +692,11 @@ impl Call {
     unsafe fn shmat(&self, thread: &mut Thread) -> isize {
         // SAFETY: the program's own call. System V memory is shared with others that we may not see: it stays open.
         let result = unsafe { sys::syscall(libc::SYS_shmat as usize, self.args) };
-        if !sys::failed(result) {
+        if sys::failed(result) {
+            return result;
+        }
+        translate::on_attach(result as u64);
+        if !PROCESS.settings().translate {
             thread.emit_gap(GapReason::UntracedMapping, 1, result as u64, b"shmat");
         }
         result

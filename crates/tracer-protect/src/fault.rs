@@ -18,6 +18,7 @@ use crate::control::registers;
 use crate::memory::{PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE, page, view};
 use crate::sharing::{self, Sharing};
 use crate::state::{PROCESS, Thread};
+use crate::translate::SEGV_ACCERR;
 use crate::watchpoints::{self, Origin, Touched};
 use crate::{breakpoint, dispatch, process, signals, translate};
 
@@ -33,8 +34,6 @@ const MAX_STEPS: u32 = 50_000;
 const TRAP_FLAG: u64 = 1 << 8;
 /// si_code of a system call that dispatch sent to us.
 const SYS_USER_DISPATCH: i32 = 2;
-/// si_code of a fault for want of a right.
-const SEGV_ACCERR: i32 = 2;
 /// Accesses of one instruction that can be held back until it is executed: a masked move of bytes makes 64.
 const HELD: usize = 64;
 

@@ -7,8 +7,8 @@
 //! forks and execs are followed (`process`). malloc, memcpy and their relatives are taken as one event each
 //! (`wrap_alloc`, `wrap_block`); what orders threads becomes an event too (`wrap_sync`, `sharing`, `translate_sync`).
 //!
-//! Where code is translated instead, `translate` stands between the code cache and all of that; `verify` compares what the
-//! cache records with single-stepping.
+//! Where code is translated instead, `translate` stands between the code cache and all of that; `code_views` notices when the
+//! program changes its code; `verify` compares what the cache records with single-stepping.
 //!
 //! It records no access to stacks, thread-local variables, code, read-only data, mapped files, the loader's memory and its
 //! own. It gives nothing a name: addresses become names when a trace is read.
@@ -20,6 +20,7 @@ extern crate alloc;
 
 mod attach;
 mod breakpoint;
+mod code_views;
 mod control;
 mod dispatch;
 mod emit;

@@ -16,7 +16,7 @@ use crate::program::{Verdict, judge};
 use crate::sharing;
 use crate::state::{Birth, Newborn, PROCESS, Thread};
 use crate::translate;
-use crate::{image, signals, start, watchpoints};
+use crate::{code_views, image, signals, start, watchpoints};
 
 const CLONE_ARGS_BYTES: u64 = 88;
 /// Bytes of `LD_PRELOAD=` and `MEMTAP_CHANNEL=` lines.
@@ -170,11 +170,12 @@ fn fork_with(
     let births = PROCESS.births.lock();
     let breakpoints = PROCESS.breakpoints.lock();
     let engine = translate::ENGINE.lock();
+    let views = code_views::hold();
     let watched = watchpoints::hold();
     // SAFETY: a new process with a copy of everything; the locks are held so that no other thread is in the middle of a
     // change that the child would inherit half made.
     let result = unsafe { sys::syscall(call.number as usize, args) };
-    drop((ranges, actions, births, breakpoints, engine, watched));
+    drop((ranges, actions, births, breakpoints, engine, views, watched));
     if result != 0 {
         memory::drop_copy();
         return Some(result);

@@ -10,7 +10,7 @@ use tracee::{maps, sys, tls};
 
 use crate::memory::{self, Range};
 use crate::state::{PROCESS, Settings, Thread};
-use crate::{attach, breakpoint, image, rseq, signals, translate, watchpoints};
+use crate::{attach, breakpoint, code_views, image, rseq, signals, translate, watchpoints};
 
 const CHANNEL: &[u8] = b"MEMTAP_CHANNEL=";
 /// What the kernel calls the recorder's shared memory.
@@ -364,10 +364,10 @@ pub(crate) fn follow_mappings(thread: &mut Thread, threads: Option<&[[u64; 2]]>)
     };
     maps::each(|mapping| scan.module(&mapping));
     maps::each(|mapping| scan.stretches(&mapping, found));
-    if threads.is_some() {
+    if PROCESS.settings().translate {
         maps::each(|mapping| {
             if !sys::is_own(mapping.start, mapping.end) {
-                translate::note_rights(mapping.start, mapping.end, mapping.prot);
+                code_views::note(&mapping);
             }
         });
     }

@@ -9,7 +9,6 @@
 //! malloc and its relatives are one event each here as well: while one runs, the thread is in code that does not record,
 //! and its return leaves the cache.
 
-use alloc::collections::BTreeSet;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -26,6 +25,7 @@ use tracee::{sys, tls};
 use translate::{Checked, Defined, Engine, Exit, FS_SPILL, Mode, Place, Task, Trap, Untranslatable};
 use x86::{Operand, Outcome, Refused};
 
+use crate::code_views::{self, Stretches};
 use crate::control::{self, registers};
 use crate::emit::{as_thread, next_order, wait_for_free};
 use crate::state::{PROCESS, Thread};
@@ -36,6 +36,8 @@ use crate::{breakpoint, image, memory, real, sharing, signals, translate_sync, v
 const ARCH_SET_GS: usize = 0x1001;
 const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
+/// si_code of a fault for want of a right.
+pub(crate) const SEGV_ACCERR: i32 = 2;
 /// si_code of a trap by the trap flag.
 pub(crate) const TRAP_TRACE: i32 = 2;
 /// Instructions that a thread executes in any case between two signals.
@@ -388,12 +390,7 @@ pub(crate) fn has_state_at(thread: &Thread, rip: u64) -> bool {
 /// # Safety
 /// No thread of the process is in the cache or at work in the tracer.
 pub(crate) unsafe fn forget_all() {
-    let pages = core::mem::take(&mut WRITABLE.lock().pages);
-    for page in pages {
-        // SAFETY: gives the program the rights that it thinks it has.
-        unsafe { sys::mprotect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC) };
-    }
-    WRITABLE.lock().ranges = [(0, 0); WRITABLE_RANGES];
+    code_views::forget_all();
     // SAFETY: the caller's promise.
     unsafe { ENGINE.lock().clear() };
     forget_definitions();
@@ -455,6 +452,10 @@ pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
         return if sys::failed(written) { -(libc::EFAULT as isize) } else { 0 };
     }
     if thread.flow.live().is_some() && what == ARCH_SET_GS as u64 {
+        if addr == 0 {
+            // As it is for the program.
+            return 0;
+        }
         if tls::by_gs() {
             return -(libc::EPERM as isize);
         }
@@ -488,6 +489,7 @@ fn lose_thread(thread: &mut Thread, why: &[u8]) {
     if let Some(live) = thread.flow.live() {
         live.release();
     }
+    thread.writer.go_on(thread.flow.sequence);
     thread.flow = Flow::NONE;
 }
 
@@ -648,6 +650,8 @@ impl translate::Environment for Around {
     fn read(&self, addr: u64, into: &mut [u8]) -> usize {
         // A page at a time: the second one may not exist.
         let first = (4096 - (addr & 4095)).min(into.len() as u64);
+        // Before: what is written from now on is told.
+        code_views::watch(addr, into.len() as u64);
         let mut done = 0;
         for part in [first, into.len() as u64 - first] {
             let local = [into.as_mut_ptr() as u64 + done, part];
@@ -660,7 +664,6 @@ impl translate::Environment for Around {
             }
             done += part;
         }
-        watch_code(addr, done);
         done as usize
     }
 
@@ -699,100 +702,94 @@ impl translate::Environment for Around {
     }
 }
 
-/// Memory that the program can write and execute at the same time.
-struct Writable {
-    ranges: [(u64, u64); WRITABLE_RANGES],
-    /// Pages of it with translated code, which can't be written until that is forgotten.
-    pages: BTreeSet<u64>,
-}
-
-const WRITABLE_RANGES: usize = 256;
-static WRITABLE: Lock<Writable> =
-    Lock::new(Writable { ranges: [(0, 0); WRITABLE_RANGES], pages: BTreeSet::new() });
-
-impl Writable {
-    fn contains(&self, addr: u64) -> bool {
-        self.ranges.iter().any(|&(start, end)| (start..end).contains(&addr))
-    }
-
-    fn remove(&mut self, start: u64, end: u64) {
-        let mut rest = [(0, 0); WRITABLE_RANGES];
-        let mut count = 0;
-        for &(from, to) in self.ranges.iter().filter(|range| range.1 > range.0) {
-            for part in [(from, to.min(start)), (from.max(end), to)] {
-                if part.0 < part.1
-                    && let Some(place) = rest.get_mut(count)
-                {
-                    *place = part;
-                    count += 1;
-                }
-            }
-        }
-        self.ranges = rest;
-        self.pages.retain(|page| !(start..end).contains(page));
-    }
-
-    fn add(&mut self, start: u64, end: u64) {
-        self.remove(start, end);
-        if let Some(place) = self.ranges.iter_mut().find(|range| range.0 == range.1) {
-            *place = (start, end);
-        }
+/// Code is forgotten where `find` says. Nobody translates between the two, and what it takes of the heap is gone before a fork.
+fn invalidate(find: impl FnOnce() -> Stretches) {
+    let mut engine = ENGINE.lock();
+    for (start, end) in find() {
+        engine.invalidate(start, end);
     }
 }
 
-/// The program mapped, unmapped or protected memory, or is about to: its code there is forgotten.
-pub(crate) fn on_change(start: u64, len: u64, prot: i32) {
-    if !PROCESS.settings().translate {
-        return;
-    }
-    let end = start.saturating_add(memory::whole_pages(len));
-    let both = sys::PROT_WRITE | sys::PROT_EXEC;
-    {
-        let mut writable = WRITABLE.lock();
-        if prot & both == both {
-            writable.add(start, end);
-        } else {
-            writable.remove(start, end);
-        }
-    }
-    ENGINE.lock().invalidate(start, end);
+/// Behind the last page of a range.
+fn end_of(start: u64, len: u64) -> u64 {
+    start.saturating_add(memory::whole_pages(len))
 }
 
-/// Memory that was mapped before recording began.
-pub(crate) fn note_rights(start: u64, end: u64, prot: i32) {
-    let both = sys::PROT_WRITE | sys::PROT_EXEC;
-    if prot & both == both {
-        WRITABLE.lock().add(start, end);
+/// The program made a mapping at `start`. `fd`: -1 where there is no file.
+pub(crate) fn on_map(start: u64, len: u64, prot: i32, shared: bool, fd: i32, offset: u64) {
+    if PROCESS.settings().translate {
+        invalidate(|| code_views::mapped(start, end_of(start, len), prot, shared, fd, offset));
     }
 }
 
-/// Code was read from there: the page can't be written any more without our being told.
-fn watch_code(addr: u64, len: u64) {
-    let mut writable = WRITABLE.lock();
-    if !writable.contains(addr) {
-        return;
+/// The program unmaps memory.
+pub(crate) fn on_unmap(start: u64, len: u64) {
+    if PROCESS.settings().translate {
+        invalidate(|| code_views::unmapped(start, end_of(start, len)));
     }
-    for page in (addr & !4095..addr + len).step_by(4096) {
-        if writable.contains(page) && writable.pages.insert(page) {
-            // SAFETY: a page that the program can write; its write faults and is repaired.
-            unsafe { sys::mprotect(page, 4096, sys::PROT_READ | sys::PROT_EXEC) };
-        }
+}
+
+/// The program changed the rights to memory.
+pub(crate) fn on_protect(start: u64, len: u64, prot: i32) {
+    if PROCESS.settings().translate {
+        invalidate(|| code_views::protected(start, end_of(start, len), prot));
     }
+}
+
+/// Bytes have changed otherwise than by writing.
+pub(crate) fn on_discard(start: u64, len: u64) {
+    if PROCESS.settings().translate {
+        invalidate(|| code_views::changed(start, end_of(start, len)));
+    }
+}
+
+/// The program is about to move memory.
+pub(crate) fn before_move(start: u64, len: u64) {
+    if PROCESS.settings().translate {
+        invalidate(|| code_views::moving(start, end_of(start, len)));
+    }
+}
+
+/// It did; `keeps`: what is left behind stays mapped.
+pub(crate) fn on_move(old: u64, old_len: u64, new: u64, new_len: u64, keeps: bool) {
+    if PROCESS.settings().translate {
+        invalidate(|| code_views::moved((old, end_of(old, old_len)), (new, end_of(new, new_len)), keeps));
+    }
+}
+
+/// The program attached shared memory at an address.
+pub(crate) fn on_attach(start: u64) {
+    if PROCESS.settings().translate {
+        invalidate(|| code_views::attached(start));
+    }
+}
+
+/// The program detaches shared memory.
+pub(crate) fn on_detach(start: u64) {
+    if PROCESS.settings().translate {
+        invalidate(|| code_views::detached(start));
+    }
+}
+
+/// A page with code is about to be written, or was: the code is forgotten, and the page can be written. Whether the code that
+/// writes may be among it; `None`: there is no such page.
+fn open_code(start: u64, len: u64, rip: u64) -> Option<bool> {
+    let mut engine = ENGINE.lock();
+    let changed = code_views::open(start, start.saturating_add(len))?;
+    for &(start, end) in &changed {
+        engine.invalidate(start, end);
+    }
+    let Place::At { addr, .. } = engine.place(rip) else { return Some(false) };
+    Some(changed.iter().any(|&(start, _)| addr.abs_diff(start) < 2 * 4096))
 }
 
 /// The program writes where it has code: that code is forgotten, and the write made. `false`: no such fault.
 pub(crate) fn on_code_write(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
-    let page = info.addr & !4095;
-    if thread.flow.live().is_none() || !WRITABLE.lock().pages.remove(&page) {
+    if !PROCESS.settings().translate {
         return false;
     }
-    // SAFETY: gives the program the rights that it thinks it has.
-    unsafe { sys::mprotect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC) };
-    ENGINE.lock().invalidate(page, page + 4096);
-    let place = ENGINE.lock().place(context.gregs.rip);
-    if let Place::At { addr, .. } = place
-        && addr.abs_diff(page) < 2 * 4096
-    {
+    let Some(is_own) = open_code(info.addr, 1, context.gregs.rip) else { return false };
+    if is_own {
         // The code that writes may be what it changes: this one instruction is executed here, the next one looked at anew.
         enter(thread, context);
         let addr = context.gregs.rip;
@@ -801,23 +798,9 @@ pub(crate) fn on_code_write(thread: &mut Thread, info: &SigInfo, context: &mut U
     true
 }
 
-/// The kernel is about to write there for the program: code in such pages is forgotten. Returns whether there was any.
-pub(crate) fn on_system_call_write(start: u64, len: u64) -> bool {
-    let mut found = false;
-    loop {
-        let page = {
-            let mut writable = WRITABLE.lock();
-            let mut inside = writable.pages.range(start & !4095..start.saturating_add(len));
-            let Some(&page) = inside.next() else { return found };
-            writable.pages.remove(&page);
-            page
-        };
-        found = true;
-        let all = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
-        // SAFETY: gives the program the rights that it thinks it has.
-        unsafe { sys::mprotect(page, 4096, all) };
-        ENGINE.lock().invalidate(page, page + 4096);
-    }
+/// The kernel, or the tracer, writes there for the program: code in such pages is forgotten. Returns whether there was any.
+pub(crate) fn on_write_for_program(start: u64, len: u64) -> bool {
+    open_code(start, len, 0).is_some()
 }
 
 /// Whether the program's own state could be found.
@@ -924,6 +907,15 @@ fn code_for(thread: &mut Thread, addr: u64, indirect: bool) -> Option<u64> {
         }
         result
     };
+    let unwatched = code_views::take_unwatched();
+    if unwatched > 0 {
+        thread.emit_gap(
+            GapReason::LostControl,
+            unwatched,
+            addr,
+            b"code that can't be kept from being written",
+        );
+    }
     match result {
         Ok(code) => Some(code),
         // Natively it faults there, as it should.
@@ -1371,8 +1363,10 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         Outcome::Executed | Outcome::Again => held.tell(true),
         Outcome::Fault => {
             let own = thread.nested.take().unwrap_or(SigInfo::fault(libc::SIGSEGV, 1, 0));
-            // SAFETY: the context that we return to.
-            unsafe { signals::deliver(thread, own.signo, &own, context) };
+            if own.code != SEGV_ACCERR || !on_write_for_program(own.addr, 1) {
+                // SAFETY: the context that we return to.
+                unsafe { signals::deliver(thread, own.signo, &own, context) };
+            }
             verify::not_recorded(thread);
             leave(thread, context);
             return;

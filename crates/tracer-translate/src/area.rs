@@ -5,8 +5,11 @@ use tracee::sys;
 
 use crate::place::Block;
 
-/// Bytes of one area. Pages are taken when they are first written.
-const AREA_BYTES: u64 = 128 << 20;
+/// Bytes of one area, and of smaller ones where there is no room for that between what the program has mapped. Pages are taken
+/// when they are first written.
+const AREA_BYTES: [u64; 3] = [128 << 20, 8 << 20, 1 << 20];
+/// Above code at least that much is left for its heap.
+const HEAP_BYTES: u64 = 0x2000_0000;
 /// How far code may be from its area: what it refers to may be as far again.
 const REACH: u64 = 0x5000_0000;
 
@@ -14,6 +17,7 @@ const REACH: u64 = 0x5000_0000;
 #[derive(Debug)]
 pub(crate) struct Area {
     pub(crate) start: u64,
+    end: u64,
     pub(crate) next: u64,
     /// Its blocks, in the order of their code.
     pub(crate) blocks: Vec<Block>,
@@ -24,26 +28,35 @@ pub(crate) struct Area {
 impl Area {
     /// Makes one for the code at `near`.
     pub(crate) fn new(near: u64) -> Option<Self> {
+        AREA_BYTES.iter().find_map(|&bytes| Self::with(near & !0xffff, bytes))
+    }
+
+    fn with(near: u64, bytes: u64) -> Option<Self> {
         let rwx = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
         let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
-        let near = near & !0xffff;
-        let step = 0x0400_0000u64;
+        let step = bytes / 2;
         // Below first: above an executable grows its heap.
-        let below = (1..20).filter_map(|n| near.checked_sub(AREA_BYTES + n * step));
-        let above = (8..20).rev().map(|n| near + n * step);
+        let below = (1..(REACH - bytes) / step).filter_map(|n| near.checked_sub(bytes + n * step));
+        let above = (HEAP_BYTES / step..REACH / step).rev().map(|n| near + n * step);
         for at in below.chain(above) {
-            if at < 0x1_0000 || at + AREA_BYTES >= 1 << 47 {
+            if at < 0x1_0000 || at + bytes >= 1 << 47 {
                 continue;
             }
             // SAFETY: NOREPLACE replaces nothing.
-            let result = unsafe { sys::mmap(at, AREA_BYTES, rwx, flags, -1, 0) };
+            let result = unsafe { sys::mmap(at, bytes, rwx, flags, -1, 0) };
             if result as u64 == at {
-                sys::note_own(at, AREA_BYTES);
-                return Some(Self { start: at, next: at, blocks: Vec::new(), probes: [0; 3] });
+                sys::note_own(at, bytes);
+                return Some(Self {
+                    start: at,
+                    end: at + bytes,
+                    next: at,
+                    blocks: Vec::new(),
+                    probes: [0; 3],
+                });
             }
             if !sys::failed(result) {
                 // SAFETY: an older kernel took the address as a hint; nobody knows of the mapping.
-                unsafe { sys::munmap(result as u64, AREA_BYTES) };
+                unsafe { sys::munmap(result as u64, bytes) };
             }
         }
         None
@@ -55,11 +68,11 @@ impl Area {
     /// No thread executes anything of it, or comes back to it.
     pub(crate) unsafe fn unmap(&self) {
         // SAFETY: the caller's promise.
-        unsafe { sys::munmap(self.start, AREA_BYTES) };
+        unsafe { sys::munmap(self.start, self.end - self.start) };
     }
 
     pub(crate) fn serves(&self, addr: u64) -> bool {
-        addr.abs_diff(self.start) < REACH && self.next + (1 << 16) < self.start + AREA_BYTES
+        addr.abs_diff(self.start) < REACH && self.next + (1 << 16) < self.end
     }
 
     pub(crate) fn contains(&self, addr: u64) -> bool {
@@ -71,5 +84,35 @@ impl Area {
         // SAFETY: `serves` left 64 KiB, more than one block takes; the memory behind `next` is nobody's yet.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.next as *mut u8, bytes.len()) };
         self.next += bytes.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_many_mappings_there_is_a_smaller_one() {
+        let near = 0x2000_0000_0000u64;
+        let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_FIXED_NOREPLACE;
+        let crowd: Vec<u64> = (0..192).map(|n| near - 3 * 0x4000_0000 / 2 + n * (16 << 20)).collect();
+        for &at in &crowd {
+            // SAFETY: NOREPLACE replaces nothing.
+            assert_eq!(unsafe { sys::mmap(at, 4096, sys::PROT_NONE, flags, -1, 0) } as u64, at);
+        }
+        let area = Area::new(near + (8 << 20)).expect("there are 16 MiB between any two");
+        assert_eq!(area.end - area.start, 8 << 20);
+        assert!(area.serves(near));
+        // SAFETY: nothing runs there; the mappings are this test's.
+        unsafe {
+            area.unmap();
+            crowd.iter().for_each(|&at| {
+                sys::munmap(at, 4096);
+            });
+        }
+        let area = Area::new(near).expect("there is room again");
+        assert_eq!(area.end - area.start, 128 << 20);
+        // SAFETY: as above.
+        unsafe { area.unmap() };
     }
 }

@@ -1,0 +1,394 @@
+//! Through which mappings the program can write what it executes.
+//!
+//! Code that was translated must be forgotten when it changes. A page that code was read from is therefore write-protected
+//! in every mapping that shows it with the right to write ([`watch`]): in its own where that can be written and executed
+//! at once, and where memory is shared in all others of the same file, or of the same shared memory. The program's write
+//! faults then, gets its right back ([`open`]), and the code is forgotten. A mapping that gets the right to write later
+//! makes the code behind it forgotten at once.
+//!
+//! What other processes write, and what is written to a file by calls instead of through a mapping, is not seen.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use tracee::lock::{Guard, Lock};
+use tracee::maps::{self, Mapping};
+use tracee::sys;
+
+const PAGE: u64 = 4096;
+/// Devices that no file has: shared memory without a file, by numbers that are counted.
+const NO_DEVICE: u64 = u64::MAX;
+
+/// What a shared mapping shows: device and number of a file, and where in it its first byte is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shown {
+    file: (u64, u64),
+    offset: u64,
+}
+
+/// A mapping that may be written while its bytes are executed: shared memory, or private memory with both rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct View {
+    end: u64,
+    prot: i32,
+    shown: Option<Shown>,
+}
+
+/// The views of a process by their addresses.
+pub(crate) struct Views {
+    list: BTreeMap<u64, View>,
+    /// Pages that can't be written until the code that was read from them is forgotten, and the rights that the program thinks
+    /// it has.
+    closed: BTreeMap<u64, i32>,
+    /// Shared memory without a file that was made so far.
+    anonymous: u64,
+    /// Pages that could not be write-protected, since somebody asked.
+    unwatched: u64,
+}
+
+static VIEWS: Lock<Views> =
+    Lock::new(Views { list: BTreeMap::new(), closed: BTreeMap::new(), anonymous: 0, unwatched: 0 });
+
+/// Stretches of addresses whose code is to be forgotten.
+pub(crate) type Stretches = Vec<(u64, u64)>;
+
+fn is_both(prot: i32) -> bool {
+    let both = sys::PROT_WRITE | sys::PROT_EXEC;
+    prot & both == both
+}
+
+impl View {
+    /// The part between two addresses that both lie in it, of a view that begins at `start`.
+    fn part(self, start: u64, from: u64, to: u64) -> Self {
+        let shown = self.shown.map(|shown| Shown { offset: shown.offset + (from - start), ..shown });
+        Self { end: to, shown, ..self }
+    }
+}
+
+impl Views {
+    /// The parts of views between two addresses.
+    fn within(&self, start: u64, end: u64) -> Vec<(u64, View)> {
+        let before = self.list.range(..start).next_back();
+        let all = before.into_iter().chain(self.list.range(start..end.max(start)));
+        all.filter(|(_, view)| view.end > start)
+            .map(|(&at, view)| {
+                let from = at.max(start);
+                (from, view.part(at, from, view.end.min(end)))
+            })
+            .collect()
+    }
+
+    /// Forgets what is between two addresses.
+    fn cut(&mut self, start: u64, end: u64) {
+        self.closed = {
+            let mut rest = core::mem::take(&mut self.closed);
+            let mut tail = rest.split_off(&start);
+            rest.append(&mut tail.split_off(&end.max(start)));
+            rest
+        };
+        for (from, part) in self.within(start, end) {
+            let Some((&at, &view)) = self.list.range(..=from).next_back() else { continue };
+            self.list.remove(&at);
+            if at < from {
+                self.list.insert(at, view.part(at, at, from));
+            }
+            if view.end > part.end {
+                self.list.insert(part.end, view.part(at, part.end, view.end));
+            }
+        }
+    }
+
+    fn add(&mut self, start: u64, end: u64, prot: i32, shown: Option<Shown>) {
+        if start < end && (shown.is_some() || is_both(prot)) {
+            self.list.insert(start, View { end, prot, shown });
+        }
+    }
+
+    /// Where else the bytes of a stretch are shown, itself included.
+    fn everywhere(&self, start: u64, end: u64) -> Stretches {
+        let mut found = Vec::new();
+        found.push((start, end));
+        for (from, part) in self.within(start, end) {
+            let Some(shown) = part.shown else { continue };
+            let bytes = shown.offset..shown.offset + (part.end - from);
+            for (&at, view) in &self.list {
+                let Some(other) = view.shown.filter(|other| other.file == shown.file) else { continue };
+                let first = bytes.start.max(other.offset);
+                let last = bytes.end.min(other.offset + (view.end - at));
+                if first < last {
+                    found.push((at + (first - other.offset), at + (last - other.offset)));
+                }
+            }
+        }
+        found
+    }
+
+    /// What of the code that was translated can't be relied on, now that a stretch has these rights.
+    fn forgotten(&self, start: u64, end: u64, prot: i32) -> Stretches {
+        if prot & sys::PROT_WRITE != 0 { self.everywhere(start, end) } else { alloc::vec![(start, end)] }
+    }
+
+    /// The rights that the program has where a page is, if it may write there.
+    fn rights_to_write(&self, page: u64) -> Option<i32> {
+        let (_, view) = self.list.range(..=page).next_back()?;
+        (view.end > page && view.prot & sys::PROT_WRITE != 0).then_some(view.prot)
+    }
+
+    fn close(&mut self, page: u64) {
+        let Some(prot) = self.rights_to_write(page) else { return };
+        if self.closed.contains_key(&page) {
+            return;
+        }
+        let less = prot & !sys::PROT_WRITE | sys::PROT_READ;
+        // SAFETY: a page that the program can write; its write faults and is repaired.
+        if sys::failed(unsafe { sys::mprotect(page, PAGE, less) }) {
+            self.unwatched += 1;
+        } else {
+            self.closed.insert(page, prot);
+        }
+    }
+
+    /// Gives the program its rights to pages back; `None` where none of them is closed.
+    fn open(&mut self, start: u64, end: u64) -> Option<Stretches> {
+        let pages: Vec<(u64, i32)> = self
+            .closed
+            .range(start & !(PAGE - 1)..end.max(start))
+            .map(|(&page, &prot)| (page, prot))
+            .collect();
+        let mut found = Vec::new();
+        for &(page, prot) in &pages {
+            self.closed.remove(&page);
+            // SAFETY: gives the program the rights that it thinks it has.
+            unsafe { sys::mprotect(page, PAGE, prot) };
+            found.append(&mut self.everywhere(page, page + PAGE));
+        }
+        (!pages.is_empty()).then_some(found)
+    }
+}
+
+/// Keeps the list as it is while it is held.
+pub(crate) fn hold() -> Guard<'static, Views> {
+    VIEWS.lock()
+}
+
+/// A mapping that is there when recording begins.
+pub(crate) fn note(mapping: &Mapping<'_>) {
+    let shown =
+        mapping.shared.then_some(Shown { file: (mapping.device, mapping.inode), offset: mapping.offset });
+    let mut views = VIEWS.lock();
+    views.cut(mapping.start, mapping.end);
+    views.add(mapping.start, mapping.end, mapping.prot, shown);
+}
+
+/// The program mapped memory: a file, or memory without one where the descriptor is -1. Where code is to be forgotten.
+pub(crate) fn mapped(start: u64, end: u64, prot: i32, shared: bool, fd: i32, offset: u64) -> Stretches {
+    let file = (shared && fd >= 0).then(|| file_of(fd)).flatten();
+    let mut views = VIEWS.lock();
+    views.cut(start, end);
+    let shown = shared.then(|| {
+        let file = file.unwrap_or_else(|| {
+            views.anonymous += 1;
+            (NO_DEVICE, views.anonymous)
+        });
+        Shown { file, offset: if fd >= 0 { offset } else { 0 } }
+    });
+    views.add(start, end, prot, shown);
+    views.forgotten(start, end, prot)
+}
+
+/// The program changed the rights to memory. Where code is to be forgotten.
+pub(crate) fn protected(start: u64, end: u64, prot: i32) -> Stretches {
+    let mut views = VIEWS.lock();
+    let shared: Vec<(u64, View)> =
+        views.within(start, end).into_iter().filter(|(_, part)| part.shown.is_some()).collect();
+    views.cut(start, end);
+    let mut at = start;
+    for (from, part) in shared {
+        views.add(at, from, prot, None);
+        views.add(from, part.end, prot, part.shown);
+        at = part.end;
+    }
+    views.add(at, end, prot, None);
+    views.forgotten(start, end, prot)
+}
+
+/// The program unmaps memory. Where code is to be forgotten.
+pub(crate) fn unmapped(start: u64, end: u64) -> Stretches {
+    VIEWS.lock().cut(start, end);
+    alloc::vec![(start, end)]
+}
+
+/// The program attached shared memory at an address. Where code is to be forgotten.
+pub(crate) fn attached(start: u64) -> Stretches {
+    let mut found = Vec::new();
+    maps::each(|mapping| {
+        if mapping.start == start {
+            note(&mapping);
+            found = VIEWS.lock().forgotten(mapping.start, mapping.end, mapping.prot);
+        }
+    });
+    found
+}
+
+/// The program detaches shared memory that was attached at an address. Where code is to be forgotten.
+pub(crate) fn detached(start: u64) -> Stretches {
+    let mut views = VIEWS.lock();
+    let Some(shown) = views.list.get(&start).and_then(|view| view.shown) else { return Vec::new() };
+    let is_of_it = |at: u64, view: &View| {
+        view.shown.is_some_and(|other| other.file == shown.file && at.wrapping_sub(other.offset) == start)
+    };
+    let all: Stretches = views
+        .list
+        .iter()
+        .filter(|&(&at, view)| is_of_it(at, view))
+        .map(|(&at, view)| (at, view.end))
+        .collect();
+    for &(at, end) in &all {
+        views.cut(at, end);
+    }
+    all
+}
+
+/// The program is about to move memory, which the kernel does where all of it has the same rights. Where code is to be
+/// forgotten.
+pub(crate) fn moving(start: u64, end: u64) -> Stretches {
+    let mut views = VIEWS.lock();
+    let mut found = views.open(start, end).unwrap_or_default();
+    found.push((start, end));
+    found
+}
+
+/// It moved memory, or gave it another length, or made a second view of it (its old length is zero); `keeps`: what is left
+/// behind stays mapped. Where code is to be forgotten.
+pub(crate) fn moved(old: (u64, u64), new: (u64, u64), keeps: bool) -> Stretches {
+    let mut views = VIEWS.lock();
+    let (from, to) = (old.0, new.0);
+    let view = views.within(from, from + 1).first().copied();
+    if old.1 > old.0 && !keeps {
+        views.cut(old.0, old.1);
+    }
+    views.cut(new.0, new.1);
+    if let Some((_, view)) = view {
+        views.add(to, new.1, view.prot, view.shown);
+    }
+    views.everywhere(new.0, new.1)
+}
+
+/// What is shown in a stretch changes, otherwise than by writing. Where code is to be forgotten.
+pub(crate) fn changed(start: u64, end: u64) -> Stretches {
+    VIEWS.lock().everywhere(start, end)
+}
+
+/// Code is about to be read from there: the pages can't be written any more without our being told.
+pub(crate) fn watch(addr: u64, len: u64) {
+    let mut views = VIEWS.lock();
+    if views.within(addr, addr + len).is_empty() {
+        return;
+    }
+    for page in (addr & !(PAGE - 1)..addr + len).step_by(PAGE as usize) {
+        if views.within(page, page + 1).is_empty() {
+            continue;
+        }
+        for (page, _) in views.everywhere(page, page + PAGE) {
+            views.close(page);
+        }
+    }
+}
+
+/// The program, or the kernel for it, writes there: it gets its rights back. Where code is to be forgotten; `None`: no page of
+/// it is closed.
+pub(crate) fn open(start: u64, end: u64) -> Option<Stretches> {
+    VIEWS.lock().open(start, end)
+}
+
+/// How many pages with code could not be write-protected since this was asked last.
+pub(crate) fn take_unwatched() -> u64 {
+    core::mem::take(&mut VIEWS.lock().unwatched)
+}
+
+/// Gives the program all its rights back.
+pub(crate) fn forget_all() {
+    let mut views = VIEWS.lock();
+    let _ = views.open(0, u64::MAX);
+    views.list = BTreeMap::new();
+}
+
+/// Device and number of the file behind a descriptor.
+fn file_of(fd: i32) -> Option<(u64, u64)> {
+    // SAFETY: zeros are a valid structure.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    let args = [fd as usize, &raw mut stat as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes the structure.
+    let result = unsafe { sys::syscall(libc::SYS_fstat as usize, args) };
+    (!sys::failed(result)).then_some((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const R: i32 = sys::PROT_READ;
+    const RW: i32 = sys::PROT_READ | sys::PROT_WRITE;
+    const RX: i32 = sys::PROT_READ | sys::PROT_EXEC;
+    const RWX: i32 = RW | RX;
+
+    fn views(list: &[(u64, u64, i32, Option<(u64, u64)>)]) -> Views {
+        let mut views = Views { list: BTreeMap::new(), closed: BTreeMap::new(), anonymous: 0, unwatched: 0 };
+        for &(start, end, prot, shown) in list {
+            let shown = shown.map(|(inode, offset)| Shown { file: (1, inode), offset });
+            views.add(start, end, prot, shown);
+        }
+        views
+    }
+
+    fn check(views: &Views, expect: &[(u64, u64, i32, Option<u64>)]) {
+        let found: Vec<_> = views
+            .list
+            .iter()
+            .map(|(&at, view)| (at, view.end, view.prot, view.shown.map(|shown| shown.offset)))
+            .collect();
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn private_memory_counts_where_it_can_be_written_and_executed() {
+        let views =
+            views(&[(0x1000, 0x2000, RX, None), (0x2000, 0x3000, RWX, None), (0x3000, 0x4000, RW, None)]);
+        check(&views, &[(0x2000, 0x3000, RWX, None)]);
+    }
+
+    #[test]
+    fn a_cut_leaves_what_is_around_it_with_its_offsets() {
+        let mut views = views(&[(0x1000, 0x6000, RX, Some((7, 0x10_0000)))]);
+        views.closed.insert(0x2000, RWX);
+        views.closed.insert(0x3000, RWX);
+        views.cut(0x3000, 0x4000);
+        check(&views, &[(0x1000, 0x3000, RX, Some(0x10_0000)), (0x4000, 0x6000, RX, Some(0x10_3000))]);
+        assert_eq!(views.closed.keys().copied().collect::<Vec<_>>(), [0x2000]);
+        views.cut(0, u64::MAX);
+        check(&views, &[]);
+    }
+
+    #[test]
+    fn bytes_of_a_file_are_found_wherever_it_is_shown() {
+        let views = views(&[
+            (0x1_0000, 0x1_4000, RX, Some((7, 0))),
+            (0x2_0000, 0x2_2000, RW, Some((7, 0x2000))),
+            (0x3_0000, 0x3_4000, RW, Some((8, 0))),
+            (0x4_0000, 0x4_1000, R, Some((7, 0x3000))),
+        ]);
+        let check = |start: u64, expect: &[(u64, u64)]| {
+            let mut found = views.everywhere(start, start + 0x1000);
+            found.sort_unstable();
+            found.dedup();
+            assert_eq!(found, expect, "{start:#x}");
+        };
+        check(0x1_0000, &[(0x1_0000, 0x1_1000)]);
+        check(0x1_2000, &[(0x1_2000, 0x1_3000), (0x2_0000, 0x2_1000)]);
+        check(0x2_1000, &[(0x1_3000, 0x1_4000), (0x2_1000, 0x2_2000), (0x4_0000, 0x4_1000)]);
+        check(0x3_2000, &[(0x3_2000, 0x3_3000)]);
+        assert_eq!(views.rights_to_write(0x2_1000), Some(RW));
+        assert_eq!(views.rights_to_write(0x4_0000), None);
+        assert_eq!(views.rights_to_write(0x5_0000), None);
+    }
+}
