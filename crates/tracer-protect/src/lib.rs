@@ -10,8 +10,8 @@
 //! Where code is translated instead, `translate` stands between the code cache and all of that; `code_views` notices when the
 //! program changes its code; `verify` compares what the cache records with single-stepping.
 //!
-//! It records no access to stacks, thread-local variables, code, read-only data, mapped files, the loader's memory and its
-//! own. It gives nothing a name: addresses become names when a trace is read.
+//! By page protection it records no access to stacks, thread-local variables, code, read-only data, mapped files and the
+//! loader's memory, and with neither any of its own. It gives nothing a name: addresses become names when a trace is read.
 //!
 //! Start with `start`, which the loader calls, then `fault`.
 #![cfg_attr(not(test), no_std)]
