@@ -280,6 +280,7 @@ for turn in range(int(sys.argv[1])):
     assert json.loads(text) == table
     total.update(str(len(re.findall(r'"(\d*7\d*)"', text))).encode())
     total.update(str(sum(sorted((i * 7919) % 10007 for i in range(500))[::3])).encode())
+sys.stdin.read()
 print(total.hexdigest())
 "#;
 

@@ -279,18 +279,19 @@ pub(crate) fn changed(start: u64, end: u64) -> Stretches {
     VIEWS.lock().everywhere(start, end)
 }
 
-/// Code is about to be read from there: the pages can't be written any more without our being told.
+/// Code is about to be read from there, or from a part of it: pages of it that are executed can't be written any more without our
+/// being told.
 pub(crate) fn watch(addr: u64, len: u64) {
     let mut views = VIEWS.lock();
-    if views.within(addr, addr + len).is_empty() {
-        return;
-    }
-    for page in (addr & !(PAGE - 1)..addr + len).step_by(PAGE as usize) {
-        if views.within(page, page + 1).is_empty() {
+    for (from, part) in views.within(addr, addr + len) {
+        if part.prot & sys::PROT_EXEC == 0 {
+            // Data behind the code.
             continue;
         }
-        for (page, _) in views.everywhere(page, page + PAGE) {
-            views.close(page);
+        for page in (from & !(PAGE - 1)..part.end).step_by(PAGE as usize) {
+            for (page, _) in views.everywhere(page, page + PAGE) {
+                views.close(page);
+            }
         }
     }
 }
