@@ -38,7 +38,8 @@ impl<T> Lock<T> {
     /// Takes it where it is free.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let taken = self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        taken.then_some(Guard { lock: self })
+        // Made only then: a guard that is dropped frees the lock.
+        taken.then(|| Guard { lock: self })
     }
 
     /// Makes it free in a forked child, whose other threads are gone.
@@ -83,6 +84,17 @@ impl<T> Drop for Guard<'_, T> {
 mod tests {
     use super::*;
     use std::vec::Vec;
+
+    #[test]
+    fn who_finds_it_taken_leaves_it_so() {
+        let lock = Lock::new(1);
+        let guard = lock.lock();
+        assert!(lock.try_lock().is_none());
+        assert!(lock.try_lock().is_none(), "the holder still has it");
+        drop(guard);
+        assert_eq!(lock.try_lock().map(|guard| *guard), Some(1));
+        assert!(lock.try_lock().is_some());
+    }
 
     #[test]
     fn four_threads_lose_no_increment() {
