@@ -44,8 +44,11 @@ pub use site::{Guard, Site};
 pub use tier::Tier;
 pub use wordpatch::{finish_patch, patch, start_patch};
 
-/// Bytes of a cache line: the unit that instruction fetch reads at once (section 3).
+/// Bytes of a cache line (section 3).
 pub const LINE_BYTES: usize = 64;
+/// Bytes of the unit that instruction fetch reads at once. The paper's processors read a whole line; a Zen 5 (family 26) was seen
+/// to execute half of a store across the middle of a line that it fetched anew, once in some hundred thousand executions.
+pub const FETCH_BYTES: usize = 32;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 /// The longest patch, in bytes.

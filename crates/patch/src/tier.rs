@@ -3,7 +3,7 @@
 //! Deliberately a pure function of addresses and bytes. Only the bytes that differ count: a call that is switched off
 //! by its first byte is a one-byte patch wherever it lies.
 
-use crate::{LINE_BYTES, pages::Access};
+use crate::{FETCH_BYTES, pages::Access};
 
 /// The tiers, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ pub enum Tier {
     OneByte,
     /// All changed bytes lie in one aligned word of eight bytes.
     AlignedWord,
-    /// All changed bytes lie in one cache line.
+    /// All changed bytes lie in what one fetch reads: half of a cache line.
     CacheLine,
     /// The changed bytes lie on both sides of a boundary.
     Straddler,
@@ -37,7 +37,7 @@ pub fn changed(old: u64, new: u64, len_bytes: usize) -> (usize, usize) {
 #[must_use]
 pub fn unit_bytes(access: Access) -> usize {
     match access {
-        Access::Direct => LINE_BYTES,
+        Access::Direct => FETCH_BYTES,
         Access::ProcMem => 8,
     }
 }

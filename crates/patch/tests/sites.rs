@@ -34,8 +34,8 @@ fn every_offset_in_two_lines_is_patched_whole() {
         // SAFETY: one mov for another.
         let tier = unsafe { patch::patch(CodeAddr(at), 5, mov(0x7654_3210)) }.unwrap();
         assert_eq!(call(at), 0x7654_3210, "offset {offset}");
-        // The opcode stays, so four bytes change: they straddle where they begin in the last three bytes of a line.
-        let straddles = (at + 1) / 64 != (at + 4) / 64;
+        // The opcode stays, so four bytes change: they straddle where they begin in the last three bytes of what a fetch reads.
+        let straddles = (at + 1) / patch::FETCH_BYTES != (at + 4) / patch::FETCH_BYTES;
         assert_eq!(tier == Tier::Straddler, straddles, "offset {offset}: {tier:?}");
         // SAFETY: as above.
         assert_eq!(unsafe { patch::patch(CodeAddr(at), 5, mov(0x7654_3210)) }.unwrap(), Tier::Unchanged);

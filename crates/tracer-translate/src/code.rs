@@ -191,10 +191,10 @@ impl Code {
         self.load_gs(RAX, spill);
     }
 
-    /// A jump (or a conditional one) whose distance is patched while threads run through it: its four bytes lie in one
-    /// line of the cache. Returns the address of the distance.
+    /// A jump (or a conditional one) whose distance is patched while threads run through it: its four bytes lie in what
+    /// one fetch of instructions reads (`patch::FETCH_BYTES`). Returns the address of the distance.
     pub(crate) fn jump(&mut self, opcode: &[u8], to: u64) -> u64 {
-        while (self.here() + opcode.len() as u64) & 63 > 60 {
+        while (self.here() + opcode.len() as u64) & 31 > 28 {
             self.bytes.push(0x90);
         }
         self.put(opcode);
