@@ -4,7 +4,7 @@
 //! with cold lines and page-crossing sites failures were seen beyond any short wait. The default is
 //! `membarrier(PRIVATE_EXPEDITED_SYNC_CORE)`: the kernel makes every core that runs a thread of this process execute a
 //! serialising instruction. Where the kernel lacks it, straddling patches are refused unless a wait was set; patches
-//! inside a cache line go on working.
+//! inside of what one fetch reads go on working.
 
 use crate::sys;
 use std::sync::atomic::{AtomicU64, Ordering};

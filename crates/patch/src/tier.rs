@@ -14,7 +14,7 @@ pub enum Tier {
     OneByte,
     /// All changed bytes lie in one aligned word of eight bytes.
     AlignedWord,
-    /// All changed bytes lie in what one fetch reads: half of a cache line.
+    /// All changed bytes lie in what one fetch reads of a cache line ([`FETCH_BYTES`]).
     CacheLine,
     /// The changed bytes lie on both sides of a boundary.
     Straddler,

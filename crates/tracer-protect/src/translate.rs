@@ -702,8 +702,12 @@ impl translate::Environment for Around {
     }
 }
 
-/// Code is forgotten where `find` says. Nobody translates between the two, and what it takes of the heap is gone before a fork.
+/// Code is forgotten where `find` says, if it is translated at all. Nobody translates between the two, and what it takes of the
+/// heap is gone before a fork.
 fn invalidate(find: impl FnOnce() -> Stretches) {
+    if !PROCESS.settings().translate {
+        return;
+    }
     let mut engine = ENGINE.lock();
     for (start, end) in find() {
         engine.invalidate(start, end);
@@ -717,58 +721,42 @@ fn end_of(start: u64, len: u64) -> u64 {
 
 /// The program made a mapping at `start`. `fd`: -1 where there is no file.
 pub(crate) fn on_map(start: u64, len: u64, prot: i32, shared: bool, fd: i32, offset: u64) {
-    if PROCESS.settings().translate {
-        invalidate(|| code_views::mapped(start, end_of(start, len), prot, shared, fd, offset));
-    }
+    invalidate(|| code_views::mapped(start, end_of(start, len), prot, shared, fd, offset));
 }
 
 /// The program unmaps memory.
 pub(crate) fn on_unmap(start: u64, len: u64) {
-    if PROCESS.settings().translate {
-        invalidate(|| code_views::unmapped(start, end_of(start, len)));
-    }
+    invalidate(|| code_views::unmapped(start, end_of(start, len)));
 }
 
 /// The program changed the rights to memory.
 pub(crate) fn on_protect(start: u64, len: u64, prot: i32) {
-    if PROCESS.settings().translate {
-        invalidate(|| code_views::protected(start, end_of(start, len), prot));
-    }
+    invalidate(|| code_views::protected(start, end_of(start, len), prot));
 }
 
 /// Bytes have changed otherwise than by writing.
 pub(crate) fn on_discard(start: u64, len: u64) {
-    if PROCESS.settings().translate {
-        invalidate(|| code_views::changed(start, end_of(start, len)));
-    }
+    invalidate(|| code_views::changed(start, end_of(start, len)));
 }
 
 /// The program is about to move memory.
 pub(crate) fn before_move(start: u64, len: u64) {
-    if PROCESS.settings().translate {
-        invalidate(|| code_views::moving(start, end_of(start, len)));
-    }
+    invalidate(|| code_views::moving(start, end_of(start, len)));
 }
 
 /// It did; `keeps`: what is left behind stays mapped.
 pub(crate) fn on_move(old: u64, old_len: u64, new: u64, new_len: u64, keeps: bool) {
-    if PROCESS.settings().translate {
-        invalidate(|| code_views::moved((old, end_of(old, old_len)), (new, end_of(new, new_len)), keeps));
-    }
+    invalidate(|| code_views::moved((old, end_of(old, old_len)), (new, end_of(new, new_len)), keeps));
 }
 
 /// The program attached shared memory at an address.
 pub(crate) fn on_attach(start: u64) {
-    if PROCESS.settings().translate {
-        invalidate(|| code_views::attached(start));
-    }
+    invalidate(|| code_views::attached(start));
 }
 
 /// The program detaches shared memory.
 pub(crate) fn on_detach(start: u64) {
-    if PROCESS.settings().translate {
-        invalidate(|| code_views::detached(start));
-    }
+    invalidate(|| code_views::detached(start));
 }
 
 /// A page with code is about to be written, or was: the code is forgotten, and the page can be written. Whether the code that

@@ -578,7 +578,8 @@ impl Plan {
         self.values.last().map_or(first, |value| value.at)
     }
 
-    /// Finds registers that nobody needs while they point into the buffer. `false` where there are none.
+    /// Finds registers that nobody needs while they point into the buffer. `false` where there are none: only a block that records
+    /// bytes has but one stretch, and can't take another register for the next.
     fn find_borrowed(&mut self) -> bool {
         self.borrowed.clear();
         if self.captures.is_some() {
@@ -626,7 +627,7 @@ impl Plan {
             seen |= step.used;
         }
         self.borrowed.push(Borrowed { register: (!busy).trailing_zeros() as u8, from, to, until: None });
-        busy != u16::MAX
+        true
     }
 
     /// Finds the instructions before which no flag is needed any more.

@@ -192,7 +192,7 @@ fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
     trace.set_property("args", &args.join(" "))?;
     trace.set_property("tracer", if job.config.translate { "translate" } else { "protect" })?;
     if job.config.regions != u32::MAX {
-        let selected = RegionKind::ALL.iter().filter(|kind| job.config.regions & 1 << kind.code() != 0);
+        let selected = RegionKind::ALL.iter().filter(|kind| regions::selects(job.config.regions, **kind));
         let names: Vec<&str> = selected.map(|kind| kind.name()).collect();
         trace.set_property("regions", &names.join(","))?;
     }

@@ -7,6 +7,11 @@ use memref::{Access, RegionChange, RegionKind};
 /// How far a stack may grow.
 const STACK_BYTES: u64 = 1 << 30;
 
+/// Whether a mask of kinds, bit n for [`RegionKind`] n, has that one.
+pub(crate) fn selects(mask: u32, kind: RegionKind) -> bool {
+    mask & 1 << kind.code() != 0
+}
+
 /// The kinds that are wanted, and where they are in each process.
 #[derive(Debug)]
 pub(crate) struct Wanted {
@@ -28,7 +33,7 @@ impl Wanted {
 
     /// Whether that kind is.
     pub(crate) fn has(&self, kind: RegionKind) -> bool {
-        self.mask & 1 << kind.code() != 0
+        selects(self.mask, kind)
     }
 
     /// A process was forked.
