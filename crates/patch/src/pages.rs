@@ -81,8 +81,8 @@ pub fn seal(sealed: bool) {
     for slot in slots() {
         let start = slot.start.load(Ordering::Acquire);
         let word = slot.end_and_access.load(Ordering::Relaxed);
-        if start > 1 && word & MARKS == 0 {
-            // SAFETY: code that was mapped readable and executable when it was opened.
+        if start > 1 && word & MARKS == 0 && maps::find(start).is_some_and(|now| now.executable) {
+            // SAFETY: code that was mapped readable and executable when it was opened, and is code now.
             unsafe { sys::syscall(libc::SYS_mprotect, [start, word - start, rights as usize, 0, 0, 0]) };
         }
     }
@@ -119,6 +119,27 @@ fn opened(addr: usize, end: usize) -> Option<Access> {
             Access::ProcMem
         })
     })
+}
+
+/// Whether code at `addr`, opened for direct stores, takes them (still). Makes one system call, which changes nothing and takes no lock.
+#[must_use]
+pub fn takes_stores(addr: usize) -> bool {
+    /// Add 0 to the word, and compare what was there with 0.
+    const ADD_NOTHING: usize = (libc::FUTEX_OP_ADD as usize) << 28;
+    if opened(addr, addr + 1) != Some(Access::Direct) {
+        return true;
+    }
+    let nobody = AtomicI32::new(0);
+    let word = (addr & !3) as *const u32;
+    let operation = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: nobody waits at either address; the kernel adds 0 to a word of code, or finds that it may not.
+    let done = unsafe {
+        sys::syscall(
+            libc::SYS_futex,
+            [&raw const nobody as usize, operation as usize, 0, 0, word as usize, ADD_NOTHING],
+        )
+    };
+    done != -(libc::EFAULT as isize)
 }
 
 fn range_of(addr: usize) -> Option<(usize, usize)> {

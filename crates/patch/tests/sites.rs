@@ -143,6 +143,24 @@ fn retired_sites_are_refused_and_can_be_opened_afresh() {
 }
 
 #[test]
+fn code_that_lost_the_right_to_be_written_is_told_without_a_change() {
+    let rights = libc::PROT_READ | libc::PROT_EXEC;
+    // SAFETY: a fresh mapping of this test.
+    let at = unsafe {
+        libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    assert_ne!(at, libc::MAP_FAILED);
+    assert!(patch::pages::takes_stores(at as usize), "it was not opened");
+    let site = Site::open(CodeAddr(at as usize), 5).unwrap();
+    assert!(patch::pages::takes_stores(at as usize));
+    // SAFETY: the mapping made above.
+    assert_eq!(unsafe { libc::mprotect(at, 4096, rights) }, 0);
+    assert!(!patch::pages::takes_stores(at as usize));
+    assert!(!patch::pages::takes_stores(at as usize + 3));
+    assert_eq!(site.bytes(), 0);
+}
+
+#[test]
 fn a_call_is_switched_by_one_store_at_every_offset_in_both_encodings() {
     let callee = function(0, 77);
     for encoding in [Encoding::OneByte, Encoding::Paper] {

@@ -96,5 +96,5 @@ extern "C" fn after_fork_in_child() {
         return;
     }
     dump::note_start();
-    probes::trampoline::muted(epoch::start);
+    probes::trampoline::muted(|| epoch::start(None));
 }

@@ -129,8 +129,8 @@ pub extern "C" fn memtap_probe_on_discovery(callback: Option<extern "C" fn(u32)>
 #[unsafe(no_mangle)]
 pub extern "C" fn memtap_probe_discover() -> u32 {
     crate::trampoline::muted(|| {
-        for index in crate::module::refresh() {
-            let _ = crate::provider::probe_module(index, &|_| true);
+        for index in crate::module::refresh().fresh {
+            crate::module::while_loaded(index, |_| crate::provider::probe_module(index, &|_| true));
         }
     });
     registry::probe_count()

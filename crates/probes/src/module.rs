@@ -2,14 +2,18 @@
 //!
 //! Modules are remembered for ever, also after they are unloaded: a profile names functions that are gone. The table is
 //! read without a lock; reading files and symbols happens at start-up and in the epoch thread, never on a hit.
+//!
+//! A library that is unloaded and loaded again at once has the same file at the same address, and none of the patches. So
+//! each one gets a [`STAMP`] in memory, which is gone with it.
 
 use object::{Object, ObjectSection, ObjectSymbol};
 use patch::CodeAddr;
 use std::{
     ffi::CStr,
+    os::unix::fs::MetadataExt,
     sync::{
-        Mutex, OnceLock,
-        atomic::{AtomicPtr, AtomicU32, Ordering},
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
     },
 };
 
@@ -40,6 +44,14 @@ pub struct Module {
     pub sections: Vec<(String, usize, usize)>,
     /// Names it expects others to define.
     pub imports_instrumentation: bool,
+    /// Its name as the loader has it; empty for the program.
+    loader_name: String,
+    /// See [`file_identity`].
+    file: Option<FileIdentity>,
+    /// Whether this load of it bears the [`STAMP`]. Written by [`refresh`].
+    is_stamped: AtomicBool,
+    /// Whether it was unloaded. Written by [`refresh`].
+    is_gone: AtomicBool,
 }
 
 impl Module {
@@ -85,17 +97,22 @@ pub fn module(index: u32) -> Option<&'static Module> {
     unsafe { slot.load(Ordering::Acquire).as_ref() }
 }
 
-/// Where `addr` lies; the latest module wins where one replaced another.
+/// Where `addr` lies; where modules replaced each other the one that is there wins, else the latest.
 #[must_use]
 pub fn place(addr: CodeAddr) -> Place {
+    let mut gone = None;
     for index in (0..COUNT.load(Ordering::Acquire)).rev() {
         if let Some(module) = module(index)
             && (module.start..module.end).contains(&addr.0)
         {
-            return Place { module: index, path: &module.path, offset: addr.0.wrapping_sub(module.bias) };
+            let place = Place { module: index, path: &module.path, offset: addr.0.wrapping_sub(module.bias) };
+            if !module.is_gone.load(Ordering::Acquire) {
+                return place;
+            }
+            gone.get_or_insert(place);
         }
     }
-    Place { module: u32::MAX, path: "?", offset: addr.0 }
+    gone.unwrap_or(Place { module: u32::MAX, path: "?", offset: addr.0 })
 }
 
 /// The name of the function that covers `offset`.
@@ -107,8 +124,61 @@ pub fn symbol(module_index: u32, offset: usize) -> Option<String> {
     (symbol.len_bytes == 0 || offset < symbol.offset + symbol.len_bytes).then(|| symbol.name.clone())
 }
 
-/// What the loader has mapped: file, bias, start, end.
-type Loaded = (String, usize, usize, usize);
+/// A module in the loader's list.
+struct Loaded {
+    name: String,
+    bias: usize,
+    start: usize,
+    end: usize,
+    /// Whether its file begins at `start`.
+    has_header: bool,
+    /// A page that the loader makes read-only as the last step of relocation.
+    relro: Option<usize>,
+}
+
+impl Loaded {
+    fn is(&self, module: &Module) -> bool {
+        (self.bias, self.start, self.end) == (module.bias, module.start, module.end)
+            && self.name == module.loader_name
+    }
+
+    /// Whether the loader is done with it. The list has libraries that are still relocated: their sections hold no
+    /// addresses yet.
+    fn is_relocated(&self) -> bool {
+        self.relro.and_then(patch::maps::find).is_none_or(|mapping| !mapping.writable)
+    }
+
+    /// The word of [`STAMP`]; `None` for what cannot be unloaded.
+    fn stamp_word(&self) -> Option<*const u64> {
+        let at = self.start as *const u64;
+        // SAFETY: the first bytes of a module, which the loader's lock keeps loaded while this is used.
+        let is_elf = || unsafe { at.read() } as u32 == u32::from_le_bytes(*b"\x7fELF");
+        (self.has_header && self.name.starts_with('/') && is_elf()).then(|| at.wrapping_add(1))
+    }
+
+    /// Whether it is the load of `module` that was seen before, as far as that can be told.
+    fn is_still(&self, module: &Module) -> bool {
+        // SAFETY: as in `stamp_word`; an ELF header is longer than two words.
+        let is_stamped =
+            || self.stamp_word().is_some_and(|word| unsafe { word.read_volatile() } & !ABI == STAMP);
+        self.is(module) && (!module.is_stamped.load(Ordering::Relaxed) || is_stamped())
+    }
+
+    /// `false` where there is no room for the stamp, or the kernel refuses.
+    fn stamp(&self) -> bool {
+        self.stamp_word().is_some_and(|word| {
+            // SAFETY: as above.
+            let abi = unsafe { word.read_volatile() } & ABI;
+            patch::pages::write_word(word as usize, STAMP | abi)
+        })
+    }
+}
+
+/// What is written to the padding of a module's ELF header in memory (bytes 9 to 15, which nothing reads), to know this
+/// load of it again.
+const STAMP: u64 = u64::from_le_bytes(*b"\0memtap\x01");
+/// The byte in front of the padding, which stays.
+const ABI: u64 = 0xff;
 
 fn loaded() -> Vec<Loaded> {
     extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut libc::c_void) -> i32 {
@@ -116,13 +186,25 @@ fn loaded() -> Vec<Loaded> {
         let (info, found) = unsafe { (&*info, &mut *data.cast::<Vec<Loaded>>()) };
         // SAFETY: the loader's array of dlpi_phnum headers.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        let segments = headers.iter().filter(|h| h.p_type == libc::PT_LOAD);
-        let ends = segments.map(|h| (h.p_vaddr as usize, (h.p_vaddr + h.p_memsz) as usize));
+        let segments = || headers.iter().filter(|h| h.p_type == libc::PT_LOAD);
+        let ends = segments().map(|h| (h.p_vaddr as usize, (h.p_vaddr + h.p_memsz) as usize));
         let Some((start, end)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else { return 0 };
         // SAFETY: a NUL-terminated name of the loader's.
         let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned();
         let bias = info.dlpi_addr as usize;
-        found.push((name, bias, bias + start, bias + end));
+        let page = |addr: u64| (bias + addr as usize) & !(PAGE_BYTES - 1);
+        let relro = headers.iter().find(|h| h.p_type == libc::PT_GNU_RELRO);
+        found.push(Loaded {
+            name,
+            bias,
+            start: bias + start,
+            end: bias + end,
+            has_header: segments().any(|h| h.p_vaddr as usize == start && h.p_offset == 0),
+            relro: relro
+                .map(|h| (page(h.p_vaddr), page(h.p_vaddr + h.p_memsz)))
+                .filter(|r| r.0 < r.1)
+                .map(|r| r.0),
+        });
         0
     }
     let mut found: Vec<Loaded> = Vec::new();
@@ -131,68 +213,132 @@ fn loaded() -> Vec<Loaded> {
     found
 }
 
+const PAGE_BYTES: usize = 4096;
+
 /// The loader's counts of loads and unloads: they change when modules came or went.
+pub type Generation = (u64, u64);
+
+/// The loader's counts now.
 #[must_use]
-pub fn generation() -> (u64, u64) {
-    extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut libc::c_void) -> i32 {
-        // SAFETY: the loader passes a valid record and our own pointer.
-        unsafe { *data.cast::<(u64, u64)>() = ((*info).dlpi_adds, (*info).dlpi_subs) };
-        1
-    }
-    let mut counts = (0u64, 0u64);
-    // SAFETY: `visit` gets a pointer to `counts`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut counts).cast()) };
-    counts
+pub fn generation() -> Generation {
+    with_loader_locked(|generation| generation)
 }
 
-/// Adds the modules that are new, and retires the sites of those that are gone. Returns the indices of the new ones.
-pub fn refresh() -> Vec<u32> {
-    let _adding = ADDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let now = loaded();
-    let mut fresh = Vec::new();
-    for index in 0..COUNT.load(Ordering::Acquire) {
-        if let Some(old) = module(index)
-            && !now.iter().any(|(_, bias, start, _)| (*bias, *start) == (old.bias, old.start))
-        {
-            patch::table::retire_range(old.start, old.end);
-            patch::pages::forget(old.start, old.end);
-        }
+/// Runs `f` while the loader can unload nothing, and no other thread's `dlopen` comes to its end: the loader's lock is
+/// held during an iteration over the modules.
+///
+/// # Panics
+/// If the loader has no module at all: the program itself is one.
+pub fn with_loader_locked<R, F: FnOnce(Generation) -> R>(f: F) -> R {
+    extern "C" fn visit<R, F: FnOnce(Generation) -> R>(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        data: *mut libc::c_void,
+    ) -> i32 {
+        // SAFETY: the loader's record, and the pointer of the call below.
+        let (info, call) = unsafe { (&*info, &mut *data.cast::<(Option<F>, Option<R>)>()) };
+        call.1 = call.0.take().map(|f| f((info.dlpi_adds, info.dlpi_subs)));
+        1
     }
-    for (position, (name, bias, start, end)) in now.into_iter().enumerate() {
-        let known = (0..COUNT.load(Ordering::Acquire))
-            .filter_map(module)
-            .any(|m| (m.bias, m.start, m.end) == (bias, start, end) && (position == 0 || m.path == name));
-        if known {
-            continue;
+    let mut call: (Option<F>, Option<R>) = (Some(f), None);
+    // SAFETY: `visit` gets a pointer to `call`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit::<R, F>), (&raw mut call).cast()) };
+    call.1.expect("the program is a module")
+}
+
+/// Runs `f` if the module is loaded as [`refresh`] last saw it, and keeps it loaded meanwhile.
+pub fn while_loaded<R>(index: u32, f: impl FnOnce(&'static Module) -> R) -> Option<R> {
+    let module = module(index)?;
+    with_loader_locked(|_| {
+        let is_there =
+            !module.is_gone.load(Ordering::Acquire) && loaded().iter().any(|now| now.is_still(module));
+        is_there.then(|| f(module))
+    })
+}
+
+/// What a look at the loader's list found.
+pub struct Look {
+    /// The modules that are new, or loaded again.
+    pub fresh: Vec<u32>,
+    /// The loader's counts then; `None` if it was not done with all of them, so that another look is needed.
+    pub generation: Option<Generation>,
+}
+
+/// Adds the modules that are new, and retires the sites of those that are gone.
+pub fn refresh() -> Look {
+    let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
+    with_loader_locked(|generation| {
+        let now = loaded();
+        for old in (0..COUNT.load(Ordering::Acquire)).filter_map(module) {
+            if !old.is_gone.load(Ordering::Relaxed) && !now.iter().any(|now| now.is_still(old)) {
+                old.is_gone.store(true, Ordering::Release);
+                patch::table::retire_range(old.start, old.end);
+                patch::pages::forget(old.start, old.end);
+            }
         }
-        let path = if position == 0 && name.is_empty() {
-            std::fs::read_link("/proc/self/exe").map_or(name, |p| p.to_string_lossy().into_owned())
-        } else {
-            name
-        };
-        let module = Box::leak(Box::new(read(path, bias, start, end)));
-        let index = COUNT.load(Ordering::Acquire);
-        if let Some(slot) = MODULES.get(index as usize) {
-            slot.store(module, Ordering::Release);
-            COUNT.store(index + 1, Ordering::Release);
-            fresh.push(index);
+        let mut look = Look { fresh: Vec::new(), generation: Some(generation) };
+        for (position, now) in now.into_iter().enumerate() {
+            let known = || (0..COUNT.load(Ordering::Acquire)).filter_map(|i| Some((i, module(i)?)));
+            if known().any(|(_, m)| !m.is_gone.load(Ordering::Relaxed) && now.is(m)) {
+                continue;
+            }
+            if !now.is_relocated() {
+                look.generation = None;
+                continue;
+            }
+            let is_stamped = now.stamp();
+            let path = if position == 0 && now.name.is_empty() {
+                std::fs::read_link("/proc/self/exe")
+                    .map_or_else(|_| String::new(), |p| p.to_string_lossy().into_owned())
+            } else {
+                now.name.clone()
+            };
+            let file = file_identity(&path);
+            if let Some((index, back)) = known().find(|(_, m)| now.is(m) && m.file == file && file.is_some())
+            {
+                back.is_stamped.store(is_stamped, Ordering::Relaxed);
+                back.is_gone.store(false, Ordering::Release);
+                look.fresh.push(index);
+                continue;
+            }
+            let module = Box::leak(Box::new(read(path, &now, file)));
+            module.is_stamped.store(is_stamped, Ordering::Relaxed);
+            let index = COUNT.load(Ordering::Acquire);
+            if let Some(slot) = MODULES.get(index as usize) {
+                slot.store(module, Ordering::Release);
+                COUNT.store(index + 1, Ordering::Release);
+                look.fresh.push(index);
+            }
         }
-    }
-    fresh
+        look
+    })
+}
+
+/// Device, inode, length and time of the last change: another one, another file.
+type FileIdentity = (u64, u64, u64, i64, i64);
+
+fn file_identity(path: &str) -> Option<FileIdentity> {
+    let of = std::fs::metadata(path).ok()?;
+    Some((of.dev(), of.ino(), of.len(), of.mtime(), of.mtime_nsec()))
 }
 
 /// The sections that hold probe sites.
 const SECTIONS: [&str; 3] = ["__patchable_function_entries", "xray_instr_map", "memtap_probes"];
 
-fn read(path: String, bias: usize, start: usize, end: usize) -> Module {
+fn read(path: String, now: &Loaded, file: Option<FileIdentity>) -> Module {
+    let bias = now.bias;
     let mut module = Module {
         path,
         bias,
-        start,
-        end,
+        start: now.start,
+        end: now.end,
         symbols: OnceLock::new(),
         sections: Vec::new(),
         imports_instrumentation: false,
+        loader_name: now.name.clone(),
+        file,
+        is_stamped: AtomicBool::new(false),
+        is_gone: AtomicBool::new(false),
     };
     let Some(bytes) = Contents::map(&module.path) else { return module };
     let Ok(file) = object::File::parse(bytes.get()) else { return module };

@@ -9,7 +9,7 @@ use crate::{
     error::Reason,
     module::{self, Place},
 };
-use patch::{CallSite, CodeAddr, PatchError, Site, Tier, arena};
+use patch::{CallSite, CodeAddr, PatchError, Refusal, Site, Tier, arena, pages};
 use std::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
@@ -63,6 +63,22 @@ pub(crate) struct Probe {
 unsafe impl Sync for Probe {}
 
 const _: () = assert!(size_of::<Probe>() == 1 << PROBE_SHIFT);
+
+impl Probe {
+    /// Its site; `None` for one that cannot be switched.
+    fn site(&self) -> Option<Site> {
+        // SAFETY: ready, see `Sync for Probe`; a reference to a probe is given out for ready ones only.
+        match unsafe { &*self.switch.get() } {
+            Switch::Call(call) => Some(call.site()),
+            Switch::Word { site, .. } => Some(*site),
+            Switch::Fixed => None,
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.site().is_some_and(Site::is_gone)
+    }
+}
 
 /// A function that has probes.
 pub(crate) struct Function {
@@ -345,7 +361,13 @@ pub fn function_of(id: u32) -> Option<(u32, ProbeKind)> {
 /// Whether a probe is switched on.
 #[must_use]
 pub fn is_active(id: ProbeId) -> bool {
-    probe(id).is_some_and(|p| p.active.load(Ordering::Acquire))
+    probe(id).is_some_and(|p| p.active.load(Ordering::Acquire) && !p.is_gone())
+}
+
+/// Whether the code of a probe was unloaded.
+#[must_use]
+pub fn is_gone(id: ProbeId) -> bool {
+    probe(id).is_some_and(Probe::is_gone)
 }
 
 /// Sets the handler of a probe; no code changes. An active probe calls the new one from its next hit on.
@@ -378,6 +400,13 @@ pub fn deactivate(id: ProbeId) -> Result<(), ProbeError> {
 #[inline]
 pub fn switch(id: ProbeId, on: bool) -> Result<(), ProbeError> {
     let probe = probe(id).ok_or(ProbeError::Unknown(id))?;
+    if probe.provider == Provider::Instrument
+        && let Some(site) = probe.site()
+        && !pages::takes_stores(site.addr().0)
+    {
+        // The calls of this provider are the program's own: they are hit in code that is loaded again, too.
+        return Err(patch_error(id, PatchError::new(site.addr(), Refusal::Gone)));
+    }
     // SAFETY: ready, see `Sync for Probe`.
     let result = match unsafe { *probe.switch.get() } {
         Switch::Call(call) if on => call.activate(),

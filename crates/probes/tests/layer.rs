@@ -19,7 +19,7 @@ fn discover() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         registry::set_discovery_callback(Some(discovered));
-        for index in module::refresh() {
+        for index in module::refresh().fresh {
             let found = provider::probe_module(index, &|_| true);
             assert!(found.unprobed.iter().all(|u| u.module.contains('/')), "{:?}", found.unprobed);
         }

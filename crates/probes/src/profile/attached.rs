@@ -8,8 +8,7 @@
 
 use super::{dump, epoch, probe_modules, set_settings, settings::Settings, window};
 use crate::{
-    ProbeId,
-    module::{self, Module},
+    ProbeId, module,
     provider::{self, entry, pun},
     registry, shadow, thread, trampoline,
 };
@@ -71,26 +70,34 @@ fn begin(settings: Settings) {
     window::restart();
     dump::note_start();
     registry::set_discovery_callback(Some(super::on_discovery));
-    let fresh = module::refresh();
-    pages::seal(false);
-    trap::ensure_installed();
-    for index in 0.. {
-        if module::module(index).is_none() {
-            break;
-        }
-        watch_unwinder(index);
+    let mut fresh = module::refresh().fresh;
+    // Reading files takes its time: better without the loader's lock.
+    for module in modules().filter_map(module::module) {
+        let _ = module.symbols();
     }
-    if UNWATCHED.load(Ordering::Relaxed) {
+    let (known, seen) = module::with_loader_locked(|_| {
+        let look = module::refresh();
+        fresh.extend(look.fresh);
+        pages::seal(false);
+        trap::ensure_installed();
+        for index in modules() {
+            module::while_loaded(index, |_| watch_unwinder(index));
+        }
+        ((!UNWATCHED.load(Ordering::Relaxed)).then(switch_on_again), look.generation)
+    });
+    let Some(known) = known else {
         STATE.store(UNSAFE, Ordering::Release);
         return;
-    }
-    let known = switch_on_again();
-    let old: Vec<u32> =
-        (0..).take_while(|i| module::module(*i).is_some()).filter(|i| !fresh.contains(i)).collect();
+    };
+    let old: Vec<u32> = modules().filter(|i| !fresh.contains(i)).collect();
     probe_modules(&fresh, &HashSet::new());
     probe_modules(&old, &known);
     STATE.store(RUNNING, Ordering::Release);
-    epoch::start();
+    epoch::start(seen);
+}
+
+fn modules() -> impl Iterator<Item = u32> {
+    (0..).take_while(|index| module::module(*index).is_some())
 }
 
 /// Switches the wanted probes of an earlier attachment on; the names of all that have probes.
@@ -134,7 +141,10 @@ pub(super) fn end() {
             if on.is_empty() {
                 break;
             }
-            registry::switch_all(&on, false);
+            module::with_loader_locked(|_| {
+                module::refresh();
+                registry::switch_all(&on, false);
+            });
             std::thread::sleep(Duration::from_millis(1));
         }
         all.iter().for_each(|id| registry::silence(*id));
@@ -207,7 +217,7 @@ fn is_watch(id: ProbeId) -> bool {
 const CANCELLATION: &str = "_Unwind_ForcedUnwind";
 
 /// Gives the unwinder's functions of a module probes that look after return addresses. In a process that the library was
-/// preloaded into it is one function only: the library's own symbols stand before the others.
+/// preloaded into it is one function only: the library's own symbols stand before the others. The module must be loaded.
 pub(super) fn watch_unwinder(index: u32) {
     let Some(module) = module::module(index) else { return };
     let was_attached = super::settings().is_some_and(|s| s.controller != 0);
@@ -226,12 +236,8 @@ pub(super) fn watch_unwinder(index: u32) {
         let known = registry::probe_at(addr).filter(|id| is_watch(*id));
         let id = known.or_else(|| provider::entry::probe_one(module, at, &executable).ok());
         let switched = id.is_some_and(|id| registry::activate(id, handler).is_ok());
-        if !switched && is_loaded(module) {
+        if !switched {
             UNWATCHED.store(true, Ordering::Relaxed);
         }
     }
-}
-
-fn is_loaded(module: &Module) -> bool {
-    patch::maps::find(module.start).is_some()
 }

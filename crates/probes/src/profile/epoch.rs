@@ -5,7 +5,11 @@
 //! lock, unloading.
 
 use super::{attached, discover, dump, settings, window};
-use crate::{ProbeId, module, registry, trampoline};
+use crate::{
+    ProbeId,
+    module::{self, Generation},
+    registry, trampoline,
+};
 use patch::sys;
 use std::{
     sync::{
@@ -41,23 +45,22 @@ pub fn hold() -> MutexGuard<'static, ()> {
     PASS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the thread.
-pub fn start() {
+/// Starts the thread. `seen` are the loader's counts at the last look.
+pub fn start(seen: Option<Generation>) {
     let quiet = sys::SignalsBlocked::new();
-    let spawned = std::thread::Builder::new().name("memtap-probes".to_owned()).spawn(|| {
+    let spawned = std::thread::Builder::new().name("memtap-probes".to_owned()).spawn(move || {
         trampoline::set_guard(usize::MAX);
-        run();
+        run(seen);
     });
     drop(quiet);
     // Without the thread probes stay off after their first window: the profile says so by its error.
     drop(spawned);
 }
 
-fn run() {
+fn run(mut seen: Option<Generation>) {
     let Some(settings) = settings() else { return };
     let epoch = Duration::from_millis(settings.epoch_ms);
     let pause = if settings.sample.is_some() { epoch } else { HOUSEKEEPING };
-    let mut generation = module::generation();
     let mut governor = Governor::new(settings.budget_percent);
     let mut waiting: Vec<u32> = Vec::new();
     let (mut since_look, mut since_snapshot) = (Duration::ZERO, Duration::ZERO);
@@ -73,10 +76,8 @@ fn run() {
         let _pass = hold();
         if since_look >= HOUSEKEEPING {
             since_look = Duration::ZERO;
-            let now = module::generation();
-            if now != generation {
-                generation = now;
-                discover();
+            if seen != Some(module::generation()) {
+                seen = discover();
             }
         }
         waiting.extend(window::take_shut());
@@ -98,14 +99,14 @@ fn run() {
             }
             skip
         });
-        let mut current = true;
-        with_loader_locked(|seen| {
-            current = seen == generation;
-            if current {
+        let is_current = module::with_loader_locked(|generation| {
+            let is_current = seen == Some(generation);
+            if is_current {
                 rearm(&due, now);
             }
+            is_current
         });
-        if !current {
+        if !is_current {
             // Something was unloaded or loaded: first learn what, then switch.
             waiting.append(&mut due);
             since_look = HOUSEKEEPING;
@@ -134,25 +135,6 @@ fn rearm(due: &[u32], now_ticks: u64) {
         REARMED.fetch_add(1, Ordering::Relaxed);
     }
     registry::switch_all(&straddlers, true);
-}
-
-/// Runs `f` while the loader can unload nothing: its lock is held during an iteration over the modules. `f` gets the
-/// loader's counts of loads and unloads, see [`module::generation`].
-fn with_loader_locked(f: impl FnMut((u64, u64))) {
-    extern "C" fn visit<F: FnMut((u64, u64))>(
-        info: *mut libc::dl_phdr_info,
-        _: usize,
-        data: *mut libc::c_void,
-    ) -> i32 {
-        // SAFETY: the loader's record, and the pointer to the closure of the call below.
-        unsafe { (*data.cast::<F>())(((*info).dlpi_adds, (*info).dlpi_subs)) };
-        1
-    }
-    fn call<F: FnMut((u64, u64))>(mut f: F) {
-        // SAFETY: `visit` gets a pointer to `f`, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(visit::<F>), (&raw mut f).cast()) };
-    }
-    call(f);
 }
 
 /// Keeps the cost of the probes inside the budget by opening only every nth shut window.

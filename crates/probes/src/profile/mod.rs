@@ -53,25 +53,39 @@ pub fn start(settings: Settings) {
         thread::prepare();
         dump::note_start();
         registry::set_discovery_callback(Some(on_discovery));
-        discover();
-        epoch::start();
+        epoch::start(discover());
     });
 }
 
-/// Probes the modules that are new since the last time. Called by [`start`] and by the epoch thread.
-pub fn discover() {
-    probe_modules(&module::refresh(), &HashSet::new());
+/// Probes the modules that are new since the last time. Called by [`start`] and by the epoch thread. What
+/// [`module::Look::generation`] says.
+pub fn discover() -> Option<module::Generation> {
+    let look = module::refresh();
+    probe_modules(&look.fresh, &HashSet::new());
+    look.generation
 }
 
 /// Probes functions of these modules, but for those `known` by name.
 fn probe_modules(modules: &[u32], known: &HashSet<String>) {
     let Some(settings) = settings() else { return };
     for index in modules {
-        attached::watch_unwinder(*index);
-        let wants = |name: &str| settings.wants(name) && !known.contains(name);
-        let found = provider::probe_module(*index, &wants);
-        registry::switch_all(&found.probes, true);
-        UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).extend(found.unprobed);
+        let Some(module) = module::module(*index) else { continue };
+        if provider::needs_symbols(module, *index) {
+            // Reading a file takes its time: better without the loader's lock.
+            let _ = module.symbols();
+        }
+        let found = module::while_loaded(*index, |_| {
+            attached::watch_unwinder(*index);
+            let wants = |name: &str| settings.wants(name) && !known.contains(name);
+            let found = provider::probe_module(*index, &wants);
+            registry::switch_all(&found.probes, true);
+            found
+        });
+        if let Some(found) = found {
+            let mut unprobed = UNPROBED.lock().unwrap_or_else(PoisonError::into_inner);
+            unprobed.retain(|u| u.module != module.path);
+            unprobed.extend(found.unprobed);
+        }
     }
 }
 

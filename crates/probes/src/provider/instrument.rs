@@ -11,7 +11,7 @@ use crate::{
     registry::{self, Switch},
     trampoline,
 };
-use patch::{CALL_REL32, CallSite, CodeAddr, Encoding, Site, store};
+use patch::{CALL_REL32, CallSite, CodeAddr, Encoding, Site, pages, store};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// `nop word ptr [rax + rax]`: six bytes, for calls through the global offset table.
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn on_call(function: usize, frame: *mut usize, is_exit: bo
     let behind = CodeAddr(unsafe { frame.read() });
     let function = CodeAddr(function);
     let id = registry::probe_at(CodeAddr(behind.0 - 5))
-        .filter(|id| registry::belongs_to(*id, function))
+        .filter(|id| registry::belongs_to(*id, function) && !registry::is_gone(*id))
         .or_else(|| registry::probe_at(fixed_key(function, is_exit)))
         .or_else(|| discover(behind, function, is_exit));
     if let Some(id) = id
@@ -83,6 +83,10 @@ fn fixed_key(function: CodeAddr, is_exit: bool) -> CodeAddr {
 }
 
 fn discover(behind: CodeAddr, function: CodeAddr, is_exit: bool) -> Option<ProbeId> {
+    if !pages::takes_stores(behind.0 - 5) {
+        // Loaded again where a library was opened that is gone: the next look at the loader's list finds out.
+        return None;
+    }
     let id = registry::reserve().ok()?;
     let kind = if is_exit { ProbeKind::Exit } else { ProbeKind::Entry };
     let (key, switch) = switch_for(behind, id).unwrap_or((fixed_key(function, is_exit), Switch::Fixed));

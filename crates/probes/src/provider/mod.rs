@@ -80,6 +80,12 @@ pub fn probe_module(index: u32, wants: &dyn Fn(&str) -> bool) -> Found {
     found
 }
 
+/// Whether [`probe_module`] looks at the module's symbols.
+#[must_use]
+pub fn needs_symbols(module: &Module, index: u32) -> bool {
+    !module.sections.is_empty() || module.imports_instrumentation || may_probe_entries(module, index)
+}
+
 fn may_probe_entries(module: &Module, index: u32) -> bool {
     let system = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "linux-vdso", "[vdso]"];
     index == 0 || !system.iter().any(|prefix| module.path.starts_with(prefix)) && module.path.starts_with('/')
