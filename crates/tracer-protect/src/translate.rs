@@ -857,7 +857,7 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
         translate::Record::Quiet(counted) => {
             live.uncount_quiet(u64::from(counted).wrapping_sub(executed.into()));
         }
-        translate::Record::Done | translate::Record::Trap => {}
+        translate::Record::Done | translate::Record::Uncounted | translate::Record::Trap => {}
     }
     context.gregs.rip = addr;
     verify::closed(thread, context, rip, addr);

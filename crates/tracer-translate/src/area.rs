@@ -21,8 +21,6 @@ pub(crate) struct Area {
     pub(crate) next: u64,
     /// Its blocks, in the order of their code.
     pub(crate) blocks: Vec<Block>,
-    /// For each mode: where a branch goes on whose first place in the table is another target's.
-    pub(crate) probes: [u64; 3],
 }
 
 impl Area {
@@ -46,13 +44,7 @@ impl Area {
             let result = unsafe { sys::mmap(at, bytes, rwx, flags, -1, 0) };
             if result as u64 == at {
                 sys::note_own(at, bytes);
-                return Some(Self {
-                    start: at,
-                    end: at + bytes,
-                    next: at,
-                    blocks: Vec::new(),
-                    probes: [0; 3],
-                });
+                return Some(Self { start: at, end: at + bytes, next: at, blocks: Vec::new() });
             }
             if !sys::failed(result) {
                 // SAFETY: an older kernel took the address as a hint; nobody knows of the mapping.
@@ -72,7 +64,12 @@ impl Area {
     }
 
     pub(crate) fn serves(&self, addr: u64) -> bool {
-        addr.abs_diff(self.start) < REACH && self.next + (1 << 16) < self.end
+        addr.abs_diff(self.start) < REACH && self.has_room()
+    }
+
+    /// Whether there is room for one block, or what else is made at once.
+    pub(crate) fn has_room(&self) -> bool {
+        self.next + (1 << 16) < self.end
     }
 
     pub(crate) fn contains(&self, addr: u64) -> bool {

@@ -177,20 +177,6 @@ impl Code {
         self.put(&[0x48 | (from >> 3) << 2 | to >> 3, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
     }
 
-    /// Pushes a number: one push where it fits, else through rax, which is put aside at `spill` and comes back.
-    pub(crate) fn push_number(&mut self, number: u64, spill: u32) {
-        if let Ok(small) = i32::try_from(number as i64) {
-            self.put(&[0x68]);
-            self.put(&small.to_le_bytes());
-            return;
-        }
-        self.store_gs(spill, RAX);
-        self.put(&[0x48, 0xb8]);
-        self.put(&number.to_le_bytes());
-        self.put(&[0x50]);
-        self.load_gs(RAX, spill);
-    }
-
     /// A jump (or a conditional one) whose distance is patched while threads run through it: its four bytes lie in what
     /// one fetch of instructions reads (`patch::FETCH_BYTES`). Returns the address of the distance.
     pub(crate) fn jump(&mut self, opcode: &[u8], to: u64) -> u64 {

@@ -32,8 +32,8 @@ pub(crate) const SPILL_LINE: u32 = SPILLS_AT + 32;
 pub(crate) const SPILL_FS: u32 = SPILLS_AT + 8 * FS_SPILL as u32;
 /// The number of the spill that holds the base of fs, where accesses are checked.
 pub const FS_SPILL: usize = 5;
-const ASIDE_RAX: u8 = 1;
-const ASIDE_ALL: u8 = 7;
+/// What is put aside where an indirect branch is on its way: rcx and rdx.
+const ASIDE: u8 = 6;
 
 /// A jump that leads to code that may not exist yet.
 #[derive(Clone, Copy, Debug)]
@@ -69,10 +69,8 @@ pub(crate) struct Around {
     pub(crate) id: u32,
     /// Where the code will stand.
     pub(crate) at: u64,
-    /// The mode's table.
-    pub(crate) table: u32,
-    /// Where a search in it goes on.
-    pub(crate) probe: u64,
+    /// The mode's ways to targets of indirect branches ([`crate::table::Table::ways`]).
+    pub(crate) ways: u32,
     /// The number that the next link will have.
     pub(crate) next_link: u32,
     /// The number of the tracer's own function that stands there.
@@ -93,7 +91,7 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
     let start = code.here();
     let kind = match (plan.end, around.mode) {
         (End::Special, _) => Kind::Trap,
-        _ if around.marks.is_some() => Kind::Quiet,
+        _ if around.marks.is_some() || around.mode == Mode::Quiet => Kind::Uncounted,
         (_, Mode::Record) if plan.records() => Kind::Values,
         (_, Mode::Record) => Kind::Counted,
         _ => Kind::Quiet,
@@ -125,6 +123,7 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         start,
         block: &mut block,
         links: Vec::new(),
+        pushed: None,
         taken: Vec::new(),
         pointers: Vec::new(),
         exits: Vec::new(),
@@ -146,6 +145,8 @@ struct Writer<'a> {
     start: u64,
     block: &'a mut Block,
     links: Vec<Link>,
+    /// The native address that a call pushes from memory, and the address of that push's distance.
+    pushed: Option<(u64, u64)>,
     /// Branches in the middle: their numbers, and where their distances are.
     taken: Vec<(usize, u64)>,
     /// See [`Block::pointers`].
@@ -193,7 +194,7 @@ impl Writer<'_> {
                     |own: &Borrowed| (own.from, own.until.map_or(own.to, |until| until + 1), own.register);
                 self.block.borrowed = plan.borrowed.iter().map(range).collect();
             }
-            Kind::Counted | Kind::Quiet if self.around.marks.is_none() => {
+            Kind::Counted | Kind::Quiet => {
                 let counts =
                     plan.parts().map(|(from, until)| (plan.dead_in(from, until).unwrap_or(from), until));
                 self.block.counts = counts.collect();
@@ -343,7 +344,7 @@ impl Writer<'_> {
                 }
                 return;
             }
-            Kind::Trap => return,
+            Kind::Uncounted | Kind::Trap => return,
         }
         for borrowed in plan.borrowed.iter().filter(|own| (own.from..=own.to).contains(&index)) {
             let from = self.distance();
@@ -535,9 +536,8 @@ impl Writer<'_> {
             }
             End::JumpIndirect | End::CallIndirect | End::Return(_) => {
                 self.code.store_gs(SPILL_RCX, RCX);
-                self.code.store_gs(SPILL_RAX, RAX);
                 self.code.store_gs(SPILL_RDX, RDX);
-                self.block.parts[0] = (self.distance(), ASIDE_ALL);
+                self.block.parts[0] = (self.distance(), ASIDE);
                 match plan.end {
                     End::Return(bytes) => {
                         self.code.put(&[0x59]);
@@ -548,12 +548,12 @@ impl Writer<'_> {
                     _ => self.target().ok_or(TooFar(last))?,
                 }
                 if plan.end == End::CallIndirect {
-                    self.code.put(&[0x48, 0xb8]);
-                    self.code.put(&next.to_le_bytes());
-                    self.block.parts[1] = (self.distance(), ASIDE_ALL);
-                    self.code.put(&[0x50]);
+                    self.block.parts[1] = (self.distance(), ASIDE);
+                    self.push_return(next);
                 }
-                self.look_up();
+                // movzx edx, cx; jmp [rdx * 8 + the ways]
+                self.code.put(&[0x0f, 0xb7, 0xd1, 0xff, 0x24, 0xd5]);
+                self.code.put(&self.around.ways.to_le_bytes());
             }
             End::Syscall => {
                 self.code.put(&[0x0f, 0x05]);
@@ -565,17 +565,16 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Pushes the native return address by one instruction: as a number, or from behind the block.
     fn push_return(&mut self, next: u64) {
-        if i32::try_from(next as i64).is_ok() {
-            self.code.push_number(next, SPILL_RAX);
+        if let Ok(small) = i32::try_from(next as i64) {
+            self.code.put(&[0x68]);
+            self.code.put(&small.to_le_bytes());
             return;
         }
-        let before = self.code.len();
-        self.code.push_number(next, SPILL_RAX);
-        // Behind the nine bytes that put rax aside and the ten that load the number: the push, which may fault.
-        let from = self.start + self.code.len() as u64 - self.code.here();
-        let push = (before + 19) as u64 - from;
-        self.block.parts[0] = (push as u16, ASIDE_RAX);
+        self.code.put(&[0xff, 0x35]);
+        self.pushed = Some((next, self.code.here()));
+        self.code.put(&[0; 4]);
     }
 
     /// Moves what an indirect branch names into rcx.
@@ -605,30 +604,19 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Goes to where rcx says, by the table.
-    fn look_up(&mut self) {
-        let table = self.around.table;
-        self.code.store_gs(TARGET_AT, RCX);
-        // movzx edx, cx; add edx, edx by lea: two words a pair
-        self.code.put(&[0x0f, 0xb7, 0xd1, 0x8d, 0x14, 0x12]);
-        match_pair(&mut self.code, table);
-        // jrcxz over the jump
-        self.code.put(&[0xe3, 5]);
-        let probe = self.around.probe;
-        self.code.put(&[0xe9]);
-        let distance = probe.wrapping_sub(self.code.here() + 4) as u32;
-        self.code.put(&distance.to_le_bytes());
-        go(&mut self.code, table);
-    }
-
     /// A jump that leads to its stub until its target exists.
     fn link(&mut self, opcode: &[u8], target: u64) {
         let distance = self.code.jump(opcode, self.code.here());
         self.links.push(Link { target, mode: self.around.mode, distance, slot: 0, stub: 0, way_out: 0 });
     }
 
-    /// The stubs of all links: a jump through a word, the word, and the way out that the word points to at first.
+    /// What a call pushes, and the stubs of all links: a jump through a word, the word, and the way out that the word points to at first.
     fn stubs(&mut self) {
+        if let Some((address, distance)) = self.pushed.take() {
+            self.code.align(8);
+            self.code.set_distance(distance, self.code.here());
+            self.code.put(&address.to_le_bytes());
+        }
         let mut links = core::mem::take(&mut self.links);
         for (index, link) in links.iter_mut().enumerate() {
             // jmp [rip + 2]: the word is aligned, so that it changes in one store.
@@ -674,30 +662,57 @@ fn go(code: &mut Code, table: u32) {
     code.put(&(table + 8).to_le_bytes());
 }
 
-/// Where a search goes on that did not match at its first place: through the next ones, and out of the cache at an
-/// empty one.
+/// The way to one target of indirect branches, from the target that is in rcx: to the code if that is the one it is for, else
+/// to the search, through the word `probe`. rcx and rdx are put aside.
+pub(crate) fn emit_way(at: u64, target: u64, to: u64, probe: u32) -> Code {
+    let mut code = Code::new(at);
+    code.align(16);
+    code.number(RDX, target.wrapping_neg());
+    // lea rcx, [rcx + rdx]; jrcxz over the rest of the way to the search
+    code.put(&[0x48, 0x8d, 0x0c, 0x11]);
+    code.put(&[0xe3, 0]);
+    let is_it = code.len();
+    code.number(RDX, target);
+    code.put(&[0x48, 0x8d, 0x0c, 0x11]);
+    // jmp [probe]
+    code.put(&[0xff, 0x24, 0x25]);
+    code.put(&probe.to_le_bytes());
+    code.patch_short(is_it, code.len());
+    code.load_gs(RCX, SPILL_RCX);
+    go_to(&mut code, to);
+    code
+}
+
+fn go_to(code: &mut Code, to: u64) {
+    code.put(&[0xe9]);
+    let distance = to.wrapping_sub(code.here() + 4) as u32;
+    code.put(&distance.to_le_bytes());
+}
+
+/// The search for a target whose way is another one's, or not there yet: through its places in the table, and out of the cache
+/// at an empty one. rcx and rdx are put aside.
 pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Code {
     let mut code = Code::new(at);
     code.align(16);
+    code.store_gs(SPILL_RAX, RAX);
+    code.store_gs(TARGET_AT, RCX);
+    // movzx edx, cx; add edx, edx by lea: two words a pair
+    code.put(&[0x0f, 0xb7, 0xd1, 0x8d, 0x14, 0x12]);
     let again = code.here();
-    // lea edx, [rdx + 2]
-    code.put(&[0x8d, 0x52, 0x02]);
-    code.load_gs(RCX, TARGET_AT);
     match_pair(&mut code, table);
     code.put(&[0xe3, 0]);
     let hit = code.len();
     code.copy(RCX, RAX);
     code.put(&[0xe3, 0]);
     let miss = code.len();
-    code.put(&[0xe9]);
-    let distance = again.wrapping_sub(code.here() + 4) as u32;
-    code.put(&distance.to_le_bytes());
-    let at_hit = code.len();
+    // lea edx, [rdx + 2]
+    code.put(&[0x8d, 0x52, 0x02]);
+    code.load_gs(RCX, TARGET_AT);
+    go_to(&mut code, again);
+    code.patch_short(hit, code.len());
     go(&mut code, table);
-    let at_miss = code.len();
+    code.patch_short(miss, code.len());
     leave(&mut code, EXIT_MISS | mode as u32, false);
-    code.patch_short(hit, at_hit);
-    code.patch_short(miss, at_miss);
     code
 }
 

@@ -9,7 +9,7 @@ use segment::flow::{FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS, Values};
 
 use crate::area::Area;
 use crate::check::{Checked, Site};
-use crate::emit::{Around, Emitted, Link, TooFar, emit, emit_probe};
+use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
 use crate::marks::Marks;
 use crate::place::{Front, Kind, Place};
 use crate::plan::{MAX_EXITS, Plan};
@@ -259,7 +259,17 @@ impl Engine {
             return Ok(code);
         }
         if let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref) {
-            table.insert(addr, code - crate::emit::ENTRY_BYTES);
+            let entry = code - ENTRY_BYTES;
+            table.insert(addr, entry);
+            let area = self.areas.iter_mut().find(|area| area.contains(code) && area.has_room());
+            if table.has_way(addr)
+                && let Some(area) = area
+            {
+                let way = emit_way(area.next, addr, entry, table.probe());
+                let at = area.next.next_multiple_of(16);
+                area.append(way.bytes());
+                table.set_way(addr, at);
+            }
         }
         Ok(code)
     }
@@ -295,12 +305,13 @@ impl Engine {
         }
         let mut area = Area::new(addr)?;
         for mode in MODES {
-            let table = self.tables.get(mode as usize)?.as_ref()?.base();
-            let code = emit_probe(area.next, table, mode);
-            if let Some(place) = area.probes.get_mut(mode as usize) {
-                *place = area.next.next_multiple_of(16);
+            let table = self.tables.get(mode as usize)?.as_ref()?;
+            if !table.has_probe() {
+                let code = emit_probe(area.next, table.base(), mode);
+                let at = area.next.next_multiple_of(16);
+                area.append(code.bytes());
+                table.set_probe(at);
             }
-            area.append(code.bytes());
         }
         self.areas.push(area);
         Some(self.areas.len() - 1)
@@ -325,11 +336,8 @@ impl Engine {
             .ok_or(Untranslatable::Unreadable)?;
         let index = self.area(addr).ok_or(Untranslatable::Full)?;
         let id = self.next_id;
-        let (at, probe) = {
-            let area = self.areas.get(index).ok_or(Untranslatable::Full)?;
-            (area.next, area.probes.get(mode as usize).copied().unwrap_or(0))
-        };
-        let table = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, Table::base);
+        let at = self.areas.get(index).ok_or(Untranslatable::Full)?.next;
+        let ways = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, Table::ways);
         let own = (stop && environment.is_own(addr)).then_some(self.own.len() as u32);
         if own.is_some() {
             self.own.push(addr);
@@ -340,7 +348,7 @@ impl Engine {
             Task::Addresses | Task::Data => None,
         };
         let next_site = self.sites.len() as u32;
-        let around = Around { mode, id, at, table, probe, next_link, stop: own, next_site, marks };
+        let around = Around { mode, id, at, ways, next_link, stop: own, next_site, marks };
         if stop {
             plan.make_special();
         }

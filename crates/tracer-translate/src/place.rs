@@ -13,6 +13,8 @@ pub enum Record {
     Counted(u16),
     /// It does not record, its instructions are counted apart: how many so far.
     Quiet(u16),
+    /// It neither records nor counts.
+    Uncounted,
     /// Its one instruction is executed by the tracer, which writes and counts.
     Trap,
 }
@@ -110,6 +112,7 @@ pub(crate) enum Kind {
     Values,
     Counted,
     Quiet,
+    Uncounted,
     /// By a trap: its handler does all.
     Trap,
 }
@@ -176,6 +179,7 @@ impl Block {
                 Kind::Values => Record::Open(self.id, self.values),
                 Kind::Counted => Record::Counted(self.counted(step)),
                 Kind::Quiet => Record::Quiet(self.counted(step)),
+                Kind::Uncounted => Record::Uncounted,
                 Kind::Trap => Record::Trap,
             };
             let borrowed = self.borrowed(step as u16);
@@ -198,6 +202,7 @@ impl Block {
                 Kind::Values => Record::Open(self.id, self.values),
                 Kind::Counted => Record::Counted(0),
                 Kind::Quiet => Record::Quiet(0),
+                Kind::Uncounted => Record::Uncounted,
                 Kind::Trap => Record::Trap,
             };
             return Place::At {

@@ -1,8 +1,10 @@
 //! Where indirect branches look their targets up.
 //!
-//! Below 2 GiB, so that code reaches it by absolute address: 65,536 pairs of words and some more, the pair for a target at
-//! the target's low 16 bits or in one of the next free places. A pair is the negated target (so that a sum of zero means a
-//! match, without flags) and the code to go to. A pair, once set, is only ever made to match nothing: a thread between
+//! Below 2 GiB, so that code reaches it by absolute address. An indirect branch, a return included, jumps through one of 65,536
+//! *ways*, which its target's low 16 bits choose: a piece of code that compares the target with the one it is for, and goes
+//! on to that one's block or to the search. The search looks through 65,536 pairs of words and some more, the pair for a
+//! target at the target's low 16 bits or in one of the next free places. A pair is the negated target (so that a sum of zero
+//! means a match, without flags) and the code to go to. A pair, once set, is only ever made to match nothing: a thread between
 //! looking at it and going there must not find another target's code.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +13,10 @@ use tracee::sys;
 const PAIRS: usize = 65_536;
 /// Places behind the last, so that a search needs no wrapping.
 const SPARE: usize = 256;
-const BYTES: usize = (PAIRS + SPARE + 1) * 16;
+/// The last pair is never entered, so that a search ends there; its second word is where searches begin.
+const PROBE_AT: usize = (PAIRS + SPARE) * 16 + 8;
+const WAYS_AT: usize = PROBE_AT + 8;
+const BYTES: usize = WAYS_AT + PAIRS * 8;
 /// How far from its first place a target may be entered.
 const REACH: usize = 128;
 /// A negated target that no target has.
@@ -54,9 +59,51 @@ impl Table {
         unsafe { sys::munmap(self.base, BYTES as u64) };
     }
 
-    /// Its address, which fits into 31 bits.
+    /// Address of the pairs, which fits into 31 bits.
     pub(crate) fn base(&self) -> u32 {
         self.base as u32
+    }
+
+    /// Address of the ways, which fits into 31 bits.
+    pub(crate) fn ways(&self) -> u32 {
+        self.base as u32 + WAYS_AT as u32
+    }
+
+    /// Address of the word that says where the search begins, which fits into 31 bits.
+    pub(crate) fn probe(&self) -> u32 {
+        self.base as u32 + PROBE_AT as u32
+    }
+
+    fn probe_word(&self) -> &AtomicU64 {
+        // SAFETY: a word of the table, which is never unmapped.
+        unsafe { &*((self.base + PROBE_AT as u64) as *const AtomicU64) }
+    }
+
+    /// Whether it is known where the search begins.
+    pub(crate) fn has_probe(&self) -> bool {
+        self.probe_word().load(Ordering::Relaxed) != 0
+    }
+
+    /// Says where the search begins: all ways lead there at first.
+    pub(crate) fn set_probe(&self, probe: u64) {
+        self.probe_word().store(probe, Ordering::Relaxed);
+        (0..PAIRS as u64).for_each(|target| self.set_way(target, probe));
+    }
+
+    fn way(&self, target: u64) -> &AtomicU64 {
+        let ways = (self.base + WAYS_AT as u64) as *const AtomicU64;
+        // SAFETY: the table has that many ways and is never unmapped.
+        unsafe { &*ways.add(target as usize & 0xffff) }
+    }
+
+    /// Whether no target has the way of this one.
+    pub(crate) fn has_way(&self, target: u64) -> bool {
+        self.way(target).load(Ordering::Relaxed) == self.probe_word().load(Ordering::Relaxed)
+    }
+
+    /// Sets a target's way.
+    pub(crate) fn set_way(&self, target: u64, code: u64) {
+        self.way(target).store(code, Ordering::Release);
     }
 
     fn pair(&self, index: usize) -> Option<(&AtomicU64, &AtomicU64)> {
@@ -89,8 +136,9 @@ impl Table {
         }
     }
 
-    /// Makes a target match nothing.
+    /// Makes a target match nothing. The way may be another one's, which is searched for from now on.
     pub(crate) fn remove(&self, target: u64) {
+        self.set_way(target, self.probe_word().load(Ordering::Relaxed));
         for index in Self::places(target) {
             let Some((tag, _)) = self.pair(index) else { return };
             let found = tag.load(Ordering::Relaxed);
