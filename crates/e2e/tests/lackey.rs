@@ -105,6 +105,11 @@ fn branches() {
 }
 
 #[test]
+fn targets() {
+    check("targets.S", &[]);
+}
+
+#[test]
 fn algorithms_not_optimised() {
     check("algorithms.c", &["-O0"]);
 }
@@ -218,6 +223,11 @@ fn all_of_algorithms_vectorised() {
 #[test]
 fn all_of_assembly() {
     check_all("assembly.S", &[]);
+}
+
+#[test]
+fn all_of_targets() {
+    check_all("targets.S", &[]);
 }
 
 #[test]
