@@ -110,6 +110,11 @@ fn targets() {
 }
 
 #[test]
+fn loops() {
+    check("loops.S", &[]);
+}
+
+#[test]
 fn algorithms_not_optimised() {
     check("algorithms.c", &["-O0"]);
 }
@@ -223,6 +228,11 @@ fn all_of_algorithms_vectorised() {
 #[test]
 fn all_of_assembly() {
     check_all("assembly.S", &[]);
+}
+
+#[test]
+fn all_of_loops() {
+    check_all("loops.S", &[]);
 }
 
 #[test]

@@ -102,6 +102,7 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         id: around.id,
         values: plan.words() as u8,
         len: plan.len,
+        covered: plan.covered(),
         steps: Box::new([]),
         borrowed: Box::new([]),
         pointers: Box::new([]),
@@ -228,9 +229,10 @@ impl Writer<'_> {
 
     /// A branch in the middle.
     fn branch(&mut self, exit: usize, instruction: &Instruction) {
-        let opcode = [0x0f, 0x80 | condition(instruction)];
+        let other_way = u8::from(self.plan.repeats(instruction));
+        let opcode = [0x0f, 0x80 | condition(instruction) ^ other_way];
         if self.kind != Kind::Values {
-            self.link(&opcode, instruction.near_branch_target());
+            self.link(&opcode, self.plan.exit_target(instruction));
             return;
         }
         self.code.put(&opcode);
@@ -269,7 +271,7 @@ impl Writer<'_> {
                 self.code.load_gs(register, SPILL_BORROWED);
                 self.pointers.push((from, self.distance(), register));
             }
-            self.link(&[0xe9], step.instruction.near_branch_target());
+            self.link(&[0xe9], plan.exit_target(&step.instruction));
         }
     }
 

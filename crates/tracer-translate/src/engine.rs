@@ -385,7 +385,7 @@ impl Engine {
             }
         }
         let start = block.code;
-        self.translated.0 += u64::from(block.len);
+        self.translated.0 += u64::from(block.covered);
         self.translated.1 += 1;
         let area = self.areas.get_mut(index).ok_or(Untranslatable::Full)?;
         area.append(code.bytes());
@@ -470,7 +470,7 @@ impl Engine {
                 .iter()
                 .find(|area| area.contains(code))
                 .and_then(|area| area.block(code))
-                .map_or(0, |block| u64::from(block.len));
+                .map_or(0, |block| u64::from(block.covered));
             if addr + len > start {
                 gone.insert((addr, mode));
             }

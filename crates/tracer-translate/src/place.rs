@@ -79,8 +79,9 @@ pub(crate) struct Block {
     pub(crate) code: u64,
     pub(crate) id: u32,
     pub(crate) values: u8,
-    /// Length in the program.
+    /// The distance in the program of what comes behind its last instruction, and of the end of them all.
     pub(crate) len: u16,
+    pub(crate) covered: u16,
     pub(crate) steps: Box<[Step]>,
     /// From which instruction on, and up to which (not included), a register is borrowed; and which.
     pub(crate) borrowed: Box<[(u16, u16, u8)]>,

@@ -1,7 +1,9 @@
 //! A block before it is written: its instructions, what they access, and which registers must be kept for that.
 //!
 //! A block goes on behind a branch that is likely not to be taken (forwards; [`Plan::exits`]): one header then serves
-//! several basic blocks. Where such a branch is taken, what is executed counts as a shorter block of its own.
+//! several basic blocks. A loop, a block that ends with a branch to its own start, is unrolled: the instructions come again
+//! behind the branch, as if it was taken, and what a register has moved on since the first turn is no new value. Where such
+//! a branch goes the other way, what is executed counts as a shorter block of its own.
 
 use alloc::vec::Vec;
 use iced_x86::{
@@ -87,9 +89,13 @@ pub(crate) struct Borrowed {
 }
 
 /// Branches behind which a block goes on.
-pub(crate) const MAX_EXITS: usize = 3;
+pub(crate) const MAX_EXITS: usize = 7;
+/// Of them, those that lead forwards and are all in one turn of a loop.
+const FORWARD_EXITS: usize = 3;
 /// Behind so many instructions it does not.
 const LONG: usize = 32;
+/// Turns of a loop in one block.
+const TURNS: usize = 4;
 
 /// A block.
 #[derive(Clone, Debug)]
@@ -226,6 +232,7 @@ impl Plan {
         let mut decoder = Decoder::with_ip(64, bytes, self.addr, DecoderOptions::NONE);
         let mut factory = InstructionInfoFactory::new();
         let mut offset = 0usize;
+        let mut turns = None;
         while self.steps.len() < limit {
             let ip = self.addr.wrapping_add(offset as u64);
             if !self.steps.is_empty() && stops(ip) {
@@ -263,8 +270,20 @@ impl Plan {
                 break;
             }
             match end {
-                Some(End::Branch(target)) if target > ip && self.goes_on() => {
+                Some(End::Branch(target)) if target > ip && (turns.is_some() || self.goes_on()) => {
                     self.exits.push(self.steps.len() as u16 - 1);
+                }
+                Some(End::Branch(target)) if target == self.addr => {
+                    let left = turns.get_or_insert_with(|| self.turns(limit));
+                    if *left <= 1 {
+                        self.end = End::Branch(target);
+                        break;
+                    }
+                    *left -= 1;
+                    self.exits.push(self.steps.len() as u16 - 1);
+                    decoder.set_position(0).ok()?;
+                    decoder.set_ip(self.addr);
+                    offset = 0;
                 }
                 Some(end) => {
                     self.end = end;
@@ -281,8 +300,32 @@ impl Plan {
     fn goes_on(&self) -> bool {
         matches!(self.task, None | Some(Task::Addresses))
             && self.captures.is_none()
-            && self.exits.len() < MAX_EXITS
+            && self.exits.len() < FORWARD_EXITS
             && self.steps.len() < LONG
+    }
+
+    /// How many turns of the loop that was just decoded one block may have.
+    fn turns(&self, limit: usize) -> usize {
+        if self.task != Some(Task::Addresses) || self.captures.is_some() {
+            return 1;
+        }
+        TURNS.min(limit / self.steps.len()).min((MAX_EXITS + 1) / (self.exits.len() + 1))
+    }
+
+    /// Where a branch in the middle leads if the block does not go on behind it.
+    pub(crate) fn exit_target(&self, branch: &Instruction) -> u64 {
+        if self.repeats(branch) { branch.next_ip() } else { branch.near_branch_target() }
+    }
+
+    /// Whether a branch in the middle is one of a loop: behind it comes what it leads to.
+    pub(crate) fn repeats(&self, branch: &Instruction) -> bool {
+        branch.near_branch_target() == self.addr
+    }
+
+    /// Bytes of the program that its instructions are in.
+    pub(crate) fn covered(&self) -> u16 {
+        let ends = self.steps.iter().map(|step| step.offset + step.instruction.len() as u16);
+        ends.max().unwrap_or(self.len).max(self.len)
     }
 
     /// A branch that is the last instruction is the block's end.
@@ -345,8 +388,10 @@ impl Plan {
 
     /// Makes the block end in front of that instruction.
     pub(crate) fn truncate(&mut self, len: usize) {
-        if let Some(step) = self.steps.get(len) {
-            self.len = step.offset;
+        if len < self.steps.len()
+            && let Some(last) = len.checked_sub(1).and_then(|last| self.steps.get(last))
+        {
+            self.len = last.offset + last.instruction.len() as u16;
             self.end = End::Fall;
             self.steps.truncate(len);
             self.end_at_exit();
@@ -935,10 +980,64 @@ mod tests {
 
     #[test]
     fn a_block_has_so_many_branches() {
-        let mut bytes: Vec<u8> = [0x74, 0x40].repeat(MAX_EXITS + 4);
+        let mut bytes: Vec<u8> = [0x74, 0x40].repeat(FORWARD_EXITS + 4);
         bytes.push(0xc3);
         let plan = plan(&bytes, None);
-        assert_eq!((plan.exits.len(), plan.steps.len()), (MAX_EXITS, MAX_EXITS + 1));
+        assert_eq!((plan.exits.len(), plan.steps.len()), (FORWARD_EXITS, FORWARD_EXITS + 1));
+    }
+
+    /// mov rax, [rsi]; add rsi, 8; dec ecx; jnz the start; ret
+    const LOOP: [u8; 12] = [0x48, 0x8b, 0x06, 0x48, 0x83, 0xc6, 8, 0xff, 0xc9, 0x75, 0xf5, 0xc3];
+
+    #[test]
+    fn a_loop_has_several_turns_in_a_block() {
+        let plan = plan(&LOOP, Some(Task::Addresses));
+        assert_eq!((plan.steps.len(), plan.end), (4 * TURNS, End::Branch(AT)));
+        assert_eq!(plan.exits, [3, 7, 11]);
+        assert_eq!(plan.next(), AT + 11);
+        assert!(
+            plan.exits
+                .iter()
+                .all(|&exit| { plan.exit_target(&plan.steps[usize::from(exit)].instruction) == AT + 11 })
+        );
+        // One value: the others follow.
+        assert_eq!((plan.values.len(), plan.commit()), (1, 0));
+        let displacements: Vec<i64> = plan.accesses.iter().map(|access| access.displacement).collect();
+        assert_eq!(displacements, [0, 8, 16, 24]);
+        assert!(plan.accesses.iter().all(|access| (access.base, access.offset) == (0, 0)));
+        assert_eq!((plan.before(7).0, plan.before(7).1.len()), (1, 2));
+        assert_eq!(self::plan(&LOOP, None).steps.len(), 4);
+    }
+
+    #[test]
+    fn a_loop_that_is_cut_goes_on_where_it_was_cut() {
+        for len in 1..4 * TURNS {
+            let mut plan = plan(&LOOP, Some(Task::Addresses));
+            plan.shorten(len);
+            assert_eq!((plan.steps.len(), plan.covered()), (len, [3, 7, 9, 11][(len - 1).min(3)]));
+            let (end, next) = match len % 4 {
+                0 => (End::Branch(AT), 11),
+                in_turn => (End::Fall, [3, 7, 9][in_turn - 1]),
+            };
+            assert_eq!((plan.end, plan.next()), (end, AT + next), "{len}");
+            assert_eq!(plan.exits.len(), (len - 1) / 4);
+        }
+    }
+
+    #[test]
+    fn where_the_tracer_must_be_asked_a_loop_has_one_turn() {
+        let plan = Plan::new(AT, &LOOP, MAX_INSTRUCTIONS, Some(Task::Addresses), |at| at == AT);
+        let plan = plan.expect("it is code");
+        assert_eq!((plan.steps.len(), plan.end, plan.next()), (4, End::Branch(AT), AT + 11));
+        assert_eq!(plan.exits, []);
+    }
+
+    #[test]
+    fn a_loop_with_branches_has_fewer_turns() {
+        // jz behind it; jz behind it; jnz the start
+        let plan = plan(&[0x74, 4, 0x74, 2, 0x75, 0xfa, 0xc3], Some(Task::Addresses));
+        assert_eq!((plan.steps.len(), plan.exits.as_slice()), (6, &[0, 1, 2, 3, 4][..]));
+        assert_eq!((plan.end, plan.next()), (End::Branch(AT), AT + 6));
     }
 
     /// inc qword [register], mov register, register, or a branch
