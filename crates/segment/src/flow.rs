@@ -53,7 +53,7 @@ pub struct Live {
     owner: AtomicU32,
     /// The present buffer's number in the pool, or all ones.
     buffer: AtomicU32,
-    /// Instructions executed in code that does not record.
+    /// Instructions executed inside functions that are one event.
     quiet: AtomicU64,
     /// Where an indirect branch goes.
     target: AtomicU64,
@@ -186,7 +186,7 @@ impl Live {
         self.position.store(position, Ordering::Release);
     }
 
-    /// Instructions executed without recording since the last call.
+    /// Instructions executed inside functions that are one event, since the last call.
     pub fn take_quiet(&self) -> u64 {
         let count = self.quiet.load(Ordering::Relaxed);
         self.quiet.store(0, Ordering::Relaxed);

@@ -213,6 +213,8 @@ impl Writer<'_> {
             }
             match plan.exits.iter().position(|&exit| usize::from(exit) == index) {
                 Some(exit) => self.branch(exit, &step.instruction),
+                // A place of its own: whoever steps through the cache counts it.
+                None if plan.is_followed(index) => self.code.put(&[0x90]),
                 None => self.copy(index, bytes)?,
             }
             self.ends.push(self.code.here());

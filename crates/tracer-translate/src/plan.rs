@@ -1,9 +1,10 @@
 //! A block before it is written: its instructions, what they access, and which registers must be kept for that.
 //!
-//! A block goes on behind a branch that is likely not to be taken (forwards; [`Plan::exits`]): one header then serves
-//! several basic blocks. A loop, a block that ends with a branch to its own start, is unrolled: the instructions come again
-//! behind the branch, as if it was taken, and what a register has moved on since the first turn is no new value. Where such
-//! a branch goes the other way, what is executed counts as a shorter block of its own.
+//! A block goes on behind a branch that is likely not to be taken (forwards; [`Plan::exits`]), and where a jump leads that
+//! goes forwards: one header then serves several basic blocks. A loop, a block that ends with a branch or a jump to its own
+//! start, is unrolled: the instructions come again behind the branch, as if it was taken, and what a register has moved on
+//! since the first turn is no new value. Where such a branch goes the other way, what is executed counts as a shorter block
+//! of its own.
 
 use alloc::vec::Vec;
 use iced_x86::{
@@ -94,6 +95,8 @@ pub(crate) const MAX_EXITS: usize = 7;
 const FORWARD_EXITS: usize = 3;
 /// Behind so many instructions it does not.
 const LONG: usize = 32;
+/// The longest instruction.
+const MAX_INSTRUCTION_BYTES: usize = 15;
 /// Turns of a loop in one block.
 const TURNS: usize = 4;
 
@@ -281,9 +284,22 @@ impl Plan {
                     }
                     *left -= 1;
                     self.exits.push(self.steps.len() as u16 - 1);
-                    decoder.set_position(0).ok()?;
-                    decoder.set_ip(self.addr);
                     offset = 0;
+                    decoder.set_position(offset).ok()?;
+                    decoder.set_ip(self.addr);
+                }
+                Some(End::Jump(target)) if turns.is_some() || self.follows(target, ip, bytes.len()) => {
+                    if target == self.addr {
+                        let left = turns.get_or_insert_with(|| self.turns(limit));
+                        if *left <= 1 {
+                            self.end = End::Jump(target);
+                            break;
+                        }
+                        *left -= 1;
+                    }
+                    offset = target.wrapping_sub(self.addr) as usize;
+                    decoder.set_position(offset).ok()?;
+                    decoder.set_ip(target);
                 }
                 Some(end) => {
                     self.end = end;
@@ -302,6 +318,23 @@ impl Plan {
             && self.captures.is_none()
             && self.exits.len() < FORWARD_EXITS
             && self.steps.len() < LONG
+    }
+
+    /// Whether the block goes on where a jump leads: forwards to what was read, or to the start if it can leave the loop.
+    fn follows(&self, target: u64, from: u64, read: usize) -> bool {
+        let distance = target.wrapping_sub(self.addr) as usize;
+        let is_read = distance < read && read - distance >= MAX_INSTRUCTION_BYTES;
+        let goes_on = matches!(self.task, None | Some(Task::Addresses)) && self.steps.len() < LONG;
+        goes_on
+            && self.captures.is_none()
+            && is_read
+            && (target > from || distance == 0 && !self.exits.is_empty())
+    }
+
+    /// Whether that instruction is a jump behind which the block goes on: it does nothing there.
+    pub(crate) fn is_followed(&self, index: usize) -> bool {
+        let is_jump = |step: &Planned| step.instruction.flow_control() == FlowControl::UnconditionalBranch;
+        index + 1 < self.steps.len() && self.steps.get(index).is_some_and(is_jump)
     }
 
     /// How many turns of the loop that was just decoded one block may have.
@@ -328,7 +361,7 @@ impl Plan {
         ends.max().unwrap_or(self.len).max(self.len)
     }
 
-    /// A branch that is the last instruction is the block's end.
+    /// A branch or a jump that is the last instruction is the block's end.
     fn end_at_exit(&mut self) {
         let len = self.steps.len();
         self.exits.retain(|&exit| usize::from(exit) < len);
@@ -337,6 +370,10 @@ impl Plan {
         {
             self.end = End::Branch(last.instruction.near_branch_target());
             self.exits.pop();
+        } else if self.end == End::Fall
+            && let Some(Some(End::Jump(target))) = self.steps.last().map(|last| end_of(&last.instruction))
+        {
+            self.end = End::Jump(target);
         }
     }
 
@@ -1038,6 +1075,41 @@ mod tests {
         let plan = plan(&[0x74, 4, 0x74, 2, 0x75, 0xfa, 0xc3], Some(Task::Addresses));
         assert_eq!((plan.steps.len(), plan.exits.as_slice()), (6, &[0, 1, 2, 3, 4][..]));
         assert_eq!((plan.end, plan.next()), (End::Branch(AT), AT + 6));
+    }
+
+    #[test]
+    fn a_block_goes_on_where_a_jump_leads() {
+        // inc qword [rsi]; jmp over two bytes; ud2; inc qword [rsi + 8]; ret
+        let code = [0x48, 0xff, 0x06, 0xeb, 2, 0x0f, 0x0b, 0x48, 0xff, 0x46, 8, 0xc3];
+        let padded = [&code[..], &[0x90; 16]].concat();
+        let mut followed = plan(&padded, Some(Task::Addresses));
+        let offsets: Vec<u16> = followed.steps.iter().map(|step| step.offset).collect();
+        assert_eq!((offsets.as_slice(), followed.end), (&[0, 3, 7, 11][..], End::Return(0)));
+        let is_followed: Vec<bool> = (0..4).map(|index| followed.is_followed(index)).collect();
+        assert_eq!(is_followed, [false, true, false, false]);
+        assert_eq!((followed.values.len(), followed.next(), followed.covered()), (2, AT + 12, 12));
+        followed.shorten(2);
+        assert_eq!((followed.end, followed.is_followed(1)), (End::Jump(AT + 7), false));
+        // What was not read, and what is behind.
+        assert_eq!(plan(&code, Some(Task::Addresses)).end, End::Jump(AT + 7));
+        assert_eq!(plan(&[0xeb, 0xf0, 0x90], Some(Task::Addresses)).end, End::Jump(AT - 14));
+        let stopped = Plan::new(AT, &padded, MAX_INSTRUCTIONS, None, |at| at == AT + 7).expect("it is code");
+        assert_eq!((stopped.steps.len(), stopped.end), (2, End::Jump(AT + 7)));
+    }
+
+    #[test]
+    fn a_loop_that_ends_with_a_jump_has_several_turns() {
+        // dec ecx; jz behind it; inc qword [rsi]; add rsi, 8; jmp the start; ret
+        let code = [0xff, 0xc9, 0x74, 9, 0x48, 0xff, 0x06, 0x48, 0x83, 0xc6, 8, 0xeb, 0xf3, 0xc3];
+        let padded = [&code[..], &[0x90; 16]].concat();
+        let plan = plan(&padded, Some(Task::Addresses));
+        assert_eq!((plan.steps.len(), plan.end), (5 * TURNS, End::Jump(AT)));
+        assert_eq!(plan.exits, [1, 6, 11, 16]);
+        let displacements: Vec<i64> = plan.accesses.iter().map(|access| access.displacement).collect();
+        assert_eq!((plan.values.len(), displacements.as_slice()), (1, &[0, 8, 16, 24][..]));
+        // Nothing leads out of it.
+        let endless = [&[0x48, 0xff, 0x06, 0xeb, 0xfb][..], &[0x90; 16]].concat();
+        assert_eq!(self::plan(&endless, Some(Task::Addresses)).steps.len(), 2);
     }
 
     /// inc qword [register], mov register, register, or a branch
