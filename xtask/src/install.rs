@@ -33,7 +33,7 @@ pub(crate) const TEST: &[Tool] = &[
     ("busybox", "busybox-static"),
 ];
 
-/// For `bench record`.
+/// For `bench record` and `bench translate`.
 pub(crate) const BENCH: &[Tool] = &[
     ("gcc", "gcc"),
     ("valgrind", "valgrind"),
@@ -44,6 +44,7 @@ pub(crate) const BENCH: &[Tool] = &[
     ("xz", "xz-utils"),
     ("python3", "python3-minimal"),
     ("perl", "perl-base"),
+    ("cjpeg", "libjpeg-turbo-progs"),
 ];
 
 /// For `bench probes`.

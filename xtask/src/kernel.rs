@@ -17,6 +17,11 @@ pub(crate) fn build_workload(name: &str) -> Result<String> {
     compile(name, &format!("benches/workloads/{name}.c"), &["-lm"])
 }
 
+/// Builds a program of `benches/watch`, of four threads, and returns its path.
+pub(crate) fn build_team(name: &str) -> Result<String> {
+    compile(name, &format!("benches/watch/{name}.c"), &["-pthread"])
+}
+
 /// Builds the library that does what the paper's tool did, access by access.
 pub(crate) fn build_two_signals() -> Result<String> {
     compile("libtwo_signals.so", "benches/two_signals/two_signals.c", &["-shared", "-fPIC", "-Wl,-z,now"])

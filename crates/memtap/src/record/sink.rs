@@ -724,7 +724,7 @@ impl<'a> Sink<'a> {
                 self.gap(&mut thread, GapReason::Killed, 1, VirtAddr(0))?;
                 self.entries(&mut thread, content, &bytes)?;
             }
-            thread.shard.flush()?;
+            thread.shard.end()?;
             self.instructions += thread.cycle;
         }
         Ok(())

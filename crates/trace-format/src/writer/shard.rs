@@ -363,6 +363,17 @@ impl ShardWriter {
         let flushed = lock(&self.state).flush(&self.shared);
         flushed.and(self.shared.sink.flush()).and(self.shared.sync_flushed())
     }
+
+    /// As [`Self::flush`], for a thread that has come to its end: what was kept to encode more is given back.
+    pub fn end(&mut self) -> Result<(), Error> {
+        let flushed = self.flush();
+        if let Some((frame, _)) = &mut lock(&self.state).blocks
+            && frame.is_empty()
+        {
+            *frame = BlockFrame::default();
+        }
+        flushed
+    }
 }
 
 /// Adds accesses of one thread by the blocks that made them: the fastest path of all.
