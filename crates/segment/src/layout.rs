@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::mem::size_of;
 
 /// Version of this layout. A tracer of another version must not touch the pool.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Bytes of one buffer. Small, because reused memory that stays in the cache is worth more than few hand-overs.
 pub const BUFFER_BYTES: usize = 64 << 10;
 /// Buffers of a pool, and so the threads that can be traced at the same time.
@@ -61,6 +61,8 @@ pub struct Control {
     threads: AtomicU32,
     /// Processes numbered so far.
     processes: AtomicU32,
+    /// Children that were forked, or are about to be, and are not numbered yet. Written by parents, and by their children.
+    unborn: AtomicU32,
     /// Threads that got no number or buffer, because the tables were full.
     refused: AtomicU32,
     /// Not zero: the recorder waits on `submitted`, or is about to. Written by the recorder.
@@ -124,6 +126,22 @@ impl Control {
         self.processes.fetch_sub(1, Ordering::Relaxed);
         self.refuse();
         None
+    }
+
+    /// A process is about to fork: its child will be numbered, or it says [`Self::settle_child`] itself.
+    pub fn expect_child(&self) {
+        self.unborn.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The child has its slot, or will never have one.
+    pub fn settle_child(&self) {
+        // Release: who sees that nobody is expected sees the slots of those that were.
+        self.unborn.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether there may be children that nobody knows yet. One that dies before it has its slot is expected for ever.
+    pub fn expects_children(&self) -> bool {
+        self.unborn.load(Ordering::Acquire) != 0
     }
 
     /// The recorder's process, as far as it is known.

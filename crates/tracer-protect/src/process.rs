@@ -165,6 +165,11 @@ fn fork_with(
         args[2] = open_address(args[2] as u64) as usize;
         args[3] = open_address(args[3] as u64) as usize;
     }
+    let pool = PROCESS.pool();
+    let control = pool.as_ref().map(|pool| pool.control());
+    if let Some(control) = control {
+        control.expect_child();
+    }
     let ranges = PROCESS.ranges.lock();
     let actions = PROCESS.actions.lock();
     let births = PROCESS.births.lock();
@@ -177,6 +182,11 @@ fn fork_with(
     let result = unsafe { sys::syscall(call.number as usize, args) };
     drop((ranges, actions, births, breakpoints, engine, views, watched));
     if result != 0 {
+        if sys::failed(result)
+            && let Some(control) = control
+        {
+            control.settle_child();
+        }
         memory::drop_copy();
         return Some(result);
     }
@@ -185,6 +195,9 @@ fn fork_with(
         context.gregs.rsp = stack;
     }
     be_child(thread);
+    if let Some(control) = control {
+        control.settle_child();
+    }
     Some(0)
 }
 

@@ -1,6 +1,6 @@
 //! The blocks of translated processes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use segment::flow::{Definition, ID_BITS};
@@ -10,6 +10,8 @@ use trace_format::Block;
 #[derive(Debug, Default)]
 struct Process {
     parent: Option<u32>,
+    /// It executes nothing more.
+    has_ended: bool,
     /// By their numbers.
     blocks: Vec<Option<Arc<Block>>>,
     /// How many values each has, or [`UNKNOWN`]: what finding the entries of a buffer needs, close together.
@@ -30,6 +32,8 @@ pub(crate) struct Known<'a> {
 }
 
 const UNKNOWN: u8 = u8::MAX;
+/// Ancestors that are looked through.
+const MAX_LINE: usize = 1024;
 
 impl Known<'_> {
     /// The block of that number.
@@ -50,6 +54,30 @@ impl Blocks {
     /// A process was forked.
     pub(crate) fn add_process(&mut self, number: u32, parent: u32) {
         self.processes.entry(number).or_default().parent = Some(parent);
+    }
+
+    /// A process has ended, and all that it executed was read. Its blocks are still those of its children.
+    pub(crate) fn end(&mut self, number: u32) {
+        if let Some(process) = self.processes.get_mut(&number) {
+            process.has_ended = true;
+        }
+    }
+
+    /// Forgets the blocks that nobody can execute any more. All children that were forked must be known.
+    pub(crate) fn forget_ended(&mut self) {
+        let needed: HashSet<u32> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| !process.has_ended)
+            .flat_map(|(&number, _)| self.line(number))
+            .collect();
+        self.processes.retain(|number, _| needed.contains(number));
+    }
+
+    /// A process, its parent, and so on.
+    fn line(&self, number: u32) -> impl Iterator<Item = u32> {
+        let parent = |number: &u32| self.processes.get(number)?.parent;
+        std::iter::successors(Some(number), parent).take(MAX_LINE)
     }
 
     /// Reads a buffer of definitions, as far as it was not read before.
@@ -74,12 +102,44 @@ impl Blocks {
 
     /// What a process can execute.
     pub(crate) fn of(&self, process: u32) -> Known<'_> {
-        let mut chain = Vec::new();
-        let mut next = Some(process);
-        while let Some(found) = next.and_then(|number| self.processes.get(&number)) {
-            chain.push(found);
-            next = found.parent.filter(|_| chain.len() < 1024);
-        }
+        let chain = self.line(process).map_while(|number| self.processes.get(&number)).collect();
         Known { chain }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memref::VirtAddr;
+    use segment::flow::{BlockAccess, MAX_DEFINITION_BYTES, Values, encode_definition};
+
+    use super::*;
+
+    fn define(blocks: &mut Blocks, process: u32, id: u32) {
+        let mut bytes = [0; MAX_DEFINITION_BYTES];
+        let len = encode_definition(id, VirtAddr(64), 1, Values::plain(0), &[BlockAccess::NONE], &mut bytes);
+        blocks.add(process, 0, &bytes[..len]);
+    }
+
+    #[test]
+    fn what_a_child_was_forked_with_stays_as_long_as_the_child() {
+        let mut blocks = Blocks::default();
+        define(&mut blocks, 0, 20);
+        blocks.add_process(1, 0);
+        define(&mut blocks, 1, 21);
+        blocks.add_process(2, 1);
+        for ended in [0, 1] {
+            blocks.end(ended);
+            blocks.forget_ended();
+            let known = blocks.of(2);
+            assert!(known.get(20).is_some() && known.get(21).is_some());
+        }
+        blocks.add_process(3, 0);
+        blocks.end(2);
+        blocks.forget_ended();
+        assert!(blocks.of(3).get(20).is_some(), "of its parent, not of its sister");
+        assert!(blocks.of(2).get(21).is_none());
+        blocks.end(3);
+        blocks.forget_ended();
+        assert!(blocks.processes.is_empty());
     }
 }

@@ -347,8 +347,12 @@ fn drain(pool: &OwnedPool, sink: &mut Sink<'_>, ended: &Ended, output: &Path) ->
                 let slot = pool.pool().process(number);
                 slot.is_some_and(|slot| slot.state() == segment::ProcessState::Ended)
             };
+            let expects = control.expects_children();
             for number in watch.dead().into_iter().chain(watch.gone(left)) {
                 result = result.and(leave(pool, sink, number));
+            }
+            if !expects && known == control.processes() {
+                sink.forget_ended();
             }
             progress.show(sink.totals());
         }

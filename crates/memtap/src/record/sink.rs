@@ -250,8 +250,14 @@ impl<'a> Sink<'a> {
 
     /// A process has no more to say.
     pub(crate) fn end_process(&mut self, number: u32) -> Result<(), Error> {
+        self.blocks.end(number);
         let Some(process) = self.processes.get(&number) else { return Ok(()) };
         self.trace.end_process(process.id, now_ns(), process.status)
+    }
+
+    /// All processes that there are were added: forgets what only those that have ended could execute.
+    pub(crate) fn forget_ended(&mut self) {
+        self.blocks.forget_ended();
     }
 
     /// Reads a buffer that was handed over, or that a dead process left.
