@@ -229,6 +229,12 @@ fn translated_and_verified_with_data() {
     }
 }
 
+/// With one tracer: each fork takes its time.
+#[test]
+fn more_than_a_thousand_processes_are_one_trace() {
+    check("many_forks.c", "translate", &[]);
+}
+
 /// Position-independent: names and counts are the same.
 #[test]
 fn counts_do_not_depend_on_the_load_address() {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! 0            Control                    one page
-//! 4096         ProcessSlot  [1024]        64 bytes each
-//! 69632        BufferHeader [2048]        64 bytes each
-//! 200704       Live         [2048]        512 bytes each
-//! 1249280      buffers      [2048]        64 KiB each
+//! 4096         ProcessSlot  [65536]       64 bytes each
+//! 4198400      BufferHeader [2048]        64 bytes each
+//! 4329472      Live         [2048]        512 bytes each
+//! 5378048      buffers      [2048]        64 KiB each
 //! ```
 //! All of it starts as zeros, which is a valid, empty pool but for the fields that [`Control::init`] sets.
 
@@ -21,8 +21,9 @@ pub const BUFFER_COUNT: usize = 2048;
 /// Handed over buffers that may wait for the recorder. A producer waits from there on, instead of taking one that is not in
 /// the cache any more: the program's processor time fell by 15 to 40 percent, the recorder's by a sixth (docs/overhead.md).
 pub(crate) const MAX_WAITING: usize = 64;
-/// Processes that one session can hold.
-pub const PROCESS_COUNT: usize = 1024;
+/// Processes that one session can hold, over its whole time; a program that another one executes counts as one more. Pages of
+/// slots that nobody enters are never made.
+pub const PROCESS_COUNT: usize = 1 << 16;
 
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"memtap!\0");
