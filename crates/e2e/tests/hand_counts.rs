@@ -21,7 +21,8 @@ fn lackey_agrees_with_the_heads_of_the_programs() {
             continue;
         }
         let program = Program::named(&name);
-        if !program.can_run() {
+        // Where nothing is counted there is nothing to compare, and threads may take minutes under Valgrind.
+        if program.header.expect.is_empty() || !program.can_run() {
             continue;
         }
         let references = run_lackey(&program);
