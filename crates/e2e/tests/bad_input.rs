@@ -147,7 +147,7 @@ fn an_output_that_exists_is_kept() {
     assert_eq!(trace.number("gaps"), 0);
 }
 
-/// A file system of 256 KiB in a mount namespace of its own. What was written until it was full can be read.
+/// A file system of 8 MiB, more than a frame takes, in a mount namespace of its own. What was written until it was full can be read.
 #[test]
 fn disk_full_where_a_mount_is_allowed() {
     let mount = |script: &str| {
@@ -155,7 +155,7 @@ fn disk_full_where_a_mount_is_allowed() {
         run(Command::new(tool("unshare")).args(words), b"")
     };
     let dir = temp();
-    let small = format!("mount -t tmpfs -o size=256k none {}", text(dir.path()));
+    let small = format!("mount -t tmpfs -o size=8m none {}", text(dir.path()));
     if mount(&small).status != 0 {
         return;
     }
@@ -182,7 +182,7 @@ unsigned cells[1 << 16];
 int main(void)
 {
     unsigned x = 1;
-    for (int i = 0; i < 2000000; i++) {
+    for (int i = 0; i < 20000000; i++) {
         x = x * 1664525 + 1013904223;
         __asm__ volatile(\"movl %1, %0\" : \"=m\"(cells[x >> 16]) : \"r\"(x));
     }

@@ -168,6 +168,22 @@ pub(crate) enum Only {
 }
 
 impl MachineArgs {
+    /// The first option that was given.
+    fn first(&self) -> Option<&'static str> {
+        let given = [
+            ("--read-data", self.read_data),
+            ("--flow", self.flow),
+            ("--only", self.only.is_some()),
+            ("--cycles", self.cycles.is_some()),
+            ("--millis", self.millis.is_some()),
+            ("--physical", self.physical.is_some()),
+            ("--virtual-range", self.virtual_range.is_some()),
+            ("--process", self.process.is_some()),
+            ("--marked", self.marked),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
     /// As the plugin reads it.
     fn settings(&self, data: bool) -> Vec<String> {
         let flag = |name: &str, on: bool| on.then(|| format!("{name}=on"));
@@ -240,6 +256,11 @@ impl Args {
 
 /// Records, and ends with the program's own status.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    if args.tracer != Some(Tracer::Qemu)
+        && let Some(option) = args.machine.first()
+    {
+        bail!("{option}: that is for a whole machine, recorded with --tracer qemu");
+    }
     if let Some(pid) = args.pid {
         return run_attached(args, pid);
     }
@@ -414,6 +435,33 @@ mod tests {
         let line = if words.contains("--pid") { line } else { [&line[..], &["--", "prog"]].concat() };
         let args = Args::try_parse_from(line).expect("a command line");
         assert_eq!(args.translates(linkage), translates, "{words:?} {linkage:?}");
+    }
+
+    #[test]
+    fn what_holds_for_machines_is_refused_for_programs() {
+        let options = [
+            "--read-data",
+            "--flow",
+            "--only=loads",
+            "--cycles=1..2",
+            "--millis=1..2",
+            "--physical=1..2",
+            "--virtual-range=1..2",
+            "--process=init",
+            "--marked",
+        ];
+        for option in options {
+            let name = option.split('=').next().expect("there is one");
+            for program in [&["--", "prog"][..], &["--pid", "1"], &["--tracer=protect", "--", "prog"]] {
+                let line = [&["record", option][..], program].concat();
+                let args = Args::try_parse_from(line).expect("a command line");
+                let error = run(args).expect_err("it is no machine").to_string();
+                assert_eq!(
+                    error,
+                    format!("{name}: that is for a whole machine, recorded with --tracer qemu")
+                );
+            }
+        }
     }
 
     #[test]
