@@ -92,6 +92,17 @@ fn signals(pid: u32) -> Vec<String> {
     status.lines().filter(|line| kept.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
 }
 
+/// As above, of a program whose handlers run now and then: what is so most of the time.
+fn usual_signals(pid: u32) -> Vec<String> {
+    let mut seen: Vec<Vec<String>> = Vec::new();
+    for _ in 0..101 {
+        seen.push(signals(pid));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let times = |one: &&Vec<String>| seen.iter().filter(|other| other == one).count();
+    seen.iter().max_by_key(times).expect("it was looked").clone()
+}
+
 /// How often a process has waited.
 fn switches(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
@@ -197,7 +208,8 @@ fn check_unnoticed(name: &str, times: usize, seconds: &str) {
     let dir = temp();
     let program = Program::named(name);
     let running = Running::start(&program);
-    let before = signals(running.pid());
+    let before = usual_signals(running.pid());
+    let mut accesses = 0;
     for _ in 0..times {
         let trace = record_for(running.pid(), &dir.path().join("t.memtap"), seconds, &[]);
         check_native(running.pid());
@@ -205,8 +217,10 @@ fn check_unnoticed(name: &str, times: usize, seconds: &str) {
         until("masks and actions are as before", || signals(running.pid()) == before);
         let stat = trace.stat();
         assert_eq!(stat["gaps"], 0);
-        assert!(stat["accesses"].as_u64() > Some(0));
+        // On a busy machine the program may not run at all in one moment, but in all of them.
+        accesses += stat["accesses"].as_u64().expect("a number");
     }
+    assert!(accesses > 0);
     assert_eq!(running.end(), "right\n");
 }
 
