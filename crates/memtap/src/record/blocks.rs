@@ -69,15 +69,15 @@ impl Blocks {
             .processes
             .iter()
             .filter(|(_, process)| !process.has_ended)
-            .flat_map(|(&number, _)| self.line(number))
+            .flat_map(|(&number, _)| self.line(number).map(|(number, _)| number))
             .collect();
         self.processes.retain(|number, _| needed.contains(number));
     }
 
     /// A process, its parent, and so on.
-    fn line(&self, number: u32) -> impl Iterator<Item = u32> {
-        let parent = |number: &u32| self.processes.get(number)?.parent;
-        std::iter::successors(Some(number), parent).take(MAX_LINE)
+    fn line(&self, number: u32) -> impl Iterator<Item = (u32, &Process)> {
+        let find = |number| Some((number, self.processes.get(&number)?));
+        std::iter::successors(find(number), move |(_, process)| find(process.parent?)).take(MAX_LINE)
     }
 
     /// Reads a buffer of definitions, as far as it was not read before.
@@ -102,8 +102,7 @@ impl Blocks {
 
     /// What a process can execute.
     pub(crate) fn of(&self, process: u32) -> Known<'_> {
-        let chain = self.line(process).map_while(|number| self.processes.get(&number)).collect();
-        Known { chain }
+        Known { chain: self.line(process).map(|(_, process)| process).collect() }
     }
 }
 

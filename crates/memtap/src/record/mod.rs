@@ -347,11 +347,12 @@ fn drain(pool: &OwnedPool, sink: &mut Sink<'_>, ended: &Ended, output: &Path) ->
                 let slot = pool.pool().process(number);
                 slot.is_some_and(|slot| slot.state() == segment::ProcessState::Ended)
             };
-            let expects = control.expects_children();
             for number in watch.dead().into_iter().chain(watch.gone(left)) {
                 result = result.and(leave(pool, sink, number));
             }
-            if !expects && known == control.processes() {
+            // In this order, and behind the ends that were seen: a child is expected before its parent can end, and numbered
+            // before it is expected no more.
+            if !control.expects_children() && known == control.processes() {
                 sink.forget_ended();
             }
             progress.show(sink.totals());
