@@ -209,7 +209,6 @@ fn check_unnoticed(name: &str, times: usize, seconds: &str) {
     let program = Program::named(name);
     let running = Running::start(&program);
     let before = usual_signals(running.pid());
-    let mut accesses = 0;
     for _ in 0..times {
         let trace = record_for(running.pid(), &dir.path().join("t.memtap"), seconds, &[]);
         check_native(running.pid());
@@ -217,10 +216,8 @@ fn check_unnoticed(name: &str, times: usize, seconds: &str) {
         until("masks and actions are as before", || signals(running.pid()) == before);
         let stat = trace.stat();
         assert_eq!(stat["gaps"], 0);
-        // On a busy machine the program may not run at all in one moment, but in all of them.
-        accesses += stat["accesses"].as_u64().expect("a number");
+        assert!(stat["accesses"].as_u64() > Some(0));
     }
-    assert!(accesses > 0);
     assert_eq!(running.end(), "right\n");
 }
 
@@ -236,7 +233,7 @@ fn handlers_masks_and_timers_are_kept() {
 
 #[test]
 fn threads_that_never_wait_are_left() {
-    check_unnoticed("attached_busy.c", 10, "0.02");
+    check_unnoticed("attached_busy.c", 10, "0.1");
 }
 
 #[test]
@@ -255,12 +252,12 @@ fn what_is_recorded_agrees_with_stepping() {
 
 #[test]
 fn a_process_is_attached_to_fifty_times() {
-    check_unnoticed("attached_threads.c", 50, "0.02");
+    check_unnoticed("attached_threads.c", 50, "0.1");
 }
 
 #[test]
 fn a_process_with_signals_is_attached_to_fifty_times() {
-    check_unnoticed("attached_signals.c", 50, "0.02");
+    check_unnoticed("attached_signals.c", 50, "0.1");
 }
 
 #[test]
