@@ -121,7 +121,8 @@ fn opened(addr: usize, end: usize) -> Option<Access> {
     })
 }
 
-/// Whether code at `addr`, opened for direct stores, takes them (still). Makes one system call, which changes nothing and takes no lock.
+/// Whether code at `addr`, opened for direct stores, takes them (still). Makes one system call, which changes nothing and takes
+/// no lock.
 #[must_use]
 pub fn takes_stores(addr: usize) -> bool {
     /// Add 0 to the word, and compare what was there with 0.

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use tracee::sys;
 
+use crate::code::Code;
 use crate::place::Block;
 
 /// Bytes of one area, and of smaller ones where there is no room for that between what the program has mapped. Pages are taken
@@ -81,6 +82,15 @@ impl Area {
         // SAFETY: `serves` left 64 KiB, more than one block takes; the memory behind `next` is nobody's yet.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.next as *mut u8, bytes.len()) };
         self.next += bytes.len() as u64;
+    }
+
+    /// Appends code that branches lead to and that is no block's, at the beginning of a fetch. Returns where it is.
+    pub(crate) fn append_entry(&mut self, emit: impl FnOnce(u64) -> Code) -> u64 {
+        let at = self.next.next_multiple_of(16);
+        let code = emit(at);
+        self.next = at;
+        self.append(code.bytes());
+        at
     }
 }
 

@@ -614,7 +614,8 @@ impl Writer<'_> {
         self.links.push(Link { target, mode: self.around.mode, distance, slot: 0, stub: 0, way_out: 0 });
     }
 
-    /// What a call pushes, and the stubs of all links: a jump through a word, the word, and the way out that the word points to at first.
+    /// What a call pushes, and the stubs of all links: a jump through a word, the word, and the way out that the word points to
+    /// at first.
     fn stubs(&mut self) {
         if let Some((address, distance)) = self.pushed.take() {
             self.code.align(8);
@@ -670,7 +671,6 @@ fn go(code: &mut Code, table: u32) {
 /// to the search, through the word `probe`. rcx and rdx are put aside.
 pub(crate) fn emit_way(at: u64, target: u64, to: u64, probe: u32) -> Code {
     let mut code = Code::new(at);
-    code.align(16);
     code.number(RDX, target.wrapping_neg());
     // lea rcx, [rcx + rdx]; jrcxz over the rest of the way to the search
     code.put(&[0x48, 0x8d, 0x0c, 0x11]);
@@ -697,7 +697,6 @@ fn go_to(code: &mut Code, to: u64) {
 /// at an empty one. rcx and rdx are put aside.
 pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Code {
     let mut code = Code::new(at);
-    code.align(16);
     code.store_gs(SPILL_RAX, RAX);
     code.store_gs(TARGET_AT, RCX);
     // movzx edx, cx; add edx, edx by lea: two words a pair

@@ -262,13 +262,11 @@ impl Engine {
             let entry = code - ENTRY_BYTES;
             table.insert(addr, entry);
             let area = self.areas.iter_mut().find(|area| area.contains(code) && area.has_room());
-            if table.has_way(addr)
+            if table.is_way_free(addr)
                 && let Some(area) = area
             {
-                let way = emit_way(area.next, addr, entry, table.probe());
-                let at = area.next.next_multiple_of(16);
-                area.append(way.bytes());
-                table.set_way(addr, at);
+                let way = area.append_entry(|at| emit_way(at, addr, entry, table.probe()));
+                table.set_way(addr, way);
             }
         }
         Ok(code)
@@ -307,10 +305,7 @@ impl Engine {
         for mode in MODES {
             let table = self.tables.get(mode as usize)?.as_ref()?;
             if !table.has_probe() {
-                let code = emit_probe(area.next, table.base(), mode);
-                let at = area.next.next_multiple_of(16);
-                area.append(code.bytes());
-                table.set_probe(at);
+                table.set_probe(area.append_entry(|at| emit_probe(at, table.base(), mode)));
             }
         }
         self.areas.push(area);

@@ -272,63 +272,55 @@ impl Plan {
                 self.captures.get_or_insert_default();
                 break;
             }
-            match end {
-                Some(End::Branch(target)) if target > ip && (turns.is_some() || self.goes_on()) => {
+            let Some(end) = end else { continue };
+            let target = match end {
+                End::Branch(target) if target > ip && (turns.is_some() || self.goes_on()) => {
                     self.exits.push(self.steps.len() as u16 - 1);
+                    continue;
                 }
-                Some(End::Branch(target)) if target == self.addr => {
-                    let left = turns.get_or_insert_with(|| self.turns(limit));
-                    if *left <= 1 {
-                        self.end = End::Branch(target);
-                        break;
-                    }
-                    *left -= 1;
-                    self.exits.push(self.steps.len() as u16 - 1);
-                    offset = 0;
-                    decoder.set_position(offset).ok()?;
-                    decoder.set_ip(self.addr);
-                }
-                Some(End::Jump(target)) if turns.is_some() || self.follows(target, ip, bytes.len()) => {
-                    if target == self.addr {
-                        let left = turns.get_or_insert_with(|| self.turns(limit));
-                        if *left <= 1 {
-                            self.end = End::Jump(target);
-                            break;
-                        }
-                        *left -= 1;
-                    }
-                    offset = target.wrapping_sub(self.addr) as usize;
-                    decoder.set_position(offset).ok()?;
-                    decoder.set_ip(target);
-                }
-                Some(end) => {
+                End::Branch(target) if target == self.addr => target,
+                End::Jump(target) if turns.is_some() || self.follows(target, ip, bytes.len()) => target,
+                _ => {
                     self.end = end;
                     break;
                 }
-                None => {}
+            };
+            if target == self.addr {
+                let left = turns.get_or_insert_with(|| self.turns(limit));
+                *left -= 1;
+                if *left == 0 {
+                    self.end = end;
+                    break;
+                }
             }
+            if end == End::Branch(target) {
+                self.exits.push(self.steps.len() as u16 - 1);
+            }
+            offset = target.wrapping_sub(self.addr) as usize;
+            decoder.set_position(offset).ok()?;
+            decoder.set_ip(target);
         }
         self.end_at_exit();
         (!self.steps.is_empty()).then_some(())
     }
 
-    /// Whether the block may have another branch in its middle.
-    fn goes_on(&self) -> bool {
+    /// Whether basic blocks are joined to this one.
+    fn joins(&self) -> bool {
         matches!(self.task, None | Some(Task::Addresses))
             && self.captures.is_none()
-            && self.exits.len() < FORWARD_EXITS
             && self.steps.len() < LONG
+    }
+
+    /// Whether the block may have another branch in its middle.
+    fn goes_on(&self) -> bool {
+        self.joins() && self.exits.len() < FORWARD_EXITS
     }
 
     /// Whether the block goes on where a jump leads: forwards to what was read, or to the start if it can leave the loop.
     fn follows(&self, target: u64, from: u64, read: usize) -> bool {
         let distance = target.wrapping_sub(self.addr) as usize;
         let is_read = distance < read && read - distance >= MAX_INSTRUCTION_BYTES;
-        let goes_on = matches!(self.task, None | Some(Task::Addresses)) && self.steps.len() < LONG;
-        goes_on
-            && self.captures.is_none()
-            && is_read
-            && (target > from || distance == 0 && !self.exits.is_empty())
+        self.joins() && is_read && (target > from || distance == 0 && !self.exits.is_empty())
     }
 
     /// Whether that instruction is a jump behind which the block goes on: it does nothing there.
@@ -339,7 +331,7 @@ impl Plan {
 
     /// How many turns of the loop that was just decoded one block may have.
     fn turns(&self, limit: usize) -> usize {
-        if self.task != Some(Task::Addresses) || self.captures.is_some() {
+        if self.task != Some(Task::Addresses) {
             return 1;
         }
         TURNS.min(limit / self.steps.len()).min((MAX_EXITS + 1) / (self.exits.len() + 1))

@@ -96,8 +96,8 @@ impl Table {
         unsafe { &*ways.add(target as usize & 0xffff) }
     }
 
-    /// Whether no target has the way of this one.
-    pub(crate) fn has_way(&self, target: u64) -> bool {
+    /// Whether no target has taken the way of this one.
+    pub(crate) fn is_way_free(&self, target: u64) -> bool {
         self.way(target).load(Ordering::Relaxed) == self.probe_word().load(Ordering::Relaxed)
     }
 
