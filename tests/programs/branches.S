@@ -6,15 +6,12 @@
 // expect: last size=8 stores=1
 // expect: cells size=8 stores=1 modifies=23
 // status: 1
+#include "registers.h"
+
         .globl  main
         .text
 main:
-        pushq   %rbx
-        pushq   %rbp
-        pushq   %r12
-        pushq   %r13
-        pushq   %r14
-        pushq   %r15
+        save_registers
         leaq    one(%rip), %rsi
         leaq    two-8(%rip), %rdx
         leaq    three-16(%rip), %r8
@@ -36,12 +33,7 @@ main:
         movl    status(%rip), %eax
         jmp     end
 fail:   movl    $99, %eax
-end:    popq    %r15
-        popq    %r14
-        popq    %r13
-        popq    %r12
-        popq    %rbp
-        popq    %rbx
+end:    restore_registers
         ret
 
 // Returns 1 where no branch was taken: once in 32 calls. The flags of the branch live on where it leads to.
@@ -67,21 +59,7 @@ walk:
 
 // Every register holds an address: none is free all the way. Equal: they still do.
 many:
-        leaq    cells(%rip), %rax
-        leaq    8(%rax), %rbx
-        leaq    16(%rax), %rcx
-        leaq    24(%rax), %rdx
-        leaq    32(%rax), %rsi
-        leaq    40(%rax), %rdi
-        leaq    48(%rax), %rbp
-        leaq    56(%rax), %r8
-        leaq    64(%rax), %r9
-        leaq    72(%rax), %r10
-        leaq    80(%rax), %r11
-        leaq    88(%rax), %r12
-        leaq    96(%rax), %r13
-        leaq    104(%rax), %r14
-        leaq    112(%rax), %r15
+        address_words cells
         incq    (%rax)                  // 15 modifies, or 8
         incq    (%rbx)
         incq    (%rcx)

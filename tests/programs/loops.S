@@ -7,15 +7,12 @@
 // expect: count size=4 stores=1 modifies=9
 // expect: narrow size=1 stores=45
 // status: 7
+#include "registers.h"
+
         .globl  main
         .text
 main:
-        pushq   %rbx
-        pushq   %rbp
-        pushq   %r12
-        pushq   %r13
-        pushq   %r14
-        pushq   %r15
+        save_registers
         movl    $1, %r12d
 
 // One value serves all turns.
@@ -73,21 +70,7 @@ turns:  movl    %r12d, %ecx
 
 // No register is free.
         movl    $9, count(%rip)
-4:      leaq    many(%rip), %rax
-        leaq    8(%rax), %rbx
-        leaq    16(%rax), %rcx
-        leaq    24(%rax), %rdx
-        leaq    32(%rax), %rsi
-        leaq    40(%rax), %rdi
-        leaq    48(%rax), %rbp
-        leaq    56(%rax), %r8
-        leaq    64(%rax), %r9
-        leaq    72(%rax), %r10
-        leaq    80(%rax), %r11
-        leaq    88(%rax), %r12
-        leaq    96(%rax), %r13
-        leaq    104(%rax), %r14
-        leaq    112(%rax), %r15
+4:      address_words many
         jmp     5f
         .balign 32
 5:      incq    (%rax)                  // 15 modifies, nine times
@@ -123,12 +106,7 @@ turns:  movl    %r12d, %ecx
         movl    $7, %eax
         jmp     end
 fail:   movl    $99, %eax
-end:    popq    %r15
-        popq    %r14
-        popq    %r13
-        popq    %r12
-        popq    %rbp
-        popq    %rbx
+end:    restore_registers
         ret
 
         .macro  object name, size
