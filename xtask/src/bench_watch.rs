@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::table::{Table, median, short};
-use crate::{install, shell};
+use crate::{install, kernel, shell};
 
 const PROGRAMS: [&str; 8] =
     ["wordcount", "kmeans", "histogram", "matmul", "stringmatch", "pca", "regression", "pipeline"];
@@ -42,7 +42,7 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
     shell::run_command(agreement.env("MEMTAP_WATCH_OPS", "10000000"))?;
     let dir = shell::target_dir().join("bench-watch");
     std::fs::create_dir_all(&dir)?;
-    let programs = build(&dir)?;
+    let programs = build()?;
     races(&dir, &programs, quick)?;
     for (analysis, tracer, figures) in [
         ("race", "protect", ["watch-figure10-race-misses", "watch-figure11-race-performance"]),
@@ -75,21 +75,8 @@ fn input(dir: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn build(dir: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
-    let sources = shell::repository().join("benches/watch");
-    let mut built = Vec::new();
-    for name in PROGRAMS {
-        built.push((name, compile(&sources.join(format!("{name}.c")), dir, name)?));
-    }
-    Ok(built)
-}
-
-fn compile(source: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
-    let path = dir.join(name);
-    let mut command = Command::new("gcc");
-    command.args(["-O2", "-g", "-pthread", "-no-pie"]).arg(source).arg("-o").arg(&path);
-    shell::run_command(&mut command)?;
-    Ok(path)
+fn build() -> Result<Vec<(&'static str, PathBuf)>> {
+    PROGRAMS.into_iter().map(|name| Ok((name, kernel::build_team(name)?.into()))).collect()
 }
 
 /// Processor time of a command and its children, the middle of some runs, in seconds.
@@ -299,7 +286,7 @@ fn draw(title: &str, groups: &[(String, Vec<Option<f64>>)]) -> String {
 
 /// A million live watchpoints, with both tracers.
 fn live(dir: &Path) -> Result<()> {
-    let program = compile(&shell::repository().join("benches/watch/million.c"), dir, "million")?;
+    let program = PathBuf::from(kernel::build_team("million")?);
     let symbols = shell::output(Command::new("nm").arg(&program))?;
     let line = symbols.lines().find(|line| line.ends_with(" cells")).context("nm does not list cells")?;
     let cells = u64::from_str_radix(line.split(' ').next().unwrap_or_default(), 16)?;

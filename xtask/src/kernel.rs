@@ -17,9 +17,9 @@ pub(crate) fn build_workload(name: &str) -> Result<String> {
     compile(name, &format!("benches/workloads/{name}.c"), &["-lm"])
 }
 
-/// Builds a program of `benches/watch`, of four threads, and returns its path.
+/// Builds a program of `benches/watch`, of four threads and with names and addresses for watchpoints, and returns its path.
 pub(crate) fn build_team(name: &str) -> Result<String> {
-    compile(name, &format!("benches/watch/{name}.c"), &["-pthread"])
+    compile(name, &format!("benches/watch/{name}.c"), &["-g", "-pthread", "-no-pie"])
 }
 
 /// Builds the library that does what the paper's tool did, access by access.
