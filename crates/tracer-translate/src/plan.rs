@@ -408,8 +408,11 @@ impl Plan {
             }
         }
         set &= !read;
-        if matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
-            // A source of zero leaves the target as it was.
+        // What may leave the target as it was: a source of zero, a selector of nothing, no shadow stack.
+        let mnemonic = instruction.mnemonic();
+        if matches!(mnemonic, Mnemonic::Bsf | Mnemonic::Bsr)
+            || matches!(mnemonic, Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Rdsspd | Mnemonic::Rdsspq)
+        {
             set = 0;
         }
         self.steps.push(Planned { instruction, offset, relative, used, set });
