@@ -14,6 +14,7 @@ mod coverage;
 pub mod demand;
 pub mod determinism;
 mod error;
+pub mod flow;
 pub mod heatmap;
 pub mod machine;
 mod need;

@@ -38,9 +38,10 @@ pub fn run_lackey(program: &Program) -> Vec<Reference> {
     let log = dir.path().join("lackey");
     let line = program.command_line();
     let mut command = Command::new(tool("valgrind"));
-    // Without optimisation: Lackey counts after it, and a load whose value nobody uses would be gone.
+    // Without optimisation: Lackey counts after it, and a load whose value nobody uses would be gone. Without chasing: two
+    // branches that are joined list the instructions between them even where the first one is taken.
     command
-        .args(["--tool=lackey", "--trace-mem=yes", "--vex-iropt-level=0"])
+        .args(["--tool=lackey", "--trace-mem=yes", "--vex-iropt-level=0", "--vex-guest-chase=no"])
         .arg(format!("--log-file={}", log.display()))
         .args(&line);
     let outcome = run(&mut command, program.header.stdin.as_bytes());

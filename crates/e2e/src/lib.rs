@@ -26,4 +26,4 @@ pub use recording::{Recording, record};
 pub use run::{Outcome, run};
 pub use section::{Section, Variable, data_and_bss, variables};
 pub use tally::{Counts, Tally};
-pub use trace::{Row, Trace, is_named, total_of};
+pub use trace::{Entered, Row, Trace, is_named, total_of};

@@ -25,6 +25,18 @@ pub struct Row {
     pub counts: Counts,
 }
 
+/// A block that a thread entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Entered {
+    pub cycle: u64,
+    pub thread: u32,
+    pub ip: u64,
+    pub instructions: u64,
+    /// The name of its first instruction.
+    pub code: String,
+}
+
 impl Trace {
     /// The trace at that path.
     pub fn at(path: PathBuf) -> Self {
@@ -83,6 +95,22 @@ impl Trace {
     /// `dump --format lackey`.
     pub fn references(&self) -> Vec<Reference> {
         parse_lackey(&self.answer("dump", &["--format", "lackey"]))
+    }
+
+    /// `dump --stream flow` of a program.
+    pub fn flow(&self) -> Vec<Entered> {
+        let text = self.answer("dump", &["--stream", "flow"]);
+        let entered = |line: &str| -> Option<Entered> {
+            let mut words = line.split(' ');
+            let cycle = words.next()?.parse().ok()?;
+            let thread = words.nth(1)?.parse().ok()?;
+            let ip = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+            let instructions = words.next()?.parse().ok()?;
+            Some(Entered { cycle, thread, ip, instructions, code: words.nth(1)?.to_owned() })
+        };
+        text.lines()
+            .map(|line| entered(line).unwrap_or_else(|| panic!("no entry of a block: {line}")))
+            .collect()
     }
 
     /// `dump --format jsonl`, one object an event.

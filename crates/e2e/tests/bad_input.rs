@@ -360,6 +360,7 @@ fn what_a_tracer_can_not_record_is_refused() {
     refused(&["--regions", "stack"], &["stack", "--tracer translate"]);
     refused(&["--data"], &["--data", "--tracer translate"]);
     refused(&["--verify"], &["--verify", "--tracer translate"]);
+    refused(&["--flow"], &["--flow", "--tracer translate"]);
 }
 
 /// Runs a program with something watched that can't be.
@@ -437,4 +438,5 @@ fn analyses_refuse_traces_that_lack_what_they_need() {
     }
     let protected = Program::named("statics.c").record();
     check(&protected.trace.ask("taint", &[]), 1, &["control flow", "--tracer translate"]);
+    check(&protected.trace.ask("dump", &["--stream", "flow"]), 1, &["control flow", "--flow full"]);
 }

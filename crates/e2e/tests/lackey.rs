@@ -1,6 +1,8 @@
-//! The differential test: the accesses to data and bss of small programs, in order, against Valgrind's Lackey.
+//! The differential test: the accesses of small programs, in order, and the instructions that they execute, against Valgrind's
+//! Lackey.
 
 use e2e::{Program, Reference, run, run_lackey, tool, variables};
+use std::collections::HashMap;
 use std::process::Command;
 
 /// Compares from the first instruction of main on: memtap begins there, Lackey with the loader.
@@ -138,12 +140,12 @@ fn algorithms_for_size() {
 /// of the process. Where the stack begins is the kernel's choice: addresses there are taken relative to the first one. Where
 /// in the heap something lies depends on where the kernel lets it begin within a page: only size and kind are compared.
 fn check_all(file: &str, flags: &[&str]) {
-    check_all_with(file, flags, true);
+    check_all_with(file, flags, &[], true);
 }
 
 /// With wide vectors a function aligns its stack to them, and how much that takes is the kernel's choice too: `stack` says
 /// whether places in the stack are compared.
-fn check_all_with(file: &str, flags: &[&str], stack: bool) {
+fn check_all_with(file: &str, flags: &[&str], options: &[&str], stack: bool) {
     let mut all = vec!["-static"];
     all.extend(flags);
     let program = Program::built(file, &all);
@@ -157,7 +159,7 @@ fn check_all_with(file: &str, flags: &[&str], stack: bool) {
         .skip_while(|r| !(r.kind == 'I' && r.addr == main))
         .filter(|r| r.kind != 'I')
         .collect();
-    let ours = program.record_by("translate").trace.references();
+    let ours = program.record_with("translate", options).trace.references();
     let (ours, theirs) = (relative(&ours, end), without_bit_tests(relative(&theirs, end)));
     let places = |side: Vec<Reference>| -> Vec<Reference> {
         let kept = |r: &Reference| stack || r.addr < end;
@@ -222,7 +224,12 @@ fn all_of_algorithms_optimised() {
 
 #[test]
 fn all_of_algorithms_vectorised() {
-    check_all_with("algorithms.c", &["-O3", "-mavx2"], false);
+    check_all_with("algorithms.c", &["-O3", "-mavx2"], &[], false);
+}
+
+#[test]
+fn all_of_algorithms_beside_control_flow() {
+    check_all_with("algorithms.c", &["-O2"], &["--flow"], true);
 }
 
 #[test]
@@ -243,4 +250,86 @@ fn all_of_targets() {
 #[test]
 fn all_of_branches() {
     check_all("branches.S", &[]);
+}
+
+/// All instructions of a static program from main's first one to the end of the process, in their order, as control flow was
+/// recorded with these options.
+fn check_flow(file: &str, flags: &[&str], options: &[&str]) {
+    let mut all = vec!["-static"];
+    all.extend(flags);
+    let program = Program::built(file, &all);
+    if !program.can_run() {
+        return;
+    }
+    let main = address_of_main(&program);
+    let theirs: Vec<Reference> = run_lackey(&program)
+        .into_iter()
+        .skip_while(|r| !(r.kind == 'I' && r.addr == main))
+        .filter(|r| r.kind == 'I')
+        .collect();
+    let sizes: HashMap<u64, u64> = theirs.iter().map(|r| (r.addr, r.size)).collect();
+    // A repeated string instruction is many for Lackey.
+    let mut expected: Vec<u64> = theirs.iter().map(|r| r.addr).collect();
+    expected.dedup();
+    let options: Vec<&str> = ["--flow"].iter().chain(options).copied().collect();
+    let flow = program.record_with("translate", &options).trace.flow();
+    let mut executed = Vec::with_capacity(expected.len());
+    for (index, entered) in flow.iter().enumerate() {
+        let until = flow.get(index + 1).map_or(u64::MAX, |next| next.cycle);
+        let mut ip = entered.ip;
+        for _ in entered.cycle..(entered.cycle + entered.instructions).min(until) {
+            executed.push(ip);
+            ip += sizes.get(&ip).unwrap_or_else(|| panic!("Lackey saw nothing executed at {ip:#x}"));
+        }
+    }
+    executed.dedup();
+    assert!(expected.len() > 40);
+    if let Some(at) = (0..expected.len().max(executed.len())).find(|&at| expected.get(at) != executed.get(at))
+    {
+        let around = |side: &[u64]| -> Vec<String> {
+            side.iter().skip(at.saturating_sub(3)).take(8).map(|ip| format!("{ip:#x}")).collect()
+        };
+        let (ours, theirs) = (around(&executed), around(&expected));
+        panic!("{file} {flags:?}: instruction {at} differs\nmemtap: {ours:?}\nLackey: {theirs:?}");
+    }
+}
+
+#[test]
+fn flow_of_integers() {
+    check_flow("integers.c", &[], &[]);
+}
+
+#[test]
+fn flow_of_strings() {
+    check_flow("strings.c", &[], &[]);
+}
+
+#[test]
+fn flow_of_algorithms() {
+    check_flow("algorithms.c", &["-O2"], &[]);
+}
+
+#[test]
+fn flow_of_algorithms_beside_the_bytes_of_accesses() {
+    check_flow("algorithms.c", &["-Os"], &["--data"]);
+}
+
+#[test]
+fn flow_of_assembly() {
+    check_flow("assembly.S", &[], &[]);
+}
+
+#[test]
+fn flow_of_loops() {
+    check_flow("loops.S", &[], &[]);
+}
+
+#[test]
+fn flow_of_targets() {
+    check_flow("targets.S", &[], &[]);
+}
+
+#[test]
+fn flow_of_branches() {
+    check_flow("branches.S", &[], &["--verify"]);
 }

@@ -58,6 +58,8 @@ pub struct Config {
     pub translate: bool,
     /// Whether translated code records the bytes that accesses read and write.
     pub data: bool,
+    /// Whether translated code writes every block that it executes, not only those that access memory.
+    pub flow: bool,
     /// Instructions of each window in which a thread's translated code is compared with stepping; zero: there is none.
     pub verify: u32,
     /// Path of a list of watchpoints, padded with zeros: where there is one, nothing else is recorded.
@@ -86,7 +88,7 @@ impl Config {
             self.at_main.into(),
             self.translate.into(),
             self.data.into(),
-            0,
+            self.flow.into(),
             0,
         ]);
         put(&self.watchpoints);
@@ -133,6 +135,7 @@ impl Config {
             at_main: flag(3),
             translate: flag(4),
             data: flag(5),
+            flow: flag(6),
             verify: word(VERIFY_AT) as u32,
             watchpoints: bytes.get(16..VERIFY_AT)?.try_into().ok()?,
             breakpoints,
@@ -159,6 +162,7 @@ mod tests {
             at_main: false,
             translate: true,
             data: true,
+            flow: true,
             verify: 1000,
             watchpoints: [7; MAX_LIST_PATH_BYTES],
             breakpoints,

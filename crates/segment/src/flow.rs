@@ -347,15 +347,31 @@ const ACCESS_BYTES: usize = 24;
 /// The longest definition.
 pub const MAX_DEFINITION_BYTES: usize = HEAD_BYTES + MAX_ACCESSES * ACCESS_BYTES;
 
+/// Which code a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its first instruction.
+    pub addr: VirtAddr,
+    /// Instructions.
+    pub instructions: u16,
+    /// Bytes from the first one to the end of the last in memory; zero where nobody asks.
+    pub bytes: u16,
+}
+
+impl Extent {
+    /// So many instructions from there on.
+    pub const fn of(addr: VirtAddr, instructions: u16) -> Self {
+        Self { addr, instructions, bytes: 0 }
+    }
+}
+
 /// What a block is: written once, when it is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition<'a> {
     /// Its number in its process.
     pub id: u32,
-    /// Its first instruction.
-    pub addr: VirtAddr,
-    /// Instructions.
-    pub instructions: u16,
+    /// Its code.
+    pub extent: Extent,
     /// What an execution of it records.
     pub values: Values,
     accesses: &'a [u8],
@@ -381,8 +397,7 @@ impl Values {
 /// Writes a definition and returns its length.
 pub fn encode_definition(
     id: u32,
-    addr: VirtAddr,
-    instructions: u16,
+    extent: Extent,
     values: Values,
     accesses: &[BlockAccess],
     into: &mut [u8; MAX_DEFINITION_BYTES],
@@ -397,10 +412,11 @@ pub fn encode_definition(
     let count = accesses.len().min(MAX_ACCESSES);
     put(&((HEAD_BYTES + count * ACCESS_BYTES) as u32).to_le_bytes());
     put(&id.to_le_bytes());
-    put(&addr.0.to_le_bytes());
-    put(&instructions.to_le_bytes());
+    put(&extent.addr.0.to_le_bytes());
+    put(&extent.instructions.to_le_bytes());
     put(&[values.count, values.ordered.into()]);
-    put(&(count as u32).to_le_bytes());
+    put(&(count as u16).to_le_bytes());
+    put(&extent.bytes.to_le_bytes());
     for access in accesses.iter().take(count) {
         put(&access.instruction.to_le_bytes());
         put(&access.offset.to_le_bytes());
@@ -431,7 +447,8 @@ impl<'a> Definition<'a> {
     pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let len = word(0)? as usize;
-        let count = word(20)? as usize;
+        let counts = word(20)?;
+        let count = usize::from(counts as u16);
         if count > MAX_ACCESSES || len != HEAD_BYTES + count * ACCESS_BYTES {
             return None;
         }
@@ -439,8 +456,7 @@ impl<'a> Definition<'a> {
         let sizes = word(16)?;
         let definition = Self {
             id: word(4)?,
-            addr: VirtAddr(addr),
-            instructions: sizes as u16,
+            extent: Extent { addr: VirtAddr(addr), instructions: sizes as u16, bytes: (counts >> 16) as u16 },
             values: Values { count: (sizes >> 16) as u8, ordered: sizes >> 24 & 1 != 0 },
             accesses: bytes.get(HEAD_BYTES..len)?,
         };
@@ -580,10 +596,11 @@ mod tests {
         ];
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let values = Values { count: 3, ordered: true };
-        let len = encode_definition(77, VirtAddr(0x1234_5678_9abc), 9, values, &accesses, &mut bytes);
+        let extent = Extent { addr: VirtAddr(0x1234_5678_9abc), instructions: 9, bytes: 300 };
+        let len = encode_definition(77, extent, values, &accesses, &mut bytes);
         let (definition, read) = Definition::decode(&bytes[..len]).unwrap();
-        assert_eq!((read, definition.id, definition.addr.0), (len, 77, 0x1234_5678_9abc));
-        assert_eq!((definition.instructions, definition.values), (9, values));
+        assert_eq!((read, definition.id, definition.extent), (len, 77, extent));
+        assert_eq!(definition.values, values);
         assert_eq!(definition.accesses().collect::<Vec<_>>(), accesses);
         assert!(Definition::decode(&bytes[..len - 1]).is_none());
     }

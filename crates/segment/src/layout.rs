@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::mem::size_of;
 
 /// Version of this layout. A tracer of another version must not touch the pool.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Bytes of one buffer. Small, because reused memory that stays in the cache is worth more than few hand-overs.
 pub const BUFFER_BYTES: usize = 64 << 10;
 /// Buffers of a pool, and so the threads that can be traced at the same time.

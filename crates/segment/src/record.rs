@@ -9,8 +9,8 @@
 //! Addresses are sign-extended from bit 47, as the hardware does. The slots that follow are named at [`encode`]; a name
 //! is its length in bytes as a word, an unused word, and its bytes padded with zeros to whole slots.
 //!
-//! An access is one slot: two stores. Cycles are not in the buffer: each record but `Order`, `Region`, `Counter`, those of
-//! stepping and the life of processes and threads counts one event of its thread.
+//! An access is one slot: two stores. Cycles are not in the buffer: each record but `Order`, `Region`, `Counter`,
+//! `Executed`, those of stepping and the life of processes and threads counts one event of its thread.
 
 use memref::{
     Access, AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, GapReason, MarkerKind,
@@ -171,6 +171,13 @@ pub enum Record<'a> {
         /// What is concerned (a program's path), or nothing.
         name: &'a [u8],
     },
+    /// An instruction that the tracer executed itself, where every block is written: one by itself.
+    Executed {
+        /// The instruction.
+        ip: VirtAddr,
+        /// Its bytes.
+        len: u8,
+    },
     /// Instructions that took the slow path, by instruction.
     Counter {
         /// The instruction.
@@ -254,6 +261,7 @@ const TAG_DATA: u8 = 15;
 const TAG_STEP_BEGIN: u8 = 16;
 const TAG_EXPECTED: u8 = 17;
 const TAG_STEP_END: u8 = 18;
+const TAG_EXECUTED: u8 = 19;
 
 const TAG_SYNC: u8 = 32;
 
@@ -386,6 +394,7 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.word(0);
             out.name(name);
         }
+        Record::Executed { ip, len } => out.head(ip, none, len, TAG_EXECUTED),
         Record::Counter { ip, count, name } => {
             out.head(ip, none, 0, TAG_COUNTER);
             out.word(count);
@@ -538,6 +547,7 @@ impl<'a> Records<'a> {
                 count: self.word(2)?,
                 name: self.name(4)?,
             },
+            TAG_EXECUTED => Record::Executed { ip, len: code },
             TAG_COUNTER => Record::Counter { ip, count: self.word(2)?, name: self.name(4)? },
             TAG_PROGRAM => Record::Program { name: self.name(2)? },
             TAG_ARGUMENTS => Record::Arguments { addr, name: self.name(2)? },
@@ -644,6 +654,7 @@ mod tests {
                 Record::Order { order: n },
                 Record::Marker { order: n, ip, kind: marker, name: &name },
                 Record::Gap { reason, count: n, addr: a, name: &name },
+                Record::Executed { ip, len: bits },
                 Record::Counter { ip, count: n, name: &name },
                 Record::Hit {
                     order: n, ip, kind: access, addr: a, len: m, watch: n as u32, stops: bits > 99,

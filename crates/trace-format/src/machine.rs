@@ -3,6 +3,8 @@
 //! The accesses of each vCPU are those of a thread. Their virtual addresses become physical ones through `pages`, which
 //! says for the first access of a frame to a page, and whenever a page has moved, where it lies. The accesses carry the
 //! bytes that stores wrote, where that was asked for. `found` holds what was in memory without an instruction having written it.
+//!
+//! The control flow, [`FLOW`] and [`BLOCKS`], is written of translated programs too.
 
 use memref::{ProcessId, ThreadId};
 
@@ -140,6 +142,26 @@ pub struct FoundEntry {
     pub at: u64,
 }
 
+/// A block was entered. Of an execution that was left early the thread's next entry tells: it comes before the block's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowEntry {
+    /// When.
+    pub cycle: u64,
+    /// The block's number: its place in the stream of blocks.
+    pub block: u32,
+}
+
+/// A basic block of code, or a part of a long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockEntry {
+    /// The address of its first instruction.
+    pub ip: u64,
+    /// Its instructions.
+    pub instructions: u32,
+    /// Their bytes.
+    pub bytes: u32,
+}
+
 /// What a task did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskEntry {
@@ -214,6 +236,33 @@ impl FoundEntry {
     }
 }
 
+impl FlowEntry {
+    /// Its bytes.
+    pub fn to_bytes(&self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[..8].copy_from_slice(&self.cycle.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.block.to_le_bytes());
+        bytes
+    }
+
+    /// From 12 bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self { cycle: word(bytes, 0), block: half(bytes, 8) }
+    }
+}
+
+impl BlockEntry {
+    /// Its bytes.
+    pub fn to_bytes(&self) -> [u8; 16] {
+        put(&[self.ip, u64::from(self.instructions) | u64::from(self.bytes) << 32])
+    }
+
+    /// From 16 bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self { ip: word(bytes, 0), instructions: half(bytes, 8), bytes: half(bytes, 12) }
+    }
+}
+
 impl SyncEntry {
     /// Its bytes.
     pub fn to_bytes(&self) -> [u8; 16] {
@@ -273,6 +322,10 @@ mod tests {
         let task = TaskEntry { cycle: 1, address: 2, process: 3, thread: 4, parent: 5, change: 3, name };
         assert_eq!(TaskEntry::from_bytes(&task.to_bytes()), task);
         assert_eq!(task.name(), "init");
+        let flow = FlowEntry { cycle: u64::MAX - 1, block: 7 };
+        assert_eq!(FlowEntry::from_bytes(&flow.to_bytes()), flow);
+        let block = BlockEntry { ip: u64::MAX - 5, instructions: 3, bytes: 11 };
+        assert_eq!(BlockEntry::from_bytes(&block.to_bytes()), block);
         let sync = SyncEntry { cycle: 6, time_ns: 7 };
         assert_eq!(SyncEntry::from_bytes(&sync.to_bytes()), sync);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memref::{Access, AccessKind, Event, OrderMark, ThreadId, VirtAddr};
 use proptest::prelude::*;
-use segment::flow::{BlockAccess, Definition, MAX_DEFINITION_BYTES, Values, encode_definition};
+use segment::flow::{BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, Values, encode_definition};
 use trace_format::{
     Batch, Block, CreateOptions, Encoders, Filter, KindSet, ModuleRecord, ProcessRecord, ThreadRecord, Trace,
     TraceWriter,
@@ -85,7 +85,8 @@ fn blocks() -> [Arc<Block>; 2] {
     };
     [(1, &[load][..]), (4, &[load, fill])].map(|(values, accesses)| {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
-        let len = encode_definition(16, VirtAddr(0x1000), 3, Values::plain(values), accesses, &mut bytes);
+        let extent = Extent::of(VirtAddr(0x1000), 3);
+        let len = encode_definition(16, extent, Values::plain(values), accesses, &mut bytes);
         Arc::new(Block::new(&Definition::decode(&bytes[..len]).unwrap().0).unwrap())
     })
 }

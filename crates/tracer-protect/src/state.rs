@@ -120,6 +120,8 @@ pub(crate) struct Settings {
     pub(crate) translate: bool,
     /// Whether translated code records the bytes of accesses.
     pub(crate) data: bool,
+    /// Whether it records every block.
+    pub(crate) flow: bool,
     /// Whether there are watchpoints instead of a recording.
     pub(crate) watches: bool,
     /// Instructions of each window in which translated code is compared with stepping; zero: there is none.
@@ -152,6 +154,7 @@ pub(crate) static PROCESS: Process = Process {
         at_main: true,
         translate: false,
         data: false,
+        flow: false,
         watches: false,
         verify: 0,
         attached: false,
@@ -182,6 +185,7 @@ impl Settings {
             at_main: config.at_main,
             translate: config.translate,
             data: config.data,
+            flow: config.flow,
             watches: config.watchpoints[0] != 0,
             verify: config.verify,
             attached: false,

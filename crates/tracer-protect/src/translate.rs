@@ -290,7 +290,8 @@ pub(crate) fn prepare(thread: &mut Thread) -> bool {
         true => Task::Data,
         false => Task::Addresses,
     };
-    if !ENGINE.lock().prepare(task) {
+    let flow = if settings.flow { translate::Flow::Full } else { translate::Flow::Accesses };
+    if !ENGINE.lock().prepare(task, flow) {
         return false;
     }
     begin_thread(thread)
@@ -679,13 +680,13 @@ impl translate::Environment for Around {
         PROCESS.owns_code(addr) || self.mode == Mode::Record && entries::is_real(addr)
     }
 
-    fn define(&mut self, id: u32, addr: VirtAddr, plan: Defined<'_>) -> bool {
+    fn define(&mut self, id: u32, block: Defined<'_>) -> bool {
         let Some(pool) = PROCESS.pool() else { return false };
         if self.mode != Mode::Record {
             return true;
         }
         let mut bytes = [0; MAX_DEFINITION_BYTES];
-        let len = encode_definition(id, addr, plan.instructions, plan.values, plan.accesses, &mut bytes);
+        let len = encode_definition(id, block.extent, block.values, block.accesses, &mut bytes);
         let bytes = bytes.get(..len).unwrap_or(&[]);
         let process = PROCESS.number.load(Ordering::Relaxed);
         let control = pool.control();
@@ -1375,6 +1376,11 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         live.set_spill(FS_SPILL, tls::fs_base());
     }
     if recorded && outcome != Outcome::Again {
+        if PROCESS.settings().flow {
+            // SAFETY: the cache has read the instruction from there.
+            let len = unsafe { x86::length(addr) };
+            thread.emit(&Record::Executed { ip: VirtAddr(addr), len });
+        }
         thread.count(1);
     }
     if ordered && let Some(pool) = PROCESS.pool() {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memref::VirtAddr;
-use segment::flow::{FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS, Values};
+use segment::flow::{Extent, FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS, Values};
 
 use crate::area::Area;
 use crate::check::{Checked, Site};
@@ -51,6 +51,15 @@ pub enum Task {
     Check(Marks),
 }
 
+/// Which blocks are written, in [`Mode::Record`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Those that access memory. The instructions of others are counted, and blocks that follow each other are joined.
+    Accesses,
+    /// All, each a basic block by itself, or a part of a long one.
+    Full,
+}
+
 const MODES: [Mode; 3] = [Mode::Record, Mode::Quiet, Mode::Silent];
 
 /// What the cache needs of the process around it.
@@ -68,14 +77,14 @@ pub trait Environment {
     fn is_own(&self, addr: u64) -> bool;
 
     /// Makes known what a block is, before it can run. `false` where that is not possible.
-    fn define(&mut self, id: u32, addr: VirtAddr, plan: Defined<'_>) -> bool;
+    fn define(&mut self, id: u32, block: Defined<'_>) -> bool;
 }
 
 /// What the recorder has to know of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Defined<'a> {
-    /// Its instructions.
-    pub instructions: u16,
+    /// Its code.
+    pub extent: Extent,
     /// What an execution of it records.
     pub values: Values,
     /// Its accesses.
@@ -135,6 +144,7 @@ pub struct Engine {
     /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
     translated: (u64, u64),
     task: Task,
+    flow: Flow,
     /// Checked instructions, by their numbers.
     sites: Vec<Site>,
 }
@@ -159,13 +169,14 @@ impl Engine {
             stops: BTreeSet::new(),
             translated: (0, 0),
             task: Task::Addresses,
+            flow: Flow::Accesses,
             sites: Vec::new(),
         }
     }
 
     /// Makes what can't be made later. `false` where there is no memory for it.
-    pub fn prepare(&mut self, task: Task) -> bool {
-        self.task = task;
+    pub fn prepare(&mut self, task: Task, flow: Flow) -> bool {
+        (self.task, self.flow) = (task, flow);
         for place in &mut self.tables {
             if place.is_none() {
                 *place = Table::new();
@@ -327,7 +338,7 @@ impl Engine {
         let bytes = bytes.get(..len).unwrap_or(&[]);
         let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
         let task = (mode == Mode::Record).then_some(self.task);
-        let mut plan = Plan::new(addr, bytes, limit, task, |at| environment.is_stop(at))
+        let mut plan = Plan::new(addr, bytes, limit, (task, self.flow), |at| environment.is_stop(at))
             .ok_or(Untranslatable::Unreadable)?;
         let index = self.area(addr).ok_or(Untranslatable::Full)?;
         let id = self.next_id;
@@ -362,18 +373,16 @@ impl Engine {
             return Err(Untranslatable::Full);
         }
         if block.record == Kind::Values {
-            let whole = Defined {
-                instructions: plan.steps.len() as u16,
-                values: plan.recorded(),
-                accesses: &plan.accesses,
-            };
+            let addr = VirtAddr(addr);
+            let extent = Extent { addr, instructions: plan.steps.len() as u16, bytes: plan.covered() };
+            let whole = Defined { extent, values: plan.recorded(), accesses: &plan.accesses };
             let shorter = plan.exits.iter().map(|&exit| {
                 let (values, accesses) = plan.before(exit);
-                Defined { instructions: exit + 1, values: Values::plain(values), accesses }
+                Defined { extent: Extent::of(addr, exit + 1), values: Values::plain(values), accesses }
             });
-            for defined in core::iter::once(whole).chain(shorter) {
-                if !defined.accesses.is_empty() && !environment.define(self.next_id, VirtAddr(addr), defined)
-                {
+            for (number, defined) in core::iter::once(whole).chain(shorter).enumerate() {
+                let is_written = number == 0 || !defined.accesses.is_empty();
+                if is_written && !environment.define(self.next_id, defined) {
                     return Err(Untranslatable::Full);
                 }
                 self.next_id += 1;

@@ -38,6 +38,6 @@ mod table;
 
 pub use check::Checked;
 pub use emit::FS_SPILL;
-pub use engine::{Defined, Engine, Environment, Exit, Mode, Task, Trap, Untranslatable, Via};
+pub use engine::{Defined, Engine, Environment, Exit, Flow, Mode, Task, Trap, Untranslatable, Via};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
 pub use place::{Front, Place, Record};

@@ -19,7 +19,7 @@ use segment::flow::{
 use crate::check::Check;
 use crate::code::{RCX, RDI, RSI, RSP};
 use crate::data::{self, Capture};
-use crate::engine::Task;
+use crate::engine::{Flow, Task};
 use crate::processor;
 
 /// Arithmetic flags, as iced numbers them: what programs compute with.
@@ -123,6 +123,7 @@ pub(crate) struct Plan {
     /// Whether that is a locked instruction, around which the session's orders are written. It is the block's only one.
     pub(crate) ordered: bool,
     task: Option<Task>,
+    flow: Flow,
 }
 
 /// What is known of a register: a value that was kept plus a constant, or a constant alone.
@@ -148,7 +149,7 @@ impl Plan {
         addr: u64,
         bytes: &[u8],
         limit: usize,
-        task: Option<Task>,
+        (task, flow): (Option<Task>, Flow),
         stops: impl Fn(u64) -> bool,
     ) -> Option<Self> {
         let mut plan = Self {
@@ -165,6 +166,7 @@ impl Plan {
             checks: matches!(task, Some(Task::Check(_))).then(Vec::new),
             ordered: false,
             task,
+            flow,
         };
         plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
         loop {
@@ -184,7 +186,8 @@ impl Plan {
 
     /// Whether an execution of it is written.
     pub(crate) fn records(&self) -> bool {
-        !self.accesses.is_empty()
+        let is_full = self.flow == Flow::Full && matches!(self.task, Some(Task::Addresses | Task::Data));
+        !self.accesses.is_empty() || is_full && self.end != End::Special
     }
 
     /// The address behind it.
@@ -306,7 +309,8 @@ impl Plan {
 
     /// Whether basic blocks are joined to this one.
     fn joins(&self) -> bool {
-        matches!(self.task, None | Some(Task::Addresses))
+        self.flow == Flow::Accesses
+            && matches!(self.task, None | Some(Task::Addresses))
             && self.captures.is_none()
             && self.steps.len() < LONG
     }
@@ -331,7 +335,7 @@ impl Plan {
 
     /// How many turns of the loop that was just decoded one block may have.
     fn turns(&self, limit: usize) -> usize {
-        if self.task != Some(Task::Addresses) {
+        if self.task != Some(Task::Addresses) || self.flow == Flow::Full {
             return 1;
         }
         TURNS.min(limit / self.steps.len()).min((MAX_EXITS + 1) / (self.exits.len() + 1))
@@ -490,7 +494,8 @@ impl Plan {
                     || x86::prefetched(&step.instruction).is_some())
         };
         let Some(index) = self.steps.iter().position(|step| accesses(step, &mut factory)) else {
-            self.captures = Some(Vec::new());
+            // There are no bytes to record.
+            self.captures = None;
             return true;
         };
         self.truncate(index + 1);
@@ -976,7 +981,8 @@ mod tests {
     const AT: u64 = 0x40_0000;
 
     fn plan(bytes: &[u8], task: Option<Task>) -> Plan {
-        Plan::new(AT, bytes, MAX_INSTRUCTIONS, task, |_| false).expect("they can be decoded")
+        Plan::new(AT, bytes, MAX_INSTRUCTIONS, (task, Flow::Accesses), |_| false)
+            .expect("they can be decoded")
     }
 
     /// test eax, eax; a branch; mov rax, [rsi]; ret
@@ -1058,7 +1064,8 @@ mod tests {
 
     #[test]
     fn where_the_tracer_must_be_asked_a_loop_has_one_turn() {
-        let plan = Plan::new(AT, &LOOP, MAX_INSTRUCTIONS, Some(Task::Addresses), |at| at == AT);
+        let plan =
+            Plan::new(AT, &LOOP, MAX_INSTRUCTIONS, (Some(Task::Addresses), Flow::Accesses), |at| at == AT);
         let plan = plan.expect("it is code");
         assert_eq!((plan.steps.len(), plan.end, plan.next()), (4, End::Branch(AT), AT + 11));
         assert_eq!(plan.exits, []);
@@ -1088,8 +1095,49 @@ mod tests {
         // What was not read, and what is behind.
         assert_eq!(plan(&code, Some(Task::Addresses)).end, End::Jump(AT + 7));
         assert_eq!(plan(&[0xeb, 0xf0, 0x90], Some(Task::Addresses)).end, End::Jump(AT - 14));
-        let stopped = Plan::new(AT, &padded, MAX_INSTRUCTIONS, None, |at| at == AT + 7).expect("it is code");
+        let stopped = Plan::new(AT, &padded, MAX_INSTRUCTIONS, (None, Flow::Accesses), |at| at == AT + 7);
+        let stopped = stopped.expect("it is code");
         assert_eq!((stopped.steps.len(), stopped.end), (2, End::Jump(AT + 7)));
+    }
+
+    #[test]
+    fn where_all_blocks_are_written_each_is_a_basic_block() {
+        let full = |bytes: &[u8], task| {
+            Plan::new(AT, bytes, MAX_INSTRUCTIONS, (task, Flow::Full), |_| false).expect("it is code")
+        };
+        for task in [Task::Addresses, Task::Data] {
+            let first = full(&branch(16), Some(task));
+            assert_eq!((first.steps.len(), first.end), (2, End::Branch(AT + 4 + 16)), "{task:?}");
+            assert!(first.records() && first.accesses.is_empty() && first.captures.is_none());
+            assert_eq!((first.commit(), first.borrowed.len(), first.covered()), (0, 1, 4));
+        }
+        let turn = full(&LOOP, Some(Task::Addresses));
+        assert_eq!((turn.steps.len(), turn.end, turn.exits.len()), (4, End::Branch(AT), 0));
+        let padded = [&[0x48, 0xff, 0x06, 0xeb, 2, 0x0f, 0x0b, 0xc3][..], &[0x90; 16]].concat();
+        assert_eq!(full(&padded, Some(Task::Addresses)).end, End::Jump(AT + 7));
+        assert!(!full(&branch(16), None).records(), "what does not record is not written");
+        assert!(
+            !full(&[0x0f, 0x0b], Some(Task::Addresses)).records(),
+            "the tracer writes of what it executes"
+        );
+    }
+
+    #[test]
+    fn what_may_leave_its_target_does_not_set_it() {
+        let set = |bytes: &[u8]| plan(bytes, None).steps[0].set;
+        assert_eq!(set(&[0x48, 0x8b, 0xc1]), 1, "mov rax, rcx");
+        for may_not in [
+            &[0xf3, 0x48, 0x0f, 0x1e, 0xc8][..], // rdsspq rax
+            &[0xf3, 0x0f, 0x1e, 0xc8],           // rdsspd eax
+            &[0x48, 0x0f, 0xbc, 0xc1],           // bsf rax, rcx
+            &[0x48, 0x0f, 0xbd, 0xc1],           // bsr rax, rcx
+            &[0x0f, 0x02, 0xc1],                 // lar eax, ecx
+            &[0x0f, 0x03, 0xc1],                 // lsl eax, ecx
+            &[0x48, 0x0f, 0x44, 0xc1],           // cmove rax, rcx
+            &[0x0f, 0x44, 0xc1],                 // cmove eax, ecx
+        ] {
+            assert_eq!(set(may_not), 0, "{may_not:x?}");
+        }
     }
 
     #[test]

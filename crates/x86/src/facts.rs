@@ -86,6 +86,15 @@ pub unsafe fn is_locked(ip: u64) -> bool {
     unsafe { instruction_at(ip) }.is_some_and(|instruction| instruction.has_lock_prefix())
 }
 
+/// Bytes of the instruction at `ip`; zero where it is none.
+///
+/// # Safety
+/// The code at `ip` must be readable.
+pub unsafe fn length(ip: u64) -> u8 {
+    // SAFETY: the caller's promise.
+    unsafe { instruction_at(ip) }.map_or(0, |instruction| instruction.len() as u8)
+}
+
 /// What a prefetch names: the decoder's list of memory leaves it out, because nothing is accessed. `None` for others.
 pub fn prefetched(instruction: &Instruction) -> Option<UsedMemory> {
     let is_prefetch = matches!(

@@ -28,7 +28,7 @@ mod stub;
 mod vector;
 
 pub use cache::CodeCache;
-pub use facts::{accesses, is_locked, is_repeated, kind_of, mnemonic, prefetched, repeats};
+pub use facts::{accesses, is_locked, is_repeated, kind_of, length, mnemonic, prefetched, repeats};
 pub use memref::AccessKind;
 pub use operand::{Environment, Operand, Outcome, Reason, Refused};
 pub use oracle::{Oracle, Step};

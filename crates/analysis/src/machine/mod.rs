@@ -16,9 +16,8 @@ pub use process::{Mode, Owner, by_process, kernel_since, tasks};
 pub use symbols::GuestSymbols;
 pub use walk::{Physical, walk, walk_data};
 
-use memref::ThreadId;
 use trace_format::Trace;
-use trace_format::machine::{BLOCKS, FLOW, FOUND, FoundEntry, SYNCS, SyncEntry};
+use trace_format::machine::{FOUND, FoundEntry, SYNCS, SyncEntry};
 
 use crate::{Error, Session};
 
@@ -72,47 +71,4 @@ pub fn found(trace: &Trace) -> Result<Vec<FoundEntry>, Error> {
         }
     }
     Ok(all)
-}
-
-/// A basic block of the guest's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BasicBlock {
-    /// The address of its first instruction.
-    pub ip: u64,
-    /// Its instructions.
-    pub instructions: u32,
-    /// Their bytes.
-    pub bytes: u32,
-}
-
-/// Gives the blocks that a vCPU entered, in order, with the cycle of each, to `each`, which ends the walk with `false`.
-///
-/// # Errors
-/// Where the trace can't be read.
-pub fn flow(
-    trace: &Trace,
-    thread: ThreadId,
-    mut each: impl FnMut(u64, BasicBlock) -> bool,
-) -> Result<(), Error> {
-    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    let mut blocks = Vec::new();
-    if let Some(mut cursor) = trace.typed(BLOCKS, None) {
-        while let Some(frame) = cursor.next_frame()? {
-            blocks.extend(frame.bytes.chunks_exact(16).map(|entry| BasicBlock {
-                ip: word(&entry[..8]),
-                instructions: word(&entry[8..12]) as u32,
-                bytes: word(&entry[12..]) as u32,
-            }));
-        }
-    }
-    let Some(mut cursor) = trace.typed(FLOW, Some(thread)) else { return Ok(()) };
-    while let Some(frame) = cursor.next_frame()? {
-        for entry in frame.bytes.chunks_exact(12) {
-            let block = blocks.get(word(&entry[8..]) as usize).copied();
-            if block.is_some_and(|block| !each(word(&entry[..8]), block)) {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
 }

@@ -1,10 +1,11 @@
 //! `memtap dump`: the events of a trace, one after the other, in seven formats.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use analysis::flow::{self, Flow};
 use analysis::machine::{self, Machine};
 use analysis::{Moment, Session, Tool};
 use anyhow::{Result, bail};
@@ -93,8 +94,10 @@ fn parse_part(text: &str) -> Result<Part, String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = Session::open(&args.file)?;
-    if let Some(stream @ ("tasks" | "found" | "flow" | "physical")) = args.stream.as_deref() {
-        return machine_stream(&session, args, stream);
+    match args.stream.as_deref() {
+        Some("flow") => return flow_stream(&session, args),
+        Some(stream @ ("tasks" | "found" | "physical")) => return machine_stream(&session, args, stream),
+        _ => {}
     }
     let mut filter = Filter { cycles: args.cycles.clone(), ..Default::default() };
     let mut stream = args.stream.as_deref();
@@ -139,6 +142,102 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The blocks that threads entered: a line each, of a program with the function.
+fn flow_stream(session: &Session, args: &Args) -> Result<ExitCode> {
+    let trace = session.trace();
+    let blocks = flow::blocks(trace)?;
+    if blocks.is_empty() {
+        bail!("{}: its control flow was not recorded (record --flow full)", args.file.display());
+    }
+    let cycles = args.cycles.clone().unwrap_or(0..u64::MAX);
+    let mut lines = FlowLines { threads: BTreeMap::new(), cycles, out: Out::stdout(), failed: None };
+    for record in trace.threads() {
+        if args.thread.is_none_or(|thread| thread == record.thread.0) {
+            let mut flow = Flow::of(trace, record.thread, &blocks);
+            flow.seek(lines.cycles.start);
+            lines.threads.insert(record.thread, flow);
+        }
+    }
+    // Names as they were meanwhile; a machine's are not those of its own process.
+    let mut names = Vec::new();
+    if Machine::of(session).is_none() {
+        let filter = Filter { kinds: KindSet::ACCESSES, cycles: args.cycles.clone(), ..Default::default() };
+        let replayed = session.replay(&filter, args.thread.map(ThreadId), &mut lines);
+        if let Some(error) = lines.failed {
+            return Err(error);
+        }
+        names = replayed?;
+    }
+    for record in trace.threads() {
+        let mut names = names.iter_mut().find(|names| names.process() == record.process);
+        while lines.next(record.thread, u64::MAX, names.as_deref_mut(), record.tid)? {}
+    }
+    lines.out.finish()?;
+    note_problems(session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of a dump of control flow.
+struct FlowLines {
+    threads: BTreeMap<ThreadId, Flow>,
+    cycles: Range<u64>,
+    out: Out,
+    failed: Option<anyhow::Error>,
+}
+
+impl FlowLines {
+    /// Writes the thread's next entry, if it was made at that cycle or before. Without names it is a processor's, of that number.
+    fn next(
+        &mut self,
+        thread: ThreadId,
+        last: u64,
+        names: Option<&mut Resolver>,
+        processor: u32,
+    ) -> Result<bool> {
+        let Some(flow) = self.threads.get_mut(&thread) else { return Ok(false) };
+        let last = last.min(self.cycles.end - 1);
+        let Some(entered) = flow.peek()?.filter(|entered| entered.cycle <= last) else { return Ok(false) };
+        flow.advance()?;
+        if entered.cycle >= self.cycles.start {
+            let (cycle, ip, count) = (entered.cycle, entered.block.ip, entered.block.instructions);
+            self.out.line(&match names {
+                None => format!("{cycle} cpu {processor} {ip:#x} {count} instructions"),
+                Some(names) => {
+                    let code = code_name(names, VirtAddr(ip));
+                    format!("{cycle} thread {} {ip:#x} {count} instructions {code}", thread.0)
+                }
+            })?;
+        }
+        Ok(true)
+    }
+}
+
+impl Tool for FlowLines {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), analysis::Error> {
+        let Some(last) = accesses.last() else { return Ok(()) };
+        loop {
+            match self.next(at.thread, last.cycle, Some(at.resolver), 0) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    let ended = output_error(&error);
+                    self.failed = Some(error);
+                    return Err(ended);
+                }
+            }
+        }
+    }
+}
+
+/// What ends a replay whose output can't be written.
+fn output_error(error: &anyhow::Error) -> analysis::Error {
+    let kind = match error.is::<ReaderGone>() {
+        true => std::io::ErrorKind::BrokenPipe,
+        false => std::io::ErrorKind::Other,
+    };
+    analysis::Error::Output(kind.into())
+}
+
 /// What tasks of a machine did, or what was found in its memory: a line each.
 fn machine_stream(session: &Session, args: &Args, stream: &str) -> Result<ExitCode> {
     if Machine::of(session).is_none() {
@@ -160,19 +259,6 @@ fn machine_stream(session: &Session, args: &Args, stream: &str) -> Result<ExitCo
         }
         if stream == "physical" {
             physical(session, record, args, &mut out)?;
-            continue;
-        }
-        if stream == "flow" {
-            let end = args.cycles.as_ref().map_or(u64::MAX, |cycles| cycles.end);
-            let mut written = Ok(());
-            machine::flow(session.trace(), record.thread, |cycle, block| {
-                if wanted(cycle) {
-                    let (ip, count) = (block.ip, block.instructions);
-                    written = out.line(&format!("{cycle} cpu {} {ip:#x} {count} instructions", record.tid));
-                }
-                written.is_ok() && cycle < end
-            })?;
-            written?;
             continue;
         }
         for task in machine::tasks(session.trace(), record.thread)?.iter().filter(|task| wanted(task.cycle)) {
@@ -312,13 +398,9 @@ impl Dump {
         self.line = line;
         self.line.clear();
         result.map_err(|error| {
-            let kind = if error.is::<ReaderGone>() {
-                std::io::ErrorKind::BrokenPipe
-            } else {
-                std::io::ErrorKind::Other
-            };
+            let ended = output_error(&error);
             self.failed = Some(error);
-            analysis::Error::Output(kind.into())
+            ended
         })
     }
 

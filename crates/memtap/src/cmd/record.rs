@@ -52,6 +52,13 @@ pub(crate) enum Mechanism {
     TwoSignals,
 }
 
+/// What of the control flow is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Flow {
+    /// Every basic block that is executed, also those without accesses
+    Full,
+}
+
 /// Run a program, or attach to a process, and record what it does to its memory
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
@@ -79,6 +86,10 @@ pub(crate) struct Args {
     /// Record the bytes that accesses read and write, too (translated programs; of a machine those written)
     #[arg(long)]
     data: bool,
+    /// Record the control flow, too: every basic block that is executed, not only those that access memory (translated
+    /// programs, machines)
+    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, default_missing_value = "full")]
+    flow: Option<Flow>,
     /// Step through windows of N instructions and compare what the program accesses there with what is recorded; a
     /// difference is exit status 1 (translated programs)
     #[arg(
@@ -132,9 +143,6 @@ pub(crate) struct MachineArgs {
     /// Record the bytes that are read too
     #[arg(long)]
     read_data: bool,
-    /// Record every basic block that is executed, so that the control flow is complete
-    #[arg(long)]
-    flow: bool,
     /// Record only accesses that read, or only those that write
     #[arg(long, value_enum)]
     only: Option<Only>,
@@ -172,7 +180,6 @@ impl MachineArgs {
     fn first(&self) -> Option<&'static str> {
         let given = [
             ("--read-data", self.read_data),
-            ("--flow", self.flow),
             ("--only", self.only.is_some()),
             ("--cycles", self.cycles.is_some()),
             ("--millis", self.millis.is_some()),
@@ -185,13 +192,13 @@ impl MachineArgs {
     }
 
     /// As the plugin reads it.
-    fn settings(&self, data: bool) -> Vec<String> {
+    fn settings(&self, data: bool, flow: bool) -> Vec<String> {
         let flag = |name: &str, on: bool| on.then(|| format!("{name}=on"));
         let text = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={value}"));
         [
             flag("data", data),
             flag("read_data", self.read_data),
-            flag("flow", self.flow),
+            flag("flow", flow),
             (self.only == Some(Only::Loads)).then(|| "stores=off".to_owned()),
             (self.only == Some(Only::Stores)).then(|| "loads=off".to_owned()),
             text("cycles", &self.cycles),
@@ -218,9 +225,9 @@ fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
         name: name.to_owned(),
         program: record::find(name)?,
         args: rest.to_vec(),
-        settings: args.machine.settings(args.data),
+        settings: args.machine.settings(args.data, args.flow.is_some()),
         data: args.data || args.machine.read_data,
-        flow: args.machine.flow,
+        flow: args.flow.is_some(),
     };
     let outcome = record::machine::record(&job)?;
     status(args.allow_gaps, &job.output, outcome)
@@ -236,8 +243,11 @@ impl Args {
         if let Some(tracer) = self.tracer {
             return tracer == Tracer::Translate;
         }
-        let only_translated =
-            self.pid.is_some() || self.data || self.verify.is_some() || linkage == Linkage::Static;
+        let only_translated = self.pid.is_some()
+            || self.data
+            || self.flow.is_some()
+            || self.verify.is_some()
+            || linkage == Linkage::Static;
         let selected_data = !self.regions.is_empty() && !self.regions.contains(&Region::Stack);
         only_translated || !selected_data && self.mechanism.is_none()
     }
@@ -246,6 +256,9 @@ impl Args {
     fn check_protected(&self) -> Result<()> {
         if self.data {
             bail!("--data: page protection does not record values; use --tracer translate");
+        }
+        if self.flow.is_some() {
+            bail!("--flow: page protection sees accesses, not the code between them; use --tracer translate");
         }
         if self.regions.contains(&Region::Stack) {
             bail!("--regions stack: page protection leaves the stack alone; use --tracer translate");
@@ -336,6 +349,7 @@ fn record_subject(args: Args, subject: Subject, translate: bool) -> Result<ExitC
             at_main: args.start.is_empty() && !args.never,
             translate,
             data: args.data,
+            flow: args.flow.is_some(),
             verify: args.verify.unwrap_or(0),
             watchpoints: [0; segment::MAX_LIST_PATH_BYTES],
             breakpoints,
@@ -441,7 +455,6 @@ mod tests {
     fn what_holds_for_machines_is_refused_for_programs() {
         let options = [
             "--read-data",
-            "--flow",
             "--only=loads",
             "--cycles=1..2",
             "--millis=1..2",
@@ -474,7 +487,7 @@ mod tests {
         {
             check_default(words, dynamic, false);
             check_default(words, fixed, true);
-            for more in ["--data", "--verify", "--pid 1"] {
+            for more in ["--data", "--flow", "--flow full", "--verify", "--pid 1"] {
                 check_default(&format!("{words} {more}"), dynamic, true);
             }
         }

@@ -116,6 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         at_main: true,
         translate,
         data: false,
+        flow: false,
         verify: 0,
         watchpoints: [0; MAX_LIST_PATH_BYTES],
         breakpoints: [None; MAX_BREAKPOINTS],

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use segment::flow::{Definition, ID_BITS};
-use trace_format::Block;
+use trace_format::{Block, Error};
+
+use super::flow::BlockList;
 
 /// The blocks of one process.
 #[derive(Debug, Default)]
@@ -16,6 +18,8 @@ struct Process {
     blocks: Vec<Option<Arc<Block>>>,
     /// How many values each has, or [`UNKNOWN`]: what finding the entries of a buffer needs, close together.
     values: Vec<u8>,
+    /// Their numbers in the list of blocks, where there is one.
+    listed: Vec<u32>,
     /// Bytes that were read of each of its buffers of definitions.
     read: HashMap<u32, usize>,
 }
@@ -32,6 +36,7 @@ pub(crate) struct Known<'a> {
 }
 
 const UNKNOWN: u8 = u8::MAX;
+const UNLISTED: u32 = u32::MAX;
 /// Ancestors that are looked through.
 const MAX_LINE: usize = 1024;
 
@@ -47,6 +52,13 @@ impl Known<'_> {
     pub(crate) fn values(&self, id: u32) -> Option<u8> {
         let mut values = self.chain.iter().filter_map(|process| process.values.get(id as usize).copied());
         values.find(|&values| values != UNKNOWN)
+    }
+
+    /// The number in the list of blocks of the block of that number.
+    #[inline]
+    pub(crate) fn listed(&self, id: u32) -> Option<u32> {
+        let mut listed = self.chain.iter().filter_map(|process| process.listed.get(id as usize).copied());
+        listed.find(|&listed| listed != UNLISTED)
     }
 }
 
@@ -80,15 +92,21 @@ impl Blocks {
         std::iter::successors(find(number), move |(_, process)| find(process.parent?)).take(MAX_LINE)
     }
 
-    /// Reads a buffer of definitions, as far as it was not read before.
-    pub(crate) fn add(&mut self, process: u32, sequence: u32, bytes: &[u8]) {
+    /// Reads a buffer of definitions, as far as it was not read before, and lists what is new.
+    pub(crate) fn add(
+        &mut self,
+        process: u32,
+        sequence: u32,
+        bytes: &[u8],
+        mut list: Option<&mut BlockList>,
+    ) -> Result<(), Error> {
         let process = self.processes.entry(process).or_default();
         let read = process.read.entry(sequence).or_default();
         while let Some((definition, len)) = bytes.get(*read..).and_then(Definition::decode) {
             *read += len;
             let place = definition.id as usize;
             if place >= 1 << ID_BITS {
-                return;
+                break;
             }
             if process.blocks.len() <= place {
                 process.blocks.resize_with(place + 1, || None);
@@ -97,7 +115,14 @@ impl Blocks {
             let block = Block::new(&definition).map(Arc::new);
             process.values[place] = block.as_ref().map_or(UNKNOWN, |block| block.values());
             process.blocks[place] = block;
+            if let Some(list) = &mut list {
+                if process.listed.len() <= place {
+                    process.listed.resize(place + 1, UNLISTED);
+                }
+                process.listed[place] = list.add(&definition.extent)?;
+            }
         }
+        Ok(())
     }
 
     /// What a process can execute.
@@ -109,14 +134,15 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use memref::VirtAddr;
-    use segment::flow::{BlockAccess, MAX_DEFINITION_BYTES, Values, encode_definition};
+    use segment::flow::{BlockAccess, Extent, MAX_DEFINITION_BYTES, Values, encode_definition};
 
     use super::*;
 
     fn define(blocks: &mut Blocks, process: u32, id: u32) {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
-        let len = encode_definition(id, VirtAddr(64), 1, Values::plain(0), &[BlockAccess::NONE], &mut bytes);
-        blocks.add(process, 0, &bytes[..len]);
+        let extent = Extent::of(VirtAddr(64), 1);
+        let len = encode_definition(id, extent, Values::plain(0), &[BlockAccess::NONE], &mut bytes);
+        blocks.add(process, 0, &bytes[..len], None).unwrap();
     }
 
     #[test]

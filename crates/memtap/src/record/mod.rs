@@ -6,6 +6,7 @@
 
 mod attach;
 mod blocks;
+mod flow;
 mod library;
 mod listener;
 pub(crate) mod machine;
@@ -32,7 +33,7 @@ use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 use attach::Failure;
 use output::Output;
 use progress::Progress;
-use sink::{Sink, Totals, Verified, now_ns, quote};
+use sink::{Kept, Sink, Totals, Verified, now_ns, quote};
 use watch::Watch;
 
 pub(crate) use attach::{Running, check as check_running};
@@ -137,7 +138,8 @@ pub(crate) fn listen(
         }
     };
     let regions = if job.config.translate { job.config.regions } else { u32::MAX };
-    let mut sink = Sink::new(trace.clone(), regions, job.config.data, listener);
+    let kept = Kept { regions, data: job.config.data, flow: job.config.flow };
+    let mut sink = Sink::new(trace.clone(), kept, listener);
     let drained = drain(&pool, &mut sink, &ended, &job.output);
     pool.pool().control().close();
     pool.wake_producers();
@@ -202,6 +204,9 @@ fn describe(trace: &TraceWriter, job: &Job) -> Result<()> {
         trace.set_property("syncs", "1")?;
     } else if job.config.at_main && job.running.is_none() {
         trace.set_property("syncs", "calls")?;
+    }
+    if job.config.flow {
+        trace.set_property("flow", "full")?;
     }
     trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
     trace.set_property("start_ns", &now_ns().to_string())?;
@@ -394,8 +399,8 @@ fn read_submitted(pool: &OwnedPool, sink: &mut Sink<'_>, result: &mut Result<()>
     // What is handed over from here on is read next time: what its blocks are may come after this look.
     let submitted: Vec<_> =
         pool.pool().buffers().filter(|buffer| buffer.header().state() == BufferState::Submitted).collect();
-    if !submitted.is_empty() {
-        sink.read_definitions(pool.pool());
+    if !submitted.is_empty() && result.is_ok() {
+        *result = sink.read_definitions(pool.pool()).map_err(anyhow::Error::new);
     }
     for buffer in submitted {
         {
@@ -425,7 +430,7 @@ fn read_submitted(pool: &OwnedPool, sink: &mut Sink<'_>, result: &mut Result<()>
 fn leave(pool: &OwnedPool, sink: &mut Sink<'_>, number: u32) -> Result<()> {
     let mut result = Ok(());
     read_submitted(pool, sink, &mut result);
-    sink.read_definitions(pool.pool());
+    result = result.and_then(|()| sink.read_definitions(pool.pool()).map_err(anyhow::Error::new));
     for buffer in pool.pool().buffers().filter(|buffer| buffer.is_owned_by(number)) {
         let live = pool
             .pool()

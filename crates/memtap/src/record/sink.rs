@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::blocks::Blocks;
+use super::flow::{BlockList, ThreadFlow};
 use super::listener::{Heard, Hit, Listener};
 use super::regions::Wanted;
 use memref::{
@@ -73,6 +74,8 @@ struct Thread {
     last: Option<Executed>,
     /// What is stepped just now.
     stretch: Option<Stretch>,
+    /// Which blocks it enters, where that is kept.
+    flow: Option<ThreadFlow>,
 }
 
 impl Thread {
@@ -83,6 +86,14 @@ impl Thread {
         let executed = executed.min(last.instructions.into());
         self.cycle -= u64::from(last.instructions) - executed;
         Some((last.first, last.from + executed))
+    }
+
+    /// The thread entered the block of that number in the list, if there is one.
+    fn entered(&mut self, block: Option<u32>) -> Result<(), Error> {
+        match (&mut self.flow, block) {
+            (Some(flow), Some(block)) => flow.enter(self.cycle, block),
+            _ => Ok(()),
+        }
     }
 
     /// What comes from that cycle on came behind that order.
@@ -104,6 +115,17 @@ struct Process {
     status: Option<i32>,
 }
 
+/// What is kept of translated programs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// Accesses to these kinds of regions: bit n is `RegionKind` n.
+    pub(crate) regions: u32,
+    /// The bytes of each access.
+    pub(crate) data: bool,
+    /// Which blocks are entered.
+    pub(crate) flow: bool,
+}
+
 /// All threads of the session.
 pub(crate) struct Sink<'a> {
     trace: TraceWriter,
@@ -113,6 +135,8 @@ pub(crate) struct Sink<'a> {
     totals: Totals,
     bytes: Box<[u8; BUFFER_BYTES]>,
     blocks: Blocks,
+    /// All blocks, where control flow is kept.
+    list: Option<BlockList>,
     wanted: Wanted,
     /// Whether accesses come with their bytes.
     data: bool,
@@ -137,15 +161,14 @@ struct Executed {
 }
 
 impl<'a> Sink<'a> {
-    /// Records go to that trace; of translated programs those of accesses to these kinds of regions (bit n: `RegionKind` n);
-    /// with `data` each with its bytes.
+    /// Records go to that trace.
     pub(crate) fn new(
         trace: TraceWriter,
-        regions: u32,
-        data: bool,
+        Kept { regions, data, flow }: Kept,
         listener: Option<&'a mut dyn Listener>,
     ) -> Self {
         Self {
+            list: flow.then(|| BlockList::new(&trace)),
             trace,
             processes: HashMap::new(),
             threads: HashMap::new(),
@@ -275,10 +298,7 @@ impl<'a> Sink<'a> {
         let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
         let filled = buffer.read_first(filled, &mut bytes);
         let result = match content {
-            Content::Definitions => {
-                self.blocks.add(process, sequence, &bytes[..filled]);
-                Ok(())
-            }
+            Content::Definitions => self.blocks.add(process, sequence, &bytes[..filled], self.list.as_mut()),
             _ => self.take(process, number, tid, sequence, content, &bytes[..filled]),
         };
         self.bytes = bytes;
@@ -286,14 +306,16 @@ impl<'a> Sink<'a> {
     }
 
     /// Reads what processes defined since the last look, in buffers that they still fill.
-    pub(crate) fn read_definitions(&mut self, pool: &Pool) {
+    pub(crate) fn read_definitions(&mut self, pool: &Pool) -> Result<(), Error> {
         for buffer in pool.buffers() {
             let header = buffer.header();
             if header.content() == Content::Definitions && header.state() != BufferState::Free {
                 let filled = buffer.read(&mut self.bytes);
-                self.blocks.add(header.process(), header.sequence(), &self.bytes[..filled]);
+                let (process, sequence) = (header.process(), header.sequence());
+                self.blocks.add(process, sequence, &self.bytes[..filled], self.list.as_mut())?;
             }
         }
+        Ok(())
     }
 
     /// Enters the threads that have a buffer and are not known yet, the first-born first: threads are numbered in the order
@@ -340,6 +362,7 @@ impl<'a> Sink<'a> {
             number,
             last: None,
             stretch: None,
+            flow: self.list.as_ref().map(|list| list.thread(owner, id)),
         };
         self.threads.insert(number, thread);
         Ok(())
@@ -414,6 +437,7 @@ impl<'a> Sink<'a> {
                 }
                 Some(Entry::Block(id, words, after)) => {
                     let Some(block) = known.get(id) else { continue };
+                    thread.entered(known.listed(id))?;
                     let orders = block.orders(words.as_chunks().0);
                     if let Some([before, _]) = orders {
                         writer = None;
@@ -687,6 +711,11 @@ impl<'a> Sink<'a> {
                 return Ok(());
             }
             Record::ThreadBase { .. } => return Ok(()),
+            Record::Executed { ip, len } => {
+                let Some(list) = &mut self.list else { return Ok(()) };
+                let block = list.instruction(thread.process, ip, len)?;
+                return thread.entered(Some(block));
+            }
             Record::StepBegin { first } => {
                 thread.stretch = Some(Stretch::new(cycle));
                 self.verified.windows += u64::from(first);
@@ -731,6 +760,7 @@ impl<'a> Sink<'a> {
                 self.entries(&mut thread, content, &bytes)?;
             }
             thread.shard.end()?;
+            thread.flow.as_mut().map_or(Ok(()), ThreadFlow::flush)?;
             self.instructions += thread.cycle;
         }
         Ok(())
@@ -750,7 +780,14 @@ impl<'a> Sink<'a> {
 
     /// Writes what is buffered, so that a killed recorder loses little.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        self.flush_flow()?;
         self.trace.flush()
+    }
+
+    fn flush_flow(&mut self) -> Result<(), Error> {
+        let mut threads = self.threads.values_mut().filter_map(|thread| thread.flow.as_mut());
+        self.list.as_mut().map_or(Ok(()), BlockList::flush)?;
+        threads.try_for_each(ThreadFlow::flush)
     }
 
     /// Instructions executed by all threads, where the tracer counts them.
@@ -760,6 +797,7 @@ impl<'a> Sink<'a> {
 
     /// The last counts.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.flush_flow()?;
         for (&(process, ip), (count, name)) in &self.slow {
             let Some(process) = self.processes.get(&process) else { continue };
             self.trace.add_counter(&CounterRecord {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use memref::{Access, Order, VirtAddr};
 use segment::flow::{
-    BlockAccess, Definition, MAX_ACCESSES, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, Values,
+    BlockAccess, Definition, Extent, MAX_ACCESSES, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, Values,
     encode_definition,
 };
 
@@ -54,8 +54,8 @@ impl Block {
             });
         let varies = accesses.iter().any(|access| access.repeated.is_some() || access.masked.is_some());
         whole.then(|| Self {
-            addr: definition.addr.0,
-            instructions: definition.instructions,
+            addr: definition.extent.addr.0,
+            instructions: definition.extent.instructions,
             values,
             ordered,
             count: (!varies).then_some(accesses.len() as u16),
@@ -201,9 +201,9 @@ impl Block {
 
     fn write(&self, out: &mut Vec<u8>) {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
-        let (addr, accesses) = (VirtAddr(self.addr), &self.accesses);
+        let extent = Extent::of(VirtAddr(self.addr), self.instructions);
         let values = Values::plain(self.values);
-        let len = encode_definition(0, addr, self.instructions, values, accesses, &mut bytes);
+        let len = encode_definition(0, extent, values, &self.accesses, &mut bytes);
         out.extend_from_slice(&bytes[..len]);
     }
 }
@@ -851,7 +851,8 @@ mod tests {
         accesses: &[BlockAccess],
     ) -> Option<Arc<Block>> {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
-        let len = encode_definition(id, VirtAddr(addr), instructions, values, accesses, &mut bytes);
+        let extent = Extent::of(VirtAddr(addr), instructions);
+        let len = encode_definition(id, extent, values, accesses, &mut bytes);
         let (definition, _) = Definition::decode(&bytes[..len]).expect("it was just encoded");
         Block::new(&definition).map(Arc::new)
     }

@@ -169,6 +169,7 @@ fn serve(listener: &Arc<Listener>, pool: &Arc<OwnedPool>) {
         children: false,
         translate: false,
         data: false,
+        flow: false,
         bursts: false,
         two_signals: false,
         at_main: false,

@@ -6,7 +6,9 @@ use memref::{
     Access, AccessKind, Event, Gap, GapReason, Marker, MarkerKind, OrderMark, ProcessId, ThreadId, VirtAddr,
 };
 use segment::{BUFFER_BYTES, Buffer, MachineRecord, MachineRecords, PAGE_SLOTS, page_slot};
-use trace_format::machine::{self, FoundEntry, PLACE_DEVICE, PageEntry, SyncEntry, TaskEntry};
+use trace_format::machine::{
+    self, BlockEntry, FlowEntry, FoundEntry, PLACE_DEVICE, PageEntry, SyncEntry, TaskEntry,
+};
 use trace_format::{DataAccess, Error, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter, TypedWriter};
 
 use crate::record::sink::now_ns;
@@ -265,10 +267,8 @@ impl Sink {
                 self.block = self.blocks.get(block);
                 self.cycle = cycle;
                 if self.flow {
-                    let mut entry = [0; 12];
-                    entry[..8].copy_from_slice(&cycle.to_le_bytes());
-                    entry[8..].copy_from_slice(&block.to_le_bytes());
-                    self.cpu()?.flow.push(cycle, &entry)?;
+                    let entry = FlowEntry { cycle, block };
+                    self.cpu()?.flow.push(cycle, &entry.to_bytes())?;
                 }
                 self.totals.cycle = self.totals.cycle.max(cycle);
             }
@@ -278,12 +278,9 @@ impl Sink {
             }
             MachineRecord::Cpu(cpu) => self.go_to(cpu)?,
             MachineRecord::Block { block, ip, sizes } => {
-                let at = self.blocks.add(block, ip, sizes);
-                let mut entry = [0; 16];
-                entry[..8].copy_from_slice(&ip.to_le_bytes());
-                entry[8..12].copy_from_slice(&(sizes.len() as u32).to_le_bytes());
-                entry[12..].copy_from_slice(&u32::from(at).to_le_bytes());
-                self.block_list.push(0, &entry)?;
+                let bytes = self.blocks.add(block, ip, sizes).into();
+                let entry = BlockEntry { ip, instructions: sizes.len() as u32, bytes };
+                self.block_list.push(0, &entry.to_bytes())?;
             }
             MachineRecord::Found { cycle, since, addr, bytes } => {
                 let entry = FoundEntry {

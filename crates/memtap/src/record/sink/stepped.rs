@@ -150,11 +150,12 @@ mod tests {
 /// The comparison at its place: a thread's buffer, read with the blocks that its process defined.
 #[cfg(test)]
 mod reading {
-    use super::super::Sink;
+    use super::super::{Kept, Sink};
     use super::Verified;
     use memref::{AccessKind, VirtAddr};
     use segment::flow::{
-        BlockAccess, EMBED, FIRST_BLOCK, ID_BITS, MAX_DEFINITION_BYTES, PAD, Values, encode_definition,
+        BlockAccess, EMBED, Extent, FIRST_BLOCK, ID_BITS, MAX_DEFINITION_BYTES, PAD, Values,
+        encode_definition,
     };
     use segment::{Content, MAX_RECORD_BYTES, Record, encode};
     use trace_format::{CreateOptions, TraceWriter};
@@ -174,12 +175,12 @@ mod reading {
     fn check(defined: BlockAccess, instructions: u16) -> Verified {
         let dir = tempfile::tempdir().unwrap();
         let trace = TraceWriter::create(dir.path().join("t.memtap"), CreateOptions::default()).unwrap();
-        let mut sink = Sink::new(trace, u32::MAX, false, None);
+        let mut sink = Sink::new(trace, Kept { regions: u32::MAX, data: false, flow: false }, None);
         sink.add_process(0, std::process::id(), None, 0).unwrap();
         let mut definition = [0; MAX_DEFINITION_BYTES];
-        let (addr, values) = (VirtAddr(CODE), Values::plain(1));
-        let len = encode_definition(FIRST_BLOCK, addr, instructions, values, &[defined], &mut definition);
-        sink.blocks.add(0, 0, &definition[..len]);
+        let (extent, values) = (Extent::of(VirtAddr(CODE), instructions), Values::plain(1));
+        let len = encode_definition(FIRST_BLOCK, extent, values, &[defined], &mut definition);
+        sink.blocks.add(0, 0, &definition[..len], None).unwrap();
         let mut bytes = PAD.to_le_bytes().to_vec();
         embed(&mut bytes, &Record::StepBegin { first: true });
         bytes.extend_from_slice(&0x5000u64.to_le_bytes());

@@ -1,0 +1,75 @@
+//! `record --flow full`: every basic block that a thread enters, in its order. That they are the instructions that are executed is
+//! tested in lackey.rs.
+
+use std::collections::BTreeMap;
+
+use e2e::{Entered, Program, Recording};
+
+/// Instructions that the entries of a thread tell of, and the blocks behind which there are some that no entry tells of.
+fn covered(flow: &[&Entered], end: u64) -> (u64, Vec<String>) {
+    let (mut covered, mut holes) = (0, Vec::new());
+    for (index, entered) in flow.iter().enumerate() {
+        let next = flow.get(index + 1).map_or(end, |next| next.cycle);
+        assert!(next >= entered.cycle, "{entered:?} before cycle {next}");
+        covered += entered.instructions.min(next - entered.cycle);
+        if next > entered.cycle + entered.instructions {
+            holes.push(entered.code.clone());
+        }
+    }
+    (covered, holes)
+}
+
+/// Records, and looks at each thread's entries: what the program executed is in them, but for functions that are one event.
+fn check(file: &str, options: &[&str]) -> Recording {
+    let program = Program::named(file);
+    let recording = program.record_with("translate", &[&["--flow", "full"], options].concat());
+    assert_eq!(recording.trace.number("gaps"), 0, "{file}");
+    let flow = recording.trace.flow();
+    let mut threads: BTreeMap<u32, Vec<&Entered>> = BTreeMap::new();
+    for entered in &flow {
+        threads.entry(entered.thread).or_default().push(entered);
+    }
+    assert_eq!(threads.len() as u64, recording.trace.number("threads"), "{file}");
+    let mut total = 0;
+    for entries in threads.values() {
+        // Where the thread's own end is not known, its last block is one that ends it, as a whole.
+        let last = entries.last().map_or(0, |last| last.cycle + last.instructions);
+        let (covered, holes) = covered(entries, last);
+        total += covered;
+        // Calls of what stands in front of the C library's functions leave by a jump or a call.
+        let events =
+            ["malloc", "calloc", "realloc", "free", "mmap", "munmap", "mremap", "operator", "_Zn", "_Zd"];
+        let others: Vec<&String> =
+            holes.iter().filter(|name| !events.iter().any(|event| name.contains(event))).collect();
+        assert!(others.len() * 50 <= entries.len(), "{file}: behind {others:?}");
+    }
+    let instructions = recording.trace.number("instructions");
+    assert!(total <= instructions && total * 10 > instructions, "{file}: {total} of {instructions}");
+    recording
+}
+
+#[test]
+fn of_one_thread() {
+    check("integers.c", &[]);
+}
+
+#[test]
+fn of_threads() {
+    check("threads.c", &[]);
+}
+
+#[test]
+fn of_forked_processes() {
+    check("fork.c", &[]);
+}
+
+#[test]
+fn of_signals_and_faults() {
+    check("signals.c", &[]);
+    check("segv_handler.c", &["--data"]);
+}
+
+#[test]
+fn of_exceptions() {
+    check("exceptions.cpp", &[]);
+}
