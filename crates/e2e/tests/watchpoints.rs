@@ -161,38 +161,55 @@ fn taint_finds_input_that_decides_and_nothing_else() {
     assert!(files.len() >= 6);
     for file in files {
         let program = Program::named(&format!("taint/{file}"));
-        let recording = program.record_by("translate");
-        let outcome = recording.trace.ask("taint", &["--json"]);
-        assert_eq!(outcome.status, 0, "{file}: {}", outcome.err());
-        let found: Vec<Value> = serde_json::from_slice(&outcome.stdout).expect("an array");
-        let source = std::fs::read_to_string(dir.join(&file)).expect("a source");
-        let line =
-            |mark: &str| source.lines().position(|line| line.contains(mark)).map(|index| index as u64 + 1);
-        let mut seen = Vec::new();
-        for finding in &found {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let from = &finding["source"];
-            seen.push(format!(
-                "{}|{}|{}|{}",
-                text(&finding["sink"]),
-                text(&finding["function"]),
-                text(&from["kind"]),
-                from["offset"]
-            ));
-            assert_eq!(finding["line"].as_u64(), line("// SINK"), "{file}: {finding:#}");
-            if !from["at"].is_null() {
-                assert_eq!(from["at"]["line"].as_u64(), line("// SOURCE"), "{file}: {finding:#}");
+        for options in [&[][..], &["--flow=full"]] {
+            let recording = program.record_with("translate", options);
+            let outcome = recording.trace.ask("taint", &["--json"]);
+            assert_eq!(outcome.status, 0, "{file}: {}", outcome.err());
+            let found: Vec<Value> = serde_json::from_slice(&outcome.stdout).expect("an array");
+            let source = std::fs::read_to_string(dir.join(&file)).expect("a source");
+            let line = |mark: &str| {
+                source.lines().position(|line| line.contains(mark)).map(|index| index as u64 + 1)
+            };
+            let mut seen = Vec::new();
+            for finding in &found {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let from = &finding["source"];
+                seen.push(format!(
+                    "{}|{}|{}|{}",
+                    text(&finding["sink"]),
+                    text(&finding["function"]),
+                    text(&from["kind"]),
+                    from["offset"]
+                ));
+                assert_eq!(finding["line"].as_u64(), line("// SINK"), "{file}: {finding:#}");
+                if !from["at"].is_null() {
+                    assert_eq!(from["at"]["line"].as_u64(), line("// SOURCE"), "{file}: {finding:#}");
+                }
+                assert_eq!(finding.get("uncertain"), None);
             }
-            assert_eq!(finding.get("uncertain"), None);
+            // The command line's first bytes are the program's own path.
+            seen.iter_mut().for_each(|seen| {
+                if let Some(at) = seen.find("|argv|") {
+                    seen.truncate(at + "|argv".len());
+                }
+            });
+            assert_eq!(seen, program.header.sinks, "{file} {options:?}: {found:#?}");
         }
-        // The command line's first bytes are the program's own path.
-        seen.iter_mut().for_each(|seen| {
-            if let Some(at) = seen.find("|argv|") {
-                seen.truncate(at + "|argv".len());
-            }
-        });
-        assert_eq!(seen, program.header.sinks, "{file}: {found:#?}");
     }
+}
+
+/// Two ways between two accesses have as many instructions, and input only comes through the one that is not taken.
+#[test]
+fn taint_follows_the_way_that_was_taken_where_it_is_known() {
+    let program = Program::named("taint_ways.c");
+    let found = |options: &[&str]| -> usize {
+        let recording = program.record_with("translate", options);
+        let outcome = recording.trace.ask("taint", &["--json"]);
+        assert_eq!((outcome.status, outcome.err()), (0, String::new()));
+        serde_json::from_slice::<Vec<Value>>(&outcome.stdout).expect("an array").len()
+    };
+    assert_eq!(found(&[]), 1, "either way");
+    assert_eq!(found(&["--flow"]), 0, "it goes the other way");
 }
 
 #[test]

@@ -92,6 +92,23 @@ impl Code {
         self.all.get(index? as usize).map(Arc::clone)
     }
 
+    /// The addresses of instructions that follow each other: `count` of them behind the first `skipped` from `start` on. Fewer
+    /// where the code is not known.
+    pub(super) fn row(&mut self, resolver: &Resolver, start: u64, skipped: u64, count: u64) -> Vec<u64> {
+        let first = Some(start).filter(|_| count > 0);
+        let behind = |code: &mut Self, ip: u64| code.at(resolver, ip).map(|decoded| decoded.next());
+        let mut row = Vec::with_capacity(count as usize);
+        let mut next = first;
+        for index in 0..skipped + count {
+            let Some(ip) = next else { break };
+            next = behind(self, ip);
+            if index >= skipped && next.is_some() {
+                row.push(ip);
+            }
+        }
+        row
+    }
+
     fn decode(&mut self, resolver: &Resolver, ip: u64) -> Option<Decoded> {
         let (_, instance) = resolver.image().instance_at(VirtAddr(ip))?;
         let address = ip.wrapping_sub(instance.bias);

@@ -4,12 +4,13 @@
 //! It is demand-driven. As long as no register of a thread is tainted, its accesses are only asked whether they touch a
 //! tainted byte, which is what a watchpoint unit would answer. When one does, every instruction is followed until the
 //! registers are clean again. The trace has every access with the number of instructions before it; those in between are
-//! found in the program's files (`path`).
+//! in its control flow (`executed`) where that was recorded, and else found in the program's files (`path`).
 //!
 //! Followed are data: moves and what is computed from them. Not followed are addresses (what is read through a tainted
 //! pointer is not tainted by it) and decisions (comparisons and what depends on them).
 
 mod code;
+mod executed;
 mod labels;
 mod path;
 mod step;
@@ -24,15 +25,18 @@ use memref::{
 };
 use rustc_hash::FxHashMap;
 use symbols::{HeapChange, Resolver};
+use trace_format::Trace;
+use trace_format::machine::BlockEntry;
 use watch::{CostModel, Origin, UnitKind, Watched};
 
 use self::code::{Code, Decoded, Flow};
+use self::executed::{Executed, Stretch};
 use self::labels::{Label, Labels, Shadow};
 use self::path::Way;
 use self::step::{Memory, Registers, Step};
 use crate::demand::{UnitFigure, UnitSet, figure};
 use crate::race::atomics::is_inner;
-use crate::{Error, Moment, Session, Tool};
+use crate::{Error, Moment, Session, Tool, flow};
 
 /// Bytes of an input that have labels of their own; beyond, each run of as many has one.
 const OWN_LABELS: u64 = 4096;
@@ -132,17 +136,19 @@ struct Thread {
     calls: Vec<Call>,
     /// The call that the last return came from.
     left: Option<Call>,
+    /// What it executed, where that was recorded.
+    executed: Option<Executed>,
 }
 
 /// From where, how many instructions, to where, and where a return goes.
-type Stretch = (u64, u64, u64, Option<u64>);
+type Ends = (u64, u64, u64, Option<u64>);
 
 #[derive(Debug, Default)]
 struct Process {
     shadow: Shadow,
     code: Code,
     /// Ways that were found, by their ends, their length, and where a return went.
-    ways: FxHashMap<Stretch, Rc<[Way]>>,
+    ways: FxHashMap<Ends, Rc<[Way]>>,
     /// The command line's memory.
     arguments: Option<(u64, u64)>,
     threads: Vec<ThreadId>,
@@ -165,6 +171,8 @@ pub struct Taint {
     findings: BTreeMap<(SinkKind, u64, u32), Finding>,
     arguments: Option<(u64, u64)>,
     units: UnitSet,
+    /// The trace and its blocks, where control flow was recorded.
+    flow: Option<(Trace, Rc<[BlockEntry]>)>,
     /// Bytes that came in.
     pub input_bytes: u64,
     /// Accesses looked at.
@@ -183,12 +191,13 @@ impl Taint {
     /// For a session; units of these kinds are asked and told.
     ///
     /// # Errors
-    /// [`Error::NoControlFlow`] where the trace does not count instructions.
+    /// [`Error::NoControlFlow`] where the trace does not count instructions; others where it can't be read.
     pub fn new(session: &Session, kinds: &[UnitKind]) -> Result<Self, Error> {
         let properties = session.trace().properties();
         if properties.get("tracer").is_none_or(|tracer| tracer != "translate") {
             return Err(Error::NoControlFlow);
         }
+        let blocks = flow::blocks(session.trace())?;
         let number = |text: Option<&str>| u64::from_str_radix(text?.trim_start_matches("0x"), 16).ok();
         let arguments = properties.get("argv").and_then(|range| {
             let mut words = range.split(' ');
@@ -202,6 +211,7 @@ impl Taint {
             findings: BTreeMap::new(),
             arguments,
             units: UnitSet::new(kinds),
+            flow: Some((session.trace().clone(), blocks)).filter(|(_, blocks)| !blocks.is_empty()),
             input_bytes: 0,
             accesses: 0,
             tainted_accesses: 0,
@@ -241,8 +251,8 @@ impl Taint {
     }
 
     /// One instruction's accesses.
-    fn group(&mut self, at: &mut Moment<'_>, accesses: &[Access]) {
-        let Some(&Access { ip: VirtAddr(ip), cycle, .. }) = accesses.first() else { return };
+    fn group(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        let Some(&Access { ip: VirtAddr(ip), cycle, .. }) = accesses.first() else { return Ok(()) };
         self.accesses += accesses.len() as u64;
         self.process(at);
         for access in accesses {
@@ -251,9 +261,9 @@ impl Taint {
         }
         let mut thread = self.threads.remove(&at.thread).unwrap_or_default();
         if !thread.registers.are_clean() {
-            self.follow(at, &mut thread, ip, cycle);
+            self.follow(at, &mut thread, ip, cycle)?;
         }
-        let Some(process) = self.processes.get_mut(&at.process) else { return };
+        let Some(process) = self.processes.get_mut(&at.process) else { return Ok(()) };
         let touched =
             accesses.iter().filter(|access| process.shadow.any(access.addr.0, access.size.into())).count();
         self.tainted_accesses += touched as u64;
@@ -276,14 +286,68 @@ impl Taint {
         }
         thread.last = Some((ip, cycle));
         self.threads.insert(at.thread, thread);
+        Ok(())
     }
 
-    /// The instructions between a thread's last access and this one.
-    fn follow(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ip: u64, cycle: u64) {
-        let Some((from, before)) = thread.last else { return };
+    /// The instructions between a thread's last access and this one, as they were recorded.
+    fn follow(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ip: u64, cycle: u64) -> Result<(), Error> {
+        let Some((from, before)) = thread.last else { return Ok(()) };
         if (from, before) == (ip, cycle) {
-            return;
+            return Ok(());
         }
+        let Some((trace, blocks)) = &self.flow else {
+            self.search(at, thread, ip, cycle);
+            return Ok(());
+        };
+        if thread.executed.is_none() {
+            thread.executed = Some(Executed::new(flow::Flow::of(trace, at.thread, blocks)));
+        }
+        let (mut reached, mut last) = (before + 1, from);
+        while !thread.registers.are_clean() {
+            let Some(executed) = &mut thread.executed else { break };
+            let Stretch { start, skipped, count, is_whole } = executed.next(&mut reached, cycle)?;
+            let Some(process) = self.processes.get_mut(&at.process) else { break };
+            let way = process.code.row(at.resolver, start, skipped, count);
+            if way.len() as u64 != count {
+                // Code without a file.
+                self.lose(thread);
+                break;
+            }
+            let next = way.first().copied().unwrap_or(ip);
+            let decoded = process.code.at(at.resolver, last);
+            if !is_whole || !decoded.is_none_or(|decoded| leads(&decoded, &thread.calls, next)) {
+                self.return_to(thread, next);
+            }
+            if count == 0 {
+                break;
+            }
+            last = way.last().copied().unwrap_or(last);
+            self.walk(at, thread, &[way]);
+        }
+        Ok(())
+    }
+
+    /// A function that is not recorded, such as malloc, returned to `next`.
+    fn return_to(&mut self, thread: &mut Thread, next: u64) {
+        let inner = thread.calls.len().saturating_sub(MAX_UNWIND);
+        match (inner..thread.calls.len()).rev().find(|&depth| thread.calls[depth].to == next) {
+            Some(depth) => {
+                thread.registers.after_unseen_call();
+                thread.calls.truncate(depth);
+            }
+            None => self.lose(thread),
+        }
+    }
+
+    /// What happened to the registers is not known.
+    fn lose(&mut self, thread: &mut Thread) {
+        thread.registers.clear();
+        self.lost += 1;
+    }
+
+    /// The same, where only the number of instructions is known.
+    fn search(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ip: u64, cycle: u64) {
+        let Some((from, before)) = thread.last else { return };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let len = cycle.saturating_sub(before + 1);
         // A return has taken its call from the list: see `note_call`.
@@ -316,8 +380,7 @@ impl Taint {
                 return;
             }
         }
-        thread.registers.clear();
-        self.lost += 1;
+        self.lose(thread);
     }
 
     /// Executes instructions without accesses, on all ways.
@@ -627,6 +690,20 @@ const FORMATTERS: &[(&str, usize)] = &[
     ("vasprintf", 1),
 ];
 
+/// Whether an instruction can have led there by itself, and not through a function that is not recorded.
+fn leads(from: &Decoded, calls: &[Call], next: u64) -> bool {
+    let behind = from.next();
+    match from.flow {
+        Flow::Next | Flow::Syscall => next == behind,
+        Flow::Jump(target) | Flow::Call(target) => next == target,
+        Flow::Branch(target) => next == target || next == behind,
+        Flow::IndirectCall => next != behind,
+        // The one of a stub to a function that returned from there.
+        Flow::IndirectJump => calls.last().is_none_or(|call| call.to != next),
+        Flow::Return => true,
+    }
+}
+
 /// Keeps the list of calls.
 fn note_call(thread: &mut Thread, decoded: &Decoded, accesses: &[Access]) {
     match decoded.flow {
@@ -768,7 +845,7 @@ impl Memory for Told<'_> {
 impl Tool for Taint {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for group in accesses.chunk_by(|a, b| a.cycle == b.cycle && a.ip == b.ip) {
-            self.group(at, group);
+            self.group(at, group)?;
         }
         Ok(())
     }
