@@ -2,12 +2,14 @@
 //! stands once in a frame, an execution is a byte that says what was predicted, and columns with the register values that
 //! were not.
 //!
-//! A recorder that has blocks gives them to a [`BlockFrame`], which encodes as it goes: no access is made before somebody reads
-//! it. [`Blocks`] expands them. Encoder and decoder walk the same [`Model`]: each block of the frame has its last two
+//! A recorder that has blocks gives them to a [`BlockFrame`], which keeps executions as they come; the worker that stores the
+//! frame encodes them, so that frames are encoded beside each other. No access is made before somebody reads it: [`Blocks`] expands
+//! them. Encoder and decoder walk the same [`Model`]: each block of the frame has its last two
 //! successors, with the instructions that lay between, and each of its values the last one, its stride, and its distance from
 //! the value recorded before it.
 
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use memref::{Access, Order, VirtAddr};
 use segment::flow::{
@@ -357,65 +359,117 @@ impl Model {
     }
 }
 
-/// A frame of block executions that grows.
-#[derive(Debug)]
-pub struct BlockFrame {
-    model: Model,
+/// What a frame is coded from: executions and single accesses, in the order in which they came.
+#[derive(Debug, Default)]
+struct Recorded {
     /// Its blocks, from number 1.
     used: Vec<Arc<Block>>,
-    /// The smallest and largest of each value.
-    spans: Vec<Interval>,
-    /// From the recorder's numbers of blocks to ours; those of earlier frames are told by the block.
-    numbers: Vec<u32>,
-    columns: [Vec<u8>; COLUMNS],
+    /// Of each execution the number of its block and the instructions between it and the one before ([`LONG_STEP`], and two
+    /// halves, where those are many). A zero stands for a single access.
+    order: Vec<u32>,
+    /// The values of all executions.
+    values: Vec<[u8; 8]>,
+    singles: Vec<Access>,
     start: u64,
     base: u64,
     count: u64,
-    bounds: Bounds,
 }
 
-/// A frame that is ready to be stored.
+/// See [`Recorded::order`].
+const LONG_STEP: u32 = u32::MAX;
+/// Frames whose memory is kept for the next ones: fresh pages cost more than what is written to them.
+const SPARES: usize = 4;
+static SPARE: Mutex<Vec<Recorded>> = Mutex::new(Vec::new());
+
+impl Recorded {
+    /// Empty, with the memory of one that was coded.
+    fn spare() -> Self {
+        SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn give_back(mut self) {
+        self.used.clear();
+        self.order.clear();
+        self.values.clear();
+        self.singles.clear();
+        (self.start, self.base, self.count) = (0, 0, 0);
+        let mut spares = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < SPARES {
+            spares.push(self);
+        }
+    }
+}
+
+/// A frame of block executions that grows. They are kept as they come, and coded by whoever first looks at the frame when it is
+/// finished: mostly not the thread that records.
+#[derive(Debug, Default)]
+pub struct BlockFrame {
+    recorded: Recorded,
+    /// From the recorder's numbers of blocks to ours; those of earlier frames are told by the block.
+    numbers: Vec<u32>,
+    /// The cycle behind the last block.
+    cycle: u64,
+}
+
+/// A frame that is complete.
 #[derive(Debug)]
 pub struct CodedFrame {
     /// Accesses in it.
     pub count: u64,
-    /// What they span, but for the wall clock.
-    pub bounds: Bounds,
-    /// Its attributes.
-    pub parts: Vec<Part>,
+    recorded: Recorded,
+    coded: OnceLock<(Bounds, Vec<Part>)>,
 }
 
-impl Default for BlockFrame {
-    fn default() -> Self {
-        Self {
-            model: Model::new(0),
-            used: Vec::new(),
-            spans: Vec::new(),
-            numbers: Vec::new(),
-            columns: Default::default(),
-            start: 0,
-            base: 0,
-            count: 0,
-            bounds: Bounds::NONE,
+impl Drop for CodedFrame {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.recorded).give_back();
+    }
+}
+
+impl CodedFrame {
+    fn coded(&self) -> &(Bounds, Vec<Part>) {
+        thread_local! {
+            /// Room for the columns of one frame after the other.
+            static COLUMNS_OF_THREAD: RefCell<[Vec<u8>; COLUMNS]> = const { RefCell::new([const { Vec::new() }; COLUMNS]) };
         }
+        self.coded.get_or_init(|| {
+            COLUMNS_OF_THREAD.with_borrow_mut(|columns| Coder::new(&self.recorded, columns).code())
+        })
+    }
+
+    /// What the accesses span, but for the wall clock: of blocks from the extremes of their values, so that it may be a little
+    /// more. As [`Self::parts`], this takes a while the first time.
+    pub fn bounds(&self) -> Bounds {
+        self.coded().0
+    }
+
+    /// Its attributes.
+    pub fn parts(&self) -> &[Part] {
+        &self.coded().1
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let Recorded { order, values, singles, .. } = &self.recorded;
+        size_of_val(&order[..]) + size_of_val(&values[..]) + size_of_val(&singles[..])
     }
 }
 
 impl BlockFrame {
     /// Accesses in it.
     pub fn len(&self) -> u64 {
-        self.count
+        self.recorded.count
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.recorded.count == 0
     }
 
     /// Whether it is as long as a frame should be.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.count >= FRAME_ACCESSES
+        self.recorded.count >= FRAME_ACCESSES
     }
 
     /// Whether an execution can be added: so many accesses, with that fs base. If not, and the frame is not empty, the frame is
@@ -423,13 +477,13 @@ impl BlockFrame {
     #[inline]
     pub fn takes(&self, count: u64, base: u64) -> bool {
         count <= MANY
-            && self.count + count <= MAX_FRAME_ENTRIES as u64
-            && (self.used.is_empty() || self.base == base)
+            && self.recorded.count + count <= MAX_FRAME_ENTRIES as u64
+            && (self.recorded.used.is_empty() || self.recorded.base == base)
     }
 
     fn begin(&mut self, cycle: u64) {
-        self.start = cycle;
-        self.model.cycle = cycle;
+        self.recorded.start = cycle;
+        self.cycle = cycle;
     }
 
     /// Adds an execution that [`Self::takes`] accepts. `id` is the recorder's number of the block, one number for one block at a
@@ -447,59 +501,166 @@ impl BlockFrame {
         if count == 0 {
             return;
         }
-        if self.count == 0 {
+        if self.recorded.count == 0 {
             self.begin(cycle);
         }
-        if self.used.is_empty() {
-            self.base = base;
-        }
-        self.count += count;
-        let previous = &self.model.states[self.model.previous];
-        let is = |number: u32| number != 0 && Arc::ptr_eq(&self.used[number as usize - 1], block);
-        let (mut code, number, predicted) = if is(previous.next[0]) {
-            (0, previous.next[0], previous.steps[0])
-        } else if is(previous.next[1]) {
-            (SECOND, previous.next[1], previous.steps[1])
-        } else {
-            let (code, number) = self.find(id, block);
-            (code, number, 0)
+        let number = match self.numbers.get(id as usize) {
+            Some(&number)
+                if self
+                    .recorded
+                    .used
+                    .get((number as usize).wrapping_sub(1))
+                    .is_some_and(|used| Arc::ptr_eq(used, block)) =>
+            {
+                number
+            }
+            _ => self.enter(id as usize, block, base),
         };
-        let step = cycle.wrapping_sub(self.model.cycle);
+        let recorded = &mut self.recorded;
+        let step = cycle.wrapping_sub(self.cycle);
+        match u32::try_from(step) {
+            Ok(short) if short != LONG_STEP => recorded.order.extend_from_slice(&[number, short]),
+            _ => {
+                let halves = [step as u32, (step >> 32) as u32];
+                recorded.order.extend_from_slice(&[number, LONG_STEP, halves[0], halves[1]]);
+            }
+        }
+        recorded.values.extend_from_slice(values.get(..usize::from(block.values)).unwrap_or(values));
+        recorded.count += count;
+        self.cycle = cycle + u64::from(block.instructions);
+    }
+
+    /// The number of a block that appears for the first time.
+    #[cold]
+    fn enter(&mut self, id: usize, block: &Arc<Block>, base: u64) -> u32 {
+        let recorded = &mut self.recorded;
+        if recorded.used.is_empty() {
+            recorded.base = base;
+        }
+        recorded.used.push(block.clone());
+        let number = recorded.used.len() as u32;
+        if self.numbers.len() <= id {
+            self.numbers.resize(id + 1, 0);
+        }
+        self.numbers[id] = number;
+        number
+    }
+
+    /// Adds an access by itself. The caller keeps the frame within [`crate::MAX_FRAME_ENTRIES`].
+    pub fn push_single(&mut self, access: &Access) {
+        if self.recorded.count == 0 {
+            self.begin(access.cycle);
+        }
+        self.recorded.count += 1;
+        self.recorded.order.push(0);
+        self.recorded.singles.push(*access);
+    }
+
+    /// The fs base of the executions in it.
+    pub fn base(&self) -> u64 {
+        self.recorded.base
+    }
+
+    /// The cycle of the first access; all ones where there is none.
+    pub fn first_cycle(&self) -> u64 {
+        if self.is_empty() { u64::MAX } else { self.recorded.start }
+    }
+
+    /// Ends the frame and begins an empty one.
+    pub fn finish(&mut self) -> CodedFrame {
+        let recorded = std::mem::replace(&mut self.recorded, Recorded::spare());
+        CodedFrame { count: recorded.count, recorded, coded: OnceLock::new() }
+    }
+}
+
+/// Codes a frame.
+struct Coder<'a> {
+    recorded: &'a Recorded,
+    model: Model,
+    /// The smallest and largest of each value.
+    spans: Vec<Interval>,
+    columns: &'a mut [Vec<u8>; COLUMNS],
+    bounds: Bounds,
+}
+
+impl<'a> Coder<'a> {
+    fn new(recorded: &'a Recorded, columns: &'a mut [Vec<u8>; COLUMNS]) -> Self {
+        columns.iter_mut().for_each(Vec::clear);
+        let (model, spans) = (Model::new(recorded.start), Vec::new());
+        Self { recorded, model, spans, columns, bounds: Bounds::NONE }
+    }
+
+    fn code(mut self) -> (Bounds, Vec<Part>) {
+        let mut singles = self.recorded.singles.iter();
+        let mut values = &self.recorded.values[..];
+        let mut order = self.recorded.order.iter().copied();
+        while let Some(number) = order.next() {
+            if number == 0 {
+                if let Some(access) = singles.next() {
+                    self.push_single(access);
+                }
+                continue;
+            }
+            let Some(block) = self.recorded.used.get(number as usize - 1) else { break };
+            let step = match order.next() {
+                Some(LONG_STEP) => {
+                    u64::from(order.next().unwrap_or(0)) | u64::from(order.next().unwrap_or(0)) << 32
+                }
+                step => step.unwrap_or(0).into(),
+            };
+            let (own, rest) = values.split_at(usize::from(block.values).min(values.len()));
+            values = rest;
+            self.push(number, block, step, own);
+        }
+        let bounds = self.bounds();
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.columns.iter().map(Vec::len).sum::<usize>());
+        bytes.extend(self.recorded.start.to_le_bytes());
+        bytes.extend(self.recorded.base.to_le_bytes());
+        for column in self.columns.iter() {
+            bytes.extend((column.len() as u64).to_le_bytes());
+        }
+        for column in self.columns.iter() {
+            bytes.extend_from_slice(column);
+        }
+        (bounds, vec![Part { kind: 0, coding: Coding::Zstd, bytes }])
+    }
+
+    #[inline]
+    fn push(&mut self, number: u32, block: &Arc<Block>, step: u64, values: &[[u8; 8]]) {
+        let previous = &self.model.states[self.model.previous];
+        let (mut code, predicted) = if previous.next[0] == number {
+            (0, previous.steps[0])
+        } else if previous.next[1] == number {
+            (SECOND, previous.steps[1])
+        } else {
+            (self.find(number, block), 0)
+        };
         if step != predicted {
             code |= STEP;
             put_varint(&mut self.columns[3], step);
         }
         self.model.follow(code, number, step);
-        self.model.cycle = cycle + u64::from(block.instructions);
+        self.model.cycle = self.model.cycle.wrapping_add(step) + u64::from(block.instructions);
         if self.put_values(number, values) {
             code |= VALUES;
         }
         if block.count.is_none() && block.repeats() {
-            self.span_repeated(number, &to_values(values));
+            self.span_repeated(block, &to_values(values));
         }
         self.columns[0].push(code);
     }
 
-    /// The number of a block that was not expected.
+    /// A block that was not expected.
     #[cold]
-    fn find(&mut self, id: u32, block: &Arc<Block>) -> (u8, u32) {
-        let id = id as usize;
-        if let Some(&number) = self.numbers.get(id)
-            && let Some(used) = self.used.get((number as usize).wrapping_sub(1))
-            && Arc::ptr_eq(used, block)
-        {
+    fn find(&mut self, number: u32, block: &Arc<Block>) -> u8 {
+        if (number as usize) < self.model.states.len() {
             self.columns[2].extend_from_slice(&number.to_le_bytes());
-            return (KNOWN, number);
+            return KNOWN;
         }
         block.write(&mut self.columns[1]);
-        let number = self.model.add(block.values);
+        self.model.add(block.values);
         self.spans.resize(self.model.values.len(), Interval::NONE);
-        self.used.push(block.clone());
-        if self.numbers.len() <= id {
-            self.numbers.resize(id + 1, 0);
-        }
-        self.numbers[id] = number;
-        (NEW, number)
+        NEW
     }
 
     /// Writes the values; `false` where all were predicted.
@@ -507,7 +668,7 @@ impl BlockFrame {
     fn put_values(&mut self, number: u32, values: &[[u8; 8]]) -> bool {
         let state = self.model.states[number as usize];
         let (start, count) = (state.values as usize, usize::from(state.count));
-        let [.., all_codes, differences, _] = &mut self.columns;
+        let [.., all_codes, differences, _] = &mut *self.columns;
         let mut codes = [0; MAX_VALUES];
         let mut before = self.model.value;
         let mut all = 0;
@@ -537,78 +698,31 @@ impl BlockFrame {
     }
 
     /// Enters the addresses of a string instruction.
-    fn span_repeated(&mut self, number: u32, values: &[u64]) {
-        for access in &self.used[number as usize - 1].accesses {
+    fn span_repeated(&mut self, block: &Block, values: &[u64]) {
+        for access in &block.accesses {
             let Some(times) = times(access, values).filter(|&times| times > 0) else { continue };
             for time in [0, times - 1] {
-                if let Some(addr) = repeated_address(access, values, self.base, time) {
+                if let Some(addr) = repeated_address(access, values, self.recorded.base, time) {
                     self.bounds.addrs.add_bytes(VirtAddr(addr), access.size.into());
                 }
             }
         }
     }
 
-    /// Adds an access by itself. The caller keeps the frame within [`crate::MAX_FRAME_ENTRIES`].
-    pub fn push_single(&mut self, access: &Access) {
-        if self.count == 0 {
-            self.begin(access.cycle);
-        }
-        self.count += 1;
+    fn push_single(&mut self, access: &Access) {
         access.bound(&mut self.bounds);
         self.columns[0].push(SINGLE);
         access.put(&mut self.columns[COLUMNS - 1]);
     }
 
-    /// The fs base of the executions in it.
-    pub fn base(&self) -> u64 {
-        self.base
-    }
-
-    /// The cycle of the first access; all ones where there is none.
-    pub fn first_cycle(&self) -> u64 {
-        if self.is_empty() { u64::MAX } else { self.start }
-    }
-
-    /// Ends the frame and begins an empty one.
-    pub fn finish(&mut self) -> CodedFrame {
-        let bounds = self.bounds();
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.columns.iter().map(Vec::len).sum::<usize>());
-        bytes.extend(self.start.to_le_bytes());
-        bytes.extend(self.base.to_le_bytes());
-        for column in &self.columns {
-            bytes.extend((column.len() as u64).to_le_bytes());
-        }
-        for column in &mut self.columns {
-            bytes.extend_from_slice(column);
-            // A thread that has nothing more to say keeps no memory for it.
-            let used = column.len();
-            column.clear();
-            column.shrink_to(used);
-        }
-        let coded = CodedFrame {
-            count: std::mem::take(&mut self.count),
-            bounds,
-            parts: vec![Part { kind: 0, coding: Coding::Zstd, bytes }],
-        };
-        self.model.states.truncate(1);
-        self.model.states[0].next = [0; 2];
-        self.model.states[0].steps = [0; 2];
-        self.model.values.clear();
-        (self.model.previous, self.model.value) = (0, 0);
-        self.used.clear();
-        self.spans.clear();
-        self.bounds = Bounds::NONE;
-        coded
-    }
-
-    /// What the accesses span: of blocks from the extremes of their values, so that it may be a little more.
     fn bounds(&self) -> Bounds {
         let mut bounds = self.bounds;
-        if !self.used.is_empty() {
-            bounds.cycles.add(self.start);
-            bounds.cycles.add(self.model.cycle.saturating_sub(1).max(self.start));
+        let Recorded { used, start, .. } = self.recorded;
+        if !used.is_empty() {
+            bounds.cycles.add(*start);
+            bounds.cycles.add(self.model.cycle.saturating_sub(1).max(*start));
         }
-        for (block, state) in self.used.iter().zip(&self.model.states[1..]) {
+        for (block, state) in used.iter().zip(&self.model.states[1..]) {
             let spans = &self.spans[state.values as usize..];
             for access in &block.accesses {
                 bounds.ips.add(block.addr.wrapping_add(access.offset.into()));
@@ -629,7 +743,8 @@ impl BlockFrame {
         };
         let everything = Interval { min: 0, max: u64::MAX };
         let (Some(base), Some(index)) = (span(access.base), span(access.index)) else { return everything };
-        let fixed = i128::from(access.displacement) + if access.fs { i128::from(self.base) } else { 0 };
+        let base_of_fs = if access.fs { i128::from(self.recorded.base) } else { 0 };
+        let fixed = i128::from(access.displacement) + base_of_fs;
         let scale = i128::from(access.scale);
         let min = base.min + index.min * scale + fixed;
         let max = base.max + index.max * scale + fixed + i128::from(access.size.max(1)) - 1;
@@ -683,7 +798,7 @@ impl Encoder for Blocks {
                 None => return others(entries),
             }
         }
-        frame.finish().parts
+        frame.finish().parts().to_vec()
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
@@ -867,10 +982,10 @@ mod tests {
         entries
     }
 
-    fn decoded(coded: &CodedFrame) -> Result<Vec<Access>, Corrupt> {
+    fn decoded(count: u64, parts: &[Part]) -> Result<Vec<Access>, Corrupt> {
         let entry_type = StreamKind::Accesses.entry_type();
         let (mut bytes, mut direct) = (Vec::new(), Vec::new());
-        let encoded = Encoded { entry_type: &entry_type, count: coded.count as usize, parts: &coded.parts };
+        let encoded = Encoded { entry_type: &entry_type, count: count as usize, parts };
         Blocks.decode(&encoded, &mut bytes)?;
         Blocks.decode_accesses(&encoded, None, &mut direct)?;
         assert_eq!(bytes, bytes_of(&direct));
@@ -968,8 +1083,8 @@ mod tests {
                 prop_assert_eq!(frame.len(), expected.len() as u64);
                 let coded = frame.finish();
                 prop_assert!(frame.is_empty());
-                prop_assert!(coded.bounds.hold(&Bounds::of(&StreamKind::Accesses.entry_type(), &bytes_of(&expected))));
-                prop_assert_eq!(decoded(&coded).unwrap(), expected);
+                prop_assert!(coded.bounds().hold(&Bounds::of(&StreamKind::Accesses.entry_type(), &bytes_of(&expected))));
+                prop_assert_eq!(decoded(coded.count, coded.parts()).unwrap(), expected);
             }
         }
 
@@ -980,8 +1095,7 @@ mod tests {
         )) {
             let entry_type = StreamKind::Accesses.entry_type();
             let parts = Blocks.encode(&entry_type, &bytes_of(&accesses));
-            let coded = CodedFrame { count: accesses.len() as u64, bounds: Bounds::NONE, parts };
-            prop_assert_eq!(decoded(&coded).unwrap(), accesses);
+            prop_assert_eq!(decoded(accesses.len() as u64, &parts).unwrap(), accesses);
         }
 
         #[test]
@@ -992,13 +1106,13 @@ mod tests {
                 let values = [n * n, 9, 4, n];
                 frame.push(1, &block, n * 10, &words(&values), 0, block.count(&values));
             }
-            let mut coded = frame.finish();
-            let bytes = &mut coded.parts[0].bytes;
+            let mut parts = frame.finish().parts().to_vec();
+            let bytes = &mut parts[0].bytes;
             let at = at.index(bytes.len());
             bytes[at] = byte;
             let mut out = Vec::new();
             let encoded =
-                Encoded { entry_type: &StreamKind::Accesses.entry_type(), count, parts: &coded.parts };
+                Encoded { entry_type: &StreamKind::Accesses.entry_type(), count, parts: &parts };
             let result = Blocks.decode_accesses(&encoded, None, &mut out);
             prop_assert!(result.is_err() || out.len() == count);
         }
@@ -1028,7 +1142,8 @@ mod tests {
         }
         let coded = frame.finish();
         assert_eq!(coded.count, 20_000);
-        assert!(coded.parts[0].bytes.len() < 10_000 + 300, "{}", coded.parts[0].bytes.len());
+        let bytes = coded.parts()[0].bytes.len();
+        assert!(bytes < 10_000 + 300, "{bytes}");
     }
 
     #[test]
@@ -1054,7 +1169,7 @@ mod tests {
             with.push(0, &block, n, &words(&[0x5000, 41 + 2 * n, 50 + 3 * n]), 0, 1);
             without.push(0, &plain, n, &words(&[0x5000]), 0, 1);
         }
-        assert_eq!(with.finish().parts, without.finish().parts);
+        assert_eq!(with.finish().parts(), without.finish().parts());
         assert_eq!(block_of(0, 0, 1, ordered(1), &[]), None);
     }
 

@@ -154,7 +154,7 @@ impl Segment {
         frame: &Arc<CodedFrame>,
     ) -> Result<(), Error> {
         self.wall_ns = wall_ns;
-        self.add(sink, options, Some(frame.bounds), Content::Coded(frame), frame.count)
+        self.add(sink, options, Content::Coded(frame), frame.count)
     }
 
     fn write_frame(
@@ -164,14 +164,13 @@ impl Segment {
         entries: &[u8],
     ) -> Result<(), Error> {
         let count = (entries.len() / self.kind.entry_bytes()) as u64;
-        self.add(sink, options, None, Content::Entries(entries), count)
+        self.add(sink, options, Content::Entries(entries), count)
     }
 
     fn add(
         &mut self,
         sink: &dyn SegmentSink,
         options: &CreateOptions,
-        bounds: Option<Bounds>,
         content: Content<'_>,
         count: u64,
     ) -> Result<(), Error> {
@@ -192,7 +191,7 @@ impl Segment {
             sequence: self.sequence,
             first_index: self.first_index,
             wall_ns: self.wall_ns,
-            bounds,
+            bounds: None,
             content,
         })?;
         self.sequence += 1;

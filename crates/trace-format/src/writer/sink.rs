@@ -35,7 +35,7 @@ pub struct NewSegment<'a> {
     pub first_index: u64,
     /// When the first entry arrived, ns since the Unix epoch.
     pub wall_ns: u64,
-    /// What the entries span, where that does not follow from the entries themselves ([`Bounds::of`]).
+    /// What the entries span, where that is known already or does not follow from the entries themselves.
     pub bounds: Option<Bounds>,
     /// The entries: at least one, at most [`crate::MAX_FRAME_ENTRIES`].
     pub content: Content<'a>,
@@ -46,8 +46,18 @@ pub struct NewSegment<'a> {
 pub enum Content<'a> {
     /// As they are, whole ones.
     Entries(&'a [u8]),
-    /// As the segment's encoder makes them: for [`SegmentSink`]s that take them so.
+    /// As the segment's encoder makes them, which it does when it is asked: for [`SegmentSink`]s that take them so.
     Coded(&'a Arc<CodedFrame>),
+}
+
+impl Content<'_> {
+    /// What the entries, which are of that type, span.
+    pub fn bounds(&self, entry_type: &EntryType) -> Bounds {
+        match self {
+            Self::Entries(entries) => Bounds::of(entry_type, entries),
+            Self::Coded(frame) => frame.bounds(),
+        }
+    }
 }
 
 impl NewSegment<'_> {
@@ -64,8 +74,8 @@ impl NewSegment<'_> {
         match self.content {
             Content::Entries(entries) => entries.into(),
             Content::Coded(frame) => {
-                let CodedFrame { count, parts, .. } = &**frame;
-                let encoded = Encoded { entry_type: self.entry_type, count: *count as usize, parts };
+                let (count, parts) = (frame.count as usize, frame.parts());
+                let encoded = Encoded { entry_type: self.entry_type, count, parts };
                 let mut entries = Vec::new();
                 if let Some(encoder) = Encoders::default().get(self.encoder) {
                     // The parts are the encoder's own.
@@ -212,11 +222,11 @@ impl SegmentSink for FileSink {
 
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error> {
         let parts = match (segment.content, self.known(segment.encoder)) {
-            (Content::Coded(frame), _) => Cow::Borrowed(frame.parts.as_slice()),
+            (Content::Coded(frame), _) => Cow::Borrowed(frame.parts()),
             (Content::Entries(entries), Some(encoder)) => encoder.encode(segment.entry_type, entries).into(),
             (Content::Entries(entries), None) => encoder::raw(entries).into(),
         };
-        let mut bounds = segment.bounds.unwrap_or_else(|| Bounds::of(segment.entry_type, &segment.entries()));
+        let mut bounds = segment.bounds.unwrap_or_else(|| segment.content.bounds(segment.entry_type));
         if bounds.wall_ns.is_none() {
             bounds.wall_ns.add(segment.wall_ns);
         }

@@ -75,7 +75,7 @@ struct Open {
 enum Held {
     /// Entries as they are.
     Entries(Vec<u8>),
-    /// What an encoder made of them.
+    /// What an encoder makes of them.
     Coded(Arc<CodedFrame>),
 }
 
@@ -384,7 +384,7 @@ impl WriteTrace {
         self.send(engine, stream, open, held, reserved, wall_ns);
     }
 
-    /// Takes a frame that the client has encoded. Waits where memory is short.
+    /// Takes a frame that the client has filled, and a worker encodes. Waits where memory is short.
     pub(crate) fn add_coded(
         self: &Arc<Self>,
         stream: u32,
@@ -393,7 +393,7 @@ impl WriteTrace {
     ) -> Result<(), Error> {
         let engine = self.engine()?;
         let stream = self.stream(stream)?;
-        let bytes = frame.parts.iter().map(|part| part.bytes.len()).sum();
+        let bytes = frame.bytes();
         while !engine.segments.try_reserve(bytes) {
             self.check()?;
             if bytes > engine.segments.limit() {
@@ -458,10 +458,11 @@ impl WriteTrace {
 
     fn write(&self, engine: &Inner, stream: &Stream, segment: Segment) {
         let count = segment.held.count(stream.entry_bytes);
-        let (mut bounds, content) = match &segment.held {
-            Held::Entries(bytes) => (Bounds::of(&stream.entry_type, bytes), Content::Entries(bytes)),
-            Held::Coded(frame) => (frame.bounds, Content::Coded(frame)),
+        let content = match &segment.held {
+            Held::Entries(bytes) => Content::Entries(bytes),
+            Held::Coded(frame) => Content::Coded(frame),
         };
+        let mut bounds = content.bounds(&stream.entry_type);
         bounds.wall_ns = Interval { min: segment.wall_ns, max: segment.wall_ns };
         let add = || {
             self.sink.add_segment(&NewSegment {
