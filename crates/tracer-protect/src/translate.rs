@@ -1337,7 +1337,7 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         watched: Touched::new(),
         before_it: *regs,
         repeated,
-        list: [Making { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK] }; HELD],
+        list: [Making { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK], known: false }; HELD],
         count: 0,
         begun: 0,
     };
@@ -1381,7 +1381,7 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         thread.note_order_now(&pool);
     }
     if recorded {
-        verify::executed(thread, context, outcome == Outcome::Again);
+        verify::executed(thread, context, outcome);
     } else {
         verify::not_recorded(thread);
     }
@@ -1402,6 +1402,8 @@ struct Making {
     len: u32,
     kind: AccessKind,
     bytes: [u8; MAX_LOOK],
+    /// Those of a load were read.
+    known: bool,
 }
 
 /// The accesses of one instruction, or of one element of a repeated one.
@@ -1441,9 +1443,7 @@ impl Held<'_> {
         if let Some(place) = self.list.get_mut(self.count) {
             let (addr, len, kind) = (operand.addr, operand.len, operand.kind);
             *place = Making { addr, len, kind, ..*place };
-            if data && kind == AccessKind::Load {
-                look(place);
-            }
+            place.known = data && kind == AccessKind::Load && look(place);
             self.count += 1;
         }
     }
@@ -1467,7 +1467,8 @@ impl Held<'_> {
                 continue;
             }
             let known = match kind {
-                AccessKind::Load => true,
+                // Memory that can only be written has no bytes that could be read beforehand.
+                AccessKind::Load => making.known,
                 AccessKind::Store | AccessKind::Modify => made && look(making),
                 AccessKind::Prefetch => false,
             };
@@ -1486,13 +1487,17 @@ fn is_element(held: &[Making]) -> bool {
 /// Reads what lies where an access is made. `false`: nothing can be read there, or it is too long.
 fn look(making: &mut Making) -> bool {
     let len = making.len as usize;
-    let Some(place) = making.bytes.get_mut(..len) else { return false };
-    let local = [place.as_mut_ptr() as usize, len];
-    let remote = [making.addr as usize, len];
+    making.bytes.get_mut(..len).is_some_and(|place| read(making.addr, place))
+}
+
+/// Reads the program's memory. `false`: not all of it can be read.
+pub(crate) fn read(addr: u64, into: &mut [u8]) -> bool {
+    let local = [into.as_mut_ptr() as usize, into.len()];
+    let remote = [addr as usize, into.len()];
     let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-    // SAFETY: the kernel writes at most the bytes of the place, and says how much it could read.
+    // SAFETY: the kernel writes at most the bytes of the slice, and says how much it could read.
     let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
-    read as usize == len
+    read as usize == into.len()
 }
 
 impl x86::Environment for Held<'_> {
