@@ -382,7 +382,8 @@ pub(crate) fn forget_kicks(thread: &mut Thread) {
 /// Whether a stopped thread's own state can be found at an address outside of the tracer.
 pub(crate) fn has_state_at(thread: &Thread, rip: u64) -> bool {
     let Some(engine) = ENGINE.try_lock() else { return false };
-    !thread.flow.live().is_some_and(Live::is_in_gate) && engine.place(rip) != Place::Between
+    let place = engine.place(rip);
+    !thread.flow.live().is_some_and(Live::is_in_gate) && place != Place::Between && !is_unread(place)
 }
 
 /// Gives back all memory.
@@ -800,8 +801,22 @@ pub(crate) enum Entered {
     Between,
 }
 
+/// Whether a block's code is about to read what it stored.
+fn is_unread(place: Place) -> bool {
+    matches!(place, Place::At { record: translate::Record::Unread(..), .. })
+}
+
 /// Makes a context of the cache the program's own.
 pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
+    enter_as(thread, context, false)
+}
+
+/// As [`enter`], where the code faulted and can't go on.
+pub(crate) fn enter_at_fault(thread: &mut Thread, context: &mut UContext) -> Entered {
+    enter_as(thread, context, true)
+}
+
+fn enter_as(thread: &mut Thread, context: &mut UContext, is_fault: bool) -> Entered {
     let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return Entered::Native };
     if is_in_gate(thread, context.gregs.rip) {
         return Entered::Between;
@@ -818,6 +833,8 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
             return Entered::Native;
         }
         Place::Between => return Entered::Between,
+        // The bytes that are not in the buffer yet would be lost.
+        _ if is_unread(place) && !is_fault => return Entered::Between,
         Place::At { addr, executed, instructions, borrowed, aside, record, repeated } => {
             (addr, executed, instructions, borrowed, aside, record, repeated)
         }
@@ -837,7 +854,7 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
             // The buffer keeps room for this.
             let _ = live.cut(&pool, executed.into(), false);
         }
-        translate::Record::Open(id, values) => {
+        translate::Record::Open(id, values) | translate::Record::Unread(id, values) => {
             let mut moved = false;
             if let Some(before) = repeated {
                 let now = [regs.rsi, regs.rdi, regs.rcx];
