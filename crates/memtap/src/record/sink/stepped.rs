@@ -105,7 +105,7 @@ fn difference(mine: &[Seen], theirs: &[Seen]) -> Option<(String, String)> {
         .iter()
         .zip(theirs)
         .find(|(mine, theirs)| !theirs.bytes.is_empty() && mine.bytes != theirs.bytes)?;
-    Some((number(&mine.bytes), format!("{} {}", word(theirs), number(&theirs.bytes))))
+    Some((number(&mine.bytes), format!("{} with {}", word(theirs), number(&theirs.bytes))))
 }
 
 fn word(Seen { access, .. }: &Seen) -> String {
@@ -190,9 +190,9 @@ mod tests {
             verified.shown,
             [
                 "instruction 0x1 (number 0 of its stretch): stepping saw load of 8 bytes at 0x14 by 0x1 \
-                 0x0202020202020202, recorded was 0x0902020202020202",
+                 with 0x0202020202020202, recorded was 0x0902020202020202",
                 "instruction 0x2 (number 1 of its stretch): stepping saw load of 8 bytes at 0x1e by 0x2 \
-                 0xff00000000001234, recorded was nothing",
+                 with 0xff00000000001234, recorded was nothing",
             ]
         );
         assert_eq!((verified.with_bytes, verified.mismatches), (Some(3), 2));
@@ -313,8 +313,8 @@ mod reading {
                 verified.shown.iter().filter_map(|words| words.split("stepping saw ").nth(1)).collect();
             assert_eq!(shown, expect);
         };
-        let load = "load of 8 bytes at 0x5008 by 0x401000 0x1122334455667788, recorded was ";
-        let store = "store of 1 bytes at 0x6000 by 0x401004 0x77, recorded was ";
+        let load = "load of 8 bytes at 0x5008 by 0x401000 with 0x1122334455667788, recorded was ";
+        let store = "store of 1 bytes at 0x6000 by 0x401004 with 0x77, recorded was ";
         check(0x1122_3344_5566_7789, 1, &[0x77], &[&format!("{load}0x1122334455667789")]);
         check(0x1122_3344_5566_7788, 0, &[0x76], &[&format!("{load}nothing"), &format!("{store}0x76")]);
         check(0x1122_3344_5566_7788, 1, &[], &[&format!("{store}nothing")]);
