@@ -29,6 +29,13 @@ fn check(file: &str, tracer: &str, options: &[&str]) {
         for key in ["windows", "instructions"] {
             compare(format!("verified {key}"), (verified(key) > Some(0)).to_string(), "true".into());
         }
+        let some = verified("accesses") > Some(0);
+        let with_bytes = options.contains(&"--data").then_some(some);
+        compare(
+            "with bytes".into(),
+            format!("{:?}", verified("with_bytes").map(|n| n > 0)),
+            format!("{with_bytes:?}"),
+        );
     }
     for (key, expected) in &program.header.alloc {
         let found = if key == "frees" { &stat["frees"] } else { &stat["allocations"][key] };
@@ -114,6 +121,10 @@ macro_rules! programs {
         /// And in windows single-stepped, with the same accesses.
         mod translated_and_verified {
             $(#[test] fn $name() { super::check($file, "translate", &["--verify"]); })+
+        }
+        /// With the same bytes, too.
+        mod translated_and_verified_with_data {
+            $(#[test] fn $name() { super::check($file, "translate", &["--verify", "--data"]); })+
         }
     };
 }
@@ -203,29 +214,6 @@ fn stepping_in_two_threads_where_the_processor_has_avx512() {
         for _ in 0..3 {
             program.record();
         }
-    }
-}
-
-/// In single-stepped windows the code that records bytes makes the same accesses, too.
-#[test]
-fn translated_and_verified_with_data() {
-    for file in [
-        "integers.c",
-        "bits.c",
-        "strings.c",
-        "vectors.c",
-        "masks.c",
-        "emulation.c",
-        "assembly.S",
-        "branches.S",
-        "targets.S",
-        "loops.S",
-        "loop_fault.c",
-        "translate.S",
-        "instructions.S",
-        "signals.c",
-    ] {
-        check(file, "translate", &["--verify", "--data"]);
     }
 }
 

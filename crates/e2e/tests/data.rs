@@ -161,3 +161,56 @@ fn loads_of_sqlite_read_what_was_stored() {
     ]);
     assert!(compared > 500_000, "only {compared} bytes were compared");
 }
+
+/// A signal every 150 microseconds: some come behind a store and in front of the look at what it wrote.
+const INTERRUPTED: &str = r#"
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+
+static volatile long ticks;
+static volatile unsigned long words[64];
+
+static void on_tick(int signal)
+{
+    (void)signal;
+    ticks++;
+}
+
+int main(void)
+{
+    struct sigaction action;
+    struct itimerval every = {{0, 150}, {0, 150}}, never = {{0, 0}, {0, 0}};
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_tick;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &every, 0);
+    for (unsigned long i = 1; ticks < 300 && i < 60000; i++) {
+        words[i & 63] = i * 0x9e3779b97f4a7c15;
+        words[i + 7 & 63] ^= i;
+    }
+    setitimer(ITIMER_REAL, &never, 0);
+    return 0;
+}
+"#;
+
+/// (The block ended there, with what the buffer held before as the bytes of the store.)
+#[test]
+fn a_signal_behind_a_store_does_not_lose_its_bytes() {
+    let program = Program::from_source("interrupted.c", INTERRUPTED, &["-O1"]);
+    let recording =
+        record(&["--tracer=translate", "--data"].map(str::to_owned), &program.command_line(), b"");
+    assert_eq!(recording.outcome.status, 0, "{}", recording.outcome.err());
+    let (mut memory, mut compared) = (HashMap::new(), 0);
+    for event in recording.trace.events().iter().filter(|event| event["variable"] == "words") {
+        let (addr, data) = (hex(event, "addr"), event["data"].as_str().map(str::to_owned));
+        assert!(data.is_some(), "{event}");
+        let before = memory.insert(addr, data.clone());
+        if event["type"] == "load" && before.is_some() {
+            compared += 1;
+            assert_eq!(data, before.flatten(), "{event}");
+        }
+    }
+    assert!(compared > 1000, "only {compared} loads were compared");
+}

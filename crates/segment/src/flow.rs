@@ -137,6 +137,11 @@ impl Live {
         self.order.store(word, Ordering::Relaxed);
     }
 
+    /// Whether the process has had this one thread only.
+    pub fn is_alone(&self) -> bool {
+        self.order.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether the thread is in that routine.
     pub fn is_in_gate(&self) -> bool {
         self.in_gate.load(Ordering::Relaxed) != 0

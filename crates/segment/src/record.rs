@@ -221,6 +221,8 @@ pub enum Record<'a> {
         size: u16,
         /// Instructions that were stepped before it.
         executed: u64,
+        /// What they were, or after a store or modify are; empty where that is not compared.
+        bytes: &'a [u8],
     },
     /// The thread is no longer stepped.
     StepEnd {
@@ -299,10 +301,14 @@ impl Out<'_> {
         let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);
         self.word(name.len() as u64);
         self.word(0);
-        let padded = name.len().next_multiple_of(SLOT_BYTES);
+        self.padded(name);
+    }
+
+    fn padded(&mut self, bytes: &[u8]) {
+        let padded = bytes.len().next_multiple_of(SLOT_BYTES);
         if let Some(place) = self.bytes.get_mut(self.len..self.len + padded) {
             place.fill(0);
-            for (to, from) in place.iter_mut().zip(name) {
+            for (to, from) in place.iter_mut().zip(bytes) {
                 *to = *from;
             }
             self.len += padded;
@@ -411,10 +417,13 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
         }
         Record::ThreadBase { addr } => out.head(none, addr, 0, TAG_THREAD_BASE),
         Record::StepBegin { first } => out.head(none, none, first.into(), TAG_STEP_BEGIN),
-        Record::Expected { ip, addr, kind, size, executed } => {
+        Record::Expected { ip, addr, kind, size, executed, bytes } => {
+            // Their length stands beside the size: without them it is two slots.
+            let bytes = bytes.get(..MAX_NAME_BYTES).unwrap_or(bytes);
             out.head(ip, addr, kind.code(), TAG_EXPECTED);
-            out.word(size.into());
+            out.word(u64::from(size) | (bytes.len() as u64) << 16);
             out.word(executed);
+            out.padded(bytes);
         }
         Record::StepEnd { executed } => {
             out.head(none, none, executed.is_some().into(), TAG_STEP_END);
@@ -452,8 +461,13 @@ impl<'a> Records<'a> {
 
     /// The name that starts at word `index`.
     fn name(&self, index: usize) -> Option<&'a [u8]> {
-        let len = usize::try_from(self.word(index)?).ok().filter(|&len| len <= MAX_NAME_BYTES)?;
-        let start = self.offset + (index + 2) * 8;
+        self.bytes_at(index + 2, self.word(index)?)
+    }
+
+    /// So many bytes from word `index` on.
+    fn bytes_at(&self, index: usize, len: u64) -> Option<&'a [u8]> {
+        let len = usize::try_from(len).ok().filter(|&len| len <= MAX_NAME_BYTES)?;
+        let start = self.offset + index * 8;
         self.bytes.get(start..start + len)
     }
 
@@ -557,8 +571,9 @@ impl<'a> Records<'a> {
                 ip,
                 addr,
                 kind: AccessKind::from_code(code)?,
-                size: u16::try_from(self.word(2)?).ok()?,
+                size: self.word(2)? as u16,
                 executed: self.word(3)?,
+                bytes: self.bytes_at(4, self.word(2)? >> 16)?,
             },
             TAG_STEP_END => {
                 let executed = self.word(2)?;
@@ -663,7 +678,8 @@ mod tests {
                 Record::Program { name: &name },
                 Record::Arguments { addr: a, name: &name },
                 Record::StepBegin { first: bits > 99 },
-                Record::Expected { ip, addr: a, kind: access, size, executed: n },
+                Record::Expected { ip, addr: a, kind: access, size, executed: n, bytes: &name },
+                Record::Expected { ip, addr: a, kind: access, size, executed: n, bytes: &[] },
                 Record::StepEnd { executed: (size % 2 == 0).then_some(n) },
                 Record::ThreadEnd,
                 Record::ThreadBase { addr: VirtAddr(0x7fff_0000_1740) },
@@ -688,6 +704,16 @@ mod tests {
             Records::new(&bytes[..len]).next(),
             Some(Ok(Record::Program { name: &name[..MAX_NAME_BYTES] }))
         );
+    }
+
+    #[test]
+    fn what_was_stepped_without_its_bytes_is_two_slots() {
+        let none = VirtAddr(0);
+        let kind = AccessKind::Load;
+        let record = |bytes| Record::Expected { ip: none, addr: none, kind, size: 8, executed: 3, bytes };
+        let mut bytes = [0; MAX_RECORD_BYTES];
+        assert_eq!(encode(&record(&[]), &mut bytes), 2 * SLOT_BYTES);
+        assert_eq!(encode(&record(&[7; 8]), &mut bytes), 3 * SLOT_BYTES);
     }
 
     #[test]

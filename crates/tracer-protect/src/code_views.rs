@@ -123,6 +123,13 @@ impl Views {
         found
     }
 
+    /// Whether a stretch has shared memory in it.
+    fn is_shared(&self, start: u64, end: u64) -> bool {
+        let before = self.list.range(..start).next_back();
+        let mut all = before.into_iter().chain(self.list.range(start..end.max(start)));
+        all.any(|(_, view)| view.end > start && view.shown.is_some())
+    }
+
     /// What of the code that was translated can't be relied on, now that a stretch has these rights.
     fn forgotten(&self, start: u64, end: u64, prot: i32) -> Stretches {
         if prot & sys::PROT_WRITE != 0 { self.everywhere(start, end) } else { alloc::vec![(start, end)] }
@@ -171,10 +178,17 @@ pub(crate) fn hold() -> Guard<'static, Views> {
     VIEWS.lock()
 }
 
+/// Whether others than the process's threads may change some of these bytes: other processes, or the kernel, whose own pages
+/// (vvar) are its shared memory with everybody. So too where that can't be said just now.
+pub(crate) fn is_shared(start: u64, len: u64) -> bool {
+    let Some(views) = VIEWS.try_lock() else { return true };
+    views.is_shared(start, start.saturating_add(len))
+}
+
 /// A mapping that is there when recording begins.
 pub(crate) fn note(mapping: &Mapping<'_>) {
-    let shown =
-        mapping.shared.then_some(Shown { file: (mapping.device, mapping.inode), offset: mapping.offset });
+    let is_shared = mapping.shared || mapping.name.starts_with(b"[vvar");
+    let shown = is_shared.then_some(Shown { file: (mapping.device, mapping.inode), offset: mapping.offset });
     let mut views = VIEWS.lock();
     views.cut(mapping.start, mapping.end);
     views.add(mapping.start, mapping.end, mapping.prot, shown);

@@ -260,7 +260,7 @@ fn handle(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UConte
             translate::stop_steps(thread, context);
             signals::leave_redirect(thread, context);
             let fault_at = context.gregs.rip;
-            translate::enter(thread, context);
+            translate::enter_at_fault(thread, context);
             let mut own = *info;
             if own.addr == fault_at {
                 own.addr = context.gregs.rip;

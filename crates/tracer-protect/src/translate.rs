@@ -383,7 +383,8 @@ pub(crate) fn forget_kicks(thread: &mut Thread) {
 /// Whether a stopped thread's own state can be found at an address outside of the tracer.
 pub(crate) fn has_state_at(thread: &Thread, rip: u64) -> bool {
     let Some(engine) = ENGINE.try_lock() else { return false };
-    !thread.flow.live().is_some_and(Live::is_in_gate) && engine.place(rip) != Place::Between
+    let place = engine.place(rip);
+    !thread.flow.live().is_some_and(Live::is_in_gate) && place != Place::Between && !is_unread(place)
 }
 
 /// Gives back all memory.
@@ -801,8 +802,22 @@ pub(crate) enum Entered {
     Between,
 }
 
+/// Whether a block's code is about to read what it stored.
+fn is_unread(place: Place) -> bool {
+    matches!(place, Place::At { record: translate::Record::Unread(..), .. })
+}
+
 /// Makes a context of the cache the program's own.
 pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
+    enter_as(thread, context, false)
+}
+
+/// As [`enter`], where the code faulted and can't go on.
+pub(crate) fn enter_at_fault(thread: &mut Thread, context: &mut UContext) -> Entered {
+    enter_as(thread, context, true)
+}
+
+fn enter_as(thread: &mut Thread, context: &mut UContext, is_fault: bool) -> Entered {
     let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return Entered::Native };
     if is_in_gate(thread, context.gregs.rip) {
         return Entered::Between;
@@ -819,6 +834,8 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
             return Entered::Native;
         }
         Place::Between => return Entered::Between,
+        // The bytes that are not in the buffer yet would be lost.
+        _ if is_unread(place) && !is_fault => return Entered::Between,
         Place::At { addr, executed, instructions, borrowed, aside, record, repeated } => {
             (addr, executed, instructions, borrowed, aside, record, repeated)
         }
@@ -838,7 +855,7 @@ pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
             // The buffer keeps room for this.
             let _ = live.cut(&pool, executed.into(), false);
         }
-        translate::Record::Open(id, values) => {
+        translate::Record::Open(id, values) | translate::Record::Unread(id, values) => {
             let mut moved = false;
             if let Some(before) = repeated {
                 let now = [regs.rsi, regs.rdi, regs.rcx];
@@ -1338,7 +1355,7 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         watched: Touched::new(),
         before_it: *regs,
         repeated,
-        list: [Making { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK] }; HELD],
+        list: [Making { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK], known: false }; HELD],
         count: 0,
         begun: 0,
     };
@@ -1387,7 +1404,7 @@ fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Optio
         thread.note_order_now(&pool);
     }
     if recorded {
-        verify::executed(thread, context, outcome == Outcome::Again);
+        verify::executed(thread, context, outcome);
     } else {
         verify::not_recorded(thread);
     }
@@ -1408,6 +1425,8 @@ struct Making {
     len: u32,
     kind: AccessKind,
     bytes: [u8; MAX_LOOK],
+    /// Those of a load were read.
+    known: bool,
 }
 
 /// The accesses of one instruction, or of one element of a repeated one.
@@ -1447,9 +1466,7 @@ impl Held<'_> {
         if let Some(place) = self.list.get_mut(self.count) {
             let (addr, len, kind) = (operand.addr, operand.len, operand.kind);
             *place = Making { addr, len, kind, ..*place };
-            if data && kind == AccessKind::Load {
-                look(place);
-            }
+            place.known = data && kind == AccessKind::Load && look(place);
             self.count += 1;
         }
     }
@@ -1473,7 +1490,8 @@ impl Held<'_> {
                 continue;
             }
             let known = match kind {
-                AccessKind::Load => true,
+                // Memory that can only be written has no bytes that could be read beforehand.
+                AccessKind::Load => making.known,
                 AccessKind::Store | AccessKind::Modify => made && look(making),
                 AccessKind::Prefetch => false,
             };
@@ -1492,13 +1510,17 @@ fn is_element(held: &[Making]) -> bool {
 /// Reads what lies where an access is made. `false`: nothing can be read there, or it is too long.
 fn look(making: &mut Making) -> bool {
     let len = making.len as usize;
-    let Some(place) = making.bytes.get_mut(..len) else { return false };
-    let local = [place.as_mut_ptr() as usize, len];
-    let remote = [making.addr as usize, len];
+    making.bytes.get_mut(..len).is_some_and(|place| read(making.addr, place))
+}
+
+/// Reads the program's memory. `false`: not all of it can be read.
+pub(crate) fn read(addr: u64, into: &mut [u8]) -> bool {
+    let local = [into.as_mut_ptr() as usize, into.len()];
+    let remote = [addr as usize, into.len()];
     let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-    // SAFETY: the kernel writes at most the bytes of the place, and says how much it could read.
+    // SAFETY: the kernel writes at most the bytes of the slice, and says how much it could read.
     let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
-    read as usize == len
+    read as usize == into.len()
 }
 
 impl x86::Environment for Held<'_> {

@@ -6,6 +6,10 @@
 //! behind what the block's own recording code wrote of the same stretch; the recorder expands that as always and compares
 //! the two: instruction, address, size, kind, order, and the number of instructions before it.
 //!
+//! Where bytes are recorded they are compared, too. Those of a load are read in front of the instruction, which may overwrite
+//! them; those of a store or modify behind it. The recording code has read them a few steps earlier or later, so they are
+//! left out where memory may change between the two: where the process has, or had, other threads, and in shared memory.
+//!
 //! A stretch begins at a block's start and ends wherever the cache is left: at its gate, in a system call, for a signal, at
 //! a fault ([`closed`]). A window is as many stretches as its instructions need. Windows begin with a thread, and then with
 //! some of its buffers: those numbered by powers of two, so that short runs have several, and every 512th.
@@ -16,10 +20,12 @@
 use ::translate::Place;
 use memref::{AccessKind, VirtAddr};
 use segment::Record;
+use segment::flow::Live;
 use tracee::frame::{SigInfo, UContext};
 use tracee::{sys, tls};
-use x86::{Oracle, Step};
+use x86::{Oracle, Outcome, Step};
 
+use crate::code_views;
 use crate::control::registers;
 use crate::signals;
 use crate::state::{PROCESS, Thread};
@@ -29,6 +35,8 @@ const TRAP_FLAG: u64 = 1 << 8;
 /// Accesses of one stretch, and how many of them are left free for one block: all that it can have, each of 64 elements.
 const EXPECTED: usize = 16_384;
 const ONE_BLOCK: usize = 8192;
+/// Bytes that are kept of an access; of one that has more they are not compared.
+const KEPT_BYTES: usize = 64;
 /// From that buffer on, a window begins with each that its number divides.
 const EVERY_BUFFERS: u32 = 512;
 
@@ -40,6 +48,8 @@ struct Expected {
     executed: u64,
     size: u16,
     kind: AccessKind,
+    /// How many of its bytes are known: all or none.
+    known: u8,
 }
 
 /// An instruction that is about to be executed. Its accesses stand behind those that count.
@@ -49,6 +59,8 @@ struct Pending {
     rip: u64,
     step: Step,
     accesses: usize,
+    /// The bytes of its accesses are compared.
+    looks: bool,
     /// Its registers.
     regs: x86::Registers,
 }
@@ -75,6 +87,8 @@ pub(crate) struct Window {
     /// Room for what the oracle saw: made when it is first needed, and kept.
     list: *mut Expected,
     count: usize,
+    /// Room for the bytes of each; null where they are not recorded.
+    bytes: *mut [u8; KEPT_BYTES],
 }
 
 impl Window {
@@ -90,6 +104,7 @@ impl Window {
         pending: None,
         list: core::ptr::null_mut(),
         count: 0,
+        bytes: core::ptr::null_mut(),
     };
 
     /// Whether the trap flag is set for a window.
@@ -112,9 +127,57 @@ impl Window {
         }
     }
 
+    fn room(&mut self, index: usize) -> Option<&mut [u8; KEPT_BYTES]> {
+        if self.bytes.is_null() || index >= EXPECTED {
+            return None;
+        }
+        // SAFETY: made by `arm` with that many entries; this thread's own.
+        Some(unsafe { &mut *self.bytes.add(index) })
+    }
+
+    /// Keeps what lies where an access is made, if nobody else can change it.
+    fn look(&mut self, index: usize) {
+        let Some(&Expected { addr, size, .. }) = self.list().get(index) else { return };
+        let room = self.room(index).and_then(|room| room.get_mut(..size.into()));
+        let known =
+            room.is_some_and(|room| !code_views::is_shared(addr, size.into()) && translate::read(addr, room));
+        if let Some(expected) = self.list().get_mut(index) {
+            expected.known = if known { size as u8 } else { 0 };
+        }
+    }
+
+    /// Looks at those of the accesses from `first` on that store, or at those that load.
+    fn look_at(&mut self, first: usize, accesses: usize, stores: bool) {
+        for index in first..first + accesses {
+            let Some(kind) = self.list().get(index).map(|expected| expected.kind) else { break };
+            if kind != AccessKind::Prefetch && kind.writes() == stores {
+                self.look(index);
+            }
+        }
+    }
+
+    /// Looks at an element of a repeated instruction of which more were executed since.
+    fn look_behind(&mut self, first: usize, accesses: usize) {
+        self.look_at(first, accesses, true);
+        let store =
+            self.list().get(first + 1).filter(|access| accesses == 2 && access.kind.writes()).copied();
+        let Some(store) = store else { return self.look_at(first, accesses, false) };
+        // What it loaded is what it stored; the next element may have stored in that place.
+        let stored = self.room(first + 1).map_or([0; KEPT_BYTES], |room| *room);
+        if let Some(room) = self.room(first) {
+            *room = stored;
+        }
+        if let Some(load) = self.list().get_mut(first) {
+            load.known = store.known;
+        }
+    }
+
     /// The pending instruction was executed, or of a repeated one an element, behind which there are more.
     fn commit(&mut self, is_element: bool) {
         if let Some(pending) = self.pending.take() {
+            if pending.looks {
+                self.look_at(self.count, pending.accesses, true);
+            }
             self.count += pending.accesses;
             self.left = self.left.saturating_sub(1);
             self.executed += u64::from(!is_element);
@@ -127,16 +190,24 @@ impl Window {
     }
 }
 
+/// Memory for something of each access, or null.
+fn room<T>() -> *mut T {
+    let memory = sys::map_anonymous((EXPECTED * size_of::<T>()) as u64, sys::PROT_READ | sys::PROT_WRITE);
+    memory.map_or(core::ptr::null_mut(), |memory| memory.cast())
+}
+
 /// A thread of a translated program begins: its first window.
 pub(crate) fn arm(thread: &mut Thread) {
-    let instructions = PROCESS.settings().verify;
-    let mut list = thread.verify.list;
+    let settings = PROCESS.settings();
+    let instructions = settings.verify;
+    let (mut list, mut bytes) = (thread.verify.list, thread.verify.bytes);
     if instructions > 0 && list.is_null() {
-        let bytes = (EXPECTED * size_of::<Expected>()) as u64;
-        let memory = sys::map_anonymous(bytes, sys::PROT_READ | sys::PROT_WRITE);
-        list = memory.map_or(core::ptr::null_mut(), |memory| memory.cast());
+        list = room();
     }
-    thread.verify = Window { list, ..Window::NONE };
+    if instructions > 0 && settings.data && bytes.is_null() {
+        bytes = room();
+    }
+    thread.verify = Window { list, bytes, ..Window::NONE };
     if !list.is_null() && instructions > 0 {
         thread.verify.oracle = Some(Oracle::new());
         (thread.verify.left, thread.verify.is_new) = (instructions, true);
@@ -304,6 +375,7 @@ fn observe(
     let ip = addr.or_else(|| program_address(rip))?;
     regs.rip = ip;
     let (oracle, executed) = (thread.verify.oracle?, thread.verify.executed);
+    let looks = !thread.verify.bytes.is_null() && thread.flow.live().is_some_and(Live::is_alone);
     let base = thread.verify.count;
     let mut accesses = 0;
     let window = &mut thread.verify;
@@ -312,13 +384,16 @@ fn observe(
         oracle.observe(&regs, signals::vector_state(context), tls::fs_base(), |operand| {
             let (addr, kind) = (operand.addr, operand.kind);
             let size = operand.len.min(u16::MAX.into()) as u16;
-            window.put(base + accesses, Expected { ip, addr, executed, size, kind });
+            window.put(base + accesses, Expected { ip, addr, executed, size, kind, known: 0 });
             accesses += 1;
         })
     };
     window.is_known &= step.is_some();
     let step_of = step.unwrap_or(Step::Plain);
-    window.pending = Some(Pending { rip, step: step_of, accesses, regs });
+    if looks {
+        window.look_at(base, accesses, false);
+    }
+    window.pending = Some(Pending { rip, step: step_of, accesses, looks, regs });
     step
 }
 
@@ -349,11 +424,14 @@ fn finish(thread: &mut Thread) {
     let executed = core::mem::take(&mut window.executed);
     let executed = core::mem::replace(&mut window.is_known, true).then_some(executed);
     for index in 0..count {
-        let Some(&Expected { ip, addr, executed, size, kind }) = thread.verify.list().get(index) else {
+        let Some(&Expected { ip, addr, executed, size, kind, known }) = thread.verify.list().get(index)
+        else {
             break;
         };
+        let kept = thread.verify.room(index).map_or([0; KEPT_BYTES], |room| *room);
+        let bytes = kept.get(..known.into()).unwrap_or(&[]);
         let (ip, addr) = (VirtAddr(ip), VirtAddr(addr));
-        thread.emit(&Record::Expected { ip, addr, kind, size, executed });
+        thread.emit(&Record::Expected { ip, addr, kind, size, executed, bytes });
     }
     thread.emit(&Record::StepEnd { executed });
 }
@@ -394,9 +472,12 @@ pub(crate) fn before_special(thread: &mut Thread, context: &mut UContext, addr: 
     }
 }
 
-/// It has executed it; with `again` only a part of a repeated one.
-pub(crate) fn executed(thread: &mut Thread, context: &mut UContext, again: bool) {
+/// It has executed it, of a repeated one perhaps a part; or the instruction itself is about to run.
+pub(crate) fn executed(thread: &mut Thread, context: &mut UContext, outcome: Outcome) {
     let window = &mut thread.verify;
+    if let Some(pending) = &mut window.pending {
+        pending.looks &= matches!(outcome, Outcome::Executed | Outcome::Again);
+    }
     let Some(pending) = window.pending.filter(|pending| pending.step == Step::Repeated) else {
         window.commit(false);
         return;
@@ -415,10 +496,13 @@ pub(crate) fn executed(thread: &mut Thread, context: &mut UContext, again: bool)
         if !window.is_known {
             break;
         }
+        if pending.looks {
+            window.look_behind(window.count, pending.accesses);
+        }
         window.count += pending.accesses;
     }
     window.left = window.left.saturating_sub(elements.min(u32::MAX.into()) as u32);
-    window.executed += u64::from(!again);
+    window.executed += u64::from(outcome != Outcome::Again);
 }
 
 /// It faulted, or recording has ended in front of it.

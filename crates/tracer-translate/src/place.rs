@@ -9,6 +9,9 @@ pub enum Record {
     Done,
     /// Its values are being written behind the position; block, and number of values.
     Open(u32, u8),
+    /// As before, and all of it is executed: the bytes that its last instruction stored are still to be written. Only a fault
+    /// ends it here.
+    Unread(u32, u8),
     /// It has no accesses, and its instructions are counted in the header before the position: how many so far.
     Counted(u16),
     /// It does not record, its instructions are counted apart: how many so far.
@@ -223,7 +226,11 @@ impl Block {
                 instructions: self.steps.len() as u16,
                 borrowed: self.borrowed.first().map(|own| own.2),
                 aside: crate::data::ASIDE,
-                record: Record::Open(self.id, self.values),
+                record: if usize::from(executed) == self.steps.len() {
+                    Record::Unread(self.id, self.values)
+                } else {
+                    Record::Open(self.id, self.values)
+                },
                 repeated: None,
             };
         }

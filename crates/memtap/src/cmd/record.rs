@@ -393,7 +393,10 @@ fn status(allow_gaps: bool, output: &std::path::Path, outcome: record::Outcome) 
         }
         let [windows, instructions, accesses] =
             [verified.windows, verified.instructions, verified.accesses].map(grouped);
-        let compared = format!("{accesses} accesses of {instructions} instructions in {windows} windows");
+        let with_bytes = verified.with_bytes.map(|count| format!(", {} with their bytes,", grouped(count)));
+        let with_bytes = with_bytes.unwrap_or_default();
+        let compared =
+            format!("{accesses} accesses{with_bytes} of {instructions} instructions in {windows} windows");
         if verified.mismatches > 0 {
             let count = grouped(verified.mismatches);
             eprintln!(

@@ -38,12 +38,23 @@ struct Stat {
     /// Processor time of the program, and of the recorder.
     cpu_seconds: [Option<f64>; 2],
     instructions: Option<u64>,
-    /// What was compared with stepping: windows, instructions, accesses, differences, and the first of these in words.
-    verified: Option<([u64; 4], Vec<String>)>,
+    verified: Option<Verified>,
     slow: Vec<(String, String, u64)>,
     untraced: Vec<String>,
     /// What the tracer itself did, of all processes, in its own order.
     work: Vec<(String, u64)>,
+}
+
+/// What was compared with stepping.
+struct Verified {
+    windows: u64,
+    instructions: u64,
+    accesses: u64,
+    /// Accesses whose bytes were compared, too, where bytes are recorded.
+    with_bytes: Option<u64>,
+    mismatches: u64,
+    /// The first of them, in words.
+    first_mismatches: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -102,10 +113,13 @@ fn collect(session: &Session) -> Result<Stat> {
         }
     }
     let count = |what: &str| property(&format!("verified_{what}")).parse::<u64>().ok();
-    let verified = count("windows").map(|windows| {
-        let rest = ["instructions", "accesses", "mismatches"].map(|what| count(what).unwrap_or(0));
-        let first = property("verified_first_mismatches").lines().map(str::to_owned).collect();
-        ([windows, rest[0], rest[1], rest[2]], first)
+    let verified = count("windows").map(|windows| Verified {
+        windows,
+        instructions: count("instructions").unwrap_or(0),
+        accesses: count("accesses").unwrap_or(0),
+        with_bytes: count("with_bytes"),
+        mismatches: count("mismatches").unwrap_or(0),
+        first_mismatches: property("verified_first_mismatches").lines().map(str::to_owned).collect(),
     });
     slow.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.1.cmp(&b.1)));
     Ok(Stat {
@@ -189,12 +203,13 @@ impl Stat {
             "slow_path": slow,
             "tracer_work": self.work.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
             "instructions": self.instructions,
-            "verified": self.verified.as_ref().map(|([windows, instructions, accesses, mismatches], first)| json!({
-                "windows": windows,
-                "instructions": instructions,
-                "accesses": accesses,
-                "mismatches": mismatches,
-                "first_mismatches": first,
+            "verified": self.verified.as_ref().map(|verified| json!({
+                "windows": verified.windows,
+                "instructions": verified.instructions,
+                "accesses": verified.accesses,
+                "with_bytes": verified.with_bytes,
+                "mismatches": verified.mismatches,
+                "first_mismatches": verified.first_mismatches,
             })),
             "file_bytes": self.file_bytes,
             "bytes_per_access": self.bytes_per_access(),
@@ -236,12 +251,17 @@ impl Stat {
         if let Some(instructions) = self.instructions {
             out.line(&format!("{:<16} {:>16}", "instructions", grouped(instructions)))?;
         }
-        if let Some((counts, first)) = &self.verified {
-            let [windows, instructions, accesses, mismatches] = counts.map(grouped);
+        if let Some(verified) = &self.verified {
+            let [windows, instructions, accesses, mismatches] =
+                [verified.windows, verified.instructions, verified.accesses, verified.mismatches]
+                    .map(grouped);
+            let with_bytes =
+                verified.with_bytes.map(|count| format!(", {} with their bytes,", grouped(count)));
+            let with_bytes = with_bytes.unwrap_or_default();
             out.line(&format!(
-                "verified: {accesses} accesses of {instructions} instructions in {windows} windows, {mismatches} mismatches"
+                "verified: {accesses} accesses{with_bytes} of {instructions} instructions in {windows} windows, {mismatches} mismatches"
             ))?;
-            for words in first {
+            for words in &verified.first_mismatches {
                 out.line(&format!("mismatch: {words}"))?;
             }
         }

@@ -179,6 +179,9 @@ fn keep_verified(trace: &TraceWriter, verified: &Verified) -> Result<()> {
     ] {
         trace.set_property(name, &count.to_string())?;
     }
+    if let Some(count) = verified.with_bytes {
+        trace.set_property("verified_with_bytes", &count.to_string())?;
+    }
     if !verified.shown.is_empty() {
         trace.set_property("verified_first_mismatches", &verified.shown.join("\n"))?;
     }

@@ -178,7 +178,7 @@ impl<'a> Sink<'a> {
             blocks: Blocks::default(),
             wanted: Wanted::new(regions),
             data,
-            verified: Verified::default(),
+            verified: Verified { with_bytes: data.then_some(0), ..Verified::default() },
             instructions: 0,
             places: Vec::new(),
             accesses: Vec::new(),
@@ -527,7 +527,7 @@ impl<'a> Sink<'a> {
 
     fn push(&mut self, thread: &mut Thread, accesses: &mut Vec<Access>) -> Result<(), Error> {
         if let Some(stretch) = &mut thread.stretch {
-            stretch.record(accesses.iter());
+            stretch.record(accesses.iter().map(|access| (*access, &[][..])));
         }
         self.wanted.retain(thread.process, accesses, |access| access);
         if !accesses.is_empty() {
@@ -721,9 +721,9 @@ impl<'a> Sink<'a> {
                 self.verified.windows += u64::from(first);
                 return Ok(());
             }
-            Record::Expected { ip, addr, kind, size, executed } => {
+            Record::Expected { ip, addr, kind, size, executed, bytes } => {
                 if let Some(stretch) = &mut thread.stretch {
-                    stretch.expect(Access { cycle: executed, ip, addr, size: size.into(), kind });
+                    stretch.expect(Access { cycle: executed, ip, addr, size: size.into(), kind }, bytes);
                 }
                 return Ok(());
             }

@@ -108,15 +108,15 @@ impl Sink<'_> {
     }
 
     fn push_data(&mut self, thread: &mut Thread, waiting: &mut Waiting) -> Result<(), Error> {
-        if let Some(stretch) = &mut thread.stretch {
-            stretch.record(waiting.accesses.iter().map(|(access, _)| access));
-        }
         let mut start = 0;
         let mut accesses: Vec<(Access, std::ops::Range<usize>)> = waiting
             .accesses
             .drain(..)
             .map(|(access, end)| (access, std::mem::replace(&mut start, end as usize)..end as usize))
             .collect();
+        if let Some(stretch) = &mut thread.stretch {
+            stretch.record(accesses.iter().map(|(access, range)| (*access, &waiting.bytes[range.clone()])));
+        }
         self.wanted.retain(thread.process, &mut accesses, |(access, _)| access);
         self.totals.accesses += accesses.len() as u64;
         for (access, bytes) in accesses {
