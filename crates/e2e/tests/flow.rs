@@ -36,21 +36,35 @@ fn check(file: &str, options: &[&str]) -> Recording {
         let last = entries.last().map_or(0, |last| last.cycle + last.instructions);
         let (covered, holes) = covered(entries, last);
         total += covered;
-        // Calls of what stands in front of the C library's functions leave by a jump or a call.
-        let events =
-            ["malloc", "calloc", "realloc", "free", "mmap", "munmap", "mremap", "operator", "_Zn", "_Zd"];
-        let others: Vec<&String> =
-            holes.iter().filter(|name| !events.iter().any(|event| name.contains(event))).collect();
-        assert!(others.len() * 50 <= entries.len(), "{file}: behind {others:?}");
+        // Where functions that are events are called from: stubs, the loader that finds them, and for itself.
+        let callers = ["malloc@plt", "free@plt", "_dl_runtime_resolve", "allocate_dtv"];
+        for name in holes {
+            assert!(callers.iter().any(|caller| name.starts_with(caller)), "{file}: behind {name}");
+        }
     }
     let instructions = recording.trace.number("instructions");
-    assert!(total <= instructions && total * 10 > instructions, "{file}: {total} of {instructions}");
+    assert!(total <= instructions && total * 10 > instructions * 9, "{file}: {total} of {instructions}");
+    assert_eq!(recording.trace.number("blocks_entered"), flow.len() as u64, "{file}");
     recording
 }
 
 #[test]
 fn of_one_thread() {
-    check("integers.c", &[]);
+    let recording = check("integers.c", &[]);
+    // Lines for people and for programs say the same.
+    let lines = recording.trace.ask("dump", &["--stream", "flow", "--format", "jsonl", "--cycles", "0..100"]);
+    let first: Vec<serde_json::Value> =
+        lines.out().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let flow = recording.trace.flow();
+    assert!(flow[0].code.starts_with("main") && flow[0].cycle == 0 && first.len() > 2);
+    for (line, entered) in first.iter().zip(&flow) {
+        assert_eq!(line["ip"], format!("{:#x}", entered.ip));
+        assert_eq!(
+            (line["cycle"].as_u64(), line["code"].as_str()),
+            (Some(entered.cycle), Some(&*entered.code))
+        );
+        assert!(line["bytes"].as_u64() >= line["instructions"].as_u64());
+    }
 }
 
 #[test]

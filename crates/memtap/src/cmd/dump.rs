@@ -150,7 +150,8 @@ fn flow_stream(session: &Session, args: &Args) -> Result<ExitCode> {
         bail!("{}: its control flow was not recorded (record --flow full)", args.file.display());
     }
     let cycles = args.cycles.clone().unwrap_or(0..u64::MAX);
-    let mut lines = FlowLines { threads: BTreeMap::new(), cycles, out: Out::stdout(), failed: None };
+    let (threads, out, format) = (BTreeMap::new(), Out::stdout(), args.format);
+    let mut lines = FlowLines { threads, cycles, format, out, failed: None };
     for record in trace.threads() {
         if args.thread.is_none_or(|thread| thread == record.thread.0) {
             let mut flow = Flow::of(trace, record.thread, &blocks);
@@ -181,6 +182,7 @@ fn flow_stream(session: &Session, args: &Args) -> Result<ExitCode> {
 struct FlowLines {
     threads: BTreeMap<ThreadId, Flow>,
     cycles: Range<u64>,
+    format: Format,
     out: Out,
     failed: Option<anyhow::Error>,
 }
@@ -200,12 +202,20 @@ impl FlowLines {
         flow.advance()?;
         if entered.cycle >= self.cycles.start {
             let (cycle, ip, count) = (entered.cycle, entered.block.ip, entered.block.instructions);
-            self.out.line(&match names {
-                None => format!("{cycle} cpu {processor} {ip:#x} {count} instructions"),
-                Some(names) => {
-                    let code = code_name(names, VirtAddr(ip));
-                    format!("{cycle} thread {} {ip:#x} {count} instructions {code}", thread.0)
-                }
+            let code = names.map(|names| code_name(names, VirtAddr(ip)));
+            self.out.line(&match (self.format, code) {
+                (Format::Jsonl, code) => json!({
+                    "type": "block_entered",
+                    "thread": thread.0,
+                    "cycle": cycle,
+                    "ip": format!("{ip:#x}"),
+                    "instructions": count,
+                    "bytes": entered.block.bytes,
+                    "code": code,
+                })
+                .to_string(),
+                (_, None) => format!("{cycle} cpu {processor} {ip:#x} {count} instructions"),
+                (_, Some(code)) => format!("{cycle} thread {} {ip:#x} {count} instructions {code}", thread.0),
             })?;
         }
         Ok(true)

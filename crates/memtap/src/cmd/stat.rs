@@ -38,6 +38,8 @@ struct Stat {
     /// Processor time of the program, and of the recorder.
     cpu_seconds: [Option<f64>; 2],
     instructions: Option<u64>,
+    /// Where control flow was recorded.
+    blocks_entered: Option<u64>,
     verified: Option<Verified>,
     slow: Vec<(String, String, u64)>,
     untraced: Vec<String>,
@@ -121,6 +123,8 @@ fn collect(session: &Session) -> Result<Stat> {
         mismatches: count("mismatches").unwrap_or(0),
         first_mismatches: property("verified_first_mismatches").lines().map(str::to_owned).collect(),
     });
+    let flow = trace.streams().filter(|stream| stream.description.name == trace_format::machine::FLOW);
+    let entered: u64 = flow.map(|stream| stream.entries).sum();
     slow.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.1.cmp(&b.1)));
     Ok(Stat {
         program: property("program"),
@@ -134,6 +138,7 @@ fn collect(session: &Session) -> Result<Stat> {
         cpu_seconds: [property("program_cpu_seconds"), property("recorder_cpu_seconds")]
             .map(|seconds| seconds.parse().ok()),
         instructions: property("instructions").parse().ok(),
+        blocks_entered: (entered > 0).then_some(entered),
         verified,
         slow,
         untraced,
@@ -203,6 +208,7 @@ impl Stat {
             "slow_path": slow,
             "tracer_work": self.work.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
             "instructions": self.instructions,
+            "blocks_entered": self.blocks_entered,
             "verified": self.verified.as_ref().map(|verified| json!({
                 "windows": verified.windows,
                 "instructions": verified.instructions,
@@ -250,6 +256,9 @@ impl Stat {
         }
         if let Some(instructions) = self.instructions {
             out.line(&format!("{:<16} {:>16}", "instructions", grouped(instructions)))?;
+        }
+        if let Some(blocks) = self.blocks_entered {
+            out.line(&format!("{:<16} {:>16}", "blocks entered", grouped(blocks)))?;
         }
         if let Some(verified) = &self.verified {
             let [windows, instructions, accesses, mismatches] =

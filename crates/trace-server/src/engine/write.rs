@@ -28,6 +28,8 @@ pub(crate) const OPEN_FOR: Duration = Duration::from_secs(1);
 const MAX_STREAMS: usize = 1 << 16;
 /// Memory that an open segment starts with.
 const FIRST_BYTES: usize = 64 << 10;
+/// Frames that wait for each worker, beside the one that it encodes.
+const FRAMES_A_WORKER: usize = 2;
 /// Segments whose memory is worth keeping for the next one.
 const WORTH_KEEPING: usize = 1 << 20;
 
@@ -384,7 +386,8 @@ impl WriteTrace {
         self.send(engine, stream, open, held, reserved, wall_ns);
     }
 
-    /// Takes a frame that the client has filled, and a worker encodes. Waits where memory is short.
+    /// Takes a frame that the client has filled, and a worker encodes. Waits where memory is short, and where the workers have enough
+    /// to do: what waits longer is no longer in the processor's cache.
     pub(crate) fn add_coded(
         self: &Arc<Self>,
         stream: u32,
@@ -394,6 +397,7 @@ impl WriteTrace {
         let engine = self.engine()?;
         let stream = self.stream(stream)?;
         let bytes = frame.bytes();
+        self.wait_until_pending(FRAMES_A_WORKER * engine.options.workers.max(1));
         while !engine.segments.try_reserve(bytes) {
             self.check()?;
             if bytes > engine.segments.limit() {
@@ -628,8 +632,13 @@ impl WriteTrace {
     }
 
     fn drain(&self) {
+        self.wait_until_pending(0);
+    }
+
+    /// Returns when at most so many segments are on their way.
+    fn wait_until_pending(&self, most: usize) {
         let mut pending = lock(&self.pending);
-        while *pending > 0 {
+        while *pending > most {
             pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
         }
     }
