@@ -280,13 +280,18 @@ mod reading {
         let dir = tempfile::tempdir().unwrap();
         let options = CreateOptions { data: true, ..CreateOptions::default() };
         let trace = TraceWriter::create(dir.path().join("t.memtap"), options).unwrap();
-        let mut sink = Sink::new(trace, u32::MAX, true, None);
+        let mut sink = Sink::new(trace, Kept { regions: u32::MAX, data: true, flow: false }, None);
         sink.add_process(0, std::process::id(), None, 0).unwrap();
         let mut definition = [0; MAX_DEFINITION_BYTES];
         let defined = BlockAccess { size: 8, base: 0, data, ..BlockAccess::NONE };
-        let len =
-            encode_definition(FIRST_BLOCK, VirtAddr(CODE), 1, Values::plain(2), &[defined], &mut definition);
-        sink.blocks.add(0, 0, &definition[..len]);
+        let len = encode_definition(
+            FIRST_BLOCK,
+            Extent::of(VirtAddr(CODE), 1),
+            Values::plain(2),
+            &[defined],
+            &mut definition,
+        );
+        sink.blocks.add(0, 0, &definition[..len], None).unwrap();
         let mut bytes = PAD.to_le_bytes().to_vec();
         embed(&mut bytes, &Record::StepBegin { first: true });
         for word in [0x5008, loaded, u64::from(FIRST_BLOCK)] {
