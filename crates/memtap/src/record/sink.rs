@@ -88,14 +88,6 @@ impl Thread {
         Some((last.first, last.from + executed))
     }
 
-    /// The thread entered the block of that number in the list, if there is one.
-    fn entered(&mut self, block: Option<u32>) -> Result<(), Error> {
-        match (&mut self.flow, block) {
-            (Some(flow), Some(block)) => flow.enter(self.cycle, block),
-            _ => Ok(()),
-        }
-    }
-
     /// What comes from that cycle on came behind that order.
     fn mark(&mut self, cycle: u64, order: Order) -> Result<(), Error> {
         if order <= self.order {
@@ -437,7 +429,11 @@ impl<'a> Sink<'a> {
                 }
                 Some(Entry::Block(id, words, after)) => {
                     let Some(block) = known.get(id) else { continue };
-                    thread.entered(known.listed(id))?;
+                    if let Some(flow) = &mut thread.flow
+                        && let Some(block) = known.listed(id)
+                    {
+                        flow.enter(thread.cycle, block)?;
+                    }
                     let orders = block.orders(words.as_chunks().0);
                     if let Some([before, _]) = orders {
                         writer = None;
@@ -712,9 +708,9 @@ impl<'a> Sink<'a> {
             }
             Record::ThreadBase { .. } => return Ok(()),
             Record::Executed { ip, len } => {
-                let Some(list) = &mut self.list else { return Ok(()) };
+                let (Some(list), Some(flow)) = (&mut self.list, &mut thread.flow) else { return Ok(()) };
                 let block = list.instruction(thread.process, ip, len)?;
-                return thread.entered(Some(block));
+                return flow.enter(thread.cycle, block);
             }
             Record::StepBegin { first } => {
                 thread.stretch = Some(Stretch::new(cycle));

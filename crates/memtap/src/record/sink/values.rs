@@ -54,7 +54,11 @@ impl Sink<'_> {
                 }
                 Some(Entry::Block(id, payload, after)) => {
                     let Some(block) = known.get(id) else { continue };
-                    thread.entered(known.listed(id))?;
+                    if let Some(flow) = &mut thread.flow
+                        && let Some(block) = known.listed(id)
+                    {
+                        flow.enter(thread.cycle, block)?;
+                    }
                     for (word, bytes) in words.iter_mut().zip(payload.chunks_exact(8)) {
                         *word = bytes.try_into().map_or(0, u64::from_le_bytes);
                     }
