@@ -8,9 +8,6 @@ use trace_format::{Trace, TypedCursor};
 
 use crate::Error;
 
-const BLOCK_BYTES: usize = 16;
-const ENTRY_BYTES: usize = 12;
-
 /// A block that was entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entered {
@@ -28,7 +25,9 @@ pub fn blocks(trace: &Trace) -> Result<Rc<[BlockEntry]>, Error> {
     let mut all = Vec::new();
     if let Some(mut cursor) = trace.typed(BLOCKS, None) {
         while let Some(frame) = cursor.next_frame()? {
-            all.extend(frame.bytes.chunks_exact(BLOCK_BYTES).map(BlockEntry::from_bytes));
+            // Behind a part that is damaged each block has the number that it had.
+            all.resize(frame.first_index as usize, BlockEntry::NONE);
+            all.extend(frame.bytes.chunks_exact(BlockEntry::BYTES).map(BlockEntry::from_bytes));
         }
     }
     Ok(all.into())
@@ -72,11 +71,11 @@ impl Flow {
             };
             let blocks = &self.blocks;
             let entered = |entry: FlowEntry| {
-                let block = *blocks.get(entry.block as usize)?;
+                let block = *blocks.get(entry.block as usize).filter(|&&block| block != BlockEntry::NONE)?;
                 Some(Entered { cycle: entry.cycle, block })
             };
             self.entries.clear();
-            let entries = frame.bytes.chunks_exact(ENTRY_BYTES).map(FlowEntry::from_bytes);
+            let entries = frame.bytes.chunks_exact(FlowEntry::BYTES).map(FlowEntry::from_bytes);
             self.entries.extend(entries.filter_map(entered));
             self.passed = 0;
         }

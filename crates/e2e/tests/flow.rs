@@ -2,8 +2,9 @@
 //! tested in lackey.rs.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
-use e2e::{Entered, Program, Recording};
+use e2e::{Entered, Program, Recording, Trace, memtap, run};
 
 /// Instructions that the entries of a thread tell of, and the blocks behind which there are some that no entry tells of.
 fn covered(flow: &[&Entered], end: u64) -> (u64, Vec<String>) {
@@ -65,6 +66,31 @@ fn of_one_thread() {
         );
         assert!(line["bytes"].as_u64() >= line["instructions"].as_u64());
     }
+}
+
+#[test]
+fn of_traces_that_are_merged() {
+    let [first, second] = ["integers.c", "fork.c"].map(|file| check(file, &[]));
+    let path = first.trace.path.with_file_name("merged");
+    let merged = Trace::at(path);
+    let mut line = Command::new(memtap());
+    line.arg("merge").args([&first.trace.path, &second.trace.path]).arg("-o").arg(&merged.path);
+    let outcome = run(&mut line, b"");
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let threads = first.trace.number("threads") as u32;
+    let place = |entered: &Entered| (entered.thread, entered.cycle, entered.ip, entered.instructions);
+    let behind = second
+        .trace
+        .flow()
+        .into_iter()
+        .map(|entered| Entered { thread: entered.thread + threads, ..entered });
+    let expected: Vec<Entered> = first.trace.flow().into_iter().chain(behind).collect();
+    let mut expected: Vec<_> = expected.iter().map(place).collect();
+    let mut all: Vec<_> = merged.flow().iter().map(place).collect();
+    // Threads of one process are told in the order in which they ran.
+    expected.sort();
+    all.sort();
+    assert_eq!(all, expected);
 }
 
 #[test]

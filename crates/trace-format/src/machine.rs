@@ -237,9 +237,12 @@ impl FoundEntry {
 }
 
 impl FlowEntry {
+    /// How many bytes it has.
+    pub const BYTES: usize = 12;
+
     /// Its bytes.
-    pub fn to_bytes(&self) -> [u8; 12] {
-        let mut bytes = [0; 12];
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.cycle.to_le_bytes());
         bytes[8..].copy_from_slice(&self.block.to_le_bytes());
         bytes
@@ -252,8 +255,13 @@ impl FlowEntry {
 }
 
 impl BlockEntry {
+    /// How many bytes it has.
+    pub const BYTES: usize = 16;
+    /// In place of one that can't be read.
+    pub const NONE: Self = Self { ip: 0, instructions: 0, bytes: 0 };
+
     /// Its bytes.
-    pub fn to_bytes(&self) -> [u8; 16] {
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         put(&[self.ip, u64::from(self.instructions) | u64::from(self.bytes) << 32])
     }
 

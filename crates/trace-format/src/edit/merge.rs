@@ -7,7 +7,9 @@ use memref::{Event, Marker, ProcessId, RegionEvent, ThreadId};
 use super::output::Output;
 use crate::{
     CounterRecord, CreateOptions, Error, Filter, ModuleRecord, ProcessRecord, SegmentSink, StreamDescription,
-    ThreadRecord, Trace, TraceWriter, entry::StreamKind,
+    ThreadRecord, Trace, TraceWriter, TypedWriter,
+    entry::StreamKind,
+    machine::{self, BlockEntry, FlowEntry},
 };
 
 /// New numbers.
@@ -34,6 +36,7 @@ pub fn merge(traces: &[Trace], sink: Arc<dyn SegmentSink>, options: CreateOption
     let segment_entries = options.segment_entries;
     let writer = TraceWriter::on_sink(sink.clone(), options.clone());
     let mut next_order = 0;
+    let mut blocks = writer.typed(machine::description(machine::BLOCKS, None), segment_entries);
     for (number, trace) in traces.iter().enumerate() {
         let mut numbers = Numbers { processes: HashMap::new(), threads: HashMap::new(), order: next_order };
         session(&writer, trace, number, &mut numbers)?;
@@ -42,8 +45,10 @@ pub fn merge(traces: &[Trace], sink: Arc<dyn SegmentSink>, options: CreateOption
             let last = shard(&writer, trace, record.thread, &numbers, options.data)?;
             next_order = next_order.max(last);
         }
+        flow(&writer, trace, &numbers, &mut blocks, segment_entries)?;
         foreign(&*sink, trace, &numbers, segment_entries)?;
     }
+    blocks.flush()?;
     writer.finish()
 }
 
@@ -162,6 +167,39 @@ fn shard(
     Ok(next)
 }
 
+/// Control flow: the lists of blocks become one, in which those of this trace begin at another number.
+fn flow(
+    writer: &TraceWriter,
+    trace: &Trace,
+    numbers: &Numbers,
+    blocks: &mut TypedWriter,
+    segment_entries: usize,
+) -> Result<(), Error> {
+    let first = blocks.next_index();
+    if let Some(mut cursor) = trace.typed(machine::BLOCKS, None) {
+        while let Some(frame) = cursor.next_frame()? {
+            // Behind a part that is damaged each block keeps its place.
+            while blocks.next_index() < first + frame.first_index {
+                blocks.push(0, &BlockEntry::NONE.to_bytes())?;
+            }
+            blocks.push(0, frame.bytes)?;
+        }
+    }
+    for record in trace.threads() {
+        let Some(mut cursor) = trace.typed(machine::FLOW, Some(record.thread)) else { continue };
+        let owner = (numbers.process(record.process), numbers.thread(record.thread));
+        let mut stream = writer.typed(machine::description(machine::FLOW, Some(owner)), segment_entries);
+        while let Some(frame) = cursor.next_frame()? {
+            for entry in frame.bytes.chunks_exact(FlowEntry::BYTES).map(FlowEntry::from_bytes) {
+                let block = (first + u64::from(entry.block)) as u32;
+                stream.push(entry.cycle, &FlowEntry { block, ..entry }.to_bytes())?;
+            }
+        }
+        stream.flush()?;
+    }
+    Ok(())
+}
+
 /// Streams of types that are not memtap's, as they are.
 fn foreign(
     sink: &dyn SegmentSink,
@@ -170,7 +208,8 @@ fn foreign(
     segment_entries: usize,
 ) -> Result<(), Error> {
     for info in trace.streams() {
-        if StreamKind::from_guid(info.description.entry_type.guid).is_some() {
+        let is_flow = [machine::BLOCKS, machine::FLOW].contains(&info.description.name.as_str());
+        if is_flow || StreamKind::from_guid(info.description.entry_type.guid).is_some() {
             continue;
         }
         let Some(reader) = trace.stream(info.number) else { continue };
