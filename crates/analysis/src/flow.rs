@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use memref::ThreadId;
-use trace_format::machine::{BLOCKS, BlockEntry, FLOW, FlowEntry};
+use trace_format::machine::{self, BlockEntry, FLOW, FlowEntry};
 use trace_format::{Trace, TypedCursor};
 
 use crate::Error;
@@ -22,15 +22,7 @@ pub struct Entered {
 /// # Errors
 /// Where the trace can't be read.
 pub fn blocks(trace: &Trace) -> Result<Rc<[BlockEntry]>, Error> {
-    let mut all = Vec::new();
-    if let Some(mut cursor) = trace.typed(BLOCKS, None) {
-        while let Some(frame) = cursor.next_frame()? {
-            // Behind a part that is damaged each block has the number that it had.
-            all.resize(frame.first_index as usize, BlockEntry::NONE);
-            all.extend(frame.bytes.chunks_exact(BlockEntry::BYTES).map(BlockEntry::from_bytes));
-        }
-    }
-    Ok(all.into())
+    Ok(machine::blocks(trace)?.into())
 }
 
 /// Goes through the blocks that a thread entered, in their order. Damaged parts are passed over.

@@ -33,7 +33,7 @@ pub struct Entered {
     pub thread: u32,
     pub ip: u64,
     pub instructions: u64,
-    /// The name of its first instruction.
+    /// The name of its first instruction; of a machine empty.
     pub code: String,
 }
 
@@ -97,7 +97,7 @@ impl Trace {
         parse_lackey(&self.answer("dump", &["--format", "lackey"]))
     }
 
-    /// `dump --stream flow` of a program.
+    /// `dump --stream flow`: of a machine its processors are the threads.
     pub fn flow(&self) -> Vec<Entered> {
         let text = self.answer("dump", &["--stream", "flow"]);
         let entered = |line: &str| -> Option<Entered> {
@@ -106,7 +106,13 @@ impl Trace {
             let thread = words.nth(1)?.parse().ok()?;
             let ip = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
             let instructions = words.next()?.parse().ok()?;
-            Some(Entered { cycle, thread, ip, instructions, code: words.nth(1)?.to_owned() })
+            Some(Entered {
+                cycle,
+                thread,
+                ip,
+                instructions,
+                code: words.nth(1).unwrap_or_default().to_owned(),
+            })
         };
         text.lines()
             .map(|line| entered(line).unwrap_or_else(|| panic!("no entry of a block: {line}")))

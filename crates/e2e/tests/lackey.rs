@@ -20,19 +20,14 @@ fn check(file: &str, flags: &[&str]) {
         .map(|v| v.range)
         .collect();
     let within = |r: &Reference| r.kind != 'I' && places.iter().any(|p| p.contains(&r.addr));
-    let main = address_of_main(&program);
-    let theirs: Vec<Reference> = run_lackey(&program)
-        .into_iter()
-        .skip_while(|r| !(r.kind == 'I' && r.addr == main))
-        .filter(|r| within(r))
-        .collect();
+    let theirs: Vec<Reference> = references_of_lackey(&program).filter(|r| within(r)).collect();
     let ours: Vec<Reference> =
         program.record().trace.references().into_iter().filter(|r| within(r)).collect();
     compare(file, flags, &ours, &theirs);
 }
 
 fn compare(file: &str, flags: &[&str], ours: &[Reference], theirs: &[Reference]) {
-    assert!(theirs.len() > 40, "{file}: Lackey saw only {} accesses", theirs.len());
+    assert!(theirs.len() > 40, "{file}: Lackey saw only {} references", theirs.len());
     if let Some(at) = (0..theirs.len().max(ours.len())).find(|&i| theirs.get(i) != ours.get(i)) {
         let around = |side: &[Reference]| -> Vec<String> {
             side.iter()
@@ -42,7 +37,7 @@ fn compare(file: &str, flags: &[&str], ours: &[Reference], theirs: &[Reference])
                 .collect()
         };
         panic!(
-            "{file} {flags:?}: access {at} differs\nmemtap, of {}: {:?}\nLackey, of {}: {:?}",
+            "{file} {flags:?}: reference {at} differs\nmemtap, of {}: {:?}\nLackey, of {}: {:?}",
             ours.len(),
             around(ours),
             theirs.len(),
@@ -51,8 +46,10 @@ fn compare(file: &str, flags: &[&str], ours: &[Reference], theirs: &[Reference])
     }
 }
 
-fn address_of_main(program: &Program) -> u64 {
-    address_of(program, " T main")
+/// From the first instruction of main on.
+fn references_of_lackey(program: &Program) -> impl Iterator<Item = Reference> {
+    let main = address_of(program, " T main");
+    run_lackey(program).into_iter().skip_while(move |r| !(r.kind == 'I' && r.addr == main))
 }
 
 fn address_of(program: &Program, end: &str) -> u64 {
@@ -153,12 +150,7 @@ fn check_all_with(file: &str, flags: &[&str], options: &[&str], stack: bool) {
         return;
     }
     let end = address_of(&program, " _end");
-    let main = address_of_main(&program);
-    let theirs: Vec<Reference> = run_lackey(&program)
-        .into_iter()
-        .skip_while(|r| !(r.kind == 'I' && r.addr == main))
-        .filter(|r| r.kind != 'I')
-        .collect();
+    let theirs: Vec<Reference> = references_of_lackey(&program).filter(|r| r.kind != 'I').collect();
     let ours = program.record_with("translate", options).trace.references();
     let (ours, theirs) = (relative(&ours, end), without_bit_tests(relative(&theirs, end)));
     let places = |side: Vec<Reference>| -> Vec<Reference> {
@@ -261,37 +253,25 @@ fn check_flow(file: &str, flags: &[&str], options: &[&str]) {
     if !program.can_run() {
         return;
     }
-    let main = address_of_main(&program);
-    let theirs: Vec<Reference> = run_lackey(&program)
-        .into_iter()
-        .skip_while(|r| !(r.kind == 'I' && r.addr == main))
-        .filter(|r| r.kind == 'I')
-        .collect();
+    let theirs: Vec<Reference> = references_of_lackey(&program).filter(|r| r.kind == 'I').collect();
     let sizes: HashMap<u64, u64> = theirs.iter().map(|r| (r.addr, r.size)).collect();
-    // A repeated string instruction is many for Lackey.
-    let mut expected: Vec<u64> = theirs.iter().map(|r| r.addr).collect();
-    expected.dedup();
     let options: Vec<&str> = ["--flow"].iter().chain(options).copied().collect();
     let flow = program.record_with("translate", &options).trace.flow();
-    let mut executed = Vec::with_capacity(expected.len());
+    let mut executed = Vec::with_capacity(theirs.len());
     for (index, entered) in flow.iter().enumerate() {
         let until = flow.get(index + 1).map_or(u64::MAX, |next| next.cycle);
-        let mut ip = entered.ip;
+        let mut addr = entered.ip;
         for _ in entered.cycle..(entered.cycle + entered.instructions).min(until) {
-            executed.push(ip);
-            ip += sizes.get(&ip).unwrap_or_else(|| panic!("Lackey saw nothing executed at {ip:#x}"));
+            let Some(&size) = sizes.get(&addr) else { panic!("Lackey saw nothing executed at {addr:#x}") };
+            executed.push(Reference { kind: 'I', addr, size });
+            addr += size;
         }
     }
+    // A repeated string instruction is many for Lackey.
+    let mut expected = theirs;
+    expected.dedup();
     executed.dedup();
-    assert!(expected.len() > 40);
-    if let Some(at) = (0..expected.len().max(executed.len())).find(|&at| expected.get(at) != executed.get(at))
-    {
-        let around = |side: &[u64]| -> Vec<String> {
-            side.iter().skip(at.saturating_sub(3)).take(8).map(|ip| format!("{ip:#x}")).collect()
-        };
-        let (ours, theirs) = (around(&executed), around(&expected));
-        panic!("{file} {flags:?}: instruction {at} differs\nmemtap: {ours:?}\nLackey: {theirs:?}");
-    }
+    compare(file, flags, &executed, &expected);
 }
 
 #[test]

@@ -87,15 +87,9 @@ fn a_boot_sector_is_counted() {
     assert!(cycles[..1000].windows(2).all(|two| two[1] - two[0] == 3), "{:?}", &cycles[..10]);
     assert!(cycles[1000..].windows(2).all(|two| two[1] - two[0] == 2), "{:?}", &cycles[1000..1010]);
     // Each turn of a loop is a block, and it takes up where the one before it ended.
-    let flow = trace.ask("dump", &["--stream", "flow"]).out();
-    let blocks: Vec<(u64, u64, u64)> = flow
-        .lines()
-        .map(|line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            let ip = u64::from_str_radix(words[3].trim_start_matches("0x"), 16).expect("an address");
-            (words[0].parse().expect("a cycle"), ip, words[4].parse().expect("a count"))
-        })
-        .collect();
+    let flow = trace.flow();
+    let blocks: Vec<(u64, u64, u64)> =
+        flow.iter().map(|entered| (entered.cycle, entered.ip, entered.instructions)).collect();
     assert!(blocks.windows(2).all(|two| two[1].0 <= two[0].0 + two[0].2 && two[1].0 >= two[0].0));
     assert_eq!(
         blocks.iter().filter(|(_, ip, _)| *ip == 0x7c0d).count(),

@@ -9,7 +9,7 @@
 use memref::{ProcessId, ThreadId};
 
 use crate::{
-    EntryType, Field, FieldRole, Guid, StreamDescription, encoder,
+    EntryType, Error, Field, FieldRole, Guid, StreamDescription, Trace, encoder,
     stream::FieldRole::{Address, Growing, Plain},
 };
 
@@ -111,6 +111,22 @@ pub fn description(name: &str, owner: Option<(ProcessId, ThreadId)>) -> StreamDe
         thread: owner.map(|(_, thread)| thread),
         properties: Vec::new(),
     }
+}
+
+/// The blocks of a trace, by their numbers. Empty where control flow was not recorded; [`BlockEntry::NONE`] is in place of what is
+/// damaged.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn blocks(trace: &Trace) -> Result<Vec<BlockEntry>, Error> {
+    let mut all = Vec::new();
+    if let Some(mut cursor) = trace.typed(BLOCKS, None) {
+        while let Some(frame) = cursor.next_frame()? {
+            all.resize(frame.first_index as usize, BlockEntry::NONE);
+            all.extend(frame.bytes.chunks_exact(BlockEntry::BYTES).map(BlockEntry::from_bytes));
+        }
+    }
+    Ok(all)
 }
 
 /// Bit of a page's place: a device answers there.

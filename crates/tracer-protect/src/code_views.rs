@@ -66,12 +66,17 @@ impl View {
 }
 
 impl Views {
-    /// The parts of views between two addresses.
-    fn within(&self, start: u64, end: u64) -> Vec<(u64, View)> {
+    /// The views that have something between two addresses, and where they begin.
+    fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &View)> {
         let before = self.list.range(..start).next_back();
         let all = before.into_iter().chain(self.list.range(start..end.max(start)));
-        all.filter(|(_, view)| view.end > start)
-            .map(|(&at, view)| {
+        all.map(|(&at, view)| (at, view)).filter(move |(_, view)| view.end > start)
+    }
+
+    /// The parts of views between two addresses.
+    fn within(&self, start: u64, end: u64) -> Vec<(u64, View)> {
+        self.overlapping(start, end)
+            .map(|(at, view)| {
                 let from = at.max(start);
                 (from, view.part(at, from, view.end.min(end)))
             })
@@ -125,9 +130,7 @@ impl Views {
 
     /// Whether a stretch has shared memory in it.
     fn is_shared(&self, start: u64, end: u64) -> bool {
-        let before = self.list.range(..start).next_back();
-        let mut all = before.into_iter().chain(self.list.range(start..end.max(start)));
-        all.any(|(_, view)| view.end > start && view.shown.is_some())
+        self.overlapping(start, end).any(|(_, view)| view.shown.is_some())
     }
 
     /// What of the code that was translated can't be relied on, now that a stretch has these rights.

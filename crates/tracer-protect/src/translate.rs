@@ -656,12 +656,8 @@ impl translate::Environment for Around {
         code_views::watch(addr, into.len() as u64);
         let mut done = 0;
         for part in [first, into.len() as u64 - first] {
-            let local = [into.as_mut_ptr() as u64 + done, part];
-            let remote = [addr.wrapping_add(done), part];
-            let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-            // SAFETY: the kernel writes at most the rest of the slice, and says how much it could read.
-            let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
-            if sys::failed(read) || read as u64 != part {
+            let Some(place) = into.get_mut(done as usize..(done + part) as usize) else { break };
+            if !read(addr.wrapping_add(done), place) {
                 break;
             }
             done += part;

@@ -413,10 +413,8 @@ impl Plan {
         }
         set &= !read;
         // What may leave the target as it was: a source of zero, a selector of nothing, no shadow stack.
-        let mnemonic = instruction.mnemonic();
-        if matches!(mnemonic, Mnemonic::Bsf | Mnemonic::Bsr)
-            || matches!(mnemonic, Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Rdsspd | Mnemonic::Rdsspq)
-        {
+        use Mnemonic::{Bsf, Bsr, Lar, Lsl, Rdsspd, Rdsspq};
+        if matches!(instruction.mnemonic(), Bsf | Bsr | Lar | Lsl | Rdsspd | Rdsspq) {
             set = 0;
         }
         self.steps.push(Planned { instruction, offset, relative, used, set });

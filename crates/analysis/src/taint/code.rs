@@ -95,16 +95,14 @@ impl Code {
     /// The addresses of instructions that follow each other: `count` of them behind the first `skipped` from `start` on. Fewer
     /// where the code is not known.
     pub(super) fn row(&mut self, resolver: &Resolver, start: u64, skipped: u64, count: u64) -> Vec<u64> {
-        let first = Some(start).filter(|_| count > 0);
-        let behind = |code: &mut Self, ip: u64| code.at(resolver, ip).map(|decoded| decoded.next());
         let mut row = Vec::with_capacity(count as usize);
-        let mut next = first;
+        let mut ip = start;
         for index in 0..skipped + count {
-            let Some(ip) = next else { break };
-            next = behind(self, ip);
-            if index >= skipped && next.is_some() {
+            let Some(decoded) = self.at(resolver, ip) else { break };
+            if index >= skipped {
                 row.push(ip);
             }
+            ip = decoded.next();
         }
         row
     }

@@ -315,7 +315,7 @@ impl Taint {
             }
             let next = way.first().copied().unwrap_or(ip);
             let decoded = process.code.at(at.resolver, last);
-            if !is_whole || !decoded.is_none_or(|decoded| leads(&decoded, &thread.calls, next)) {
+            if !is_whole || decoded.is_some_and(|decoded| !leads(&decoded, &thread.calls, next)) {
                 self.return_to(thread, next);
             }
             if count == 0 {

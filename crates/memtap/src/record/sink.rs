@@ -6,7 +6,7 @@ mod values;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Known};
 use super::flow::{BlockList, ThreadFlow};
 use super::listener::{Heard, Hit, Listener};
 use super::regions::Wanted;
@@ -86,6 +86,15 @@ impl Thread {
         let executed = executed.min(last.instructions.into());
         self.cycle -= u64::from(last.instructions) - executed;
         Some((last.first, last.from + executed))
+    }
+
+    /// It enters that block of its process.
+    #[inline]
+    fn enter(&mut self, known: &Known<'_>, id: u32) -> Result<(), Error> {
+        match &mut self.flow {
+            Some(flow) => known.listed(id).map_or(Ok(()), |block| flow.enter(self.cycle, block)),
+            None => Ok(()),
+        }
     }
 
     /// What comes from that cycle on came behind that order.
@@ -429,11 +438,7 @@ impl<'a> Sink<'a> {
                 }
                 Some(Entry::Block(id, words, after)) => {
                     let Some(block) = known.get(id) else { continue };
-                    if let Some(flow) = &mut thread.flow
-                        && let Some(block) = known.listed(id)
-                    {
-                        flow.enter(thread.cycle, block)?;
-                    }
+                    thread.enter(&known, id)?;
                     let orders = block.orders(words.as_chunks().0);
                     if let Some([before, _]) = orders {
                         writer = None;

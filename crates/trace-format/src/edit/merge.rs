@@ -9,7 +9,7 @@ use crate::{
     CounterRecord, CreateOptions, Error, Filter, ModuleRecord, ProcessRecord, SegmentSink, StreamDescription,
     ThreadRecord, Trace, TraceWriter, TypedWriter,
     entry::StreamKind,
-    machine::{self, BlockEntry, FlowEntry},
+    machine::{self, FlowEntry},
 };
 
 /// New numbers.
@@ -176,14 +176,8 @@ fn flow(
     segment_entries: usize,
 ) -> Result<(), Error> {
     let first = blocks.next_index();
-    if let Some(mut cursor) = trace.typed(machine::BLOCKS, None) {
-        while let Some(frame) = cursor.next_frame()? {
-            // Behind a part that is damaged each block keeps its place.
-            while blocks.next_index() < first + frame.first_index {
-                blocks.push(0, &BlockEntry::NONE.to_bytes())?;
-            }
-            blocks.push(0, frame.bytes)?;
-        }
+    for block in machine::blocks(trace)? {
+        blocks.push(0, &block.to_bytes())?;
     }
     for record in trace.threads() {
         let Some(mut cursor) = trace.typed(machine::FLOW, Some(record.thread)) else { continue };

@@ -387,15 +387,13 @@ impl Recorded {
         SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    fn give_back(mut self) {
-        self.used.clear();
-        self.order.clear();
-        self.values.clear();
-        self.singles.clear();
-        (self.start, self.base, self.count) = (0, 0, 0);
+    fn give_back(self) {
+        let Self { mut order, mut values, .. } = self;
+        order.clear();
+        values.clear();
         let mut spares = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         if spares.len() < SPARES {
-            spares.push(self);
+            spares.push(Self { order, values, ..Self::default() });
         }
     }
 }
@@ -414,8 +412,6 @@ pub struct BlockFrame {
 /// A frame that is complete.
 #[derive(Debug)]
 pub struct CodedFrame {
-    /// Accesses in it.
-    pub count: u64,
     recorded: Recorded,
     coded: OnceLock<(Bounds, Vec<Part>)>,
 }
@@ -446,6 +442,11 @@ impl CodedFrame {
     /// Its attributes.
     pub fn parts(&self) -> &[Part] {
         &self.coded().1
+    }
+
+    /// Accesses in it.
+    pub fn count(&self) -> u64 {
+        self.recorded.count
     }
 
     /// Bytes of memory that it takes.
@@ -569,7 +570,7 @@ impl BlockFrame {
     /// Ends the frame and begins an empty one.
     pub fn finish(&mut self) -> CodedFrame {
         let recorded = std::mem::replace(&mut self.recorded, Recorded::spare());
-        CodedFrame { count: recorded.count, recorded, coded: OnceLock::new() }
+        CodedFrame { recorded, coded: OnceLock::new() }
     }
 }
 
@@ -1084,7 +1085,7 @@ mod tests {
                 let coded = frame.finish();
                 prop_assert!(frame.is_empty());
                 prop_assert!(coded.bounds().hold(&Bounds::of(&StreamKind::Accesses.entry_type(), &bytes_of(&expected))));
-                prop_assert_eq!(decoded(coded.count, coded.parts()).unwrap(), expected);
+                prop_assert_eq!(decoded(coded.count(), coded.parts()).unwrap(), expected);
             }
         }
 
@@ -1141,7 +1142,7 @@ mod tests {
             frame.push(3, &block, n * 9, &words(&[0x5000 + 8 * n, 0x9000]), 0, 2);
         }
         let coded = frame.finish();
-        assert_eq!(coded.count, 20_000);
+        assert_eq!(coded.count(), 20_000);
         let bytes = coded.parts()[0].bytes.len();
         assert!(bytes < 10_000 + 300, "{bytes}");
     }

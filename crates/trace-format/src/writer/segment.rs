@@ -154,7 +154,7 @@ impl Segment {
         frame: &Arc<CodedFrame>,
     ) -> Result<(), Error> {
         self.wall_ns = wall_ns;
-        self.add(sink, options, Content::Coded(frame), frame.count)
+        self.add(sink, options, Content::Coded(frame), frame.count())
     }
 
     fn write_frame(

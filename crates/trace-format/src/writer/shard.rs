@@ -108,7 +108,7 @@ impl ShardState {
             Some((frame, wall_ns)) => {
                 let (cycle, coded) = (frame.first_cycle(), Arc::new(frame.finish()));
                 let written = segment.write_coded(&*shared.sink, &shared.options, *wall_ns, &coded);
-                (coded.count, cycle, written)
+                (coded.count(), cycle, written)
             }
             None => {
                 let (count, cycle) = (segment.len() as u64, segment.first_cycle());

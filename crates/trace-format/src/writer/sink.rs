@@ -65,7 +65,7 @@ impl NewSegment<'_> {
     pub fn count(&self) -> u64 {
         match self.content {
             Content::Entries(entries) => entries.len() as u64 / u64::from(self.entry_type.entry_bytes.max(1)),
-            Content::Coded(frame) => frame.count,
+            Content::Coded(frame) => frame.count(),
         }
     }
 
@@ -74,7 +74,7 @@ impl NewSegment<'_> {
         match self.content {
             Content::Entries(entries) => entries.into(),
             Content::Coded(frame) => {
-                let (count, parts) = (frame.count as usize, frame.parts());
+                let (count, parts) = (frame.count() as usize, frame.parts());
                 let encoded = Encoded { entry_type: self.entry_type, count, parts };
                 let mut entries = Vec::new();
                 if let Some(encoder) = Encoders::default().get(self.encoder) {

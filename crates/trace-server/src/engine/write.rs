@@ -86,7 +86,7 @@ impl Held {
     fn count(&self, entry_bytes: usize) -> u64 {
         match self {
             Self::Entries(bytes) => (bytes.len() / entry_bytes) as u64,
-            Self::Coded(frame) => frame.count,
+            Self::Coded(frame) => frame.count(),
         }
     }
 }

@@ -54,11 +54,7 @@ impl Sink<'_> {
                 }
                 Some(Entry::Block(id, payload, after)) => {
                     let Some(block) = known.get(id) else { continue };
-                    if let Some(flow) = &mut thread.flow
-                        && let Some(block) = known.listed(id)
-                    {
-                        flow.enter(thread.cycle, block)?;
-                    }
+                    thread.enter(&known, id)?;
                     for (word, bytes) in words.iter_mut().zip(payload.chunks_exact(8)) {
                         *word = bytes.try_into().map_or(0, u64::from_le_bytes);
                     }
