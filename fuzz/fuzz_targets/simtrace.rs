@@ -1,4 +1,4 @@
-//! Any bytes as a store of Simutrace: read or refused. Seed the corpus with `crates/trace-format/tests/data/true.sim`.
+//! Any bytes as a store of Simutrace: read or refused. Seed the corpus with `crates/trace/trace-format/tests/data/true.sim`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 //! Any bytes as a trace: opened or refused, and read to the end without a panic. Seed the corpus with
-//! `crates/trace-format/tests/golden/v1.memtap`.
+//! `crates/trace/trace-format/tests/golden/v1.memtap`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

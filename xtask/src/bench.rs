@@ -22,7 +22,7 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
 
 /// A crate has Criterion benchmarks in `benches/`, or one example named `bench`.
 pub(crate) fn of_crate(name: &str, rest: &[&str]) -> Result<()> {
-    let dir = shell::repository().join("crates").join(name);
+    let dir = shell::crate_dir(name)?;
     let mut words = if dir.join("benches").read_dir().is_ok_and(|mut files| files.next().is_some()) {
         vec!["cargo", "bench", "-p", name]
     } else if dir.join("examples/bench.rs").exists() {

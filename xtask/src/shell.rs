@@ -10,6 +10,18 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_path_buf()
 }
 
+/// The directory of a crate, in whichever wing it stands.
+pub(crate) fn crate_dir(name: &str) -> Result<PathBuf> {
+    let crates = repository().join("crates");
+    for wing in std::fs::read_dir(&crates).with_context(|| format!("{}: can't be read", crates.display()))? {
+        let dir = wing?.path().join(name);
+        if dir.join("Cargo.toml").exists() {
+            return Ok(dir);
+        }
+    }
+    bail!("there is no crate {name} in {}", crates.display())
+}
+
 /// Where cargo puts what it builds.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)

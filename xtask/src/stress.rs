@@ -10,7 +10,7 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
         bail!("nothing to stress under the name {what:?}: probes");
     }
     for name in ["patch", "probes"] {
-        if shell::repository().join("crates").join(name).join("examples/stress.rs").exists() {
+        if shell::crate_dir(name)?.join("examples/stress.rs").exists() {
             let mut words = vec!["cargo", "run", "--release", "-p", name, "--example", "stress", "--"];
             words.extend(rest);
             shell::run(&words)?;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
-        .nth(2)
-        .expect("crates/e2e lies two levels deep")
+        .nth(3)
+        .expect("crates/memtap/e2e lies three levels deep")
         .to_path_buf()
 }
 

@@ -204,7 +204,7 @@ fn a_damaged_trace_is_repaired() {
 #[test]
 fn a_store_of_simutrace_is_imported() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let data = repository().join("crates/trace-format/tests/data");
+    let data = repository().join("crates/trace/trace-format/tests/data");
     let path = dir.path().join("true.memtap");
     done(&["import", "--format", "simtrace", text(&data.join("true.sim")), "-o", text(&path)], b"");
     let expected = run(Command::new(tool("zstd")).arg("-dc").arg(data.join("true.mem.zst")), b"").stdout;
@@ -230,7 +230,7 @@ fn what_is_no_trace_of_others_is_not_imported() {
     check("lackey", b"\xff\xfe\n", &["input", "line 1"]);
     check("simtrace", b"words", &["input"]);
     check("simtrace", &[0; 4096], &["input"]);
-    let sim = std::fs::read(repository().join("crates/trace-format/tests/data/true.sim"));
+    let sim = std::fs::read(repository().join("crates/trace/trace-format/tests/data/true.sim"));
     let sim = sim.expect("it is in the repository");
     check("simtrace", &sim[..sim.len() / 2], &["input"]);
     refused(&["import", "--format", "entries64", "/no/such/file", "-o", out], 1, &["/no/such/file"]);

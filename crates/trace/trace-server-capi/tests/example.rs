@@ -14,7 +14,7 @@ const EXPECTED: &str = "100000 entries\n\
     refused: the trace has no stream 999 to write to\n";
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/NAME").into()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("crates/WING/NAME").into()
 }
 
 /// Where cargo puts libraries of this build: beside the directory of test programs.

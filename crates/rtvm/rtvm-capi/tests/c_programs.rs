@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).unwrap().to_path_buf()
 }
 
 /// Where cargo put the library for this test.
@@ -50,7 +50,7 @@ fn the_example_never_waits_for_memory() {
 
 #[test]
 fn every_function_does_what_its_header_says() {
-    assert_eq!(check("crates/rtvm-capi/tests/functions.c"), "ok\n");
+    assert_eq!(check("crates/rtvm/rtvm-capi/tests/functions.c"), "ok\n");
 }
 
 #[test]

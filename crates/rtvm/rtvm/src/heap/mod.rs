@@ -2,7 +2,7 @@
 //!
 //! [`RtHeap`] is the heap itself, for one user at a time; [`RtAlloc`] puts a lock around it and is a
 //! [`core::alloc::GlobalAlloc`]. Where the arena comes from, who unmaps its pages and the C interface are the business of
-//! `crates/rtvm-alloc`: the kernel's unmapping is linear in pages, so no call here makes it. Instead released whole pages
+//! `crates/rtvm/rtvm-alloc`: the kernel's unmapping is linear in pages, so no call here makes it. Instead released whole pages
 //! are remembered as a list of ranges ([`RtHeap::begin_return`]) that a helper gives back while the heap stays usable.
 #![allow(unsafe_code)]
 

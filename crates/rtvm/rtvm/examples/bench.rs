@@ -325,7 +325,7 @@ fn heap_times(clock: &Clock, heap: &mut impl Heap, least: u64, most: u64, seed: 
     })
 }
 
-/// An arena whose pages are all present, as `crates/rtvm-alloc` makes them: large ones where the kernel has them.
+/// An arena whose pages are all present, as `crates/rtvm/rtvm-alloc` makes them: large ones where the kernel has them.
 fn arena(bytes: usize) -> &'static mut [MaybeUninit<u8>] {
     const LARGE: usize = 2 << 20;
     let rights = ProtFlags::READ | ProtFlags::WRITE;

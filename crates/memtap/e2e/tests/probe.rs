@@ -8,7 +8,7 @@ use serde_json::Value;
 
 fn build(dir: &Path) -> PathBuf {
     let program = dir.join("application");
-    let source = repository().join("crates/probes/tests/programs/application.cc");
+    let source = repository().join("crates/probes/probes/tests/programs/application.cc");
     let flags = ["-O1", "-g", "-pthread", "-o"];
     let built = run(Command::new("g++").args(flags).arg(&program).arg(source), b"");
     assert_eq!(built.status, 0, "{}", built.err());

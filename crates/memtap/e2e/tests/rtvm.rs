@@ -270,7 +270,7 @@ fn programs_run_with_the_preloaded_malloc() {
 fn a_program_that_forks_and_threads_has_a_whole_heap() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let program = dir.path().join("malloc_uses");
-    let source = repository().join("crates/rtvm-preload/tests/malloc_uses.c");
+    let source = repository().join("crates/rtvm/rtvm-preload/tests/malloc_uses.c");
     let built = run(
         Command::new("gcc")
             .args(["-O0", "-fno-builtin", "-pthread", "-w", "-o"])

@@ -1,5 +1,5 @@
 // A program as people write them: namespaces, templates, virtual calls, exceptions through destructors, recursion, threads
-// under a mutex. How often each function is called stands in crates/e2e/tests/probe.rs, as callgrind counts it.
+// under a mutex. How often each function is called stands in crates/memtap/e2e/tests/probe.rs, as callgrind counts it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

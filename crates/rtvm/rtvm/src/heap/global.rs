@@ -23,7 +23,7 @@ pub unsafe trait RawLock {
 }
 
 /// Tickets: who asks first is served first, so waiting is bounded by the number of threads. It spins, which is right where
-/// each thread has its own processor; others want a lock with priority inheritance (`crates/rtvm-alloc` has one).
+/// each thread has its own processor; others want a lock with priority inheritance (`crates/rtvm/rtvm-alloc` has one).
 #[derive(Debug, Default)]
 pub struct TicketLock {
     /// The next ticket. Written by those who come, with no ordering: it protects nothing.
