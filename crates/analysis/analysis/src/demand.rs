@@ -9,7 +9,7 @@ use memref::{Access, AccessKind, BlockOp, Event, ProcessId, Sync, SyncKind, Thre
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use symbols::{RegionId, Resolver};
-use watch::{Change, CostModel, Counters, Origin, UnitKind, VirtualMemory, Watched, WatchpointUnit};
+use watch_models::{Change, CostModel, Counters, Origin, UnitKind, VirtualMemory, Watched, WatchpointUnit};
 
 use crate::{Error, Moment, Tool};
 

@@ -3,13 +3,13 @@
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 
+use buffers::{CONFIG_BYTES, POOL_BYTES, Pool};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix, SocketFlags,
     SocketType,
 };
 use rustix::thread::futex;
-use segment::{CONFIG_BYTES, POOL_BYTES, Pool};
 
 /// Connects to the recorder of that name and maps its pool, for ever.
 pub(crate) fn connect(name: &str) -> Option<Pool> {

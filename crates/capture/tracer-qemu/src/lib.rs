@@ -1,7 +1,7 @@
 //! The tracer of whole machines: a plugin that QEMU's translator loads (Simutrace, section 2.1: the integration layer).
 //!
 //! It sees every access of kernel, drivers and programs, with virtual and physical address, and what was written. It
-//! writes records into the recorder's buffers ([`segment::MachineRecord`]) and knows nothing of files. What QEMU does not
+//! writes records into the recorder's buffers ([`buffers::MachineRecord`]) and knows nothing of files. What QEMU does not
 //! show plugins is found by comparing memory (`ram`); which process executes is read from the guest kernel's own data
 //! (`kernel`, `task`). Start with `machine`.
 //!

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use segment::{
+use buffers::{
     BUFFER_BYTES, MAX_BLOCK_INSTRUCTIONS, MAX_FOUND_BYTES, MAX_MACHINE_WORDS, MachineRecord, MachineWriter,
     PAGE_SLOTS, Pool, access_word, encode_machine, enter_words, page_slot, page_word,
 };
@@ -448,7 +448,7 @@ impl Machine {
         }
     }
 
-    fn tell_tasks(&mut self, events: Vec<(segment::TaskChange, segment::Task)>) {
+    fn tell_tasks(&mut self, events: Vec<(buffers::TaskChange, buffers::Task)>) {
         if events.is_empty() {
             return;
         }

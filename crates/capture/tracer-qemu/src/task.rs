@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use segment::{Task, TaskChange};
+use buffers::{Task, TaskChange};
 
 use crate::kernel::Kernel;
 use crate::ram::Ram;

@@ -4,9 +4,9 @@ mod common;
 
 use std::sync::Arc;
 
+use buffers::flow::{BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, Values, encode_definition};
 use memref::{Access, AccessKind, Event, OrderMark, ThreadId, VirtAddr};
 use proptest::prelude::*;
-use segment::flow::{BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, Values, encode_definition};
 use trace_format::{
     Batch, Block, CreateOptions, Encoders, Filter, KindSet, ModuleRecord, ProcessRecord, ThreadRecord, Trace,
     TraceWriter,

@@ -27,7 +27,7 @@ use rustc_hash::FxHashMap;
 use symbols::{HeapChange, Resolver};
 use trace_format::Trace;
 use trace_format::machine::BlockEntry;
-use watch::{CostModel, Origin, UnitKind, Watched};
+use watch_models::{CostModel, Origin, UnitKind, Watched};
 
 use self::code::{Code, Decoded, Flow};
 use self::executed::{Executed, Stretch};

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use buffers::{Config, MAX_BREAKPOINTS};
 use clap::{Parser, ValueEnum};
 use memref::RegionKind;
-use segment::{Config, MAX_BREAKPOINTS};
 
 use trace_format::Encoders;
 use trace_server::Address;
@@ -351,7 +351,7 @@ fn record_subject(args: Args, subject: Subject, translate: bool) -> Result<ExitC
             data: args.data,
             flow: args.flow.is_some(),
             verify: args.verify.unwrap_or(0),
-            watchpoints: [0; segment::MAX_LIST_PATH_BYTES],
+            watchpoints: [0; buffers::MAX_LIST_PATH_BYTES],
             breakpoints,
         },
     };

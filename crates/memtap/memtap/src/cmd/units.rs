@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use watch::{CostModel, UnitKind};
+use watch_models::{CostModel, UnitKind};
 
 use analysis::demand::UnitFigure;
 

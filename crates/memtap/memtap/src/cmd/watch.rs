@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use buffers::{Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use clap::{Parser, ValueEnum};
 use memref::RegionKind;
-use segment::{Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use trace_format::Encoders;
 
 use crate::record::{self, Job, Linkage};

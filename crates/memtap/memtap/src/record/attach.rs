@@ -2,7 +2,7 @@
 //! go on natively.
 //!
 //! The threads are stopped by ptrace (crate `attach`) only for these two moments. What the library does on them is described
-//! in `segment::attach`. Processes that the recorded one starts are recorded too, and left at the end as well.
+//! in `buffers::attach`. Processes that the recorded one starts are recorded too, and left at the end as well.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use attach::{Call, Error, Process, Registers, Stopped};
-use segment::ProcessState;
-use segment::attach::{
+use buffers::ProcessState;
+use buffers::attach::{
     ATTACH_VERSION, Enter, Leave, MAX_THREADS, READY_WORDS, RECORDED_AT, RECORDER_AT, Ready, STACK_AT,
     Status, VERSION_AT, WORD_COUNT, WORDS, is_restart,
 };
-use segment_host::OwnedPool;
+use buffers_host::OwnedPool;
 
 use super::watch::Watch;
 

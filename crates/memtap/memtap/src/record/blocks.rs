@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use segment::flow::{Definition, ID_BITS};
+use buffers::flow::{Definition, ID_BITS};
 use trace_format::{Block, Error};
 
 use super::flow::BlockList;
@@ -133,8 +133,8 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
+    use buffers::flow::{BlockAccess, Extent, MAX_DEFINITION_BYTES, Values, encode_definition};
     use memref::VirtAddr;
-    use segment::flow::{BlockAccess, Extent, MAX_DEFINITION_BYTES, Values, encode_definition};
 
     use super::*;
 

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
+use buffers::flow::Extent;
 use memref::{ProcessId, ThreadId, VirtAddr};
-use segment::flow::Extent;
 use trace_format::machine::{self, BlockEntry, FlowEntry};
 use trace_format::{Error, TraceWriter, TypedWriter};
 

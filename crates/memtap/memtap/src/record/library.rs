@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use segment::{Breakpoint, BreakpointKind, MAX_PATH_BYTES};
+use buffers::{Breakpoint, BreakpointKind, MAX_PATH_BYTES};
 use symbols::{Module, SearchPath};
 
-const NAME: &str = "libmemtap_protect.so";
+const NAME: &str = "libmemtap_tracer.so";
 
 /// Finds the tracer: where $MEMTAP_LIB_DIR says, beside this program, or where an installation puts it.
 pub(crate) fn find() -> Result<PathBuf> {

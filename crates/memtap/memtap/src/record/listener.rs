@@ -1,8 +1,8 @@
 //! Who wants to know at once what happens, while the program runs.
 
 use anyhow::Result;
+use buffers::Pool;
 use memref::{AccessKind, Allocation, RegionEvent, VirtAddr};
-use segment::Pool;
 
 /// An access to watched bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

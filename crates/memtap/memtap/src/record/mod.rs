@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use buffers::{Breakpoint, BufferState, Config};
+use buffers_host::{Listener as Socket, OwnedPool};
 use memref::RegionKind;
-use segment::{Breakpoint, BufferState, Config};
-use segment_host::{Listener as Socket, OwnedPool};
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 
 use attach::Failure;
@@ -274,7 +274,7 @@ fn start(job: &Job, library: &Path, channel: &str, pool: &Arc<OwnedPool>) -> Res
     }
     let mut command = Command::new(&job.program);
     if job.linkage == Linkage::Static {
-        // This program has a loader: the tracer in it puts the static one in its place (crate tracer-protect, `image`).
+        // This program has a loader: the tracer in it puts the static one in its place (crate tracer, `image`).
         command = Command::new(std::env::current_exe().context("the path of memtap itself can't be found")?);
         command.env("MEMTAP_STATIC", &job.program);
     }
@@ -328,7 +328,7 @@ fn drain(pool: &OwnedPool, sink: &mut Sink<'_>, ended: &Ended, output: &Path) ->
         let control = pool.pool().control();
         while known < control.processes() {
             let Some(slot) = pool.pool().process(known) else { break };
-            if slot.state() == segment::ProcessState::Empty {
+            if slot.state() == buffers::ProcessState::Empty {
                 // It has its number and is about to fill its slot. One that died in between never will.
                 if !over {
                     break;
@@ -353,7 +353,7 @@ fn drain(pool: &OwnedPool, sink: &mut Sink<'_>, ended: &Ended, output: &Path) ->
             looked = Instant::now();
             let left = |number| {
                 let slot = pool.pool().process(number);
-                slot.is_some_and(|slot| slot.state() == segment::ProcessState::Ended)
+                slot.is_some_and(|slot| slot.state() == buffers::ProcessState::Ended)
             };
             for number in watch.dead().into_iter().chain(watch.gone(left)) {
                 result = result.and(leave(pool, sink, number));
@@ -393,7 +393,7 @@ fn read_submitted(pool: &OwnedPool, sink: &mut Sink<'_>, result: &mut Result<()>
     let mut some = false;
     let is_new = |sink: &Sink<'_>, process: u32| {
         !sink.knows(process)
-            && pool.pool().process(process).is_some_and(|slot| slot.state() != segment::ProcessState::Empty)
+            && pool.pool().process(process).is_some_and(|slot| slot.state() != buffers::ProcessState::Empty)
     };
     let threads = pool.pool().control().threads();
     if result.is_ok() {
@@ -439,7 +439,7 @@ fn leave(pool: &OwnedPool, sink: &mut Sink<'_>, number: u32) -> Result<()> {
             .pool()
             .lives()
             .find(|live| live.owner() == Some(number) && live.buffer() as usize == buffer.index());
-        let filled = live.map_or(buffer.header().filled(), segment::flow::Live::filled);
+        let filled = live.map_or(buffer.header().filled(), buffers::flow::Live::filled);
         result = result.and(sink.read_filled(buffer, filled).map_err(anyhow::Error::new));
         pool.pool().free(buffer);
     }
@@ -497,19 +497,19 @@ fn shell_status(status: ExitStatus) -> u8 {
 
 /// Whether the program has a function of that name.
 pub(crate) fn has_function(program: &Path, name: &str) -> bool {
-    library::breakpoint(program, name, segment::BreakpointKind::Start).is_ok()
+    library::breakpoint(program, name, buffers::BreakpointKind::Start).is_ok()
 }
 
 /// Makes the list of functions that start and stop recording, from their names.
 pub(crate) fn breakpoints(program: &Path, start: &[String], stop: &[String]) -> Result<Vec<Breakpoint>> {
     let mut list = Vec::new();
-    for (names, kind) in [(start, segment::BreakpointKind::Start), (stop, segment::BreakpointKind::Stop)] {
+    for (names, kind) in [(start, buffers::BreakpointKind::Start), (stop, buffers::BreakpointKind::Stop)] {
         for name in names {
             list.push(library::breakpoint(program, name, kind)?);
         }
     }
-    if list.len() > segment::MAX_BREAKPOINTS {
-        bail!("--start and --stop: at most {} functions together", segment::MAX_BREAKPOINTS);
+    if list.len() > buffers::MAX_BREAKPOINTS {
+        bail!("--start and --stop: at most {} functions together", buffers::MAX_BREAKPOINTS);
     }
     Ok(list)
 }

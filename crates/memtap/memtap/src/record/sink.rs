@@ -10,12 +10,12 @@ use super::blocks::{Blocks, Known};
 use super::flow::{BlockList, ThreadFlow};
 use super::listener::{Heard, Hit, Listener};
 use super::regions::Wanted;
+use buffers::flow::{Entry, MAX_VALUES, entry, find_entries, is_cut_or_empty};
+use buffers::{BUFFER_BYTES, Buffer, BufferState, Content, Pool, Record, Records};
 use memref::{
     Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, Order, OrderMark, ProcessId, RegionChange,
     RegionEvent, Sync, ThreadId, VirtAddr,
 };
-use segment::flow::{Entry, MAX_VALUES, entry, find_entries, is_cut_or_empty};
-use segment::{BUFFER_BYTES, Buffer, BufferState, Content, Pool, Record, Records};
 use stepped::Stretch;
 pub(crate) use stepped::Verified;
 use trace_format::{

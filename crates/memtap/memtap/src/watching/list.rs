@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
-use segment::MAX_LIST_PATH_BYTES;
-use segment::list::{
+use buffers::MAX_LIST_PATH_BYTES;
+use buffers::list::{
     ABSOLUTE, CHOICE_STOP, CHOICE_THREAD, CHOICE_VALUE, KIND_ADDRESS, KIND_CHOICES, KIND_LOCAL, KIND_MODULE,
     KIND_SITE,
 };
@@ -27,7 +27,7 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| format!("{text} is no number"))
 }
 
-/// One entry of the list that the traced program gets: see [`segment::list`].
+/// One entry of the list that the traced program gets: see [`buffers::list`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     kind: u64,

@@ -9,8 +9,8 @@ use std::mem;
 use std::sync::Arc;
 
 use anyhow::Result;
+use buffers::Pool;
 use memref::{ProcessId, RegionChange, RegionKind};
-use segment::Pool;
 use symbols::{ModuleStore, Names, Resolver};
 
 use crate::record::{Heard, Hit, Listener};

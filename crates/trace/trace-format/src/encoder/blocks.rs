@@ -11,11 +11,11 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use memref::{Access, Order, VirtAddr};
-use segment::flow::{
+use buffers::flow::{
     BlockAccess, Definition, Extent, MAX_ACCESSES, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, Values,
     encode_definition,
 };
+use memref::{Access, Order, VirtAddr};
 
 use super::{BLOCKS, Coding, Corrupt, Encoded, Encoder, OTHERS, Part, entries_part, others, raw_bytes};
 use crate::{
@@ -943,9 +943,9 @@ const _: () = assert!(MAX_ACCESSES <= MANY as usize && MAX_VALUES < NO_VALUE as 
 
 #[cfg(test)]
 mod tests {
+    use buffers::flow::{Chosen, Masked};
     use memref::AccessKind;
     use proptest::prelude::*;
-    use segment::flow::{Chosen, Masked};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use segment_host::Region;
+use buffers_host::Region;
 use trace_format::CodedFrame;
 
 use crate::channel::{Channel, UnixChannel};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use segment_host::Region;
+use buffers_host::Region;
 use trace_format::Filter;
 
 use super::connection::{Connection, Memory};

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use segment::Slots;
-use segment_host::Region;
+use buffers::Slots;
+use buffers_host::Region;
 
 use super::writer::EntryWriter;
 use crate::engine::ring::Layout;

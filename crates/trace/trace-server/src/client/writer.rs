@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use segment_host::Region;
+use buffers_host::Region;
 
 use super::connection::{Connection, Memory};
 use crate::Error;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use segment_host::Region;
+use buffers_host::Region;
 use trace_format::CodedFrame;
 
 use super::Inner;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use segment_host::Region;
+use buffers_host::Region;
 use trace_format::{EntryFilter, Filter, StreamReader, Trace};
 
 use super::Inner;

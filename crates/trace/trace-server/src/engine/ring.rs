@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use segment_host::Region;
+use buffers_host::Region;
 
 use super::Inner;
 use super::write::{Stream, WriteTrace};

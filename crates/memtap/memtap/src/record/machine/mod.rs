@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use segment::{BufferState, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
-use segment_host::{Listener, OwnedPool};
+use buffers::{BufferState, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
+use buffers_host::{Listener, OwnedPool};
 use trace_format::{CreateOptions, ProcessRecord, SyncPolicy, TraceWriter};
 
 use super::output::{Output, Remote};

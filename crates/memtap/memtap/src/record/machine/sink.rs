@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use buffers::{BUFFER_BYTES, Buffer, MachineRecord, MachineRecords, PAGE_SLOTS, page_slot};
 use memref::{
     Access, AccessKind, Event, Gap, GapReason, Marker, MarkerKind, OrderMark, ProcessId, ThreadId, VirtAddr,
 };
-use segment::{BUFFER_BYTES, Buffer, MachineRecord, MachineRecords, PAGE_SLOTS, page_slot};
 use trace_format::machine::{
     self, BlockEntry, FlowEntry, FoundEntry, PLACE_DEVICE, PageEntry, SyncEntry, TaskEntry,
 };

@@ -1,4 +1,4 @@
-//! What was recorded of a stretch that was stepped, against what stepping saw (`record --verify`; tracer-protect, `verify`).
+//! What was recorded of a stretch that was stepped, against what stepping saw (`record --verify`; tracer, `verify`).
 
 use memref::{Access, VirtAddr};
 
@@ -233,12 +233,12 @@ mod tests {
 mod reading {
     use super::super::{Kept, Sink};
     use super::Verified;
-    use memref::{AccessKind, VirtAddr};
-    use segment::flow::{
+    use buffers::flow::{
         BlockAccess, EMBED, Extent, FIRST_BLOCK, ID_BITS, MAX_DEFINITION_BYTES, PAD, Values,
         encode_definition,
     };
-    use segment::{Content, MAX_RECORD_BYTES, Record, encode};
+    use buffers::{Content, MAX_RECORD_BYTES, Record, encode};
+    use memref::{AccessKind, VirtAddr};
     use trace_format::{CreateOptions, TraceWriter};
 
     const CODE: u64 = 0x40_1000;

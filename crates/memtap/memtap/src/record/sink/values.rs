@@ -1,8 +1,8 @@
 //! Buffers of translated threads that record the bytes of accesses, too: an access at a time, with what it read or wrote.
 
+use buffers::flow::{Entry, MAX_VALUES, entry, find_entries};
+use buffers::{Record, Records};
 use memref::{Access, GapReason, VirtAddr};
-use segment::flow::{Entry, MAX_VALUES, entry, find_entries};
-use segment::{Record, Records};
 use trace_format::Error;
 
 use super::{Executed, Sink, Thread, WAITING_ACCESSES};

@@ -1,0 +1,148 @@
+//! The recorder's side of the pool: makes it, hands it to processes that connect, and waits for buffers. And [`Region`]:
+//! the shared memory of the trace store's clients.
+//!
+//! A crate of its own because `segment` is linked into traced processes, without std. It reads no records.
+
+mod region;
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
+use rustix::thread::futex;
+
+use buffers::{Config, POOL_BYTES, Pool};
+
+pub use region::Region;
+
+/// A pool of our own, unmapped when dropped; traced processes keep theirs.
+#[derive(Debug)]
+pub struct OwnedPool {
+    pool: Pool,
+    memory: OwnedFd,
+}
+
+impl OwnedPool {
+    /// Makes an empty pool. Its pages are allocated as they are used.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the memory.
+    pub fn create() -> io::Result<Self> {
+        let memory = rustix::fs::memfd_create("memtap", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&memory, POOL_BYTES as u64)?;
+        // A traced program that shrank it would kill us at the next read.
+        rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::SEAL)?;
+        // SAFETY: a new mapping of a file of this length, which can't become shorter.
+        let base = unsafe {
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            rustix::mm::mmap(core::ptr::null_mut(), POOL_BYTES, prot, MapFlags::SHARED, &memory, 0)?
+        };
+        // SAFETY: just mapped, page-aligned, and mapped until the drop.
+        let pool = unsafe { Pool::new(base.cast()) };
+        pool.control().init(std::process::id());
+        Ok(Self { pool, memory })
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Waits until a buffer is handed over, somebody calls [`OwnedPool::wake`], or the time is over. `seen` is what
+    /// [`OwnedPool::submissions`] said before the buffers were looked through.
+    pub fn wait(&self, seen: u32, timeout: Duration) {
+        let timeout = rustix::time::Timespec {
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let control = self.pool.control();
+        control.set_waiting(true);
+        // Woken, changed before we slept, timed out, interrupted: in each case the caller looks again.
+        let _ = futex::wait(control.submitted_word(), futex::Flags::empty(), seen, Some(&timeout));
+        control.set_waiting(false);
+    }
+
+    /// How many buffers were handed over so far.
+    pub fn submissions(&self) -> u32 {
+        self.pool.control().submitted_word().load(core::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Makes [`OwnedPool::wait`] return.
+    pub fn wake(&self) {
+        self.pool.control().submitted_word().fetch_add(1, core::sync::atomic::Ordering::Release);
+        let _ = futex::wake(self.pool.control().submitted_word(), futex::Flags::empty(), i32::MAX as u32);
+    }
+
+    /// Tells waiting producers that buffers are free again, or that the pool is closed.
+    pub fn wake_producers(&self) {
+        let _ = futex::wake(self.pool.control().freed_word(), futex::Flags::empty(), i32::MAX as u32);
+    }
+}
+
+impl AsFd for OwnedPool {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+}
+
+impl Drop for OwnedPool {
+    fn drop(&mut self) {
+        let (base, len) = self.pool.span();
+        // SAFETY: mapped by `create`; the pool that we gave out borrows from us.
+        let _ = unsafe { rustix::mm::munmap(base.cast(), len) };
+    }
+}
+
+/// Where traced processes connect: an abstract Unix socket, so that no file is left behind.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    name: String,
+}
+
+impl Listener {
+    /// Listens under that name.
+    ///
+    /// # Errors
+    /// Where the name is taken or sockets are refused.
+    pub fn bind(name: String) -> io::Result<Self> {
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        rustix::net::listen(&socket, 128)?;
+        Ok(Self { socket, name })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits for one process, and gives it the pool and the settings, which may depend on its pid.
+    ///
+    /// # Errors
+    /// Where the process is gone again, or the listener was shut down.
+    pub fn serve_one(&self, pool: &OwnedPool, config: impl FnOnce(u32) -> Config) -> io::Result<()> {
+        let peer = rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC)?;
+        let pid = rustix::net::sockopt::socket_peercred(&peer)?.pid;
+        let bytes = config(pid.as_raw_nonzero().get().unsigned_abs()).encode();
+        let descriptors = [pool.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        rustix::net::sendmsg(&peer, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Ends a [`Listener::serve_one`] that waits in another thread, and all later ones.
+    pub fn shut_down(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}

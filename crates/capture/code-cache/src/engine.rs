@@ -1,0 +1,525 @@
+//! The cache: which blocks exist, how they are linked, and what a trap in it means.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use buffers::flow::{Extent, FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS, Values};
+use memref::VirtAddr;
+
+use crate::area::Area;
+use crate::check::{Checked, Site};
+use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
+use crate::marks::Marks;
+use crate::place::{Front, Kind, Place};
+use crate::plan::{MAX_EXITS, Plan};
+use crate::table::Table;
+
+/// Why the cache is left through its gate: the upper bits of the reason; the lower ones are a number.
+pub(crate) const EXIT_LINK: u32 = 0;
+pub(crate) const EXIT_MISS: u32 = 1 << 30;
+pub(crate) const EXIT_STOP: u32 = 2 << 30;
+pub(crate) const EXIT_CHECK: u32 = 3 << 30;
+const EXIT_KINDS: u32 = 3 << 30;
+/// Of a check: the instruction was executed.
+pub(crate) const CHECK_DONE: u32 = 1 << 29;
+/// Bytes that one block's code can take, with all its stubs.
+const MAX_BLOCK_BYTES: usize = 32 << 10;
+/// Bytes of the program that are read for one block.
+const READ_BYTES: usize = 512;
+
+/// What code a thread runs. A block exists once for each mode that needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Mode {
+    /// It records.
+    Record = 0,
+    /// It does not.
+    Quiet = 1,
+    /// It does not, inside a function that is one event: its return leaves the cache.
+    Silent = 2,
+}
+
+/// What blocks do about accesses, in [`Mode::Record`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// They write down where they are.
+    Addresses,
+    /// And the bytes.
+    Data,
+    /// They look whether watched bytes are near, by these marks.
+    Check(Marks),
+}
+
+/// Which blocks are written, in [`Mode::Record`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Those that access memory. The instructions of others are counted, and blocks that follow each other are joined.
+    Accesses,
+    /// All, each a basic block by itself, or a part of a long one.
+    Full,
+}
+
+const MODES: [Mode; 3] = [Mode::Record, Mode::Quiet, Mode::Silent];
+
+/// What the cache needs of the process around it.
+pub trait Environment {
+    /// Reads code; the number of bytes that could be read.
+    fn read(&self, addr: u64, into: &mut [u8]) -> usize;
+
+    /// Where code at `addr` really is: another address for functions that the tracer stands in front of.
+    fn resolve(&self, addr: u64, mode: Mode) -> u64;
+
+    /// Whether the tracer must be asked before the instruction at `addr` runs.
+    fn is_stop(&self, addr: u64) -> bool;
+
+    /// Whether a function of the tracer itself stands at `addr`.
+    fn is_own(&self, addr: u64) -> bool;
+
+    /// Makes known what a block is, before it can run. `false` where that is not possible.
+    fn define(&mut self, id: u32, block: Defined<'_>) -> bool;
+}
+
+/// What the recorder has to know of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Defined<'a> {
+    /// Its code.
+    pub extent: Extent,
+    /// What an execution of it records.
+    pub values: Values,
+    /// Its accesses.
+    pub accesses: &'a [buffers::flow::BlockAccess],
+}
+
+/// Why code can't be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untranslatable {
+    /// There is nothing to read at the address.
+    Unreadable,
+    /// No memory for code, or no more numbers for blocks.
+    Full,
+}
+
+/// Why the cache was left through its gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It wants to go on at that address, in that mode.
+    Goto(u64, Mode, Via),
+    /// An indirect branch: the target is in the thread's live slot, rcx and rdx are in spills 2 and 3.
+    Indirect(Mode),
+    /// The tracer's own function at that address is called.
+    Own(u64),
+    /// The checked instruction of that number is about to access a marked line ([`Engine::checked`]).
+    Check(u32),
+    /// It was executed. Its own address, and where the cache goes on behind it.
+    Checked(u64, u64),
+}
+
+/// A trap of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// The instruction at that address needs help. It stands natively at the second address, if it can.
+    Special(u64, Option<u64>),
+}
+
+/// The link that an exit came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Via(u32);
+
+/// The code cache of a process.
+#[derive(Debug)]
+pub struct Engine {
+    areas: Vec<Area>,
+    /// Code by address and mode.
+    blocks: BTreeMap<(u64, Mode), u64>,
+    /// Code for addresses with a stop, as if there was none.
+    behind: BTreeMap<(u64, Mode), u64>,
+    links: Vec<Link>,
+    tables: [Option<Table>; 3],
+    next_id: u32,
+    /// Functions of the tracer that are called, by their numbers.
+    own: Vec<u64>,
+    /// Addresses to which branches in code of that kind always leave the cache.
+    stops: BTreeSet<(u64, u8)>,
+    /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
+    translated: (u64, u64),
+    task: Task,
+    flow: Flow,
+    /// Checked instructions, by their numbers.
+    sites: Vec<Site>,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine {
+    /// Empty.
+    pub const fn new() -> Self {
+        Self {
+            areas: Vec::new(),
+            blocks: BTreeMap::new(),
+            behind: BTreeMap::new(),
+            links: Vec::new(),
+            tables: [None, None, None],
+            next_id: FIRST_BLOCK,
+            own: Vec::new(),
+            stops: BTreeSet::new(),
+            translated: (0, 0),
+            task: Task::Addresses,
+            flow: Flow::Accesses,
+            sites: Vec::new(),
+        }
+    }
+
+    /// Makes what can't be made later. `false` where there is no memory for it.
+    pub fn prepare(&mut self, task: Task, flow: Flow) -> bool {
+        (self.task, self.flow) = (task, flow);
+        for place in &mut self.tables {
+            if place.is_none() {
+                *place = Table::new();
+            }
+        }
+        self.tables.iter().all(Option::is_some)
+    }
+
+    /// Gives all memory back and begins anew.
+    ///
+    /// # Safety
+    /// No thread is in the cache, and none comes back to it.
+    pub unsafe fn clear(&mut self) {
+        for area in &self.areas {
+            // SAFETY: the caller's promise.
+            unsafe { area.unmap() };
+        }
+        for table in self.tables.iter().flatten() {
+            // SAFETY: only code of the cache looks it up.
+            unsafe { table.unmap() };
+        }
+        *self = Self::new();
+    }
+
+    /// Whether an address lies in the cache.
+    pub fn contains(&self, addr: u64) -> bool {
+        self.areas.iter().any(|area| area.contains(addr))
+    }
+
+    /// Blocks translated so far, and bytes of the program in them.
+    pub fn translated(&self) -> (u64, u64) {
+        (self.translated.1, self.translated.0)
+    }
+
+    /// Forgets how much was translated.
+    pub fn forget_counts(&mut self) {
+        self.translated = (0, 0);
+    }
+
+    /// Bytes of code in the cache.
+    pub fn cache_bytes(&self) -> u64 {
+        self.areas.iter().map(|area| area.next - area.start).sum()
+    }
+
+    /// Whether there is code for an address.
+    pub fn has(&self, addr: u64, mode: Mode) -> bool {
+        self.blocks.contains_key(&(addr, mode))
+    }
+
+    /// The code for an address, made if it does not exist.
+    pub fn code(
+        &mut self,
+        addr: u64,
+        mode: Mode,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        if let Some(&code) = self.blocks.get(&(addr, mode)) {
+            return Ok(code);
+        }
+        let real = environment.resolve(addr, mode);
+        if real != addr {
+            let code = self.code(real, mode, environment)?;
+            self.blocks.insert((addr, mode), code);
+            return Ok(code);
+        }
+        self.translate(addr, mode, environment.is_stop(addr), environment)
+    }
+
+    /// The code for an address at which the tracer was asked: it goes on there. No branch leads to it.
+    pub fn code_behind(
+        &mut self,
+        addr: u64,
+        mode: Mode,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        if let Some(&code) = self.behind.get(&(addr, mode)) {
+            return Ok(code);
+        }
+        self.translate(addr, mode, false, environment)
+    }
+
+    /// As [`Engine::code`], and lets indirect branches find it.
+    pub fn code_for_indirect(
+        &mut self,
+        addr: u64,
+        mode: Mode,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        let code = self.code(addr, mode, environment)?;
+        if self.stops.contains(&(addr, mode as u8)) {
+            return Ok(code);
+        }
+        if let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref) {
+            let entry = code - ENTRY_BYTES;
+            table.insert(addr, entry);
+            let area = self.areas.iter_mut().find(|area| area.contains(code) && area.has_room());
+            if table.is_way_free(addr)
+                && let Some(area) = area
+            {
+                let way = area.append_entry(|at| emit_way(at, addr, entry, table.probe()));
+                table.set_way(addr, way);
+            }
+        }
+        Ok(code)
+    }
+
+    /// Sets the link that an exit came by, so that it is the last one.
+    pub fn set_link(&mut self, via: Via, code: u64) {
+        let Some(link) = self.links.get(via.0 as usize) else { return };
+        write_slot(link.slot, code);
+        let distance = code.wrapping_sub(link.distance + 4) as i64;
+        if let Ok(distance) = i32::try_from(distance) {
+            write_distance(link.distance, distance);
+        }
+    }
+
+    /// From now on indirect branches from code of that kind to that address leave the cache.
+    pub fn intercept(&mut self, addr: u64, mode: Mode) {
+        if self.stops.insert((addr, mode as u8))
+            && let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref)
+        {
+            table.remove(addr);
+        }
+    }
+
+    /// The register that points into the buffer at an address of the cache, where recording code writes.
+    pub fn pointer(&self, rip: u64) -> Option<u8> {
+        let area = self.areas.iter().find(|area| area.contains(rip))?;
+        area.block(rip)?.pointer(rip)
+    }
+
+    fn area(&mut self, addr: u64) -> Option<usize> {
+        if let Some(index) = self.areas.iter().position(|area| area.serves(addr)) {
+            return Some(index);
+        }
+        let mut area = Area::new(addr)?;
+        for mode in MODES {
+            let table = self.tables.get(mode as usize)?.as_ref()?;
+            if !table.has_probe() {
+                table.set_probe(area.append_entry(|at| emit_probe(at, table.base(), mode)));
+            }
+        }
+        self.areas.push(area);
+        Some(self.areas.len() - 1)
+    }
+
+    fn translate(
+        &mut self,
+        addr: u64,
+        mode: Mode,
+        stop: bool,
+        environment: &mut impl Environment,
+    ) -> Result<u64, Untranslatable> {
+        if self.next_id + MAX_EXITS as u32 >= 1 << ID_BITS {
+            return Err(Untranslatable::Full);
+        }
+        let mut bytes = [0u8; READ_BYTES];
+        let len = environment.read(addr, &mut bytes);
+        let bytes = bytes.get(..len).unwrap_or(&[]);
+        let limit = if stop { 1 } else { MAX_INSTRUCTIONS };
+        let task = (mode == Mode::Record).then_some(self.task);
+        let mut plan = Plan::new(addr, bytes, limit, (task, self.flow), |at| environment.is_stop(at))
+            .ok_or(Untranslatable::Unreadable)?;
+        let index = self.area(addr).ok_or(Untranslatable::Full)?;
+        let id = self.next_id;
+        let at = self.areas.get(index).ok_or(Untranslatable::Full)?.next;
+        let ways = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, Table::ways);
+        let own = (stop && environment.is_own(addr)).then_some(self.own.len() as u32);
+        if own.is_some() {
+            self.own.push(addr);
+        }
+        let next_link = self.links.len() as u32;
+        let marks = match self.task {
+            Task::Check(marks) => Some(marks.base()),
+            Task::Addresses | Task::Data => None,
+        };
+        let next_site = self.sites.len() as u32;
+        let around = Around { mode, id, at, ways, next_link, stop: own, next_site, marks };
+        if stop {
+            plan.make_special();
+        }
+        let emitted = loop {
+            match emit(&plan, bytes, &around) {
+                Ok(emitted) => break emitted,
+                Err(TooFar(0)) if plan.end == crate::plan::End::Special => {
+                    return Err(Untranslatable::Full);
+                }
+                Err(TooFar(0)) => plan.make_special(),
+                Err(TooFar(step)) => plan.shorten(step),
+            }
+        };
+        let Emitted { code, block, links, sites } = emitted;
+        if code.len() > MAX_BLOCK_BYTES {
+            return Err(Untranslatable::Full);
+        }
+        if block.record == Kind::Values {
+            let addr = VirtAddr(addr);
+            let extent = Extent { addr, instructions: plan.steps.len() as u16, bytes: plan.covered() };
+            let whole = Defined { extent, values: plan.recorded(), accesses: &plan.accesses };
+            let shorter = plan.exits.iter().map(|&exit| {
+                let (values, accesses) = plan.before(exit);
+                Defined { extent: Extent::of(addr, exit + 1), values: Values::plain(values), accesses }
+            });
+            for (number, defined) in core::iter::once(whole).chain(shorter).enumerate() {
+                let is_written = number == 0 || !defined.accesses.is_empty();
+                if is_written && !environment.define(self.next_id, defined) {
+                    return Err(Untranslatable::Full);
+                }
+                self.next_id += 1;
+            }
+        }
+        let start = block.code;
+        self.translated.0 += u64::from(block.covered);
+        self.translated.1 += 1;
+        let area = self.areas.get_mut(index).ok_or(Untranslatable::Full)?;
+        area.append(code.bytes());
+        area.blocks.push(block);
+        self.links.extend(links);
+        self.sites.extend(sites);
+        let known = if stop || !environment.is_stop(addr) { &mut self.blocks } else { &mut self.behind };
+        known.insert((addr, mode), start);
+        // Links to code that exists are set at once.
+        let from = around.next_link as usize;
+        for number in from..self.links.len() {
+            let Some(link) = self.links.get(number).copied() else { break };
+            if let Some(&code) = self.blocks.get(&(link.target, link.mode)) {
+                self.set_link(Via(number as u32), code);
+            }
+        }
+        Ok(start)
+    }
+
+    /// What the trap instruction in front of `rip` means; `None` where it is none of the cache's.
+    pub fn trap(&self, rip: u64) -> Option<Trap> {
+        let trap = rip.wrapping_sub(1);
+        let area = self.areas.iter().find(|area| area.contains(trap))?;
+        // SAFETY: a byte of the area.
+        if unsafe { *(trap as *const u8) } != 0xcc {
+            return None;
+        }
+        let (addr, native) = area.block(trap)?.trapped(trap)?;
+        Some(Trap::Special(addr, native))
+    }
+
+    /// What the checked instruction of that number is about to access, by the values of the general registers; `backwards`:
+    /// the direction flag is set.
+    pub fn checked(
+        &self,
+        number: u32,
+        register: impl Fn(u8) -> u64 + Copy,
+        fs_base: u64,
+        backwards: bool,
+    ) -> Option<Checked> {
+        self.sites.get(number as usize).map(|site| site.checked(register, fs_base, backwards))
+    }
+
+    /// What a reason for which the cache was left means.
+    pub fn exit(&self, reason: u32) -> Option<Exit> {
+        let number = reason & !EXIT_KINDS;
+        match reason & EXIT_KINDS {
+            EXIT_LINK => {
+                let link = self.links.get(number as usize)?;
+                Some(Exit::Goto(link.target, link.mode, Via(number)))
+            }
+            EXIT_MISS => MODES.get(number as usize).map(|&mode| Exit::Indirect(mode)),
+            EXIT_STOP => self.own.get(number as usize).map(|&addr| Exit::Own(addr)),
+            _ if number & CHECK_DONE != 0 => self
+                .sites
+                .get((number & !CHECK_DONE) as usize)
+                .map(|site| Exit::Checked(site.addr, site.behind)),
+            _ => Some(Exit::Check(number)),
+        }
+    }
+
+    /// Where in the program an address of the cache is.
+    pub fn place(&self, rip: u64) -> Place {
+        let Some(area) = self.areas.iter().find(|area| area.contains(rip)) else { return Place::Outside };
+        area.block(rip).map_or(Place::Between, |block| block.place(rip))
+    }
+
+    /// What of a block an address of the cache is in front of; `None` between its instructions.
+    pub fn front(&self, rip: u64) -> Option<Front> {
+        let area = self.areas.iter().find(|area| area.contains(rip))?;
+        area.block(rip)?.front(rip)
+    }
+
+    /// Forgets the code of a range of the program: it was changed or unmapped. Threads in it go on to its end.
+    pub fn invalidate(&mut self, start: u64, end: u64) {
+        let from = start.saturating_sub(MAX_INSTRUCTIONS as u64 * 15);
+        self.behind.retain(|&(addr, _), _| !(from..end).contains(&addr));
+        let mut gone = BTreeSet::new();
+        for (&(addr, mode), &code) in self.blocks.range((from, Mode::Record)..(end, Mode::Record)) {
+            let len = self
+                .areas
+                .iter()
+                .find(|area| area.contains(code))
+                .and_then(|area| area.block(code))
+                .map_or(0, |block| u64::from(block.covered));
+            if addr + len > start {
+                gone.insert((addr, mode));
+            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        for key in &gone {
+            self.blocks.remove(key);
+            if let Some(table) = self.tables.get(key.1 as usize).and_then(Option::as_ref) {
+                table.remove(key.0);
+            }
+        }
+        for link in &self.links {
+            if (from..end).contains(&link.target) && gone.contains(&(link.target, link.mode)) {
+                write_slot(link.slot, link.way_out);
+                let distance = link.stub.wrapping_sub(link.distance + 4) as i64;
+                if let Ok(distance) = i32::try_from(distance) {
+                    write_distance(link.distance, distance);
+                }
+            }
+        }
+    }
+}
+
+impl Area {
+    pub(crate) fn block(&self, addr: u64) -> Option<&crate::place::Block> {
+        let index = self.blocks.partition_point(|block| block.code <= addr);
+        self.blocks.get(index.checked_sub(1)?)
+    }
+}
+
+fn write_slot(slot: u64, code: u64) {
+    // SAFETY: the slot is an aligned word of the cache that only jumps read; it is changed in one store.
+    unsafe { (*(slot as *const AtomicU64)).store(code, Ordering::Release) };
+}
+
+fn write_distance(at: u64, distance: i32) {
+    // SAFETY: four bytes of the cache inside one line (`Code::jump`): threads that run through the jump see the old or
+    // the new distance (Living on the Edge, section 3). The store is aligned or not, but one.
+    unsafe {
+        if at.is_multiple_of(4) {
+            (*(at as *const AtomicU32)).store(distance as u32, Ordering::Release);
+        } else {
+            (at as *mut i32).write_unaligned(distance);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The code cache: a program's code in blocks, copied and extended so that they write down what they access.
+//!
+//! A block is one entry and what runs on from there: it goes on behind branches that lead forwards, as if they were not
+//! taken, where jumps lead that go forwards, and for some turns of a loop; where a branch goes the other way, code behind the
+//! block makes what was executed a shorter block and leaves.
+//!
+//! A block is decoded once ([`plan`]): which registers must be kept so that the addresses of all its accesses follow
+//! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point
+//! into the buffer. Then it is written into the cache (`emit`): the program's own instructions, and between them a few
+//! moves that use no flags. Blocks are linked to each other directly; indirect branches and returns jump to a piece of code
+//! that their target's low bits choose and that compares the whole of it, or look it up in a table (`table`).
+//! What the cache can't do by itself it leaves to the tracer: through a gate (a routine of the tracer) for a target that
+//! is not translated yet and for calls of the tracer's own functions, by a trap for an instruction that needs a closer
+//! look, because the trap's handler has the whole state of the processor.
+//!
+//! Instead of writing down accesses, blocks can look in front of each whether watched bytes are near (`check`, [`Marks`]).
+//!
+//! A program's state can be had at every instruction ([`Engine::place`]): native addresses stay on the stack, and the one
+//! register that a block borrows is put aside where its handler finds it.
+//!
+//! The crate knows nothing of signals, system calls and threads: that is the tracer's (crate `tracer`). Start with
+//! [`Engine`].
+#![no_std]
+
+extern crate alloc;
+
+mod area;
+mod check;
+mod code;
+mod data;
+mod emit;
+mod engine;
+mod marks;
+mod place;
+mod plan;
+mod processor;
+mod table;
+
+pub use check::Checked;
+pub use emit::FS_SPILL;
+pub use engine::{Defined, Engine, Environment, Exit, Flow, Mode, Task, Trap, Untranslatable, Via};
+pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
+pub use place::{Front, Place, Record};

@@ -1,0 +1,364 @@
+//! A process that is attached to while it runs, and left again. The recorder stops its threads and calls the functions here on
+//! them, on a stack that is kept for that (`buffers::attach`).
+//!
+//! To attach, every thread gets a state of its own and goes on in the cache at the instruction where it was; one that waits
+//! in the kernel goes on waiting there, and comes when its system call is made again or the next one. To leave, every
+//! thread gets the registers that it would have natively: from its place in the cache, or from the handler in which it
+//! waits in a system call, which the kernel then makes again. Nothing of the tracer runs afterwards; the library stays.
+
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use buffers::attach::{
+    ATTACH_VERSION, BEGIN_WORDS, ENTER_WORDS, Enter, LEAVE_WORDS, Leave, READY_WORDS, RECORDED_AT,
+    RECORDER_AT, Ready, STACK_AT, Status, VERSION_AT, WORD_COUNT, is_restart,
+};
+use buffers::{Config, Pool};
+use memref::MarkerKind;
+use tracee::frame::{AltStack, Gregs, UContext, fpstate_bytes};
+use tracee::lock::Lock;
+use tracee::{sys, tls};
+
+use crate::signals::WaitAt;
+use crate::state::{Birth, PROCESS, Settings, Thread};
+use crate::{breakpoint, control, rseq, signals, start, translate, translate_sync};
+
+const STACK_BYTES: u64 = 1 << 20;
+const ARCH_SET_GS: usize = 0x1001;
+
+/// What the recorder reads without calling anything.
+#[unsafe(no_mangle)]
+static memtap_attach_words: [AtomicU64; WORD_COUNT] =
+    [AtomicU64::new(ATTACH_VERSION), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
+const _: () = assert!(VERSION_AT == 0);
+
+/// What was agreed with the recorder, until it is used.
+static AGREED: Lock<Option<(Pool, Config, Settings)>> = Lock::new(None);
+
+/// The process is recorded from now on, by that process.
+pub(crate) fn note_recorder(recorder: u32) {
+    set_word(RECORDER_AT, recorder.into());
+    set_word(RECORDED_AT, 1);
+}
+
+fn set_word(index: usize, value: u64) {
+    if let Some(word) = memtap_attach_words.get(index) {
+        word.store(value, Ordering::Release);
+    }
+}
+
+/// Reaches the recorder, and finds the functions that are events. On a thread that may call the loader.
+///
+/// # Safety
+/// `channel` is a terminated string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memtap_attach_open(channel: *const c_char) -> u64 {
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(channel) }.to_bytes();
+    open(name) as u64
+}
+
+fn open(name: &[u8]) -> Status {
+    if PROCESS.ready.load(Ordering::Acquire) {
+        return Status::Full;
+    }
+    let Some((pool, config)) = start::connect(name) else { return Status::NoRecorder };
+    if !pool.control().is_valid() {
+        return Status::Version;
+    }
+    let mut channel = [0; 64];
+    let Some(place) = channel.get_mut(..name.len()) else { return Status::Version };
+    place.copy_from_slice(name);
+    let mut settings = Settings::new(&config, channel, name.len());
+    settings.attached = true;
+    start::find_library(&mut settings);
+    if !Thread::watch_system_calls(true) || !Thread::watch_system_calls(false) {
+        return Status::NoDispatch;
+    }
+    rseq::find();
+    translate::find_functions(false);
+    if !make_stack() {
+        return Status::NoMemory;
+    }
+    *AGREED.lock() = Some((pool, config, settings));
+    Status::Done
+}
+
+/// The stack for what the recorder calls, once.
+pub(crate) fn make_stack() -> bool {
+    if memtap_attach_words.get(STACK_AT).is_some_and(|word| word.load(Ordering::Acquire) != 0) {
+        return true;
+    }
+    let Some(stack) = sys::map_anonymous(STACK_BYTES, sys::PROT_READ | sys::PROT_WRITE) else { return false };
+    set_word(STACK_AT, stack as u64 + STACK_BYTES);
+    true
+}
+
+/// Takes the process over, all threads being stopped. `list` has [`BEGIN_WORDS`] words for each.
+///
+/// # Safety
+/// `list` has that many entries.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memtap_attach_begin(list: *const [u64; BEGIN_WORDS], count: usize) -> u64 {
+    // SAFETY: the caller's promise.
+    begin(unsafe { core::slice::from_raw_parts(list, count) }) as u64
+}
+
+fn begin(threads: &[[u64; BEGIN_WORDS]]) -> Status {
+    let Some((pool, config, settings)) = AGREED.lock().take() else { return Status::NotRecorded };
+    let Some(process) = pool.control().next_process() else { return Status::Full };
+    // SAFETY: all other threads are stopped, and none of them uses any of this.
+    unsafe { *PROCESS.settings.get() = settings };
+    PROCESS.pool.store(pool.span().0 as usize, Ordering::Release);
+    PROCESS.number.store(process, Ordering::Relaxed);
+    PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
+    PROCESS.live_threads.store(threads.len() as u32, Ordering::Relaxed);
+    if let Some(slot) = pool.process(process) {
+        slot.enter(sys::getpid(), None, sys::realtime_ns());
+    }
+    note_recorder(pool.control().recorder().unwrap_or(0));
+    if !PROCESS.ranges.lock().prepare() {
+        return Status::NoMemory;
+    }
+    // SAFETY: prepared here and entered at once.
+    let Some(thread) = Thread::prepare().and_then(|thread| unsafe { Thread::enter(thread) }) else {
+        return Status::NoMemory;
+    };
+    if !translate::prepare(thread) {
+        return Status::NoMemory;
+    }
+    signals::take_over();
+    start::tell_program(thread);
+    start::follow_mappings(thread, Some(threads));
+    PROCESS.ready.store(true, Ordering::Release);
+    breakpoint::plant(&config.breakpoints);
+    if config.at_main {
+        control::start(thread, 0, MarkerKind::Start);
+    }
+    Status::Done
+}
+
+/// Makes the calling thread, which is stopped, one that goes on in the cache.
+///
+/// # Safety
+/// `words` are those of [`Enter`], of this thread.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memtap_attach_enter(words: *mut [u64; ENTER_WORDS]) -> u64 {
+    // SAFETY: the caller's promise.
+    let words = unsafe { &mut *words };
+    let mut request = Enter::from_words(*words);
+    let status = enter(&mut request);
+    *words = request.words();
+    status as u64
+}
+
+fn enter(request: &mut Enter) -> Status {
+    let known = Thread::current();
+    let thread = if known.is_null() {
+        // SAFETY: prepared here and entered at once.
+        let Some(thread) = Thread::prepare().and_then(|thread| unsafe { Thread::enter(thread) }) else {
+            return Status::NoMemory;
+        };
+        if !translate::begin_thread(thread) {
+            return Status::NoMemory;
+        }
+        thread
+    } else {
+        // SAFETY: the state of this thread, which began the process.
+        unsafe { &mut *known }
+    };
+    request.rip = rseq::aborted(request.rip);
+    thread.rseq_len = rseq::forget();
+    thread.settled = true;
+    thread.virtual_mask = request.mask & signals::OURS;
+    request.mask &= !signals::OURS;
+    let mut old = AltStack::default();
+    // SAFETY: the kernel reads and writes the structures; the stack that the first one names is this state's.
+    unsafe {
+        let new = &raw const thread.handler_stack as usize;
+        sys::syscall(libc::SYS_sigaltstack as usize, [new, &raw mut old as usize, 0, 0, 0, 0]);
+    }
+    thread.alt_stack = old;
+    if request.waits == 0 {
+        request.rip = translate::begin_running(thread, request.rip);
+    } else {
+        thread.calling.store(signals::NATIVE_CALL, Ordering::Release);
+        translate::begin_running(thread, 0);
+    }
+    if Thread::watch_system_calls(true) { Status::Done } else { Status::NoDispatch }
+}
+
+/// Says for each thread of the list whether it can leave just now. All are stopped.
+///
+/// # Safety
+/// `list` has that many entries.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memtap_attach_ready(list: *mut [u64; READY_WORDS], count: usize) -> u64 {
+    // SAFETY: the caller's promise.
+    let list = unsafe { core::slice::from_raw_parts_mut(list, count) };
+    if !PROCESS.ready.load(Ordering::Acquire) {
+        return Status::NotRecorded as u64;
+    }
+    translate::set_parking(true);
+    let is_shared = PROCESS.has_sharer();
+    for words in list {
+        let mut asked = Ready::from_words(*words);
+        let is_ready = match find(asked.tid as u32, asked.gs_base) {
+            Some(thread) => {
+                let is_ready = !is_shared && is_ready(thread, &asked);
+                if !is_ready {
+                    translate::ask_to_park(thread);
+                }
+                is_ready
+            }
+            // Newly made, and on its way to a state; or one that nobody follows.
+            None => !PROCESS.owns_code(asked.rip) && asked.gs_base == 0,
+        };
+        asked.is_ready = is_ready.into();
+        *words = asked.words();
+    }
+    Status::Done as u64
+}
+
+/// The state of a thread, which is stopped. States of dead ones may have the same number: the kernel gives it again.
+fn find(tid: u32, gs_base: u64) -> Option<&'static Thread> {
+    // SAFETY: states are never unmapped, and the threads are stopped.
+    Thread::all()
+        .map(|thread| unsafe { (Thread::owner(thread).1, &*thread) })
+        .find_map(|(owner, thread)| (owner == tid && thread.flow.words_at() == gs_base).then_some(thread))
+}
+
+fn is_ready(thread: &Thread, asked: &Ready) -> bool {
+    if !thread.parked.load(Ordering::Acquire).is_null() {
+        return true;
+    }
+    if thread.busy != 0 || thread.flow.is_stepping() {
+        return false;
+    }
+    if waits(thread, asked.rip, asked.rax, asked.orig_rax).is_some() {
+        return true;
+    }
+    // In a handler of ours, be it in a function of the C library that our code calls, such as memcpy.
+    if !thread.settled || signals::is_on(&thread.handler_stack, asked.rsp) {
+        return false;
+    }
+    // SAFETY: this state's engine; only asked where its code is.
+    if PROCESS.owns_code(asked.rip) || unsafe { (*thread.engine).contains(asked.rip) } {
+        return false;
+    }
+    translate::has_state_at(thread, asked.rip)
+}
+
+/// How far a thread is that makes a system call for the program in which it may wait: behind it, if the stop interrupted it.
+fn waits(thread: &Thread, rip: u64, rax: u64, orig_rax: u64) -> Option<WaitAt> {
+    if thread.calling.load(Ordering::Acquire).is_null() {
+        return None;
+    }
+    let is_interrupted = orig_rax as i64 >= 0 && is_restart(rax);
+    signals::wait_at(rip).filter(|&at| at == WaitAt::Before || is_interrupted)
+}
+
+/// The process is not left after all: threads that wait for it go on.
+#[unsafe(no_mangle)]
+extern "C" fn memtap_attach_stay() -> u64 {
+    translate::set_parking(false);
+    Status::Done as u64
+}
+
+/// Makes the calling thread, which is stopped and ready, one that the tracer knows nothing of.
+///
+/// # Safety
+/// `words` are those of [`Leave`], of this thread.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memtap_attach_leave(words: *mut [u64; LEAVE_WORDS]) -> u64 {
+    // SAFETY: the caller's promise.
+    let words = unsafe { &mut *words };
+    let mut request = Leave::from_words(*words);
+    let current = Thread::current();
+    if !current.is_null() {
+        // SAFETY: the state of this thread, which is not at work in the tracer.
+        unsafe { leave(&mut *current, &mut request) };
+    }
+    *words = request.words();
+    Status::Done as u64
+}
+
+/// # Safety
+/// The request holds the thread's registers, and [`is_ready`] said that it is.
+unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
+    // SAFETY: a context is words, and zeros are a valid one.
+    let mut context: UContext = unsafe { core::mem::zeroed() };
+    // SAFETY: both are 18 words, the second in the order that the first is said to have.
+    context.gregs = unsafe { core::mem::transmute::<[u64; 18], Gregs>(request.registers) };
+    let (rip, rax) = (context.gregs.rip, context.gregs.rax);
+    let waits = waits(thread, rip, rax, request.orig_rax);
+    let parked = thread.parked.load(Ordering::Acquire);
+    let handled = if parked.is_null() { thread.calling.load(Ordering::Acquire) } else { parked };
+    if parked.is_null() && waits.is_none() {
+        translate::enter(thread, &mut context);
+    } else {
+        // SAFETY: the context of the handler in which the thread waits.
+        let native = unsafe { &*handled };
+        context.gregs = native.gregs;
+        request.mask = native.mask;
+        // SAFETY: the kernel wrote it.
+        request.state = [native.fpstate, unsafe { fpstate_bytes(native.fpstate) }];
+        request.orig_rax = u64::MAX;
+        match waits {
+            Some(WaitAt::Before) => context.gregs.rip = context.gregs.rip.wrapping_sub(2),
+            Some(WaitAt::Behind) => {
+                request.orig_rax = context.gregs.rax;
+                context.gregs.rax = rax;
+            }
+            // It is parked.
+            None => {}
+        }
+    }
+    // SAFETY: as above.
+    request.registers = unsafe { core::mem::transmute::<Gregs, [u64; 18]>(context.gregs) };
+    request.mask |= thread.virtual_mask;
+    request.kept = signals::take_all_kept(thread);
+    if request.is_first != 0 {
+        translate::tell_work(thread);
+    }
+    translate::end_running(thread);
+    Thread::watch_system_calls(false);
+    // SAFETY: the kernel reads the structure; gs was nobody's.
+    unsafe {
+        let stack = &raw const thread.alt_stack as usize;
+        sys::syscall(libc::SYS_sigaltstack as usize, [stack, 0, 0, 0, 0, 0]);
+        sys::syscall(libc::SYS_arch_prctl as usize, [ARCH_SET_GS, 0, 0, 0, 0, 0]);
+    }
+    rseq::restore(core::mem::take(&mut thread.rseq_len));
+    tls::set(core::ptr::null_mut::<Thread>());
+    translate::forget_kicks(thread);
+    signals::send_pending_again(thread);
+    thread.calling.store(core::ptr::null_mut(), Ordering::Release);
+    thread.parked.store(core::ptr::null_mut(), Ordering::Release);
+    thread.tid = 0;
+}
+
+/// Gives back what is the process's, when all threads have left.
+#[unsafe(no_mangle)]
+extern "C" fn memtap_attach_finish() -> u64 {
+    let Some(pool) = PROCESS.pool() else { return Status::NotRecorded as u64 };
+    translate::set_parking(false);
+    PROCESS.recording.store(false, Ordering::Release);
+    PROCESS.ready.store(false, Ordering::Release);
+    signals::give_back_all();
+    breakpoint::forget();
+    translate_sync::forget();
+    *PROCESS.births.lock() = [Birth::NONE; 64];
+    // SAFETY: all threads have left.
+    unsafe { translate::forget_all() };
+    if let Some(slot) = pool.process(PROCESS.number.load(Ordering::Relaxed)) {
+        slot.end();
+    }
+    PROCESS.pool.store(0, Ordering::Release);
+    let (base, len) = pool.span();
+    // SAFETY: nothing of the tracer runs any more.
+    unsafe { sys::munmap(base as u64, len as u64) };
+    set_word(RECORDED_AT, 0);
+    set_word(RECORDER_AT, 0);
+    Status::Done as u64
+}

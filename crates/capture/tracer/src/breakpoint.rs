@@ -1,0 +1,113 @@
+//! Functions of unmodified programs whose entry starts or stops recording: a trap in the place of their first byte.
+
+use buffers::{Breakpoint as Wanted, BreakpointKind};
+use memref::MarkerKind;
+use tracee::frame::UContext;
+use tracee::{maps, sys};
+
+use crate::control;
+use crate::fault::execute_one;
+use crate::state::{PROCESS, Thread};
+
+const TRAP: u8 = 0xcc;
+
+#[derive(Clone, Copy)]
+struct Breakpoint {
+    addr: u64,
+    original: u8,
+    kind: BreakpointKind,
+}
+
+/// All of a process.
+pub(crate) struct Breakpoints {
+    list: [Option<Breakpoint>; buffers::MAX_BREAKPOINTS],
+}
+
+impl Breakpoints {
+    pub(crate) const fn new() -> Self {
+        Self { list: [None; buffers::MAX_BREAKPOINTS] }
+    }
+}
+
+/// Writes a byte of code. The page stays writable: a later trap writes here again.
+fn write_code(addr: u64, byte: u8) -> bool {
+    let page = addr & !4095;
+    let all = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
+    // SAFETY: adds a right to a page of code, and changes the first byte of an instruction in one store.
+    unsafe {
+        if sys::failed(sys::mprotect(page, 4096, all)) {
+            return false;
+        }
+        (addr as *mut u8).write_volatile(byte);
+    }
+    true
+}
+
+/// Plants those that the recorder asked for. Modules are found by their path.
+pub(crate) fn plant(wanted: &[Option<Wanted>]) {
+    let mut breakpoints = PROCESS.breakpoints.lock();
+    for (place, wanted) in breakpoints.list.iter_mut().zip(wanted) {
+        let Some(wanted) = wanted else { continue };
+        let mut base = None;
+        maps::each(|mapping| {
+            if mapping.offset == 0 && mapping.name == wanted.module() && base.is_none() {
+                base = Some(mapping.start);
+            }
+        });
+        // The recorder has made the address relative to the module's first mapping.
+        let Some(addr) = base.map(|base| base.wrapping_add(wanted.address)) else { continue };
+        if PROCESS.settings().translate {
+            // The cache asks, code stays as it is.
+            *place = Some(Breakpoint { addr, original: 0, kind: wanted.kind });
+            continue;
+        }
+        // SAFETY: the entry of a function of a mapped module.
+        let original = unsafe { (addr as *const u8).read() };
+        if write_code(addr, TRAP) {
+            *place = Some(Breakpoint { addr, original, kind: wanted.kind });
+        }
+    }
+}
+
+/// Forgets all of a translated process, whose code is as it was.
+pub(crate) fn forget() {
+    *PROCESS.breakpoints.lock() = Breakpoints::new();
+}
+
+/// Whether some function of this process starts recording.
+pub(crate) fn some_start() -> bool {
+    let breakpoints = PROCESS.breakpoints.lock();
+    breakpoints.list.iter().flatten().any(|breakpoint| breakpoint.kind == BreakpointKind::Start)
+}
+
+/// What is wanted at an address.
+pub(crate) fn kind_at(addr: u64) -> Option<BreakpointKind> {
+    let breakpoints = PROCESS.breakpoints.lock();
+    breakpoints.list.iter().flatten().find(|breakpoint| breakpoint.addr == addr).map(|found| found.kind)
+}
+
+/// Whether something is.
+pub(crate) fn is_at(addr: u64) -> bool {
+    kind_at(addr).is_some()
+}
+
+/// A trap was executed: ours? Then it does what it is for, and the instruction that it replaces is executed.
+pub(crate) fn on_trap(thread: &mut Thread, context: &mut UContext) -> bool {
+    let addr = context.gregs.rip.wrapping_sub(1);
+    let breakpoints = PROCESS.breakpoints.lock();
+    let Some(breakpoint) =
+        breakpoints.list.iter().flatten().find(|breakpoint| breakpoint.addr == addr).copied()
+    else {
+        return false;
+    };
+    context.gregs.rip = addr;
+    match breakpoint.kind {
+        BreakpointKind::Start => control::start(thread, addr, MarkerKind::Start),
+        BreakpointKind::Stop => control::stop(thread, addr),
+    }
+    // The engine copies the instruction from here; another thread that enters the function meanwhile is not seen to.
+    write_code(addr, breakpoint.original);
+    execute_one(thread, context);
+    write_code(addr, TRAP);
+    true
+}

@@ -1,0 +1,177 @@
+//! Writing records: a thread's own writer, refilled from the pool; back-pressure, never loss.
+
+use core::sync::atomic::Ordering;
+
+use buffers::{Control, Pool, Record};
+use memref::{AccessKind, GapReason, VirtAddr};
+use tracee::sys;
+
+use crate::state::{PROCESS, Thread};
+use crate::watchpoints;
+
+/// How long a thread without a buffer sleeps before it looks again by itself.
+const WAIT_NS: u64 = 20_000_000;
+
+impl Thread {
+    /// Records one access.
+    #[inline]
+    pub(crate) fn emit_access(&mut self, pool: &Pool, ip: u64, addr: u64, size: u32, kind: AccessKind) {
+        self.note_order(pool);
+        let size = size.min(u16::MAX.into()) as u16;
+        if let Some(live) = self.filled_live() {
+            let (ip, addr) = (VirtAddr(ip), VirtAddr(addr));
+            return self.write_flow(live, pool, &Record::Access { ip, addr, size, kind });
+        }
+        while self.writer.access(VirtAddr(ip), VirtAddr(addr), size, kind).is_err() {
+            if !self.refill(pool) {
+                return;
+            }
+        }
+    }
+
+    /// Records one access that has an order of its own, or that came after one only.
+    pub(crate) fn emit_access_at(
+        &mut self,
+        pool: &Pool,
+        order: u64,
+        (ip, addr, size, kind): (u64, u64, u32, AccessKind),
+    ) {
+        if order > self.order {
+            self.write(pool, &Record::Order { order });
+            self.order = order;
+        }
+        let size = size.min(u16::MAX.into()) as u16;
+        while self.writer.access(VirtAddr(ip), VirtAddr(addr), size, kind).is_err() {
+            if !self.refill(pool) {
+                return;
+            }
+        }
+    }
+
+    /// Records anything else.
+    pub(crate) fn emit(&mut self, record: &Record<'_>) {
+        let Some(pool) = PROCESS.pool() else { return };
+        if watchpoints::is_active() && matches!(record, Record::Sync { .. } | Record::Block { .. }) {
+            return;
+        }
+        let ordered = matches!(
+            record,
+            Record::Allocation { .. }
+                | Record::Sync { .. }
+                | Record::Region { .. }
+                | Record::Order { .. }
+                | Record::Hit { .. }
+        );
+        if !ordered {
+            self.note_order(&pool);
+        }
+        self.write(&pool, record);
+    }
+
+    /// Records that something is missing.
+    pub(crate) fn emit_gap(&mut self, reason: GapReason, count: u64, addr: u64, name: &[u8]) {
+        self.emit(&Record::Gap { reason, count, addr: VirtAddr(addr), name });
+    }
+
+    /// Where others have moved the session's order on, later records of this thread come after that.
+    #[inline]
+    fn note_order(&mut self, pool: &Pool) {
+        let order = pool.control().current_order();
+        if order != self.order {
+            self.order = order;
+            self.write(pool, &Record::Order { order });
+        }
+    }
+
+    /// As above, for code that is about to go on in a new buffer.
+    pub(crate) fn note_order_now(&mut self, pool: &Pool) {
+        self.note_order(pool);
+    }
+
+    #[inline(never)]
+    fn write(&mut self, pool: &Pool, record: &Record<'_>) {
+        if let Some(live) = self.filled_live() {
+            return self.write_flow(live, pool, record);
+        }
+        while self.writer.record(record).is_err() {
+            if !self.refill(pool) {
+                return;
+            }
+        }
+    }
+
+    /// Gets an empty buffer, waiting for the recorder where it is behind. `false` when the recorder is gone.
+    #[inline(never)]
+    fn refill(&mut self, pool: &Pool) -> bool {
+        let control = pool.control();
+        loop {
+            if control.is_closed() {
+                return false;
+            }
+            let freed = control.freed_word().load(Ordering::Acquire);
+            let got = self.writer.refill(pool, self.process, self.number, self.tid);
+            if got {
+                sys::futex_wake(control.submitted_word().as_ptr());
+                return true;
+            }
+            wait_for_free(control, freed);
+        }
+    }
+
+    /// Hands over what is there.
+    pub(crate) fn submit(&mut self) {
+        let Some(pool) = PROCESS.pool() else { return };
+        let some = match self.filled_live() {
+            Some(live) => self.submit_flow(live, &pool),
+            None => self.writer.submit(&pool),
+        };
+        if some {
+            sys::futex_wake(pool.control().submitted_word().as_ptr());
+        }
+    }
+}
+
+/// Waits until the recorder gives a buffer back, `seen` being what its count was before none was free; no longer than a moment.
+/// Where it died without a word, the pool is closed in its place: the program must not wait for ever.
+pub(crate) fn wait_for_free(control: &Control, seen: u32) {
+    sys::futex_wake(control.submitted_word().as_ptr());
+    sys::futex_wait(control.freed_word().as_ptr(), seen, WAIT_NS);
+    if control.freed_word().load(Ordering::Acquire) == seen
+        && let Some(recorder) = control.recorder()
+        && !sys::is_process(recorder)
+    {
+        control.close();
+    }
+}
+
+/// The next order of the session.
+pub(crate) fn next_order() -> u64 {
+    PROCESS.pool().map_or(0, |pool| pool.control().next_order())
+}
+
+/// Runs `body` as the calling thread, outside of a handler: signals that come meanwhile are put off. `None` where the
+/// process is not traced.
+pub(crate) fn as_thread<R>(body: impl FnOnce(&mut Thread) -> R) -> Option<R> {
+    let thread = Thread::current();
+    if thread.is_null() || !PROCESS.ready.load(Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: the state of the calling thread; handlers that interrupt us leave it alone while `busy` is set.
+    unsafe {
+        (*thread).busy += 1;
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        let result = body(&mut *thread);
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        (*thread).busy -= 1;
+        // Its places are taken from the first on, and emptied together.
+        if (*thread).busy == 0 && (*thread).pending.first().is_some_and(Option::is_some) {
+            crate::signals::send_pending_again(&mut *thread);
+        }
+        if (*thread).busy == 0
+            && let Some(mask) = (*thread).held_mask.take()
+        {
+            sys::set_mask(mask);
+        }
+        Some(result)
+    }
+}

@@ -1,0 +1,524 @@
+//! The oracle: windows in which a thread's translated code is stepped, an instruction at a time.
+//!
+//! A program can't be executed twice, so both answers come from one execution. The thread runs in the cache, under the
+//! trap flag. In front of each of the program's instructions the handler asks the oracle of `x86` what that instruction
+//! accesses, with the registers, masks and vectors that the processor then has. What it says is kept aside, and written
+//! behind what the block's own recording code wrote of the same stretch; the recorder expands that as always and compares
+//! the two: instruction, address, size, kind, order, and the number of instructions before it.
+//!
+//! Where bytes are recorded they are compared, too. Those of a load are read in front of the instruction, which may overwrite
+//! them; those of a store or modify behind it. The recording code has read them a few steps earlier or later, so they are
+//! left out where memory may change between the two: where the process has, or had, other threads, and in shared memory.
+//!
+//! A stretch begins at a block's start and ends wherever the cache is left: at its gate, in a system call, for a signal, at
+//! a fault ([`closed`]). A window is as many stretches as its instructions need. Windows begin with a thread, and then with
+//! some of its buffers: those numbered by powers of two, so that short runs have several, and every 512th.
+//!
+//! The program does not see the trap flag: `pushf` stores it, and it is taken out of the program's memory before the next
+//! instruction; system calls and signals find contexts without it. A program that steps itself is left alone.
+
+use ::code_cache::Place;
+use buffers::Record;
+use buffers::flow::Live;
+use memref::{AccessKind, VirtAddr};
+use tracee::frame::{SigInfo, UContext};
+use tracee::{sys, tls};
+use x86::{Oracle, Outcome, Step};
+
+use crate::code_views;
+use crate::control::registers;
+use crate::signals;
+use crate::state::{PROCESS, Thread};
+use crate::translate::{self, ENGINE, TRAP_TRACE};
+
+const TRAP_FLAG: u64 = 1 << 8;
+/// Accesses of one stretch, and how many of them are left free for one block: all that it can have, each of 64 elements.
+const EXPECTED: usize = 16_384;
+const ONE_BLOCK: usize = 8192;
+/// Bytes that are kept of an access; of one that has more they are not compared.
+const KEPT_BYTES: usize = 64;
+/// From that buffer on, a window begins with each that its number divides.
+const EVERY_BUFFERS: u32 = 512;
+
+/// An access that the oracle saw.
+#[derive(Clone, Copy)]
+struct Expected {
+    ip: u64,
+    addr: u64,
+    executed: u64,
+    size: u16,
+    kind: AccessKind,
+    /// How many of its bytes are known: all or none.
+    known: u8,
+}
+
+/// An instruction that is about to be executed. Its accesses stand behind those that count.
+#[derive(Clone, Copy)]
+struct Pending {
+    /// Where in the cache it is.
+    rip: u64,
+    step: Step,
+    accesses: usize,
+    /// The bytes of its accesses are compared.
+    looks: bool,
+    /// Its registers.
+    regs: x86::Registers,
+}
+
+/// What is verified of a thread.
+pub(crate) struct Window {
+    /// For this processor; `None` where nothing is verified.
+    oracle: Option<Oracle>,
+    /// Instructions that are still to be stepped.
+    left: u32,
+    /// No stretch of the window has begun.
+    is_new: bool,
+    /// What is recorded just now will be compared.
+    is_open: bool,
+    /// The trap flag is ours.
+    is_stepping: bool,
+    /// Everything that was accessed in the stretch is known.
+    is_known: bool,
+    /// Buffers that the thread has filled.
+    buffers: u32,
+    /// Instructions of the stretch.
+    executed: u64,
+    pending: Option<Pending>,
+    /// Room for what the oracle saw: made when it is first needed, and kept.
+    list: *mut Expected,
+    count: usize,
+    /// Room for the bytes of each; null where they are not recorded.
+    bytes: *mut [u8; KEPT_BYTES],
+}
+
+impl Window {
+    pub(crate) const NONE: Self = Self {
+        oracle: None,
+        left: 0,
+        is_new: false,
+        is_open: false,
+        is_stepping: false,
+        is_known: true,
+        buffers: 0,
+        executed: 0,
+        pending: None,
+        list: core::ptr::null_mut(),
+        count: 0,
+        bytes: core::ptr::null_mut(),
+    };
+
+    /// Whether the trap flag is set for a window.
+    pub(crate) fn is_stepping(&self) -> bool {
+        self.is_stepping
+    }
+
+    fn list(&mut self) -> &mut [Expected] {
+        if self.list.is_null() {
+            return &mut [];
+        }
+        // SAFETY: made by `arm` with that many entries, of which zeros are one each; this thread's own.
+        unsafe { core::slice::from_raw_parts_mut(self.list, EXPECTED) }
+    }
+
+    fn put(&mut self, index: usize, expected: Expected) {
+        match self.list().get_mut(index) {
+            Some(place) => *place = expected,
+            None => self.is_known = false,
+        }
+    }
+
+    fn room(&mut self, index: usize) -> Option<&mut [u8; KEPT_BYTES]> {
+        if self.bytes.is_null() || index >= EXPECTED {
+            return None;
+        }
+        // SAFETY: made by `arm` with that many entries; this thread's own.
+        Some(unsafe { &mut *self.bytes.add(index) })
+    }
+
+    /// Keeps what lies where an access is made, if nobody else can change it.
+    fn look(&mut self, index: usize) {
+        let Some(&Expected { addr, size, .. }) = self.list().get(index) else { return };
+        let room = self.room(index).and_then(|room| room.get_mut(..size.into()));
+        let known =
+            room.is_some_and(|room| !code_views::is_shared(addr, size.into()) && translate::read(addr, room));
+        if let Some(expected) = self.list().get_mut(index) {
+            expected.known = if known { size as u8 } else { 0 };
+        }
+    }
+
+    /// Looks at those of the accesses from `first` on that store, or at those that load.
+    fn look_at(&mut self, first: usize, accesses: usize, stores: bool) {
+        for index in first..first + accesses {
+            let Some(kind) = self.list().get(index).map(|expected| expected.kind) else { break };
+            if kind != AccessKind::Prefetch && kind.writes() == stores {
+                self.look(index);
+            }
+        }
+    }
+
+    /// Looks at an element of a repeated instruction of which more were executed since.
+    fn look_behind(&mut self, first: usize, accesses: usize) {
+        self.look_at(first, accesses, true);
+        let store =
+            self.list().get(first + 1).filter(|access| accesses == 2 && access.kind.writes()).copied();
+        let Some(store) = store else { return self.look_at(first, accesses, false) };
+        // What it loaded is what it stored; the next element may have stored in that place.
+        let stored = self.room(first + 1).map_or([0; KEPT_BYTES], |room| *room);
+        if let Some(room) = self.room(first) {
+            *room = stored;
+        }
+        if let Some(load) = self.list().get_mut(first) {
+            load.known = store.known;
+        }
+    }
+
+    /// The pending instruction was executed, or of a repeated one an element, behind which there are more.
+    fn commit(&mut self, is_element: bool) {
+        if let Some(pending) = self.pending.take() {
+            if pending.looks {
+                self.look_at(self.count, pending.accesses, true);
+            }
+            self.count += pending.accesses;
+            self.left = self.left.saturating_sub(1);
+            self.executed += u64::from(!is_element);
+        }
+    }
+
+    /// Whether another block's accesses may not fit.
+    fn is_full(&self) -> bool {
+        self.count + ONE_BLOCK > EXPECTED
+    }
+}
+
+/// Memory for something of each access, or null.
+fn room<T>() -> *mut T {
+    let memory = sys::map_anonymous((EXPECTED * size_of::<T>()) as u64, sys::PROT_READ | sys::PROT_WRITE);
+    memory.map_or(core::ptr::null_mut(), |memory| memory.cast())
+}
+
+/// A thread of a translated program begins: its first window.
+pub(crate) fn arm(thread: &mut Thread) {
+    let settings = PROCESS.settings();
+    let instructions = settings.verify;
+    let (mut list, mut bytes) = (thread.verify.list, thread.verify.bytes);
+    if instructions > 0 && list.is_null() {
+        list = room();
+    }
+    if instructions > 0 && settings.data && bytes.is_null() {
+        bytes = room();
+    }
+    thread.verify = Window { list, bytes, ..Window::NONE };
+    if !list.is_null() && instructions > 0 {
+        thread.verify.oracle = Some(Oracle::new());
+        (thread.verify.left, thread.verify.is_new) = (instructions, true);
+    }
+}
+
+/// The thread fills another buffer, in the middle of a block: where a window is due, it begins with the next block.
+pub(crate) fn on_buffer(thread: &mut Thread, context: &mut UContext) {
+    let is_free = !thread.flow.is_stepping() && context.gregs.rflags & TRAP_FLAG == 0;
+    let window = &mut thread.verify;
+    if window.oracle.is_none() {
+        return;
+    }
+    window.buffers += 1;
+    let buffers = window.buffers;
+    let is_due =
+        buffers.is_multiple_of(EVERY_BUFFERS) || buffers < EVERY_BUFFERS && buffers.is_power_of_two();
+    if is_due && is_free && window.left == 0 {
+        (window.left, window.is_new) = (PROCESS.settings().verify, true);
+        window.is_stepping = true;
+        context.gregs.rflags |= TRAP_FLAG;
+    }
+}
+
+/// The thread is about to go on in the cache, at a block's start. The context is the program's but for the address.
+pub(crate) fn resume(thread: &mut Thread, context: &mut UContext) {
+    if thread.verify.left == 0 && !thread.verify.is_open {
+        return;
+    }
+    let rip = context.gregs.rip;
+    let front = ENGINE.lock().front(rip).filter(|front| front.is_start);
+    if context.gregs.rflags & TRAP_FLAG != 0 && !thread.flow.is_stepping() {
+        // The program steps itself.
+        thread.verify.oracle = None;
+        thread.verify.left = 0;
+    }
+    let recorded = PROCESS.is_recording() && thread.silent == 0 && !PROCESS.is_vfork_child();
+    let Some(front) = front.filter(|_| recorded && thread.verify.left > 0) else {
+        finish(thread);
+        return;
+    };
+    if thread.verify.is_full() {
+        finish(thread);
+    }
+    begin(thread);
+    // The gate's own last instruction is stepped, so that the trap comes in front of the block's first one. The return from
+    // a handler is not.
+    if thread.busy == 0 && front.is_instruction && !front.is_trap {
+        let regs = *registers(context);
+        let step = observe(thread, context, regs, None);
+        if must_stop(step, &regs) {
+            thread.verify.left = 0;
+            finish(thread);
+            return;
+        }
+    }
+    thread.verify.is_stepping = true;
+    context.gregs.rflags |= TRAP_FLAG;
+}
+
+/// A trap by the trap flag. `false`: not ours, or not ours alone.
+pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+    if !thread.verify.is_stepping || info.code != TRAP_TRACE {
+        return false;
+    }
+    let rip = context.gregs.rip;
+    hide_flag(thread, context);
+    if translate::is_gate(rip) {
+        thread.verify.commit(false);
+        finish(thread);
+        thread.verify.is_stepping = false;
+        context.gregs.rflags &= !TRAP_FLAG;
+        return true;
+    }
+    // A popf has taken it away.
+    context.gregs.rflags |= TRAP_FLAG;
+    let alone = !thread.flow.is_stepping();
+    if translate::is_in_gate(thread, rip) {
+        return alone;
+    }
+    let (front, inside) = {
+        let engine = ENGINE.lock();
+        (engine.front(rip), engine.contains(rip))
+    };
+    let Some(front) = front else {
+        if !inside {
+            // Out of the cache, by a way that is not known here.
+            thread.verify.is_known = false;
+            stop(thread, context);
+        }
+        return alone && inside;
+    };
+    let repeats =
+        thread.verify.pending.is_some_and(|pending| pending.step == Step::Repeated && pending.rip == rip);
+    thread.verify.commit(repeats);
+    if front.is_start && (thread.verify.left == 0 || thread.verify.is_full()) {
+        finish(thread);
+    }
+    if !thread.verify.is_open {
+        if thread.verify.left == 0 {
+            thread.verify.is_stepping = false;
+            if alone {
+                context.gregs.rflags &= !TRAP_FLAG;
+            }
+            return alone;
+        }
+        if !front.is_start {
+            return alone;
+        }
+        begin(thread);
+    }
+    if front.is_instruction && !front.is_trap {
+        let mut regs = *registers(context);
+        if let (Some(register), Some(live)) = (front.borrowed, thread.flow.live()) {
+            regs.set_number(register, live.spill(0));
+        }
+        let step = observe(thread, context, regs, None);
+        let ends = must_stop(step, &regs);
+        let is_long = step == Some(Step::Repeated) && (thread.verify.left == 0 || thread.verify.is_full());
+        if ends {
+            thread.verify.left = 0;
+        }
+        if alone && (ends || is_long) {
+            // In the middle of a block, or of a repeated instruction: that is ended as for a signal.
+            translate::enter(thread, context);
+            translate::leave(thread, context);
+        }
+    }
+    alone
+}
+
+/// Whether the thread can't be stepped over that instruction.
+fn must_stop(step: Option<Step>, regs: &x86::Registers) -> bool {
+    match step {
+        Some(Step::Hidden) => true,
+        // SAFETY: the word that the program is about to load from its stack.
+        Some(Step::LoadsFlags) => unsafe {
+            (regs.rsp as *const u16).read_unaligned() & TRAP_FLAG as u16 != 0
+        },
+        _ => false,
+    }
+}
+
+/// What was stored of the flags by the instruction that was just stepped shows the trap flag: the program's word does not.
+fn hide_flag(thread: &mut Thread, context: &UContext) {
+    if let Some(pending) = &mut thread.verify.pending
+        && pending.step == Step::StoresFlags
+        && pending.rip != context.gregs.rip
+    {
+        pending.step = Step::Plain;
+        // SAFETY: the second byte of the flags that the program has just pushed.
+        unsafe { *((context.gregs.rsp + 1) as *mut u8) &= !((TRAP_FLAG >> 8) as u8) };
+    }
+}
+
+/// Keeps aside what the instruction in front of which the thread stands will access. `addr`: where it is in the program,
+/// if the context does not stand at its copy.
+fn observe(
+    thread: &mut Thread,
+    context: &UContext,
+    mut regs: x86::Registers,
+    addr: Option<u64>,
+) -> Option<Step> {
+    let rip = context.gregs.rip;
+    let ip = addr.or_else(|| program_address(rip))?;
+    regs.rip = ip;
+    let (oracle, executed) = (thread.verify.oracle?, thread.verify.executed);
+    let looks = !thread.verify.bytes.is_null() && thread.flow.live().is_some_and(Live::is_alone);
+    let base = thread.verify.count;
+    let mut accesses = 0;
+    let window = &mut thread.verify;
+    // SAFETY: the cache has read the instruction from there; the state is that of the signal frame, or null.
+    let step = unsafe {
+        oracle.observe(&regs, signals::vector_state(context), tls::fs_base(), |operand| {
+            let (addr, kind) = (operand.addr, operand.kind);
+            let size = operand.len.min(u16::MAX.into()) as u16;
+            window.put(base + accesses, Expected { ip, addr, executed, size, kind, known: 0 });
+            accesses += 1;
+        })
+    };
+    window.is_known &= step.is_some();
+    let step_of = step.unwrap_or(Step::Plain);
+    if looks {
+        window.look_at(base, accesses, false);
+    }
+    window.pending = Some(Pending { rip, step: step_of, accesses, looks, regs });
+    step
+}
+
+fn program_address(rip: u64) -> Option<u64> {
+    match ENGINE.lock().place(rip) {
+        Place::At { addr, .. } => Some(addr),
+        _ => None,
+    }
+}
+
+fn begin(thread: &mut Thread) {
+    if !thread.verify.is_open {
+        thread.verify.is_open = true;
+        let first = core::mem::take(&mut thread.verify.is_new);
+        thread.emit(&Record::StepBegin { first });
+    }
+}
+
+/// Tells what was seen of a stretch. What is recorded of it is written.
+fn finish(thread: &mut Thread) {
+    let window = &mut thread.verify;
+    if !window.is_open {
+        return;
+    }
+    window.is_open = false;
+    window.pending = None;
+    let count = core::mem::take(&mut window.count);
+    let executed = core::mem::take(&mut window.executed);
+    let executed = core::mem::replace(&mut window.is_known, true).then_some(executed);
+    for index in 0..count {
+        let Some(&Expected { ip, addr, executed, size, kind, known }) = thread.verify.list().get(index)
+        else {
+            break;
+        };
+        let kept = thread.verify.room(index).map_or([0; KEPT_BYTES], |room| *room);
+        let bytes = kept.get(..known.into()).unwrap_or(&[]);
+        let (ip, addr) = (VirtAddr(ip), VirtAddr(addr));
+        thread.emit(&Record::Expected { ip, addr, kind, size, executed, bytes });
+    }
+    thread.emit(&Record::StepEnd { executed });
+}
+
+fn stop(thread: &mut Thread, context: &mut UContext) {
+    finish(thread);
+    if core::mem::take(&mut thread.verify.is_stepping) {
+        context.gregs.rflags &= !TRAP_FLAG;
+    }
+}
+
+/// The context of the cache at `rip` has become the program's own, whose next instruction is at `addr`, and all that is
+/// executed is written.
+pub(crate) fn closed(thread: &mut Thread, context: &mut UContext, rip: u64, addr: u64) {
+    if !thread.verify.is_open && !thread.verify.is_stepping {
+        return;
+    }
+    if let Some(pending) = thread.verify.pending {
+        // In front of its instruction, or where the last one of a block is made of several.
+        let waits = pending.rip == rip || ENGINE.lock().front(rip).is_none() && pending.regs.rip == addr;
+        if waits {
+            thread.verify.pending = None;
+        } else {
+            thread.verify.commit(false);
+        }
+    }
+    stop(thread, context);
+}
+
+/// The tracer is about to execute the instruction at `addr`, whose trap lies in front of the context.
+pub(crate) fn before_special(thread: &mut Thread, context: &mut UContext, addr: u64) {
+    if core::mem::take(&mut thread.verify.is_stepping) {
+        context.gregs.rflags &= !TRAP_FLAG;
+    }
+    if thread.verify.is_open {
+        let regs = *registers(context);
+        observe(thread, context, regs, Some(addr));
+    }
+}
+
+/// It has executed it, of a repeated one perhaps a part; or the instruction itself is about to run.
+pub(crate) fn executed(thread: &mut Thread, context: &mut UContext, outcome: Outcome) {
+    let window = &mut thread.verify;
+    if let Some(pending) = &mut window.pending {
+        pending.looks &= matches!(outcome, Outcome::Executed | Outcome::Again);
+    }
+    let Some(pending) = window.pending.filter(|pending| pending.step == Step::Repeated) else {
+        window.commit(false);
+        return;
+    };
+    window.pending = None;
+    let elements = pending.regs.rcx.wrapping_sub(context.gregs.rcx);
+    let base = window.count;
+    for element in 0..elements {
+        for access in 0..pending.accesses {
+            let Some(&first) = window.list().get(base + access) else { break };
+            let distance = element.wrapping_mul(first.size.into());
+            let backwards = pending.regs.rflags & 1 << 10 != 0;
+            let addr = first.addr.wrapping_add(if backwards { distance.wrapping_neg() } else { distance });
+            window.put(base + element as usize * pending.accesses + access, Expected { addr, ..first });
+        }
+        if !window.is_known {
+            break;
+        }
+        if pending.looks {
+            window.look_behind(window.count, pending.accesses);
+        }
+        window.count += pending.accesses;
+    }
+    window.left = window.left.saturating_sub(elements.min(u32::MAX.into()) as u32);
+    window.executed += u64::from(outcome != Outcome::Again);
+}
+
+/// It faulted, or recording has ended in front of it.
+pub(crate) fn not_recorded(thread: &mut Thread) {
+    thread.verify.pending = None;
+}
+
+/// The tracer is done with the instruction: where that itself runs now, in the cache, it is stepped.
+pub(crate) fn after_special(thread: &mut Thread, context: &mut UContext) {
+    if !thread.verify.is_open || thread.verify.is_stepping {
+        return;
+    }
+    if ENGINE.lock().contains(context.gregs.rip) {
+        thread.verify.is_stepping = true;
+        context.gregs.rflags |= TRAP_FLAG;
+    } else {
+        finish(thread);
+    }
+}
