@@ -17,6 +17,7 @@ mod install;
 mod kernel;
 mod shell;
 mod stress;
+mod structure;
 mod table;
 mod test;
 
@@ -33,6 +34,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench rtvm                 the benchmarks of that part
   stress probes [TOGGLES]    patch sites under load and check each execution; 100,000,000 if not given
   fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
+  structure                  whether arrows, circles, names and heads of files are as ARCHITECTURE.md and CONTRIBUTING.md say
   install                    only install what the tests need";
 
 fn main() {
@@ -50,6 +52,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["demo"] => demo::run(),
         ["bench", what, rest @ ..] => bench::run(what, rest),
         ["stress", what, rest @ ..] => stress::run(what, rest),
+        ["structure"] => structure::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["install"] => install::tools(install::TEST).and_then(|()| install::guest_kernel()).map(drop),
         ["help" | "--help" | "-h"] => {
