@@ -18,33 +18,24 @@
 
 extern crate alloc;
 
-mod attach;
-mod breakpoint;
-mod code_views;
-mod control;
-mod dispatch;
+mod calls;
 mod emit;
-mod fault;
-mod image;
-mod locals;
-mod memory;
-mod pointers;
 mod process;
-mod program;
-mod real;
-mod rseq;
-mod sharing;
-mod signals;
-mod stack;
-mod start;
+mod protect;
+mod signal;
 mod state;
+mod syscall;
 mod translate;
-mod translate_sync;
-mod verify;
-mod watchpoints;
-mod wrap_alloc;
-mod wrap_block;
-mod wrap_sync;
+mod watch;
+
+// The names from before the rooms.
+use calls::{allocations as wrap_alloc, real, synchronisation as wrap_sync};
+use process::{attach, breakpoint, control, image, program, start};
+use protect::{fault, sharing, views as memory};
+use signal::{delivery as signals, rseq};
+use syscall::{dispatch, table as pointers};
+use translate::{code_views, sync as translate_sync, verify};
+use watch::{locals, stack, watchpoints};
 
 /// Nothing here panics; if it does all the same, the program must not go on with half a step done.
 #[cfg(not(test))]

@@ -1,0 +1,6 @@
+//! Functions of the C library that are one event each.
+
+pub(crate) mod allocations;
+pub(crate) mod block_operations;
+pub(crate) mod real;
+pub(crate) mod synchronisation;

@@ -1,0 +1,4 @@
+//! The program's signals.
+
+pub(crate) mod delivery;
+pub(crate) mod rseq;

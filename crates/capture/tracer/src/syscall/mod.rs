@@ -1,0 +1,4 @@
+//! The program's system calls.
+
+pub(crate) mod dispatch;
+pub(crate) mod table;
