@@ -68,7 +68,6 @@ mod cmd {
     }
 }
 mod output;
-mod record;
 mod rtvm_replay;
 mod watching;
 

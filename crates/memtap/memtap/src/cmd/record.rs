@@ -12,8 +12,9 @@ use memref::RegionKind;
 use trace_format::Encoders;
 use trace_server::Address;
 
+use recorder::{self as record, Job, Linkage, Remote, Running};
+
 use crate::output::grouped;
-use crate::record::{self, Job, Linkage, Remote, Running};
 
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

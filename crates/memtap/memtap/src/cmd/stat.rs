@@ -10,7 +10,7 @@ use memref::{AllocationKind, RegionChange};
 use serde_json::{Value, json};
 
 use crate::output::{Out, grouped};
-use crate::record::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK};
+use recorder::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK};
 
 /// Print the totals of a trace
 #[derive(Debug, Parser)]

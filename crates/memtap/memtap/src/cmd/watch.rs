@@ -12,9 +12,10 @@ use clap::{Parser, ValueEnum};
 use memref::RegionKind;
 use trace_format::Encoders;
 
-use crate::record::{self, Job, Linkage};
-use crate::watching::list::{Choices, Lists, Temporary, Wanted, number, read_list};
-use crate::watching::live::Live;
+use recorder::watching::list::{Choices, Lists, Temporary, Wanted, number, read_list};
+use recorder::watching::live::Live;
+use recorder::{self as record, Job, Linkage};
+
 use crate::watching::log::Log;
 
 /// Watch variables, heap blocks and addresses of a program, and log each hit with the values before and after

@@ -8,11 +8,12 @@ use memref::VirtAddr;
 use serde_json::{Value, json};
 use symbols::{Call, Resolver};
 
-use super::list::Wanted;
-use super::live::{Place, Report};
+use recorder::Hit;
+use recorder::watching::list::Wanted;
+use recorder::watching::live::{Place, Report};
+
 use super::stop::Stop;
 use crate::output::call_json;
-use crate::record::Hit;
 
 /// Writes hits.
 pub(crate) struct Log<'a> {

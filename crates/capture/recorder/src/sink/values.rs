@@ -6,7 +6,7 @@ use memref::{Access, GapReason, VirtAddr};
 use trace_format::Error;
 
 use super::{Executed, Sink, Thread, WAITING_ACCESSES};
-use crate::record::blocks::Blocks;
+use crate::blocks::Blocks;
 
 /// Accesses that wait to be written, and where their bytes end among those of all.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use trace_format::machine::{
 };
 use trace_format::{DataAccess, Error, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter, TypedWriter};
 
-use crate::record::sink::now_ns;
+use crate::sink::now_ns;
 
 /// Virtual pages of which is remembered that their place was stated.
 const STATED: usize = 1 << 13;

@@ -14,7 +14,7 @@ const SET_ID: u32 = 0o6000;
 const MAX_SCRIPTS: usize = 5;
 
 /// Finds a program as a shell would: in PATH, unless its name has a slash.
-pub(crate) fn find(name: &str) -> Result<PathBuf> {
+pub fn find(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         let path = PathBuf::from(name);
         let kind = path.metadata().with_context(|| format!("{name}: can't be run"))?;
@@ -46,7 +46,7 @@ pub(crate) fn find(name: &str) -> Result<PathBuf> {
 
 /// How a program comes to run a tracer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Linkage {
+pub enum Linkage {
     /// The loader takes the tracer along.
     Dynamic,
     /// There is no loader: another program is started in its place.
@@ -54,7 +54,7 @@ pub(crate) enum Linkage {
 }
 
 /// Refuses what the native tracers can't record.
-pub(crate) fn check(path: &Path) -> Result<Linkage> {
+pub fn check(path: &Path) -> Result<Linkage> {
     check_nested(path, MAX_SCRIPTS)
 }
 

@@ -17,18 +17,18 @@ use memref::{
     RegionEvent, Sync, ThreadId, VirtAddr,
 };
 use stepped::Stretch;
-pub(crate) use stepped::Verified;
+pub use stepped::Verified;
 use trace_format::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter,
 };
 
 /// The code of a counter that counts instructions on the slow path.
-pub(crate) const COUNTER_SLOW_PATH: u32 = 0;
+pub const COUNTER_SLOW_PATH: u32 = 0;
 /// The code of a counter whose name is a program that could not be traced.
-pub(crate) const COUNTER_UNTRACED_PROGRAM: u32 = 1;
+pub const COUNTER_UNTRACED_PROGRAM: u32 = 1;
 
 /// The code of a counter of the tracer's own work.
-pub(crate) const COUNTER_WORK: u32 = 2;
+pub const COUNTER_WORK: u32 = 2;
 
 /// Nanoseconds since 1970.
 pub(crate) fn now_ns() -> u64 {
@@ -42,13 +42,13 @@ const FIRST_PROCESS: u32 = 0;
 
 /// What has been recorded so far, for the progress line and the closing words.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// Single accesses.
-    pub(crate) accesses: u64,
+    pub accesses: u64,
     /// Accesses whose instruction took the slow path.
-    pub(crate) slow: u64,
+    pub slow: u64,
     /// Events that are known to be missing.
-    pub(crate) gaps: u64,
+    pub gaps: u64,
 }
 
 /// One traced thread.

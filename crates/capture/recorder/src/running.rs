@@ -26,10 +26,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A process to record, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Running {
-    pub(crate) pid: u32,
+pub struct Running {
+    /// Its number.
+    pub pid: u32,
     /// `None`: until Ctrl-C.
-    pub(crate) time: Option<Duration>,
+    pub time: Option<Duration>,
 }
 
 /// Why there is no recording, or none that ended well.
@@ -42,7 +43,7 @@ pub(crate) enum Failure {
 }
 
 /// Refuses what can't be recorded. Before anything is made.
-pub(crate) fn check(pid: u32, library: &Path) -> Result<()> {
+pub fn check(pid: u32, library: &Path) -> Result<()> {
     attach::check(pid)?;
     for (space, what) in [("pid", "process numbers"), ("net", "network")] {
         let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/{space}"));

@@ -1,21 +1,23 @@
 //! Recording a program: from its name to a finished file.
 //!
-//! [`record`] reads as an outline. The traced processes fill shared buffers (crate `segment`); this process reads them,
+//! [`record`] reads as an outline. The traced processes fill shared buffers (crate `buffers`); this process reads them,
 //! gives events their place in the trace (`sink`), and hands them to the trace store (`output`; crate `trace-server`). It ends when the program
 //! and all traced processes that it started have ended.
+#![forbid(unsafe_code)]
 
-mod attach;
 mod blocks;
 mod flow;
 mod library;
 mod listener;
-pub(crate) mod machine;
+pub mod machine;
 mod output;
 mod program;
 mod progress;
 mod regions;
+mod running;
 mod sink;
 mod watch;
+pub mod watching;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -30,18 +32,18 @@ use buffers_host::{Listener as Socket, OwnedPool};
 use memref::RegionKind;
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 
-use attach::Failure;
 use output::Output;
 use progress::Progress;
-use sink::{Kept, Sink, Totals, Verified, now_ns, quote};
+use running::Failure;
+use sink::{Kept, Sink, now_ns, quote};
 use watch::Watch;
 
-pub(crate) use attach::{Running, check as check_running};
-pub(crate) use library::find as find_library;
-pub(crate) use listener::{Heard, Hit, Listener};
-pub(crate) use output::Remote;
-pub(crate) use program::{Linkage, check, find};
-pub(crate) use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK};
+pub use library::find as find_library;
+pub use listener::{Heard, Hit, Listener};
+pub use output::Remote;
+pub use program::{Linkage, check, find};
+pub use running::{Running, check as check_running};
+pub use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, Totals, Verified};
 
 /// How long data may wait in memory before it is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
@@ -53,62 +55,58 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub struct Job {
     /// The file to write.
-    pub(crate) output: PathBuf,
+    pub output: PathBuf,
     /// Whether to replace a file that is there.
-    pub(crate) force: bool,
+    pub force: bool,
     /// The number of the encoder of accesses.
-    pub(crate) encoder: u32,
+    pub encoder: u32,
     /// When the trace is forced to disk.
-    pub(crate) sync: SyncPolicy,
+    pub sync: SyncPolicy,
     /// Who writes it, if not this process.
-    pub(crate) server: Option<Remote>,
+    pub server: Option<Remote>,
     /// The program as the user named it.
-    pub(crate) name: String,
+    pub name: String,
     /// The program's file.
-    pub(crate) program: PathBuf,
+    pub program: PathBuf,
     /// Whether a loader takes the tracer along.
-    pub(crate) linkage: Linkage,
+    pub linkage: Linkage,
     /// The process that runs it already; `None`: it is started.
-    pub(crate) running: Option<Running>,
+    pub running: Option<Running>,
     /// Its arguments.
-    pub(crate) args: Vec<String>,
+    pub args: Vec<String>,
     /// What a traced process is told.
-    pub(crate) config: Config,
+    pub config: Config,
 }
 
 /// How it went.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// The program's exit status, as a shell gives it: 128 and the signal's number where one killed it.
-    pub(crate) status: u8,
+    pub status: u8,
     /// What was recorded.
-    pub(crate) totals: Totals,
+    pub totals: Totals,
     /// What was compared with stepping, where that was asked for.
-    pub(crate) verified: Option<Verified>,
+    pub verified: Option<Verified>,
 }
 
 /// A name that nothing else has.
-pub(crate) fn unique_name() -> String {
+pub fn unique_name() -> String {
     format!("memtap-{}-{}", std::process::id(), now_ns())
 }
 
 /// What a process is told when it connects, by its pid.
-pub(crate) type Configure = Arc<dyn Fn(u32) -> Config + Send + Sync>;
+pub type Configure = Arc<dyn Fn(u32) -> Config + Send + Sync>;
 
 /// Records a program until it and all that it started have ended.
-pub(crate) fn record(job: &Job) -> Result<Outcome> {
+pub fn record(job: &Job) -> Result<Outcome> {
     let config = job.config;
     listen(job, Arc::new(move |_| config), None)
 }
 
 /// As [`record`]; `listener` is told at once what it wants to know, which is then not kept.
-pub(crate) fn listen(
-    job: &Job,
-    configure: Configure,
-    listener: Option<&mut dyn Listener>,
-) -> Result<Outcome> {
+pub fn listen(job: &Job, configure: Configure, listener: Option<&mut dyn Listener>) -> Result<Outcome> {
     let library = library::find()?;
     let options = CreateOptions {
         force: job.force,
@@ -305,7 +303,7 @@ fn attend(running: Running, library: PathBuf, channel: &str, pool: &Arc<OwnedPoo
     let flag = Arc::new(AtomicBool::new(false));
     let (over, pool, channel) = (flag.clone(), pool.clone(), channel.to_owned());
     let waiter = std::thread::spawn(move || {
-        let result = attach::run(running, &library, &channel, &pool, &stop);
+        let result = running::run(running, &library, &channel, &pool, &stop);
         over.store(true, Ordering::Release);
         pool.wake();
         result.map(|()| ExitStatus::from_raw(0))
@@ -496,12 +494,12 @@ fn shell_status(status: ExitStatus) -> u8 {
 }
 
 /// Whether the program has a function of that name.
-pub(crate) fn has_function(program: &Path, name: &str) -> bool {
+pub fn has_function(program: &Path, name: &str) -> bool {
     library::breakpoint(program, name, buffers::BreakpointKind::Start).is_ok()
 }
 
 /// Makes the list of functions that start and stop recording, from their names.
-pub(crate) fn breakpoints(program: &Path, start: &[String], stop: &[String]) -> Result<Vec<Breakpoint>> {
+pub fn breakpoints(program: &Path, start: &[String], stop: &[String]) -> Result<Vec<Breakpoint>> {
     let mut list = Vec::new();
     for (names, kind) in [(start, buffers::BreakpointKind::Start), (stop, buffers::BreakpointKind::Stop)] {
         for name in names {

@@ -14,11 +14,11 @@ const PIECE_ENTRIES: usize = 8192;
 
 /// A server, and how it is convinced.
 #[derive(Clone, Debug)]
-pub(crate) struct Remote {
+pub struct Remote {
     /// Where.
-    pub(crate) address: Address,
+    pub address: Address,
     /// The file that holds its token.
-    pub(crate) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
 }
 
 impl Remote {

@@ -9,7 +9,7 @@ use symbols::{Module, SearchPath};
 const NAME: &str = "libmemtap_tracer.so";
 
 /// Finds the tracer: where $MEMTAP_LIB_DIR says, beside this program, or where an installation puts it.
-pub(crate) fn find() -> Result<PathBuf> {
+pub fn find() -> Result<PathBuf> {
     find_named(NAME)
 }
 

@@ -6,41 +6,45 @@ use memref::{AccessKind, Allocation, RegionEvent, VirtAddr};
 
 /// An access to watched bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hit {
+pub struct Hit {
     /// Its thread, as the session numbers them.
-    pub(crate) thread: u32,
+    pub thread: u32,
     /// The thread's events so far.
-    pub(crate) cycle: u64,
+    pub cycle: u64,
     /// The instruction.
-    pub(crate) ip: VirtAddr,
+    pub ip: VirtAddr,
     /// What is done to the bytes.
-    pub(crate) kind: AccessKind,
+    pub kind: AccessKind,
     /// The first of them that is watched.
-    pub(crate) addr: VirtAddr,
+    pub addr: VirtAddr,
     /// The number of what was asked for.
-    pub(crate) watch: u32,
+    pub watch: u32,
     /// Whether the process stops until it is continued.
-    pub(crate) stops: bool,
-    /// The first eight bytes, before where that is known, and now.
-    pub(crate) old: Option<u64>,
-    pub(crate) new: u64,
+    pub stops: bool,
+    /// What the first eight bytes held before, where that is known.
+    pub old: Option<u64>,
+    /// What they hold now.
+    pub new: u64,
     /// The stack, the innermost frame first.
-    pub(crate) stack: Vec<VirtAddr>,
+    pub stack: Vec<VirtAddr>,
 }
 
 /// What a listener hears.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub enum Heard {
     /// The process begins: with what its parent has now, or with nothing.
     Begins,
+    /// A region changed.
     Region(RegionEvent<String>),
+    /// A block was allocated or released.
     Allocation(Allocation),
+    /// Watched bytes were accessed.
     Hit(Hit),
 }
 
 /// It is told of events in the order in which they are read, which need not be that of the session; the events that an
 /// event refers to are read before the second next call of [`Listener::looked`].
-pub(crate) trait Listener {
+pub trait Listener {
     /// A process of the session appeared.
     fn process(&mut self, number: u32, pid: u32, parent: Option<u32>);
 

@@ -13,10 +13,10 @@ use buffers::Pool;
 use memref::{ProcessId, RegionChange, RegionKind};
 use symbols::{ModuleStore, Names, Resolver};
 
-use crate::record::{Heard, Hit, Listener};
+use crate::{Heard, Hit, Listener};
 
 /// What is done with hits.
-pub(crate) trait Report {
+pub trait Report {
     /// One, in the session's order.
     fn hit(&mut self, at: &mut Place<'_>, hit: &Hit) -> Result<()>;
 
@@ -28,14 +28,15 @@ pub(crate) trait Report {
 }
 
 /// Where a hit was.
-pub(crate) struct Place<'a> {
+pub struct Place<'a> {
     /// Names of this moment.
-    pub(crate) resolver: &'a mut Resolver,
-    /// The process, and whether it is the first one.
-    pub(crate) pid: u32,
-    pub(crate) is_first: bool,
+    pub resolver: &'a mut Resolver,
+    /// The process.
+    pub pid: u32,
+    /// Whether it is the first one.
+    pub is_first: bool,
     /// Where the process says whether it was continued after its last stop.
-    pub(crate) is_continued: &'a dyn Fn() -> bool,
+    pub is_continued: &'a dyn Fn() -> bool,
 }
 
 struct Process {
@@ -47,7 +48,7 @@ struct Process {
 }
 
 /// Puts what was heard into its order.
-pub(crate) struct Live<R> {
+pub struct Live<R> {
     store: Arc<ModuleStore>,
     names: Arc<Names>,
     processes: HashMap<u32, Process>,
@@ -61,7 +62,7 @@ pub(crate) struct Live<R> {
 
 impl<R: Report> Live<R> {
     /// Nothing heard yet.
-    pub(crate) fn new(report: R) -> Self {
+    pub fn new(report: R) -> Self {
         Self {
             store: Arc::default(),
             names: Arc::default(),
@@ -75,7 +76,7 @@ impl<R: Report> Live<R> {
 
     /// The first of these ranges at which nothing could be watched, why, and how many there are: nothing was ever mapped
     /// there, or memory that is not watched.
-    pub(crate) fn unwatched<'b>(
+    pub fn unwatched<'b>(
         &self,
         ranges: impl Iterator<Item = (&'b str, u64, u64)>,
     ) -> Option<(&'b str, String, usize)> {

@@ -26,33 +26,33 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub struct Job {
     /// The file to write.
-    pub(crate) output: PathBuf,
+    pub output: PathBuf,
     /// Whether to replace one that is there.
-    pub(crate) force: bool,
+    pub force: bool,
     /// The number of the encoder of accesses.
-    pub(crate) encoder: u32,
+    pub encoder: u32,
     /// When the trace is forced to disk.
-    pub(crate) sync: SyncPolicy,
+    pub sync: SyncPolicy,
     /// Who writes it, if not this process.
-    pub(crate) server: Option<Remote>,
+    pub server: Option<Remote>,
     /// QEMU as the user named it.
-    pub(crate) name: String,
+    pub name: String,
     /// Its file.
-    pub(crate) program: PathBuf,
+    pub program: PathBuf,
     /// Its arguments.
-    pub(crate) args: Vec<String>,
+    pub args: Vec<String>,
     /// What the plugin is told, `name=value`.
-    pub(crate) settings: Vec<String>,
+    pub settings: Vec<String>,
     /// Whether written data is recorded.
-    pub(crate) data: bool,
+    pub data: bool,
     /// Whether every block that is entered is recorded.
-    pub(crate) flow: bool,
+    pub flow: bool,
 }
 
 /// Records a machine until QEMU ends.
-pub(crate) fn record(job: &Job) -> Result<Outcome> {
+pub fn record(job: &Job) -> Result<Outcome> {
     let library = super::library::find_named(LIBRARY)?;
     check_plugins(job)?;
     let pool = Arc::new(OwnedPool::create().context("shared memory for QEMU can't be had")?);

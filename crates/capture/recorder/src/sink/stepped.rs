@@ -23,19 +23,19 @@ struct Seen {
 
 /// What was compared, of all threads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Verified {
+pub struct Verified {
     /// Windows that were begun.
-    pub(crate) windows: u64,
+    pub windows: u64,
     /// Instructions that were compared.
-    pub(crate) instructions: u64,
+    pub instructions: u64,
     /// Accesses that stepping saw.
-    pub(crate) accesses: u64,
+    pub accesses: u64,
     /// Those of them whose bytes were compared, too; `None` where bytes are not recorded.
-    pub(crate) with_bytes: Option<u64>,
+    pub with_bytes: Option<u64>,
     /// Instructions whose accesses differ, and stretches whose number of instructions does.
-    pub(crate) mismatches: u64,
+    pub mismatches: u64,
     /// The first of them, in words.
-    pub(crate) shown: Vec<String>,
+    pub shown: Vec<String>,
 }
 
 impl Stretch {

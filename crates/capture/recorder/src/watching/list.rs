@@ -16,10 +16,10 @@ use buffers::list::{
 use symbols::{Module, SearchPath};
 
 use super::libraries::{self, Identity, Library, base_in, identity};
-use crate::record;
+use crate as record;
 
 /// A number in decimal, or in hexadecimal with 0x in front.
-pub(crate) fn number(text: &str) -> Result<u64, String> {
+pub fn number(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
@@ -178,7 +178,7 @@ fn functions(module: &Module, function: &str, number: u64) -> Found {
 }
 
 /// A file that goes with this value.
-pub(crate) struct Temporary(pub(crate) PathBuf);
+pub struct Temporary(pub PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
@@ -187,7 +187,7 @@ impl Drop for Temporary {
 }
 
 /// The lines of a file that says what to watch.
-pub(crate) fn read_list(path: &Path) -> Result<Vec<Wanted>> {
+pub fn read_list(path: &Path) -> Result<Vec<Wanted>> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("{shown}: can't be read"))?;
     let mut list = Vec::new();
@@ -269,17 +269,17 @@ fn write_list(
 }
 
 /// An expression, and what of it: bit 0 reads, bit 1 writes.
-pub(crate) type Wanted = (String, u64);
+pub type Wanted = (String, u64);
 
 /// Which hits are told, and what happens at them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Choices {
+pub struct Choices {
     /// The process stops.
-    pub(crate) stop: bool,
+    pub stop: bool,
     /// Only those after which the bytes hold this.
-    pub(crate) value: Option<u64>,
+    pub value: Option<u64>,
     /// Only those of this thread.
-    pub(crate) thread: Option<u32>,
+    pub thread: Option<u32>,
 }
 
 impl Choices {
@@ -308,7 +308,7 @@ impl Program {
 }
 
 /// The lists of all programs of a session, each written when its first process asks for it.
-pub(crate) struct Lists {
+pub struct Lists {
     wanted: Vec<Wanted>,
     choices: Choices,
     /// By their files, and the file of the first one.
@@ -328,7 +328,7 @@ impl Lists {
     ///
     /// # Errors
     /// Where an expression names nothing there.
-    pub(crate) fn new(program: &Path, wanted: Vec<Wanted>, choices: Choices) -> Result<Self> {
+    pub fn new(program: &Path, wanted: Vec<Wanted>, choices: Choices) -> Result<Self> {
         let entries = resolve_all(&Names::open(program)?, &wanted)?;
         let local = entries.iter().find(|(entry, ..)| entry.kind == KIND_LOCAL);
         let thread_local =
@@ -341,17 +341,17 @@ impl Lists {
     }
 
     /// An expression that only translated code can be watched for: it names a thread-local variable.
-    pub(crate) fn thread_local(&self) -> Option<&str> {
+    pub fn thread_local(&self) -> Option<&str> {
         self.thread_local.as_deref()
     }
 
     /// Whether there are more stretches of watched pages than can be closed.
-    pub(crate) fn is_scattered(&self) -> bool {
+    pub fn is_scattered(&self) -> bool {
         self.runs > MOST_RUNS
     }
 
     /// The addresses among them.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+    pub fn addresses(&self) -> impl Iterator<Item = (&str, u64, u64)> {
         self.wanted.iter().filter_map(|(expression, _)| {
             let (address, len) = expression.strip_prefix("0x")?.split_once(':')?;
             Some((expression.as_str(), u64::from_str_radix(address, 16).ok()?, number(len).ok()?))
@@ -359,7 +359,7 @@ impl Lists {
     }
 
     /// The expressions, by their number.
-    pub(crate) fn wanted(&self) -> &[Wanted] {
+    pub fn wanted(&self) -> &[Wanted] {
         &self.wanted
     }
 
@@ -370,7 +370,7 @@ impl Lists {
     }
 
     /// The path of the list for a process that waits for it, padded with zeros; nothing but zeros where there can be none.
-    pub(crate) fn path(&self, pid: u32) -> [u8; MAX_LIST_PATH_BYTES] {
+    pub fn path(&self, pid: u32) -> [u8; MAX_LIST_PATH_BYTES] {
         let mut bytes = [0; MAX_LIST_PATH_BYTES];
         let file = PathBuf::from(format!("/proc/{pid}/exe"));
         let Ok(identity) = identity(&file) else { return bytes };
