@@ -99,8 +99,11 @@ fn module(source: &Source) -> Module {
             }
             at = end;
         } else if tokens[at].word().is_some_and(is_root) && !preceded_by_path(tokens, at) {
+            // `self` alone is a receiver, `crate` and `super` alone are those of `pub(crate)`.
             let (path, end) = expression(tokens, at);
-            module.named.push(path);
+            if path.len() > 1 {
+                module.named.push(path);
+            }
             at = end;
         } else {
             at += 1;
@@ -114,7 +117,7 @@ fn is_root(word: &str) -> bool {
 }
 
 fn preceded_by_path(tokens: &[Token], at: usize) -> bool {
-    // `pub(crate)`, `pub(in crate::a)` and `$crate` name nothing.
+    // `pub(in crate::a)` and `$crate` name nothing.
     at.checked_sub(1)
         .is_some_and(|i| tokens[i].is(':') || tokens[i].is('$') || tokens[i].word() == Some("in"))
 }
@@ -307,7 +310,7 @@ mod tests {
         let files = [
             ("lib.rs", "mod error; mod x; pub use error::Error; pub use x::*;"),
             ("error.rs", "pub enum Error {}"),
-            ("x.rs", "use crate::{Error, X as Y};"),
+            ("x.rs", "use crate::{Error, X as Y}; pub(crate) struct X; impl X { fn f(&self) {} }"),
         ];
         assert_eq!(circles_of(&files), Vec::<Vec<String>>::new());
     }

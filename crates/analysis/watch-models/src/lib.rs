@@ -10,8 +10,10 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod change;
 mod cost;
 mod counters;
+mod kind;
 mod measure;
 mod recency;
 mod slots;
@@ -20,9 +22,11 @@ mod unit;
 mod units;
 mod watched;
 
+pub use change::{Change, Origin};
 pub use cost::{CostModel, Fixed, Handlers, Software};
 pub use counters::Counters;
-pub use unit::{Change, Origin, UnitKind, WatchpointUnit};
+pub use kind::UnitKind;
+pub use unit::WatchpointUnit;
 pub use units::{
     MemTracker, MemTrackerOptions, Mondriaan, MondriaanOptions, RangeCache, RangeCacheOptions, SoftwareMap,
     VirtualMemory,

@@ -1,6 +1,6 @@
 //! Single accesses: what one instruction does to one place in memory.
 
-use crate::{Cycle, VirtAddr, coded};
+use crate::{Cycle, VirtAddr, coded::coded};
 
 coded! {
     /// What an access does to its bytes.

@@ -1,6 +1,6 @@
 //! Dynamic memory: allocations and releases (MadT, section III-F and Tables I and II).
 
-use crate::{Cycle, Order, VirtAddr, coded};
+use crate::{Cycle, Order, VirtAddr, coded::coded};
 
 coded! {
     /// What an allocation event does to the map of live blocks.

@@ -1,6 +1,6 @@
 //! Block operations: one call that copies, fills or fetches a run of bytes (MadT, Table I: Y, W, G).
 
-use crate::{Cycle, Order, VirtAddr, coded};
+use crate::{Cycle, Order, VirtAddr, coded::coded};
 
 coded! {
     /// What a block operation does.

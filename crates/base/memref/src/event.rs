@@ -1,21 +1,6 @@
 //! What a thread's ordered stream consists of.
 
-use crate::{Access, Allocation, BlockOp, Gap, Sync, VirtAddr, coded};
-
-/// A point on one thread's own clock: instructions executed where the tracer counts them, the number of the thread's
-/// event otherwise. Never decreases within a thread.
-pub type Cycle = u64;
-
-/// A point in the session's one order of events that change what addresses mean. Starts at 1; 0 is "before all".
-pub type Order = u64;
-
-/// A process of the session, numbered from 0 in the order of appearance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct ProcessId(pub u32);
-
-/// A thread of the session, numbered from 0 in the order of appearance, unique across its processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct ThreadId(pub u32);
+use crate::{Access, Allocation, BlockOp, Cycle, Gap, Order, Sync, VirtAddr, coded::coded};
 
 coded! {
     /// What a marker marks.
@@ -36,7 +21,7 @@ pub struct Marker<Name> {
     /// When, on the thread's own clock.
     pub cycle: Cycle,
     /// When, in the session.
-    pub order: crate::Order,
+    pub order: Order,
     /// Where it was called from.
     pub ip: VirtAddr,
     /// What it marks.

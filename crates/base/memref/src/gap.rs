@@ -1,6 +1,6 @@
 //! Gaps: what a tracer could not see, or the store could not keep. Nothing is lost silently.
 
-use crate::{Cycle, ProcessId, ThreadId, VirtAddr, coded};
+use crate::{Cycle, ProcessId, ThreadId, VirtAddr, coded::coded};
 
 coded! {
     /// Why events are missing.

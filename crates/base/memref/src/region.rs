@@ -1,6 +1,6 @@
 //! Regions: the mappings of a process, and how they change.
 
-use crate::{Order, ProcessId, VirtAddr, coded};
+use crate::{Order, ProcessId, VirtAddr, coded::coded};
 
 coded! {
     /// What a region is for.

@@ -1,6 +1,6 @@
 //! Synchronisation: calls that order what threads do.
 
-use crate::{Cycle, Order, VirtAddr, coded};
+use crate::{Cycle, Order, VirtAddr, coded::coded};
 
 coded! {
     /// What a synchronisation event orders. What a thread did before it gives something up happens before what another

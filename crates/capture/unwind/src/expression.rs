@@ -2,7 +2,7 @@
 //! linkage tables, functions that align their stack, and the frame of a signal.
 
 use crate::bytes::Bytes;
-use crate::{Frame, Process};
+use crate::frame::Frame;
 
 const DEPTH: usize = 16;
 /// Operations of one expression: none that is used has a loop, and none gets one here.
@@ -30,11 +30,11 @@ impl Stack {
     }
 }
 
-/// The value of an expression in a frame; `first` lies on the stack when it begins.
+/// The value of an expression in a frame; `first` lies on the stack when it begins. `word` reads eight bytes of memory.
 pub(crate) fn evaluate(
     expression: &[u8],
     frame: &Frame,
-    process: &mut impl Process,
+    word: &mut impl FnMut(u64) -> Option<u64>,
     first: Option<u64>,
 ) -> Option<u64> {
     let mut stack = Stack { values: [0; DEPTH], len: 0 };
@@ -63,7 +63,7 @@ pub(crate) fn evaluate(
             // deref
             0x06 => {
                 let addr = stack.pop()?;
-                process.word(addr)?
+                word(addr)?
             }
             // dup, over, pick
             0x12 => stack.peek(0)?,

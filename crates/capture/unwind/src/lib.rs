@@ -15,56 +15,18 @@ extern crate std;
 
 mod bytes;
 mod expression;
+mod frame;
 mod row;
 mod table;
 
+use frame::{RBP, RBX, RIP, RSP};
 use row::{Cfa, Row, Rule};
 
+pub use frame::Frame;
 pub use table::Table;
 
-/// Registers by their number in DWARF: rax 0, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 .. r15.
-const RBX: usize = 3;
-const RBP: usize = 6;
-const RSP: usize = 7;
-/// The return address, which stands for the instruction pointer.
-const RIP: usize = 16;
-const REGISTERS: usize = 17;
 /// Those that a function keeps for its caller, and what it returns to.
 const KEPT: [usize; 7] = [RBX, RBP, 12, 13, 14, 15, RIP];
-
-/// The processor's state in one frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
-    registers: [u64; REGISTERS],
-}
-
-impl Frame {
-    /// The state at an instruction: the general registers in the order of DWARF (rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp,
-    /// r8 .. r15) and the instruction pointer.
-    pub const fn new(registers: [u64; 17]) -> Self {
-        Self { registers }
-    }
-
-    fn get(&self, register: usize) -> Option<u64> {
-        self.registers.get(register).copied()
-    }
-
-    fn set(&mut self, register: usize, value: u64) {
-        if let Some(place) = self.registers.get_mut(register) {
-            *place = value;
-        }
-    }
-
-    /// Its instruction; in a frame that called another one the address that the call returns to.
-    pub const fn ip(&self) -> u64 {
-        self.registers[RIP]
-    }
-
-    /// Its stack pointer.
-    pub const fn sp(&self) -> u64 {
-        self.registers[RSP]
-    }
-}
 
 /// The process, as the unwinder sees it.
 pub trait Process {
@@ -222,7 +184,7 @@ fn step(cache: &mut Cache, process: &mut impl Process, frame: &Frame, place: u64
             Some(quick) => quick,
             None => {
                 let (whole, signal) = (row.keep(), row.signal);
-                return (whole.and_then(|row| row.step(frame, process)), signal);
+                return (whole.and_then(|row| row.step(frame, &mut |addr| process.word(addr))), signal);
             }
         },
     };

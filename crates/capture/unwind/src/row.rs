@@ -1,7 +1,7 @@
 //! What a table says of one instruction: where the caller's registers are.
 
 use crate::expression::evaluate;
-use crate::{Frame, Process, REGISTERS, RIP, RSP};
+use crate::frame::{Frame, REGISTERS, RIP, RSP};
 
 /// The canonical frame address: the stack pointer of the caller before it called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,11 +95,11 @@ impl Row<'_> {
 
 impl Whole {
     /// The caller's frame.
-    pub(crate) fn step(&self, frame: &Frame, process: &mut impl Process) -> Option<Frame> {
+    pub(crate) fn step(&self, frame: &Frame, word: &mut impl FnMut(u64) -> Option<u64>) -> Option<Frame> {
         let part = |(start, end): (usize, usize)| self.bytes.get(start..end);
         let cfa = match self.cfa {
             Ok((register, offset)) => frame.get(usize::try_from(register).ok()?)?.wrapping_add(offset as u64),
-            Err(expression) => evaluate(part(expression)?, frame, process, None)?,
+            Err(expression) => evaluate(part(expression)?, frame, word, None)?,
         };
         let mut caller = *frame;
         caller.set(RSP, cfa);
@@ -107,17 +107,15 @@ impl Whole {
             let value = match *rule {
                 Kept::Plain(Rule::Same) if register == RIP => return None,
                 Kept::Plain(Rule::Undefined) if register == RIP => return None,
-                Kept::Plain(Rule::Offset(offset)) => process.word(cfa.wrapping_add(offset as u64))?,
+                Kept::Plain(Rule::Offset(offset)) => word(cfa.wrapping_add(offset as u64))?,
                 Kept::Plain(Rule::ValueOffset(offset)) => cfa.wrapping_add(offset as u64),
                 Kept::Plain(Rule::Register(other)) => frame.get(usize::try_from(other).ok()?)?,
                 Kept::Plain(_) => continue,
                 Kept::Expression(start, end) => {
-                    let at = evaluate(part((start, end))?, frame, process, Some(cfa))?;
-                    process.word(at)?
+                    let at = evaluate(part((start, end))?, frame, word, Some(cfa))?;
+                    word(at)?
                 }
-                Kept::ValueExpression(start, end) => {
-                    evaluate(part((start, end))?, frame, process, Some(cfa))?
-                }
+                Kept::ValueExpression(start, end) => evaluate(part((start, end))?, frame, word, Some(cfa))?,
             };
             caller.set(register, value);
         }

@@ -2,8 +2,8 @@
 //! says how its frame changes from instruction to instruction (DWARF 5, section 6.4; LSB Core, chapter 10.6).
 
 use crate::bytes::{ABSOLUTE, Bytes, OMITTED};
+use crate::frame::{REGISTERS, RIP};
 use crate::row::{Cfa, Row, Rule};
-use crate::{REGISTERS, RIP};
 
 /// Relative to the list, four bytes with a sign: as every linker writes the list.
 const SORTED: u8 = 0x3b;

@@ -157,7 +157,7 @@ fn expressions_compute() {
     let check = |bytes: &[u8], expect| {
         let mut words = Words(vec![41]);
         assert_eq!(
-            expression::evaluate(bytes, &frame(0x1b, 0x1000, 0), &mut words, None),
+            expression::evaluate(bytes, &frame(0x1b, 0x1000, 0), &mut |addr| words.word(addr), None),
             expect,
             "{bytes:x?}"
         );

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memref::{AccessKind, ThreadId};
 
-use super::PerThread;
+use super::per_thread::PerThread;
 use crate::tree::RangeTree;
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
 

@@ -3,6 +3,7 @@
 mod map;
 mod memtracker;
 mod mondriaan;
+mod per_thread;
 mod range;
 mod vm;
 
@@ -12,25 +13,18 @@ pub use mondriaan::{Mondriaan, MondriaanOptions};
 pub use range::{RangeCache, RangeCacheOptions};
 pub use vm::VirtualMemory;
 
-use memref::ThreadId;
+use crate::{UnitKind, WatchpointUnit};
 
-/// State by thread, made at first use.
-#[derive(Clone, Debug)]
-pub(crate) struct PerThread<T> {
-    all: Vec<T>,
-}
-
-impl<T> PerThread<T> {
-    pub(crate) fn new() -> Self {
-        Self { all: Vec::new() }
-    }
-
-    #[inline]
-    pub(crate) fn get(&mut self, thread: ThreadId, make: impl FnMut() -> T) -> &mut T {
-        let index = thread.0 as usize;
-        if index >= self.all.len() {
-            self.all.resize_with(index + 1, make);
+impl UnitKind {
+    /// A unit with the paper's sizes.
+    pub fn build(self) -> Box<dyn WatchpointUnit> {
+        match self {
+            Self::VirtualMemory => Box::new(VirtualMemory::new(4096)),
+            Self::MemTracker => Box::new(MemTracker::new(MemTrackerOptions::default())),
+            Self::Mondriaan => Box::new(Mondriaan::new(MondriaanOptions::default())),
+            Self::RangeCache => Box::new(RangeCache::new(RangeCacheOptions::range_cache())),
+            Self::RangeCacheBitmap => Box::new(RangeCache::new(RangeCacheOptions::hybrid())),
+            Self::Software => Box::new(SoftwareMap::default()),
         }
-        &mut self.all[index]
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use memref::{AccessKind, ThreadId};
 use rustc_hash::FxHashMap;
 
-use super::PerThread;
+use super::per_thread::PerThread;
 use crate::bits::{BLOCK_BYTES, BlockBits};
 use crate::slots::{Slot, Slots};
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};

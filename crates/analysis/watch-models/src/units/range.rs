@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use memref::{AccessKind, ThreadId};
 
-use super::PerThread;
+use super::per_thread::PerThread;
 use crate::bits::{BLOCK_BYTES, BlockBits};
 use crate::slots::{Slot, Slots};
 use crate::tree::RangeTree;
