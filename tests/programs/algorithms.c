@@ -1,6 +1,5 @@
 // Ordinary compiled code on static data: sorting, matrix product, digest, hash table, strings, bit sets, floating point.
 // Each is compared with Lackey access by access, at several levels of optimisation.
-// needs: avx2
 // build: -fno-tree-loop-distribute-patterns
 // stdout: 1 19d561e7 4950 95 168 1340
 #include <stdint.h>

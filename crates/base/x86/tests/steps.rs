@@ -355,7 +355,7 @@ fn a_bit_number_moves_the_access() {
 }
 
 #[test]
-fn gathers_access_each_chosen_element() {
+fn gathers_access_each_chosen_element_where_the_processor_has_avx2() {
     if !std::is_x86_feature_detected!("avx2") {
         return;
     }

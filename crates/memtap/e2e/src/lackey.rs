@@ -32,7 +32,21 @@ fn parse_line(line: &str) -> Option<Reference> {
     Some(Reference { kind, addr: u64::from_str_radix(addr, 16).ok()?, size: size.parse().ok()? })
 }
 
-/// Runs a program under Lackey and returns its references, instructions included.
+/// The setting of the C library with which it picks the same string and mathematical functions on every processor, and under
+/// Valgrind, whose processor has other features than the one it runs on. The library of a static program honours it as well.
+///
+/// What this library or a later one does not know is ignored. Without these features only the functions of the x86-64
+/// baseline are left to choose from.
+pub const BASELINE_FUNCTIONS: (&str, &str) = (
+    "GLIBC_TUNABLES",
+    "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512CD,-AVX512DQ,-AVX512ER,-AVX512PF,-AVX2,-AVX,-FMA,-FMA4,-BMI1,\
+     -BMI2,-LZCNT,-MOVBE,-POPCNT,-SSSE3,-SSE3,-SSE4_1,-SSE4_2,-ERMS,-FSRM,-RTM,-XSAVE,-XSAVEC,-Fast_Rep_String,\
+     -Fast_Copy_Backward,-Fast_Unaligned_Load,-Fast_Unaligned_Copy,-AVX_Fast_Unaligned_Load,-Prefer_PMINUB_for_stringop,\
+     -Prefer_No_VZEROUPPER,-Prefer_No_AVX512_Probing,-Prefer_ERMS,-Prefer_FSRM,-Slow_BSF,-Slow_SSE4_2",
+);
+
+/// Runs a program under Lackey, with the C library's [`BASELINE_FUNCTIONS`], and returns its references, instructions
+/// included.
 pub fn run_lackey(program: &Program) -> Vec<Reference> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let log = dir.path().join("lackey");
@@ -43,6 +57,7 @@ pub fn run_lackey(program: &Program) -> Vec<Reference> {
     command
         .args(["--tool=lackey", "--trace-mem=yes", "--vex-iropt-level=0", "--vex-guest-chase=no"])
         .arg(format!("--log-file={}", log.display()))
+        .env(BASELINE_FUNCTIONS.0, BASELINE_FUNCTIONS.1)
         .args(&line);
     let outcome = run(&mut command, program.header.stdin.as_bytes());
     program.check(&outcome);

@@ -19,7 +19,7 @@ mod trace;
 
 pub use guest::{guest_command, guest_files, guest_kernel};
 pub use header::{Blocks, Expectation, Header};
-pub use lackey::{Reference, parse_lackey, run_lackey};
+pub use lackey::{BASELINE_FUNCTIONS, Reference, parse_lackey, run_lackey};
 pub use place::{bin_dir, memtap, repository, tool};
 pub use program::Program;
 pub use recording::{Recording, record};

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Header, Outcome, bin_dir, repository, run};
+use crate::{BASELINE_FUNCTIONS, Header, Outcome, bin_dir, repository, run};
 
 /// A program of `tests/programs`, built.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub struct Program {
     /// What the head of its source says.
     pub header: Header,
     args: Vec<String>,
+    /// Whether its runs pick the C library's functions as the runs under Valgrind do.
+    baseline: bool,
 }
 
 impl Program {
@@ -23,10 +25,12 @@ impl Program {
         Self::built(file, &[])
     }
 
-    /// The program with that file name, built with more flags, which win.
+    /// The program with that file name, built with more flags, which win. It needs the processor feature that such a flag has
+    /// the compiler use: `-mavx2`.
     pub fn built(file: &str, flags: &[&str]) -> Self {
         let source = repository().join("tests/programs").join(file);
-        let header = Header::read(&source);
+        let mut header = Header::read(&source);
+        header.needs.extend(flags.iter().filter_map(|flag| flag.strip_prefix("-m")).map(str::to_owned));
         let other = |name: &String| {
             let source = repository().join("tests/programs").join(name).with_extension("c");
             build(&source, &Header::read(&source), &[]).display().to_string()
@@ -40,7 +44,7 @@ impl Program {
         let mut args = Vec::new();
         args.extend(header.uses.as_ref().map(other));
         args.extend(header.args.iter().cloned());
-        Self { path, header, args }
+        Self { path, header, args, baseline: false }
     }
 
     /// A program that is written by the test itself.
@@ -50,7 +54,18 @@ impl Program {
         let source = dir.join(format!("{:016x}-{name}", hash(&[text])));
         write_whole(&source, |path| std::fs::write(path, text).expect("the target directory can be written"));
         let header = Header::read(&source);
-        Self { path: build(&source, &header, flags), header, args: Vec::new() }
+        Self { path: build(&source, &header, flags), header, args: Vec::new(), baseline: false }
+    }
+
+    /// The same program, whose runs pick the [`BASELINE_FUNCTIONS`] of the C library: to be compared with one under Valgrind
+    /// where the functions of the C library matter.
+    pub fn with_baseline_functions(self) -> Self {
+        Self { baseline: true, ..self }
+    }
+
+    /// What is added to the environment of its runs.
+    pub(crate) fn environment(&self) -> Option<(&'static str, &'static str)> {
+        self.baseline.then_some(BASELINE_FUNCTIONS)
     }
 
     /// Whether the processor has what the program needs.
@@ -69,7 +84,7 @@ impl Program {
     /// A native run.
     pub fn run(&self) -> Outcome {
         let line = self.command_line();
-        run(Command::new(&line[0]).args(&line[1..]), self.header.stdin.as_bytes())
+        run(Command::new(&line[0]).args(&line[1..]).envs(self.environment()), self.header.stdin.as_bytes())
     }
 
     /// Asserts that a run did what the head says.

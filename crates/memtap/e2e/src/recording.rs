@@ -15,8 +15,19 @@ pub struct Recording {
 
 /// Records a command line with these options.
 pub fn record(options: &[String], line: &[String], stdin: &[u8]) -> Recording {
+    record_in(None, options, line, stdin)
+}
+
+/// The same with something added to the environment.
+fn record_in(
+    environment: Option<(&str, &str)>,
+    options: &[String],
+    line: &[String],
+    stdin: &[u8],
+) -> Recording {
     let trace = Trace::within(tempfile::tempdir().expect("a temporary directory"), "t.memtap");
     let mut command = Command::new(memtap());
+    command.envs(environment);
     command.arg("record").arg("-o").arg(&trace.path).args(options).arg("--").args(line);
     let mut outcome = run(&mut command, stdin);
     if options.iter().any(|option| option.starts_with("--verify")) {
@@ -50,7 +61,8 @@ impl Program {
         let mut options = vec![format!("--tracer={tracer}")];
         options.extend(more.iter().map(|option| option.to_string()));
         options.extend(self.header.record.iter().cloned());
-        let recording = record(&options, &self.command_line(), self.header.stdin.as_bytes());
+        let recording =
+            record_in(self.environment(), &options, &self.command_line(), self.header.stdin.as_bytes());
         self.check(&recording.outcome);
         recording
     }

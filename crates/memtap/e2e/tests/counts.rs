@@ -202,7 +202,7 @@ programs! {
     maps_device: "maps_device.c",
     shared_process: "shared_process.c",
     prefetch: "prefetch.S",
-    algorithms_where_the_processor_has_avx2: "algorithms.c",
+    algorithms: "algorithms.c",
 }
 
 /// Stepping, where the processor has something to step; gaps are allowed, wrong results and crashes are not.

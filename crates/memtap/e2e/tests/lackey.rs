@@ -9,7 +9,7 @@ use std::process::Command;
 fn check(file: &str, flags: &[&str]) {
     let mut all = vec!["-static-libgcc"];
     all.extend(flags);
-    let program = Program::built(file, &all);
+    let program = Program::built(file, &all).with_baseline_functions();
     if !program.can_run() {
         return;
     }
@@ -124,7 +124,7 @@ fn algorithms_optimised() {
 }
 
 #[test]
-fn algorithms_vectorised() {
+fn algorithms_vectorised_where_the_processor_has_avx2() {
     check("algorithms.c", &["-O3", "-mavx2"]);
 }
 
@@ -145,7 +145,7 @@ fn check_all(file: &str, flags: &[&str]) {
 fn check_all_with(file: &str, flags: &[&str], options: &[&str], stack: bool) {
     let mut all = vec!["-static"];
     all.extend(flags);
-    let program = Program::built(file, &all);
+    let program = Program::built(file, &all).with_baseline_functions();
     if !program.can_run() {
         return;
     }
@@ -215,7 +215,7 @@ fn all_of_algorithms_optimised() {
 }
 
 #[test]
-fn all_of_algorithms_vectorised() {
+fn all_of_algorithms_vectorised_where_the_processor_has_avx2() {
     check_all_with("algorithms.c", &["-O3", "-mavx2"], &[], false);
 }
 
@@ -249,7 +249,7 @@ fn all_of_branches() {
 fn check_flow(file: &str, flags: &[&str], options: &[&str]) {
     let mut all = vec!["-static"];
     all.extend(flags);
-    let program = Program::built(file, &all);
+    let program = Program::built(file, &all).with_baseline_functions();
     if !program.can_run() {
         return;
     }
