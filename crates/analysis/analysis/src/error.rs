@@ -10,6 +10,9 @@ pub enum Error {
     /// The result can't be written.
     #[error("the result can't be written: {0}")]
     Output(#[from] std::io::Error),
+    /// The replay of real-time virtual memory can't be set up.
+    #[error(transparent)]
+    Realtime(#[from] rtvm::Error),
     /// The trace has no synchronisation events.
     #[error(
         "the trace has no synchronisation events, so nothing is known of the order of its threads; record the program from its beginning with memtap record --tracer protect or translate"

@@ -3,7 +3,7 @@
 //! One replay ([`Session::replay`]) brings the events of all threads into an order in which every address means what it
 //! meant when it was accessed; a [`Tool`] sees them with a resolver that knows that meaning. The tools here count
 //! ([`Tally`]), sum up ([`Summary`]) and look for accesses to released memory ([`Stale`]) and for data races ([`race`]);
-//! [`heatmap`] and [`page`] draw.
+//! drawing and writing them is left to the crate `report`.
 //! The same figure is the same in every output because all outputs take it from the same tool.
 //!
 //! Nothing here writes to a terminal or parses a command line. Start with [`Session`].
@@ -15,12 +15,11 @@ pub mod demand;
 pub mod determinism;
 mod error;
 pub mod flow;
-pub mod heatmap;
 pub mod machine;
 mod need;
-pub mod page;
 mod pages;
 pub mod race;
+pub mod realtime;
 mod replay;
 mod session;
 mod stale;

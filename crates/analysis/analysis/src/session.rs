@@ -8,7 +8,6 @@ use symbols::{BuildId, ModuleStore, Names, Resolver};
 use trace_format::Trace;
 
 use crate::Error;
-use crate::heatmap::MapRegion;
 
 /// A trace, the files that its processes mapped, and the names found so far.
 #[derive(Clone, Debug)]
@@ -60,23 +59,5 @@ impl Session {
     /// What could not be named, one line each: files that are gone or of another build.
     pub fn problems(&self) -> Vec<String> {
         self.store.take_problems().into_iter().map(|problem| problem.to_string()).collect()
-    }
-
-    /// Every region that a process ever had, at its largest, for pictures.
-    pub fn map_regions(&self, resolvers: &[Resolver]) -> Vec<MapRegion> {
-        let mut all = Vec::new();
-        for resolver in resolvers {
-            for region in resolver.image().regions().regions() {
-                all.push(MapRegion {
-                    process: resolver.process(),
-                    start: region.start,
-                    len: region.len,
-                    kind: region.kind,
-                    traced: region.traced,
-                    name: region.name.to_string(),
-                });
-            }
-        }
-        all
     }
 }

@@ -15,6 +15,7 @@ mod cmd {
     pub(crate) mod record;
     pub(crate) mod report;
     pub(crate) mod rtvm;
+    mod rtvm_options;
     pub(crate) mod serve;
     pub(crate) mod stat;
     pub(crate) mod taint;
@@ -68,7 +69,6 @@ mod cmd {
     }
 }
 mod output;
-mod rtvm_replay;
 mod watching;
 
 use std::process::ExitCode;

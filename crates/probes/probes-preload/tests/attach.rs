@@ -2,8 +2,8 @@
 
 use probes::{
     attach::{self, AttachError, Attached, ProcessError},
+    joined::Profile,
     profile::settings::Settings,
-    report::Profile,
 };
 use std::{
     fs,

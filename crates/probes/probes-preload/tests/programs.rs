@@ -2,8 +2,8 @@
 //! percentiles with sampling, and programs that go on behaving as they did.
 
 use probes::{
+    joined::{Profile, Row},
     profile::settings::Settings,
-    report::{Profile, Row, flame, folded, json},
 };
 use std::{
     path::{Path, PathBuf},
@@ -346,7 +346,7 @@ fn a_program_under_write_xor_execute_runs_and_the_reason_is_named() {
 #[test]
 fn every_view_shows_the_same_figures() {
     let run = run("shapes.cc", &[], |s| s.timeline = true);
-    let functions = json::functions(&run.profile);
+    let functions = report::latency::json::functions(&run.profile);
     let keys: Vec<&str> = functions[0].as_object().unwrap().keys().map(String::as_str).collect();
     let mut expect = [
         "function", "file", "line", "calls", "sampled", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns",
@@ -356,11 +356,11 @@ fn every_view_shows_the_same_figures() {
     let mut sorted = keys.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, expect);
-    let page = flame::page(&run.profile);
+    let page = report::pages::latency::page(&run.profile);
     assert!(page.contains("\"jump_catcher\"") && !page.contains("src=") && !page.contains("href="));
-    let stacks = folded::stacks(&run.profile);
+    let stacks = report::latency::folded::stacks(&run.profile);
     assert!(stacks.lines().any(|line| line.starts_with("main;jump_catcher;leaf ")), "{stacks}");
     assert!(stacks.lines().any(|line| line.contains("fib;fib;fib")), "{stacks}");
-    let trace = probes::report::timeline::chrome(&run.profile);
+    let trace = report::latency::timeline::chrome(&run.profile);
     assert!(trace["traceEvents"].as_array().unwrap().len() > 1000);
 }

@@ -2,7 +2,7 @@
 //!
 //! The layers are those of "Living on the Edge" (its sections 7 and 9): [`patch`] changes code, [`registry`] turns sites
 //! into probes with dense identifiers ([`activate`], [`deactivate`], [`set_handler`]), [`provider`]s find the sites,
-//! [`profile`] measures latencies in the probed process, [`report`] reads what it wrote. Start reading at [`registry`],
+//! [`profile`] measures latencies in the probed process, [`joined`] joins what its processes wrote. Start reading at [`registry`],
 //! then [`trampoline`] for what a hit costs, then [`profile`].
 //!
 //! What it deliberately does not do: it never stops threads, never traces system calls, records no accesses; the
@@ -12,13 +12,13 @@
 pub mod attach;
 pub mod capi;
 pub mod error;
+pub mod joined;
 pub mod metadata;
 pub mod module;
 pub mod name;
 pub mod profile;
 pub mod provider;
 pub mod registry;
-pub mod report;
 pub mod shadow;
 pub mod site_macro;
 pub mod thread;

@@ -1,6 +1,6 @@
 //! What is known of a probe: its identifier, function and kind. Handed to the discovery callback (section 4).
 
-use crate::report::source::Sources;
+use crate::joined::source::Sources;
 use patch::CodeAddr;
 use std::fmt;
 

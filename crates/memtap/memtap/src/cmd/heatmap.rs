@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::heatmap::{Layout, MapRegion, Only, to_png, to_svg};
 use analysis::machine::{Machine, walk};
 use analysis::{By, Pages, Session, Tally, coverage};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use memref::{Access, ProcessId, RegionKind, VirtAddr};
+use report::heatmap::{Layout, MapRegion, Only, to_png, to_svg};
 
 /// Which accesses are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut tally = Tally::new(&[By::Page]);
     let resolvers = session.replay(&Default::default(), None, &mut tally)?;
-    let layout = Layout::new(title(&session), &session.map_regions(&resolvers), tally.pages(), only(args))
+    let layout = Layout::new(title(&session), &MapRegion::all(&resolvers), tally.pages(), only(args))
         .with_coverage(coverage(&session));
     draw(args, &layout, png)
 }

@@ -8,8 +8,12 @@ use anyhow::{Context, bail};
 use patch::calibrate;
 use probes::{
     attach::{self, AttachError, Attached, ProcessError},
+    joined::Profile,
     profile::settings::Settings,
-    report::{Profile, flame, folded, json, text, timeline},
+};
+use report::{
+    latency::{folded, json, text, timeline},
+    pages,
 };
 use std::{
     os::unix::{fs::MetadataExt, process::ExitStatusExt},
@@ -206,7 +210,7 @@ fn write_report(args: &Args, profile: &Profile) -> anyhow::Result<()> {
     };
     let report = match path.extension().and_then(|e| e.to_str()) {
         _ if is_timeline(path) => timeline::chrome(profile).to_string(),
-        Some("html") => flame::page(profile),
+        Some("html") => pages::latency::page(profile),
         Some("folded") => folded::stacks(profile),
         Some("json") => pretty(&json::functions(profile))?,
         _ if args.json => pretty(&json::functions(profile))?,

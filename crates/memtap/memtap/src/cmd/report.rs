@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::heatmap::{Layout, Only, to_svg};
 use analysis::machine::{self, Machine};
-use analysis::page::{Content, to_html};
 use analysis::{By, Row, Session, Stale, Summary, Tally, coverage};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
+use report::heatmap::{Layout, MapRegion, Only, to_svg};
+use report::pages::trace::{Content, to_html};
 use serde_json::{Value, json};
 use symbols::{Module, SearchPath};
 
@@ -224,7 +224,7 @@ fn write_page(session: &Session, path: &std::path::Path) -> Result<()> {
     ];
     let properties = session.trace().properties();
     let title = properties.get("args").or(properties.get("program")).map_or("trace", |args| args);
-    let map = Layout::new(title, &session.map_regions(&resolvers), tally.pages(), Only::All);
+    let map = Layout::new(title, &MapRegion::all(&resolvers), tally.pages(), Only::All);
     let heatmap = to_svg(&map);
     let coverage = coverage(session);
     let content = Content {

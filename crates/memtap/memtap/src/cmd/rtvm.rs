@@ -4,13 +4,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use analysis::realtime::{Run, run_synthetic, run_trace, spreads};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use rtvm::replay::{Costs, Options, Sizes, Synthetic};
 use serde_json::{Value, json};
 
+use super::rtvm_options::{parse_bytes, parse_sizes};
 use crate::output::{Out, grouped};
-use crate::rtvm_replay::{Run, parse_bytes, parse_sizes, run_synthetic, run_trace, spreads, write_page};
 
 /// A set of constants of the cost model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let table = to_json(&options, &runs);
     if let Some(dir) = &args.out {
-        write_page(dir, &runs, &table)?;
+        report::pages::realtime::write(dir, &runs, &table)?;
     }
     let mut out = Out::stdout();
     if args.json {

@@ -3,7 +3,7 @@
 use crate::svg::Bars;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use object::{Object, ObjectSection};
-use probes::report::Profile;
+use probes::joined::Profile;
 use std::{path::PathBuf, process::Command};
 
 /// Name, file, and a run of some seconds.

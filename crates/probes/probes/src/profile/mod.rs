@@ -2,7 +2,7 @@
 //! few samples of a function, and on again with the next epoch.
 //!
 //! [`record`] holds the handlers, [`window`] the sampling, [`epoch`] the thread that switches on again, [`dump`] what is
-//! written for [`crate::report`]. Nothing here formats or names; that is the report's work, in another process.
+//! written for [`crate::joined`]. Nothing here formats or names; that is the report's work, in another process.
 
 pub mod attached;
 pub mod dump;

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use analysis::{Moment, Session, Tool};
-use anyhow::Result;
 use memref::{
     Access, AccessKind, Allocation, AllocationFunction, AllocationKind, BlockFunction, BlockOp, Event,
 };
@@ -12,12 +10,16 @@ use symbols::{HeapChange, Resolver};
 
 use super::blocks::{Blocks, Kind, Target};
 use super::{Findings, Run};
+use crate::{Error, Moment, Session, Tool};
 
 /// Actions that the systems take turns with.
 const BATCH: usize = 8192;
 
-/// Replays a trace.
-pub(crate) fn run(options: &Options, file: &Path, heap_only: bool) -> Result<Run> {
+/// Replays a trace, or only the blocks of its heap.
+///
+/// # Errors
+/// Where the trace can't be read, or there is no memory for the systems.
+pub fn run(options: &Options, file: &Path, heap_only: bool) -> Result<Run, Error> {
     let session = Session::open(file)?;
     let properties = session.trace().properties();
     // An imported trace may not know its program.
@@ -195,7 +197,7 @@ impl Feeder<'_, '_> {
 }
 
 impl Tool for Feeder<'_, '_> {
-    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), analysis::Error> {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         self.enter(at.process.0);
         for access in accesses {
             if access.kind != AccessKind::Prefetch {
@@ -205,7 +207,7 @@ impl Tool for Feeder<'_, '_> {
         Ok(())
     }
 
-    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), analysis::Error> {
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         match event {
             Event::Block(block) => {
                 self.enter(at.process.0);

@@ -5,13 +5,16 @@ use serde_json::{Value, json};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum System {
+pub enum System {
+    /// Real-time virtual memory: every release gives its pages back at once.
     Rtmmu,
+    /// A page table, and a heap that shrinks at its end.
     Conventional,
 }
 
 impl System {
-    pub(crate) const fn name(self) -> &'static str {
+    /// Its name in tables and JSON.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Rtmmu => "rtmmu",
             Self::Conventional => "conventional",
@@ -21,29 +24,30 @@ impl System {
 
 /// What a trace had that a heap can't replay, or should not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Findings {
+pub struct Findings {
     /// Frees of blocks that were free already.
-    pub(crate) double_frees: u64,
+    pub double_frees: u64,
     /// Frees of addresses at which no known block begins: allocated before the trace, inherited, or wrong.
-    pub(crate) unknown_frees: u64,
+    pub unknown_frees: u64,
     /// New blocks over living ones, whose release the trace does not have.
-    pub(crate) overlapping_blocks: u64,
+    pub overlapping_blocks: u64,
     /// Accesses to blocks after their release.
-    pub(crate) accesses_after_free: u64,
+    pub accesses_after_free: u64,
     /// Block operations beyond the last address.
-    pub(crate) accesses_outside: u64,
+    pub accesses_outside: u64,
     /// Mappings and unmappings of a part of a mapping, whose pages stay until all of it goes.
-    pub(crate) partial_mappings: u64,
+    pub partial_mappings: u64,
     /// Block operations, each of which is an access to every page that it touches.
-    pub(crate) block_operations: u64,
+    pub block_operations: u64,
     /// Accesses that are not replayed because only the heap was asked for.
-    pub(crate) accesses_beside_heap: u64,
+    pub accesses_beside_heap: u64,
     /// Events that the trace says are missing.
-    pub(crate) gaps: u64,
+    pub gaps: u64,
 }
 
 impl Findings {
-    pub(crate) fn named(&self) -> [(&'static str, u64); 9] {
+    /// Each count with its name, in the order of tables and JSON.
+    pub fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("double_frees", self.double_frees),
             ("unknown_frees", self.unknown_frees),
@@ -60,17 +64,23 @@ impl Findings {
 
 /// One workload through both systems.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) workload: String,
-    pub(crate) seed: Option<u64>,
-    pub(crate) rtmmu: Outcome,
-    pub(crate) conventional: Outcome,
-    pub(crate) points_above: u64,
-    pub(crate) findings: Findings,
+pub struct Run {
+    /// The program, or `synthetic`.
+    pub workload: String,
+    /// The seed of a synthetic workload.
+    pub seed: Option<u64>,
+    /// What it took real-time virtual memory.
+    pub rtmmu: Outcome,
+    /// What it took the page table.
+    pub conventional: Outcome,
+    /// Points in time at which real-time virtual memory had more pages than the page table.
+    pub points_above: u64,
+    /// What the workload had that could not be replayed.
+    pub findings: Findings,
 }
 
 impl Run {
-    pub(crate) fn new(workload: String, seed: Option<u64>, replay: &Replay<'_>, findings: Findings) -> Self {
+    pub(super) fn new(workload: String, seed: Option<u64>, replay: &Replay<'_>, findings: Findings) -> Self {
         Self {
             workload,
             seed,
@@ -81,12 +91,13 @@ impl Run {
         }
     }
 
-    pub(crate) fn systems(&self) -> [(System, &Outcome); 2] {
+    /// Both systems with their outcomes, in the order of tables.
+    pub fn systems(&self) -> [(System, &Outcome); 2] {
         [(System::Rtmmu, &self.rtmmu), (System::Conventional, &self.conventional)]
     }
 
     /// The rows of Table I.
-    pub(crate) fn rows(&self) -> [Value; 2] {
+    pub fn rows(&self) -> [Value; 2] {
         self.systems().map(|(system, outcome)| {
             json!({
                 "workload": self.workload,
@@ -106,7 +117,7 @@ impl Run {
     }
 
     /// How much worse the conventional system is: worst release, pages.
-    pub(crate) fn ratios(&self) -> [(&'static str, f64); 4] {
+    pub fn ratios(&self) -> [(&'static str, f64); 4] {
         let (a, b) = (&self.rtmmu, &self.conventional);
         let ratio = |b: f64, a: f64| if a > 0.0 { b / a } else { 1.0 };
         [
@@ -118,7 +129,7 @@ impl Run {
     }
 
     /// What the systems could not do, by system.
-    pub(crate) fn failures(&self) -> Value {
+    pub fn failures(&self) -> Value {
         let of = |outcome: &Outcome| {
             let f = outcome.failures;
             json!({
@@ -134,10 +145,13 @@ impl Run {
 
 /// Smallest, middle and largest of some ratios.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spread {
-    pub(crate) min: f64,
-    pub(crate) median: f64,
-    pub(crate) max: f64,
+pub struct Spread {
+    /// The smallest.
+    pub min: f64,
+    /// The middle one; of an even number the larger of both.
+    pub median: f64,
+    /// The largest.
+    pub max: f64,
 }
 
 impl Spread {
@@ -149,7 +163,7 @@ impl Spread {
 }
 
 /// The spread of each ratio over the runs.
-pub(crate) fn spreads(runs: &[Run]) -> Vec<(&'static str, Spread)> {
+pub fn spreads(runs: &[Run]) -> Vec<(&'static str, Spread)> {
     let names = runs.first().map(Run::ratios).into_iter().flatten();
     names
         .enumerate()

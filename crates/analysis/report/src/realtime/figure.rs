@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use analysis::heatmap::escape;
+use crate::heatmap::escape;
 use rtvm::replay::{Scatter, Series};
 
 const WIDTH: f64 = 920.0;
@@ -145,12 +145,7 @@ impl Canvas {
 }
 
 /// Figures 5 and 6: modelled time against size, for each call; and what Linux's munmap costs, where that was measured.
-pub(crate) fn scatters(
-    title: &str,
-    names: [&str; 2],
-    points: [&Scatter; 2],
-    munmap: &[(f64, f64)],
-) -> String {
+pub fn scatters(title: &str, names: [&str; 2], points: [&Scatter; 2], munmap: &[(f64, f64)]) -> String {
     let cells = points.map(Scatter::cells);
     let all = || cells.iter().flatten();
     let x = Axis::decades(all().map(|c| c.0));
@@ -194,7 +189,7 @@ pub(crate) fn scatters(
 }
 
 /// Figure 7: pages over time, the time being calls.
-pub(crate) fn footprints(title: &str, names: [&str; 2], series: [&Series; 2]) -> String {
+pub fn footprints(title: &str, names: [&str; 2], series: [&Series; 2]) -> String {
     let most = series.iter().flat_map(|s| s.intervals()).map(|i| i.1).max().unwrap_or(1);
     let calls = series.map(|s| s.intervals().len() as u64 * s.stride() / 2);
     let x = Axis::from_zero(calls[0].max(calls[1]) as f64);

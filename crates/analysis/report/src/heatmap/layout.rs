@@ -1,8 +1,8 @@
 //! Where the cells of the heat map are.
 
+use analysis::{Count, Pages};
 use memref::{ProcessId, RegionKind, VirtAddr};
-
-use crate::{Count, Pages};
+use symbols::Resolver;
 
 /// Which accesses are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,24 @@ pub struct MapRegion {
 }
 
 impl MapRegion {
+    /// Every region that a process ever had, at its largest.
+    pub fn all(resolvers: &[Resolver]) -> Vec<Self> {
+        let mut all = Vec::new();
+        for resolver in resolvers {
+            for region in resolver.image().regions().regions() {
+                all.push(Self {
+                    process: resolver.process(),
+                    start: region.start,
+                    len: region.len,
+                    kind: region.kind,
+                    traced: region.traced,
+                    name: region.name.to_string(),
+                });
+            }
+        }
+        all
+    }
+
     /// As people see it.
     fn shown(&self) -> String {
         if self.name.is_empty() { format!("[{}]", self.kind) } else { self.name.clone() }

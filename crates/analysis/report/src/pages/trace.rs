@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::heatmap::escape;
-use crate::{Row, Stale, Summary};
+use analysis::{Row, Stale, Summary};
 
 /// Rows of a table that the page shows; the rest is counted in a note. Whole traces don't belong into a browser.
 const MOST_ROWS: usize = 500;
@@ -164,7 +164,7 @@ fn table(body: &mut String, title: &str, size: &str, rows: &[Row]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Count;
+    use analysis::Count;
 
     #[test]
     fn a_page_is_whole_and_its_names_are_harmless() {

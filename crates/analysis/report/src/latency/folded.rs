@@ -1,6 +1,6 @@
 //! The call paths as folded stacks, one line a path: `outer;inner nanoseconds`, for flame graph tools.
 
-use super::Profile;
+use probes::joined::Profile;
 use std::fmt::Write;
 
 /// The lines; the figure is the time outside measured callees, in nanoseconds.

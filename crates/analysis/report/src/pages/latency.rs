@@ -1,11 +1,12 @@
 //! The profile as one HTML page that needs nothing else: a flame graph of the call paths, the table, and a latency
 //! histogram of the function that is chosen.
 
-use super::{Profile, json};
-use crate::profile::histogram;
+use crate::latency::json;
+use probes::joined::Profile;
+use probes::profile::histogram;
 use serde_json::{Value, json};
 
-const PAGE: &str = include_str!("flame.html");
+const PAGE: &str = include_str!("latency.html");
 
 /// The page.
 #[must_use]

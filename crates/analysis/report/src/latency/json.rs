@@ -1,6 +1,6 @@
 //! The profile as JSON: an array of functions with stable keys.
 
-use super::Profile;
+use probes::joined::Profile;
 use serde_json::{Map, Value, json};
 
 /// An array of `{function, file, line, calls, sampled, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, self_ns,

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use analysis::heatmap::escape;
-use anyhow::{Context, Result};
+use analysis::realtime::{Run, System};
 use rtvm::replay::{Scatter, Series};
 use serde_json::{Value, json};
 
-use super::figure::{footprints, scatters};
-use super::result::{Run, System};
+use crate::Error;
+use crate::heatmap::escape;
+use crate::realtime::figure::{footprints, scatters};
 
 const NAMES: [&str; 2] = ["RTMMU: every free is immediate", "conventional: page table, shrinks at its end"];
 
@@ -35,9 +35,9 @@ fn measure_munmap() -> Vec<(f64, f64)> {
 }
 
 /// Writes everything; the figures are of the first run.
-pub(crate) fn write(dir: &Path, runs: &[Run], table: &Value) -> Result<()> {
+pub fn write(dir: &Path, runs: &[Run], table: &Value) -> Result<(), Error> {
     let Some(run) = runs.first() else { return Ok(()) };
-    std::fs::create_dir_all(dir).with_context(|| format!("{}: can't be made", dir.display()))?;
+    std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
     let munmap = measure_munmap();
     let (a, b) = (&run.rtmmu, &run.conventional);
     let name = match run.seed {
@@ -65,13 +65,13 @@ pub(crate) fn write(dir: &Path, runs: &[Run], table: &Value) -> Result<()> {
     });
     let put = |file: &str, text: &str| {
         let path = dir.join(file);
-        std::fs::write(&path, text).with_context(|| format!("{}: can't be written", path.display()))
+        std::fs::write(&path, text).map_err(Error::file(&path))
     };
     for (file, svg) in &figures {
         put(file, svg)?;
     }
-    put("table.json", &serde_json::to_string_pretty(table)?)?;
-    put("figures.json", &serde_json::to_string(&data)?)?;
+    put("table.json", &format!("{table:#}"))?;
+    put("figures.json", &data.to_string())?;
     put("index.html", &html(&name, table, &figures))
 }
 

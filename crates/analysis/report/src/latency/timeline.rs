@@ -1,6 +1,6 @@
 //! The latest calls as a Chrome trace, which Perfetto opens too.
 
-use super::Profile;
+use probes::joined::Profile;
 use serde_json::{Value, json};
 
 /// The trace: complete events in microseconds.

@@ -1,15 +1,18 @@
 //! The synthetic workload, one seed after the other.
 
-use anyhow::Result;
 use rtvm::replay::{Action, Options, Sizes, Synthetic, with_replay};
 
 use super::{Findings, Run};
+use crate::Error;
 
 /// Actions that the systems take turns with.
 const BATCH: usize = 4096;
 
 /// Replays one seed.
-pub(crate) fn run(options: &Options, seed: u64, actions: u64, sizes: Sizes) -> Result<Run> {
+///
+/// # Errors
+/// Where there is no memory for the systems.
+pub fn run(options: &Options, seed: u64, actions: u64, sizes: Sizes) -> Result<Run, Error> {
     let run = with_replay(options, 1, |replay| {
         let mut workload = Synthetic::new(seed, actions, sizes);
         let mut batch: Vec<Action> = Vec::with_capacity(BATCH);

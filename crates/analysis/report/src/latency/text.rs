@@ -1,6 +1,6 @@
 //! The profile as a table for people.
 
-use super::Profile;
+use probes::joined::Profile;
 use std::fmt::Write;
 
 /// Nanoseconds with a unit, in at most seven characters.
@@ -71,7 +71,7 @@ fn missing(profile: &Profile, out: &mut String) {
         }
     }
     for (reason, symbols) in reasons {
-        let shown: Vec<String> = symbols.iter().take(5).map(|s| crate::name::demangle(s)).collect();
+        let shown: Vec<String> = symbols.iter().take(5).map(|s| probes::name::demangle(s)).collect();
         let more = if symbols.len() > 5 { ", ..." } else { "" };
         let _ = writeln!(out, "not probed: {} because {reason}: {}{more}", symbols.len(), shown.join(", "));
     }

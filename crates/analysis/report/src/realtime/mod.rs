@@ -1,0 +1,3 @@
+//! Real-time virtual memory beside a page table: the figures of the paper. The page is [`crate::pages::realtime`].
+
+pub mod figure;
