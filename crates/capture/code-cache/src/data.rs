@@ -12,7 +12,8 @@
 //! rax and rcx are put aside meanwhile, each time anew, so that the instruction finds them; the register that points into
 //! the buffer is none of its own.
 
-use buffers::flow::{BlockAccess, ORDER_AT, POSITION_AT, data_words};
+use blocks::{BlockAccess, data_words};
+use buffers::flow::{ORDER_AT, POSITION_AT};
 use iced_x86::{Instruction, Register, UsedMemory};
 use memref::AccessKind;
 

@@ -4,7 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use buffers::flow::{Extent, FIRST_BLOCK, ID_BITS, MAX_INSTRUCTIONS, Values};
+use blocks::{Extent, MAX_INSTRUCTIONS, RecordedValues};
+use buffers::flow::{FIRST_BLOCK, ID_BITS};
 use memref::VirtAddr;
 
 use crate::area::Area;
@@ -86,9 +87,9 @@ pub struct Defined<'a> {
     /// Its code.
     pub extent: Extent,
     /// What an execution of it records.
-    pub values: Values,
+    pub values: RecordedValues,
     /// Its accesses.
-    pub accesses: &'a [buffers::flow::BlockAccess],
+    pub accesses: &'a [blocks::BlockAccess],
 }
 
 /// Why code can't be made.
@@ -378,7 +379,11 @@ impl Engine {
             let whole = Defined { extent, values: plan.recorded(), accesses: &plan.accesses };
             let shorter = plan.exits.iter().map(|&exit| {
                 let (values, accesses) = plan.before(exit);
-                Defined { extent: Extent::of(addr, exit + 1), values: Values::plain(values), accesses }
+                Defined {
+                    extent: Extent::of(addr, exit + 1),
+                    values: RecordedValues::plain(values),
+                    accesses,
+                }
             });
             for (number, defined) in core::iter::once(whole).chain(shorter).enumerate() {
                 let is_written = number == 0 || !defined.accesses.is_empty();

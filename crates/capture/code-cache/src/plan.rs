@@ -7,8 +7,9 @@
 //! of its own.
 
 use alloc::vec::Vec;
-use buffers::flow::{
-    BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE, Values as Recorded,
+use blocks::{
+    BlockAccess, Chosen, MAX_ACCESSES, MAX_INSTRUCTIONS, MAX_VALUES, Masked, NO_VALUE,
+    RecordedValues as Recorded, Repeated,
 };
 use iced_x86::{
     Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo,
@@ -638,7 +639,7 @@ impl Plan {
                 kind,
                 base,
                 index: 2,
-                repeated: Some((5, base + 3)),
+                repeated: Some(Repeated { count_after: 5, place_after: base + 3 }),
                 fs: memory.segment() == Register::FS,
                 ..BlockAccess::NONE
             });

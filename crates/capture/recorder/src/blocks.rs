@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use buffers::flow::{Definition, ID_BITS};
-use trace_format::{Block, Error};
+use blocks::{BasicBlock, Definition};
+use buffers::flow::ID_BITS;
+use trace_format::Error;
 
 use super::flow::BlockList;
 
@@ -15,7 +16,7 @@ struct Process {
     /// It executes nothing more.
     has_ended: bool,
     /// By their numbers.
-    blocks: Vec<Option<Arc<Block>>>,
+    blocks: Vec<Option<Arc<BasicBlock>>>,
     /// How many values each has, or [`UNKNOWN`]: what finding the entries of a buffer needs, close together.
     values: Vec<u8>,
     /// Their numbers in the list of blocks, where there is one.
@@ -43,7 +44,7 @@ const MAX_LINE: usize = 1024;
 impl Known<'_> {
     /// The block of that number.
     #[inline]
-    pub(crate) fn get(&self, id: u32) -> Option<&Arc<Block>> {
+    pub(crate) fn get(&self, id: u32) -> Option<&Arc<BasicBlock>> {
         self.chain.iter().find_map(|process| process.blocks.get(id as usize)?.as_ref())
     }
 
@@ -112,7 +113,7 @@ impl Blocks {
                 process.blocks.resize_with(place + 1, || None);
                 process.values.resize(place + 1, UNKNOWN);
             }
-            let block = Block::new(&definition).map(Arc::new);
+            let block = BasicBlock::new(&definition).map(Arc::new);
             process.values[place] = block.as_ref().map_or(UNKNOWN, |block| block.values());
             process.blocks[place] = block;
             if let Some(list) = &mut list {
@@ -133,7 +134,7 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
-    use buffers::flow::{BlockAccess, Extent, MAX_DEFINITION_BYTES, Values, encode_definition};
+    use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
     use memref::VirtAddr;
 
     use super::*;
@@ -141,7 +142,7 @@ mod tests {
     fn define(blocks: &mut Blocks, process: u32, id: u32) {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let extent = Extent::of(VirtAddr(64), 1);
-        let len = encode_definition(id, extent, Values::plain(0), &[BlockAccess::NONE], &mut bytes);
+        let len = encode_definition(id, extent, RecordedValues::plain(0), &[BlockAccess::NONE], &mut bytes);
         blocks.add(process, 0, &bytes[..len], None).unwrap();
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use buffers::flow::Extent;
+use blocks::Extent;
 use memref::{ProcessId, ThreadId, VirtAddr};
 use trace_format::machine::{self, BlockEntry, FlowEntry};
 use trace_format::{Error, TraceWriter, TypedWriter};

@@ -10,7 +10,8 @@ use super::blocks::{Blocks, Known};
 use super::flow::{BlockList, ThreadFlow};
 use super::listener::{Heard, Hit, Listener};
 use super::regions::Wanted;
-use buffers::flow::{Entry, MAX_VALUES, entry, find_entries, is_cut_or_empty};
+use blocks::MAX_VALUES;
+use buffers::flow::{Entry, entry, find_entries, is_cut_or_empty};
 use buffers::{BUFFER_BYTES, Buffer, BufferState, Content, Pool, Record, Records};
 use memref::{
     Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, Order, OrderMark, ProcessId, RegionChange,

@@ -52,9 +52,7 @@ mod writer;
 
 pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
-pub use encoder::{
-    Block, BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, Part, flow_head,
-};
+pub use encoder::{BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, Part, flow_head};
 pub use entry::gap_entry;
 pub use error::Error;
 pub use forms::Form;

@@ -4,11 +4,14 @@ mod common;
 
 use std::sync::Arc;
 
-use buffers::flow::{BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, Values, encode_definition};
+use blocks::{
+    BasicBlock, BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, RecordedValues, Repeated,
+    encode_definition,
+};
 use memref::{Access, AccessKind, Event, OrderMark, ThreadId, VirtAddr};
 use proptest::prelude::*;
 use trace_format::{
-    Batch, Block, CreateOptions, Encoders, Filter, KindSet, ModuleRecord, ProcessRecord, ThreadRecord, Trace,
+    Batch, CreateOptions, Encoders, Filter, KindSet, ModuleRecord, ProcessRecord, ThreadRecord, Trace,
     TraceWriter,
 };
 
@@ -72,7 +75,7 @@ proptest! {
 }
 
 /// A block with a load, and one that ends with a string instruction.
-fn blocks() -> [Arc<Block>; 2] {
+fn blocks() -> [Arc<BasicBlock>; 2] {
     let load = BlockAccess { base: 0, size: 8, ..BlockAccess::NONE };
     let fill = BlockAccess {
         instruction: 1,
@@ -80,14 +83,14 @@ fn blocks() -> [Arc<Block>; 2] {
         index: 1,
         size: 1,
         kind: AccessKind::Store,
-        repeated: Some((2, 3)),
+        repeated: Some(Repeated { count_after: 2, place_after: 3 }),
         ..BlockAccess::NONE
     };
     [(1, &[load][..]), (4, &[load, fill])].map(|(values, accesses)| {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let extent = Extent::of(VirtAddr(0x1000), 3);
-        let len = encode_definition(16, extent, Values::plain(values), accesses, &mut bytes);
-        Arc::new(Block::new(&Definition::decode(&bytes[..len]).unwrap().0).unwrap())
+        let len = encode_definition(16, extent, RecordedValues::plain(values), accesses, &mut bytes);
+        Arc::new(BasicBlock::new(&Definition::decode(&bytes[..len]).unwrap().0).unwrap())
     })
 }
 

@@ -233,10 +233,8 @@ mod tests {
 mod reading {
     use super::super::{Kept, Sink};
     use super::Verified;
-    use buffers::flow::{
-        BlockAccess, EMBED, Extent, FIRST_BLOCK, ID_BITS, MAX_DEFINITION_BYTES, PAD, Values,
-        encode_definition,
-    };
+    use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
+    use buffers::flow::{EMBED, FIRST_BLOCK, ID_BITS, PAD};
     use buffers::{Content, MAX_RECORD_BYTES, Record, encode};
     use memref::{AccessKind, VirtAddr};
     use trace_format::{CreateOptions, TraceWriter};
@@ -259,7 +257,7 @@ mod reading {
         let mut sink = Sink::new(trace, Kept { regions: u32::MAX, data: false, flow: false }, None);
         sink.add_process(0, std::process::id(), None, 0).unwrap();
         let mut definition = [0; MAX_DEFINITION_BYTES];
-        let (extent, values) = (Extent::of(VirtAddr(CODE), instructions), Values::plain(1));
+        let (extent, values) = (Extent::of(VirtAddr(CODE), instructions), RecordedValues::plain(1));
         let len = encode_definition(FIRST_BLOCK, extent, values, &[defined], &mut definition);
         sink.blocks.add(0, 0, &definition[..len], None).unwrap();
         let mut bytes = PAD.to_le_bytes().to_vec();
@@ -287,7 +285,7 @@ mod reading {
         let len = encode_definition(
             FIRST_BLOCK,
             Extent::of(VirtAddr(CODE), 1),
-            Values::plain(2),
+            RecordedValues::plain(2),
             &[defined],
             &mut definition,
         );

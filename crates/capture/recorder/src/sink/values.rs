@@ -1,6 +1,7 @@
 //! Buffers of translated threads that record the bytes of accesses, too: an access at a time, with what it read or wrote.
 
-use buffers::flow::{Entry, MAX_VALUES, entry, find_entries};
+use blocks::MAX_VALUES;
+use buffers::flow::{Entry, entry, find_entries};
 use buffers::{Record, Records};
 use memref::{Access, GapReason, VirtAddr};
 use trace_format::Error;

@@ -13,9 +13,8 @@ use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-use buffers::flow::{
-    IN_GATE_AT, Live, MAX_DEFINITION_BYTES, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT, encode_definition,
-};
+use blocks::{MAX_DEFINITION_BYTES, MAX_VALUES, encode_definition};
+use buffers::flow::{IN_GATE_AT, Live, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT};
 use buffers::{BUFFER_BYTES, BUFFER_COUNT, Content, DefinitionWriter, FLOW_BYTES, Pool, Record};
 use code_cache::{Checked, Defined, Engine, Exit, FS_SPILL, Mode, Place, Task, Trap, Untranslatable};
 use memref::{AccessKind, AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
@@ -961,7 +960,7 @@ pub(crate) fn on_buffer_end(thread: &mut Thread, info: &SigInfo, context: &mut U
     }
     let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return false };
     let Some(register) = ENGINE.lock().pointer(context.gregs.rip) else { return false };
-    let mut carried = [0u64; buffers::flow::MAX_VALUES];
+    let mut carried = [0u64; MAX_VALUES];
     let count = (info.addr.saturating_sub(live.position()) / 8).min(carried.len() as u64) as usize;
     for (index, place) in carried.iter_mut().enumerate().take(count) {
         *place = live.open_value(&pool, index as u8);

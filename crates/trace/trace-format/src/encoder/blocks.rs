@@ -11,11 +11,8 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use buffers::flow::{
-    BlockAccess, Definition, Extent, MAX_ACCESSES, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, Values,
-    encode_definition,
-};
-use memref::{Access, Order, VirtAddr};
+use blocks::{BasicBlock, BlockAccess, Definition, MAX_ACCESSES, MAX_VALUES, NO_VALUE, values_of};
+use memref::{Access, VirtAddr};
 
 use super::{BLOCKS, Coding, Corrupt, Encoded, Encoder, OTHERS, Part, entries_part, others, raw_bytes};
 use crate::{
@@ -23,223 +20,6 @@ use crate::{
     bytes::{Reader, put_varint, unzigzag, zigzag},
     entry::{Entry, StreamKind},
 };
-
-/// A block: instructions that are executed one after the other, and their accesses. Branches in it were not taken.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Block {
-    addr: u64,
-    instructions: u16,
-    /// Values that a frame keeps of an execution.
-    values: u8,
-    /// Whether two more were recorded: the orders around it.
-    ordered: bool,
-    /// Accesses of each execution, where that does not depend on its values.
-    count: Option<u16>,
-    accesses: Box<[BlockAccess]>,
-}
-
-impl Block {
-    /// The block that is defined so; `None` where its accesses need values that it does not have.
-    pub fn new(definition: &Definition<'_>) -> Option<Self> {
-        let accesses: Box<[BlockAccess]> = definition.accesses().collect();
-        let Values { count, ordered } = definition.values;
-        let values = if ordered { count.checked_sub(ORDERS)? } else { count };
-        let known = |value: u8| value < values;
-        let addressed = |value: u8| value == NO_VALUE || known(value);
-        let whole = usize::from(count) <= MAX_VALUES
-            && accesses.iter().all(|access| {
-                let repeated = access.repeated.is_none_or(|(count, place)| {
-                    known(count) && known(place) && known(access.base) && known(access.index)
-                });
-                let masked = access.masked.is_none_or(|masked| known(masked.value) && masked.bytes > 0);
-                repeated && masked && addressed(access.base) && addressed(access.index)
-            });
-        let varies = accesses.iter().any(|access| access.repeated.is_some() || access.masked.is_some());
-        whole.then(|| Self {
-            addr: definition.extent.addr.0,
-            instructions: definition.extent.instructions,
-            values,
-            ordered,
-            count: (!varies).then_some(accesses.len() as u16),
-            accesses,
-        })
-    }
-
-    /// Instructions.
-    pub fn instructions(&self) -> u16 {
-        self.instructions
-    }
-
-    /// Values that an execution of it records.
-    pub fn values(&self) -> u8 {
-        if self.ordered { self.values + ORDERS } else { self.values }
-    }
-
-    /// The orders around an execution, if it has them: its one instruction was executed behind the first, and in front of
-    /// whatever comes behind the second.
-    #[inline]
-    pub fn orders(&self, words: &[[u8; 8]]) -> Option<[Order; 2]> {
-        if !self.ordered {
-            return None;
-        }
-        let words: &[[u8; 8]; 2] = words.get(usize::from(self.values)..)?.first_chunk()?;
-        Some(words.map(u64::from_le_bytes)).filter(|orders| orders[0] != 0)
-    }
-
-    /// Accesses of one execution. `values` are those that it recorded, here and below.
-    #[inline]
-    pub fn count(&self, values: &[u64]) -> u64 {
-        match self.count {
-            Some(count) => count.into(),
-            None => self.count_varying(values),
-        }
-    }
-
-    /// As [`Self::count`], of values as a recorder finds them.
-    #[inline]
-    pub fn count_words(&self, words: &[[u8; 8]]) -> u64 {
-        match self.count {
-            Some(count) => count.into(),
-            None => self.count_varying(&to_values(words)),
-        }
-    }
-
-    /// Whether it ends with a string instruction.
-    fn repeats(&self) -> bool {
-        self.accesses.last().is_some_and(|access| access.repeated.is_some())
-    }
-
-    fn count_varying(&self, values: &[u64]) -> u64 {
-        let mut count = 0u64;
-        for (index, access) in self.accesses.iter().enumerate() {
-            if let Some(times) = times(access, values) {
-                // All repeated accesses of a block are one instruction's, its last.
-                return count.saturating_add(times.saturating_mul((self.accesses.len() - index) as u64));
-            }
-            count += access
-                .masked
-                .map_or(1, |masked| u64::from(masked.elements(access.size, values).count_ones()));
-        }
-        count
-    }
-
-    /// Appends the accesses of one execution that begins at `cycle`, with the thread's fs base.
-    #[inline]
-    pub fn expand(&self, cycle: u64, values: &[u64], base: u64, into: &mut Vec<Access>) {
-        self.each(cycle, values, base, |access| into.push(access));
-    }
-
-    /// As [`Self::expand`], for any number of accesses: some at a time.
-    pub(crate) fn expand_in_pieces(
-        &self,
-        cycle: u64,
-        words: &[[u8; 8]],
-        base: u64,
-        mut act: impl FnMut(&[Access]),
-    ) {
-        let mut piece = Vec::with_capacity(PIECE_ACCESSES);
-        self.each(cycle, &to_values(words), base, |access| {
-            piece.push(access);
-            if piece.len() == PIECE_ACCESSES {
-                act(&piece);
-                piece.clear();
-            }
-        });
-        act(&piece);
-    }
-
-    #[inline]
-    fn each(&self, cycle: u64, values: &[u64], base: u64, mut act: impl FnMut(Access)) {
-        let mut rest = &self.accesses[..];
-        while let Some((access, behind)) = rest.split_first() {
-            if let Some(times) = times(access, values) {
-                // A string instruction made its accesses as often as its count went down, each behind the last one or in
-                // front of it. All repeated accesses of a block are one instruction's, its last.
-                for time in 0..times {
-                    for access in rest {
-                        if let Some(addr) = repeated_address(access, values, base, time) {
-                            act(self.access(access, cycle, addr));
-                        }
-                    }
-                }
-                return;
-            }
-            rest = behind;
-            let addr = access.address(values, base);
-            let Some(masked) = access.masked else {
-                act(self.access(access, cycle, addr));
-                continue;
-            };
-            let mut elements = masked.elements(access.size, values);
-            while elements != 0 {
-                let distance = u64::from(elements.trailing_zeros()) * u64::from(masked.bytes);
-                let element = self.access(access, cycle, addr.wrapping_add(distance));
-                act(Access { size: masked.bytes.into(), ..element });
-                elements &= elements - 1;
-            }
-        }
-    }
-
-    /// As [`Self::expand`], each access with the bytes that it read or wrote: none where they were not recorded.
-    pub fn expand_data(&self, cycle: u64, values: &[u64], base: u64, mut each: impl FnMut(Access, &[u8])) {
-        let mut bytes = Vec::with_capacity(64);
-        for access in &self.accesses {
-            bytes.clear();
-            access.bytes(values, |part| bytes.extend_from_slice(part));
-            each(self.access(access, cycle, access.address(values, base)), &bytes);
-        }
-    }
-
-    #[inline]
-    fn access(&self, access: &BlockAccess, cycle: u64, addr: u64) -> Access {
-        Access {
-            cycle: cycle + u64::from(access.instruction),
-            ip: VirtAddr(self.addr.wrapping_add(u64::from(access.offset))),
-            addr: VirtAddr(addr),
-            size: access.size.into(),
-            kind: access.kind,
-        }
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        let mut bytes = [0; MAX_DEFINITION_BYTES];
-        let extent = Extent::of(VirtAddr(self.addr), self.instructions);
-        let values = Values::plain(self.values);
-        let len = encode_definition(0, extent, values, &self.accesses, &mut bytes);
-        out.extend_from_slice(&bytes[..len]);
-    }
-}
-
-fn to_values(words: &[[u8; 8]]) -> [u64; MAX_VALUES] {
-    let mut values = [0; MAX_VALUES];
-    for (value, word) in values.iter_mut().zip(words) {
-        *value = u64::from_le_bytes(*word);
-    }
-    values
-}
-
-#[inline]
-fn value(values: &[u64], index: u8) -> u64 {
-    values.get(usize::from(index)).copied().unwrap_or(0)
-}
-
-/// How often a string instruction made its accesses; `None` where it is none.
-fn times(access: &BlockAccess, values: &[u64]) -> Option<u64> {
-    let (count_after, _) = access.repeated?;
-    Some(value(values, access.index).wrapping_sub(value(values, count_after)))
-}
-
-fn repeated_address(access: &BlockAccess, values: &[u64], base: u64, time: u64) -> Option<u64> {
-    let (_, after) = access.repeated?;
-    let start = value(values, access.base);
-    let distance = time.wrapping_mul(access.size.into());
-    let backwards = (value(values, after).wrapping_sub(start) as i64) < 0;
-    let addr = if backwards { start.wrapping_sub(distance) } else { start.wrapping_add(distance) };
-    Some(addr.wrapping_add(if access.fs { base } else { 0 }))
-}
-
-/// Values that are orders.
-const ORDERS: u8 = 2;
 
 /// The low bits of a code: which block was executed.
 const SECOND: u8 = 1;
@@ -288,8 +68,6 @@ const FRAME_ACCESSES: u64 = 1 << 20;
 /// A string instruction that made more of them is kept as single ones, frame by frame.
 const MANY: u64 = 1 << 18;
 const SINGLE_BYTES: usize = 32;
-/// How many single accesses are made at a time.
-const PIECE_ACCESSES: usize = 1 << 14;
 
 /// What is known of one block.
 #[derive(Clone, Copy, Debug)]
@@ -363,7 +141,7 @@ impl Model {
 #[derive(Debug, Default)]
 struct Recorded {
     /// Its blocks, from number 1.
-    used: Vec<Arc<Block>>,
+    used: Vec<Arc<BasicBlock>>,
     /// Of each execution the number of its block and the instructions between it and the one before ([`LONG_STEP`], and two
     /// halves, where those are many). A zero stands for a single access.
     order: Vec<u32>,
@@ -493,7 +271,7 @@ impl BlockFrame {
     pub fn push(
         &mut self,
         id: u32,
-        block: &Arc<Block>,
+        block: &Arc<BasicBlock>,
         cycle: u64,
         values: &[[u8; 8]],
         base: u64,
@@ -526,14 +304,14 @@ impl BlockFrame {
                 recorded.order.extend_from_slice(&[number, LONG_STEP, halves[0], halves[1]]);
             }
         }
-        recorded.values.extend_from_slice(values.get(..usize::from(block.values)).unwrap_or(values));
+        recorded.values.extend_from_slice(values.get(..usize::from(block.kept_values())).unwrap_or(values));
         recorded.count += count;
-        self.cycle = cycle + u64::from(block.instructions);
+        self.cycle = cycle + u64::from(block.instructions());
     }
 
     /// The number of a block that appears for the first time.
     #[cold]
-    fn enter(&mut self, id: usize, block: &Arc<Block>, base: u64) -> u32 {
+    fn enter(&mut self, id: usize, block: &Arc<BasicBlock>, base: u64) -> u32 {
         let recorded = &mut self.recorded;
         if recorded.used.is_empty() {
             recorded.base = base;
@@ -609,7 +387,7 @@ impl<'a> Coder<'a> {
                 }
                 step => step.unwrap_or(0).into(),
             };
-            let (own, rest) = values.split_at(usize::from(block.values).min(values.len()));
+            let (own, rest) = values.split_at(usize::from(block.kept_values()).min(values.len()));
             values = rest;
             self.push(number, block, step, own);
         }
@@ -627,7 +405,7 @@ impl<'a> Coder<'a> {
     }
 
     #[inline]
-    fn push(&mut self, number: u32, block: &Arc<Block>, step: u64, values: &[[u8; 8]]) {
+    fn push(&mut self, number: u32, block: &Arc<BasicBlock>, step: u64, values: &[[u8; 8]]) {
         let previous = &self.model.states[self.model.previous];
         let (mut code, predicted) = if previous.next[0] == number {
             (0, previous.steps[0])
@@ -641,25 +419,25 @@ impl<'a> Coder<'a> {
             put_varint(&mut self.columns[3], step);
         }
         self.model.follow(code, number, step);
-        self.model.cycle = self.model.cycle.wrapping_add(step) + u64::from(block.instructions);
+        self.model.cycle = self.model.cycle.wrapping_add(step) + u64::from(block.instructions());
         if self.put_values(number, values) {
             code |= VALUES;
         }
-        if block.count.is_none() && block.repeats() {
-            self.span_repeated(block, &to_values(values));
+        if block.is_repeated() {
+            self.span_repeated(block, &values_of(values));
         }
         self.columns[0].push(code);
     }
 
     /// A block that was not expected.
     #[cold]
-    fn find(&mut self, number: u32, block: &Arc<Block>) -> u8 {
+    fn find(&mut self, number: u32, block: &Arc<BasicBlock>) -> u8 {
         if (number as usize) < self.model.states.len() {
             self.columns[2].extend_from_slice(&number.to_le_bytes());
             return KNOWN;
         }
-        block.write(&mut self.columns[1]);
-        self.model.add(block.values);
+        block.put_definition(&mut self.columns[1]);
+        self.model.add(block.kept_values());
         self.spans.resize(self.model.values.len(), Interval::NONE);
         NEW
     }
@@ -699,11 +477,11 @@ impl<'a> Coder<'a> {
     }
 
     /// Enters the addresses of a string instruction.
-    fn span_repeated(&mut self, block: &Block, values: &[u64]) {
-        for access in &block.accesses {
-            let Some(times) = times(access, values).filter(|&times| times > 0) else { continue };
+    fn span_repeated(&mut self, block: &BasicBlock, values: &[u64]) {
+        for access in block.accesses() {
+            let Some(times) = access.times(values).filter(|&times| times > 0) else { continue };
             for time in [0, times - 1] {
-                if let Some(addr) = repeated_address(access, values, self.recorded.base, time) {
+                if let Some(addr) = access.repeated_address(values, self.recorded.base, time) {
                     self.bounds.addrs.add_bytes(VirtAddr(addr), access.size.into());
                 }
             }
@@ -725,8 +503,8 @@ impl<'a> Coder<'a> {
         }
         for (block, state) in used.iter().zip(&self.model.states[1..]) {
             let spans = &self.spans[state.values as usize..];
-            for access in &block.accesses {
-                bounds.ips.add(block.addr.wrapping_add(access.offset.into()));
+            for access in block.accesses() {
+                bounds.ips.add(block.addr().0.wrapping_add(access.offset.into()));
                 bounds.kinds = bounds.kinds | KindSet::access(access.kind);
                 if access.repeated.is_none() {
                     bounds.addrs.join(self.addresses(access, spans));
@@ -851,7 +629,7 @@ fn decode_all(count: usize, parts: &[Part], end: u64, out: &mut Vec<Access>) -> 
     let [codes, rest @ ..] = columns;
     let mut rest = rest.map(Reader::new);
     let mut model = Model::new(start);
-    let mut blocks: Vec<Block> = Vec::new();
+    let mut blocks: Vec<BasicBlock> = Vec::new();
     let most = out.len() + count;
     let mut values = [0; MAX_VALUES];
     for &code in codes {
@@ -886,7 +664,7 @@ fn decode_one(
     model: &mut Model,
     code: u8,
     columns: &mut [Reader<'_>; COLUMNS - 1],
-    blocks: &mut Vec<Block>,
+    blocks: &mut Vec<BasicBlock>,
     values: &mut [u64; MAX_VALUES],
 ) -> Option<u64> {
     let [new, known, steps, codes, differences, _] = columns;
@@ -900,7 +678,7 @@ fn decode_one(
         KNOWN => (known.u32()?, 0),
         _ => {
             let block = read_block(new)?;
-            let number = model.add(block.values);
+            let number = model.add(block.kept_values());
             blocks.push(block);
             (number, 0)
         }
@@ -909,7 +687,7 @@ fn decode_one(
     let step = if code & STEP == 0 { predicted } else { steps.varint()? };
     model.follow(code, number, step);
     let cycle = model.cycle.checked_add(step)?;
-    model.cycle = cycle.checked_add(block.instructions.into())?;
+    model.cycle = cycle.checked_add(block.instructions().into())?;
     let state = model.states.get(number as usize)?;
     let (start, count) = (state.values as usize, usize::from(state.count));
     let mut before = model.value;
@@ -933,17 +711,17 @@ fn decode_one(
     Some(cycle)
 }
 
-fn read_block(reader: &mut Reader<'_>) -> Option<Block> {
+fn read_block(reader: &mut Reader<'_>) -> Option<BasicBlock> {
     let (definition, len) = Definition::decode(reader.rest())?;
     reader.take(len)?;
-    Block::new(&definition)
+    BasicBlock::new(&definition)
 }
 
-const _: () = assert!(MAX_ACCESSES <= MANY as usize && MAX_VALUES < NO_VALUE as usize);
+const _: () = assert!(MAX_ACCESSES <= MANY as usize);
 
 #[cfg(test)]
 mod tests {
-    use buffers::flow::{Chosen, Masked};
+    use blocks::{Chosen, Extent, MAX_DEFINITION_BYTES, Masked, RecordedValues, Repeated, encode_definition};
     use memref::AccessKind;
     use proptest::prelude::*;
 
@@ -955,22 +733,22 @@ mod tests {
         instructions: u16,
         values: u8,
         accesses: &[BlockAccess],
-    ) -> Option<Arc<Block>> {
-        block_of(id, addr, instructions, Values::plain(values), accesses)
+    ) -> Option<Arc<BasicBlock>> {
+        block_of(id, addr, instructions, RecordedValues::plain(values), accesses)
     }
 
     fn block_of(
         id: u32,
         addr: u64,
         instructions: u16,
-        values: Values,
+        values: RecordedValues,
         accesses: &[BlockAccess],
-    ) -> Option<Arc<Block>> {
+    ) -> Option<Arc<BasicBlock>> {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let extent = Extent::of(VirtAddr(addr), instructions);
         let len = encode_definition(id, extent, values, accesses, &mut bytes);
         let (definition, _) = Definition::decode(&bytes[..len]).expect("it was just encoded");
-        Block::new(&definition).map(Arc::new)
+        BasicBlock::new(&definition).map(Arc::new)
     }
 
     fn words(values: &[u64]) -> Vec<[u8; 8]> {
@@ -1017,7 +795,7 @@ mod tests {
             kind: AccessKind::Store,
             base: 0,
             index: 1,
-            repeated: Some((2, 3)),
+            repeated: Some(Repeated { count_after: 2, place_after: 3 }),
             ..BlockAccess::NONE
         }
     }
@@ -1148,24 +926,16 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_need_what_they_do_not_have_are_none() {
-        let access = BlockAccess { base: 2, ..BlockAccess::NONE };
-        assert_eq!(block(0, 0, 1, 2, &[access]), None);
-        assert!(block(0, 0, 1, 3, &[access]).is_some());
-        assert_eq!(block(0, 0, 1, MAX_VALUES as u8 + 1, &[]), None);
-    }
-
-    #[test]
     fn orders_are_told_and_not_kept() {
         let access = BlockAccess { base: 0, size: 8, kind: AccessKind::Modify, ..BlockAccess::NONE };
-        let ordered = |count| Values { count, ordered: true };
+        let ordered = |count| RecordedValues { count, ordered: true };
         let block = block_of(0, 0x1000, 1, ordered(3), &[access]).unwrap();
         assert_eq!(block.values(), 3);
         assert_eq!(block.orders(&words(&[0x5000, 41, 44])), Some([41, 44]));
         assert_eq!(block.orders(&words(&[0x5000, 0, 0])), None, "the thread was alone");
         assert_eq!(block.orders(&words(&[0x5000, 41])), None);
         let (mut with, mut without) = (BlockFrame::default(), BlockFrame::default());
-        let plain = block_of(0, 0x1000, 1, Values::plain(1), &[access]).unwrap();
+        let plain = block_of(0, 0x1000, 1, RecordedValues::plain(1), &[access]).unwrap();
         for n in 0..100 {
             with.push(0, &block, n, &words(&[0x5000, 41 + 2 * n, 50 + 3 * n]), 0, 1);
             without.push(0, &plain, n, &words(&[0x5000]), 0, 1);

@@ -16,7 +16,7 @@ mod words;
 
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
-pub use blocks::{Block, BlockFrame, CodedFrame};
+pub use blocks::{BlockFrame, CodedFrame};
 pub(crate) use columns::Columns;
 use generic::Generic;
 use live::Live;

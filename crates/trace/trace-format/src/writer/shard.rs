@@ -5,11 +5,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
+use blocks::BasicBlock;
 use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, VirtAddr};
 
 use super::{CreateOptions, Shared, lock, segment::Segment};
 use crate::{
-    Block, BlockFrame, DataAccess, Error, MAX_FRAME_ENTRIES, Trace,
+    BlockFrame, DataAccess, Error, MAX_FRAME_ENTRIES, Trace,
     encoder::BLOCKS,
     entry::{Entry, MarkerEntry, REFERENCE, StreamKind},
 };
@@ -396,7 +397,7 @@ impl BlockWriter<'_> {
     pub fn push(
         &mut self,
         id: u32,
-        block: &Arc<Block>,
+        block: &Arc<BasicBlock>,
         cycle: Cycle,
         values: &[[u8; 8]],
         base: u64,
@@ -418,7 +419,7 @@ impl BlockWriter<'_> {
     fn push_slowly(
         &mut self,
         id: u32,
-        block: &Arc<Block>,
+        block: &Arc<BasicBlock>,
         cycle: Cycle,
         values: &[[u8; 8]],
         base: u64,

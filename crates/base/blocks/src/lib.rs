@@ -1,0 +1,41 @@
+//! Basic blocks: what the code of one accesses, and what one execution of it expands to.
+//!
+//! A tracer that translates code does not record accesses. It writes once what a block is, as a [`Definition`], and for each
+//! execution the block's number and a few *values*: registers at the block's beginning (or where they are known in it), from which
+//! all addresses follow. The recorder makes a [`BasicBlock`] of the definition, and frames of the file keep blocks and values; not
+//! before somebody reads a trace are executions [expanded](BasicBlock::expand) to accesses. So tracer, recorder and file share this
+//! one meaning of a block.
+//!
+//! A block here is one or more basic blocks that ran on into each other: it has one entry, and is left at its end or at a side exit.
+//!
+//! The crate knows nothing of where values come from (`code-cache` plans that), of the buffers they travel in (`buffers`), or of
+//! how a file predicts them (`trace-format`). It makes no system call and needs an allocator for blocks alone, not for definitions.
+//!
+//! Start with [`BlockAccess`], one access of a block; then [`BasicBlock::expand`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod access;
+mod block;
+mod definition;
+mod expansion;
+mod masked;
+
+pub use access::{BlockAccess, NO_VALUE, Repeated, data_words};
+pub use block::BasicBlock;
+pub use definition::{Definition, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
+pub use expansion::values_of;
+pub use masked::{Chosen, Masked};
+
+/// Values that one block can have.
+pub const MAX_VALUES: usize = 62;
+/// Instructions that one block can have.
+pub const MAX_INSTRUCTIONS: usize = 64;
+/// Accesses that one block can have.
+pub const MAX_ACCESSES: usize = 128;
+
+const _: () = assert!(MAX_VALUES < NO_VALUE as usize);
