@@ -45,7 +45,7 @@ pub(crate) const GENERIC: u32 = 5;
 pub(crate) const FLOW: u32 = 7;
 /// Number of [`Vpc`].
 pub(crate) const VPC: u32 = 6;
-/// Number of [`blocks::Blocks`].
+/// Number of [`blocks::ExecutionEncoder`].
 pub(crate) const BLOCKS: u32 = 8;
 
 /// How a payload is stored.
@@ -323,7 +323,7 @@ impl Default for Encoders {
         encoders.add(Arc::new(Generic));
         encoders.add(Arc::new(Vpc));
         encoders.add(Arc::new(predict::Flow));
-        encoders.add(Arc::new(blocks::Blocks));
+        encoders.add(Arc::new(blocks::ExecutionEncoder));
         encoders
     }
 }

@@ -1,0 +1,60 @@
+//! The codes and columns of a frame of block executions, as docs/format.md lists them (*Encoders*, 8).
+
+/// The low bits of a code that say which block was executed; 0 is the last successor of the block before.
+pub(super) const BLOCK_MASK: u8 = 3;
+/// The last successor but one.
+pub(super) const SECOND: u8 = 1;
+/// A block of the frame, by its number.
+pub(super) const KNOWN: u8 = 2;
+/// A block that appears for the first time.
+pub(super) const NEW: u8 = 3;
+/// Other instructions lay between the block before and this one than the last time.
+pub(super) const STEP: u8 = 1 << 2;
+/// Some value was not predicted: a code for each follows.
+pub(super) const VALUES: u8 = 1 << 3;
+/// An access by itself, and nothing else of the above.
+pub(super) const SINGLE: u8 = 1 << 4;
+
+/// A value's code: the last value plus its stride.
+pub(super) const STRIDE: u8 = 0;
+/// The value before it in the frame, plus the distance that the two had the last time.
+pub(super) const RELATION: u8 = 1;
+/// The last value plus a difference of 1 byte; of 2, 4 or 8 bytes with the codes that follow.
+pub(super) const BY_1: u8 = 2;
+/// Bytes in the column of differences, by code.
+pub(super) const BYTES: [usize; 6] = [0, 0, 1, 2, 4, 8];
+/// What is added to [`BY_1`], by the bits of the difference.
+pub(super) const LENGTHS: [u8; 65] = {
+    let mut lengths = [0; 65];
+    let mut bits = 0;
+    while bits <= 64 {
+        lengths[bits] = if bits <= 8 {
+            0
+        } else if bits <= 16 {
+            1
+        } else if bits <= 32 {
+            2
+        } else {
+            3
+        };
+        bits += 1;
+    }
+    lengths
+};
+
+/// Columns of a frame.
+pub(super) const COLUMNS: usize = 7;
+/// The column of codes: a byte an execution or single access.
+pub(super) const CODES: usize = 0;
+/// The column of blocks that appear for the first time: their definitions.
+pub(super) const NEW_BLOCKS: usize = 1;
+/// The column of numbers of blocks that were not expected.
+pub(super) const NUMBERS: usize = 2;
+/// The column of steps that were not expected.
+pub(super) const STEPS: usize = 3;
+/// The column of single accesses, after those of codes of values and of differences.
+pub(super) const SINGLES: usize = 6;
+/// Bytes before the columns: cycle and fs base at the beginning, and the columns' lengths.
+pub(super) const HEAD_BYTES: usize = (2 + COLUMNS) * 8;
+/// Bytes of a single access.
+pub(super) const SINGLE_BYTES: usize = 32;

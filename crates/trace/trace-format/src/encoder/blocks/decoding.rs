@@ -1,0 +1,126 @@
+//! From the bytes of a frame to its accesses: walks the model as the encoder did, and expands each execution.
+
+use blocks::{BasicBlock, Definition, MAX_VALUES};
+use memref::Access;
+
+use super::codes::{
+    BLOCK_MASK, BYTES, COLUMNS, KNOWN, RELATION, SECOND, SINGLE, SINGLE_BYTES, SINGLES, STEP, STRIDE, VALUES,
+};
+use super::model::BlockModel;
+use crate::bytes::{Reader, unzigzag};
+use crate::encoder::{Corrupt, Part, entries_part};
+use crate::entry::Entry;
+
+const SHORT: Corrupt = Corrupt("a column is too short, or has a code that stands for nothing");
+const LENGTH: Corrupt = Corrupt("the blocks do not make as many accesses as the header says");
+
+/// Expands a frame; stops after the first access whose cycle is not below `end`.
+pub(super) fn decode_all(
+    count: usize,
+    parts: &[Part],
+    end: u64,
+    out: &mut Vec<Access>,
+) -> Result<(), Corrupt> {
+    let mut reader = Reader::new(entries_part(parts)?);
+    let (start, base) = (reader.u64().ok_or(SHORT)?, reader.u64().ok_or(SHORT)?);
+    let mut lens = [0; COLUMNS];
+    for len in &mut lens {
+        *len = reader.u64().and_then(|len| usize::try_from(len).ok()).ok_or(SHORT)?;
+    }
+    let mut columns: [&[u8]; COLUMNS] = Default::default();
+    for (column, len) in columns.iter_mut().zip(lens) {
+        *column = reader.take(len).ok_or(SHORT)?;
+    }
+    if !reader.is_empty() {
+        return Err(Corrupt("the columns do not have the length that the header says"));
+    }
+    let [codes, rest @ ..] = columns;
+    let mut rest = rest.map(Reader::new);
+    let mut model = BlockModel::new(start);
+    let mut blocks: Vec<BasicBlock> = Vec::new();
+    let most = out.len() + count;
+    let mut values = [0; MAX_VALUES];
+    for &code in codes {
+        if code == SINGLE {
+            let entry = rest[SINGLES - 1].take(SINGLE_BYTES).ok_or(SHORT)?;
+            let access = Access::get(&mut Reader::new(entry));
+            out.push(access.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
+        } else {
+            let cycle = decode_one(&mut model, code, &mut rest, &mut blocks, &mut values).ok_or(SHORT)?;
+            let block = &blocks[model.previous - 1];
+            if block.count(&values) > (most - out.len()) as u64 {
+                return Err(LENGTH);
+            }
+            block.expand(cycle, &values, base, out);
+        }
+        if out.len() > most {
+            return Err(LENGTH);
+        }
+        if out.last().is_some_and(|access| access.cycle >= end) {
+            return Ok(());
+        }
+    }
+    if out.len() != most {
+        return Err(LENGTH);
+    }
+    if rest.iter().all(Reader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
+}
+
+/// Moves the model on by one execution. Returns its cycle; the block is the model's previous one then.
+#[inline]
+fn decode_one(
+    model: &mut BlockModel,
+    code: u8,
+    columns: &mut [Reader<'_>; COLUMNS - 1],
+    blocks: &mut Vec<BasicBlock>,
+    values: &mut [u64; MAX_VALUES],
+) -> Option<u64> {
+    let [new, known, steps, codes, differences, _] = columns;
+    if code & !(BLOCK_MASK | STEP | VALUES) != 0 {
+        return None;
+    }
+    let previous = model.states.get(model.previous)?;
+    let (number, predicted) = match code & BLOCK_MASK {
+        0 => (previous.next[0], previous.steps[0]),
+        SECOND => (previous.next[1], previous.steps[1]),
+        KNOWN => (known.u32()?, 0),
+        _ => {
+            let block = read_block(new)?;
+            let number = model.add(block.kept_values());
+            blocks.push(block);
+            (number, 0)
+        }
+    };
+    let block = blocks.get((number as usize).checked_sub(1)?)?;
+    let step = if code & STEP == 0 { predicted } else { steps.varint()? };
+    model.follow(code, number, step);
+    let cycle = model.cycle.checked_add(step)?;
+    model.cycle = cycle.checked_add(block.instructions().into())?;
+    let state = model.states.get(number as usize)?;
+    let (start, count) = (state.values as usize, usize::from(state.count));
+    let mut before = model.value;
+    let known = model.values.get_mut(start..start + count)?;
+    for (known, value) in known.iter_mut().zip(values) {
+        let code = if code & VALUES == 0 { STRIDE } else { codes.u8()? };
+        *value = match code {
+            STRIDE => known.last.wrapping_add(known.stride),
+            RELATION => before.wrapping_add(known.relation),
+            by => {
+                let mut difference = [0; 8];
+                let bytes = *BYTES.get(usize::from(by))?;
+                difference[..bytes].copy_from_slice(differences.take(bytes)?);
+                known.last.wrapping_add(unzigzag(u64::from_le_bytes(difference)))
+            }
+        };
+        known.settle(*value, before);
+        before = *value;
+    }
+    model.value = before;
+    Some(cycle)
+}
+
+fn read_block(reader: &mut Reader<'_>) -> Option<BasicBlock> {
+    let (definition, len) = Definition::decode(reader.rest())?;
+    reader.take(len)?;
+    BasicBlock::new(&definition)
+}

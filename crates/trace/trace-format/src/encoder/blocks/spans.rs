@@ -1,0 +1,99 @@
+//! What the accesses of a frame span, without expanding it: from the smallest and largest of each value.
+
+use blocks::{BasicBlock, BlockAccess, NO_VALUE};
+use memref::{Access, VirtAddr};
+
+use super::executions::Executions;
+use super::model::BlockModel;
+use crate::entry::Entry;
+use crate::{Bounds, Interval, KindSet};
+
+/// The extremes of the values of a frame, and the bounds of what does not follow from them.
+#[derive(Debug)]
+pub(super) struct ValueSpans {
+    /// The smallest and largest of each value of the model.
+    pub(super) values: Vec<Interval>,
+    bounds: Bounds,
+    fs_base: u64,
+}
+
+impl ValueSpans {
+    pub(super) fn new(fs_base: u64) -> Self {
+        Self { values: Vec::new(), bounds: Bounds::NONE, fs_base }
+    }
+
+    /// Enters an access by itself.
+    pub(super) fn add_single(&mut self, access: &Access) {
+        access.bound(&mut self.bounds);
+    }
+
+    /// Enters the addresses of a string instruction, which do not follow from the extremes of its values.
+    pub(super) fn add_repeated(&mut self, block: &BasicBlock, values: &[u64]) {
+        for access in block.accesses() {
+            let Some(times) = access.times(values).filter(|&times| times > 0) else { continue };
+            for time in [0, times - 1] {
+                if let Some(addr) = access.repeated_address(values, self.fs_base, time) {
+                    self.bounds.addrs.add_bytes(VirtAddr(addr), access.size.into());
+                }
+            }
+        }
+    }
+
+    /// The bounds of a frame whose executions were all entered, in the end that the model has.
+    pub(super) fn bounds(&self, executions: &Executions, model: &BlockModel) -> Bounds {
+        let mut bounds = self.bounds;
+        let Executions { used, start, .. } = executions;
+        if !used.is_empty() {
+            bounds.cycles.add(*start);
+            bounds.cycles.add(model.cycle.saturating_sub(1).max(*start));
+        }
+        for (block, history) in used.iter().zip(&model.states[1..]) {
+            let values = &self.values[history.values as usize..];
+            for access in block.accesses() {
+                bounds.ips.add(block.addr().offset(access.offset.into()).0);
+                bounds.kinds = bounds.kinds | KindSet::access(access.kind);
+                if access.repeated.is_none() {
+                    bounds.addrs.join(self.addresses(access, values));
+                }
+            }
+        }
+        bounds
+    }
+
+    /// The bytes of an access whose values have these spans: all of memory where they say nothing.
+    fn addresses(&self, access: &BlockAccess, values: &[Interval]) -> Interval {
+        let span = |value: u8| match values.get(usize::from(value)) {
+            Some(span) if value != NO_VALUE => SignedSpan::of(*span),
+            _ => Some(SignedSpan { min: 0, max: 0 }),
+        };
+        let everything = Interval { min: 0, max: u64::MAX };
+        let (Some(base), Some(index)) = (span(access.base), span(access.index)) else { return everything };
+        let base_of_fs = if access.fs { i128::from(self.fs_base) } else { 0 };
+        let fixed = i128::from(access.displacement) + base_of_fs;
+        let scale = i128::from(access.scale);
+        let min = base.min + index.min * scale + fixed;
+        let max = base.max + index.max * scale + fixed + i128::from(access.size.max(1)) - 1;
+        let end = if access.short { i128::from(u32::MAX) } else { i128::from(u64::MAX) };
+        match (u64::try_from(min), u64::try_from(max)) {
+            (Ok(min), Ok(max)) if i128::from(max) <= end => Interval { min, max },
+            // Adding wraps for some of the values.
+            _ => everything,
+        }
+    }
+}
+
+/// The span of a value that may be a negative number.
+#[derive(Clone, Copy, Debug)]
+struct SignedSpan {
+    min: i128,
+    max: i128,
+}
+
+impl SignedSpan {
+    /// `None` where some of the values may be negative and some are not.
+    fn of(span: Interval) -> Option<Self> {
+        let negative = |value: u64| value >> 63 != 0;
+        (negative(span.min) == negative(span.max))
+            .then_some(Self { min: i128::from(span.min as i64), max: i128::from(span.max as i64) })
+    }
+}
