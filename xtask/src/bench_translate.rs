@@ -45,7 +45,7 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         _ => bail!("usage: cargo xtask bench translate [--rounds N]"),
     };
     install::tools(install::BENCH)?;
-    shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "tracer"])?;
+    shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "interpose"])?;
     let dir = shell::target_dir().join("bench-translate");
     std::fs::create_dir_all(&dir)?;
     let text =

@@ -33,7 +33,7 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         _ => bail!("bench watch knows --quick alone"),
     };
     install::tools(install::BENCH)?;
-    shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "tracer"])?;
+    shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "interpose"])?;
     println!("## Simulation");
     shell::run(&["cargo", "run", "--release", "-q", "-p", "watch", "--example", "bench"])?;
     println!("\n## Units and the byte map, 10,000,000 random operations");

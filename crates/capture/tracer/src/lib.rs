@@ -37,29 +37,4 @@ use syscall::{dispatch, table as pointers};
 use translate::{code_views, sync as translate_sync, verify};
 use watch::{locals, stack, watchpoints};
 
-/// Nothing here panics; if it does all the same, the program must not go on with half a step done.
-#[cfg(not(test))]
-#[panic_handler]
-fn on_panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    use core::fmt::Write;
-    let mut line = tracee::text::Text::<512>::new();
-    let _ = writeln!(line, "memtap: a bug in the tracer ({info}); the program ends");
-    tracee::sys::complain(line.as_bytes());
-    tracee::sys::exit_group(134)
-}
-
-/// The precompiled core library names these two in its unwinding tables; nothing unwinds here. Wrapped at link time (see
-/// build.rs), because a program's own must not be replaced by them.
-#[unsafe(no_mangle)]
-extern "C" fn __wrap_rust_eh_personality() {}
-
-/// As above.
-#[unsafe(no_mangle)]
-extern "C" fn __wrap__Unwind_Resume() -> ! {
-    tracee::sys::exit_group(134)
-}
-
-/// For the instruction decoder; never the program's heap.
-#[cfg(not(test))]
-#[global_allocator]
-static ALLOCATOR: tracee::alloc::Allocator = tracee::alloc::Allocator::new();
+pub use process::start::construct;

@@ -2,5 +2,6 @@
 
 pub(crate) mod allocations;
 pub(crate) mod block_operations;
+pub(crate) mod entry_points;
 pub(crate) mod real;
 pub(crate) mod synchronisation;

@@ -5,6 +5,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tracee::sys;
 
+use crate::calls::entry_points::{NOTE_COUNT, NOTES};
+
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
@@ -96,13 +98,12 @@ fn find(name: &CStr) -> usize {
 
 /// Addresses for the entry points that only leave a note; read by assembly. Written with the loader's answer.
 #[unsafe(no_mangle)]
-static memtap_real: [AtomicUsize; interpose::NOTED.len()] =
-    [const { AtomicUsize::new(0) }; interpose::NOTED.len()];
+static memtap_real: [AtomicUsize; NOTE_COUNT] = [const { AtomicUsize::new(0) }; NOTE_COUNT];
 
 /// Called by assembly for the first call of a noted function.
 #[unsafe(no_mangle)]
 extern "C" fn memtap_resolve(index: usize) -> usize {
-    let (Some(name), Some(place)) = (interpose::NOTED.get(index), memtap_real.get(index)) else {
+    let (Some((name, _)), Some(place)) = (NOTES.get(index), memtap_real.get(index)) else {
         sys::exit_group(127)
     };
     let found = find(name);

@@ -17,14 +17,11 @@ const CHANNEL: &[u8] = b"MEMTAP_CHANNEL=";
 const POOL_NAME: &[u8] = b"/memfd:memtap";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
-/// In the list of functions that the loader calls before the program starts; the linker's flag makes it the first.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static CONSTRUCTOR: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) = construct;
-
+/// Connects to the recorder, where there is one, and takes the program over: the library's constructor.
+///
 /// # Safety
 /// Called by the loader, once, with the program's arguments, while there is one thread.
-unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) {
+pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) {
     // SAFETY: the loader's arguments.
     let Some(Own { channel, channel_len, image, behind }) = (unsafe { take_own(envp) }) else { return };
     let Some((pool, config)) = connect(channel.get(..channel_len).unwrap_or(&[])) else {

@@ -1793,6 +1793,7 @@ pub(crate) fn forget_quiet(thread: &Thread) {
 /// The functions that ours stand in front of, as translated code sees them.
 mod entries {
     use super::*;
+    use crate::calls::entry_points;
     use crate::translate_sync::Action;
 
     /// What a call of one means.
@@ -1914,14 +1915,16 @@ mod entries {
         let table = unsafe { &mut *TABLE.0.get() };
         table.1 = 0;
         let watches = PROCESS.settings().watches;
-        let own =
-            interpose::ENTRIES.iter().zip(interpose::IMPLEMENTATIONS).map(|(&name, &implementation)| {
+        let own = entry_points::ENTRIES.iter().zip(entry_points::IMPLEMENTATIONS).map(
+            |(&name, &implementation)| {
                 (name, if watches { watched_kind(name, implementation) } else { kind_of(name) })
-            });
-        let direct =
-            interpose::DIRECT.iter().map(|&name| (name, if watches { Kind::Plain } else { kind_of(name) }));
+            },
+        );
+        let direct = entry_points::DIRECT
+            .iter()
+            .map(|&name| (name, if watches { Kind::Plain } else { kind_of(name) }));
         let plain = own.chain(direct);
-        let notes = interpose::NOTES.iter().map(|&(name, code)| (name, Kind::Note(code)));
+        let notes = entry_points::NOTES.iter().map(|&(name, code)| (name, Kind::Note(code)));
         let (mut from, mut until) = (u64::MAX, 0);
         for (name, kind) in plain.chain(notes) {
             let addr =

@@ -420,10 +420,11 @@ pub(crate) fn runs(thread: &mut Thread, context: &UContext, return_to: impl FnOn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::entry_points;
 
     #[test]
     fn every_name_is_an_entry_and_means_something() {
-        let entries = interpose::ENTRIES.iter().chain(interpose::DIRECT);
+        let entries = entry_points::ENTRIES.iter().chain(entry_points::DIRECT);
         let known = entries.filter(|name| action(name).is_some()).count();
         // 67 with the caller's address, 12 without.
         assert!(known >= 75, "{known}");
