@@ -2,15 +2,14 @@
 
 use core::sync::atomic::Ordering;
 
-use buffers::{Control, Pool, Record};
+use buffers::{Pool, Record};
 use memref::{AccessKind, GapReason, VirtAddr};
 use tracee::sys;
 
-use crate::state::{PROCESS, Thread};
-use crate::watchpoints;
-
-/// How long a thread without a buffer sleeps before it looks again by itself.
-const WAIT_NS: u64 = 20_000_000;
+use crate::recorder;
+use crate::signal::waiting;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
 
 impl Thread {
     /// Records one access.
@@ -51,7 +50,7 @@ impl Thread {
     /// Records anything else.
     pub(crate) fn emit(&mut self, record: &Record<'_>) {
         let Some(pool) = PROCESS.pool() else { return };
-        if watchpoints::is_active() && matches!(record, Record::Sync { .. } | Record::Block { .. }) {
+        if PROCESS.is_watched() && matches!(record, Record::Sync { .. } | Record::Block { .. }) {
             return;
         }
         let ordered = matches!(
@@ -114,7 +113,7 @@ impl Thread {
                 sys::futex_wake(control.submitted_word().as_ptr());
                 return true;
             }
-            wait_for_free(control, freed);
+            recorder::wait_for_free(control, freed);
         }
     }
 
@@ -129,24 +128,6 @@ impl Thread {
             sys::futex_wake(pool.control().submitted_word().as_ptr());
         }
     }
-}
-
-/// Waits until the recorder gives a buffer back, `seen` being what its count was before none was free; no longer than a moment.
-/// Where it died without a word, the pool is closed in its place: the program must not wait for ever.
-pub(crate) fn wait_for_free(control: &Control, seen: u32) {
-    sys::futex_wake(control.submitted_word().as_ptr());
-    sys::futex_wait(control.freed_word().as_ptr(), seen, WAIT_NS);
-    if control.freed_word().load(Ordering::Acquire) == seen
-        && let Some(recorder) = control.recorder()
-        && !sys::is_process(recorder)
-    {
-        control.close();
-    }
-}
-
-/// The next order of the session.
-pub(crate) fn next_order() -> u64 {
-    PROCESS.pool().map_or(0, |pool| pool.control().next_order())
 }
 
 /// Runs `body` as the calling thread, outside of a handler: signals that come meanwhile are put off. `None` where the
@@ -165,7 +146,7 @@ pub(crate) fn as_thread<R>(body: impl FnOnce(&mut Thread) -> R) -> Option<R> {
         (*thread).busy -= 1;
         // Its places are taken from the first on, and emptied together.
         if (*thread).busy == 0 && (*thread).pending.first().is_some_and(Option::is_some) {
-            crate::signals::send_pending_again(&mut *thread);
+            waiting::send_pending_again(&mut *thread);
         }
         if (*thread).busy == 0
             && let Some(mask) = (*thread).held_mask.take()

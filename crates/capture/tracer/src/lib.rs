@@ -1,19 +1,23 @@
-//! The tracer that runs programs natively and finds their accesses by page protection (MadT).
+//! What runs inside a traced process: both tracers, without std.
 //!
-//! A library without std that the loader puts into the program before everything else. It removes the rights of the
-//! program's data, bss, heap and anonymous memory; each access then faults, and the handler performs it, records it and
-//! goes on (`fault`). Memory has two views for that (`memory`). The kernel must be able to follow the program's pointers,
-//! so every system call comes by here first (`dispatch`, `pointers`); signals are delivered by hand (`signals`); threads,
-//! forks and execs are followed (`process`). malloc, memcpy and their relatives are taken as one event each
-//! (`wrap_alloc`, `wrap_block`); what orders threads becomes an event too (`wrap_sync`, `sharing`, `translate_sync`).
+//! By page protection (MadT) the tracer removes the rights of the program's data, bss, heap and anonymous memory; each access
+//! then faults, and the handler performs it, records it and goes on (room `protect`). By translation (the default) the program
+//! runs in a code cache (crate `code_cache`), and room `translate` stands between that and the process.
 //!
-//! Where code is translated instead, `translate` stands between the code cache and all of that; `code_views` notices when the
-//! program changes its code; `verify` compares what the cache records with single-stepping.
+//! For both, every signal comes to `router`, which says who handles it; the program's own signals are delivered by hand
+//! (`signal`). The kernel must be able to follow the program's pointers, so every system call comes by here first (`syscall`);
+//! threads, forks and execs are followed (`process`). malloc, memcpy and their relatives are taken as one event each, and
+//! what orders threads becomes an event too (`calls`). Watchpoints are a third way to look at accesses (`watch`).
 //!
-//! By page protection it records no access to stacks, thread-local variables, code, read-only data, mapped files and the
-//! loader's memory, and with neither any of its own. It gives nothing a name: addresses become names when a trace is read.
+//! Rooms know those below them: `state` is below all, `router` and the library's constructor above. What a thread is to a
+//! room is a type of that room's own (`signal::thread`, `translate::state`, ...), and a file that other rooms' states
+//! need does not know `state`.
 //!
-//! Start with `start`, which the loader calls, then `fault`.
+//! By page protection no access to stacks, thread-local variables, code, read-only data, mapped files and the loader's
+//! memory is recorded, and with neither any of the tracer's own. It gives nothing a name: addresses become names when a trace
+//! is read.
+//!
+//! Crate `interpose` makes this the library that is loaded. Start with `process::start`, which the loader calls, then `router`.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -22,19 +26,13 @@ mod calls;
 mod emit;
 mod process;
 mod protect;
+mod recorder;
+mod registers;
+mod router;
 mod signal;
 mod state;
 mod syscall;
 mod translate;
 mod watch;
-
-// The names from before the rooms.
-use calls::{allocations as wrap_alloc, real, synchronisation as wrap_sync};
-use process::{attach, breakpoint, control, image, program, start};
-use protect::{fault, sharing, views as memory};
-use signal::{delivery as signals, rseq};
-use syscall::{dispatch, table as pointers};
-use translate::{code_views, sync as translate_sync, verify};
-use watch::{locals, stack, watchpoints};
 
 pub use process::start::construct;

@@ -6,20 +6,30 @@ use core::ffi::{c_int, c_void};
 use buffers::Record;
 use memref::{AllocationFunction, AllocationKind, VirtAddr};
 
-use crate::emit::{as_thread, next_order};
-use crate::real::{call_site, real};
-use crate::state::{PROCESS, Thread};
-use crate::watchpoints;
+use crate::calls::real::{self, real};
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::watch::watchpoints;
+use crate::{emit, recorder};
 
 real!(fn real_malloc(size: usize) -> *mut c_void = c"malloc");
+
 real!(fn real_calloc(count: usize, size: usize) -> *mut c_void = c"calloc");
+
 real!(fn real_realloc(block: *mut c_void, size: usize) -> *mut c_void = c"realloc");
+
 real!(fn real_reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void = c"reallocarray");
+
 real!(fn real_free(block: *mut c_void) = c"free");
+
 real!(fn real_posix_memalign(block: *mut *mut c_void, align: usize, size: usize) -> c_int = c"posix_memalign");
+
 real!(fn real_aligned_alloc(align: usize, size: usize) -> *mut c_void = c"aligned_alloc");
+
 real!(fn real_memalign(align: usize, size: usize) -> *mut c_void = c"memalign");
+
 real!(fn real_valloc(size: usize) -> *mut c_void = c"valloc");
+
 real!(fn real_pvalloc(size: usize) -> *mut c_void = c"pvalloc");
 
 /// Runs `body` without recording what it does to memory.
@@ -90,7 +100,7 @@ pub(crate) struct Event {
 
 impl Event {
     fn tell(self) {
-        as_thread(|thread| self.tell_as(thread));
+        emit::as_thread(|thread| self.tell_as(thread));
     }
 
     /// Records it as an event of that thread.
@@ -103,7 +113,7 @@ impl Event {
             let function = AllocationFunction::from_code(thread.site_function as u8).unwrap_or(self.function);
             (noted, function)
         };
-        let ip = call_site(return_to);
+        let ip = real::call_site(return_to);
         match self.kind {
             AllocationKind::Free => watchpoints::released(self.addr),
             _ => {
@@ -136,7 +146,7 @@ fn allocated(
 ) {
     if !block.is_null() && is_allocation() {
         // Drawn after the call: whoever freed this memory before has drawn already.
-        let order = next_order();
+        let order = recorder::next_order();
         Event { kind, function, order, addr: block as u64, len, old: 0, return_to }.tell();
     }
 }
@@ -175,7 +185,7 @@ fn reallocated(
     if !is_allocation() {
         return;
     }
-    let order = next_order();
+    let order = recorder::next_order();
     if !block.is_null() {
         let kind = AllocationKind::Realloc;
         Event { kind, function, order, addr: block as u64, len, old: old as u64, return_to }.tell();
@@ -204,7 +214,7 @@ wrapper!(memtap_free(block: *mut c_void; _b _c _d _e; return_to) {
         forget_note();
     } else if !block.is_null() {
         // Drawn before the call: as soon as the block is free, another thread may get it.
-        let order = next_order();
+        let order = recorder::next_order();
         let (kind, function) = (AllocationKind::Free, AllocationFunction::Free);
         Event { kind, function, order, addr: block as u64, len: 0, old: 0, return_to }.tell();
     }

@@ -9,16 +9,22 @@ use core::ffi::{c_char, c_int, c_void};
 use buffers::Record;
 use memref::{BlockFunction, BlockKind, VirtAddr};
 
-use crate::emit::as_thread;
-use crate::memory::{PAGE_READ, PAGE_VIEWED, PAGE_WRITE, open_address, page, view};
-use crate::real::{call_site, real};
-use crate::watchpoints::{self, Origin, Touched};
-use crate::wrap_alloc::{is_event, silently};
+use crate::calls::allocations;
+use crate::calls::real::{self, real};
+use crate::emit;
+use crate::protect::pages::{self, PAGE_READ, PAGE_VIEWED, PAGE_WRITE};
+use crate::state::process::PROCESS;
+use crate::watch::hits::{self, Origin};
+use crate::watch::touched::Touched;
 
 real!(fn real_memmove(dst: *mut c_void, src: *const c_void, len: usize) -> *mut c_void = c"memmove");
+
 real!(fn real_memset(dst: *mut c_void, byte: c_int, len: usize) -> *mut c_void = c"memset");
+
 real!(fn real_memcmp(a: *const c_void, b: *const c_void, len: usize) -> c_int = c"memcmp");
+
 real!(fn real_memchr(a: *const c_void, byte: c_int, len: usize) -> *mut c_void = c"memchr");
+
 real!(fn real_tolower(byte: c_int) -> c_int = c"tolower");
 
 /// Where `len` bytes at `addr` can be used now for that purpose, or `None` where they can't as one.
@@ -28,17 +34,17 @@ fn open(addr: u64, len: usize, write: bool) -> Option<u64> {
     }
     let last = addr.checked_add(len as u64 - 1)?;
     let mut number = addr >> 12;
-    let first = page(addr);
+    let first = pages::page(addr);
     let viewed = first & PAGE_VIEWED;
     let right = if write { PAGE_WRITE } else { PAGE_READ };
     while number <= last >> 12 {
-        let flags = page(number << 12);
+        let flags = pages::page(number << 12);
         if flags & PAGE_VIEWED != viewed || (viewed != 0 && flags & right == 0) {
             return None;
         }
         number += 1;
     }
-    Some(if viewed != 0 { view(addr) } else { addr })
+    Some(if viewed != 0 { pages::view(addr) } else { addr })
 }
 
 /// Tells of an operation that wrote nothing.
@@ -54,17 +60,17 @@ fn tell_written(
     (dst, src, len): (u64, u64, usize),
     return_to: u64,
 ) {
-    if len == 0 || !is_event() {
+    if len == 0 || !allocations::is_event() {
         return;
     }
-    as_thread(|thread| {
-        if watchpoints::is_active() {
-            let ip = call_site(return_to);
-            watchpoints::block(thread, touched, ip, kind, (dst, src, len as u64), &Origin::Call);
+    emit::as_thread(|thread| {
+        if PROCESS.is_watched() {
+            let ip = real::call_site(return_to);
+            hits::block(thread, touched, ip, kind, (dst, src, len as u64), &Origin::Call);
             return;
         }
         thread.emit(&Record::Block {
-            ip: VirtAddr(call_site(return_to)),
+            ip: VirtAddr(real::call_site(return_to)),
             kind,
             function,
             dst: VirtAddr(dst),
@@ -85,7 +91,7 @@ unsafe fn move_bytes(touched: &mut Touched, dst: u64, src: u64, len: usize) {
         }
         _ => {
             // SAFETY: as above.
-            silently(|| unsafe { real_memmove(dst as *mut c_void, src as *const c_void, len) });
+            allocations::silently(|| unsafe { real_memmove(dst as *mut c_void, src as *const c_void, len) });
         }
     }
 }
@@ -97,7 +103,7 @@ unsafe fn fill_bytes(touched: &mut Touched, dst: u64, byte: c_int, len: usize) {
         // SAFETY: the program's own range.
         Some(to) => unsafe { real_memset(to as *mut c_void, byte, len) },
         // SAFETY: as above.
-        None => silently(|| unsafe { real_memset(dst as *mut c_void, byte, len) }),
+        None => allocations::silently(|| unsafe { real_memset(dst as *mut c_void, byte, len) }),
     };
 }
 
@@ -105,13 +111,13 @@ unsafe fn fill_bytes(touched: &mut Touched, dst: u64, byte: c_int, len: usize) {
 #[inline]
 unsafe fn byte_at(addr: u64) -> u8 {
     // SAFETY: the caller vouches for the program's memory. Volatile: no library call may come of a loop of these.
-    unsafe { (open_address(addr) as *const u8).read_volatile() }
+    unsafe { (pages::open_address(addr) as *const u8).read_volatile() }
 }
 
 #[inline]
 unsafe fn wide_at(addr: u64) -> u32 {
     // SAFETY: as `byte_at`.
-    unsafe { (open_address(addr) as *const u32).read_unaligned() }
+    unsafe { (pages::open_address(addr) as *const u32).read_unaligned() }
 }
 
 /// Bytes before the first `byte`, at most `limit`, a page at a time.
@@ -120,7 +126,7 @@ unsafe fn span(addr: u64, byte: u8, limit: usize) -> usize {
     while done < limit {
         let at = addr.wrapping_add(done as u64);
         let part = ((4096 - (at & 4095)) as usize).min(limit - done);
-        let from = open_address(at);
+        let from = pages::open_address(at);
         // SAFETY: the program's own memory: on this page it reads at least up to what it looks for.
         let found = unsafe { real_memchr(from as *const c_void, byte.into(), part) } as u64;
         if found != 0 {
@@ -222,7 +228,7 @@ wrapper!(memtap_wmemset(dst: u64, value: u32, len: usize; _d _e; return_to) -> u
     let mut touched = Touched::new();
     touched.note_write(dst, len.wrapping_mul(4));
     for index in 0..len as u64 {
-        (open_address(dst + index * 4) as *mut u32).write_volatile(value);
+        (pages::open_address(dst + index * 4) as *mut u32).write_volatile(value);
     }
     tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wmemset, (dst, 0, len.wrapping_mul(4)), return_to);
     dst
@@ -284,7 +290,7 @@ unsafe fn append(function: BlockFunction, dst: u64, src: u64, limit: usize, retu
         let mut touched = Touched::new();
         touched.note_write(end, len + 1);
         move_bytes(&mut Touched::new(), end, src, len);
-        (open_address(end.wrapping_add(len as u64)) as *mut u8).write_volatile(0);
+        (pages::open_address(end.wrapping_add(len as u64)) as *mut u8).write_volatile(0);
         tell_written(&mut touched, BlockKind::Copy, function, (end, src, len + 1), return_to);
     }
 }
@@ -343,7 +349,7 @@ fn lower(byte: u8) -> c_int {
         return byte.to_ascii_lowercase().into();
     }
     // SAFETY: any byte is a valid argument. Its table is the C library's: not an access of the program's.
-    silently(|| unsafe { real_tolower(byte.into()) })
+    allocations::silently(|| unsafe { real_tolower(byte.into()) })
 }
 
 wrapper!(memtap_strcmp(a: u64, b: u64; _c _d _e; return_to) -> c_int {
@@ -560,6 +566,7 @@ macro_rules! checked {
         });)*
     };
 }
+
 macro_rules! checked_call {
     ($plain:ident, ($($arg:ident),*), ($($filler:literal)*), $return_to:ident) => {
         $plain($($arg as _,)* $($filler,)* $return_to) as u64
@@ -580,8 +587,11 @@ checked! {
 
 // fread and fwrite: the C library moves the bytes through its own buffer; the event is what the program asked for.
 real!(fn real_fread(to: *mut c_void, size: usize, count: usize, file: *mut c_char) -> usize = c"fread");
+
 real!(fn real_fwrite(from: *const c_void, size: usize, count: usize, file: *mut c_char) -> usize = c"fwrite");
+
 real!(fn real_fread_unlocked(to: *mut c_void, size: usize, count: usize, file: *mut c_char) -> usize = c"fread_unlocked");
+
 real!(fn real_fwrite_unlocked(from: *const c_void, size: usize, count: usize, file: *mut c_char) -> usize = c"fwrite_unlocked");
 
 macro_rules! stdio {
@@ -589,7 +599,7 @@ macro_rules! stdio {
         $(wrapper!($symbol($addr: u64, size: usize, count: usize, file: *mut c_char; _e; return_to) -> usize {
             let mut touched = Touched::new();
             touched.note_write($dst, size.saturating_mul(count));
-            let moved = silently(|| $real($addr as *mut c_void, size, count, file));
+            let moved = allocations::silently(|| $real($addr as *mut c_void, size, count, file));
             let bytes = moved.wrapping_mul(size);
             tell_written(&mut touched, BlockKind::$kind, BlockFunction::$function, ($dst, $src, bytes), return_to);
             moved

@@ -116,7 +116,7 @@ macro_rules! real {
     ($vis:vis fn $name:ident($($arg:ident: $kind:ty),*) $(-> $result:ty)? = $symbol:literal) => {
         #[inline]
         $vis unsafe fn $name($($arg: $kind),*) $(-> $result)? {
-            static REAL: $crate::real::Real = $crate::real::Real::new($symbol);
+            static REAL: $crate::calls::real::Real = $crate::calls::real::Real::new($symbol);
             // SAFETY: the loader's function of that name has this signature; the caller vouches for the arguments.
             unsafe {
                 let function: unsafe extern "C" fn($($kind),*) $(-> $result)? = core::mem::transmute(REAL.address());
@@ -125,6 +125,7 @@ macro_rules! real {
         }
     };
 }
+
 pub(crate) use real;
 
 /// The address of a call, from the one that it returns to: the call instruction ends there.

@@ -10,15 +10,19 @@ use core::sync::atomic::Ordering;
 use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
 
-use crate::emit::{as_thread, next_order};
-use crate::memory::open_address;
-use crate::real::{call_site, real};
-use crate::state::{PROCESS, Thread};
+use crate::calls::real::{self, real};
+use crate::calls::thread::Once;
+use crate::protect::pages;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::{emit, recorder};
 
 /// An object that stands for all unnamed critical sections.
 pub(crate) const CRITICAL: u64 = 1;
+
 /// And all atomic sections that the compiler could not do with an instruction.
 pub(crate) const ATOMIC: u64 = 2;
+
 /// Teams are told apart by an order, shifted up; these are added.
 pub(crate) const TEAM_BARRIER: u64 = 0;
 pub(crate) const TEAM_FORK: u64 = 1;
@@ -38,10 +42,17 @@ fn is_followed() -> bool {
 /// Records an event of the calling thread; its order is drawn now.
 fn tell(kind: SyncKind, function: SyncFunction, object: u64, return_to: u64) {
     if is_followed() {
-        as_thread(|thread| {
-            let ip = VirtAddr(call_site(return_to));
+        emit::as_thread(|thread| {
+            let ip = VirtAddr(real::call_site(return_to));
             let object = VirtAddr(object);
-            thread.emit(&Record::Sync { order: next_order(), ip, kind, function, object, value: 0 });
+            thread.emit(&Record::Sync {
+                order: recorder::next_order(),
+                ip,
+                kind,
+                function,
+                object,
+                value: 0,
+            });
         });
     }
 }
@@ -196,18 +207,6 @@ unsafe extern "C" fn memtap_pthread_barrier_wait(
     result
 }
 
-/// A routine that runs once, and what it is for.
-#[derive(Clone, Copy)]
-pub(crate) struct Once {
-    control: u64,
-    routine: usize,
-    return_to: u64,
-}
-
-impl Once {
-    pub(crate) const NONE: Self = Self { control: 0, routine: 0, return_to: 0 };
-}
-
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
@@ -221,12 +220,12 @@ unsafe extern "C" fn memtap_pthread_once(
 ) -> c_int {
     real!(fn real_call(control: usize, routine: usize) -> c_int = c"pthread_once");
     let once = Once { control: control as u64, routine, return_to };
-    let outer = as_thread(|thread| core::mem::replace(&mut thread.once, once));
+    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.once, once));
     let routine = if outer.is_some() { run_once as *const () as usize } else { routine };
     // SAFETY: the program's own call; our routine calls the program's.
     let result = unsafe { real_call(control, routine) };
     if let Some(outer) = outer {
-        as_thread(|thread| thread.once = outer);
+        emit::as_thread(|thread| thread.once = outer);
     }
     tell(SyncKind::Acquire, SyncFunction::Once, control as u64, return_to);
     result
@@ -234,7 +233,7 @@ unsafe extern "C" fn memtap_pthread_once(
 
 /// What `pthread_once` runs: the program's routine, and the release that the other callers acquire.
 unsafe extern "C" fn run_once() {
-    let Some(once) = as_thread(|thread| thread.once) else { return };
+    let Some(once) = emit::as_thread(|thread| thread.once) else { return };
     // SAFETY: the routine that the program gave.
     unsafe { core::mem::transmute::<usize, extern "C" fn()>(once.routine)() };
     tell(SyncKind::Release, SyncFunction::Once, once.control, once.return_to);
@@ -242,7 +241,7 @@ unsafe extern "C" fn run_once() {
 
 /// The calling thread's team: an order that stands for the parallel region that it is in; zero outside.
 fn team() -> u64 {
-    as_thread(|thread| thread.team).unwrap_or(0)
+    emit::as_thread(|thread| thread.team).unwrap_or(0)
 }
 
 fn omp(kind: SyncKind, object: u64, return_to: u64) {
@@ -263,13 +262,13 @@ struct Body {
 unsafe extern "C" fn run_body(body: *const Body) {
     // SAFETY: the body lives on the stack of the thread that made the region, until all of the team are done.
     let body = unsafe { &*body };
-    let outer = as_thread(|thread| core::mem::replace(&mut thread.team, body.team));
+    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.team, body.team));
     omp(SyncKind::Acquire, body.team + TEAM_FORK, body.return_to);
     // SAFETY: the compiler's function for the region.
     unsafe { core::mem::transmute::<usize, extern "C" fn(usize)>(body.function)(body.data) };
     omp(SyncKind::Release, body.team + TEAM_DONE, body.return_to);
     if let Some(outer) = outer {
-        as_thread(|thread| thread.team = outer);
+        emit::as_thread(|thread| thread.team = outer);
     }
 }
 
@@ -290,7 +289,7 @@ macro_rules! regions {
                     // SAFETY: the program's own call.
                     return unsafe { real_call(function, data, c, d, e, f, g, h) };
                 }
-                let team = next_order() << TEAM_SHIFT;
+                let team = recorder::next_order() << TEAM_SHIFT;
                 // The region is named by the first instruction of its function.
                 let body = Body { function, data, team, return_to: function as u64 };
                 omp(SyncKind::Release, team + TEAM_FORK, function as u64);
@@ -425,8 +424,8 @@ const TASK_HEAD_BYTES: usize = size_of::<TaskHead>().next_multiple_of(16);
 /// Called by the OpenMP library with data that begin with a head.
 unsafe extern "C" fn run_task(head: *const TaskHead) {
     // SAFETY: the head is in front of the data, see `memtap_gomp_task`; our own code uses the open view of them.
-    let task = unsafe { *(open_address(head as u64) as *const TaskHead) };
-    let outer = as_thread(|thread| core::mem::replace(&mut thread.team, task.team));
+    let task = unsafe { *(pages::open_address(head as u64) as *const TaskHead) };
+    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.team, task.team));
     omp(SyncKind::Acquire, task.team + TEAM_TASKS, task.function as u64);
     // SAFETY: the compiler's function for the task, and its data.
     unsafe {
@@ -434,7 +433,7 @@ unsafe extern "C" fn run_task(head: *const TaskHead) {
     }
     omp(SyncKind::Release, task.team + TEAM_DONE, task.function as u64);
     if let Some(outer) = outer {
-        as_thread(|thread| thread.team = outer);
+        emit::as_thread(|thread| thread.team = outer);
     }
 }
 
@@ -446,7 +445,7 @@ unsafe extern "C" fn copy_task(to: *mut TaskHead, from: *const TaskHead) {
     // SAFETY: the library's promise; `copy` is the compiler's function for the data.
     unsafe {
         let head = *from;
-        (open_address(to as u64) as *mut TaskHead).write(head);
+        (pages::open_address(to as u64) as *mut TaskHead).write(head);
         core::mem::transmute::<usize, extern "C" fn(usize, usize)>(head.copy)(
             to as usize + head.offset,
             head.data,
@@ -462,9 +461,9 @@ unsafe extern "C" fn copy_task_bytes(to: *mut TaskHead, from: *const TaskHead) {
     // SAFETY: as above; our own code uses the open views of both.
     unsafe {
         let head = *from;
-        (open_address(to as u64) as *mut TaskHead).write(head);
-        let data = open_address(head.data as u64) as *const u8;
-        let place = open_address(to as u64 + head.offset as u64) as *mut u8;
+        (pages::open_address(to as u64) as *mut TaskHead).write(head);
+        let data = pages::open_address(head.data as u64) as *const u8;
+        let place = pages::open_address(to as u64 + head.offset as u64) as *mut u8;
         core::ptr::copy_nonoverlapping(data, place, head.copy);
     }
 }
@@ -539,7 +538,7 @@ impl Thread {
         if self.silent == 0 {
             let (function, object) = (SyncFunction::Futex, VirtAddr(args[0] as u64));
             self.emit(&Record::Sync {
-                order: next_order(),
+                order: recorder::next_order(),
                 ip: VirtAddr(ip),
                 kind,
                 function,
@@ -551,7 +550,7 @@ impl Thread {
 
     /// Records an event about threads, from inside a handler. Returns its order.
     pub(crate) fn tell_thread(&mut self, kind: SyncKind, ip: u64, object: u64, value: u64) -> u64 {
-        let order = next_order();
+        let order = recorder::next_order();
         let object = VirtAddr(object);
         let function = SyncFunction::Thread;
         self.emit(&Record::Sync { order, ip: VirtAddr(ip), kind, function, object, value });

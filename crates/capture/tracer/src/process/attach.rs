@@ -7,11 +7,16 @@
 //! waits in a system call, which the kernel then makes again. Nothing of the tracer runs afterwards; the library stays.
 
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
+
+use crate::process::births::BIRTHS;
+use crate::protect::ranges::RANGES;
+use crate::router;
+use crate::state::thread::NATIVE_CALL;
 
 use buffers::attach::{
-    ATTACH_VERSION, BEGIN_WORDS, ENTER_WORDS, Enter, LEAVE_WORDS, Leave, READY_WORDS, RECORDED_AT,
-    RECORDER_AT, Ready, STACK_AT, Status, VERSION_AT, WORD_COUNT, is_restart,
+    BEGIN_WORDS, ENTER_WORDS, Enter, LEAVE_WORDS, Leave, READY_WORDS, RECORDED_AT, RECORDER_AT, Ready,
+    Status, is_restart,
 };
 use buffers::{Config, Pool};
 use memref::MarkerKind;
@@ -19,33 +24,20 @@ use tracee::frame::{AltStack, Gregs, UContext, fpstate_bytes};
 use tracee::lock::Lock;
 use tracee::{sys, tls};
 
-use crate::signals::WaitAt;
-use crate::state::{Birth, PROCESS, Settings, Thread};
-use crate::{breakpoint, control, rseq, signals, start, translate, translate_sync};
+use crate::process::births::Birth;
+use crate::process::{attach_words, breakpoint, connect, control, identity, regions};
+use crate::signal::mask::OURS;
+use crate::signal::stubs::{self, StubPlace};
+use crate::signal::{actions, alt_stack, rseq, waiting};
+use crate::state::process::PROCESS;
+use crate::state::settings::Settings;
+use crate::state::thread::Thread;
+use crate::translate::{context, kick, park, process, sync, translated_thread};
 
-const STACK_BYTES: u64 = 1 << 20;
 const ARCH_SET_GS: usize = 0x1001;
-
-/// What the recorder reads without calling anything.
-#[unsafe(no_mangle)]
-static memtap_attach_words: [AtomicU64; WORD_COUNT] =
-    [AtomicU64::new(ATTACH_VERSION), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
-const _: () = assert!(VERSION_AT == 0);
 
 /// What was agreed with the recorder, until it is used.
 static AGREED: Lock<Option<(Pool, Config, Settings)>> = Lock::new(None);
-
-/// The process is recorded from now on, by that process.
-pub(crate) fn note_recorder(recorder: u32) {
-    set_word(RECORDER_AT, recorder.into());
-    set_word(RECORDED_AT, 1);
-}
-
-fn set_word(index: usize, value: u64) {
-    if let Some(word) = memtap_attach_words.get(index) {
-        word.store(value, Ordering::Release);
-    }
-}
 
 /// Reaches the recorder, and finds the functions that are events. On a thread that may call the loader.
 ///
@@ -62,7 +54,7 @@ fn open(name: &[u8]) -> Status {
     if PROCESS.ready.load(Ordering::Acquire) {
         return Status::Full;
     }
-    let Some((pool, config)) = start::connect(name) else { return Status::NoRecorder };
+    let Some((pool, config)) = connect::connect(name) else { return Status::NoRecorder };
     if !pool.control().is_valid() {
         return Status::Version;
     }
@@ -71,27 +63,17 @@ fn open(name: &[u8]) -> Status {
     place.copy_from_slice(name);
     let mut settings = Settings::new(&config, channel, name.len());
     settings.attached = true;
-    start::find_library(&mut settings);
+    identity::find_library(&mut settings);
     if !Thread::watch_system_calls(true) || !Thread::watch_system_calls(false) {
         return Status::NoDispatch;
     }
     rseq::find();
-    translate::find_functions(false);
-    if !make_stack() {
+    process::find_functions(false);
+    if !attach_words::make_stack() {
         return Status::NoMemory;
     }
     *AGREED.lock() = Some((pool, config, settings));
     Status::Done
-}
-
-/// The stack for what the recorder calls, once.
-pub(crate) fn make_stack() -> bool {
-    if memtap_attach_words.get(STACK_AT).is_some_and(|word| word.load(Ordering::Acquire) != 0) {
-        return true;
-    }
-    let Some(stack) = sys::map_anonymous(STACK_BYTES, sys::PROT_READ | sys::PROT_WRITE) else { return false };
-    set_word(STACK_AT, stack as u64 + STACK_BYTES);
-    true
 }
 
 /// Takes the process over, all threads being stopped. `list` has [`BEGIN_WORDS`] words for each.
@@ -116,20 +98,20 @@ fn begin(threads: &[[u64; BEGIN_WORDS]]) -> Status {
     if let Some(slot) = pool.process(process) {
         slot.enter(sys::getpid(), None, sys::realtime_ns());
     }
-    note_recorder(pool.control().recorder().unwrap_or(0));
-    if !PROCESS.ranges.lock().prepare() {
+    attach_words::note_recorder(pool.control().recorder().unwrap_or(0));
+    if !RANGES.lock().prepare() {
         return Status::NoMemory;
     }
     // SAFETY: prepared here and entered at once.
     let Some(thread) = Thread::prepare().and_then(|thread| unsafe { Thread::enter(thread) }) else {
         return Status::NoMemory;
     };
-    if !translate::prepare(thread) {
+    if !process::prepare(thread) {
         return Status::NoMemory;
     }
-    signals::take_over();
-    start::tell_program(thread);
-    start::follow_mappings(thread, Some(threads));
+    actions::take_over(router::HANDLERS);
+    identity::tell_program(thread);
+    regions::follow_mappings(thread, Some(threads));
     PROCESS.ready.store(true, Ordering::Release);
     breakpoint::plant(&config.breakpoints);
     if config.at_main {
@@ -159,7 +141,7 @@ fn enter(request: &mut Enter) -> Status {
         let Some(thread) = Thread::prepare().and_then(|thread| unsafe { Thread::enter(thread) }) else {
             return Status::NoMemory;
         };
-        if !translate::begin_thread(thread) {
+        if !translated_thread::begin_thread(thread) {
             return Status::NoMemory;
         }
         thread
@@ -170,8 +152,8 @@ fn enter(request: &mut Enter) -> Status {
     request.rip = rseq::aborted(request.rip);
     thread.rseq_len = rseq::forget();
     thread.settled = true;
-    thread.virtual_mask = request.mask & signals::OURS;
-    request.mask &= !signals::OURS;
+    thread.virtual_mask = request.mask & OURS;
+    request.mask &= !OURS;
     let mut old = AltStack::default();
     // SAFETY: the kernel reads and writes the structures; the stack that the first one names is this state's.
     unsafe {
@@ -180,10 +162,10 @@ fn enter(request: &mut Enter) -> Status {
     }
     thread.alt_stack = old;
     if request.waits == 0 {
-        request.rip = translate::begin_running(thread, request.rip);
+        request.rip = translated_thread::begin_running(thread, request.rip);
     } else {
-        thread.calling.store(signals::NATIVE_CALL, Ordering::Release);
-        translate::begin_running(thread, 0);
+        thread.calling.store(NATIVE_CALL, Ordering::Release);
+        translated_thread::begin_running(thread, 0);
     }
     if Thread::watch_system_calls(true) { Status::Done } else { Status::NoDispatch }
 }
@@ -199,7 +181,7 @@ unsafe extern "C" fn memtap_attach_ready(list: *mut [u64; READY_WORDS], count: u
     if !PROCESS.ready.load(Ordering::Acquire) {
         return Status::NotRecorded as u64;
     }
-    translate::set_parking(true);
+    park::set_parking(true);
     let is_shared = PROCESS.has_sharer();
     for words in list {
         let mut asked = Ready::from_words(*words);
@@ -207,7 +189,7 @@ unsafe extern "C" fn memtap_attach_ready(list: *mut [u64; READY_WORDS], count: u
             Some(thread) => {
                 let is_ready = !is_shared && is_ready(thread, &asked);
                 if !is_ready {
-                    translate::ask_to_park(thread);
+                    kick::ask_to_park(thread);
                 }
                 is_ready
             }
@@ -239,29 +221,33 @@ fn is_ready(thread: &Thread, asked: &Ready) -> bool {
         return true;
     }
     // In a handler of ours, be it in a function of the C library that our code calls, such as memcpy.
-    if !thread.settled || signals::is_on(&thread.handler_stack, asked.rsp) {
+    if !thread.settled || alt_stack::is_on(&thread.handler_stack, asked.rsp) {
         return false;
     }
     // SAFETY: this state's engine; only asked where its code is.
     if PROCESS.owns_code(asked.rip) || unsafe { (*thread.engine).contains(asked.rip) } {
         return false;
     }
-    translate::has_state_at(thread, asked.rip)
+    context::has_state_at(thread, asked.rip)
 }
 
 /// How far a thread is that makes a system call for the program in which it may wait: behind it, if the stop interrupted it.
-fn waits(thread: &Thread, rip: u64, rax: u64, orig_rax: u64) -> Option<WaitAt> {
+fn waits(thread: &Thread, rip: u64, rax: u64, orig_rax: u64) -> Option<StubPlace> {
     if thread.calling.load(Ordering::Acquire).is_null() {
         return None;
     }
     let is_interrupted = orig_rax as i64 >= 0 && is_restart(rax);
-    signals::wait_at(rip).filter(|&at| at == WaitAt::Before || is_interrupted)
+    stubs::place(rip).filter(|&place| match place {
+        StubPlace::BeforeWait => true,
+        StubPlace::AfterWait => is_interrupted,
+        _ => false,
+    })
 }
 
 /// The process is not left after all: threads that wait for it go on.
 #[unsafe(no_mangle)]
 extern "C" fn memtap_attach_stay() -> u64 {
-    translate::set_parking(false);
+    park::set_parking(false);
     Status::Done as u64
 }
 
@@ -295,7 +281,7 @@ unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
     let parked = thread.parked.load(Ordering::Acquire);
     let handled = if parked.is_null() { thread.calling.load(Ordering::Acquire) } else { parked };
     if parked.is_null() && waits.is_none() {
-        translate::enter(thread, &mut context);
+        context::enter(thread, &mut context);
     } else {
         // SAFETY: the context of the handler in which the thread waits.
         let native = unsafe { &*handled };
@@ -305,23 +291,23 @@ unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
         request.state = [native.fpstate, unsafe { fpstate_bytes(native.fpstate) }];
         request.orig_rax = u64::MAX;
         match waits {
-            Some(WaitAt::Before) => context.gregs.rip = context.gregs.rip.wrapping_sub(2),
-            Some(WaitAt::Behind) => {
+            Some(StubPlace::BeforeWait) => context.gregs.rip = context.gregs.rip.wrapping_sub(2),
+            Some(StubPlace::AfterWait) => {
                 request.orig_rax = context.gregs.rax;
                 context.gregs.rax = rax;
             }
             // It is parked.
-            None => {}
+            _ => {}
         }
     }
     // SAFETY: as above.
     request.registers = unsafe { core::mem::transmute::<Gregs, [u64; 18]>(context.gregs) };
     request.mask |= thread.virtual_mask;
-    request.kept = signals::take_all_kept(thread);
+    request.kept = waiting::take_all_kept(thread);
     if request.is_first != 0 {
-        translate::tell_work(thread);
+        process::tell_work(thread);
     }
-    translate::end_running(thread);
+    translated_thread::end_running(thread);
     Thread::watch_system_calls(false);
     // SAFETY: the kernel reads the structure; gs was nobody's.
     unsafe {
@@ -331,8 +317,8 @@ unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
     }
     rseq::restore(core::mem::take(&mut thread.rseq_len));
     tls::set(core::ptr::null_mut::<Thread>());
-    translate::forget_kicks(thread);
-    signals::send_pending_again(thread);
+    kick::forget_kicks(thread);
+    waiting::send_pending_again(thread);
     thread.calling.store(core::ptr::null_mut(), Ordering::Release);
     thread.parked.store(core::ptr::null_mut(), Ordering::Release);
     thread.tid = 0;
@@ -342,15 +328,15 @@ unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
 #[unsafe(no_mangle)]
 extern "C" fn memtap_attach_finish() -> u64 {
     let Some(pool) = PROCESS.pool() else { return Status::NotRecorded as u64 };
-    translate::set_parking(false);
+    park::set_parking(false);
     PROCESS.recording.store(false, Ordering::Release);
     PROCESS.ready.store(false, Ordering::Release);
-    signals::give_back_all();
+    actions::give_back_all();
     breakpoint::forget();
-    translate_sync::forget();
-    *PROCESS.births.lock() = [Birth::NONE; 64];
+    sync::forget();
+    *BIRTHS.lock() = [Birth::NONE; 64];
     // SAFETY: all threads have left.
-    unsafe { translate::forget_all() };
+    unsafe { process::forget_all() };
     if let Some(slot) = pool.process(PROCESS.number.load(Ordering::Relaxed)) {
         slot.end();
     }
@@ -358,7 +344,7 @@ extern "C" fn memtap_attach_finish() -> u64 {
     let (base, len) = pool.span();
     // SAFETY: nothing of the tracer runs any more.
     unsafe { sys::munmap(base as u64, len as u64) };
-    set_word(RECORDED_AT, 0);
-    set_word(RECORDER_AT, 0);
+    attach_words::set_word(RECORDED_AT, 0);
+    attach_words::set_word(RECORDER_AT, 0);
     Status::Done as u64
 }

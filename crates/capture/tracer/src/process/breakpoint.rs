@@ -3,11 +3,13 @@
 use buffers::{Breakpoint as Wanted, BreakpointKind};
 use memref::MarkerKind;
 use tracee::frame::UContext;
+use tracee::lock::Lock;
 use tracee::{maps, sys};
 
-use crate::control;
-use crate::fault::execute_one;
-use crate::state::{PROCESS, Thread};
+use crate::process::control;
+use crate::protect::burst;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
 
 const TRAP: u8 = 0xcc;
 
@@ -22,6 +24,9 @@ struct Breakpoint {
 pub(crate) struct Breakpoints {
     list: [Option<Breakpoint>; buffers::MAX_BREAKPOINTS],
 }
+
+/// Those of this process.
+pub(crate) static BREAKPOINTS: Lock<Breakpoints> = Lock::new(Breakpoints::new());
 
 impl Breakpoints {
     pub(crate) const fn new() -> Self {
@@ -45,7 +50,7 @@ fn write_code(addr: u64, byte: u8) -> bool {
 
 /// Plants those that the recorder asked for. Modules are found by their path.
 pub(crate) fn plant(wanted: &[Option<Wanted>]) {
-    let mut breakpoints = PROCESS.breakpoints.lock();
+    let mut breakpoints = BREAKPOINTS.lock();
     for (place, wanted) in breakpoints.list.iter_mut().zip(wanted) {
         let Some(wanted) = wanted else { continue };
         let mut base = None;
@@ -71,18 +76,18 @@ pub(crate) fn plant(wanted: &[Option<Wanted>]) {
 
 /// Forgets all of a translated process, whose code is as it was.
 pub(crate) fn forget() {
-    *PROCESS.breakpoints.lock() = Breakpoints::new();
+    *BREAKPOINTS.lock() = Breakpoints::new();
 }
 
 /// Whether some function of this process starts recording.
 pub(crate) fn some_start() -> bool {
-    let breakpoints = PROCESS.breakpoints.lock();
+    let breakpoints = BREAKPOINTS.lock();
     breakpoints.list.iter().flatten().any(|breakpoint| breakpoint.kind == BreakpointKind::Start)
 }
 
 /// What is wanted at an address.
 pub(crate) fn kind_at(addr: u64) -> Option<BreakpointKind> {
-    let breakpoints = PROCESS.breakpoints.lock();
+    let breakpoints = BREAKPOINTS.lock();
     breakpoints.list.iter().flatten().find(|breakpoint| breakpoint.addr == addr).map(|found| found.kind)
 }
 
@@ -94,7 +99,7 @@ pub(crate) fn is_at(addr: u64) -> bool {
 /// A trap was executed: ours? Then it does what it is for, and the instruction that it replaces is executed.
 pub(crate) fn on_trap(thread: &mut Thread, context: &mut UContext) -> bool {
     let addr = context.gregs.rip.wrapping_sub(1);
-    let breakpoints = PROCESS.breakpoints.lock();
+    let breakpoints = BREAKPOINTS.lock();
     let Some(breakpoint) =
         breakpoints.list.iter().flatten().find(|breakpoint| breakpoint.addr == addr).copied()
     else {
@@ -107,7 +112,7 @@ pub(crate) fn on_trap(thread: &mut Thread, context: &mut UContext) -> bool {
     }
     // The engine copies the instruction from here; another thread that enters the function meanwhile is not seen to.
     write_code(addr, breakpoint.original);
-    execute_one(thread, context);
+    burst::execute_one(thread, context);
     write_code(addr, TRAP);
     true
 }

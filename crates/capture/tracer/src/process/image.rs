@@ -11,18 +11,19 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use tracee::text::Text;
 use tracee::{sys, tls};
 
-use crate::dispatch::path_of_descriptor;
-use crate::state::{PROCESS, Settings};
+use crate::state::process::PROCESS;
+use crate::state::settings::Settings;
+use crate::syscall::paths;
 
 /// The variable that names the executable.
 pub(crate) const VARIABLE: &[u8] = b"MEMTAP_STATIC=";
-
 const PAGE_BYTES: u64 = 4096;
 const HEADER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 56;
 const MAX_ENTRIES: usize = 64;
 const PT_LOAD: u32 = 1;
 const ET_EXEC: u16 = 2;
+
 /// Keys of the auxiliary vector.
 const AT_PHDR: u64 = 3;
 const AT_PHENT: u64 = 4;
@@ -30,7 +31,6 @@ const AT_PHNUM: u64 = 5;
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 const AT_EXECFN: u64 = 31;
-
 static ENTRY: AtomicU64 = AtomicU64::new(0);
 static STACK: AtomicU64 = AtomicU64::new(0);
 
@@ -125,7 +125,7 @@ impl Image {
     fn map(path: &CStr, settings: &mut Settings) -> Option<Self> {
         let file = sys::open_read(path)?;
         let mut name = Text::<1024>::new();
-        path_of_descriptor(file.0, &mut name);
+        paths::path_of_descriptor(file.0, &mut name);
         let name = name.as_bytes();
         settings.image.get_mut(..name.len())?.copy_from_slice(name);
         settings.image_len = name.len();

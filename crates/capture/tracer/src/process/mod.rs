@@ -1,11 +1,17 @@
-//! Beginning, threads, forks, other programs, the end; being attached to; recording on and off.
+//! Threads and processes: how they begin, become others, and end; being attached to; recording on and off.
 
 pub(crate) mod attach;
+pub(crate) mod attach_words;
+pub(crate) mod births;
 pub(crate) mod breakpoint;
+pub(crate) mod connect;
 pub(crate) mod control;
+pub(crate) mod exec;
+pub(crate) mod forks;
+pub(crate) mod identity;
 pub(crate) mod image;
+pub(crate) mod main;
 pub(crate) mod program;
+pub(crate) mod regions;
 pub(crate) mod start;
 pub(crate) mod threads;
-
-pub(crate) use threads::*;

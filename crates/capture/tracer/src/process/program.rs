@@ -19,6 +19,7 @@ pub(crate) enum Verdict {
 
 const PT_INTERP: u32 = 3;
 const EM_X86_64: u16 = 62;
+
 /// The kernel follows no more `#!` lines than that.
 const MAX_SCRIPTS: usize = 5;
 

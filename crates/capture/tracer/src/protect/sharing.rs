@@ -23,10 +23,13 @@ use tracee::sys;
 const CELLS: usize = 1 << INDEX_BITS;
 const CELL_BITS: u32 = 3;
 const INDEX_BITS: u32 = 21;
+
 /// Readers that have a bit of their own; others' loads always count as news.
 const READERS: u32 = 28;
+
 /// Looks at a held lock before the waiter gives its time away.
 const SPINS: u32 = 64;
+
 /// The writer's number where nobody is known to have written.
 const NOBODY: u64 = 1023;
 const WRITER_SHIFT: u32 = READERS;
@@ -34,6 +37,7 @@ const TAG_SHIFT: u32 = WRITER_SHIFT + 10;
 
 /// The table's address; zero while the process has had one thread only.
 static TABLE: AtomicUsize = AtomicUsize::new(0);
+
 /// 1 while an ordered access is performed. Taken by acquire, given back by release.
 static HELD: AtomicU32 = AtomicU32::new(0);
 

@@ -1,4 +1,10 @@
-//! The program's signals.
+//! The program's signals: what waits, what is delivered, and what the kernel is told. Who handles a signal is `router`'s.
 
+pub(crate) mod actions;
+pub(crate) mod alt_stack;
 pub(crate) mod delivery;
+pub(crate) mod mask;
 pub(crate) mod rseq;
+pub(crate) mod stubs;
+pub(crate) mod thread;
+pub(crate) mod waiting;

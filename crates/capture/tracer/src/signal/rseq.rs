@@ -5,10 +5,11 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tracee::{sys, tls};
 
-use crate::state::Thread;
+use crate::state::thread::Thread;
 
 const SIGNATURE: usize = 0x5305_3053;
 const UNREGISTER: usize = 1;
+
 /// Where in a thread's area the address of its present sequence is.
 const SEQUENCE_AT: u64 = 8;
 

@@ -1,4 +1,9 @@
-//! The program's system calls.
+//! The program's system calls: which arguments are pointers, and what is made of each call. Start with `dispatch`.
 
+pub(crate) mod call;
 pub(crate) mod dispatch;
+pub(crate) mod memory;
+pub(crate) mod paths;
+pub(crate) mod program_memory;
+pub(crate) mod scratch;
 pub(crate) mod table;

@@ -6,6 +6,12 @@
 
 use libc::c_long;
 
+use Arg::{
+    Any, Both, Elements, In, InBytes, InMessage, InMessages, InResult, InVectors, Mask, MaskPair, OutBytes,
+    OutElements, OutMessage, OutMessages, OutResult, OutVectors, Path, Value,
+};
+use Manner::{Open, Quick, Waits};
+
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arg {
@@ -57,12 +63,6 @@ pub(crate) enum Manner {
     /// It has pointers behind pointers that we don't know: closed memory is opened meanwhile.
     Open,
 }
-
-use Arg::{
-    Any, Both, Elements, In, InBytes, InMessage, InMessages, InResult, InVectors, Mask, MaskPair, OutBytes,
-    OutElements, OutMessage, OutMessages, OutResult, OutVectors, Path, Value,
-};
-use Manner::{Open, Quick, Waits};
 
 const STAT: Arg = OutBytes(144);
 const TIME: Arg = InBytes(16);

@@ -4,7 +4,7 @@
 //! in every mapping that shows it with the right to write ([`watch`]): in its own where that can be written and executed
 //! at once, and where memory is shared in all others of the same file, or of the same shared memory. The program's write
 //! faults then, gets its right back ([`open`]), and the code is forgotten. A mapping that gets the right to write later
-//! makes the code behind it forgotten at once.
+//! makes the code that it shows forgotten at once.
 //!
 //! What other processes write, and what is written to a file by calls instead of through a mapping, is not seen.
 
@@ -15,7 +15,8 @@ use tracee::lock::{Guard, Lock};
 use tracee::maps::{self, Mapping};
 use tracee::sys;
 
-const PAGE: u64 = 4096;
+use crate::protect::pages::PAGE_BYTES;
+
 /// Devices that no file has: shared memory without a file, by numbers that are counted.
 const NO_DEVICE: u64 = u64::MAX;
 
@@ -48,9 +49,15 @@ pub(crate) struct Views {
 
 static VIEWS: Lock<Views> =
     Lock::new(Views { list: BTreeMap::new(), closed: BTreeMap::new(), anonymous: 0, unwatched: 0 });
-
 /// Stretches of addresses whose code is to be forgotten.
-pub(crate) type Stretches = Vec<(u64, u64)>;
+pub(crate) type Stretches = Vec<Stretch>;
+
+/// Addresses from `start` to before `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stretch {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
 
 fn is_both(prot: i32) -> bool {
     let both = sys::PROT_WRITE | sys::PROT_EXEC;
@@ -112,7 +119,7 @@ impl Views {
     /// Where else the bytes of a stretch are shown, itself included.
     fn everywhere(&self, start: u64, end: u64) -> Stretches {
         let mut found = Vec::new();
-        found.push((start, end));
+        found.push(Stretch { start, end });
         for (from, part) in self.within(start, end) {
             let Some(shown) = part.shown else { continue };
             let bytes = shown.offset..shown.offset + (part.end - from);
@@ -121,7 +128,8 @@ impl Views {
                 let first = bytes.start.max(other.offset);
                 let last = bytes.end.min(other.offset + (view.end - at));
                 if first < last {
-                    found.push((at + (first - other.offset), at + (last - other.offset)));
+                    let start = at + (first - other.offset);
+                    found.push(Stretch { start, end: start + (last - first) });
                 }
             }
         }
@@ -135,7 +143,11 @@ impl Views {
 
     /// What of the code that was translated can't be relied on, now that a stretch has these rights.
     fn forgotten(&self, start: u64, end: u64, prot: i32) -> Stretches {
-        if prot & sys::PROT_WRITE != 0 { self.everywhere(start, end) } else { alloc::vec![(start, end)] }
+        if prot & sys::PROT_WRITE != 0 {
+            self.everywhere(start, end)
+        } else {
+            alloc::vec![Stretch { start, end }]
+        }
     }
 
     /// The rights that the program has where a page is, if it may write there.
@@ -151,7 +163,7 @@ impl Views {
         }
         let less = prot & !sys::PROT_WRITE | sys::PROT_READ;
         // SAFETY: a page that the program can write; its write faults and is repaired.
-        if sys::failed(unsafe { sys::mprotect(page, PAGE, less) }) {
+        if sys::failed(unsafe { sys::mprotect(page, PAGE_BYTES, less) }) {
             self.unwatched += 1;
         } else {
             self.closed.insert(page, prot);
@@ -162,15 +174,15 @@ impl Views {
     fn open(&mut self, start: u64, end: u64) -> Option<Stretches> {
         let pages: Vec<(u64, i32)> = self
             .closed
-            .range(start & !(PAGE - 1)..end.max(start))
+            .range(start & !(PAGE_BYTES - 1)..end.max(start))
             .map(|(&page, &prot)| (page, prot))
             .collect();
         let mut found = Vec::new();
         for &(page, prot) in &pages {
             self.closed.remove(&page);
             // SAFETY: gives the program the rights that it thinks it has.
-            unsafe { sys::mprotect(page, PAGE, prot) };
-            found.append(&mut self.everywhere(page, page + PAGE));
+            unsafe { sys::mprotect(page, PAGE_BYTES, prot) };
+            found.append(&mut self.everywhere(page, page + PAGE_BYTES));
         }
         (!pages.is_empty()).then_some(found)
     }
@@ -198,7 +210,13 @@ pub(crate) fn note(mapping: &Mapping<'_>) {
 }
 
 /// The program mapped memory: a file, or memory without one where the descriptor is -1. Where code is to be forgotten.
-pub(crate) fn mapped(start: u64, end: u64, prot: i32, shared: bool, fd: i32, offset: u64) -> Stretches {
+pub(crate) fn mapped(
+    Stretch { start, end }: Stretch,
+    prot: i32,
+    shared: bool,
+    fd: i32,
+    offset: u64,
+) -> Stretches {
     let file = (shared && fd >= 0).then(|| file_of(fd)).flatten();
     let mut views = VIEWS.lock();
     views.cut(start, end);
@@ -214,7 +232,7 @@ pub(crate) fn mapped(start: u64, end: u64, prot: i32, shared: bool, fd: i32, off
 }
 
 /// The program changed the rights to memory. Where code is to be forgotten.
-pub(crate) fn protected(start: u64, end: u64, prot: i32) -> Stretches {
+pub(crate) fn protected(Stretch { start, end }: Stretch, prot: i32) -> Stretches {
     let mut views = VIEWS.lock();
     let shared: Vec<(u64, View)> =
         views.within(start, end).into_iter().filter(|(_, part)| part.shown.is_some()).collect();
@@ -230,9 +248,9 @@ pub(crate) fn protected(start: u64, end: u64, prot: i32) -> Stretches {
 }
 
 /// The program unmaps memory. Where code is to be forgotten.
-pub(crate) fn unmapped(start: u64, end: u64) -> Stretches {
-    VIEWS.lock().cut(start, end);
-    alloc::vec![(start, end)]
+pub(crate) fn unmapped(stretch: Stretch) -> Stretches {
+    VIEWS.lock().cut(stretch.start, stretch.end);
+    alloc::vec![stretch]
 }
 
 /// The program attached shared memory at an address. Where code is to be forgotten.
@@ -258,42 +276,42 @@ pub(crate) fn detached(start: u64) -> Stretches {
         .list
         .iter()
         .filter(|&(&at, view)| is_of_it(at, view))
-        .map(|(&at, view)| (at, view.end))
+        .map(|(&start, view)| Stretch { start, end: view.end })
         .collect();
-    for &(at, end) in &all {
-        views.cut(at, end);
+    for stretch in &all {
+        views.cut(stretch.start, stretch.end);
     }
     all
 }
 
 /// The program is about to move memory, which the kernel does where all of it has the same rights. Where code is to be
 /// forgotten.
-pub(crate) fn moving(start: u64, end: u64) -> Stretches {
+pub(crate) fn moving(stretch: Stretch) -> Stretches {
     let mut views = VIEWS.lock();
-    let mut found = views.open(start, end).unwrap_or_default();
-    found.push((start, end));
+    let mut found = views.open(stretch.start, stretch.end).unwrap_or_default();
+    found.push(stretch);
     found
 }
 
 /// It moved memory, or gave it another length, or made a second view of it (its old length is zero); `keeps`: what is left
 /// behind stays mapped. Where code is to be forgotten.
-pub(crate) fn moved(old: (u64, u64), new: (u64, u64), keeps: bool) -> Stretches {
+pub(crate) fn moved(old: Stretch, new: Stretch, keeps: bool) -> Stretches {
     let mut views = VIEWS.lock();
-    let (from, to) = (old.0, new.0);
+    let (from, to) = (old.start, new.start);
     let view = views.within(from, from + 1).first().copied();
-    if old.1 > old.0 && !keeps {
-        views.cut(old.0, old.1);
+    if old.end > old.start && !keeps {
+        views.cut(old.start, old.end);
     }
-    views.cut(new.0, new.1);
+    views.cut(new.start, new.end);
     if let Some((_, view)) = view {
-        views.add(to, new.1, view.prot, view.shown);
+        views.add(to, new.end, view.prot, view.shown);
     }
-    views.everywhere(new.0, new.1)
+    views.everywhere(new.start, new.end)
 }
 
 /// What is shown in a stretch changes, otherwise than by writing. Where code is to be forgotten.
-pub(crate) fn changed(start: u64, end: u64) -> Stretches {
-    VIEWS.lock().everywhere(start, end)
+pub(crate) fn changed(stretch: Stretch) -> Stretches {
+    VIEWS.lock().everywhere(stretch.start, stretch.end)
 }
 
 /// Code is about to be read from there, or from a part of it: pages of it that are executed can't be written any more without our
@@ -305,9 +323,9 @@ pub(crate) fn watch(addr: u64, len: u64) {
             // Data behind the code.
             continue;
         }
-        for page in (from & !(PAGE - 1)..part.end).step_by(PAGE as usize) {
-            for (page, _) in views.everywhere(page, page + PAGE) {
-                views.close(page);
+        for page in (from & !(PAGE_BYTES - 1)..part.end).step_by(PAGE_BYTES as usize) {
+            for stretch in views.everywhere(page, page + PAGE_BYTES) {
+                views.close(stretch.start);
             }
         }
     }
@@ -396,7 +414,8 @@ mod tests {
             (0x4_0000, 0x4_1000, R, Some((7, 0x3000))),
         ]);
         let check = |start: u64, expect: &[(u64, u64)]| {
-            let mut found = views.everywhere(start, start + 0x1000);
+            let mut found: Vec<_> =
+                views.everywhere(start, start + 0x1000).iter().map(|at| (at.start, at.end)).collect();
             found.sort_unstable();
             found.dedup();
             assert_eq!(found, expect, "{start:#x}");

@@ -1,8 +1,36 @@
-//! The tracer by translation: what stands between the code cache and the process.
+//! Translated programs: what stands between the code cache of crate `code_cache` and this process.
+//!
+//! The program runs in the cache. Every way out of it is a signal - a trap of the cache, a system call (by dispatch), a
+//! fault, the program's own signals, the end of a buffer - or the gate, and every handler does the same: it finds the
+//! program's own state, does what the other rooms do for native programs, and goes back to the cache at the address that
+//! has become the next one. So a program that is translated and one that is not take the same paths through system calls,
+//! signals, threads and forks.
+//!
+//! malloc and its relatives are one event each here as well: while one runs, the thread is in code that does not record,
+//! and its return leaves the cache.
+//!
+//! Start with `context`.
 
+pub(crate) mod bracket;
+pub(crate) mod buffer_end;
+pub(crate) mod code_changes;
 pub(crate) mod code_views;
 pub(crate) mod context;
+pub(crate) mod emulation;
+pub(crate) mod engine;
+pub(crate) mod entry_calls;
+pub(crate) mod entry_table;
+pub(crate) mod exits;
+pub(crate) mod gate;
+pub(crate) mod kick;
+pub(crate) mod park;
+pub(crate) mod process;
+pub(crate) mod state;
+pub(crate) mod stepping;
 pub(crate) mod sync;
+pub(crate) mod thread_buffers;
+pub(crate) mod translated_thread;
+pub(crate) mod traps;
 pub(crate) mod verify;
-
-pub(crate) use context::*;
+pub(crate) mod verify_window;
+pub(crate) mod work;

@@ -1,4 +1,4 @@
-//! Synchronisation of translated programs: the events of `wrap_sync`, where the real functions run in the cache.
+//! Synchronisation of translated programs: the events of `calls::synchronisation`, where the real functions run in the cache.
 //!
 //! A call of one of them leaves the cache, tells what it gives up, and goes on in the real function; its return leaves the
 //! cache as well and tells what it took up. Functions that the program hands over to be run - bodies of OpenMP's regions
@@ -11,39 +11,17 @@ use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::UContext;
 use tracee::lock::Lock;
 
-use crate::emit::next_order;
-use crate::real::call_site;
-use crate::state::Thread;
-use crate::wrap_sync::{
+use crate::calls::real;
+
+use crate::calls::synchronisation::{
     ATOMIC, CRITICAL, TEAM_BARRIER, TEAM_DONE, TEAM_FORK, TEAM_ORDERED, TEAM_SHIFT, TEAM_TASKS,
 };
+use crate::recorder;
+use crate::state::thread::Thread;
+use crate::translate::state::{After, Good, PENDING, Pending};
 
-/// Calls of one thread that have not returned.
-const PENDING: usize = 64;
 /// Functions that are noted at the same time.
 const BODIES: usize = 512;
-
-/// When a call has taken something up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Good {
-    Zero,
-    /// Also EOWNERDEAD.
-    Locked,
-    NotZero,
-    Always,
-}
-
-impl Good {
-    fn is(self, result: u64) -> bool {
-        let result = result as i32;
-        match self {
-            Self::Zero => result == 0,
-            Self::Locked => matches!(result, 0 | libc::EOWNERDEAD),
-            Self::NotZero => result != 0,
-            Self::Always => true,
-        }
-    }
-}
 
 /// What a call means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,55 +122,6 @@ pub(crate) fn action(name: &CStr) -> Option<Action> {
     })
 }
 
-/// What is told when a call returns, or a body.
-#[derive(Clone, Copy)]
-enum After {
-    Nothing,
-    /// This, where the result is good.
-    Tell(SyncKind, SyncFunction, Good),
-    Waited {
-        lock: u64,
-    },
-    TeamBarrier,
-    /// The calling thread's team is that one again.
-    RegionDone {
-        body: usize,
-        outer: u64,
-    },
-    OnceDone {
-        body: usize,
-    },
-    /// A value other than zero was handed over.
-    CopyStart,
-    /// A body: its team is told. The thread stays in the team, because tasks run at the barrier behind the body.
-    Body,
-    /// A routine that ran once.
-    Routine,
-}
-
-#[derive(Clone, Copy)]
-struct Pending {
-    return_to: u64,
-    /// The stack pointer behind the return.
-    rsp: u64,
-    object: u64,
-    ip: u64,
-    after: After,
-}
-
-/// The calls of a thread that have not returned.
-pub(crate) struct Calls {
-    list: [Pending; PENDING],
-    len: usize,
-}
-
-impl Calls {
-    pub(crate) const NONE: Self = Self {
-        list: [Pending { return_to: 0, rsp: 0, object: 0, ip: 0, after: After::Nothing }; PENDING],
-        len: 0,
-    };
-}
-
 /// A function that will be run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runs {
@@ -253,7 +182,7 @@ pub(crate) fn forget() {
 
 fn tell(thread: &mut Thread, kind: SyncKind, function: SyncFunction, object: u64, ip: u64) {
     let (ip, object) = (VirtAddr(ip), VirtAddr(object));
-    thread.emit(&Record::Sync { order: next_order(), ip, kind, function, object, value: 0 });
+    thread.emit(&Record::Sync { order: recorder::next_order(), ip, kind, function, object, value: 0 });
 }
 
 fn omp(thread: &mut Thread, kind: SyncKind, object: u64, ip: u64) {
@@ -285,7 +214,7 @@ pub(crate) fn call(thread: &mut Thread, context: &UContext, action: Action, retu
     }
     let regs = context.gregs;
     let (object, second) = (regs.rdi, regs.rsi);
-    let ip = call_site(return_to);
+    let ip = real::call_site(return_to);
     let rsp = regs.rsp + 8;
     let mut pending = Pending { return_to, rsp, object, ip, after: After::Nothing };
     let mut stop = 0;
@@ -309,7 +238,7 @@ pub(crate) fn call(thread: &mut Thread, context: &UContext, action: Action, retu
             After::OnceDone { body }
         }
         Action::Region => {
-            let team = next_order() << TEAM_SHIFT;
+            let team = recorder::next_order() << TEAM_SHIFT;
             pending.ip = object;
             let Some(body) = BODY.lock().add(object, Runs::Region { data: second, team }) else {
                 return [0; 2];

@@ -1,13 +1,13 @@
 //! The oracle: windows in which a thread's translated code is stepped, an instruction at a time.
 //!
 //! A program can't be executed twice, so both answers come from one execution. The thread runs in the cache, under the
-//! trap flag. In front of each of the program's instructions the handler asks the oracle of `x86` what that instruction
+//! trap flag. Before each of the program's instructions the handler asks the oracle of `x86` what that instruction
 //! accesses, with the registers, masks and vectors that the processor then has. What it says is kept aside, and written
-//! behind what the block's own recording code wrote of the same stretch; the recorder expands that as always and compares
+//! after what the block's own recording code wrote of the same stretch; the recorder expands that as always and compares
 //! the two: instruction, address, size, kind, order, and the number of instructions before it.
 //!
-//! Where bytes are recorded they are compared, too. Those of a load are read in front of the instruction, which may overwrite
-//! them; those of a store or modify behind it. The recording code has read them a few steps earlier or later, so they are
+//! Where bytes are recorded they are compared, too. Those of a load are read before the instruction, which may overwrite
+//! them; those of a store or modify after it. The recording code has read them a few steps earlier or later, so they are
 //! left out where memory may change between the two: where the process has, or had, other threads, and in shared memory.
 //!
 //! A stretch begins at a block's start and ends wherever the cache is left: at its gate, in a system call, for a signal, at
@@ -17,184 +17,26 @@
 //! The program does not see the trap flag: `pushf` stores it, and it is taken out of the program's memory before the next
 //! instruction; system calls and signals find contexts without it. A program that steps itself is left alone.
 
-use ::code_cache::Place;
 use buffers::Record;
 use buffers::flow::Live;
-use memref::{AccessKind, VirtAddr};
+use code_cache::Place;
+use memref::VirtAddr;
 use tracee::frame::{SigInfo, UContext};
-use tracee::{sys, tls};
+use tracee::tls;
 use x86::{Oracle, Outcome, Step};
 
-use crate::code_views;
-use crate::control::registers;
-use crate::signals;
-use crate::state::{PROCESS, Thread};
-use crate::translate::{self, ENGINE, TRAP_TRACE};
+use crate::registers::{self, TRAP_TRACE};
+use crate::signal::delivery;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::translate::engine::ENGINE;
+use crate::translate::gate;
+use crate::translate::verify_window::{self, Expected, KEPT_BYTES, Pending, Window};
 
 const TRAP_FLAG: u64 = 1 << 8;
-/// Accesses of one stretch, and how many of them are left free for one block: all that it can have, each of 64 elements.
-const EXPECTED: usize = 16_384;
-const ONE_BLOCK: usize = 8192;
-/// Bytes that are kept of an access; of one that has more they are not compared.
-const KEPT_BYTES: usize = 64;
+
 /// From that buffer on, a window begins with each that its number divides.
 const EVERY_BUFFERS: u32 = 512;
-
-/// An access that the oracle saw.
-#[derive(Clone, Copy)]
-struct Expected {
-    ip: u64,
-    addr: u64,
-    executed: u64,
-    size: u16,
-    kind: AccessKind,
-    /// How many of its bytes are known: all or none.
-    known: u8,
-}
-
-/// An instruction that is about to be executed. Its accesses stand behind those that count.
-#[derive(Clone, Copy)]
-struct Pending {
-    /// Where in the cache it is.
-    rip: u64,
-    step: Step,
-    accesses: usize,
-    /// The bytes of its accesses are compared.
-    looks: bool,
-    /// Its registers.
-    regs: x86::Registers,
-}
-
-/// What is verified of a thread.
-pub(crate) struct Window {
-    /// For this processor; `None` where nothing is verified.
-    oracle: Option<Oracle>,
-    /// Instructions that are still to be stepped.
-    left: u32,
-    /// No stretch of the window has begun.
-    is_new: bool,
-    /// What is recorded just now will be compared.
-    is_open: bool,
-    /// The trap flag is ours.
-    is_stepping: bool,
-    /// Everything that was accessed in the stretch is known.
-    is_known: bool,
-    /// Buffers that the thread has filled.
-    buffers: u32,
-    /// Instructions of the stretch.
-    executed: u64,
-    pending: Option<Pending>,
-    /// Room for what the oracle saw: made when it is first needed, and kept.
-    list: *mut Expected,
-    count: usize,
-    /// Room for the bytes of each; null where they are not recorded.
-    bytes: *mut [u8; KEPT_BYTES],
-}
-
-impl Window {
-    pub(crate) const NONE: Self = Self {
-        oracle: None,
-        left: 0,
-        is_new: false,
-        is_open: false,
-        is_stepping: false,
-        is_known: true,
-        buffers: 0,
-        executed: 0,
-        pending: None,
-        list: core::ptr::null_mut(),
-        count: 0,
-        bytes: core::ptr::null_mut(),
-    };
-
-    /// Whether the trap flag is set for a window.
-    pub(crate) fn is_stepping(&self) -> bool {
-        self.is_stepping
-    }
-
-    fn list(&mut self) -> &mut [Expected] {
-        if self.list.is_null() {
-            return &mut [];
-        }
-        // SAFETY: made by `arm` with that many entries, of which zeros are one each; this thread's own.
-        unsafe { core::slice::from_raw_parts_mut(self.list, EXPECTED) }
-    }
-
-    fn put(&mut self, index: usize, expected: Expected) {
-        match self.list().get_mut(index) {
-            Some(place) => *place = expected,
-            None => self.is_known = false,
-        }
-    }
-
-    fn room(&mut self, index: usize) -> Option<&mut [u8; KEPT_BYTES]> {
-        if self.bytes.is_null() || index >= EXPECTED {
-            return None;
-        }
-        // SAFETY: made by `arm` with that many entries; this thread's own.
-        Some(unsafe { &mut *self.bytes.add(index) })
-    }
-
-    /// Keeps what lies where an access is made, if nobody else can change it.
-    fn look(&mut self, index: usize) {
-        let Some(&Expected { addr, size, .. }) = self.list().get(index) else { return };
-        let room = self.room(index).and_then(|room| room.get_mut(..size.into()));
-        let known =
-            room.is_some_and(|room| !code_views::is_shared(addr, size.into()) && translate::read(addr, room));
-        if let Some(expected) = self.list().get_mut(index) {
-            expected.known = if known { size as u8 } else { 0 };
-        }
-    }
-
-    /// Looks at those of the accesses from `first` on that store, or at those that load.
-    fn look_at(&mut self, first: usize, accesses: usize, stores: bool) {
-        for index in first..first + accesses {
-            let Some(kind) = self.list().get(index).map(|expected| expected.kind) else { break };
-            if kind != AccessKind::Prefetch && kind.writes() == stores {
-                self.look(index);
-            }
-        }
-    }
-
-    /// Looks at an element of a repeated instruction of which more were executed since.
-    fn look_behind(&mut self, first: usize, accesses: usize) {
-        self.look_at(first, accesses, true);
-        let store =
-            self.list().get(first + 1).filter(|access| accesses == 2 && access.kind.writes()).copied();
-        let Some(store) = store else { return self.look_at(first, accesses, false) };
-        // What it loaded is what it stored; the next element may have stored in that place.
-        let stored = self.room(first + 1).map_or([0; KEPT_BYTES], |room| *room);
-        if let Some(room) = self.room(first) {
-            *room = stored;
-        }
-        if let Some(load) = self.list().get_mut(first) {
-            load.known = store.known;
-        }
-    }
-
-    /// The pending instruction was executed, or of a repeated one an element, behind which there are more.
-    fn commit(&mut self, is_element: bool) {
-        if let Some(pending) = self.pending.take() {
-            if pending.looks {
-                self.look_at(self.count, pending.accesses, true);
-            }
-            self.count += pending.accesses;
-            self.left = self.left.saturating_sub(1);
-            self.executed += u64::from(!is_element);
-        }
-    }
-
-    /// Whether another block's accesses may not fit.
-    fn is_full(&self) -> bool {
-        self.count + ONE_BLOCK > EXPECTED
-    }
-}
-
-/// Memory for something of each access, or null.
-fn room<T>() -> *mut T {
-    let memory = sys::map_anonymous((EXPECTED * size_of::<T>()) as u64, sys::PROT_READ | sys::PROT_WRITE);
-    memory.map_or(core::ptr::null_mut(), |memory| memory.cast())
-}
 
 /// A thread of a translated program begins: its first window.
 pub(crate) fn arm(thread: &mut Thread) {
@@ -202,10 +44,10 @@ pub(crate) fn arm(thread: &mut Thread) {
     let instructions = settings.verify;
     let (mut list, mut bytes) = (thread.verify.list, thread.verify.bytes);
     if instructions > 0 && list.is_null() {
-        list = room();
+        list = verify_window::room();
     }
     if instructions > 0 && settings.data && bytes.is_null() {
-        bytes = room();
+        bytes = verify_window::room();
     }
     thread.verify = Window { list, bytes, ..Window::NONE };
     if !list.is_null() && instructions > 0 {
@@ -256,7 +98,7 @@ pub(crate) fn resume(thread: &mut Thread, context: &mut UContext) {
     // The gate's own last instruction is stepped, so that the trap comes in front of the block's first one. The return from
     // a handler is not.
     if thread.busy == 0 && front.is_instruction && !front.is_trap {
-        let regs = *registers(context);
+        let regs = *registers::of(context);
         let step = observe(thread, context, regs, None);
         if must_stop(step, &regs) {
             thread.verify.left = 0;
@@ -268,25 +110,37 @@ pub(crate) fn resume(thread: &mut Thread, context: &mut UContext) {
     context.gregs.rflags |= TRAP_FLAG;
 }
 
-/// A trap by the trap flag. `false`: not ours, or not ours alone.
-pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+/// What a trap by the trap flag was to a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// Not ours, or not ours alone: others look at it, too.
+    NotAlone,
+    /// Ours alone: nothing more is to be done.
+    Done,
+    /// Ours alone, and in the middle of a block, or of a repeated instruction, that is to be ended as for a signal.
+    EndsBlock,
+}
+
+/// A trap by the trap flag.
+pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> Stepped {
+    let is_done = |alone: bool| if alone { Stepped::Done } else { Stepped::NotAlone };
     if !thread.verify.is_stepping || info.code != TRAP_TRACE {
-        return false;
+        return Stepped::NotAlone;
     }
     let rip = context.gregs.rip;
     hide_flag(thread, context);
-    if translate::is_gate(rip) {
+    if gate::is_gate(rip) {
         thread.verify.commit(false);
         finish(thread);
         thread.verify.is_stepping = false;
         context.gregs.rflags &= !TRAP_FLAG;
-        return true;
+        return Stepped::Done;
     }
     // A popf has taken it away.
     context.gregs.rflags |= TRAP_FLAG;
     let alone = !thread.flow.is_stepping();
-    if translate::is_in_gate(thread, rip) {
-        return alone;
+    if gate::is_in_gate(thread, rip) {
+        return is_done(alone);
     }
     let (front, inside) = {
         let engine = ENGINE.lock();
@@ -298,7 +152,7 @@ pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContex
             thread.verify.is_known = false;
             stop(thread, context);
         }
-        return alone && inside;
+        return is_done(alone && inside);
     };
     let repeats =
         thread.verify.pending.is_some_and(|pending| pending.step == Step::Repeated && pending.rip == rip);
@@ -312,15 +166,15 @@ pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContex
             if alone {
                 context.gregs.rflags &= !TRAP_FLAG;
             }
-            return alone;
+            return is_done(alone);
         }
         if !front.is_start {
-            return alone;
+            return is_done(alone);
         }
         begin(thread);
     }
     if front.is_instruction && !front.is_trap {
-        let mut regs = *registers(context);
+        let mut regs = *registers::of(context);
         if let (Some(register), Some(live)) = (front.borrowed, thread.flow.live()) {
             regs.set_number(register, live.spill(0));
         }
@@ -331,12 +185,10 @@ pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContex
             thread.verify.left = 0;
         }
         if alone && (ends || is_long) {
-            // In the middle of a block, or of a repeated instruction: that is ended as for a signal.
-            translate::enter(thread, context);
-            translate::leave(thread, context);
+            return Stepped::EndsBlock;
         }
     }
-    alone
+    is_done(alone)
 }
 
 /// Whether the thread can't be stepped over that instruction.
@@ -381,7 +233,7 @@ fn observe(
     let window = &mut thread.verify;
     // SAFETY: the cache has read the instruction from there; the state is that of the signal frame, or null.
     let step = unsafe {
-        oracle.observe(&regs, signals::vector_state(context), tls::fs_base(), |operand| {
+        oracle.observe(&regs, delivery::vector_state(context), tls::fs_base(), |operand| {
             let (addr, kind) = (operand.addr, operand.kind);
             let size = operand.len.min(u16::MAX.into()) as u16;
             window.put(base + accesses, Expected { ip, addr, executed, size, kind, known: 0 });
@@ -467,7 +319,7 @@ pub(crate) fn before_special(thread: &mut Thread, context: &mut UContext, addr: 
         context.gregs.rflags &= !TRAP_FLAG;
     }
     if thread.verify.is_open {
-        let regs = *registers(context);
+        let regs = *registers::of(context);
         observe(thread, context, regs, Some(addr));
     }
 }

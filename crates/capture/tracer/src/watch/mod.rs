@@ -1,5 +1,8 @@
-//! Watchpoints, and the stacks that are told of their hits.
+//! Watchpoints, and the stacks that are told of their hits. Start with `watchpoints`.
 
+pub(crate) mod hits;
+pub(crate) mod list;
 pub(crate) mod locals;
 pub(crate) mod stack;
+pub(crate) mod touched;
 pub(crate) mod watchpoints;

@@ -10,8 +10,9 @@ use tracee::{maps, sys, tls};
 use unwind::{Cache, Frame, Process, Table};
 use x86::Registers;
 
-use crate::memory::{PAGE_VIEWED, page, view};
-use crate::state::{PROCESS, Thread};
+use crate::protect::pages::{self, PAGE_VIEWED};
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
 
 /// Frames that are told of one stack, the innermost ones.
 pub(crate) const MOST_FRAMES: usize = 64;
@@ -39,7 +40,6 @@ static KNOWN: Lock<Known> = Lock::new(Known {
     modules: [Module { start: 0, end: 0, segment: (0, 0), list: 0 }; MAX_MODULES],
     len: 0,
 });
-
 /// Held during a fork.
 pub(crate) struct Held(#[allow(dead_code)] Guard<'static, Known>);
 
@@ -182,10 +182,10 @@ impl Process for Memory<'_> {
             // SAFETY: an aligned word between the stack pointer and the end of a stack that the thread runs on.
             return Some(unsafe { (addr as *const u64).read_volatile() });
         }
-        if page(addr) & PAGE_VIEWED != 0 {
+        if pages::page(addr) & PAGE_VIEWED != 0 {
             // A stack that lies in memory that may be closed.
             // SAFETY: our view of a page that is there, at an aligned address.
-            return Some(unsafe { (view(addr) as *const u64).read_volatile() });
+            return Some(unsafe { (pages::view(addr) as *const u64).read_volatile() });
         }
         let offset =
             |memory: &Self| addr.checked_sub(memory.at).filter(|&offset| offset + 8 <= memory.filled);

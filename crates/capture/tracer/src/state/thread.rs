@@ -1,304 +1,34 @@
-//! What the tracer knows: once for the process, and once for each thread.
+//! What the tracer knows of a thread.
 
-use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use buffers::{Config, Pool, Writer};
-use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
-use tracee::lock::Lock;
+use buffers::Writer;
+use tracee::frame::{AltStack, SigInfo, UContext};
 use tracee::{sys, tls};
 
-use crate::breakpoint::Breakpoints;
-use crate::memory::Ranges;
-use crate::translate::Flow;
-use crate::verify::Window;
-use crate::watchpoints::Touched;
-use crate::wrap_sync::Once;
+use crate::calls::thread::Once;
+use crate::protect::thread::SingleStep;
+use crate::signal::thread::{Pending, Suspended};
+use crate::state::process::PROCESS;
+use crate::translate::state::Flow;
+use crate::translate::verify_window::Window;
+use crate::watch::touched::Touched;
 
 /// Bytes of a thread's signal stack. A frame with AMX state takes 11 KiB, faults nest twice, and an unoptimised build of
 /// the decoder is deep. What is not used costs no memory.
 pub(crate) const HANDLER_STACK_BYTES: usize = 256 << 10;
+
 /// Bytes of a thread's instruction stubs.
 pub(crate) const CODE_BYTES: usize = 512 << 10;
+
 /// Bytes of a thread's table of decoded instructions.
 pub(crate) const TABLE_BYTES: usize = 1 << 20;
 
 /// The thread id of a state whose thread has not begun.
 const RESERVED: u32 = u32::MAX;
 
-/// The process.
-pub(crate) struct Process {
-    /// Everything below is set. Written once, by the constructor.
-    pub(crate) ready: AtomicBool,
-    /// Accesses are recorded just now. Written by start and stop.
-    pub(crate) recording: AtomicBool,
-    /// Its number in the session, and its pid. Written by the constructor and in forked children.
-    pub(crate) number: AtomicU32,
-    pub(crate) pid: AtomicU32,
-    /// Pids of processes that share this one's memory like threads (clone with CLONE_VM alone), and zeros. Each written by
-    /// its process.
-    pub(crate) sharers: [AtomicU32; 64],
-    /// The pool's address.
-    pub(crate) pool: AtomicUsize,
-    /// Settings, written by the constructor.
-    pub(crate) settings: UnsafeCell<Settings>,
-    /// Our own code: addresses of the first byte and behind the last.
-    pub(crate) text: [AtomicU64; 2],
-    /// Memory that has a second view.
-    pub(crate) ranges: Lock<Ranges>,
-    /// The program's signal handlers, as it sees them; index is the signal's number.
-    pub(crate) actions: Lock<[SigAction; 65]>,
-    /// Functions whose entry starts or stops recording.
-    pub(crate) breakpoints: Lock<Breakpoints>,
-    /// Threads of this process that were created and have not ended.
-    pub(crate) live_threads: AtomicU32,
-    /// All thread states ever made, linked by `Thread::next`.
-    pub(crate) threads: AtomicUsize,
-    /// Where threads that are being created go on.
-    pub(crate) births: Lock<[Birth; 64]>,
-}
-
-// SAFETY: `settings` is written by the constructor alone, before any other thread exists, and only read afterwards; all
-// other fields are atomics or locks.
-unsafe impl Sync for Process {}
-
-/// A thread that a clone call is about to create: it starts with this stack pointer.
-#[derive(Clone, Copy)]
-pub(crate) struct Birth {
-    pub(crate) rsp: u64,
-    pub(crate) resume: u64,
-    pub(crate) virtual_mask: u64,
-    /// Its state, made by its creator: the new thread's own stack may be small.
-    pub(crate) thread: *mut Thread,
-    /// The order of its creation: what it names when it starts.
-    pub(crate) created: u64,
-    pub(crate) kind: Newborn,
-    /// The process of its creator, as the session numbers them.
-    pub(crate) process: u32,
-}
-
-/// What is born.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Newborn {
-    Thread,
-    /// A process that shares its creator's memory, and runs at the same time.
-    Sharer,
-    /// One that does while its creator waits.
-    VforkChild,
-}
-
-// SAFETY: the pointer is only used by whoever takes the entry out of the table, under its lock.
-unsafe impl Send for Birth {}
-
-impl Birth {
-    /// No thread.
-    pub(crate) const NONE: Self = Self {
-        rsp: 0,
-        resume: 0,
-        virtual_mask: 0,
-        thread: core::ptr::null_mut(),
-        created: 0,
-        kind: Newborn::Thread,
-        process: 0,
-    };
-}
-
-/// What the recorder asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    /// Which kinds of regions are traced; bit n is `RegionKind` n.
-    pub(crate) regions: u32,
-    /// Whether processes that this one makes are traced too.
-    pub(crate) children: bool,
-    /// Whether the handler goes on executing behind the access that faulted.
-    pub(crate) bursts: bool,
-    /// Whether every access takes two signals and two mprotects, for comparison with the paper.
-    pub(crate) two_signals: bool,
-    /// Whether recording starts at main.
-    pub(crate) at_main: bool,
-    /// Whether code is translated, instead of taking memory's rights away.
-    pub(crate) translate: bool,
-    /// Whether translated code records the bytes of accesses.
-    pub(crate) data: bool,
-    /// Whether it records every block.
-    pub(crate) flow: bool,
-    /// Whether there are watchpoints instead of a recording.
-    pub(crate) watches: bool,
-    /// Instructions of each window in which translated code is compared with stepping; zero: there is none.
-    pub(crate) verify: u32,
-    /// Whether the program ran natively before it was attached to.
-    pub(crate) attached: bool,
-    /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
-    pub(crate) channel: [u8; 64],
-    pub(crate) channel_len: usize,
-    /// The static executable that this process is, where it is one; empty otherwise.
-    pub(crate) image: [u8; 1024],
-    pub(crate) image_len: usize,
-    /// Path of this library.
-    pub(crate) library: [u8; 1024],
-    pub(crate) library_len: usize,
-}
-
-pub(crate) static PROCESS: Process = Process {
-    ready: AtomicBool::new(false),
-    recording: AtomicBool::new(false),
-    number: AtomicU32::new(u32::MAX),
-    pid: AtomicU32::new(0),
-    sharers: [const { AtomicU32::new(0) }; 64],
-    pool: AtomicUsize::new(0),
-    settings: UnsafeCell::new(Settings {
-        regions: 0,
-        children: true,
-        bursts: true,
-        two_signals: false,
-        at_main: true,
-        translate: false,
-        data: false,
-        flow: false,
-        watches: false,
-        verify: 0,
-        attached: false,
-        channel: [0; 64],
-        channel_len: 0,
-        image: [0; 1024],
-        image_len: 0,
-        library: [0; 1024],
-        library_len: 0,
-    }),
-    text: [AtomicU64::new(0), AtomicU64::new(0)],
-    ranges: Lock::new(Ranges::new()),
-    actions: Lock::new([SigAction { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65]),
-    breakpoints: Lock::new(Breakpoints::new()),
-    live_threads: AtomicU32::new(1),
-    threads: AtomicUsize::new(0),
-    births: Lock::new([Birth::NONE; 64]),
-};
-
-impl Settings {
-    /// From what the recorder asked for, and its name.
-    pub(crate) fn new(config: &Config, channel: [u8; 64], channel_len: usize) -> Self {
-        Self {
-            regions: config.regions,
-            children: config.children,
-            bursts: config.bursts,
-            two_signals: config.two_signals,
-            at_main: config.at_main,
-            translate: config.translate,
-            data: config.data,
-            flow: config.flow,
-            watches: config.watchpoints[0] != 0,
-            verify: config.verify,
-            attached: false,
-            channel,
-            channel_len,
-            image: [0; 1024],
-            image_len: 0,
-            library: [0; 1024],
-            library_len: 0,
-        }
-    }
-
-    /// The path of the static executable that this process is.
-    pub(crate) fn image(&self) -> Option<&[u8]> {
-        self.image.get(..self.image_len).filter(|path| !path.is_empty())
-    }
-}
-
-impl Process {
-    /// The settings.
-    pub(crate) fn settings(&self) -> &Settings {
-        // SAFETY: written only by the constructor, see `Sync`.
-        unsafe { &*self.settings.get() }
-    }
-
-    /// The pool, once the process is connected.
-    pub(crate) fn pool(&self) -> Option<Pool> {
-        let base = self.pool.load(Ordering::Acquire) as *mut u8;
-        // SAFETY: the constructor stored the address of a mapped pool, which stays mapped for ever.
-        (!base.is_null()).then(|| unsafe { Pool::new(base) })
-    }
-
-    /// Whether accesses are recorded just now.
-    #[inline]
-    pub(crate) fn is_recording(&self) -> bool {
-        self.recording.load(Ordering::Acquire)
-    }
-
-    /// Whether an address lies in our own code.
-    pub(crate) fn owns_code(&self, ip: u64) -> bool {
-        (self.text[0].load(Ordering::Relaxed)..self.text[1].load(Ordering::Relaxed)).contains(&ip)
-    }
-
-    /// Whether this is a child that shares the memory of `thread`'s process (vfork) and has not called exec yet.
-    pub(crate) fn is_vfork_child(&self) -> bool {
-        !self.is_own(sys::getpid())
-    }
-
-    /// Whether threads of that process are in the list of this one's.
-    fn is_own(&self, pid: u32) -> bool {
-        pid == self.pid.load(Ordering::Relaxed)
-            || self.sharers.iter().any(|sharer| sharer.load(Ordering::Relaxed) == pid)
-    }
-
-    /// The calling process shares this one's memory, and has states of its own. `false`: there are too many.
-    pub(crate) fn begin_sharer(&self) -> bool {
-        let own = sys::getpid();
-        self.sharers.iter().any(|sharer| {
-            let former = sharer.load(Ordering::Relaxed);
-            !exists(former)
-                && sharer.compare_exchange(former, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        })
-    }
-
-    /// Whether there is such a process just now.
-    pub(crate) fn has_sharer(&self) -> bool {
-        self.sharers.iter().any(|sharer| exists(sharer.load(Ordering::Relaxed)))
-    }
-
-    /// That process does not: a vfork child with the pid of one that was killed.
-    pub(crate) fn end_sharer(&self, pid: u32) {
-        for sharer in &self.sharers {
-            let _ = sharer.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Whether there is a process of that number; zero is none's.
-fn exists(pid: u32) -> bool {
-    // SAFETY: signal 0 only asks.
-    pid != 0 && !sys::failed(unsafe { sys::syscall(libc::SYS_kill as usize, [pid as usize, 0, 0, 0, 0, 0]) })
-}
-
-/// A signal that came at a moment at which the program can't be told.
-#[derive(Clone, Copy)]
-pub(crate) struct Pending {
-    pub(crate) signal: i32,
-    pub(crate) info: SigInfo,
-}
-
-/// What a handler of the program has put aside, by the address of its frame.
-#[derive(Clone, Copy)]
-pub(crate) struct Suspended {
-    pub(crate) frame: u64,
-    pub(crate) silent: u32,
-    pub(crate) allocating: u32,
-}
-
-impl Suspended {
-    const NONE: Self = Self { frame: 0, silent: 0, allocating: 0 };
-}
-
-/// An instruction that runs with memory open, under the trap flag.
-#[derive(Clone, Copy)]
-pub(crate) struct SingleStep {
-    pub(crate) active: bool,
-    /// The program had the trap flag set itself.
-    pub(crate) program_traps: bool,
-    /// The signal mask to go back to.
-    pub(crate) mask: u64,
-    /// Starts of the ranges that are open meanwhile; zero: none.
-    pub(crate) opened: [u64; 4],
-}
+/// Stands for the context of a thread that waits in a system call which it made before the process was attached to.
+pub(crate) const NATIVE_CALL: *mut UContext = core::ptr::dangling_mut();
 
 /// One thread. Used by that thread alone, from its handlers (all signals blocked) or with `busy` set.
 #[repr(C)]

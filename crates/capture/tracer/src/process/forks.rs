@@ -1,0 +1,133 @@
+//! Forks: processes with memory of their own.
+
+use core::sync::atomic::Ordering;
+
+use tracee::frame::UContext;
+use tracee::sys;
+
+use crate::process::births::BIRTHS;
+use crate::process::breakpoint::BREAKPOINTS;
+use crate::process::identity;
+use crate::protect::ranges::RANGES;
+use crate::protect::{fork_copy, pages, sharing};
+use crate::signal::actions::{self, ACTIONS};
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::syscall::call::Call;
+use crate::translate::engine::{self, ENGINE};
+use crate::translate::state::Flow;
+use crate::translate::{code_views, process, translated_thread};
+use crate::watch::watchpoints;
+
+pub(crate) fn fork(thread: &mut Thread, context: &mut UContext, flags: u64) -> Option<isize> {
+    let call = Call { number: libc::SYS_clone, args: [flags as usize, 0, 0, 0, 0, 0], ip: context.gregs.rip };
+    fork_with(thread, context, &call, call.args[0], 0)
+}
+
+/// Makes a process with memory of its own, inside our handler: the child returns from the same handler.
+pub(crate) fn fork_with(
+    thread: &mut Thread,
+    context: &mut UContext,
+    call: &Call,
+    first: usize,
+    stack: u64,
+) -> Option<isize> {
+    if !fork_copy::copy_for_child() {
+        fork_copy::drop_copy();
+        return Some(-(sys::ENOMEM as isize));
+    }
+    let mut args = call.args;
+    args[0] = first;
+    if call.number == libc::SYS_clone {
+        // The child comes up on our stack, as a copy; its own is set below.
+        args[1] = 0;
+        args[2] = pages::open_address(args[2] as u64) as usize;
+        args[3] = pages::open_address(args[3] as u64) as usize;
+    }
+    let pool = PROCESS.pool();
+    let control = pool.as_ref().map(|pool| pool.control());
+    if let Some(control) = control {
+        control.expect_child();
+    }
+    let ranges = RANGES.lock();
+    let actions = ACTIONS.lock();
+    let births = BIRTHS.lock();
+    let breakpoints = BREAKPOINTS.lock();
+    let engine = ENGINE.lock();
+    let views = code_views::hold();
+    let watched = watchpoints::hold();
+    // SAFETY: a new process with a copy of everything; the locks are held so that no other thread is in the middle of a
+    // change that the child would inherit half made.
+    let result = unsafe { sys::syscall(call.number as usize, args) };
+    drop((ranges, actions, births, breakpoints, engine, views, watched));
+    if result != 0 {
+        if sys::failed(result)
+            && let Some(control) = control
+        {
+            control.settle_child();
+        }
+        fork_copy::drop_copy();
+        return Some(result);
+    }
+    fork_copy::take_copy();
+    if stack != 0 {
+        context.gregs.rsp = stack;
+    }
+    be_child(thread);
+    if let Some(control) = control {
+        control.settle_child();
+    }
+    Some(0)
+}
+
+/// In a forked child: a process of its own in the session.
+fn be_child(thread: &mut Thread) {
+    let parent = thread.process;
+    PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
+    for sharer in &PROCESS.sharers {
+        sharer.store(0, Ordering::Relaxed);
+    }
+    thread.pid = sys::getpid();
+    PROCESS.live_threads.store(1, Ordering::Relaxed);
+    sharing::reset();
+    thread.tid = sys::gettid();
+    thread.writer.forget();
+    thread.order = 0;
+    thread.pending = [None; 32];
+    thread.kept = [None; 6];
+    if thread.flow.live().is_some() {
+        engine::forget_definitions();
+        process::forget_work();
+    }
+    // The kernel switches the dispatch of system calls off in a child.
+    let followed = PROCESS.settings().children && Thread::watch_system_calls(true);
+    let number = if followed { PROCESS.pool().and_then(|pool| pool.control().next_process()) } else { None };
+    let (Some(number), Some(pool)) = (number, PROCESS.pool()) else {
+        thread.flow = Flow::NONE;
+        leave_alone();
+        return;
+    };
+    PROCESS.number.store(number, Ordering::Relaxed);
+    thread.process = number;
+    thread.number = pool.control().next_thread();
+    if thread.flow.live().is_some() {
+        translated_thread::begin_child(thread);
+    }
+    if let Some(slot) = pool.process(number) {
+        slot.enter(sys::getpid(), Some(parent), sys::realtime_ns());
+    }
+    identity::tell_program(thread);
+    if thread.flow.live().is_some() {
+        translated_thread::tell_base(thread);
+    }
+}
+
+/// The process goes on without us: its memory is open for good and its system calls are its own.
+fn leave_alone() {
+    PROCESS.recording.store(false, Ordering::Release);
+    fork_copy::give_back_all();
+    PROCESS.pool.store(0, Ordering::Release);
+    PROCESS.ready.store(false, Ordering::Release);
+    Thread::watch_system_calls(false);
+    actions::give_back();
+}

@@ -1,0 +1,301 @@
+//! The fast path: one signal an access.
+//!
+//! A program's instruction touches a closed page. The handler executes that instruction itself - the engine of `x86` runs
+//! it with its address replaced by the open view - records what it accessed, and goes on executing as long as memory
+//! instructions come densely (a *burst*). Then it returns after the last one. No page is ever opened, so no other thread
+//! slips through.
+
+use buffers::Pool;
+use memref::AccessKind;
+use tracee::frame::UContext;
+use tracee::{sys, tls};
+use x86::{Environment, Operand, Outcome, Refused};
+
+use crate::protect::pages::{self, PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE};
+use crate::protect::sharing::{self, Sharing};
+use crate::registers;
+use crate::signal::delivery;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::watch::hits::Origin;
+use crate::watch::touched::Touched;
+
+/// A burst ends behind that many instructions without an access to closed memory. A new fault costs about as much as
+/// executing this many instructions does: whichever comes, at most twice the best possible time is lost.
+const QUIET_STEPS: u32 = 24;
+
+/// Where the last bursts found one access each, most of the next ones end right behind it, and only each so-many-th looks
+/// further: lone accesses between long computations shall not pay for what never comes.
+const LONE_BURSTS: u32 = 4;
+const LOOK_AGAIN: u32 = 16;
+
+/// A burst ends in any case behind that many instructions, so that the program's signals get through.
+const MAX_STEPS: u32 = 50_000;
+
+/// Accesses of one instruction that can be held back until it is executed: a masked move of bytes makes 64.
+pub(crate) const HELD: usize = 64;
+
+/// How the engine sees memory.
+struct Memory<'a> {
+    thread: &'a mut Thread,
+    pool: Option<Pool>,
+    ip: u64,
+    recorded: bool,
+    /// Accesses of the instruction that is being executed: they count when it is done.
+    held: [(u64, u32, AccessKind); HELD],
+    count: usize,
+    /// What of them is watched, and the registers before the instruction.
+    watched: Touched,
+    before_it: x86::Registers,
+    /// Whether the instruction touched closed memory.
+    touched: bool,
+    /// Where other threads may see what this one does.
+    sharing: Option<Sharing>,
+    /// Whether the instruction is performed under the lock of ordered accesses.
+    locked: bool,
+    /// The order that held before the instruction wrote; zero: it did not.
+    before: u64,
+}
+
+impl Memory<'_> {
+    /// Records what was performed.
+    fn commit(&mut self) {
+        let held = self.held;
+        if PROCESS.is_watched() {
+            let origin = Origin::Instruction(&self.before_it);
+            self.watched.tell(self.thread, self.ip, &origin);
+            return;
+        }
+        let Some(pool) = self.pool else { return };
+        let accesses = held.iter().take(self.count);
+        if self.sharing.is_none() {
+            for &(addr, len, kind) in accesses {
+                self.thread.emit_access(&pool, self.ip, addr, len, kind);
+            }
+        } else if self.count > 0 {
+            let order = if self.locked {
+                let order = pool.control().next_own_order();
+                self.end();
+                order
+            } else if self.before != 0 {
+                self.before
+            } else {
+                sharing::settle();
+                pool.control().current_order()
+            };
+            for &(addr, len, kind) in accesses {
+                self.thread.emit_access_at(&pool, order, (self.ip, addr, len, kind));
+            }
+        }
+        self.count = 0;
+    }
+
+    /// The instruction is over, performed or not.
+    fn end(&mut self) {
+        if self.locked {
+            self.locked = false;
+            sharing::unlock();
+        }
+    }
+
+    /// Brings an access that is about to be performed into an order with other threads' (see `sharing`).
+    fn order(&mut self, sharing: Sharing, operand: Operand) {
+        if operand.kind == AccessKind::Prefetch {
+            return;
+        }
+        let thread = self.thread.number;
+        if sharing.is_news(thread, operand.addr, operand.len, operand.kind) {
+            if !self.locked {
+                sharing::lock();
+                self.locked = true;
+            }
+            sharing.note(thread, operand.addr, operand.len, operand.kind);
+        } else if operand.kind.writes()
+            && self.before == 0
+            && let Some(pool) = self.pool
+        {
+            self.before = pool.control().current_order();
+        }
+    }
+}
+
+impl Memory<'_> {
+    #[inline]
+    fn hold(&mut self, operand: Operand, flags: u8) {
+        if flags & PAGE_TRACED == 0 {
+            return;
+        }
+        self.touched = true;
+        if self.recorded && PROCESS.is_watched() {
+            if self.watched.is_full() {
+                // As below.
+                self.commit();
+            }
+            self.watched.note(operand.addr, operand.len.into(), operand.kind, true);
+        } else if self.recorded {
+            if let Some(sharing) = self.sharing {
+                self.order(sharing, operand);
+            }
+            if self.count == HELD {
+                // A repeated string instruction: those before this one are done.
+                self.commit();
+            }
+            if let Some(place) = self.held.get_mut(self.count) {
+                *place = (operand.addr, operand.len, operand.kind);
+                self.count += 1;
+            }
+        }
+    }
+
+    /// An access that crosses pages: all viewed, or none.
+    fn access_across(&mut self, operand: Operand, last: u64) -> Result<u64, Refused> {
+        let (first, end) = (pages::page(operand.addr), pages::page(last));
+        if (first | end) & PAGE_VIEWED == 0 {
+            return Ok(operand.addr);
+        }
+        let needed = PAGE_VIEWED | if operand.kind.writes() { PAGE_WRITE } else { PAGE_READ };
+        if first & end & needed != needed {
+            return Err(Refused);
+        }
+        self.hold(operand, first | end);
+        Ok(pages::view(operand.addr))
+    }
+}
+
+impl Environment for Memory<'_> {
+    #[inline]
+    fn access(&mut self, operand: Operand) -> Result<u64, Refused> {
+        let first = pages::page(operand.addr);
+        let last = operand.addr.wrapping_add(u64::from(operand.len.max(1)) - 1);
+        if (operand.addr ^ last) >> 12 != 0 {
+            return self.access_across(operand, last);
+        }
+        if first & PAGE_VIEWED == 0 {
+            return Ok(operand.addr);
+        }
+        let needed = if operand.kind.writes() { PAGE_WRITE } else { PAGE_READ };
+        if first & needed == 0 && operand.kind != AccessKind::Prefetch {
+            return Err(Refused);
+        }
+        self.hold(operand, first);
+        Ok(pages::view(operand.addr))
+    }
+
+    fn fs_base(&self) -> u64 {
+        tls::fs_base()
+    }
+
+    fn gs_base(&self) -> u64 {
+        const ARCH_GET_GS: usize = 0x1004;
+        let mut base = 0u64;
+        // SAFETY: the kernel writes the word.
+        unsafe {
+            let args = [ARCH_GET_GS, &raw mut base as usize, 0, 0, 0, 0];
+            sys::syscall(libc::SYS_arch_prctl as usize, args);
+        }
+        base
+    }
+}
+
+pub(crate) enum Burst {
+    /// At least one instruction was executed.
+    Progress,
+    /// The first instruction is none of the engine's.
+    NotEmulated,
+    /// The first instruction faults by itself.
+    Faulted,
+}
+
+/// Executes the instruction at rip and those behind it.
+pub(crate) fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
+    let state = delivery::vector_state(context);
+    let regs = registers::of(context);
+    let engine = thread.engine;
+    let recorded = PROCESS.is_recording() && thread.silent == 0;
+    let limit = if PROCESS.settings().bursts { MAX_STEPS } else { 1 };
+    let pool = PROCESS.pool();
+    let mut memory = Memory {
+        thread,
+        pool,
+        ip: 0,
+        recorded,
+        held: [(0, 0, AccessKind::Load); HELD],
+        count: 0,
+        watched: Touched::new(),
+        before_it: x86::Registers::default(),
+        touched: false,
+        sharing: sharing::current().filter(|_| !PROCESS.is_watched()),
+        locked: false,
+        before: 0,
+    };
+    let mut steps = 0;
+    let mut quiet = 0;
+    let mut touching = 0;
+    let lone = memory.thread.lone_bursts;
+    let quiet_steps = if lone >= LONE_BURSTS && !lone.is_multiple_of(LOOK_AGAIN) { 1 } else { QUIET_STEPS };
+    while steps < limit {
+        if PROCESS.owns_code(regs.rip) {
+            break;
+        }
+        memory.ip = regs.rip;
+        memory.touched = false;
+        memory.count = 0;
+        memory.before = 0;
+        if PROCESS.is_watched() {
+            memory.watched.clear();
+            memory.before_it = *regs;
+        }
+        // SAFETY: this thread's engine, which nobody else uses and `memory` does not reach; the state is that of the
+        // signal frame.
+        let outcome = unsafe { (*engine).step(regs, state, &mut memory) };
+        match outcome {
+            Outcome::Executed | Outcome::Again => memory.commit(),
+            _ => memory.end(),
+        }
+        match outcome {
+            Outcome::Executed | Outcome::Again => {}
+            Outcome::NotEmulated(_) if steps == 0 => return Burst::NotEmulated,
+            Outcome::Refused | Outcome::Fault if steps == 0 => return Burst::Faulted,
+            // Natively it will fault or trap again, with the context that the program expects.
+            Outcome::NotEmulated(_) | Outcome::Refused | Outcome::Fault => break,
+        }
+        steps += 1;
+        quiet = if memory.touched { 0 } else { quiet + 1 };
+        touching += u32::from(memory.touched);
+        if quiet >= quiet_steps {
+            break;
+        }
+    }
+    memory.thread.lone_bursts = if touching > 1 { 0 } else { lone.wrapping_add(1) };
+    Burst::Progress
+}
+
+/// Executes the one instruction at rip, natively if the engine can't.
+pub(crate) fn execute_one(thread: &mut Thread, context: &mut UContext) {
+    let state = delivery::vector_state(context);
+    let regs = registers::of(context);
+    let engine = thread.engine;
+    let recorded = PROCESS.is_recording() && thread.silent == 0;
+    let pool = PROCESS.pool();
+    let ip = regs.rip;
+    let mut memory = Memory {
+        thread,
+        pool,
+        ip,
+        recorded,
+        held: [(0, 0, AccessKind::Load); HELD],
+        count: 0,
+        watched: Touched::new(),
+        before_it: x86::Registers::default(),
+        touched: false,
+        sharing: sharing::current().filter(|_| !PROCESS.is_watched()),
+        locked: false,
+        before: 0,
+    };
+    memory.before_it = *regs;
+    // SAFETY: as in `burst`.
+    if unsafe { (*engine).step(regs, state, &mut memory) } == Outcome::Executed {
+        memory.commit();
+    }
+    memory.end();
+}

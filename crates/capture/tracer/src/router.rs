@@ -1,0 +1,299 @@
+//! Every signal of both tracers comes here, and this says who handles it.
+//!
+//! Faults of instructions and what the tracer lives on (SIGSEGV, SIGTRAP, SIGSYS) come to [`on_fault`]: those who may say that a
+//! signal is theirs are asked one after the other ([`claimants`]). All other signals that the program handles come to
+//! [`on_async`]. What is done for the program is done between the two ends of a [`NativeContext`].
+
+use tracee::frame::{SigInfo, UContext};
+use tracee::sys;
+
+use crate::process::{breakpoint, threads};
+use crate::protect::fault;
+use crate::protect::pages::{self, PAGE_VIEWED};
+use crate::registers::{self, SEGV_ACCERR};
+use crate::signal::actions::{self, Handlers};
+use crate::signal::mask::{self, FAULTS, OURS};
+use crate::signal::stubs::{self, NOT_MADE, StubPlace};
+use crate::signal::{delivery, waiting};
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::syscall::dispatch;
+use crate::translate::bracket::NativeContext;
+use crate::translate::{buffer_end, exits, gate, stepping, traps};
+use crate::watch::hits;
+
+/// si_code of a system call that dispatch sent to us.
+const SYS_USER_DISPATCH: i32 = 2;
+
+/// Who the kernel calls.
+pub(crate) const HANDLERS: Handlers = Handlers { fault: on_fault, sent: on_async };
+
+/// SIGSEGV, SIGTRAP, SIGSYS, and the other faults where the program handles them.
+///
+/// # Safety
+/// Called by the kernel as a handler.
+unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UContext) {
+    let is_access = matches!(signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0;
+    if is_access && hits::on_fault(&mut context.gregs.rip) {
+        return;
+    }
+    let current = Thread::current();
+    if signal == libc::SIGTRAP && stubs::is_birth(context.gregs.rip) {
+        threads::be_born(context);
+        return;
+    }
+    if current.is_null() {
+        // A thread that nobody announced: its faults are its own.
+        actions::give_back();
+        return;
+    }
+    // A fault inside one of our stubs: the step that runs it ends with `Outcome::Fault`.
+    // SAFETY: this thread's engine; `recover` only reads it.
+    if info.code > 0 && unsafe { (*(*current).engine).recover(registers::of(context)) } {
+        // SAFETY: this thread's own state; the step that we interrupted reads it after us.
+        unsafe { (*current).nested = Some(*info) };
+        return;
+    }
+    // SAFETY: this thread's state; the code that we interrupted is the program's, or ours outside of handlers, which
+    // does not fault while it uses the state.
+    let thread = unsafe { &mut *current };
+    let is_nested = gate::is_in_handler(thread, context);
+    handle(thread, signal, info, context);
+    if !is_nested {
+        settle(thread, context);
+        traps::end_handler(thread, context);
+    }
+}
+
+/// Who may say that a signal is his.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claimant {
+    /// A system call of the program.
+    SystemCall,
+    /// The end of a buffer that translated code writes.
+    BufferEnd,
+    /// A write to a page with code.
+    CodeWrite,
+    /// A function of ours in the place of one that the program called.
+    OwnCall,
+    /// Translated code: its traps, its steps, kicks.
+    TranslatedCode,
+    /// A page that is closed.
+    ClosedPage,
+    /// An instruction that ran with memory open.
+    OpenInstruction,
+    /// A function whose entry starts or stops recording.
+    Breakpoint,
+    /// Somebody has sent it.
+    Sender,
+    /// The program's own fault.
+    Program,
+}
+
+/// Who is asked whether a signal is his, one after the other; the last one takes it.
+fn claimants(signal: i32, code: i32) -> &'static [Claimant] {
+    use Claimant::{
+        Breakpoint, BufferEnd, ClosedPage, CodeWrite, OpenInstruction, OwnCall, Program, Sender, SystemCall,
+        TranslatedCode,
+    };
+    let is_fault = code > 0;
+    match signal {
+        libc::SIGSYS if code == SYS_USER_DISPATCH => &[SystemCall],
+        libc::SIGSEGV if code == SEGV_ACCERR => &[BufferEnd, CodeWrite, OwnCall, ClosedPage, Program],
+        libc::SIGSEGV if is_fault => &[BufferEnd, OwnCall, ClosedPage, Program],
+        libc::SIGBUS if is_fault => &[OwnCall, Program],
+        libc::SIGTRAP if is_fault => &[TranslatedCode, OpenInstruction, Breakpoint, Program],
+        libc::SIGTRAP => &[TranslatedCode, Sender],
+        _ if is_fault => &[Program],
+        _ => &[Sender],
+    }
+}
+
+impl Claimant {
+    /// Handles a signal. `false`: it is not his.
+    fn takes(self, thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) -> bool {
+        match self {
+            Self::SystemCall => {
+                let native = NativeContext::of_system_call(thread, context);
+                // SAFETY: the kernel's context of a dispatched system call.
+                unsafe { dispatch::on_system_call(native.thread, native.context) };
+            }
+            Self::BufferEnd => return buffer_end::on_buffer_end(thread, info, context),
+            Self::CodeWrite => return traps::on_code_write(thread, info, context),
+            Self::OwnCall => return exits::leave_own_call(thread, context),
+            Self::TranslatedCode => return traps::on_trap(thread, info, context),
+            Self::ClosedPage => {
+                if pages::page(info.addr) & PAGE_VIEWED == 0 {
+                    return false;
+                }
+                fault::on_closed_page(thread, info, context);
+            }
+            Self::OpenInstruction => {
+                if !thread.step.active {
+                    return false;
+                }
+                fault::end_step(thread, context);
+            }
+            Self::Breakpoint => return breakpoint::on_trap(thread, context),
+            Self::Sender => on_sent(thread, signal, info, context),
+            Self::Program => on_own_fault(thread, signal, info, context),
+        }
+        true
+    }
+}
+
+fn handle(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
+    for claimant in claimants(signal, info.code) {
+        if claimant.takes(thread, signal, info, context) {
+            return;
+        }
+    }
+}
+
+/// A fault of the program's own.
+fn on_own_fault(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
+    delivery::leave_redirect(thread, context);
+    let fault_at = context.gregs.rip;
+    let native = NativeContext::of_fault(thread, context);
+    let mut own = *info;
+    if own.addr == fault_at {
+        // It is told of the instruction: of the program's, then.
+        own.addr = native.context.gregs.rip;
+    }
+    // SAFETY: the context that we return to.
+    unsafe { delivery::deliver(native.thread, signal, &own, native.context) };
+}
+
+/// A signal that the program may handle, while its code, or a system call made for it, was running.
+///
+/// # Safety
+/// Called by the kernel as a handler.
+unsafe extern "C" fn on_async(signal: i32, info: &mut SigInfo, context: &mut UContext) {
+    let current = Thread::current();
+    if current.is_null() {
+        return;
+    }
+    // SAFETY: this thread's state; what we interrupted does not use it, or has set `busy`.
+    let thread = unsafe { &mut *current };
+    on_sent(thread, signal, info, context);
+}
+
+/// A signal that somebody has sent.
+fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
+    let rip = context.gregs.rip;
+    let place = stubs::place(rip);
+    if waiting::keep(thread, signal, info) {
+        // It does not end a call that waits.
+        if place == Some(StubPlace::AfterWait)
+            && context.gregs.rax as isize == -(sys::EINTR as isize)
+            && thread.pending.first().is_none_or(Option::is_none)
+        {
+            context.gregs.rax = NOT_MADE as u64;
+        }
+        return;
+    }
+    if place == Some(StubPlace::BeforeWait) {
+        waiting::put_off(thread, signal, info);
+        // The call's number is in r12.
+        let interrupted = thread.flow.interrupts(context.gregs.r12);
+        context.gregs.rip = if interrupted { stubs::wait_interrupted() } else { stubs::wait_again() };
+        // What follows blocks them anyway: it must get there, however many come.
+        context.mask = !FAULTS;
+        return;
+    }
+    if matches!(place, Some(StubPlace::AfterWait | StubPlace::EndOfWait)) {
+        waiting::put_off(thread, signal, info);
+        context.mask = !FAULTS;
+        return;
+    }
+    if thread.busy != 0 {
+        waiting::put_off(thread, signal, info);
+        // As above, until it is no longer busy.
+        if OURS & mask::bit(signal) == 0 && thread.held_mask.is_none() {
+            thread.held_mask = Some(context.mask);
+            context.mask = !FAULTS;
+        }
+        return;
+    }
+    if gate::is_in_handler(thread, context) {
+        waiting::put_off(thread, signal, info);
+        if place == Some(StubPlace::Returning) {
+            // It is about to return to a context that lies right behind its own frame.
+            // SAFETY: the frame that the kernel made for the handler, which nobody else uses any more.
+            settle(thread, unsafe { &mut *(context.gregs.rsp as *mut UContext) });
+        }
+        return;
+    }
+    delivery::leave_redirect(thread, context);
+    if thread.flow.is_stepping() {
+        waiting::put_off(thread, signal, info);
+        return;
+    }
+    if stepping::holds_signals(thread, signal, info, context) {
+        waiting::put_off(thread, signal, info);
+        return;
+    }
+    if let Some(native) = NativeContext::of_signal(thread, context) {
+        // SAFETY: the context of this signal, which returns to the program.
+        unsafe { delivery::deliver(native.thread, signal, info, native.context) };
+        return;
+    }
+    waiting::put_off(thread, signal, info);
+    stepping::step(thread, context);
+}
+
+/// A handler returns to a context of the program or the cache: what came meanwhile comes next.
+fn settle(thread: &mut Thread, context: &mut UContext) {
+    let waits = thread.pending.first().is_some_and(Option::is_some);
+    if !waits || thread.busy != 0 || thread.flow.is_stepping() || thread.step.active {
+        return;
+    }
+    if PROCESS.owns_code(context.gregs.rip) {
+        return;
+    }
+    if thread.flow.is_running() {
+        stepping::step(thread, context);
+    } else {
+        // SAFETY: the context that is returned to.
+        unsafe { delivery::deliver_pending(thread, context) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_who_is_asked_takes_the_signal() {
+        for signal in 1..=64 {
+            for code in [-60, -6, 0, 1, 2, 3, 128] {
+                let asked = claimants(signal, code);
+                let last = asked.last().expect("somebody is asked");
+                assert!(
+                    matches!(last, Claimant::Program | Claimant::Sender | Claimant::SystemCall),
+                    "{signal} {code}"
+                );
+                // Who has sent a signal is no instruction, and an instruction is no sender.
+                assert_eq!(asked.contains(&Claimant::Sender), code <= 0, "{signal} {code}");
+                for (index, claimant) in asked.iter().enumerate() {
+                    assert!(!asked[..index].contains(claimant));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn closed_pages_come_after_what_translated_code_claims() {
+        let check = |signal, code, expect: &[Claimant]| assert_eq!(claimants(signal, code), expect);
+        let (buffer, page, own) = (Claimant::BufferEnd, Claimant::ClosedPage, Claimant::Program);
+        check(libc::SIGSEGV, SEGV_ACCERR, &[buffer, Claimant::CodeWrite, Claimant::OwnCall, page, own]);
+        check(libc::SIGSEGV, 1, &[buffer, Claimant::OwnCall, page, own]);
+        check(libc::SIGSYS, SYS_USER_DISPATCH, &[Claimant::SystemCall]);
+        // What a seccomp filter of the program raises is the program's own.
+        check(libc::SIGSYS, 1, &[own]);
+        check(libc::SIGFPE, 1, &[own]);
+        check(libc::SIGUSR1, 0, &[Claimant::Sender]);
+        // A kick is a trap that somebody has sent.
+        check(libc::SIGTRAP, -0x6d74, &[Claimant::TranslatedCode, Claimant::Sender]);
+    }
+}

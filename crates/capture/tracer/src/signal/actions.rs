@@ -1,0 +1,175 @@
+//! The program's signal actions, and what the kernel is told in their place: every signal that the program handles comes to us.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use tracee::frame::{SigAction, SigInfo, UContext};
+use tracee::lock::Lock;
+use tracee::sys;
+
+use crate::signal::mask::{self, FAULTS, OURS};
+use crate::signal::stubs;
+use crate::state::process::PROCESS;
+
+/// The program's actions, as it sees them; index is the signal's number.
+pub(crate) static ACTIONS: Lock<[SigAction; 65]> =
+    Lock::new([SigAction { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65]);
+
+/// A handler, as the kernel calls it.
+type Handler = unsafe extern "C" fn(i32, &mut SigInfo, &mut UContext);
+
+/// Who receives signals.
+#[derive(Clone, Copy)]
+pub(crate) struct Handlers {
+    /// Faults of instructions, and what the tracer lives on.
+    pub(crate) fault: Handler,
+    /// All others that the program handles.
+    pub(crate) sent: Handler,
+}
+
+/// Their addresses. Written by [`take_over`].
+static FAULT_HANDLER: AtomicU64 = AtomicU64::new(0);
+static SENT_HANDLER: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) const SIG_DFL: u64 = 0;
+pub(crate) const SIG_IGN: u64 = 1;
+pub(crate) const SA_RESTORER: u64 = 0x0400_0000;
+
+/// What the kernel is told for a signal that the program handles.
+fn real_action(handler: u64, flags: u64, mask: u64) -> SigAction {
+    let kept = flags & (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
+    SigAction {
+        handler,
+        flags: kept | (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64 | SA_RESTORER,
+        restorer: stubs::restorer(),
+        mask,
+    }
+}
+
+pub(crate) fn set_real(signal: i32, action: &SigAction) -> isize {
+    // SAFETY: the kernel reads the structure.
+    unsafe {
+        sys::syscall(
+            libc::SYS_rt_sigaction as usize,
+            [signal as usize, &raw const *action as usize, 0, 8, 0, 0],
+        )
+    }
+}
+
+/// Lets the kernel do with a signal what it does without a handler.
+pub(crate) fn reset(signal: i32) {
+    set_real(signal, &SigAction { restorer: stubs::restorer(), flags: SA_RESTORER, ..SigAction::default() });
+}
+
+/// Takes the signals that we live on, remembering what the program had for all signals.
+pub(crate) fn take_over(handlers: Handlers) {
+    FAULT_HANDLER.store(handlers.fault as *const () as u64, Ordering::Release);
+    SENT_HANDLER.store(handlers.sent as *const () as u64, Ordering::Release);
+    let mut actions = ACTIONS.lock();
+    for signal in 1..=64 {
+        let mut old = SigAction::default();
+        // SAFETY: the kernel writes the structure.
+        unsafe {
+            sys::syscall(
+                libc::SYS_rt_sigaction as usize,
+                [signal as usize, 0, &raw mut old as usize, 8, 0, 0],
+            );
+        }
+        if let Some(place) = actions.get_mut(signal as usize) {
+            *place = old;
+        }
+        if OURS & mask::bit(signal) != 0 {
+            install_fault_handler(signal);
+        } else if old.handler > SIG_IGN {
+            set_real(signal, &handled(signal, &old));
+        }
+    }
+}
+
+/// What waits while a handler of ours runs. A kick does, but for that of system calls, in which a thread may wait itself: it would be
+/// taken for one in the gate where the handler came on top of it, and steps would begin in the handler.
+fn handler_mask(signal: i32) -> u64 {
+    let kicks = PROCESS.settings().translate && signal != libc::SIGSYS;
+    !FAULTS | if kicks { mask::bit(libc::SIGTRAP) } else { 0 }
+}
+
+/// What the kernel is told where the program handles a signal.
+fn handled(signal: i32, wanted: &SigAction) -> SigAction {
+    let mut real = real_action(address_of_handler(signal), wanted.flags, handler_mask(signal));
+    if FAULTS & mask::bit(signal) != 0 {
+        real.flags |= libc::SA_NODEFER as u64;
+    }
+    real
+}
+
+fn install_fault_handler(signal: i32) {
+    let mut action = real_action(address_of_handler(signal), 0, handler_mask(signal));
+    action.flags |= libc::SA_NODEFER as u64;
+    set_real(signal, &action);
+}
+
+fn address_of_handler(signal: i32) -> u64 {
+    let handler = if FAULTS & mask::bit(signal) != 0 { &FAULT_HANDLER } else { &SENT_HANDLER };
+    handler.load(Ordering::Acquire)
+}
+
+/// rt_sigaction by the program.
+///
+/// # Safety
+/// `new` and `old` are null or addresses that can be read and written.
+pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> isize {
+    if size != 8
+        || !(1..=64).contains(&signal)
+        || (new != 0 && (signal == libc::SIGKILL || signal == libc::SIGSTOP))
+    {
+        return -(sys::EINVAL as isize);
+    }
+    let vfork_child = PROCESS.is_vfork_child();
+    let mut actions = ACTIONS.lock();
+    let Some(entry) = actions.get_mut(signal as usize) else { return -(sys::EINVAL as isize) };
+    let former = *entry;
+    if new != 0 {
+        // SAFETY: the caller vouches for the address.
+        let wanted = unsafe { (new as *const SigAction).read_unaligned() };
+        // The table is the parent's too: a vfork child, which only prepares for exec, leaves it alone.
+        if !vfork_child {
+            *entry = wanted;
+        }
+        if OURS & mask::bit(signal) == 0 {
+            let real = if wanted.handler > SIG_IGN {
+                handled(signal, &wanted)
+            } else {
+                SigAction { restorer: stubs::restorer(), flags: wanted.flags | SA_RESTORER, ..wanted }
+            };
+            let result = set_real(signal, &real);
+            if sys::failed(result) {
+                return result;
+            }
+        }
+    }
+    if old != 0 {
+        // SAFETY: the caller vouches for the address.
+        unsafe { (old as *mut SigAction).write_unaligned(former) };
+    }
+    0
+}
+
+/// Undoes [`take_over`] for the signals that are ours: the program is on its own.
+pub(crate) fn give_back() {
+    let actions = ACTIONS.lock();
+    for signal in [libc::SIGSEGV, libc::SIGTRAP, libc::SIGSYS] {
+        if let Some(action) = actions.get(signal as usize) {
+            set_real(signal, action);
+        }
+    }
+}
+
+/// Undoes [`take_over`] for all signals, each with what the program wants by now.
+pub(crate) fn give_back_all() {
+    let actions = ACTIONS.lock();
+    for signal in 1..=64 {
+        let ours = OURS & mask::bit(signal) != 0;
+        if let Some(action) = actions.get(signal as usize).filter(|action| ours || action.handler > SIG_IGN) {
+            set_real(signal, action);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Code that system calls are made from with the program's registers or its signal mask, and that handlers return through. Where a
+//! thread stands in it says how far the call is.
+
+use core::arch::global_asm;
+
+use crate::signal::mask::OURS;
+
+/// A result that no system call has: the call was not made, make it again after the signal's handler.
+pub(crate) const NOT_MADE: isize = -512;
+
+/// Bytes of a `syscall` instruction.
+pub(crate) const SYSCALL_BYTES: u64 = 2;
+
+unsafe extern "C" {
+    fn memtap_restorer();
+    fn memtap_wait_begin();
+    fn memtap_wait_end();
+    fn memtap_wait_again();
+    fn memtap_wait_interrupted();
+    fn memtap_redirect();
+    fn memtap_redirect_done();
+    fn memtap_clone();
+    fn memtap_clone_child();
+    fn memtap_sigreturn();
+    fn memtap_wait(number: usize, args: *const usize, mask: *const u64) -> isize;
+}
+
+global_asm!(
+    ".text",
+    ".balign 16",
+    // Other object files of this library refer to these; nobody outside does.
+    ".globl memtap_restorer",
+    ".hidden memtap_restorer",
+    ".globl memtap_sigreturn",
+    ".hidden memtap_sigreturn",
+    ".globl memtap_redirect",
+    ".hidden memtap_redirect",
+    ".globl memtap_redirect_done",
+    ".hidden memtap_redirect_done",
+    ".globl memtap_clone",
+    ".hidden memtap_clone",
+    ".globl memtap_clone_child",
+    ".hidden memtap_clone_child",
+    ".globl memtap_wait",
+    ".hidden memtap_wait",
+    ".globl memtap_wait_begin",
+    ".hidden memtap_wait_begin",
+    ".globl memtap_wait_end",
+    ".hidden memtap_wait_end",
+    ".globl memtap_wait_again",
+    ".hidden memtap_wait_again",
+    ".globl memtap_wait_interrupted",
+    ".hidden memtap_wait_interrupted",
+    // Where our handlers return to.
+    "memtap_restorer:",
+    "mov eax, 15",
+    "syscall",
+    // A sigreturn of the program: rsp is at its frame.
+    "memtap_sigreturn:",
+    "mov eax, 15",
+    "syscall",
+    "ud2",
+    // A system call with the program's own registers, going on at Thread::resume.
+    "memtap_redirect:",
+    "syscall",
+    "memtap_redirect_done:",
+    "movzx ecx, byte ptr [rip + memtap_tls_by_gs]",
+    "jrcxz 2f",
+    "mov rcx, qword ptr gs:[{thread}]",
+    "jmp qword ptr [rcx]",
+    "2:",
+    "mov rcx, qword ptr [rip + memtap_tls@gottpoff]",
+    "mov rcx, qword ptr fs:[rcx]",
+    "jmp qword ptr [rcx]",
+    // clone and vfork: the parent goes on at Thread::vfork_resume, the child reports to our trap handler.
+    "memtap_clone:",
+    "syscall",
+    "mov rcx, rax",
+    "jrcxz memtap_clone_child",
+    "movzx ecx, byte ptr [rip + memtap_tls_by_gs]",
+    "jrcxz 2f",
+    "mov rcx, qword ptr gs:[{thread}]",
+    "jmp qword ptr [rcx + 8]",
+    "2:",
+    "mov rcx, qword ptr [rip + memtap_tls@gottpoff]",
+    "mov rcx, qword ptr fs:[rcx]",
+    "jmp qword ptr [rcx + 8]",
+    "memtap_clone_child:",
+    "int3",
+    // memtap_wait(number, args, mask): a system call that the program's signals may interrupt.
+    "memtap_wait:",
+    "push rbx",
+    "push r12",
+    "push r13",
+    "mov r12, rdi",
+    "mov rbx, rsi",
+    "mov rsi, rdx",
+    "mov eax, 14",
+    "mov edi, 2",
+    "xor edx, edx",
+    "mov r10d, 8",
+    "syscall",
+    "memtap_wait_begin:",
+    "mov rdi, [rbx]",
+    "mov rsi, [rbx + 8]",
+    "mov rdx, [rbx + 16]",
+    "mov r10, [rbx + 24]",
+    "mov r8, [rbx + 32]",
+    "mov r9, [rbx + 40]",
+    "mov rax, r12",
+    "syscall",
+    "memtap_wait_end:",
+    "mov r13, rax",
+    "2:",
+    "push -1",
+    "mov rsi, rsp",
+    "mov eax, 14",
+    "mov edi, 2",
+    "xor edx, edx",
+    "mov r10d, 8",
+    "syscall",
+    "add rsp, 8",
+    "mov rax, r13",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "ret",
+    "memtap_wait_again:",
+    "mov r13, -512",
+    "jmp 2b",
+    "memtap_wait_interrupted:",
+    "mov r13, -4",
+    "jmp 2b",
+    thread = const tracee::tls::GS_AT,
+);
+
+fn address(function: unsafe extern "C" fn()) -> u64 {
+    function as *const () as u64
+}
+
+/// Where a redirected system call starts.
+pub(crate) fn redirect_entry() -> u64 {
+    address(memtap_redirect)
+}
+
+/// Where clone and vfork are made with the program's registers.
+pub(crate) fn clone_entry() -> u64 {
+    address(memtap_clone)
+}
+
+/// Whether a trap is that of a child that was just created.
+pub(crate) fn is_birth(rip: u64) -> bool {
+    rip == address(memtap_clone_child) + 1
+}
+
+/// Makes a system call during which the program's signals may come, with the mask that the program wants.
+pub(crate) fn wait(number: usize, args: &[usize; 6], mask: u64) -> isize {
+    let mask = mask & !OURS;
+    // SAFETY: the assembly reads the arguments and the mask; the dispatcher vouches for the call itself.
+    unsafe { memtap_wait(number, args.as_ptr(), &raw const mask) }
+}
+
+/// Where a thread stands that is in one of these stubs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StubPlace {
+    /// In [`wait`], before the call, under the program's signal mask.
+    BeforeWait,
+    /// In [`wait`], right after the call, still under that mask.
+    AfterWait,
+    /// In [`wait`], later: the mask is about to be set back.
+    EndOfWait,
+    /// Before a system call with the program's own registers, or after it.
+    BeforeRedirected,
+    AfterRedirected,
+    /// The same for clone and vfork.
+    BeforeClone,
+    AfterClone,
+    /// On the way from a handler of ours back to what it interrupted.
+    Returning,
+}
+
+/// The place at an address; `None`: it is in none of the stubs.
+pub(crate) fn place(rip: u64) -> Option<StubPlace> {
+    let is_in = |from: unsafe extern "C" fn(), to: unsafe extern "C" fn()| {
+        (address(from)..address(to)).contains(&rip)
+    };
+    Some(match () {
+        () if is_in(memtap_wait_begin, memtap_wait_end) => StubPlace::BeforeWait,
+        () if rip == address(memtap_wait_end) => StubPlace::AfterWait,
+        () if is_in(memtap_wait_end, memtap_wait_interrupted) => StubPlace::EndOfWait,
+        () if rip == address(memtap_wait_interrupted) => StubPlace::EndOfWait,
+        () if rip == address(memtap_redirect) => StubPlace::BeforeRedirected,
+        () if is_in(memtap_redirect_done, memtap_clone) => StubPlace::AfterRedirected,
+        () if rip == address(memtap_clone) => StubPlace::BeforeClone,
+        () if is_in(memtap_clone, memtap_clone_child) => StubPlace::AfterClone,
+        () if is_in(memtap_restorer, memtap_sigreturn) => StubPlace::Returning,
+        () => return None,
+    })
+}
+
+/// Where handlers of ours return to.
+pub(crate) fn restorer() -> u64 {
+    address(memtap_restorer)
+}
+
+/// Where the program's sigreturn is made: the stack pointer is at its frame.
+pub(crate) fn sigreturn_entry() -> u64 {
+    address(memtap_sigreturn)
+}
+
+/// Where a wait goes on that is to be made again after the signal's handler.
+pub(crate) fn wait_again() -> u64 {
+    address(memtap_wait_again)
+}
+
+/// Where a wait goes on that a signal ends before it began.
+pub(crate) fn wait_interrupted() -> u64 {
+    address(memtap_wait_interrupted)
+}

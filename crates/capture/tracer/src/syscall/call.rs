@@ -1,0 +1,180 @@
+//! One system call of the program, and what is recorded of it.
+
+use buffers::Record;
+use memref::{AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, VirtAddr};
+use tracee::sys;
+
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::syscall::program_memory;
+use crate::syscall::scratch::{MMSGHDR_BYTES, MSGHDR_BYTES};
+use crate::syscall::table::Arg;
+use crate::watch::hits::{self, Origin};
+use crate::watch::touched::Touched;
+
+/// One system call of the program.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) number: libc::c_long,
+    pub(crate) args: [usize; 6],
+    pub(crate) ip: u64,
+}
+
+impl Call {
+    /// Records that a call that succeeded took up one setting and gave back the one before, where the program asked.
+    pub(crate) fn exchanged(
+        &self,
+        thread: &mut Thread,
+        result: isize,
+        new: u64,
+        old: u64,
+        bytes: u64,
+    ) -> isize {
+        if PROCESS.is_recording() && thread.silent == 0 && !sys::failed(result) {
+            for (kind, addr) in [(BlockKind::Fetch, new), (BlockKind::Fill, old)] {
+                if addr != 0 {
+                    self.block(thread, kind, addr, bytes);
+                }
+            }
+        }
+        result
+    }
+
+    /// Records what the kernel read or wrote.
+    pub(crate) unsafe fn log(&self, thread: &mut Thread, kind: Arg, arg: u64, result: isize) {
+        let returned = if sys::failed(result) { 0 } else { result as u64 };
+        let count = |index: u8| self.args.get(usize::from(index)).map_or(0, |&count| count as u64);
+        // SAFETY: the kernel has just read the same strings and structures.
+        unsafe {
+            match kind {
+                Arg::Path => {
+                    let len = program_memory::string_len(arg) + 1;
+                    self.block(thread, BlockKind::Fetch, arg, len);
+                }
+                Arg::In(index) => self.block(thread, BlockKind::Fetch, arg, count(index)),
+                Arg::InBytes(bytes) => self.block(thread, BlockKind::Fetch, arg, bytes.into()),
+                Arg::InResult => self.block(thread, BlockKind::Fetch, arg, returned),
+                Arg::OutResult => self.block(thread, BlockKind::Fill, arg, returned),
+                Arg::OutBytes(bytes) if !sys::failed(result) => {
+                    self.block(thread, BlockKind::Fill, arg, bytes.into())
+                }
+                Arg::Both(bytes) => {
+                    self.block(thread, BlockKind::Fetch, arg, bytes.into());
+                    self.block(thread, BlockKind::Fill, arg, bytes.into());
+                }
+                Arg::Elements(bytes, index) => {
+                    self.block(thread, BlockKind::Fetch, arg, count(index) * u64::from(bytes));
+                    if returned > 0 {
+                        self.block(thread, BlockKind::Fill, arg, count(index) * u64::from(bytes));
+                    }
+                }
+                Arg::OutElements(bytes) => {
+                    self.block(thread, BlockKind::Fill, arg, returned * u64::from(bytes))
+                }
+                Arg::InVectors(index) => self.vectors(thread, BlockKind::Fetch, arg, count(index), returned),
+                Arg::OutVectors(index) => self.vectors(thread, BlockKind::Fill, arg, count(index), returned),
+                Arg::InMessage | Arg::OutMessage => {
+                    let (at, len) = program_memory::message_vectors(arg);
+                    let kind = if kind == Arg::InMessage { BlockKind::Fetch } else { BlockKind::Fill };
+                    self.vectors(thread, kind, at, len, returned);
+                }
+                Arg::InMessages(_) | Arg::OutMessages(_) => {
+                    let block =
+                        if matches!(kind, Arg::InMessages(_)) { BlockKind::Fetch } else { BlockKind::Fill };
+                    for index in 0..returned {
+                        let header = arg + index * MMSGHDR_BYTES;
+                        let (at, len) = program_memory::message_vectors(header);
+                        let bytes = program_memory::read_word(header + MSGHDR_BYTES) & 0xffff_ffff;
+                        self.vectors(thread, block, at, len, bytes);
+                    }
+                }
+                Arg::Value | Arg::Any | Arg::Mask | Arg::MaskPair | Arg::OutBytes(_) => {}
+            }
+        }
+    }
+
+    pub(crate) unsafe fn vectors(
+        &self,
+        thread: &mut Thread,
+        kind: BlockKind,
+        at: u64,
+        count: u64,
+        mut bytes: u64,
+    ) {
+        for index in 0..count {
+            // SAFETY: the kernel has just read the same vectors.
+            let (base, len) = unsafe {
+                (program_memory::read_word(at + index * 16), program_memory::read_word(at + index * 16 + 8))
+            };
+            let part = len.min(bytes);
+            self.block(thread, kind, base, part);
+            bytes -= part;
+        }
+    }
+
+    pub(crate) fn block(&self, thread: &mut Thread, kind: BlockKind, addr: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let function = match self.number {
+            libc::SYS_read => BlockFunction::Read,
+            libc::SYS_pread64 => BlockFunction::Pread,
+            libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 => BlockFunction::Readv,
+            libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_recvmmsg => BlockFunction::Recv,
+            libc::SYS_write => BlockFunction::Write,
+            libc::SYS_pwrite64 => BlockFunction::Pwrite,
+            libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => BlockFunction::Writev,
+            libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg => BlockFunction::Send,
+            _ => BlockFunction::Syscall,
+        };
+        let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
+        if PROCESS.is_watched() {
+            let before = thread.before;
+            let mut touched = Touched::new();
+            if kind == BlockKind::Fill {
+                touched.note(addr, len, AccessKind::Store, false);
+            }
+            let origin = Origin::Instruction(&before);
+            hits::block(thread, &mut touched, self.ip, kind, (dst, src, len), &origin);
+            return;
+        }
+        let record = Record::Block {
+            ip: VirtAddr(self.ip),
+            kind,
+            function,
+            dst: VirtAddr(dst),
+            src: VirtAddr(src),
+            len,
+        };
+        thread.emit(&record);
+    }
+
+    /// Records a change of the address space, where it is the program's own wish and not part of malloc.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn allocation(
+        &self,
+        thread: &mut Thread,
+        order: u64,
+        kind: AllocationKind,
+        function: AllocationFunction,
+        addr: u64,
+        len: u64,
+        old_addr: u64,
+        old_len: u64,
+    ) {
+        let site = core::mem::take(&mut thread.site);
+        if !PROCESS.is_recording() || thread.silent != 0 {
+            return;
+        }
+        thread.emit(&Record::Allocation {
+            order,
+            ip: VirtAddr(if site != 0 { site } else { self.ip }),
+            kind,
+            function,
+            addr: VirtAddr(addr),
+            len,
+            old_addr: VirtAddr(old_addr),
+            old_len,
+        });
+    }
+}

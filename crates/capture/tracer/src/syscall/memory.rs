@@ -1,0 +1,269 @@
+//! The calls that change the address space.
+
+use memref::{AllocationFunction, AllocationKind, GapReason, RegionChange, RegionKind};
+use tracee::sys;
+use tracee::text::Text;
+
+use crate::protect::pages::{self, PAGE_VIEWED};
+use crate::protect::ranges::{RANGES, Range};
+use crate::protect::views;
+use crate::recorder;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::syscall::call::Call;
+use crate::syscall::paths;
+use crate::translate::code_changes::{self, MappingChange};
+
+impl Call {
+    pub(crate) unsafe fn mmap(&self, thread: &mut Thread) -> isize {
+        const MAP_DENYWRITE: i32 = 0x800;
+        const MAP_STACK: i32 = 0x2_0000;
+        const MAP_GROWSDOWN: i32 = 0x100;
+        let [addr, len, prot, flags, fd, offset] = self.args;
+        let (prot, flags) = (prot as i32, flags as i32);
+        let bytes = pages::whole_pages(len as u64);
+        if flags & sys::MAP_FIXED != 0 && addr & 4095 == 0 && len != 0 {
+            views::drop_views(addr as u64, (addr as u64).saturating_add(bytes));
+        }
+        // SAFETY: the program's own call.
+        let result = unsafe { sys::syscall(libc::SYS_mmap as usize, self.args) };
+        if sys::failed(result) {
+            return result;
+        }
+        let start = result as u64;
+        let anonymous = flags & sys::MAP_ANONYMOUS != 0;
+        let is_shared = flags & (sys::MAP_SHARED | sys::MAP_PRIVATE) != sys::MAP_PRIVATE;
+        let file = if anonymous { -1 } else { fd as i32 };
+        code_changes::on_mapping(MappingChange::Mapped {
+            start,
+            len: bytes,
+            prot,
+            shared: is_shared,
+            fd: file,
+            offset: offset as u64,
+        });
+        let of_loader = flags & MAP_DENYWRITE != 0;
+        let writable = prot & sys::PROT_WRITE != 0;
+        let after_data = pages::page(start.wrapping_sub(1)) & PAGE_VIEWED != 0
+            && RANGES.lock().find(start.wrapping_sub(1)).is_some_and(|range| range.kind == RegionKind::Data);
+        let kind = if prot & sys::PROT_EXEC != 0 {
+            RegionKind::Text
+        } else if flags & (MAP_STACK | MAP_GROWSDOWN) != 0 {
+            RegionKind::Stack
+        } else if anonymous && flags & sys::MAP_FIXED != 0 && after_data {
+            RegionKind::Bss
+        } else if anonymous {
+            RegionKind::Anonymous
+        } else if of_loader && writable {
+            RegionKind::Data
+        } else if of_loader {
+            RegionKind::Rodata
+        } else {
+            RegionKind::File
+        };
+        let traced = matches!(kind, RegionKind::Bss | RegionKind::Anonymous | RegionKind::Data);
+        let range = Range {
+            start,
+            end: start + bytes,
+            prot,
+            kind,
+            traced,
+            shared: flags & sys::MAP_SHARED == sys::MAP_SHARED,
+        };
+        let mut name = Text::<1024>::new();
+        if !anonymous {
+            paths::path_of_descriptor(fd as i32, &mut name);
+        }
+        views::follow(thread, range, kind == RegionKind::Data, offset as u64, name.as_bytes());
+        if !of_loader && kind != RegionKind::Stack && kind != RegionKind::Bss {
+            let order = recorder::next_order();
+            self.allocation(
+                thread,
+                order,
+                AllocationKind::Mmap,
+                AllocationFunction::Mmap,
+                start,
+                len as u64,
+                0,
+                0,
+            );
+        }
+        result
+    }
+
+    pub(crate) unsafe fn munmap(&self, thread: &mut Thread) -> isize {
+        let [addr, len, ..] = self.args.map(|arg| arg as u64);
+        let bytes = pages::whole_pages(len);
+        // Drawn before: as soon as the memory is gone, another thread may get the same addresses.
+        let order = recorder::next_order();
+        if addr & 4095 == 0 && len != 0 {
+            views::drop_views(addr, addr.saturating_add(bytes));
+            code_changes::on_mapping(MappingChange::Unmapped { start: addr, len: bytes });
+        }
+        // SAFETY: the program's own call.
+        let result = unsafe { sys::syscall(libc::SYS_munmap as usize, self.args) };
+        if !sys::failed(result) {
+            self.allocation(
+                thread,
+                order,
+                AllocationKind::Munmap,
+                AllocationFunction::Munmap,
+                addr,
+                len,
+                0,
+                0,
+            );
+            let range = Range {
+                start: addr,
+                end: addr + bytes,
+                prot: 0,
+                kind: RegionKind::Anonymous,
+                traced: false,
+                shared: false,
+            };
+            views::tell(thread, RegionChange::Unmap, &range, 0, b"");
+        }
+        result
+    }
+
+    /// mremap of viewed memory: the kernel can't move or grow both views as one, so the bytes are copied.
+    pub(crate) unsafe fn mremap(&self, thread: &mut Thread) -> isize {
+        let [old, old_len, new_len, flags, new, _] = self.args.map(|arg| arg as u64);
+        code_changes::on_mapping(MappingChange::Moving { start: old, len: old_len });
+        let flags = flags as i32;
+        let range = RANGES.lock().find(old);
+        let (old_bytes, new_bytes) = (pages::whole_pages(old_len), pages::whole_pages(new_len));
+        let fixed = flags & sys::MREMAP_FIXED != 0;
+        let (Some(range), true) = (range, new_bytes != 0 && old & 4095 == 0) else {
+            if fixed {
+                views::drop_views(new, new.saturating_add(new_bytes));
+            }
+            // SAFETY: the program's own call on memory that we leave alone.
+            let result = unsafe { sys::syscall(libc::SYS_mremap as usize, self.args) };
+            if !sys::failed(result) {
+                let keeps = flags & libc::MREMAP_DONTUNMAP != 0;
+                code_changes::on_mapping(MappingChange::Moved {
+                    old,
+                    old_len,
+                    new: result as u64,
+                    new_len,
+                    keeps,
+                });
+                let order = recorder::next_order();
+                let (kind, function) = (AllocationKind::Mremap, AllocationFunction::Mremap);
+                self.allocation(thread, order, kind, function, result as u64, new_len, old, old_len);
+            }
+            return result;
+        };
+        if range.end < old.saturating_add(old_bytes) {
+            return -(sys::EFAULT as isize);
+        }
+        let rw = sys::PROT_READ | sys::PROT_WRITE;
+        let anonymous = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
+        let order;
+        let start;
+        if !fixed && new_bytes <= old_bytes {
+            start = old;
+            order = recorder::next_order();
+            if new_bytes < old_bytes {
+                views::drop_views(old + new_bytes, old + old_bytes);
+                // SAFETY: the tail that the program gives up.
+                unsafe { sys::munmap(old + new_bytes, old_bytes - new_bytes) };
+            }
+        } else {
+            let grown = if fixed {
+                -(sys::ENOMEM as isize)
+            } else {
+                let flags = anonymous | sys::MAP_FIXED_NOREPLACE;
+                // SAFETY: NOREPLACE replaces nothing.
+                unsafe { sys::mmap(old + old_bytes, new_bytes - old_bytes, rw, flags, -1, 0) }
+            };
+            if grown as u64 == old + old_bytes {
+                start = old;
+                order = recorder::next_order();
+                views::adopt(Range { start: old + old_bytes, end: old + new_bytes, ..range }, false);
+            } else if flags & sys::MREMAP_MAYMOVE == 0 {
+                return -(sys::ENOMEM as isize);
+            } else {
+                if fixed {
+                    views::drop_views(new, new.saturating_add(new_bytes));
+                }
+                let place = if fixed { anonymous | sys::MAP_FIXED } else { anonymous };
+                // SAFETY: a new place, or the one that the program wants replaced.
+                let moved = unsafe { sys::mmap(new, new_bytes, rw, place, -1, 0) };
+                if sys::failed(moved) {
+                    return moved;
+                }
+                start = moved as u64;
+                order = recorder::next_order();
+                let target = Range { start, end: start + new_bytes, ..range };
+                if !views::adopt(target, false) {
+                    views::tell(thread, RegionChange::Map, &Range { traced: false, ..target }, 0, b"");
+                }
+                // SAFETY: both ranges are the program's; we read and write them through views that are open.
+                unsafe {
+                    let shorter = old_bytes.min(new_bytes);
+                    views::copy_pages(pages::open_address(old), pages::open_address(start), shorter);
+                    if flags & 4 == 0 {
+                        views::drop_views(old, old + old_bytes);
+                        sys::munmap(old, old_bytes);
+                    }
+                }
+            }
+        }
+        let (kind, function) = (AllocationKind::Mremap, AllocationFunction::Mremap);
+        self.allocation(thread, order, kind, function, start, new_len, old, old_len);
+        if start != old {
+            let gone = Range { start: old, end: old + old_bytes, ..range };
+            views::tell(thread, RegionChange::Unmap, &gone, 0, b"");
+        }
+        views::tell(thread, RegionChange::Map, &Range { start, end: start + new_bytes, ..range }, 0, b"");
+        start as isize
+    }
+
+    pub(crate) unsafe fn brk(&self, thread: &mut Thread) -> isize {
+        // SAFETY: asking for the present end changes nothing.
+        let before = unsafe { sys::syscall(libc::SYS_brk as usize, [0; 6]) } as u64;
+        let wanted = self.args[0] as u64;
+        let old_end = before.next_multiple_of(4096);
+        if wanted != 0 && wanted < before {
+            views::drop_views(wanted.next_multiple_of(4096), old_end);
+        }
+        // SAFETY: the program's own call.
+        let after = unsafe { sys::syscall(libc::SYS_brk as usize, self.args) } as u64;
+        let new_end = after.next_multiple_of(4096);
+        let rw = sys::PROT_READ | sys::PROT_WRITE;
+        let range = Range {
+            start: old_end.min(new_end),
+            end: old_end.max(new_end),
+            prot: rw,
+            kind: RegionKind::Heap,
+            traced: true,
+            shared: false,
+        };
+        if new_end > old_end {
+            views::follow(thread, range, false, 0, b"[heap]");
+        } else if new_end < old_end {
+            views::tell(thread, RegionChange::Unmap, &range, 0, b"[heap]");
+        }
+        if after != before {
+            let order = recorder::next_order();
+            let (kind, function) = (AllocationKind::Brk, AllocationFunction::Brk);
+            self.allocation(thread, order, kind, function, after, after.abs_diff(before), before, 0);
+        }
+        after as isize
+    }
+
+    pub(crate) unsafe fn shmat(&self, thread: &mut Thread) -> isize {
+        // SAFETY: the program's own call. System V memory is shared with others that we may not see: it stays open.
+        let result = unsafe { sys::syscall(libc::SYS_shmat as usize, self.args) };
+        if sys::failed(result) {
+            return result;
+        }
+        code_changes::on_mapping(MappingChange::Attached { start: result as u64 });
+        if !PROCESS.settings().translate {
+            thread.emit_gap(GapReason::UntracedMapping, 1, result as u64, b"shmat");
+        }
+        result
+    }
+}

@@ -1,0 +1,50 @@
+//! Paths: of descriptors, and of the program itself where the kernel would name another one.
+
+use tracee::sys;
+use tracee::text::Text;
+
+use crate::state::process::PROCESS;
+
+/// Whether a path names the program of this process, where the kernel would name another one.
+pub(crate) fn is_own_link(path: u64) -> bool {
+    const LINK: &[u8] = b"/proc/self/exe\0";
+    PROCESS.settings().image().is_some() && {
+        let mut bytes = [0u8; LINK.len()];
+        let local = [bytes.as_mut_ptr() as usize, bytes.len()];
+        let remote = [path as usize, bytes.len()];
+        let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+        // SAFETY: the kernel writes at most the array; a path that can't be read is no match.
+        unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+        bytes == LINK
+    }
+}
+
+/// What that link leads to.
+pub(crate) fn read_own_link(into: u64, len: u64) -> isize {
+    let Some(image) = PROCESS.settings().image() else { return -(sys::EINVAL as isize) };
+    let count = image.len().min(len as usize);
+    if count == 0 {
+        return -(sys::EINVAL as isize);
+    }
+    let local = [image.as_ptr() as usize, count];
+    let remote = [into as usize, count];
+    let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+    // SAFETY: the kernel writes into the program's own array, as far as it can be written.
+    unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) }
+}
+
+/// The path behind a descriptor, as /proc tells it.
+pub(crate) fn path_of_descriptor(fd: i32, into: &mut Text<1024>) {
+    use core::fmt::Write;
+    let mut link = Text::<64>::new();
+    let mut path = [0u8; 1024];
+    if write!(link, "/proc/self/fd/{fd}\0").is_err() {
+        return;
+    }
+    let args = [link.as_bytes().as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
+    // SAFETY: the link's name ends with a zero byte, and the kernel writes at most the array.
+    let len = unsafe { sys::syscall(libc::SYS_readlink as usize, args) };
+    if !sys::failed(len) {
+        into.push(path.get(..len as usize).unwrap_or(&[]));
+    }
+}

@@ -1,0 +1,37 @@
+//! The program's memory, as the kernel would read it for the program.
+
+use tracee::sys;
+
+use crate::protect::pages;
+
+/// A word of the program's memory, wherever it is open.
+pub(crate) unsafe fn read_word(addr: u64) -> u64 {
+    // SAFETY: the caller knows that the program's memory is there.
+    unsafe { (pages::open_address(addr) as *const u64).read_unaligned() }
+}
+
+/// Address and number of a msghdr's vectors.
+pub(crate) unsafe fn message_vectors(header: u64) -> (u64, u64) {
+    // SAFETY: the caller knows that the structure is there.
+    unsafe { (read_word(header + 16), read_word(header + 24)) }
+}
+
+/// Bytes of a string of the program that the kernel has accepted; longer than any path where it did not.
+pub(crate) unsafe fn string_len(addr: u64) -> u64 {
+    let mut len = 0;
+    // SAFETY: the caller knows that the string is there.
+    while len < 4096 && unsafe { (pages::open_address(addr + len) as *const u8).read_volatile() } != 0 {
+        len += 1;
+    }
+    len
+}
+
+/// Reads the program's memory. `false`: not all of it can be read.
+pub(crate) fn read(addr: u64, into: &mut [u8]) -> bool {
+    let local = [into.as_mut_ptr() as usize, into.len()];
+    let remote = [addr as usize, into.len()];
+    let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+    // SAFETY: the kernel writes at most the bytes of the slice, and says how much it could read.
+    let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+    read as usize == into.len()
+}

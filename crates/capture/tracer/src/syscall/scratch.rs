@@ -1,0 +1,192 @@
+//! Copies of structures that hold pointers, for the time of one call.
+
+use tracee::sys;
+
+use crate::protect::pages;
+use crate::signal::mask::OURS;
+use crate::state::thread::Thread;
+use crate::syscall::table::Arg;
+
+impl Thread {
+    /// Room that lasts until the next system call of this thread; null where there is no memory.
+    pub(crate) fn scratch(&mut self, bytes: usize) -> *mut u8 {
+        if self.scratch_len < bytes {
+            let len = bytes.next_multiple_of(4096);
+            let Some(memory) = sys::map_anonymous(len as u64, sys::PROT_READ | sys::PROT_WRITE) else {
+                return core::ptr::null_mut();
+            };
+            if !self.scratch.is_null() {
+                // SAFETY: used only within the system call for which it was asked.
+                unsafe { sys::munmap(self.scratch as u64, self.scratch_len as u64) };
+            }
+            (self.scratch, self.scratch_len) = (memory, len);
+        }
+        self.scratch
+    }
+}
+
+pub(crate) const MSGHDR_BYTES: u64 = 56;
+pub(crate) const MMSGHDR_BYTES: u64 = 64;
+
+/// Copies of structures that hold pointers, for the time of one call.
+pub(crate) struct Scratch {
+    pub(crate) next: *mut u8,
+    pub(crate) end: *mut u8,
+    /// Message headers to copy back: the copy, the program's, and bytes.
+    pub(crate) back: [(u64, u64, u64); 4],
+    pub(crate) backs: usize,
+    /// The signals that are blocked while the call waits, where it says so.
+    pub(crate) mask: Option<u64>,
+}
+
+/// Room for vectors: UIO_MAXIOV of them, twice, and some headers.
+const SCRATCH_BYTES: usize = 256 << 10;
+
+impl Scratch {
+    pub(crate) fn new(thread: &mut Thread) -> Self {
+        let start = thread.scratch(SCRATCH_BYTES);
+        let end = if start.is_null() { start } else { start.wrapping_add(SCRATCH_BYTES) };
+        Self { next: start, end, back: [(0, 0, 0); 4], backs: 0, mask: None }
+    }
+
+    /// Copies bytes of the program; `None` where there is no room or nothing to read.
+    pub(crate) fn copy(&mut self, from: u64, len: u64) -> Option<u64> {
+        let place = self.next;
+        let room = self.end as u64 - place as u64;
+        let padded = len.checked_next_multiple_of(16)?;
+        if padded > room {
+            return None;
+        }
+        self.next = place.wrapping_add(padded as usize);
+        // The kernel copies: where the program's pointer is bad, that is an error and not a fault.
+        let mut done = 0;
+        while done < len {
+            let at = from + done;
+            let part = (4096 - (at & 4095)).min(len - done);
+            let local = [place as u64 + done, part];
+            let remote = [pages::open_address(at), part];
+            let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+            // SAFETY: `place` has room for `len` bytes.
+            let copied = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+            if copied != part as isize {
+                return None;
+            }
+            done += part;
+        }
+        Some(place as u64)
+    }
+
+    /// The address to give to the kernel for an argument.
+    pub(crate) unsafe fn translate(&mut self, kind: Arg, arg: u64, args: &[usize; 6]) -> Option<u64> {
+        let count = |index: u8| args.get(usize::from(index)).map_or(0, |&count| count as u64);
+        // SAFETY: structures with pointers in them are read as the kernel would read them.
+        unsafe {
+            match kind {
+                Arg::InVectors(index) | Arg::OutVectors(index) => self.vectors(arg, count(index)),
+                Arg::InMessage | Arg::OutMessage => {
+                    let copy = self.message(arg)?;
+                    if kind == Arg::OutMessage {
+                        self.remember(copy, arg, MSGHDR_BYTES);
+                    }
+                    Some(copy)
+                }
+                Arg::InMessages(index) | Arg::OutMessages(index) => {
+                    let count = count(index).min(1024);
+                    let copy = self.copy(arg, count * MMSGHDR_BYTES)?;
+                    for index in 0..count {
+                        self.open_message(copy + index * MMSGHDR_BYTES)?;
+                    }
+                    self.remember(copy, arg, count * MMSGHDR_BYTES);
+                    Some(copy)
+                }
+                Arg::Mask => {
+                    let copy = self.copy(arg, 8)?;
+                    self.mask = Some(*(copy as *const u64));
+                    *(copy as *mut u64) &= !OURS;
+                    Some(copy)
+                }
+                Arg::MaskPair => {
+                    let copy = self.copy(arg, 16)?;
+                    let mask = *(copy as *const u64);
+                    if mask != 0 {
+                        let own = self.copy(mask, 8)?;
+                        self.mask = Some(*(own as *const u64));
+                        *(own as *mut u64) &= !OURS;
+                        *(copy as *mut u64) = own;
+                    }
+                    Some(copy)
+                }
+                _ => Some(pages::open_address(arg)),
+            }
+        }
+    }
+
+    /// A copy of iovecs whose bases are open.
+    pub(crate) unsafe fn vectors(&mut self, at: u64, count: u64) -> Option<u64> {
+        if count > 1024 || count == 0 {
+            // The kernel's own error, or nothing to read.
+            return Some(pages::open_address(at));
+        }
+        // SAFETY: the caller's promise; the copy is ours to change.
+        unsafe {
+            let copy = self.copy(at, count * 16)?;
+            for index in 0..count {
+                let base = (copy + index * 16) as *mut u64;
+                base.write(pages::open_address(base.read()));
+            }
+            Some(copy)
+        }
+    }
+
+    pub(crate) unsafe fn message(&mut self, at: u64) -> Option<u64> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let copy = self.copy(at, MSGHDR_BYTES)?;
+            self.open_message(copy)?;
+            Some(copy)
+        }
+    }
+
+    /// Opens the pointers of a msghdr that was copied: name, vectors, control.
+    pub(crate) unsafe fn open_message(&mut self, copy: u64) -> Option<()> {
+        let field = |offset: u64| (copy + offset) as *mut u64;
+        // SAFETY: `copy` is a whole msghdr in our own memory.
+        unsafe {
+            field(0).write(pages::open_address(field(0).read()));
+            let vectors = self.vectors(field(16).read(), field(24).read())?;
+            field(16).write(vectors);
+            field(32).write(pages::open_address(field(32).read()));
+        }
+        Some(())
+    }
+
+    pub(crate) fn remember(&mut self, copy: u64, original: u64, len: u64) {
+        if let Some(place) = self.back.get_mut(self.backs) {
+            *place = (copy, original, len);
+            self.backs += 1;
+        }
+    }
+
+    /// What the kernel wrote into message headers, but for the pointers: lengths and flags.
+    pub(crate) fn copy_back(&self) {
+        for &(copy, original, len) in self.back.iter().take(self.backs) {
+            let stride = if len == MSGHDR_BYTES { MSGHDR_BYTES } else { MMSGHDR_BYTES };
+            for header in (0..len).step_by(stride as usize) {
+                // msg_namelen, msg_controllen, msg_flags, and msg_len behind the header of a mmsghdr.
+                for (offset, bytes) in [(8, 4), (40, 8), (48, 4), (MSGHDR_BYTES, 4)] {
+                    if offset >= stride {
+                        continue;
+                    }
+                    for byte in 0..bytes {
+                        let at = header + offset + byte;
+                        // SAFETY: both headers are whole: the kernel has just accepted the copy, made from the original.
+                        unsafe {
+                            let value = ((copy + at) as *const u8).read();
+                            (pages::open_address(original + at) as *mut u8).write(value);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The end of a buffer: the next one, with what is written of the present block.
+
+use core::sync::atomic::Ordering;
+
+use buffers::{BUFFER_COUNT, FLOW_BYTES};
+use tracee::frame::{SigInfo, UContext};
+use tracee::sys;
+
+use crate::registers;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::translate::engine::ENGINE;
+use crate::translate::thread_buffers::{WINDOW_STRIDE, WINDOWS};
+use crate::translate::verify;
+
+/// A fault at the end of a buffer: the next one, with what is written of the present block. `false`: no such fault.
+pub(crate) fn on_buffer_end(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+    let windows = WINDOWS.load(Ordering::Relaxed);
+    if windows == 0 || !(windows..windows + WINDOW_STRIDE * BUFFER_COUNT as u64).contains(&info.addr) {
+        return false;
+    }
+    let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return false };
+    let Some(register) = ENGINE.lock().pointer(context.gregs.rip) else { return false };
+    let mut carried = [0u64; blocks::MAX_VALUES];
+    let count = (info.addr.saturating_sub(live.position()) / 8).min(carried.len() as u64) as usize;
+    for (index, place) in carried.iter_mut().enumerate().take(count) {
+        *place = live.open_value(&pool, index as u8);
+    }
+    if !thread.refill_flow(live, &pool) {
+        // Nobody reads any more: the thread writes the same buffer again and again.
+        let Some(base) = void(thread) else { return false };
+        live.begin(u32::MAX, base);
+        live.set_position(base + 8);
+    } else {
+        thread.note_order_now(&pool);
+        verify::on_buffer(thread, context);
+        live.carry(&pool, carried.get(..count).unwrap_or(&[]));
+    }
+    registers::of(context).set_number(register, live.position());
+    true
+}
+
+/// Private memory in the place of a buffer.
+fn void(thread: &mut Thread) -> Option<u64> {
+    let _ = thread;
+    let base = WINDOWS.load(Ordering::Relaxed) + (BUFFER_COUNT as u64 - 1) * WINDOW_STRIDE;
+    let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_FIXED;
+    // SAFETY: the last window, which only threads use for which nobody reads any more.
+    let result =
+        unsafe { sys::mmap(base, FLOW_BYTES as u64, sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0) };
+    (!sys::failed(result)).then_some(base)
+}

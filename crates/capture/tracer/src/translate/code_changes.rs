@@ -1,0 +1,81 @@
+//! What changes code: the program's writes, and its mappings. Code that was translated from there is forgotten.
+
+use code_cache::Place;
+
+use crate::protect::pages::{self, PAGE_BYTES};
+use crate::state::process::PROCESS;
+use crate::translate::code_views::{self, Stretch, Stretches};
+use crate::translate::engine::ENGINE;
+
+/// What a system call does to the program's mappings. Lengths are as the program gave them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MappingChange {
+    /// There is a mapping now. `fd`: -1 where there is no file.
+    Mapped { start: u64, len: u64, prot: i32, shared: bool, fd: i32, offset: u64 },
+    /// A mapping is about to go.
+    Unmapped { start: u64, len: u64 },
+    /// The rights to memory have changed.
+    Protected { start: u64, len: u64, prot: i32 },
+    /// Bytes have changed otherwise than by writing.
+    Discarded { start: u64, len: u64 },
+    /// Memory is about to be moved.
+    Moving { start: u64, len: u64 },
+    /// It was; `keeps`: what is left there stays mapped.
+    Moved { old: u64, old_len: u64, new: u64, new_len: u64, keeps: bool },
+    /// Shared memory was attached at an address.
+    Attached { start: u64 },
+    /// Shared memory is about to be detached.
+    Detached { start: u64 },
+}
+
+impl MappingChange {
+    /// Where code is to be forgotten.
+    fn stretches(self) -> Stretches {
+        // To the end of the last page.
+        let stretch =
+            |start: u64, len: u64| Stretch { start, end: start.saturating_add(pages::whole_pages(len)) };
+        match self {
+            Self::Mapped { start, len, prot, shared, fd, offset } => {
+                code_views::mapped(stretch(start, len), prot, shared, fd, offset)
+            }
+            Self::Unmapped { start, len } => code_views::unmapped(stretch(start, len)),
+            Self::Protected { start, len, prot } => code_views::protected(stretch(start, len), prot),
+            Self::Discarded { start, len } => code_views::changed(stretch(start, len)),
+            Self::Moving { start, len } => code_views::moving(stretch(start, len)),
+            Self::Moved { old, old_len, new, new_len, keeps } => {
+                code_views::moved(stretch(old, old_len), stretch(new, new_len), keeps)
+            }
+            Self::Attached { start } => code_views::attached(start),
+            Self::Detached { start } => code_views::detached(start),
+        }
+    }
+}
+
+/// The program changes its mappings: code is forgotten, if it is translated at all. Nobody translates between the two, and what
+/// this takes of the heap is given back before a fork.
+pub(crate) fn on_mapping(change: MappingChange) {
+    if !PROCESS.settings().translate {
+        return;
+    }
+    let mut engine = ENGINE.lock();
+    for stretch in change.stretches() {
+        engine.invalidate(stretch.start, stretch.end);
+    }
+}
+
+/// A page with code is about to be written, or was: the code is forgotten, and the page can be written. Whether the code that
+/// writes may be among it; `None`: there is no such page.
+pub(crate) fn open_code(start: u64, len: u64, rip: u64) -> Option<bool> {
+    let mut engine = ENGINE.lock();
+    let changed = code_views::open(start, start.saturating_add(len))?;
+    for stretch in &changed {
+        engine.invalidate(stretch.start, stretch.end);
+    }
+    let Place::At { addr, .. } = engine.place(rip) else { return Some(false) };
+    Some(changed.iter().any(|stretch| addr.abs_diff(stretch.start) < 2 * PAGE_BYTES))
+}
+
+/// The kernel, or the tracer, writes there for the program: code in such pages is forgotten. Returns whether there was any.
+pub(crate) fn on_write_for_program(start: u64, len: u64) -> bool {
+    open_code(start, len, 0).is_some()
+}

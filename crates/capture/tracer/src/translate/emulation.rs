@@ -1,0 +1,230 @@
+//! Instructions that the cache does not execute: the engine of `x86` does, and what they access is recorded here.
+
+use buffers::Record;
+use code_cache::{FS_SPILL, Mode};
+use memref::{AccessKind, MarkerKind, VirtAddr};
+use tracee::frame::{SigInfo, UContext};
+use tracee::text::Text;
+use tracee::tls;
+use x86::{Operand, Outcome, Refused};
+
+use crate::process::{breakpoint, control};
+use crate::protect::sharing;
+use crate::registers::{self, SEGV_ACCERR};
+use crate::signal::delivery;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::syscall::program_memory;
+use crate::translate::work::Work;
+use crate::translate::{code_changes, context, verify};
+use crate::watch::hits::Origin;
+use crate::watch::touched::Touched;
+
+/// An instruction that the cache does not execute.
+pub(crate) fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Option<u64>) {
+    context.gregs.rip = addr;
+    match breakpoint::kind_at(addr) {
+        Some(buffers::BreakpointKind::Start) => control::start(thread, addr, MarkerKind::Start),
+        Some(buffers::BreakpointKind::Stop) => control::stop(thread, addr),
+        None => {}
+    }
+    Work::Traps.add(1);
+    let state = delivery::vector_state(context);
+    let recorded = thread.mode() == Mode::Record;
+    let watches = PROCESS.settings().watches;
+    if recorded && !watches && !breakpoint::is_at(addr) {
+        let mut name = Text::<32>::new();
+        // SAFETY: the cache has read the instruction from there.
+        unsafe { x86::mnemonic(addr, &mut name) };
+        thread.emit(&Record::Counter { ip: VirtAddr(addr), count: 1, name: name.as_bytes() });
+    }
+    // SAFETY: the cache has read the instruction from there.
+    let ordered = recorded && sharing::current().is_some() && unsafe { x86::is_locked(addr) };
+    if ordered && let Some(pool) = PROCESS.pool() {
+        thread.emit(&Record::Order { order: pool.control().next_own_order() });
+    }
+    let regs = registers::of(context);
+    let engine = thread.engine;
+    thread.nested = None;
+    // SAFETY: the cache has read the instruction from there.
+    let repeated = unsafe { x86::is_repeated(addr) };
+    let mut held = Held {
+        thread,
+        ip: addr,
+        recorded,
+        watched: Touched::new(),
+        before_it: *regs,
+        repeated,
+        list: [Making { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK], known: false }; HELD],
+        count: 0,
+        begun: 0,
+    };
+    let before = regs.rcx;
+    // SAFETY: this thread's engine, which nobody else uses; the state is that of the signal frame; the accesses are the
+    // program's own.
+    let outcome = unsafe { (*engine).step(regs, state, &mut held) };
+    match outcome {
+        // Of a repeated instruction that was left at an element that can't be accessed those before it are done.
+        Outcome::Again if held.begun > before.wrapping_sub(registers::of(context).rcx) => {}
+        Outcome::Executed | Outcome::Again => held.tell(true),
+        Outcome::Fault => {
+            let own = thread.nested.take().unwrap_or(SigInfo::fault(libc::SIGSEGV, 1, 0));
+            if own.code != SEGV_ACCERR || !code_changes::on_write_for_program(own.addr, 1) {
+                // SAFETY: the context that we return to.
+                unsafe { delivery::deliver(thread, own.signo, &own, context) };
+            }
+            verify::not_recorded(thread);
+            context::leave(thread, context);
+            return;
+        }
+        Outcome::NotEmulated(_) | Outcome::Refused => {
+            held.count = 0;
+            held.watched.clear();
+            let regs = *registers::of(context);
+            // SAFETY: the cache has read the instruction from there.
+            unsafe { x86::accesses(&regs, tls::fs_base(), 0, |operand: Operand| held.hold(operand)) };
+            held.tell(false);
+            // Without a copy the program's own instruction runs, and its trap or fault comes back.
+            context.gregs.rip = native.unwrap_or(addr);
+        }
+    }
+    if let Some(live) = thread.flow.live().filter(|_| watches) {
+        // It may have been the one that sets the base of fs.
+        live.set_spill(FS_SPILL, tls::fs_base());
+    }
+    if recorded && outcome != Outcome::Again {
+        if PROCESS.settings().flow {
+            // SAFETY: the cache has read the instruction from there.
+            let len = unsafe { x86::length(addr) };
+            thread.emit(&Record::Executed { ip: VirtAddr(addr), len });
+        }
+        thread.count(1);
+    }
+    if ordered && let Some(pool) = PROCESS.pool() {
+        thread.note_order_now(&pool);
+    }
+    if recorded {
+        verify::executed(thread, context, outcome);
+    } else {
+        verify::not_recorded(thread);
+    }
+    if outcome == Outcome::Executed || outcome == Outcome::Again {
+        context::leave(thread, context);
+    }
+}
+
+/// Accesses that one instruction makes at most; a repeated one makes more, an element after the other.
+const HELD: usize = 64;
+
+/// Bytes that are recorded of each.
+const MAX_LOOK: usize = 64;
+
+/// An access that is being made.
+#[derive(Clone, Copy)]
+struct Making {
+    addr: u64,
+    len: u32,
+    kind: AccessKind,
+    bytes: [u8; MAX_LOOK],
+    /// Those of a load were read.
+    known: bool,
+}
+
+/// The accesses of one instruction, or of one element of a repeated one.
+struct Held<'a> {
+    thread: &'a mut Thread,
+    ip: u64,
+    recorded: bool,
+    /// What of its accesses is watched, and the registers before the instruction.
+    watched: Touched,
+    before_it: x86::Registers,
+    repeated: bool,
+    list: [Making; HELD],
+    count: usize,
+    /// Elements of a repeated instruction that were begun.
+    begun: u64,
+}
+
+impl Held<'_> {
+    fn hold(&mut self, operand: Operand) {
+        if PROCESS.settings().watches {
+            self.begun += 1;
+            if self.recorded {
+                if self.watched.is_full() {
+                    // A repeated string instruction: what came before is done.
+                    self.tell_watched();
+                }
+                self.watched.note(operand.addr, operand.len.into(), operand.kind, true);
+            }
+            return;
+        }
+        if self.repeated && self.list.get(..self.count).is_some_and(is_element) {
+            // Each element stores once, at its end: the one before is done.
+            self.tell(true);
+        }
+        self.begun += u64::from(self.count == 0);
+        let data = self.recorded && PROCESS.settings().data;
+        if let Some(place) = self.list.get_mut(self.count) {
+            let (addr, len, kind) = (operand.addr, operand.len, operand.kind);
+            *place = Making { addr, len, kind, ..*place };
+            place.known = data && kind == AccessKind::Load && look(place);
+            self.count += 1;
+        }
+    }
+
+    fn tell_watched(&mut self) {
+        let origin = Origin::Instruction(&self.before_it);
+        self.watched.tell(self.thread, self.ip, &origin);
+    }
+
+    /// Records what was held: it was made, or is about to be.
+    fn tell(&mut self, made: bool) {
+        if PROCESS.settings().watches {
+            return self.tell_watched();
+        }
+        let count = core::mem::take(&mut self.count);
+        let Some(pool) = PROCESS.pool().filter(|_| self.recorded) else { return };
+        for making in self.list.iter_mut().take(count) {
+            let (addr, len, kind) = (making.addr, making.len, making.kind);
+            if !PROCESS.settings().data {
+                self.thread.emit_access(&pool, self.ip, addr, len, kind);
+                continue;
+            }
+            let known = match kind {
+                // Memory that can only be written has no bytes that could be read beforehand.
+                AccessKind::Load => making.known,
+                AccessKind::Store | AccessKind::Modify => made && look(making),
+                AccessKind::Prefetch => false,
+            };
+            let bytes = making.bytes.get(..len as usize).filter(|_| known).unwrap_or(&[]);
+            let (ip, addr, size) = (VirtAddr(self.ip), VirtAddr(addr), len.min(u16::MAX.into()) as u16);
+            self.thread.emit(&Record::Data { ip, addr, kind, size, bytes });
+        }
+    }
+}
+
+/// Whether the accesses that are held may be all of an element: a load alone may be followed by its store.
+fn is_element(held: &[Making]) -> bool {
+    held.len() == 2 || held.first().is_some_and(|making| making.kind != AccessKind::Load)
+}
+
+/// Reads what lies where an access is made. `false`: nothing can be read there, or it is too long.
+fn look(making: &mut Making) -> bool {
+    let len = making.len as usize;
+    making.bytes.get_mut(..len).is_some_and(|place| program_memory::read(making.addr, place))
+}
+
+impl x86::Environment for Held<'_> {
+    fn access(&mut self, operand: Operand) -> Result<u64, Refused> {
+        self.hold(operand);
+        Ok(operand.addr)
+    }
+
+    fn fs_base(&self) -> u64 {
+        tls::fs_base()
+    }
+
+    fn gs_base(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,124 @@
+//! The code cache of this process, and what it asks of the process while it translates: to read code, to know where code is left,
+//! to hand definitions of blocks to the recorder.
+
+use core::sync::atomic::Ordering;
+
+use blocks::{MAX_DEFINITION_BYTES, encode_definition};
+use buffers::DefinitionWriter;
+use code_cache::{Defined, Engine, Mode, Untranslatable};
+use memref::GapReason;
+use tracee::lock::Lock;
+use tracee::sys;
+
+use crate::process::breakpoint;
+use crate::recorder;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::syscall::program_memory;
+use crate::translate::work::Work;
+use crate::translate::{code_views, entry_table};
+
+pub(crate) static ENGINE: Lock<Engine> = Lock::new(Engine::new());
+static DEFINITIONS: Lock<DefinitionWriter> = Lock::new(DefinitionWriter::new());
+
+/// In a forked child: definitions go into buffers of its own.
+pub(crate) fn forget_definitions() {
+    DEFINITIONS.lock().forget();
+}
+
+/// What the cache needs of this process.
+pub(crate) struct Around {
+    pub(crate) mode: Mode,
+}
+
+impl code_cache::Environment for Around {
+    fn read(&self, addr: u64, into: &mut [u8]) -> usize {
+        // A page at a time: the second one may not exist.
+        let first = (4096 - (addr & 4095)).min(into.len() as u64);
+        // Before: what is written from now on is told.
+        code_views::watch(addr, into.len() as u64);
+        let mut done = 0;
+        for part in [first, into.len() as u64 - first] {
+            let Some(place) = into.get_mut(done as usize..(done + part) as usize) else { break };
+            if !program_memory::read(addr.wrapping_add(done), place) {
+                break;
+            }
+            done += part;
+        }
+        done as usize
+    }
+
+    fn resolve(&self, addr: u64, mode: Mode) -> u64 {
+        if PROCESS.owns_code(addr) { entry_table::resolve(addr, mode) } else { addr }
+    }
+
+    fn is_stop(&self, addr: u64) -> bool {
+        self.is_own(addr) || breakpoint::is_at(addr)
+    }
+
+    fn is_own(&self, addr: u64) -> bool {
+        PROCESS.owns_code(addr) || self.mode == Mode::Record && entry_table::is_real(addr)
+    }
+
+    fn define(&mut self, id: u32, block: Defined<'_>) -> bool {
+        let Some(pool) = PROCESS.pool() else { return false };
+        if self.mode != Mode::Record {
+            return true;
+        }
+        let mut bytes = [0; MAX_DEFINITION_BYTES];
+        let len = encode_definition(id, block.extent, block.values, block.accesses, &mut bytes);
+        let bytes = bytes.get(..len).unwrap_or(&[]);
+        let process = PROCESS.number.load(Ordering::Relaxed);
+        let control = pool.control();
+        loop {
+            if control.is_closed() {
+                return true;
+            }
+            let freed = control.freed_word().load(Ordering::Acquire);
+            if DEFINITIONS.lock().write(&pool, process, bytes).is_ok() {
+                return true;
+            }
+            recorder::wait_for_free(control, freed);
+        }
+    }
+}
+
+/// Code for an address of the program; `None` where there can be none: the program goes on natively.
+pub(crate) fn code_for(thread: &mut Thread, addr: u64, indirect: bool) -> Option<u64> {
+    let mode = thread.mode();
+    let mut around = Around { mode };
+    let result = {
+        let mut engine = ENGINE.lock();
+        if engine.contains(addr) {
+            return Some(addr);
+        }
+        let start = if engine.has(addr, mode) { None } else { Some(sys::realtime_ns()) };
+        let result = if indirect {
+            engine.code_for_indirect(addr, mode, &mut around)
+        } else {
+            engine.code(addr, mode, &mut around)
+        };
+        if let Some(start) = start {
+            Work::TranslationNs.add(sys::realtime_ns().saturating_sub(start));
+        }
+        result
+    };
+    let unwatched = code_views::take_unwatched();
+    if unwatched > 0 {
+        thread.emit_gap(
+            GapReason::LostControl,
+            unwatched,
+            addr,
+            b"code that can't be kept from being written",
+        );
+    }
+    match result {
+        Ok(code) => Some(code),
+        // Natively it faults there, as it should.
+        Err(Untranslatable::Unreadable) => None,
+        Err(Untranslatable::Full) => {
+            thread.emit_gap(GapReason::LostControl, 1, addr, b"no room for translated code");
+            None
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Calls of the functions that ours stand in front of, by translated code: what is told when they begin, and when they return.
+
+use core::ffi::CStr;
+use core::sync::atomic::Ordering;
+
+use buffers::Record;
+use code_cache::Mode;
+use memref::{AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
+use tracee::frame::{Gregs, UContext};
+use tracee::sys;
+use tracee::text::Text;
+
+use crate::calls::allocations::Event;
+use crate::calls::real;
+use crate::process::control;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::translate::engine::{Around, ENGINE};
+use crate::translate::entry_table::{self, EntryKind};
+use crate::translate::state::{Hook, OwnCall};
+use crate::translate::{sync, thread_buffers};
+use crate::watch::hits::{self, Origin};
+use crate::{recorder, registers};
+
+fn word(addr: u64) -> u64 {
+    // SAFETY: the top of the program's stack, which it has just pushed.
+    unsafe { (addr as *const u64).read_unaligned() }
+}
+
+/// The program calls a function of ours, or one that is an entry itself. `false`: the context says where in the cache it
+/// goes on, or that it goes on natively.
+pub(crate) fn call(thread: &mut Thread, context: &mut UContext, addr: u64) -> bool {
+    let Some(entry) = entry_table::find(addr) else { return true };
+    let regs = context.gregs;
+    let return_to = word(regs.rsp);
+    match entry.kind {
+        EntryKind::Control(what) => {
+            context.gregs.rip = return_to;
+            context.gregs.rsp += 8;
+            let site = real::call_site(return_to);
+            match what {
+                0 => control::start(thread, site, MarkerKind::Start),
+                1 => control::stop(thread, site),
+                _ => {
+                    let mut name = Text::<256>::new();
+                    if regs.rdi != 0 {
+                        // SAFETY: the program's own string.
+                        name.push(unsafe { CStr::from_ptr(regs.rdi as *const _) }.to_bytes());
+                    }
+                    let order = recorder::next_order();
+                    let kind = MarkerKind::Mark;
+                    thread.emit(&Record::Marker { order, ip: VirtAddr(site), kind, name: name.as_bytes() });
+                }
+            }
+            return true;
+        }
+        EntryKind::Note(code) => {
+            // One form of operator new calls another: the note of the program's own call stays.
+            if return_to.abs_diff(entry_table::real_of(entry)) > 1 << 20 {
+                thread.site = return_to;
+                thread.site_function = code.into();
+            }
+        }
+        EntryKind::Allocator(kind, function) => hook(thread, context, kind, function, return_to),
+        EntryKind::Sync(action) if thread.mode() == Mode::Record => {
+            for stop in sync::call(thread, context, action, return_to) {
+                if stop != 0 {
+                    ENGINE.lock().intercept(stop, Mode::Record);
+                }
+            }
+        }
+        EntryKind::Block(function, _) if thread.mode() == Mode::Record => {
+            // SAFETY: one of ours, which gets the program's arguments; the thread runs in the cache.
+            unsafe { call_in_place(thread, context, function, entry_table::real_of(entry), return_to) };
+            return true;
+        }
+        EntryKind::Stream(kind) if thread.mode() == Mode::Record => stream(thread, &regs, kind, return_to),
+        EntryKind::Block(..) | EntryKind::Stream(_) | EntryKind::Sync(_) | EntryKind::Plain => {}
+    }
+    context.gregs.rip = entry_table::real_of(entry);
+    if context.gregs.rip == 0 {
+        sys::complain(b"memtap: no library has a function named ");
+        sys::complain(entry.name.to_bytes());
+        sys::complain(b"; the program can't go on\n");
+        sys::exit_group(127);
+    }
+    if entry.real != entry.addr || thread.mode() != Mode::Record {
+        return true;
+    }
+    let code = ENGINE.lock().code_behind(addr, Mode::Record, &mut Around { mode: Mode::Record });
+    match code {
+        Ok(code) => context.gregs.rip = code,
+        Err(_) => thread.emit_gap(GapReason::LostControl, 1, addr, b"no room for translated code"),
+    }
+    false
+}
+
+/// Runs a function of ours as the one that the program calls: it returns to the program.
+///
+/// # Safety
+/// The function is an implementation of an entry point, and the context is that of a call of it.
+unsafe fn call_in_place(
+    thread: *mut Thread,
+    context: &mut UContext,
+    function: unsafe extern "C" fn(),
+    real: u64,
+    return_to: u64,
+) {
+    type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
+    let regs = context.gregs;
+    // SAFETY: the caller's thread. It is used by the function, too, which finds it by itself: not while we do.
+    unsafe {
+        let (silent, allocating) = ((*thread).silent, (*thread).allocating);
+        (*thread).before = *registers::of(context);
+        // The address of a call's last byte, with the stack as it was before.
+        (*thread).before.rip = return_to.wrapping_sub(1);
+        (*thread).before.rsp = regs.rsp + 8;
+        let call = OwnCall { gregs: Gregs { rip: real, ..regs }, silent, allocating };
+        (*thread).flow.own_call = Some(call);
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        let function: Function = core::mem::transmute(function);
+        let result = function(regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, return_to);
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        (*thread).flow.own_call = None;
+        (context.gregs.rax, context.gregs.rip, context.gregs.rsp) = (result, return_to, regs.rsp + 8);
+    }
+}
+
+/// The program reads or writes items of a stream. One call at a time is told as a whole: one that a signal's handler makes
+/// meanwhile is told by its accesses.
+fn stream(thread: &mut Thread, regs: &Gregs, kind: BlockKind, return_to: u64) {
+    leave_lost(thread, regs.rsp);
+    if thread.flow.hooks.iter().take(thread.flow.depth).any(|hook| hook.stream.is_some()) {
+        return;
+    }
+    let (addr, size) = (regs.rdi, regs.rsi);
+    thread.streamed.clear();
+    if kind == BlockKind::Fill {
+        thread.streamed.note_write(addr, size.saturating_mul(regs.rdx) as usize);
+    }
+    let stream = Some((kind, addr, size));
+    push(thread, Hook { return_to, rsp: regs.rsp + 8, stream, ..Hook::NONE });
+}
+
+/// Forgets calls whose frames are gone: they were left by a longjmp.
+fn leave_lost(thread: &mut Thread, rsp: u64) {
+    while thread.flow.depth > 0
+        && thread.flow.hooks.get(thread.flow.depth - 1).is_some_and(|hook| hook.rsp <= rsp)
+    {
+        thread.flow.depth -= 1;
+    }
+}
+
+/// The call that begins leaves the cache when it returns, and does not record until then.
+fn push(thread: &mut Thread, hook: Hook) {
+    let depth = thread.flow.depth;
+    if let Some(place) = thread.flow.hooks.get_mut(depth) {
+        *place = hook;
+        thread.flow.depth += 1;
+        thread.silent += 1;
+        ENGINE.lock().intercept(hook.return_to, Mode::Silent);
+    }
+}
+
+fn hook(
+    thread: &mut Thread,
+    context: &UContext,
+    kind: AllocationKind,
+    function: AllocationFunction,
+    return_to: u64,
+) {
+    let regs = context.gregs;
+    if thread.mode() != Mode::Record {
+        return;
+    }
+    leave_lost(thread, regs.rsp);
+    let (len, old, place) = match (kind, function) {
+        (AllocationKind::Calloc, _) => (regs.rdi.wrapping_mul(regs.rsi), 0, 0),
+        (AllocationKind::Realloc, AllocationFunction::Reallocarray) => {
+            (regs.rsi.wrapping_mul(regs.rdx), regs.rdi, 0)
+        }
+        (AllocationKind::Realloc, _) => (regs.rsi, regs.rdi, 0),
+        (_, AllocationFunction::PosixMemalign) => (regs.rdx, 0, regs.rdi),
+        (_, AllocationFunction::AlignedAlloc | AllocationFunction::Memalign) => (regs.rsi, 0, 0),
+        _ => (regs.rdi, 0, 0),
+    };
+    let mut event = Some((kind, function));
+    if kind == AllocationKind::Free {
+        event = None;
+        if regs.rdi != 0 {
+            // Drawn before the call: as soon as the block is free, another thread may get it.
+            let order = recorder::next_order();
+            Event { kind, function, order, addr: regs.rdi, len: 0, old: 0, return_to }.tell_as(thread);
+        } else {
+            thread.site = 0;
+        }
+    }
+    push(thread, Hook { return_to, rsp: regs.rsp + 8, event, len, old, place, stream: None });
+}
+
+/// The return of a function that is one event.
+pub(crate) fn end_hook(thread: &mut Thread, context: &mut UContext) -> bool {
+    let Some(hook) = thread.flow.depth.checked_sub(1).and_then(|top| thread.flow.hooks.get(top).copied())
+    else {
+        return false;
+    };
+    if hook.return_to != context.gregs.rip || hook.rsp != context.gregs.rsp {
+        return false;
+    }
+    thread.flow.depth -= 1;
+    thread.silent = thread.silent.saturating_sub(1);
+    thread_buffers::settle(thread);
+    let block = context.gregs.rax;
+    if let Some((kind, addr, size)) = hook.stream {
+        let mut touched = thread.streamed.take();
+        if PROCESS.is_recording() && thread.silent == 0 {
+            thread.before = x86::Registers { rip: hook.return_to.wrapping_sub(1), ..*registers::of(context) };
+            let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
+            let range = (dst, src, block.wrapping_mul(size));
+            let ip = real::call_site(hook.return_to);
+            hits::block(thread, &mut touched, ip, kind, range, &Origin::Call);
+        }
+    }
+    let Some((kind, function)) = hook.event else { return true };
+    if !PROCESS.is_recording() || thread.silent > 0 {
+        return true;
+    }
+    let addr = match hook.place {
+        0 => block,
+        // SAFETY: the function succeeded, so the block's address is there.
+        place if block == 0 => unsafe { (place as *const u64).read() },
+        _ => 0,
+    };
+    // Drawn after the call: whoever freed this memory before has drawn already.
+    let event = Event {
+        kind,
+        function,
+        order: recorder::next_order(),
+        addr,
+        len: hook.len as usize,
+        old: hook.old,
+        return_to: hook.return_to,
+    };
+    if addr != 0 {
+        event.tell_as(thread);
+    } else if kind == AllocationKind::Realloc && hook.len == 0 && hook.old != 0 {
+        Event { kind: AllocationKind::Free, addr: hook.old, old: 0, ..event }.tell_as(thread);
+    }
+    true
+}

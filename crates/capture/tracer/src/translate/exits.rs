@@ -1,0 +1,137 @@
+//! What happens where code leaves the cache by a branch: the gate calls this.
+
+use code_cache::{Checked, Exit, FS_SPILL, Mode};
+use tracee::frame::{Gregs, UContext};
+
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::translate::engine::{self, ENGINE};
+use crate::translate::stepping::TRAP_FLAG;
+use crate::translate::work::Work;
+use crate::translate::{context, entry_calls, entry_table, sync, verify};
+use crate::watch::hits::Origin;
+use crate::{emit, registers};
+
+const DIRECTION_FLAG: u64 = 1 << 10;
+
+/// The cache was left through its gate: where the program goes on.
+fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
+    let Some(live) = thread.flow.live() else { return };
+    Work::Exits.add(1);
+    match exit {
+        Exit::Goto(target, mode, via) => {
+            context.gregs.rip = target;
+            if mode != thread.mode() {
+                context::leave(thread, context);
+            } else if let Some(code) = engine::code_for(thread, target, false) {
+                ENGINE.lock().set_link(via, code);
+                context.gregs.rip = code;
+                verify::resume(thread, context);
+            }
+        }
+        Exit::Indirect(mode) => {
+            Work::Lookups.add(1);
+            let target = live.target();
+            let regs = registers::of(context);
+            (regs.rcx, regs.rdx) = (live.spill(2), live.spill(3));
+            context.gregs.rip = target;
+            if entry_calls::end_hook(thread, context) {
+                context::leave(thread, context);
+                return;
+            }
+            if mode == Mode::Record {
+                sync::returned(thread, context);
+                // SAFETY: the top of the program's stack, where the caller has just left the return address.
+                let return_to = || unsafe { (context.gregs.rsp as *const u64).read_unaligned() };
+                let stop = sync::runs(thread, context, return_to);
+                if stop != 0 {
+                    ENGINE.lock().intercept(stop, Mode::Record);
+                }
+            }
+            if PROCESS.owns_code(target) && !entry_table::is_entry(target) {
+                // main returns to us.
+                thread.flow.running = false;
+                return;
+            }
+            let indirect = mode == thread.mode();
+            if let Some(code) = engine::code_for(thread, target, indirect) {
+                context.gregs.rip = code;
+                verify::resume(thread, context);
+            }
+        }
+        Exit::Own(addr) => {
+            context.gregs.rip = addr;
+            if entry_calls::call(thread, context, addr) {
+                context::leave(thread, context);
+            }
+        }
+        Exit::Check(_) | Exit::Checked(..) => {}
+    }
+}
+
+/// An instruction is about to access a marked line: goes on where it stands, or where hits go.
+fn check(thread: &mut Thread, gregs: &mut Gregs, checked: &Checked) {
+    thread.stepped.clear();
+    for &(addr, len, kind) in checked.accesses() {
+        thread.stepped.note(addr, len, kind, true);
+    }
+    if thread.stepped.is_empty() {
+        gregs.rip = checked.resume;
+    } else {
+        thread.before = x86::Registers { rip: checked.addr, ..*registers::as_registers(gregs) };
+        gregs.rip = checked.hit;
+    }
+}
+
+/// A fault in a function of ours that runs in the place of the program's call: the real function runs instead, and has its
+/// own. `false`: no such fault.
+pub(crate) fn leave_own_call(thread: &mut Thread, context: &mut UContext) -> bool {
+    let (Some(call), Some(live)) = (thread.flow.own_call.take(), thread.flow.live()) else { return false };
+    context.gregs = call.gregs;
+    (thread.silent, thread.allocating, thread.busy) = (call.silent, call.allocating, 0);
+    live.leave_gate();
+    context::leave(thread, context);
+    true
+}
+
+/// Called by the gate.
+///
+/// # Safety
+/// The gate's own registers, of a thread that runs in the cache.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
+    emit::as_thread(|thread| {
+        let Some(live) = thread.flow.live() else { return };
+        let engine = ENGINE.lock();
+        match engine.exit(reason) {
+            Some(Exit::Check(number)) => {
+                let regs = registers::as_registers(gregs);
+                let backwards = gregs.rflags & DIRECTION_FLAG != 0;
+                let checked =
+                    engine.checked(number, |number| regs.get(number), live.spill(FS_SPILL), backwards);
+                drop(engine);
+                if let Some(checked) = checked {
+                    check(thread, gregs, &checked);
+                }
+            }
+            Some(Exit::Checked(addr, behind)) => {
+                drop(engine);
+                gregs.rip = behind;
+                let (before, mut touched) = (thread.before, thread.stepped.take());
+                touched.tell(thread, addr, &Origin::Instruction(&before));
+            }
+            Some(exit) => {
+                drop(engine);
+                // SAFETY: a context is words, and zeros are a valid one.
+                let mut context: UContext = unsafe { core::mem::zeroed() };
+                context.gregs = *gregs;
+                on_exit(thread, &mut context, exit);
+                *gregs = context.gregs;
+            }
+            None => {}
+        }
+        // The gate loads the flags: whoever made it step meanwhile wants to see it go on stepping.
+        let stepping = thread.flow.stepping || thread.verify.is_stepping();
+        gregs.rflags = gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
+    });
+}

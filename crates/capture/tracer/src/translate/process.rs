@@ -1,0 +1,98 @@
+//! Translation of a process: how it is prepared, and how it ends.
+
+use core::sync::atomic::Ordering;
+
+use buffers::{BUFFER_COUNT, Record};
+use code_cache::Task;
+use memref::VirtAddr;
+use tracee::sys;
+
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::translate::engine::{self, ENGINE};
+use crate::translate::thread_buffers::{MAPPED, WINDOW_STRIDE, WINDOWS};
+use crate::translate::work::WORK;
+use crate::translate::{code_views, entry_table, translated_thread};
+use crate::watch::watchpoints;
+
+/// Memory, when recording of the process begins.
+pub(crate) fn prepare(thread: &mut Thread) -> bool {
+    let len = WINDOW_STRIDE * BUFFER_COUNT as u64;
+    let Some(windows) = sys::map_anonymous(len, sys::PROT_NONE) else { return false };
+    WINDOWS.store(windows as u64, Ordering::Relaxed);
+    let settings = PROCESS.settings();
+    let task = match settings.data {
+        _ if settings.watches => match watchpoints::make_marks() {
+            Some(marks) => Task::Check(marks),
+            None => return false,
+        },
+        true => Task::Data,
+        false => Task::Addresses,
+    };
+    let flow = if settings.flow { code_cache::Flow::Full } else { code_cache::Flow::Accesses };
+    if !ENGINE.lock().prepare(task, flow) {
+        return false;
+    }
+    translated_thread::begin_thread(thread)
+}
+
+/// The functions that are events: ours stand in front of them, or the program ran natively and calls them. The loader is asked.
+pub(crate) fn find_functions(is_preloaded: bool) {
+    entry_table::prepare(is_preloaded);
+}
+
+/// Tells what was counted, before the process ends or becomes another program.
+pub(crate) fn tell_work(thread: &mut Thread) {
+    if thread.flow.live().is_none() {
+        return;
+    }
+    let ((blocks, bytes), cache) = {
+        let engine = ENGINE.lock();
+        (engine.translated(), engine.cache_bytes())
+    };
+    let mut tell = |name: &str, count: u64| {
+        thread.emit(&Record::Counter { ip: VirtAddr(0), count, name: name.as_bytes() });
+    };
+    tell("blocks translated", blocks);
+    tell("bytes of code translated", bytes);
+    tell("bytes of the code cache", cache);
+    let names = [
+        "exits of the cache",
+        "targets not found by look-up",
+        "instructions left to the tracer",
+        "nanoseconds of translating",
+        "buffers",
+        "nanoseconds of waiting for the recorder",
+    ];
+    for (name, word) in names.iter().zip(&WORK) {
+        tell(name, word.load(Ordering::Relaxed));
+    }
+}
+
+/// In a forked child: its own work begins.
+pub(crate) fn forget_work() {
+    for word in &WORK {
+        word.store(0, Ordering::Relaxed);
+    }
+    ENGINE.lock().forget_counts();
+}
+
+/// Gives back all memory.
+///
+/// # Safety
+/// No thread of the process is in the cache or at work in the tracer.
+pub(crate) unsafe fn forget_all() {
+    code_views::forget_all();
+    // SAFETY: the caller's promise.
+    unsafe { ENGINE.lock().clear() };
+    engine::forget_definitions();
+    forget_work();
+    let windows = WINDOWS.swap(0, Ordering::AcqRel);
+    if windows != 0 {
+        // SAFETY: only recording code writes there.
+        unsafe { sys::munmap(windows, WINDOW_STRIDE * BUFFER_COUNT as u64) };
+    }
+    for mapped in &MAPPED {
+        mapped.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,235 @@
+//! What a thread is in the code cache. Types alone: what is done with them is in the files beside this one.
+
+use buffers::flow::Live;
+use memref::{AllocationFunction, AllocationKind, BlockKind, SyncFunction, SyncKind};
+use tracee::frame::{Gregs, SigInfo};
+
+const HOOKS: usize = 8;
+
+/// A function that is one event, and runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Hook {
+    pub(crate) return_to: u64,
+    /// The stack pointer behind its return.
+    pub(crate) rsp: u64,
+    /// What its return means; `None` where it is no event.
+    pub(crate) event: Option<(AllocationKind, AllocationFunction)>,
+    pub(crate) len: u64,
+    pub(crate) old: u64,
+    /// Where posix_memalign leaves the block.
+    pub(crate) place: u64,
+    /// Where there are watchpoints: what it does to a block at an address, and bytes of one of its items.
+    pub(crate) stream: Option<(BlockKind, u64, u64)>,
+}
+
+impl Hook {
+    pub(crate) const NONE: Self =
+        Self { return_to: 0, rsp: 0, event: None, len: 0, old: 0, place: 0, stream: None };
+}
+
+/// Signals that came one after the other, each as soon as the handler of the last one returned.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    /// Where in the cache the program would go on.
+    pub(crate) at: u64,
+    /// The first one and its timer, and how often it came.
+    pub(crate) first: (i32, i32),
+    pub(crate) count: u32,
+}
+
+impl Run {
+    pub(crate) const NONE: Self = Self { at: 0, first: (0, 0), count: 0 };
+
+    /// Whether one more shows that they come faster than handlers return. A signal that is not queued can be pending for the
+    /// thread, for its process, and here: one that comes more often was sent meanwhile. Those that are queued come, as
+    /// natively, before the program goes on, however many they are.
+    pub(crate) fn is_endless(&mut self, signal: i32, info: &SigInfo) -> bool {
+        const FIRST_QUEUED: i32 = 32;
+        const SI_TIMER: i32 = -2;
+        let of_timer = info.code == SI_TIMER;
+        if signal >= FIRST_QUEUED && !of_timer {
+            return false;
+        }
+        // A timer's number is in the place of an address.
+        let key = (signal, if of_timer { info.addr as i32 } else { 0 });
+        if self.count == 0 {
+            self.first = key;
+        }
+        self.count += u32::from(self.first == key);
+        self.count > 3
+    }
+}
+
+/// What a thread is in the code cache.
+pub(crate) struct Flow {
+    /// Its words in shared memory; null where nothing is translated.
+    pub(crate) live: *const Live,
+    /// It runs in the cache.
+    pub(crate) running: bool,
+    /// The number of its next buffer.
+    pub(crate) sequence: u32,
+    /// Where in the cache the present system call was made.
+    pub(crate) call: u64,
+    /// It runs under the trap flag to the next instruction of the program, with signals waiting.
+    pub(crate) stepping: bool,
+    pub(crate) step_mask: u64,
+    /// Where the program went on behind its last handler, and what came there instead of its next instruction.
+    pub(crate) resumed: u64,
+    pub(crate) run: Run,
+    /// Instructions that it is still to execute with signals waiting.
+    pub(crate) progress: u32,
+    /// The next one stores the flags.
+    pub(crate) stores_flags: bool,
+    /// A system call was reached so, and did not begin because of a signal.
+    pub(crate) starved: bool,
+    pub(crate) interrupted: bool,
+    /// It was kicked while it was at work in a handler of ours, at whose end it is to be looked after.
+    pub(crate) kicked: bool,
+    pub(crate) hooks: [Hook; HOOKS],
+    pub(crate) depth: usize,
+    /// Calls that synchronise and have not returned.
+    pub(crate) calls: Calls,
+    /// A function of ours that runs in the place of the program's call.
+    pub(crate) own_call: Option<OwnCall>,
+    /// Whether its thread-local variables are watched, and where its base of fs is then.
+    pub(crate) locals: Option<u64>,
+}
+
+/// A function of ours that the program called, before it ran.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnCall {
+    /// The program's registers, at the real function.
+    pub(crate) gregs: Gregs,
+    pub(crate) silent: u32,
+    pub(crate) allocating: u32,
+}
+
+impl Flow {
+    pub(crate) const NONE: Self = Self {
+        live: core::ptr::null(),
+        running: false,
+        sequence: 0,
+        call: 0,
+        stepping: false,
+        kicked: false,
+        step_mask: 0,
+        resumed: 0,
+        run: Run::NONE,
+        progress: 0,
+        stores_flags: false,
+        starved: false,
+        interrupted: false,
+        hooks: [Hook::NONE; HOOKS],
+        depth: 0,
+        calls: Calls::NONE,
+        own_call: None,
+        locals: None,
+    };
+
+    pub(crate) fn live(&self) -> Option<&'static Live> {
+        // SAFETY: null, or a slot of the pool, which stays mapped.
+        unsafe { self.live.as_ref() }
+    }
+
+    /// Where the words are that its code shares with the recorder: the base of gs; zero: it has none.
+    pub(crate) fn words_at(&self) -> u64 {
+        self.live().map_or(0, |live| &raw const *live as u64)
+    }
+
+    /// Whether it is on its way to the next instruction of the program.
+    pub(crate) fn is_stepping(&self) -> bool {
+        self.stepping
+    }
+
+    /// Whether a sleep ends before it began, because signals come faster than the program gets anywhere.
+    pub(crate) fn interrupts(&mut self, number: u64) -> bool {
+        let sleeps = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_pause];
+        self.interrupted = self.starved && sleeps.iter().any(|&sleep| sleep as u64 == number);
+        self.interrupted
+    }
+
+    /// Whether the present system call was a sleep that ended so.
+    pub(crate) fn take_interrupted(&mut self) -> bool {
+        self.starved = false;
+        core::mem::take(&mut self.interrupted)
+    }
+
+    /// Whether the thread runs in the cache.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running
+    }
+}
+
+/// Calls of one thread that have not returned.
+pub(crate) const PENDING: usize = 64;
+
+/// When a call has taken something up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Good {
+    Zero,
+    /// Also EOWNERDEAD.
+    Locked,
+    NotZero,
+    Always,
+}
+
+impl Good {
+    pub(crate) fn is(self, result: u64) -> bool {
+        let result = result as i32;
+        match self {
+            Self::Zero => result == 0,
+            Self::Locked => matches!(result, 0 | libc::EOWNERDEAD),
+            Self::NotZero => result != 0,
+            Self::Always => true,
+        }
+    }
+}
+
+/// What is told when a call returns, or a body.
+#[derive(Clone, Copy)]
+pub(crate) enum After {
+    Nothing,
+    /// This, where the result is good.
+    Tell(SyncKind, SyncFunction, Good),
+    Waited {
+        lock: u64,
+    },
+    TeamBarrier,
+    /// The calling thread's team is that one again.
+    RegionDone {
+        body: usize,
+        outer: u64,
+    },
+    OnceDone {
+        body: usize,
+    },
+    /// A value other than zero was handed over.
+    CopyStart,
+    /// A body: its team is told. The thread stays in the team, because tasks run at the barrier behind the body.
+    Body,
+    /// A routine that ran once.
+    Routine,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Pending {
+    pub(crate) return_to: u64,
+    /// The stack pointer behind the return.
+    pub(crate) rsp: u64,
+    pub(crate) object: u64,
+    pub(crate) ip: u64,
+    pub(crate) after: After,
+}
+
+/// The calls of a thread that have not returned.
+pub(crate) struct Calls {
+    pub(crate) list: [Pending; PENDING],
+    pub(crate) len: usize,
+}
+
+impl Calls {
+    pub(crate) const NONE: Self = Self {
+        list: [Pending { return_to: 0, rsp: 0, object: 0, ip: 0, after: After::Nothing }; PENDING],
+        len: 0,
+    };
+}

@@ -1,0 +1,182 @@
+//! Threads of a translated program: how they get their words in shared memory, which their code reaches by gs, and how they are
+//! let go.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use buffers::Record;
+use buffers::flow::Live;
+use code_cache::FS_SPILL;
+use memref::{GapReason, VirtAddr};
+use tracee::{sys, tls};
+
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::translate::state::Flow;
+use crate::translate::{context, gate, thread_buffers, verify};
+use crate::watch::watchpoints;
+
+/// There is a thread whose state is not behind its gs base.
+static HAS_UNKNOWN: AtomicBool = AtomicBool::new(false);
+const ARCH_SET_GS: usize = 0x1001;
+const _: () = assert!(tls::GS_AT == buffers::flow::THREAD_AT);
+
+/// Gives the calling thread its words in shared memory.
+pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
+    thread.flow = Flow::NONE;
+    let Some(pool) = PROCESS.pool() else { return false };
+    let live = pool.take_live(thread.process);
+    let words = match live {
+        Some(live) => &raw const *live,
+        None => {
+            pool.control().refuse();
+            HAS_UNKNOWN.store(true, Ordering::Relaxed);
+            // Where the pointer to a thread's state is behind gs, it needs a place all the same.
+            let own = tls::by_gs().then(|| sys::map_anonymous(4096, sys::PROT_READ | sys::PROT_WRITE));
+            let Some(words) = own.flatten() else { return false };
+            words.cast::<Live>().cast_const()
+        }
+    };
+    // SAFETY: a slot of the pool, or fresh memory of which every content is one.
+    let words = unsafe { &*words };
+    words.set_thread(&raw const *thread as u64);
+    // SAFETY: gs is nobody's in 64-bit programs; a thread that uses it itself is not translated.
+    unsafe {
+        let args = [ARCH_SET_GS, &raw const *words as usize, 0, 0, 0, 0];
+        sys::syscall(libc::SYS_arch_prctl as usize, args);
+    }
+    let Some(live) = live else { return false };
+    live.forget(thread_buffers::nowhere());
+    live.set_spill(FS_SPILL, tls::fs_base());
+    live.set_gate(gate::memtap_gate as *const () as u64, gate::gate_stack(thread));
+    thread.flow.live = live;
+    verify::arm(thread);
+    true
+}
+
+/// A thread of a process that is attached to goes on at `rip`: the address in the cache.
+pub(crate) fn begin_running(thread: &mut Thread, rip: u64) -> u64 {
+    thread.flow.running = true;
+    if PROCESS.live_threads.load(Ordering::Relaxed) > 1 {
+        begin_sharing(thread);
+    }
+    tell_base(thread);
+    context::resume_address(thread, rip)
+}
+
+/// A thread of such a process goes on natively. Its state was found before.
+pub(crate) fn end_running(thread: &mut Thread) {
+    thread_buffers::settle(thread);
+    thread.submit();
+    if let Some(live) = thread.flow.live() {
+        live.release();
+    }
+    thread.flow = Flow::NONE;
+}
+
+/// arch_prctl by the program: the bases of fs and gs.
+pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
+    const ARCH_SET_FS: u64 = 0x1002;
+    const ARCH_GET_GS: u64 = 0x1004;
+    if thread.flow.live().is_some() && what == ARCH_GET_GS && addr != 0 {
+        let zero = 0u64;
+        let local = [&raw const zero as usize, 8];
+        let remote = [addr as usize, 8];
+        let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+        // SAFETY: the kernel writes into the program's word, if it can be written.
+        let written = unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) };
+        return if sys::failed(written) { -(libc::EFAULT as isize) } else { 0 };
+    }
+    if thread.flow.live().is_some() && what == ARCH_SET_GS as u64 {
+        if addr == 0 {
+            // As it is for the program.
+            return 0;
+        }
+        if tls::by_gs() {
+            return -(libc::EPERM as isize);
+        }
+        lose_thread(thread, b"sets its own gs base");
+    }
+    let args = [what as usize, addr as usize, 0, 0, 0, 0];
+    // SAFETY: the program's own call; our pointer does not depend on the base that it changes.
+    let result = unsafe { sys::syscall(libc::SYS_arch_prctl as usize, args) };
+    if what == ARCH_SET_FS && thread.flow.live().is_some() {
+        tell_base(thread);
+    }
+    result
+}
+
+/// A thread is about to be made that has the fs base of its creator: from now on threads are told apart by their gs base.
+/// `false`: some have none.
+pub(crate) fn tell_apart_by_gs(thread: &Thread) -> bool {
+    if thread.flow.live().is_none() || HAS_UNKNOWN.load(Ordering::Relaxed) {
+        return false;
+    }
+    tls::use_gs();
+    true
+}
+
+/// The thread goes on natively, from its next instruction on.
+fn lose_thread(thread: &mut Thread, why: &[u8]) {
+    HAS_UNKNOWN.store(true, Ordering::Relaxed);
+    thread_buffers::settle(thread);
+    thread.emit_gap(GapReason::LostControl, 1, 0, why);
+    thread.submit();
+    if let Some(live) = thread.flow.live() {
+        live.release();
+    }
+    thread.writer.go_on(thread.flow.sequence);
+    thread.flow = Flow::NONE;
+}
+
+/// In a new thread of a translated program, or a forked child, before it runs.
+pub(crate) fn begin_child(thread: &mut Thread) {
+    let running = thread.flow.running;
+    let (hooks, depth, locals) = (thread.flow.hooks, thread.flow.depth, thread.flow.locals);
+    thread.flow.running = begin_thread(thread) && running;
+    (thread.flow.hooks, thread.flow.depth, thread.flow.locals) = (hooks, depth, locals);
+}
+
+/// A thread ends.
+pub(crate) fn end_thread(thread: &mut Thread) {
+    if let Some(live) = thread.flow.live() {
+        if let Some(base) = thread.flow.locals {
+            watchpoints::end_locals(base);
+        }
+        thread.submit();
+        live.release();
+        thread.flow = Flow::NONE;
+    }
+}
+
+/// A new thread of a translated program begins to run where its creator's code is.
+pub(crate) fn inherit(thread: &mut Thread) {
+    let Some(_) = PROCESS.settings().translate.then_some(()) else { return };
+    begin_thread(thread);
+    thread.flow.running = thread.flow.live().is_some();
+    begin_sharing(thread);
+    tell_base(thread);
+    begin_locals(thread);
+}
+
+/// The thread is no longer alone: its locked instructions are brought into an order with those of others.
+pub(crate) fn begin_sharing(thread: &Thread) {
+    if let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) {
+        live.set_order(pool.control().order_word() as *const _ as u64);
+    }
+}
+
+/// Where the thread's own variables are, which its code does not say.
+pub(crate) fn tell_base(thread: &mut Thread) {
+    if let Some(live) = thread.flow.live() {
+        live.set_spill(FS_SPILL, tls::fs_base());
+    }
+    thread.emit(&Record::ThreadBase { addr: VirtAddr(tls::fs_base()) });
+}
+
+/// Watches the thread-local variables of the calling thread.
+pub(crate) fn begin_locals(thread: &mut Thread) {
+    let base = tls::fs_base();
+    if thread.flow.live().is_some() && watchpoints::begin_locals(base) {
+        thread.flow.locals = Some(base);
+    }
+}

@@ -1,0 +1,155 @@
+//! Traps and faults of translated code: of the cache, of steps, of kicks, and of writes to code.
+
+use code_cache::Trap;
+use tracee::frame::{Gregs, SigInfo, UContext};
+
+use crate::process::image;
+use crate::registers::TRAP_TRACE;
+use crate::state::process::PROCESS;
+use crate::state::thread::Thread;
+use crate::translate::context::{self, Entered};
+use crate::translate::engine::ENGINE;
+use crate::translate::kick::KICK;
+use crate::translate::stepping::{self, TRAP_FLAG};
+use crate::translate::verify::{self, Stepped};
+use crate::translate::{code_changes, emulation, gate, translated_thread};
+
+/// The thread is to go on in code of another kind, or to wait to be left.
+fn on_kick(thread: &mut Thread, context: &mut UContext) {
+    if thread.flow.stepping {
+        // At the end of its steps it is where it is to be.
+        return;
+    }
+    if !thread.settled || gate::is_in_handler(thread, context) {
+        thread.flow.kicked = true;
+    } else if context::enter(thread, context) == Entered::Between {
+        stepping::step(thread, context);
+    } else {
+        context::leave_or_park(thread, context);
+    }
+}
+
+/// At the end of a handler that returns to the program or the cache: a kick that came while it ran. Steps end by themselves in the
+/// same way.
+pub(crate) fn end_handler(thread: &mut Thread, context: &mut UContext) {
+    if thread.flow.kicked && !thread.flow.stepping {
+        thread.flow.kicked = false;
+        on_kick(thread, context);
+    }
+}
+
+/// SIGTRAP of a translated program: a trap of the cache, a step, or a kick. `false`: none of them.
+pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+    if thread.flow.live().is_none() {
+        return false;
+    }
+    if take_over(thread, context) {
+        return true;
+    }
+    if info.code == KICK {
+        on_kick(thread, context);
+        return true;
+    }
+    if info.code <= 0 {
+        // Somebody has sent it.
+        return false;
+    }
+    match verify::on_step(thread, info, context) {
+        Stepped::NotAlone => {}
+        Stepped::Done => return true,
+        Stepped::EndsBlock => {
+            context::enter(thread, context);
+            context::leave(thread, context);
+            return true;
+        }
+    }
+    if thread.flow.stepping && gate::is_in_gate(thread, context.gregs.rip) {
+        // The code that was interrupted may hold the lock. The steps go on behind it, with the flags that it loads.
+        if !gate::is_behind_gate(context.gregs.rip) {
+            context.gregs.rflags &= !TRAP_FLAG;
+        }
+        return true;
+    }
+    // A step that ends right behind the trap of another instruction has not executed that.
+    let trap = if info.code == TRAP_TRACE { None } else { ENGINE.lock().trap(context.gregs.rip) };
+    match trap {
+        Some(Trap::Special(addr, native)) => {
+            let stepped = core::mem::take(&mut thread.flow.stepping);
+            if stepped {
+                context.mask = thread.flow.step_mask;
+                context.gregs.rflags &= !TRAP_FLAG;
+            }
+            verify::before_special(thread, context, addr);
+            emulation::special(thread, context, addr, native);
+            verify::after_special(thread, context);
+            if stepped {
+                stepping::step(thread, context);
+                // Its own copy is executed before signals come, like any other instruction.
+                if native != Some(context.gregs.rip) {
+                    stepping::end_step(thread, context);
+                }
+            }
+            true
+        }
+        None if thread.flow.stepping => {
+            if !stepping::steps_further(thread, context) {
+                stepping::end_step(thread, context);
+            }
+            true
+        }
+        None => false,
+    }
+}
+
+/// The program writes where it has code: that code is forgotten, and the write made. `false`: no such fault.
+pub(crate) fn on_code_write(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+    if !PROCESS.settings().translate {
+        return false;
+    }
+    let Some(is_own) = code_changes::open_code(info.addr, 1, context.gregs.rip) else { return false };
+    if is_own {
+        // The code that writes may be what it changes: this one instruction is executed here, the next one looked at anew.
+        context::enter(thread, context);
+        let addr = context.gregs.rip;
+        emulation::special(thread, context, addr, None);
+    }
+    true
+}
+
+core::arch::global_asm!(
+    ".globl memtap_take_over",
+    ".hidden memtap_take_over",
+    ".globl memtap_take_over_trap",
+    ".hidden memtap_take_over_trap",
+    // memtap_take_over(argc, argv, envp, main): runs main in the cache.
+    "memtap_take_over:",
+    "int3",
+    "memtap_take_over_trap:",
+    "ud2",
+);
+
+unsafe extern "C" {
+    fn memtap_take_over_trap();
+    pub(crate) fn memtap_take_over(
+        argc: core::ffi::c_int,
+        argv: *mut *mut core::ffi::c_char,
+        envp: *mut *mut core::ffi::c_char,
+        main: usize,
+    ) -> core::ffi::c_int;
+}
+
+/// From our own call of main into the cache.
+fn take_over(thread: &mut Thread, context: &mut UContext) -> bool {
+    if context.gregs.rip != memtap_take_over_trap as *const () as u64 {
+        return false;
+    }
+    thread.flow.running = true;
+    translated_thread::tell_base(thread);
+    context.gregs.rip = context.gregs.rcx;
+    if let Some((entry, stack)) = image::entry() {
+        context.gregs = Gregs { rip: entry, rsp: stack, ..context.gregs };
+        (context.gregs.rdx, context.gregs.rbp) = (0, 0);
+    }
+    context::leave(thread, context);
+    true
+}
