@@ -31,6 +31,12 @@ pub(crate) const TEST: &[Tool] = &[
     ("chromium", "chromium"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("busybox", "busybox-static"),
+    ("nginx", "nginx-light"),
+    ("redis-server", "redis-server"),
+    ("redis-cli", "redis-tools"),
+    ("sshd", "openssh-server"),
+    ("ssh", "openssh-client"),
+    ("psql", "postgresql"),
 ];
 
 /// For `bench record` and `bench translate`.

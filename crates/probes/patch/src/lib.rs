@@ -26,6 +26,7 @@ pub mod maps;
 pub mod near;
 pub mod pages;
 pub mod protocol;
+mod resume;
 pub mod site;
 pub mod store;
 mod sync;

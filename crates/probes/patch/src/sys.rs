@@ -42,15 +42,32 @@ pub struct SignalsBlocked {
     before: u64,
 }
 
+/// What glibc sends to its own threads: SIGCANCEL, for `pthread_cancel`, and SIGSETXID, by which `setuid` and its like
+/// reach every thread and wait until each has answered. No header names them.
+const GLIBC_SIGNALS: [i32; 2] = [32, 33];
+/// Blocked, a fault would kill without a handler.
+const FAULTS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+
+fn set_of(signals: &[i32]) -> u64 {
+    signals.iter().fold(0, |set, signal| set | 1 << (signal - 1))
+}
+
 impl SignalsBlocked {
-    /// Blocks every signal of the calling thread.
+    /// Blocks every signal of the calling thread but for those of faults. For a short time: while it lasts, `setuid` in
+    /// another thread waits.
     #[must_use]
     pub fn new() -> Self {
-        // SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP stay open: blocked, a fault would kill without a handler.
-        let kept_open = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP]
-            .iter()
-            .fold(0u64, |set, s| set | 1 << (s - 1));
-        let all: u64 = !kept_open;
+        Self::block(!set_of(&FAULTS))
+    }
+
+    /// Blocks what a helper thread, which inherits the mask, must not take from the program. The C library's own
+    /// signals stay open: a thread that blocks them for good makes `setgid` wait for ever.
+    #[must_use]
+    pub fn for_helper() -> Self {
+        Self::block(!set_of(&FAULTS) & !set_of(&GLIBC_SIGNALS))
+    }
+
+    fn block(all: u64) -> Self {
         let mut before = 0u64;
         // SAFETY: both sets are eight bytes, as the last argument says, and outlive the call.
         unsafe {

@@ -2,9 +2,10 @@
 //!
 //! It recognises its own traps by the table of sites; every other trap goes to the handler that was installed before,
 //! or to the default action. A patch that was started and forgotten is finished here, so no thread waits for ever.
-//! It uses no libc function, no lock and no allocation.
+//! It uses no libc function, no lock and no allocation, and where a trap was ours no system call either: the program may
+//! have a filter of system calls that kills for returning from a handler ([`crate::resume`]).
 
-use crate::{INT3, protocol::Progress, site::Site, store, sys, table};
+use crate::{INT3, protocol::Progress, resume, site::Site, store, sys, table};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Rounds of waiting after which a trapped thread moves a started patch on itself.
@@ -36,7 +37,8 @@ pub fn ensure_installed() {
         PREVIOUS_HANDLER.store(current.sa_sigaction, Ordering::Release);
         let mut ours: libc::sigaction = std::mem::zeroed();
         ours.sa_sigaction = handler as *const () as usize;
-        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        // Not deferred: leaving without the kernel leaves the mask as it is.
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NODEFER;
         libc::sigemptyset(&mut ours.sa_mask);
         libc::sigaction(libc::SIGTRAP, &ours, std::ptr::null_mut());
     }
@@ -72,6 +74,8 @@ unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *
     };
     if let Some(go_on) = wait_out(Site(cell)) {
         *rip = go_on as i64;
+        // SAFETY: installed as it asks for; the locals are plain words.
+        unsafe { resume::resume(context.cast()) };
     } else {
         // SAFETY: the arguments are those of the kernel.
         unsafe { chain(signal, info, context) };
@@ -110,8 +114,12 @@ unsafe fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_v
     let previous = PREVIOUS_HANDLER.load(Ordering::Acquire);
     if previous == libc::SIG_DFL || previous == libc::SIG_IGN {
         // A breakpoint trap cannot be ignored: the default action, with the status a parent expects.
-        // SAFETY: resets one disposition and sends this thread one signal, delivered when the handler returns.
+        // SAFETY: resets one disposition and sends this thread one signal, delivered when the handler returns and with
+        // it the mask.
         unsafe {
+            let mask = 1u64 << (signal - 1);
+            let block = [libc::SIG_BLOCK as usize, &raw const mask as usize, 0, 8, 0, 0];
+            sys::syscall(libc::SYS_rt_sigprocmask, block);
             let mut default: libc::sigaction = std::mem::zeroed();
             default.sa_sigaction = libc::SIG_DFL;
             libc::sigaction(libc::SIGTRAP, &default, std::ptr::null_mut());

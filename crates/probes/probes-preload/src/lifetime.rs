@@ -1,6 +1,6 @@
 //! The library's beginning and end in a process, and its forks.
 
-use probes::profile::{attached, dump, epoch, settings::Settings, window};
+use probes::profile::{attached, dump, epoch, helper, settings::Settings, window};
 use std::sync::{
     MutexGuard,
     atomic::{AtomicBool, Ordering},
@@ -41,9 +41,8 @@ pub(crate) fn register() {
 }
 
 extern "C" fn finish() {
-    let _pass = epoch::hold();
     if is_profiling() {
-        dump::write();
+        helper::write_profile();
     }
 }
 
@@ -60,7 +59,7 @@ fn is_profiling() -> bool {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn _exit(status: i32) -> ! {
     if RUNNING.load(Ordering::Relaxed) {
-        dump::write();
+        helper::write_profile();
     }
     loop {
         // SAFETY: ends the process; nothing runs after it.

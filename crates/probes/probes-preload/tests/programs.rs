@@ -225,6 +225,29 @@ fn forks_exits_signals_and_unloading_are_survived() {
     assert_eq!(run.profile.processes, 2);
 }
 
+/// The helper thread of the child blocked the signal by which the C library's `setgid` reaches every thread.
+#[test]
+fn a_forked_child_that_calls_setgid_does_not_wait_for_ever() {
+    for sample in [None, Some(10)] {
+        let run = run("privileges.c", &[], |s| s.sample = sample);
+        let printed = String::from_utf8_lossy(&run.output.stdout).into_owned();
+        assert_eq!(printed, "child\nchild 0, sum 500500\n", "{:?}", run.output);
+        if sample.is_none() {
+            // Also after the child gave up the right to open or write any file.
+            run.check_calls(&[("work", 2000), ("unprivileged", 1000)]);
+        }
+        assert_eq!(run.profile.processes, 2);
+    }
+}
+
+/// The helper thread kept such a process alive for ever.
+#[test]
+fn a_process_ends_with_the_last_thread_of_the_program() {
+    let run = run("lastthread.c", &[], |_| {});
+    assert_eq!(String::from_utf8_lossy(&run.output.stdout), "sum 500500", "{:?}", run.output);
+    run.check_calls(&[("work", 1000)]);
+}
+
 #[test]
 fn modules_that_come_and_go_are_survived() {
     let dir = tempfile::tempdir().unwrap();

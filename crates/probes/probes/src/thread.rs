@@ -70,6 +70,11 @@ pub fn all() -> impl Iterator<Item = &'static ThreadState> {
     })
 }
 
+/// The threads that have a state and have not ended as far as the C library knows.
+pub fn owners() -> impl Iterator<Item = u32> {
+    all().filter(|s| s.owned.load(Ordering::Acquire)).map(|s| s.tid.load(Ordering::Relaxed))
+}
+
 /// The state of this thread, if it has one.
 #[inline]
 #[must_use]

@@ -16,7 +16,10 @@ use report::{
     pages,
 };
 use std::{
-    os::unix::{fs::MetadataExt, process::ExitStatusExt},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::ExitStatusExt,
+    },
     path::{Path, PathBuf},
     process::{Command, ExitCode},
     sync::{
@@ -241,9 +244,34 @@ struct Results(PathBuf);
 
 impl Results {
     fn new(parent: &Path) -> anyhow::Result<Self> {
-        let dir = parent.join(format!("memtap-probe-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        Ok(Self(dir))
+        let first = std::process::id();
+        for suffix in 0..100 {
+            let dir = parent.join(match suffix {
+                0 => format!("memtap-probe-{first}"),
+                _ => format!("memtap-probe-{first}-{suffix}"),
+            });
+            match std::fs::create_dir(&dir) {
+                Ok(()) => {
+                    let results = Self(dir);
+                    results.open_to_others()?;
+                    return Ok(results);
+                }
+                // Left by a process of this number that was killed.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(|| format!("cannot make {}", dir.display())),
+            }
+        }
+        bail!("cannot make a directory for results in {}", parent.display())
+    }
+
+    /// What the administrator starts may start programs as other users (`su`, `runuser`): they write their profiles, too.
+    /// As in /tmp, nobody removes or replaces another one's.
+    fn open_to_others(&self) -> anyhow::Result<()> {
+        if std::fs::metadata(&self.0)?.uid() == 0 {
+            std::fs::set_permissions(&self.0, std::fs::Permissions::from_mode(0o1777))
+                .with_context(|| format!("cannot let others write to {}", self.0.display()))?;
+        }
+        Ok(())
     }
 }
 

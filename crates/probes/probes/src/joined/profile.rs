@@ -4,7 +4,7 @@ use super::source::Sources;
 use crate::{
     name,
     profile::{
-        histogram,
+        area, histogram,
         raw::{RawGaps, RawProfile, RawUnprobed},
     },
 };
@@ -121,8 +121,12 @@ impl Profile {
         let mut raw = Vec::new();
         for entry in std::fs::read_dir(dir)? {
             let path = entry?.path();
-            if path.extension().is_some_and(|e| e == "json") {
-                let bytes = std::fs::read(&path)?;
+            let bytes = match path.extension().and_then(|e| e.to_str()) {
+                Some("json") => Some(std::fs::read(&path)?),
+                Some("area") => area::read(&path)?,
+                _ => None,
+            };
+            if let Some(bytes) = bytes {
                 let profile: RawProfile = serde_json::from_slice(&bytes)
                     .map_err(|e| io::Error::other(format!("{}: not a profile: {e}", path.display())))?;
                 raw.push(profile);

@@ -52,7 +52,7 @@ pub fn start(text: &str) {
         STATE.store(FAILED, Ordering::Release);
         return;
     };
-    let quiet = patch::sys::SignalsBlocked::new();
+    let quiet = patch::sys::SignalsBlocked::for_helper();
     let spawned = std::thread::Builder::new().name("memtap-attach".to_owned()).spawn(|| {
         trampoline::set_guard(usize::MAX);
         begin(settings);

@@ -3,12 +3,13 @@
 //!
 //! Counts are read while threads go on writing them: each is right, together they are as of slightly different moments.
 
-use super::{epoch, histogram, raw::*, settings, unprobed, window};
+use super::{area, epoch, helper, histogram, raw::*, settings, unprobed, window};
 use crate::{module, registry, thread, trampoline};
 use patch::sys;
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicU64, Ordering},
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -20,27 +21,57 @@ fn wall_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_nanos() as u64
 }
 
-/// Notes the beginning.
+/// The process that the profile is of: a child that no fork handler saw (vfork, a bare clone) shares or copies this
+/// memory, and has no profile of its own. Written with the two above.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Whether a thread writes a profile. No mutex: the child of a fork takes it from whoever had it in the parent.
+static IS_WRITING: AtomicBool = AtomicBool::new(false);
+
+/// Notes the beginning, and makes the file that the profile will be written to: later the process may have lost the
+/// rights to.
 pub fn note_start() {
+    // In a fork's child, no thread is left that could be writing.
+    IS_WRITING.store(false, Ordering::Release);
+    helper::after_fork();
     START_TICKS.store(sys::ticks(), Ordering::Relaxed);
     START_NS.store(wall_ns(), Ordering::Relaxed);
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    if let Some(settings) = settings() {
+        area::open(Path::new(&path(&settings.out_dir, "area")));
+    }
+}
+
+/// Where this process's profile goes.
+fn path(dir: &str, extension: &str) -> String {
+    format!("{dir}/{}-{}.{extension}", std::process::id(), START_TICKS.load(Ordering::Relaxed))
 }
 
 /// Writes the profile of this process to the directory of the settings; a later one replaces an earlier one.
 pub fn write() {
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
     trampoline::muted(|| {
         let Some(settings) = settings() else { return };
-        let pid = std::process::id();
-        let name = format!("{}/{pid}-{}.json", settings.out_dir, START_TICKS.load(Ordering::Relaxed));
-        let written = serde_json::to_vec(&collect()).map_err(std::io::Error::from).and_then(|bytes| {
-            let fresh = format!("{name}.new");
-            std::fs::write(&fresh, bytes)?;
-            std::fs::rename(&fresh, &name)
-        });
-        if let Err(error) = written {
-            eprintln!("memtap: cannot write the profile {name}: {error}");
+        // Another thread is done in a moment, and what it writes is not as of now.
+        while IS_WRITING.swap(true, Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
         }
+        write_to(&settings.out_dir);
+        IS_WRITING.store(false, Ordering::Release);
     });
+}
+
+fn write_to(dir: &str) {
+    let Ok(profile) = serde_json::to_vec(&collect()) else { return };
+    if area::write(&profile) {
+        return;
+    }
+    let (fresh, name) = (path(dir, "new"), path(dir, "json"));
+    let written = std::fs::write(&fresh, profile).and_then(|()| std::fs::rename(&fresh, &name));
+    if let Err(error) = written {
+        eprintln!("memtap: cannot write the profile {name}: {error}");
+    }
 }
 
 /// All counts as they are now.

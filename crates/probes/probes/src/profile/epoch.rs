@@ -4,7 +4,7 @@
 //! It is muted itself and takes no signals. It switches probes only while it holds off forks and, by the loader's own
 //! lock, unloading.
 
-use super::{attached, discover, dump, settings, window};
+use super::{attached, discover, dump, helper, settings, window};
 use crate::{
     ProbeId,
     module::{self, Generation},
@@ -47,12 +47,17 @@ pub fn hold() -> MutexGuard<'static, ()> {
 
 /// Starts the thread. `seen` are the loader's counts at the last look.
 pub fn start(seen: Option<Generation>) {
-    let quiet = sys::SignalsBlocked::new();
+    let quiet = sys::SignalsBlocked::for_helper();
+    helper::set_present(true);
     let spawned = std::thread::Builder::new().name("memtap-probes".to_owned()).spawn(move || {
         trampoline::set_guard(usize::MAX);
         run(seen);
+        helper::set_present(false);
     });
     drop(quiet);
+    if spawned.is_err() {
+        helper::set_present(false);
+    }
     // Without the thread probes stay off after their first window: the profile says so by its error.
     drop(spawned);
 }
@@ -66,7 +71,12 @@ fn run(mut seen: Option<Generation>) {
     let (mut since_look, mut since_snapshot) = (Duration::ZERO, Duration::ZERO);
     let (mut cpu_at_pass, mut skipped) = (cpu_ns(), 0);
     loop {
-        std::thread::sleep(pause);
+        if helper::sleep(pause) {
+            let _pass = hold();
+            dump::write();
+            helper::note_written();
+            continue;
+        }
         if settings.controller != 0 && attached::is_over(settings.controller) {
             attached::end();
             return;
@@ -84,6 +94,10 @@ fn run(mut seen: Option<Generation>) {
         // A process that waits, or shares its processor, is not measured more for the time that it did not run.
         let cpu = cpu_ns();
         let is_idle = cpu.saturating_sub(cpu_at_pass) < settings.epoch_ms * (1_000_000 * 3 / 4);
+        if is_idle && since_look.is_zero() && helper::is_alone() {
+            dump::write();
+            return;
+        }
         if is_idle && skipped < LONGEST_PAUSE && since_snapshot < SNAPSHOT {
             skipped += 1;
             continue;

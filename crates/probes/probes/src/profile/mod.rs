@@ -1,12 +1,15 @@
 //! The latency profiler of section 9, inside the probed process: it measures intervals, switches itself off after a
 //! few samples of a function, and on again with the next epoch.
 //!
-//! [`record`] holds the handlers, [`window`] the sampling, [`epoch`] the thread that switches on again, [`dump`] what is
-//! written for [`crate::joined`]. Nothing here formats or names; that is the report's work, in another process.
+//! [`record`] holds the handlers, [`window`] the sampling, [`epoch`] the thread that switches on again ([`helper`]: its
+//! place among the program's threads), [`dump`] what is written for [`crate::joined`]. Nothing here formats or names; that is
+//! the report's work, in another process.
 
+pub mod area;
 pub mod attached;
 pub mod dump;
 pub mod epoch;
+pub mod helper;
 pub mod histogram;
 pub mod paths;
 pub mod raw;
