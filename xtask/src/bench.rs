@@ -20,15 +20,17 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
     }
 }
 
-/// A crate has Criterion benchmarks in `benches/`, or one example named `bench`.
+/// A crate has Criterion benchmarks in `benches/`, or one example named `bench-CRATE`: all examples of the workspace are built
+/// into one directory, so each needs a name of its own.
 pub(crate) fn of_crate(name: &str, rest: &[&str]) -> Result<()> {
     let dir = shell::crate_dir(name)?;
+    let example = format!("bench-{name}");
     let mut words = if dir.join("benches").read_dir().is_ok_and(|mut files| files.next().is_some()) {
         vec!["cargo", "bench", "-p", name]
-    } else if dir.join("examples/bench.rs").exists() {
-        vec!["cargo", "run", "--release", "-p", name, "--example", "bench"]
+    } else if dir.join("examples").join(&example).with_extension("rs").exists() {
+        vec!["cargo", "run", "--release", "-p", name, "--example", &example]
     } else {
-        bail!("{} has neither benches/ nor examples/bench.rs", dir.display());
+        bail!("{} has neither benches/ nor examples/{example}.rs", dir.display());
     };
     if !rest.is_empty() {
         words.push("--");

@@ -2,8 +2,8 @@
 //! ten billion entries.
 //!
 //! Inputs are files of 32-byte entries, as they are or packed by xz; memtap records five programs as well, unless
-//! `--no-recording` is given. The measuring itself is done by the examples `bench` of trace-format, which gets files only, and of
-//! trace-server, and by a test of trace-format.
+//! `--no-recording` is given. The measuring itself is done by the examples `bench-encoders` of trace-format, which gets files
+//! only, and `bench-store` of trace-server, and by a test of trace-format.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -45,11 +45,19 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
     if !options.contains(&"--rounds") {
         options.extend(["--rounds", "1"]);
     }
-    let mut command =
-        shell::command(&["cargo", "run", "--release", "-p", "trace-format", "--example", "bench", "--"]);
+    let mut command = shell::command(&[
+        "cargo",
+        "run",
+        "--release",
+        "-p",
+        "trace-format",
+        "--example",
+        "bench-encoders",
+        "--",
+    ]);
     shell::run_command(command.args(options).args(files))?;
     println!("\nThe server\n");
-    shell::run(&["cargo", "run", "--release", "-p", "trace-server", "--example", "bench"])?;
+    shell::run(&["cargo", "run", "--release", "-p", "trace-server", "--example", "bench-store"])?;
     println!("\nA large file\n");
     let test = "reader::large::ten_billion_entries_are_opened_and_read_anywhere";
     shell::run(&[

@@ -35,10 +35,10 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
     install::tools(install::BENCH)?;
     shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "interpose"])?;
     println!("## Simulation");
-    shell::run(&["cargo", "run", "--release", "-q", "-p", "watch", "--example", "bench"])?;
+    shell::run(&["cargo", "run", "--release", "-q", "-p", "watch-models", "--example", "bench-watch"])?;
     println!("\n## Units and the byte map, 10,000,000 random operations");
     let mut agreement =
-        shell::command(&["cargo", "test", "--release", "-q", "-p", "watch", "--test", "agreement"]);
+        shell::command(&["cargo", "test", "--release", "-q", "-p", "watch-models", "--test", "agreement"]);
     shell::run_command(agreement.env("MEMTAP_WATCH_OPS", "10000000"))?;
     let dir = shell::target_dir().join("bench-watch");
     std::fs::create_dir_all(&dir)?;

@@ -1,4 +1,4 @@
-//! What the store costs its clients: `cargo run --release -p trace-server --example bench [MILLIONS]`.
+//! What the store costs its clients: `cargo run --release -p trace-server --example bench-store [MILLIONS]`.
 //!
 //! The producer's cost is the CPU time of the thread that fills live buffers in shared memory, submissions included, for
 //! 32-byte entries, against a server in another process, so that nothing else is in the figure. Four clients at once are

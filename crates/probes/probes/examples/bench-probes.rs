@@ -1,4 +1,4 @@
-//! The figures of the probe layer on this machine, beside the paper's: `cargo run --release -p probes --example bench`.
+//! The figures of the probe layer on this machine, beside the paper's: `cargo run --release -p probes --example bench-probes`.
 //!
 //! All in TSC ticks; medians of batches, so that a preempted batch does not count. The project's limits stand in the last
 //! column. Nothing is asserted: a shared machine's figures are for reading. What is stated above a base is measured in
