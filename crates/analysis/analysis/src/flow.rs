@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use memref::ThreadId;
-use trace_format::machine::{self, BlockEntry, FLOW, FlowEntry};
-use trace_format::{Trace, TypedCursor};
+use trace_format::control_flow::{self, BlockEntry, FlowEntry};
+use trace_format::{StreamKind, Trace, TypedCursor};
 
 use crate::Error;
 
@@ -22,7 +22,7 @@ pub struct Entered {
 /// # Errors
 /// Where the trace can't be read.
 pub fn blocks(trace: &Trace) -> Result<Rc<[BlockEntry]>, Error> {
-    Ok(machine::blocks(trace)?.into())
+    Ok(control_flow::blocks(trace)?.into())
 }
 
 /// Goes through the blocks that a thread entered, in their order. Damaged parts are passed over.
@@ -38,7 +38,7 @@ pub struct Flow {
 impl Flow {
     /// That thread's, with the trace's [`blocks`].
     pub fn of(trace: &Trace, thread: ThreadId, blocks: &Rc<[BlockEntry]>) -> Self {
-        let cursor = trace.typed(FLOW, Some(thread));
+        let cursor = trace.typed(StreamKind::Flow, Some(thread));
         Self { cursor, blocks: blocks.clone(), entries: Vec::new(), passed: 0 }
     }
 

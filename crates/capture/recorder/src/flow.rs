@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use blocks::Extent;
 use memref::{ProcessId, ThreadId, VirtAddr};
-use trace_format::machine::{self, BlockEntry, FlowEntry};
-use trace_format::{Error, TraceWriter, TypedWriter};
+use trace_format::control_flow::{BlockEntry, FlowEntry};
+use trace_format::{Error, StreamDescription, StreamKind, TraceWriter, TypedWriter};
 
 /// Entries of a thread that are coded together.
 const THREAD_ENTRIES: usize = 1 << 17;
@@ -26,7 +26,7 @@ pub(crate) struct ThreadFlow(TypedWriter);
 
 impl BlockList {
     pub(crate) fn new(trace: &TraceWriter) -> Self {
-        let stream = trace.typed(machine::description(machine::BLOCKS, None), LISTED);
+        let stream = trace.typed(StreamDescription::of_kind(StreamKind::BasicBlocks, None), LISTED);
         Self { trace: trace.clone(), stream, alone: HashMap::new() }
     }
 
@@ -52,7 +52,7 @@ impl BlockList {
 
     /// A thread begins.
     pub(crate) fn thread(&self, process: ProcessId, thread: ThreadId) -> ThreadFlow {
-        let description = machine::description(machine::FLOW, Some((process, thread)));
+        let description = StreamDescription::of_kind(StreamKind::Flow, Some((process, thread)));
         ThreadFlow(self.trace.typed(description, THREAD_ENTRIES))
     }
 

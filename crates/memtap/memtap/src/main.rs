@@ -43,12 +43,13 @@ mod cmd {
         }
     }
 
-    /// The number of an encoder of accesses, from its name.
-    pub(crate) fn parse_encoder(name: &str) -> Result<u32, String> {
-        const NAMES: [&str; 7] = ["live", "access", "access-archive", "vpc", "generic", "columns", "raw"];
-        let known = trace_format::Encoders::default();
-        let encoder = known.by_name(name).filter(|_| NAMES.contains(&name));
-        encoder.map(|encoder| encoder.id()).ok_or_else(|| format!("there are {}", NAMES.join(", ")))
+    /// Takes the name of an encoder of accesses, and gives its number.
+    pub(crate) fn encoders() -> impl clap::builder::TypedValueParser<Value = u32> {
+        use clap::builder::{PossibleValuesParser, TypedValueParser};
+        use trace_format::Encoders;
+        PossibleValuesParser::new(Encoders::of_accesses()).map(|name| {
+            Encoders::default().by_name(&name).expect("only the names of encoders are taken").id()
+        })
     }
 
     /// A time on the command line.

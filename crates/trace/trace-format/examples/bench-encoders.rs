@@ -114,78 +114,6 @@ fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8], out: &mut Vec<
     })
 }
 
-/// The block stream that a tracer of basic blocks would have written: accesses that follow each other closely are a block, and
-/// an address that always differs from an earlier one of its block by the same number follows from that one.
-fn flow(entries: &[u8]) -> Vec<u8> {
-    struct Block {
-        number: u32,
-        /// For each access, the earlier ones that it may follow from: place and difference.
-        follows: Vec<Vec<(usize, u64)>>,
-    }
-    let word =
-        |entry: &[u8; 32], at: usize| u64::from_le_bytes(std::array::from_fn(|byte| entry[at * 8 + byte]));
-    let entries = entries.as_chunks::<32>().0;
-    let mut cuts = vec![0];
-    for (place, pair) in entries.windows(2).enumerate() {
-        let step = word(&pair[1], 1).wrapping_sub(word(&pair[0], 1));
-        if step == 0 || step > 48 || place + 1 - cuts[cuts.len() - 1] >= 32 {
-            cuts.push(place + 1);
-        }
-    }
-    cuts.push(entries.len());
-    let mut blocks: HashMap<Vec<u64>, Block> = HashMap::new();
-    let key = |block: &[[u8; 32]]| -> Vec<u64> {
-        block.iter().map(|entry| word(entry, 1) << 1 | word(entry, 0) >> 49 & 1).collect()
-    };
-    for cut in cuts.windows(2) {
-        let block = &entries[cut[0]..cut[1]];
-        let next = blocks.len() as u32 + 16;
-        let addrs: Vec<u64> = block.iter().map(|entry| word(entry, 2)).collect();
-        let difference = |place: usize, other: usize| addrs[place].wrapping_sub(addrs[other]);
-        let known = blocks.entry(key(block)).or_insert_with(|| Block {
-            number: next,
-            follows: (0..addrs.len())
-                .map(|place| (0..place).map(|other| (other, difference(place, other))).collect())
-                .collect(),
-        });
-        for (place, follows) in known.follows.iter_mut().enumerate() {
-            follows.retain(|&(other, by)| difference(place, other) == by);
-        }
-    }
-    let mut out = Vec::new();
-    for cut in cuts.windows(2) {
-        let block = &entries[cut[0]..cut[1]];
-        let known = &blocks[&key(block)];
-        let values: Vec<u64> = block
-            .iter()
-            .zip(&known.follows)
-            .filter(|(_, follows)| follows.is_empty())
-            .map(|(entry, _)| word(entry, 2))
-            .collect();
-        let head = trace_format::flow_head(known.number, values.len(), 0).expect("few blocks, short ones");
-        out.extend(head.to_le_bytes());
-        out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    }
-    out
-}
-
-/// The encoder `flow`, in figures by access.
-fn flow_table(files: &[(String, Vec<u8>)], settings: &Settings) -> Result<()> {
-    println!("\n`flow`, by access (not by word of the block stream)\n");
-    println!("| input | words | bytes | encode ns | decode ns |\n|---|---|---|---|---|");
-    let encoders = Encoders::default();
-    let encoder = encoders.by_name("flow").ok_or("no encoder flow")?;
-    for (name, bytes) in files {
-        let accesses = (bytes.len() / 32) as f64;
-        let words = flow(bytes);
-        let sums = input(&Way::Encoder(&**encoder, 3), &EntryType::flow(), &words, settings)?;
-        let [words, bytes, encode, decode] =
-            [words.len() as f64 / 8.0, sums.bytes, sums.encode_ns, sums.decode_ns].map(|sum| sum / accesses);
-        println!("| {name} | {words:.2} | {bytes:.4} | {encode:.1} | {decode:.1} |");
-    }
-    Ok(())
-}
-
 /// Two workers against one: segments of all inputs from one queue, by the wall clock, the median of the rounds.
 fn workers(files: &[(String, Vec<u8>)], settings: &Settings) -> Result<()> {
     let entry_type = EntryType::accesses();
@@ -334,6 +262,5 @@ fn main() -> Result<()> {
     if !with_data.is_empty() {
         table(true, &with_data, &settings)?;
     }
-    flow_table(&files, &settings)?;
     workers(&files, &settings)
 }

@@ -96,6 +96,25 @@ pub(crate) fn put_string(out: &mut Vec<u8>, text: &str) {
     out.extend(&text.as_bytes()[..len]);
 }
 
+/// The u64 at an offset of an entry; 0 where the entry is too short.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// The u32 at an offset of an entry; 0 where the entry is too short.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|half| half.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+/// An entry of `N` bytes that consists of whole words.
+pub(crate) fn put_words<const N: usize>(words: &[u64]) -> [u8; N] {
+    let mut bytes = [0; N];
+    for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+    bytes
+}
+
 /// Small numbers for small differences of either sign.
 #[inline]
 pub(crate) fn zigzag(difference: u64) -> u64 {

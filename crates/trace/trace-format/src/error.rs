@@ -120,6 +120,20 @@ pub enum Error {
         /// The encoder's number.
         encoder: u32,
     },
+    /// A stream names an encoder that earlier versions had.
+    #[error(
+        "{path}: stream {stream} was encoded by encoder {encoder}, {name}, which was given up and is not supported any more; copy the trace without this stream"
+    )]
+    RetiredEncoder {
+        /// The file.
+        path: PathBuf,
+        /// The stream.
+        stream: u32,
+        /// The encoder's number.
+        encoder: u32,
+        /// What it was called.
+        name: &'static str,
+    },
     /// The number of something exceeds what the format can count.
     #[error("{path}: too many {what} for one trace; record into several files")]
     TooMany {

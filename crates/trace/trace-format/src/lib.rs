@@ -31,10 +31,12 @@
 
 mod bounds;
 mod bytes;
+pub mod control_flow;
 mod directory;
 mod edit;
 mod encoder;
 mod entry;
+mod entry_type;
 mod error;
 mod file_header;
 mod forms;
@@ -47,13 +49,15 @@ mod record;
 mod simtrace;
 mod storage;
 mod stream;
+mod stream_kind;
 mod var;
 mod writer;
 
 pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
-pub use encoder::{BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, Part, flow_head};
+pub use encoder::{BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, Level, Part};
 pub use entry::gap_entry;
+pub use entry_type::{EntryType, Field, FieldRole};
 pub use error::Error;
 pub use forms::Form;
 pub use guid::Guid;
@@ -65,13 +69,14 @@ pub use reader::{
 pub use record::{CounterRecord, DataAccess, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
 pub use simtrace::{SimEntry, SimStore, SimStream};
 pub use storage::{FileStorage, Source, Storage};
-pub use stream::{EntryType, Field, FieldRole, StreamDescription};
+pub use stream::StreamDescription;
+pub use stream_kind::StreamKind;
 pub use writer::{
-    BlockWriter, Content, CreateOptions, FileSink, Level, NewSegment, SegmentSink, ShardWriter, SyncPolicy,
+    BlockWriter, Content, CreateOptions, FileSink, NewSegment, SegmentSink, ShardWriter, SyncPolicy,
     TraceWriter, TypedWriter,
 };
 
 /// The version of the format that this crate writes (docs/format.md).
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;
 /// The most entries that one frame holds.
 pub const MAX_FRAME_ENTRIES: usize = 1 << 22;

@@ -3,10 +3,9 @@
 use memref::{ProcessId, ThreadId};
 
 use crate::{
-    Guid,
+    EntryType, Field, FieldRole, Guid, StreamKind,
     bytes::{Reader, put_string},
-    encoder::{self, Coding, Part},
-    entry::StreamKind,
+    encoder::{Coding, Part},
 };
 
 const ATTRIBUTE_DESCRIPTION: u16 = 1;
@@ -14,87 +13,6 @@ const NONE: u32 = u32::MAX;
 const MAX_ENTRY_BYTES: u32 = 4096;
 const FLAG_VARIABLE: u32 = 1;
 const FLAG_HIDDEN: u32 = 2;
-
-/// What an encoder may expect of a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldRole {
-    /// Nothing.
-    Plain = 0,
-    /// It grows from entry to entry: cycles, orders, times.
-    Growing = 1,
-    /// It is an address.
-    Address = 2,
-}
-
-/// One field of an entry: a little-endian integer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its name.
-    pub name: String,
-    /// Where in the entry, in bytes.
-    pub offset: u16,
-    /// 1, 2, 4 or 8.
-    pub bytes: u8,
-    /// What it holds.
-    pub role: FieldRole,
-}
-
-impl Field {
-    /// Its value in an entry; 0 where the entry is too short to have it.
-    pub fn get(&self, entry: &[u8]) -> u64 {
-        let start = usize::from(self.offset);
-        let mut value = [0; 8];
-        if let (Some(bytes), Some(place)) =
-            (entry.get(start..start + usize::from(self.bytes)), value.get_mut(..usize::from(self.bytes)))
-        {
-            place.copy_from_slice(bytes);
-        }
-        u64::from_le_bytes(value)
-    }
-}
-
-/// The type of a stream's entries.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntryType {
-    /// Identifies the type.
-    pub guid: Guid,
-    /// Its name for people.
-    pub name: String,
-    /// Bytes of an entry, 1 to 4096.
-    pub entry_bytes: u32,
-    /// The fields, in the order of their offsets. Bytes that none covers are zero.
-    pub fields: Vec<Field>,
-}
-
-impl EntryType {
-    /// The type of accesses: 32 bytes each (docs/format.md, *Entry types*).
-    pub fn accesses() -> Self {
-        StreamKind::Accesses.entry_type()
-    }
-
-    /// One of memtap's own types, by its name.
-    pub fn own(name: &str) -> Option<Self> {
-        StreamKind::ALL.iter().find(|kind| kind.name() == name).map(|kind| kind.entry_type())
-    }
-
-    fn kind(&self) -> Option<StreamKind> {
-        StreamKind::from_guid(self.guid).filter(|kind| kind.entry_bytes() as u32 == self.entry_bytes)
-    }
-
-    /// The number of the encoder that suits it best.
-    pub fn default_encoder(&self) -> u32 {
-        match self.kind() {
-            Some(kind) => kind.encoder(),
-            None if self.fields.is_empty() => encoder::RAW,
-            None => encoder::COLUMNS,
-        }
-    }
-
-    /// Whether its entries are the names that others refer to.
-    pub fn is_names(&self) -> bool {
-        self.kind() == Some(StreamKind::Names)
-    }
-}
 
 /// What a trace says about a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,11 +36,25 @@ pub struct StreamDescription {
 }
 
 impl StreamDescription {
+    /// A new stream of memtap's own: of a thread where `owner` is given, otherwise of the session.
+    pub fn of_kind(kind: StreamKind, owner: Option<(ProcessId, ThreadId)>) -> Self {
+        Self {
+            name: kind.name().into(),
+            entry_type: kind.entry_type(),
+            encoder: kind.encoder(),
+            variable: kind.variable(),
+            hidden: false,
+            process: owner.map(|(process, _)| process),
+            thread: owner.map(|(_, thread)| thread),
+            properties: Vec::new(),
+        }
+    }
+
     /// Makes a description of anybody's true: bytes of foreign entries that no field covers become fields, since encoders
     /// take them for zero. A type without fields stays as it is, and is stored as it is.
     pub fn complete(&mut self) {
         let kind = &mut self.entry_type;
-        if kind.fields.is_empty() || kind.kind().is_some() {
+        if kind.fields.is_empty() || StreamKind::of(kind).is_some() {
             return;
         }
         let mut fields = Vec::new();
@@ -150,12 +82,12 @@ impl StreamDescription {
 
     /// Whether entries of threads' streams may refer to its entries.
     pub fn is_session_table(&self) -> bool {
-        self.thread.is_none() && self.entry_type.kind().is_some_and(|kind| !kind.per_thread())
+        self.thread.is_none() && StreamKind::of(&self.entry_type).is_some_and(StreamKind::is_table)
     }
 
     /// Whether it holds the names that others refer to.
     pub fn is_names(&self) -> bool {
-        self.entry_type.is_names()
+        StreamKind::of(&self.entry_type) == Some(StreamKind::Names)
     }
 
     /// The description as docs/format.md lays it out (*Stream description*).
@@ -194,7 +126,8 @@ impl StreamDescription {
         Self::from_bytes(bytes)
     }
 
-    /// The inverse of [`Self::to_bytes`]; `None` where the bytes are no description.
+    /// The inverse of [`Self::to_bytes`], but for names that memtap's own streams had in earlier versions of the format: they
+    /// get those of this one, so that nobody else has to know the old ones. `None` where the bytes are no description.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let guid = Guid(reader.take(16)?.try_into().ok()?);
@@ -228,9 +161,18 @@ impl StreamDescription {
             .collect::<Option<_>>()?;
         let properties =
             (0..properties).map(|_| Some((reader.string()?, reader.string()?))).collect::<Option<_>>()?;
+        let mut entry_type = EntryType { guid, name: type_name, entry_bytes, fields };
+        let mut name = name;
+        if let Some(kind) = StreamKind::of(&entry_type) {
+            for name in [&mut name, &mut entry_type.name] {
+                if kind.former_name() == Some(name) {
+                    *name = kind.name().into();
+                }
+            }
+        }
         reader.is_empty().then_some(Self {
             name,
-            entry_type: EntryType { guid, name: type_name, entry_bytes, fields },
+            entry_type,
             encoder,
             variable: flags & FLAG_VARIABLE != 0,
             hidden: flags & FLAG_HIDDEN != 0,

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Reads a trace by docs/format.md alone: an independent reader, for the tests.
 
-    reader.py FILE STREAM      writes the entries of that stream to standard output
+    reader.py FILE             lists the streams: number and name
+    reader.py FILE STREAM...   writes the entries of those streams, by number or name, to standard output
 
-Knows the encoders raw, generic and vpc. Does not verify checksums; needs the program zstd.
+Knows versions 1 to 3, and the encoders raw, columns, generic and vpc. Does not verify checksums; needs the program zstd.
 """
 
 import lzma
@@ -25,10 +26,16 @@ def payload(coding, stored, length):
     raise ValueError(f"unknown coding {coding}")
 
 
+def decoded(attributes):
+    payloads = {code: payload(*stored) for code, stored in attributes.items()}
+    assert all(len(payloads[code]) == attributes[code][2] for code in payloads)
+    return payloads
+
+
 def frames(data):
-    """Every frame: kind, stream, sequence, entries, attributes."""
+    """Every frame: kind, stream, sequence, entries, attributes as they are stored."""
     assert data[:8] == b"\x89memtap\n"
-    assert struct.unpack_from("<H", data, 8)[0] == 2
+    assert struct.unpack_from("<H", data, 8)[0] in (1, 2, 3)
     at = 64
     while at < len(data):
         assert data[at : at + 8] == b"mtFRAME\x1a", at
@@ -36,11 +43,16 @@ def frames(data):
         attributes, where = {}, at + 160 + 32 * count
         for number in range(count):
             code, coding, _, size, length, _ = struct.unpack_from("<HHIQQQ", data, at + 160 + 32 * number)
-            attributes[code] = payload(coding, data[where : where + size], length)
-            assert len(attributes[code]) == length
+            attributes[code] = (coding, data[where : where + size], length)
             where += (size + 7) // 8 * 8
         yield kind, stream, sequence, entries, attributes
         at += total
+
+
+# What versions 1 and 2 called streams, by the GUID's fourth byte: the former name and the present one.
+FORMER = {7: ("blocks", "block-operations"), 47: ("guest-flow", "flow"), 48: ("guest-blocks", "basic-blocks"),
+          49: ("syncs", "checkpoints")}
+OWN = bytes.fromhex("6d656d746170000000000001")
 
 
 class Description:
@@ -48,13 +60,19 @@ class Description:
         self.guid = data[:16]
         self.encoder, self.width = struct.unpack_from("<II", data, 16)
         fields, _ = struct.unpack_from("<HH", data, 36)
-        at = 40
+        at, names = 40, []
         for _ in range(2):
-            at += 2 + struct.unpack_from("<H", data, at)[0]
+            length = struct.unpack_from("<H", data, at)[0]
+            names.append(data[at + 2 : at + 2 + length].decode())
+            at += 2 + length
+        self.name = names[0]
+        former, present = FORMER.get(self.guid[3], (None, None))
+        if self.guid[:3] == b"mt\0" and self.guid[4:] == OWN and self.name == former:
+            self.name = present
         self.fields = []
         for _ in range(fields):
-            offset, size, _, name = struct.unpack_from("<HBBH", data, at)
-            self.fields.append((offset, size))
+            offset, size, role, name = struct.unpack_from("<HBBH", data, at)
+            self.fields.append((offset, size, role))
             at += 6 + name
 
 
@@ -72,13 +90,45 @@ def varints(column):
         yield value
 
 
+def uncovered(description, fields):
+    covered = {place for offset, size, _ in fields for place in range(offset, offset + size)}
+    return [place for place in range(description.width) if place not in covered]
+
+
+def put_between(out, description, count, places, between):
+    for i in range(count):
+        for n, place in enumerate(places):
+            out[i * description.width + place] = between[i * len(places) + n]
+
+
+def columns(description, count, attributes):
+    data, at = attributes[0], 0
+    out = bytearray(description.width * count)
+    for offset, size, role in description.fields:
+        length = struct.unpack_from("<Q", data, at)[0]
+        column, at = data[at + 8 : at + 8 + length], at + 8 + length
+        if role == 0:
+            values = [sum(column[plane * count + i] << 8 * plane for plane in range(size)) for i in range(count)]
+        else:
+            last, values = 0, []
+            for code in varints(column):
+                last = (last + ((code >> 1) ^ -(code & 1))) & M64
+                values.append(last & ((1 << 8 * size) - 1))
+        assert len(values) == count
+        for i, value in enumerate(values):
+            place = i * description.width + offset
+            out[place : place + size] = value.to_bytes(size, "little")
+    assert at == len(data)
+    if 32 in attributes:
+        put_between(out, description, count, uncovered(description, description.fields), attributes[32])
+    return bytes(out)
+
+
 def generic(description, count, attributes):
     forms = attributes[32]
     out = bytearray(description.width * count)
-    covered = set()
-    for number, (offset, size) in enumerate(description.fields[:60]):
+    for number, (offset, size, _) in enumerate(description.fields[:60]):
         column, form = attributes[33 + number], forms[number]
-        covered.update(range(offset, offset + size))
         if form == 3:
             values = [int.from_bytes(column[i * size : i * size + size], "little") for i in range(count)]
         elif form == 1:
@@ -95,10 +145,7 @@ def generic(description, count, attributes):
             at = i * description.width + offset
             out[at : at + size] = value.to_bytes(size, "little")
     between = attributes[33 + min(len(description.fields), 60)]
-    places = [place for place in range(description.width) if place not in covered]
-    for i in range(count):
-        for n, place in enumerate(places):
-            out[i * description.width + place] = between[i * len(places) + n]
+    put_between(out, description, count, uncovered(description, description.fields[:60]), between)
     return bytes(out)
 
 
@@ -218,24 +265,37 @@ def vpc(description, count, attributes):
 
 
 def main():
-    path, wanted = sys.argv[1], int(sys.argv[2])
+    path, wanted = sys.argv[1], sys.argv[2:]
     with open(path, "rb") as file:
         data = file.read()
-    description, segments = None, []
+    descriptions, segments = {}, {}
     for kind, stream, sequence, entries, attributes in frames(data):
-        if stream != wanted:
-            continue
         if kind == 0:
-            description = Description(attributes[1])
+            descriptions[stream] = Description(decoded(attributes)[1])
         elif kind == 1:
-            segments.append((sequence, entries, attributes))
-    for _, entries, attributes in sorted(segments, key=lambda segment: segment[0]):
-        if 0 in attributes:
-            out = attributes[0]
-        else:
-            out = {5: generic, 6: vpc}[description.encoder](description, entries, attributes)
-        assert len(out) == entries * description.width
-        sys.stdout.buffer.write(out)
+            segments.setdefault(stream, []).append((sequence, entries, attributes))
+    if not wanted:
+        for number, description in sorted(descriptions.items()):
+            print(number, description.name)
+        return
+    named = [
+        number
+        for word in wanted
+        for number, description in descriptions.items()
+        if word in (str(number), description.name)
+    ]
+    for number in named:
+        description = descriptions[number]
+        for _, entries, attributes in sorted(segments.get(number, []), key=lambda segment: segment[0]):
+            attributes = decoded(attributes)
+            if description.encoder == 1:
+                out = columns(description, entries, attributes)
+            elif 0 in attributes:
+                out = attributes[0]
+            else:
+                out = {5: generic, 6: vpc}[description.encoder](description, entries, attributes)
+            assert len(out) == entries * description.width
+            sys.stdout.buffer.write(out)
 
 
 main()

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use trace_format::TypedCursor;
-use trace_format::machine::{FOUND_DATA, FoundEntry};
+use trace_format::machine::FoundEntry;
+use trace_format::{StreamKind, TypedCursor};
 
 use super::{Machine, stores::Stores};
 use crate::{Error, Session};
@@ -32,7 +32,7 @@ impl Found {
         let entries = super::found(trace)?;
         Ok(Self {
             entries: entries.into_iter(),
-            data: trace.typed(FOUND_DATA, None),
+            data: trace.typed(StreamKind::FoundData, None),
             frame: Vec::new(),
             first: 0,
         })
@@ -104,11 +104,11 @@ pub fn memory_at<E: From<Error>>(
     for record in trace.threads() {
         replay.cpus.push(Stores::new(trace, record.thread)?);
     }
-    let syncs = super::syncs(trace)?;
+    let checkpoints = super::checkpoints(trace)?;
     for (number, &cycle) in cycles.iter().enumerate() {
         replay.go_to(cycle)?;
         let known_at =
-            syncs.iter().take_while(|sync| sync.cycle <= cycle).last().map_or(0, |sync| sync.cycle);
+            checkpoints.iter().take_while(|point| point.cycle <= cycle).last().map_or(0, |point| point.cycle);
         each(number, Image { bytes: &replay.image, known_at })?;
     }
     Ok(())

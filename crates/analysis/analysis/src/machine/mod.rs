@@ -16,8 +16,8 @@ pub use process::{Mode, Owner, by_process, kernel_since, tasks};
 pub use symbols::GuestSymbols;
 pub use walk::{Physical, walk, walk_data};
 
-use trace_format::Trace;
-use trace_format::machine::{FOUND, FoundEntry, SYNCS, SyncEntry};
+use trace_format::machine::{CheckpointEntry, FoundEntry};
+use trace_format::{StreamKind, Trace};
 
 use crate::{Error, Session};
 
@@ -49,11 +49,11 @@ impl Machine {
 ///
 /// # Errors
 /// Where the trace can't be read.
-pub fn syncs(trace: &Trace) -> Result<Vec<SyncEntry>, Error> {
+pub fn checkpoints(trace: &Trace) -> Result<Vec<CheckpointEntry>, Error> {
     let mut all = Vec::new();
-    if let Some(mut cursor) = trace.typed(SYNCS, None) {
+    if let Some(mut cursor) = trace.typed(StreamKind::Checkpoints, None) {
         while let Some(frame) = cursor.next_frame()? {
-            all.extend(frame.bytes.chunks_exact(16).map(SyncEntry::from_bytes));
+            all.extend(frame.bytes.chunks_exact(16).map(CheckpointEntry::from_bytes));
         }
     }
     Ok(all)
@@ -65,7 +65,7 @@ pub fn syncs(trace: &Trace) -> Result<Vec<SyncEntry>, Error> {
 /// Where the trace can't be read.
 pub fn found(trace: &Trace) -> Result<Vec<FoundEntry>, Error> {
     let mut all = Vec::new();
-    if let Some(mut cursor) = trace.typed(FOUND, None) {
+    if let Some(mut cursor) = trace.typed(StreamKind::Found, None) {
         while let Some(frame) = cursor.next_frame()? {
             all.extend(frame.bytes.chunks_exact(40).map(FoundEntry::from_bytes));
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use memref::{Access, ThreadId};
-use trace_format::machine::{TASKS, TaskEntry};
-use trace_format::{Filter, Trace};
+use trace_format::machine::TaskEntry;
+use trace_format::{Filter, StreamKind, Trace};
 
 use crate::{Count, Error};
 
@@ -58,7 +58,7 @@ pub struct Owner {
 /// Where the trace can't be read.
 pub fn tasks(trace: &Trace, thread: ThreadId) -> Result<Vec<TaskEntry>, Error> {
     let mut all = Vec::new();
-    if let Some(mut cursor) = trace.typed(TASKS, Some(thread)) {
+    if let Some(mut cursor) = trace.typed(StreamKind::Tasks, Some(thread)) {
         while let Some(frame) = cursor.next_frame()? {
             all.extend(frame.bytes.chunks_exact(48).map(TaskEntry::from_bytes));
         }

@@ -1,7 +1,6 @@
 //! Names of the guest kernel's functions and variables.
 
-use trace_format::Trace;
-use trace_format::machine::SYMBOLS;
+use trace_format::{StreamKind, Trace};
 
 use crate::Error;
 
@@ -18,7 +17,7 @@ impl GuestSymbols {
     /// Where the trace can't be read.
     pub fn of(trace: &Trace) -> Result<Self, Error> {
         let mut bytes = Vec::new();
-        if let Some(mut cursor) = trace.typed(SYMBOLS, None) {
+        if let Some(mut cursor) = trace.typed(StreamKind::GuestSymbols, None) {
             while let Some(frame) = cursor.next_frame()? {
                 bytes.extend_from_slice(frame.bytes);
             }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use memref::{Access, ThreadId};
-use trace_format::machine::{PAGES, PLACE_DEVICE, PageEntry};
-use trace_format::{Filter, Trace, TypedCursor};
+use trace_format::machine::{PLACE_DEVICE, PageEntry};
+use trace_format::{Filter, StreamKind, Trace, TypedCursor};
 
 use crate::Error;
 
@@ -76,7 +76,7 @@ pub(crate) struct Places {
 
 impl Places {
     pub(crate) fn new(trace: &Trace, thread: ThreadId) -> Result<Self, Error> {
-        let pages = trace.typed(PAGES, Some(thread));
+        let pages = trace.typed(StreamKind::Pages, Some(thread));
         let mut places =
             Self { pages, waiting: Vec::new().into_iter(), next: None, physical: Physical::default() };
         places.advance()?;

@@ -61,8 +61,10 @@ impl Executed {
 #[cfg(test)]
 mod tests {
     use memref::ThreadId;
-    use trace_format::machine::{self, BlockEntry, FlowEntry};
-    use trace_format::{CreateOptions, ProcessRecord, ThreadRecord, Trace, TraceWriter};
+    use trace_format::control_flow::{BlockEntry, FlowEntry};
+    use trace_format::{
+        CreateOptions, ProcessRecord, StreamDescription, StreamKind, ThreadRecord, Trace, TraceWriter,
+    };
 
     use super::*;
     use crate::flow;
@@ -74,13 +76,14 @@ mod tests {
         let writer = TraceWriter::create(&path, CreateOptions::default()).unwrap();
         let process = writer.add_process(&ProcessRecord::default()).unwrap();
         let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
-        let mut list = writer.typed(machine::description(machine::BLOCKS, None), 100);
+        let mut list = writer.typed(StreamDescription::of_kind(StreamKind::BasicBlocks, None), 100);
         for (&instructions, number) in blocks.iter().zip(1..) {
             let entry = BlockEntry { ip: number * 100, instructions, bytes: instructions };
             list.push(0, &entry.to_bytes()).unwrap();
         }
         // Several frames.
-        let mut stream = writer.typed(machine::description(machine::FLOW, Some((process, thread))), 2);
+        let mut stream =
+            writer.typed(StreamDescription::of_kind(StreamKind::Flow, Some((process, thread))), 2);
         for &(cycle, block) in entries {
             stream.push(cycle, &FlowEntry { cycle, block }.to_bytes()).unwrap();
         }

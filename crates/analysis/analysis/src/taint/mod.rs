@@ -26,7 +26,7 @@ use memref::{
 use rustc_hash::FxHashMap;
 use symbols::{HeapChange, Resolver};
 use trace_format::Trace;
-use trace_format::machine::BlockEntry;
+use trace_format::control_flow::BlockEntry;
 use watch_models::{CostModel, Origin, UnitKind, Watched};
 
 use self::code::{Code, Decoded, Flow};

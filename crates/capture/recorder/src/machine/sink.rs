@@ -6,10 +6,12 @@ use buffers::{BUFFER_BYTES, Buffer, MachineRecord, MachineRecords, PAGE_SLOTS, p
 use memref::{
     Access, AccessKind, Event, Gap, GapReason, Marker, MarkerKind, OrderMark, ProcessId, ThreadId, VirtAddr,
 };
-use trace_format::machine::{
-    self, BlockEntry, FlowEntry, FoundEntry, PLACE_DEVICE, PageEntry, SyncEntry, TaskEntry,
+use trace_format::control_flow::{BlockEntry, FlowEntry};
+use trace_format::machine::{CheckpointEntry, FoundEntry, PLACE_DEVICE, PageEntry, TaskEntry};
+use trace_format::{
+    DataAccess, Error, ProcessRecord, ShardWriter, StreamDescription, StreamKind, ThreadRecord, TraceWriter,
+    TypedWriter,
 };
-use trace_format::{DataAccess, Error, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter, TypedWriter};
 
 use crate::sink::now_ns;
 
@@ -136,7 +138,7 @@ pub(crate) struct Sink {
     found_data: TypedWriter,
     symbols: TypedWriter,
     block_list: TypedWriter,
-    syncs: TypedWriter,
+    checkpoints: TypedWriter,
     sequence: u32,
     early: BTreeMap<u32, Vec<u8>>,
     bytes: Box<[u8; BUFFER_BYTES]>,
@@ -153,7 +155,7 @@ impl Sink {
         flow: bool,
     ) -> Result<Self, Error> {
         let process = trace.add_process(process)?;
-        let stream = |name, entries| trace.typed(machine::description(name, None), entries);
+        let stream = |kind, entries| trace.typed(StreamDescription::of_kind(kind, None), entries);
         Ok(Self {
             trace: trace.clone(),
             process,
@@ -167,11 +169,11 @@ impl Sink {
             page: None,
             behind: None,
             places: vec![(u64::MAX, 0); PAGE_SLOTS].into_boxed_slice(),
-            found: stream(machine::FOUND, 1 << 16),
-            found_data: stream(machine::FOUND_DATA, DATA_BYTES),
-            symbols: stream(machine::SYMBOLS, DATA_BYTES),
-            block_list: stream(machine::BLOCKS, 1 << 16),
-            syncs: stream(machine::SYNCS, 1 << 12),
+            found: stream(StreamKind::Found, 1 << 16),
+            found_data: stream(StreamKind::FoundData, DATA_BYTES),
+            symbols: stream(StreamKind::GuestSymbols, DATA_BYTES),
+            block_list: stream(StreamKind::BasicBlocks, 1 << 16),
+            checkpoints: stream(StreamKind::Checkpoints, 1 << 12),
             sequence: 0,
             early: BTreeMap::new(),
             bytes: Box::new([0; BUFFER_BYTES]),
@@ -195,16 +197,17 @@ impl Sink {
         let id = trace.add_thread(&record)?;
         let mut shard = trace.shard(id)?;
         shard.push(&Event::Order(OrderMark { cycle: 0, order: 0 }))?;
-        let stream = |name, entries| trace.typed(machine::description(name, Some((process, id))), entries);
+        let stream =
+            |kind, entries| trace.typed(StreamDescription::of_kind(kind, Some((process, id))), entries);
         self.cpus.push(Cpu {
             number,
             id,
             shard,
-            pages: stream(machine::PAGES, 1 << 18),
+            pages: stream(StreamKind::Pages, 1 << 18),
             data: self.data,
             plain: Vec::new(),
-            tasks: stream(machine::TASKS, 1 << 14),
-            flow: stream(machine::FLOW, 1 << 20),
+            tasks: stream(StreamKind::Tasks, 1 << 14),
+            flow: stream(StreamKind::Flow, 1 << 20),
             accesses: Vec::with_capacity(WAITING),
             index: 0,
             state_again: STATE_AGAIN,
@@ -307,7 +310,7 @@ impl Sink {
             }
             MachineRecord::Sync { cycle, time_ns } => {
                 self.totals.cycle = self.totals.cycle.max(cycle);
-                self.syncs.push(cycle, &SyncEntry { cycle, time_ns }.to_bytes())?;
+                self.checkpoints.push(cycle, &CheckpointEntry { cycle, time_ns }.to_bytes())?;
             }
             MachineRecord::Mark { cycle, mark } => {
                 self.push_accesses()?;
@@ -465,9 +468,13 @@ impl Sink {
     /// Hands what is buffered here to the trace store.
     pub(crate) fn push_buffered(&mut self) -> Result<(), Error> {
         self.push_accesses()?;
-        for stream in
-            [&mut self.symbols, &mut self.block_list, &mut self.found_data, &mut self.found, &mut self.syncs]
-        {
+        for stream in [
+            &mut self.symbols,
+            &mut self.block_list,
+            &mut self.found_data,
+            &mut self.found,
+            &mut self.checkpoints,
+        ] {
             stream.flush()?;
         }
         for cpu in &mut self.cpus {

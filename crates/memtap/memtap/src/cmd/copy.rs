@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use trace_format::{CopyOptions, CreateOptions, FileSink, Level, SegmentSink, SyncPolicy, Trace};
+use trace_format::{CopyOptions, CreateOptions, FileSink, Level, SegmentSink, StreamKind, SyncPolicy, Trace};
 
 use super::dump::parse_range;
 use crate::output::grouped;
@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Spend more time on fewer bytes
     #[arg(long)]
     archive: bool,
-    /// How accesses are encoded, if not by access: access-archive, live, vpc, generic, columns, raw
-    #[arg(long, value_name = "NAME", value_parser = super::parse_encoder, conflicts_with = "archive")]
+    /// How accesses are encoded, if not by access
+    #[arg(long, value_name = "NAME", value_parser = super::encoders(), conflicts_with = "archive")]
     encoder: Option<u32>,
     /// Force the copy to disk before it is called finished
     #[arg(long)]
@@ -46,7 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     super::refuse_same(&args.file, &args.output)?;
     let trace = Trace::open(&args.file)?;
     for name in &args.drop {
-        if !trace.streams().any(|stream| stream.description.name == *name) {
+        let current = StreamKind::current_name(name);
+        if !trace.streams().any(|stream| stream.description.name == current) {
             bail!("{}: has no stream {name:?}; memtap dump --stream names them", args.file.display());
         }
     }

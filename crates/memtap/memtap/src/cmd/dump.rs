@@ -9,13 +9,14 @@ use analysis::flow::{self, Flow};
 use analysis::machine::{self, Machine};
 use analysis::{Moment, Session, Tool};
 use anyhow::{Result, bail};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum};
 use memref::{
     Access, AccessKind, Allocation, AllocationKind, BlockOp, Event, MarkerKind, ThreadId, VirtAddr,
 };
 use serde_json::json;
 use symbols::Resolver;
-use trace_format::{DataAccess, DataCursor, Filter, Form, KindSet, ThreadRecord};
+use trace_format::{DataAccess, DataCursor, Filter, Form, KindSet, StreamKind, ThreadRecord};
 
 use crate::output::{Letter, Out, ReaderGone, letter, note_problems};
 
@@ -47,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "symbolic")]
     format: Format,
     /// Only this kind of events
-    #[arg(long, value_name = "NAME", value_parser = ["accesses", "blocks", "allocations", "markers", "gaps", "tasks", "found", "flow", "physical", "syncs"])]
+    #[arg(long, value_name = "NAME", value_parser = streams())]
     stream: Option<String>,
     /// Only accesses with these numbers among their thread's; with 0x in front, only events that touch these addresses
     #[arg(long, value_name = "A..B", value_parser = parse_part)]
@@ -58,6 +59,28 @@ pub(crate) struct Args {
     /// Only this thread's events, by its number in the trace
     #[arg(long, value_name = "N")]
     thread: Option<u32>,
+}
+
+/// Takes the name of a stream of the trace, also one of earlier versions of the format, and gives the one of this version.
+/// `physical` is no stream but made of several.
+fn streams() -> impl TypedValueParser<Value = String> {
+    const NAMES: [&str; 10] = [
+        "accesses",
+        "block-operations",
+        "allocations",
+        "markers",
+        "gaps",
+        "syncs",
+        "flow",
+        "tasks",
+        "found",
+        "physical",
+    ];
+    let with_former = |name: &'static str| {
+        let former = StreamKind::from_name(name).and_then(StreamKind::former_name);
+        PossibleValue::new(name).aliases(former)
+    };
+    PossibleValuesParser::new(NAMES.map(with_former)).map(|name| StreamKind::current_name(&name).to_owned())
 }
 
 /// `A..B`, `A..` or `..B`.
@@ -111,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     filter.kinds = match stream {
         Some("accesses") => KindSet::ACCESSES,
-        Some("blocks") => KindSet::BLOCKS,
+        Some("block-operations") => KindSet::BLOCKS,
         Some("allocations") => KindSet::ALLOCATIONS,
         Some("markers") => KindSet::MARKERS,
         Some("gaps") => KindSet::GAPS,

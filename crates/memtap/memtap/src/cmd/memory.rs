@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::Session;
-use analysis::machine::{Machine, memory_at, syncs};
+use analysis::machine::{Machine, checkpoints, memory_at};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     if args.points {
         let mut out = Out::stdout();
-        for sync in syncs(session.trace())? {
-            out.line(&format!("{} {}", sync.cycle, sync.time_ns))?;
+        for point in checkpoints(session.trace())? {
+            out.line(&format!("{} {}", point.cycle, point.time_ns))?;
         }
         out.finish()?;
         return Ok(ExitCode::SUCCESS);

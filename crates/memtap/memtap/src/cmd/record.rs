@@ -109,7 +109,7 @@ pub(crate) struct Args {
     allow_gaps: bool,
     /// How accesses are encoded: access is smaller by half or more than the fast ones, and slower; memtap copy does that
     /// later too [default: blocks where code is translated and all of it goes to a file, else live]
-    #[arg(long, value_name = "NAME", value_parser = super::parse_encoder)]
+    #[arg(long, value_name = "NAME", value_parser = super::encoders())]
     encoder: Option<u32>,
     /// When the trace is forced to disk
     #[arg(long, value_enum, default_value = "close")]

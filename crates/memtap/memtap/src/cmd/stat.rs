@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Parser;
 use memref::{AllocationKind, RegionChange};
 use serde_json::{Value, json};
+use trace_format::StreamKind;
 
 use crate::output::{Out, grouped};
 use recorder::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK};
@@ -123,7 +124,10 @@ fn collect(session: &Session) -> Result<Stat> {
         mismatches: count("mismatches").unwrap_or(0),
         first_mismatches: property("verified_first_mismatches").lines().map(str::to_owned).collect(),
     });
-    let flow = trace.streams().filter(|stream| stream.description.name == trace_format::machine::FLOW);
+    let is_flow = |stream: &trace_format::StreamInfo| {
+        StreamKind::of(&stream.description.entry_type) == Some(StreamKind::Flow)
+    };
+    let flow = trace.streams().filter(is_flow);
     let entered: u64 = flow.map(|stream| stream.entries).sum();
     slow.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.1.cmp(&b.1)));
     Ok(Stat {

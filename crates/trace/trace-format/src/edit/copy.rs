@@ -6,8 +6,9 @@ use memref::{Access, Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 
 use super::output::Output;
 use crate::{
-    DataAccess, EntryFilter, Error, Filter, Interval, Level, SegmentSink, StreamDescription, Trace,
-    entry::{Entry, REFERENCE, StreamKind, VALUE_NONE, ValueEntry},
+    DataAccess, EntryFilter, Error, Filter, Interval, Level, SegmentSink, StreamDescription, StreamKind,
+    Trace,
+    entry::{Entry, REFERENCE, VALUE_NONE, ValueEntry},
     reader::{FrameError, Inner, Stream},
 };
 
@@ -18,7 +19,7 @@ pub struct CopyOptions {
     pub cycles: Option<Range<u64>>,
     /// Only events of segments that were recorded in this time, at least in part (ns since the Unix epoch).
     pub wall_ns: Option<Range<u64>>,
-    /// Streams with these names are left out.
+    /// Streams with these names are left out; names of earlier versions of the format stand for those of this one.
     pub drop: Vec<String>,
     /// Entries of a full segment.
     pub segment_entries: usize,
@@ -76,11 +77,11 @@ pub fn copy(trace: &Trace, sink: &dyn SegmentSink, options: &CopyOptions) -> Res
     let inner = trace.inner();
     let mut streams: Vec<&Arc<Stream>> = inner.streams.values().collect();
     streams.sort_by_key(|stream| (stream.description.thread, rank(stream.kind), stream.number));
+    let dropped: Vec<&str> = options.drop.iter().map(|name| StreamKind::current_name(name)).collect();
     let mut copy = Copy { inner, sink, options, report: CopyReport::default(), losses: BTreeMap::new() };
     for stream in streams {
-        let name = &stream.description.name;
         let converted = stream.kind == Some(StreamKind::Values);
-        if converted || options.drop.contains(name) {
+        if converted || dropped.contains(&&*stream.description.name) {
             continue;
         }
         copy.stream(stream)?;
@@ -158,7 +159,7 @@ impl Copy<'_> {
             return;
         }
         self.report.lost = self.report.lost.saturating_add(count);
-        let events = stream.kind.is_some_and(|kind| kind.per_thread() && !kind.variable());
+        let events = stream.kind.is_some_and(StreamKind::is_event);
         if let Some(thread) = stream.description.thread.filter(|_| events) {
             let cycle = stream.frames[place].header.bounds.cycles.min;
             let cycles = self.options.cycles.clone().unwrap_or(0..u64::MAX);
@@ -265,16 +266,7 @@ impl Copy<'_> {
             let record = trace.threads().iter().find(|record| record.thread == thread);
             // A thread that the trace does not know has no events that a reader would ask for.
             let Some(process) = record.map(|record| record.process) else { continue };
-            let description = StreamDescription {
-                name: StreamKind::Gaps.name().into(),
-                entry_type: StreamKind::Gaps.entry_type(),
-                encoder: StreamKind::Gaps.encoder(),
-                variable: false,
-                hidden: false,
-                process: Some(process),
-                thread: Some(thread),
-                properties: Vec::new(),
-            };
+            let description = StreamDescription::of_kind(StreamKind::Gaps, Some((process, thread)));
             let output = Output::new(self.sink, description, self.options.segment_entries);
             self.write_gaps(Vec::new(), Some(process), thread, output)?;
         }

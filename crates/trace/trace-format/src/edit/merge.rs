@@ -7,9 +7,8 @@ use memref::{Event, Marker, ProcessId, RegionEvent, ThreadId};
 use super::output::Output;
 use crate::{
     CounterRecord, CreateOptions, Error, Filter, ModuleRecord, ProcessRecord, SegmentSink, StreamDescription,
-    ThreadRecord, Trace, TraceWriter, TypedWriter,
-    entry::StreamKind,
-    machine::{self, FlowEntry},
+    StreamKind, ThreadRecord, Trace, TraceWriter, TypedWriter,
+    control_flow::{self, FlowEntry},
 };
 
 /// New numbers.
@@ -36,7 +35,7 @@ pub fn merge(traces: &[Trace], sink: Arc<dyn SegmentSink>, options: CreateOption
     let segment_entries = options.segment_entries;
     let writer = TraceWriter::on_sink(sink.clone(), options.clone());
     let mut next_order = 0;
-    let mut blocks = writer.typed(machine::description(machine::BLOCKS, None), segment_entries);
+    let mut blocks = writer.typed(StreamDescription::of_kind(StreamKind::BasicBlocks, None), segment_entries);
     for (number, trace) in traces.iter().enumerate() {
         let mut numbers = Numbers { processes: HashMap::new(), threads: HashMap::new(), order: next_order };
         session(&writer, trace, number, &mut numbers)?;
@@ -176,13 +175,14 @@ fn flow(
     segment_entries: usize,
 ) -> Result<(), Error> {
     let first = blocks.next_index();
-    for block in machine::blocks(trace)? {
+    for block in control_flow::blocks(trace)? {
         blocks.push(0, &block.to_bytes())?;
     }
     for record in trace.threads() {
-        let Some(mut cursor) = trace.typed(machine::FLOW, Some(record.thread)) else { continue };
+        let Some(mut cursor) = trace.typed(StreamKind::Flow, Some(record.thread)) else { continue };
         let owner = (numbers.process(record.process), numbers.thread(record.thread));
-        let mut stream = writer.typed(machine::description(machine::FLOW, Some(owner)), segment_entries);
+        let mut stream =
+            writer.typed(StreamDescription::of_kind(StreamKind::Flow, Some(owner)), segment_entries);
         while let Some(frame) = cursor.next_frame()? {
             for entry in frame.bytes.chunks_exact(FlowEntry::BYTES).map(FlowEntry::from_bytes) {
                 let block = (first + u64::from(entry.block)) as u32;
@@ -194,7 +194,7 @@ fn flow(
     Ok(())
 }
 
-/// Streams of types that are not memtap's, as they are.
+/// Streams that stand beside the events: of types that are not memtap's, and of machines. As they are.
 fn foreign(
     sink: &dyn SegmentSink,
     trace: &Trace,
@@ -202,8 +202,9 @@ fn foreign(
     segment_entries: usize,
 ) -> Result<(), Error> {
     for info in trace.streams() {
-        let is_flow = [machine::BLOCKS, machine::FLOW].contains(&info.description.name.as_str());
-        if is_flow || StreamKind::from_guid(info.description.entry_type.guid).is_some() {
+        let kind = StreamKind::of(&info.description.entry_type);
+        let is_done = |kind| matches!(kind, StreamKind::Flow | StreamKind::BasicBlocks) || !kind.by_frames();
+        if kind.is_some_and(is_done) {
             continue;
         }
         let Some(reader) = trace.stream(info.number) else { continue };

@@ -1,7 +1,12 @@
 //! The encoder of any type: fields as columns, differences where a field grows or is an address (docs/format.md,
 //! *Encoders*, 1). Bytes that no field covers are kept where they are not zero.
 
-use super::{COLUMNS, Coding, Corrupt, Encoded, Encoder, Part, between, put_between, uncovered};
+use super::{
+    codec::{Corrupt, Encoded, Encoder},
+    number,
+    part::{Coding, Part},
+    uncovered::{between, put_between, uncovered},
+};
 use crate::{
     EntryType, Field, FieldRole,
     bytes::{Reader, put_varint, unzigzag, zigzag},
@@ -25,11 +30,11 @@ fn field(entry: &[u8], field: &Field) -> u64 {
 
 impl Encoder for Columns {
     fn id(&self) -> u32 {
-        COLUMNS
+        number::COLUMNS
     }
 
     fn name(&self) -> &'static str {
-        "columns"
+        number::name_of(number::COLUMNS)
     }
 
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
@@ -119,7 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::StreamKind;
+    use crate::StreamKind;
 
     proptest! {
         #[test]

@@ -3,7 +3,12 @@
 
 use std::ops::Range;
 
-use super::{Coding, Corrupt, Encoded, Encoder, GENERIC, Part, between, put_between, uncovered};
+use super::{
+    codec::{Corrupt, Encoded, Encoder},
+    number,
+    part::{Coding, Part},
+    uncovered::{between, put_between, uncovered},
+};
 use crate::{
     EntryType,
     bytes::{Reader, put_varint, unzigzag, zigzag},
@@ -138,11 +143,11 @@ fn parse(form: u8, bytes: usize, count: usize, column: &[u8]) -> Option<Vec<u64>
 
 impl Encoder for Generic {
     fn id(&self) -> u32 {
-        GENERIC
+        number::GENERIC
     }
 
     fn name(&self) -> &'static str {
-        "generic"
+        number::name_of(number::GENERIC)
     }
 
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {

@@ -8,9 +8,11 @@
 use memref::Access;
 
 use super::{
-    Coding, Corrupt, Encoded, Encoder, LIVE, NO_ACCESSES, OTHERS, Part, entries_part,
+    codec::{Corrupt, Encoded, Encoder, NO_ACCESSES},
     index::Index,
-    others, raw_bytes,
+    number,
+    part::{Coding, Part},
+    raw::{OTHERS, entries_part, others, raw_bytes},
     words::{DATA_BYTES, PLAIN_BYTES, Words, has_data},
 };
 use crate::{
@@ -125,11 +127,11 @@ fn encode_all<const BYTES: usize>(entries: &[u8]) -> Vec<Part> {
 
 impl Encoder for Live {
     fn id(&self) -> u32 {
-        LIVE
+        number::LIVE
     }
 
     fn name(&self) -> &'static str {
-        "live"
+        number::name_of(number::LIVE)
     }
 
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
@@ -369,8 +371,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        DataAccess,
-        entry::{Entry, REFERENCE, StreamKind},
+        DataAccess, StreamKind,
+        entry::{Entry, REFERENCE},
     };
 
     fn round_trip(accesses: &[Access]) -> usize {

@@ -1,17 +1,15 @@
 //! The entries of memtap's own streams: their bytes, and what they add to a frame's bounds (docs/format.md, *Entry types*).
 
-mod kind;
 mod session;
 mod span;
 mod thread;
 
-pub(crate) use kind::StreamKind;
 pub(crate) use session::{
     CounterEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, VALUE_NONE, ValueEntry,
 };
 pub(crate) use thread::{MarkerEntry, REFERENCE, allocation_ranges};
 
-use crate::{Bounds, Corrupt, Encoded, Encoder, bytes::Reader, encoder};
+use crate::{Bounds, Corrupt, Encoded, Encoder, StreamKind, bytes::Reader};
 
 /// A fixed-size entry.
 pub(crate) trait Entry: Sized + Clone {
@@ -37,8 +35,18 @@ pub(crate) trait Entry: Sized + Clone {
     ) -> Result<(), Corrupt> {
         let mut bytes = Vec::new();
         encoder.decode(encoded, &mut bytes)?;
-        encoder::entries(&bytes, out)
+        entries(&bytes, out)
     }
+}
+
+/// Appends the entries in decoded bytes.
+pub(crate) fn entries<E: Entry>(bytes: &[u8], out: &mut Vec<E>) -> Result<(), Corrupt> {
+    out.reserve(bytes.len() / E::KIND.entry_bytes());
+    for entry in bytes.chunks_exact(E::KIND.entry_bytes()) {
+        let entry = E::get(&mut Reader::new(entry));
+        out.push(entry.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
+    }
+    Ok(())
 }
 
 /// The bytes of a gap, for those who write the stream of gaps without a [`TraceWriter`](crate::TraceWriter).

@@ -2,8 +2,8 @@
 
 use memref::{ProcessId, RegionChange, RegionKind, ThreadId, VirtAddr};
 
-use super::{Entry, StreamKind, pad};
-use crate::{Bounds, ThreadRecord, bytes::Reader};
+use super::{Entry, pad};
+use crate::{Bounds, StreamKind, ThreadRecord, bytes::Reader};
 
 /// A thread, an end or a reference that is not there.
 const NONE: u64 = u64::MAX;

@@ -3,19 +3,18 @@
 use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync};
 
 use super::{
-    CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind,
-    ValueEntry,
+    CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, ValueEntry,
 };
-use crate::{Bounds, DataAccess, EntryType, FieldRole, Interval, KindSet, ThreadRecord, bytes::Reader};
+use crate::{
+    Bounds, DataAccess, EntryType, FieldRole, Interval, KindSet, StreamKind, ThreadRecord, bytes::Reader,
+};
 
 impl Bounds {
     /// The bounds of whole entries, their wall clock apart. Of memtap's own types by what they mean; of others by their
     /// fields: growing ones named `cycle` and `order`, addresses, and addresses named `ip`. An entry of memtap's types that
     /// cannot be read widens the bounds to everything, so that no filter passes over the frame.
     pub fn of(entry_type: &EntryType, entries: &[u8]) -> Self {
-        let kind = StreamKind::from_guid(entry_type.guid)
-            .filter(|kind| kind.entry_bytes() as u32 == entry_type.entry_bytes);
-        match kind {
+        match StreamKind::of(entry_type) {
             Some(StreamKind::Properties) => own::<PropertyEntry>(entries),
             Some(StreamKind::Processes) => own::<ProcessEntry>(entries),
             Some(StreamKind::Threads) => own::<ThreadRecord>(entries),
@@ -23,7 +22,7 @@ impl Bounds {
             Some(StreamKind::Modules) => own::<ModuleEntry>(entries),
             Some(StreamKind::Accesses) => own::<Access>(entries),
             Some(StreamKind::DataAccesses) => own::<DataAccess>(entries),
-            Some(StreamKind::Blocks) => own::<BlockOp>(entries),
+            Some(StreamKind::BlockOps) => own::<BlockOp>(entries),
             Some(StreamKind::Allocations) => own::<Allocation>(entries),
             Some(StreamKind::Markers) => own::<MarkerEntry>(entries),
             Some(StreamKind::Orders) => own::<OrderMark>(entries),
@@ -32,7 +31,18 @@ impl Bounds {
             Some(StreamKind::Counters) => own::<CounterEntry>(entries),
             Some(StreamKind::Values) => own::<ValueEntry>(entries),
             Some(StreamKind::ValuesData | StreamKind::Names) => Self::NONE,
-            None => by_fields(entry_type, entries),
+            // Those that are read frame by frame have nothing that their fields do not say.
+            Some(
+                StreamKind::Pages
+                | StreamKind::Found
+                | StreamKind::FoundData
+                | StreamKind::Tasks
+                | StreamKind::GuestSymbols
+                | StreamKind::Flow
+                | StreamKind::BasicBlocks
+                | StreamKind::Checkpoints,
+            )
+            | None => by_fields(entry_type, entries),
         }
     }
 }

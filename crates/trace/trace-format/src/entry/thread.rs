@@ -5,8 +5,8 @@ use memref::{
     Gap, GapReason, MarkerKind, OrderMark, ProcessId, Sync, SyncFunction, SyncKind, ThreadId, VirtAddr,
 };
 
-use super::{Entry, StreamKind, pad};
-use crate::{Bounds, Corrupt, DataAccess, Encoded, Encoder, KindSet, bytes::Reader};
+use super::{Entry, pad};
+use crate::{Bounds, Corrupt, DataAccess, Encoded, Encoder, KindSet, StreamKind, bytes::Reader};
 
 /// The `value_bytes` of an entry whose `value` refers to `values-data`.
 pub(crate) const REFERENCE: u8 = 0xff;
@@ -82,7 +82,7 @@ impl Entry for DataAccess {
 }
 
 impl Entry for BlockOp {
-    const KIND: StreamKind = StreamKind::Blocks;
+    const KIND: StreamKind = StreamKind::BlockOps;
 
     fn put(&self, out: &mut Vec<u8>) {
         for word in [self.cycle, self.order, self.ip.0, self.dst.0, self.src.0, self.len] {

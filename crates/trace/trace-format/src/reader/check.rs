@@ -6,11 +6,10 @@ use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, ThreadId};
 
 use super::{Damage, Trace, file::FrameError, session::NameReader, stream::Stream};
 use crate::{
-    Bounds, DataAccess, Error, ThreadRecord,
+    Bounds, DataAccess, Error, StreamKind, ThreadRecord,
     directory::FrameRef,
-    encoder,
     entry::{
-        CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind,
+        self, CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry,
         VALUE_NONE, ValueEntry,
     },
 };
@@ -155,7 +154,7 @@ impl Walk<'_> {
         match kind {
             StreamKind::Accesses => self.cycles::<Access>(bytes, bounds, |entry| entry.cycle),
             StreamKind::DataAccesses => self.cycles::<DataAccess>(bytes, bounds, |entry| entry.access.cycle),
-            StreamKind::Blocks => self.cycles::<BlockOp>(bytes, bounds, |entry| entry.cycle),
+            StreamKind::BlockOps => self.cycles::<BlockOp>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Allocations => self.cycles::<Allocation>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Orders => self.cycles::<OrderMark>(bytes, bounds, |entry| entry.cycle),
             StreamKind::Syncs => self.cycles::<Sync>(bytes, bounds, |entry| entry.cycle),
@@ -200,6 +199,14 @@ impl Walk<'_> {
                 }
                 Ok(())
             }),
+            StreamKind::Pages
+            | StreamKind::Found
+            | StreamKind::FoundData
+            | StreamKind::Tasks
+            | StreamKind::GuestSymbols
+            | StreamKind::Flow
+            | StreamKind::BasicBlocks
+            | StreamKind::Checkpoints => Ok(()),
             StreamKind::ValuesData | StreamKind::Names => {
                 let blocks = bytes.chunks_exact(crate::var::BLOCK_BYTES);
                 let sound = |block| crate::var::block(block).is_some();
@@ -234,7 +241,7 @@ impl Walk<'_> {
         check: impl Fn(&mut Self, &E) -> Result<(), FrameError>,
     ) -> Result<(), FrameError> {
         let mut entries = Vec::<E>::new();
-        encoder::entries(bytes, &mut entries).map_err(|corrupt| FrameError::Damaged(corrupt.0))?;
+        entry::entries(bytes, &mut entries).map_err(|corrupt| FrameError::Damaged(corrupt.0))?;
         let mut seen = Bounds::NONE;
         for entry in &entries {
             entry.bound(&mut seen);

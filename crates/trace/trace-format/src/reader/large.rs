@@ -6,9 +6,9 @@ use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
 
 use super::Trace;
 use crate::{
-    Bounds, Encoders, Filter, Guid, Interval, KindSet, StreamDescription,
+    Bounds, Encoders, Filter, Guid, Interval, KindSet, StreamDescription, StreamKind,
     directory::{CAPACITY, Directory, End, FrameRef},
-    entry::{Entry, StreamKind},
+    entry::Entry,
     file_header::FileHeader,
     frame::{self, FrameHeader, FrameKind},
 };

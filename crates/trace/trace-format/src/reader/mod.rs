@@ -32,8 +32,8 @@ pub use typed::{TypedCursor, TypedFrame};
 pub use values::{DataCursor, ValueCursor};
 
 use crate::{
-    Bounds, Encoders, Error, Guid, ProcessRecord, Source, StreamDescription, ThreadRecord,
-    directory::FrameRef, entry::StreamKind, file_header::FileHeader, frame::FrameKind,
+    Bounds, Encoders, Error, Guid, ProcessRecord, Source, StreamDescription, StreamKind, ThreadRecord,
+    directory::FrameRef, file_header::FileHeader, frame::FrameKind,
 };
 use file::{FrameList, TraceFile};
 

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use memref::VirtAddr;
 
 use super::{Filter, Inner, Trace, file::FrameError, stream::Stream};
-use crate::{Bounds, EntryType, Error, Field, FieldRole, KindSet, StreamDescription, entry::StreamKind};
+use crate::{Bounds, EntryType, Error, Field, FieldRole, KindSet, StreamDescription, StreamKind};
 
 /// What is known of a segment without decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl EntryFilter {
         };
         let first_bit = match StreamKind::from_guid(entry_type.guid) {
             Some(StreamKind::Accesses | StreamKind::DataAccesses) => Some(0),
-            Some(StreamKind::Blocks) => Some(4),
+            Some(StreamKind::BlockOps) => Some(4),
             Some(StreamKind::Allocations) => Some(8),
             Some(StreamKind::Markers) => Some(16),
             _ => None,

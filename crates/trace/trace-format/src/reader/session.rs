@@ -6,8 +6,8 @@ use memref::{ProcessId, RegionEvent, ThreadId, VirtAddr};
 
 use super::{Damage, Inner, Trace, file::FrameError, stream::VarReader};
 use crate::{
-    CounterRecord, Error, ModuleRecord, ProcessRecord, ThreadRecord,
-    entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind},
+    CounterRecord, Error, ModuleRecord, ProcessRecord, StreamKind, ThreadRecord,
+    entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry},
 };
 
 /// The name that stands for one that was lost.

@@ -7,7 +7,7 @@ use memref::{ProcessId, ThreadId};
 use super::{
     AccessCursor, DataCursor, EventCursor, Filter, Inner, StreamInfo, ValueCursor, info, stream::Stream,
 };
-use crate::entry::StreamKind;
+use crate::StreamKind;
 
 /// One thread's events. Cheap to clone and to send to another thread.
 #[derive(Clone, Debug)]

@@ -7,10 +7,8 @@ use super::{
     file::{FrameError, TraceFile},
 };
 use crate::{
-    Corrupt, Encoded, Encoder, Encoders, Error, StreamDescription,
-    directory::FrameRef,
-    entry::{Entry, StreamKind},
-    var,
+    Corrupt, Encoded, Encoder, Encoders, Error, StreamDescription, StreamKind, directory::FrameRef,
+    encoder::number, entry::Entry, var,
 };
 
 const MAX_DECODED_BYTES: u64 = 1 << 30;
@@ -54,8 +52,7 @@ impl Stream {
             index = header.end_index();
             true
         });
-        let kind = StreamKind::from_guid(description.entry_type.guid)
-            .filter(|kind| kind.entry_bytes() as u32 == description.entry_type.entry_bytes);
+        let kind = StreamKind::of(&description.entry_type);
         Self { number, description, kind, frames }
     }
 
@@ -78,10 +75,10 @@ impl Stream {
         out.clear();
         let description = &self.description;
         let encoder = encoders.get(description.encoder).ok_or_else(|| {
-            FrameError::Failed(Error::UnknownEncoder {
-                path: file.path.clone(),
-                stream: self.number,
-                encoder: description.encoder,
+            let (path, stream, encoder) = (file.path.clone(), self.number, description.encoder);
+            FrameError::Failed(match number::retired(encoder) {
+                Some(name) => Error::RetiredEncoder { path, stream, encoder, name },
+                None => Error::UnknownEncoder { path, stream, encoder },
             })
         })?;
         let width = u64::from(description.entry_type.entry_bytes);

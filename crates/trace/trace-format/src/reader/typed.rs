@@ -1,11 +1,11 @@
-//! Streams of a caller's own type, frame by frame.
+//! A stream frame by frame, for those who know its entries themselves.
 
 use std::{ops::Range, sync::Arc};
 
 use memref::ThreadId;
 
 use super::{Inner, Trace, file::FrameError, stream::Stream};
-use crate::Error;
+use crate::{Error, StreamKind};
 
 /// Goes through the frames of a stream. Damaged ones are passed over and counted.
 #[derive(Debug)]
@@ -27,11 +27,9 @@ pub struct TypedFrame<'a> {
 }
 
 impl Trace {
-    /// The stream of that name, of a thread or of the session; `None` where there is none.
-    pub fn typed(&self, name: &str, thread: Option<ThreadId>) -> Option<TypedCursor> {
-        let ours =
-            |stream: &&Arc<Stream>| stream.description.name == name && stream.description.thread == thread;
-        let stream = self.inner.streams.values().find(ours)?.clone();
+    /// The stream of that kind, of a thread or of the session; `None` where there is none.
+    pub fn typed(&self, kind: StreamKind, thread: Option<ThreadId>) -> Option<TypedCursor> {
+        let stream = self.inner.stream(kind, thread)?;
         Some(TypedCursor { inner: self.inner.clone(), stream, next: 0, lost: 0, bytes: Vec::new() })
     }
 }

@@ -6,8 +6,8 @@ use super::{
     stream::VarReader,
 };
 use crate::{
-    DataAccess, DataValue, Error, KindSet,
-    entry::{REFERENCE, StreamKind, VALUE_NONE, ValueEntry},
+    DataAccess, DataValue, Error, KindSet, StreamKind,
+    entry::{REFERENCE, VALUE_NONE, ValueEntry},
 };
 
 /// The accesses' entries, or those of the stream that version 1 kept beside them.

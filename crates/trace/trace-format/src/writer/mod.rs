@@ -24,14 +24,12 @@ use std::{
 
 use memref::{ProcessId, RegionEvent, ThreadId};
 
-pub use options::{CreateOptions, Level, SyncPolicy};
+pub use options::{CreateOptions, SyncPolicy};
 pub use shard::{BlockWriter, ShardWriter};
 pub use sink::{Content, FileSink, NewSegment, SegmentSink};
 pub use typed::TypedWriter;
 
-use crate::{
-    CounterRecord, Error, ModuleRecord, ProcessRecord, Storage, ThreadRecord, Trace, entry::StreamKind,
-};
+use crate::{CounterRecord, Error, ModuleRecord, ProcessRecord, Storage, StreamKind, ThreadRecord, Trace};
 use session::Session;
 use shard::ShardState;
 
@@ -116,8 +114,10 @@ impl TraceWriter {
     /// and flushed is found by scanning, as in any trace that is not closed. `options.data` must be as it was.
     pub fn append(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self, Error> {
         let trace = Trace::open(path.as_ref())?;
-        let accesses = trace.streams().any(|stream| stream.description.name == StreamKind::Accesses.name());
-        if accesses && trace.has_data() != options.data {
+        let accesses = [Some(StreamKind::Accesses), Some(StreamKind::DataAccesses)];
+        if trace.inner().streams.values().any(|stream| accesses.contains(&stream.kind))
+            && trace.has_data() != options.data
+        {
             let what = "its accesses and the new ones are not both with data";
             return Err(Error::NotAppendable { path: path.as_ref().into(), what });
         }

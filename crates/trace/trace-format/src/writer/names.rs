@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::segment::Segment;
-use crate::entry::StreamKind;
+use crate::StreamKind;
 
 /// The reference of the empty string.
 pub(crate) const EMPTY: u64 = u64::MAX;

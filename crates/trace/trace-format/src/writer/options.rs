@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::{Encoders, Guid};
+use crate::{Encoders, Guid, Level};
 
 /// When the file is forced to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -14,16 +14,6 @@ pub enum SyncPolicy {
     AtFinish,
     /// At each flush as well.
     EachFlush,
-}
-
-/// How much time to spend on how many bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Level {
-    /// As fast as a recorder needs it.
-    #[default]
-    Standard,
-    /// For traces that are kept: a little smaller, and slower to write and to read.
-    Archive,
 }
 
 /// How a trace is to be written.

@@ -2,8 +2,7 @@
 
 use super::{Content, CreateOptions, NewSegment, SegmentSink};
 use crate::{
-    Bounds, CodedFrame, Error, StreamDescription, Trace, encoder,
-    entry::{Entry, StreamKind},
+    Bounds, CodedFrame, Error, StreamDescription, StreamKind, Trace, encoder::number, entry::Entry,
     reader::Stream,
 };
 use memref::{ProcessId, ThreadId};
@@ -176,7 +175,7 @@ impl Segment {
     ) -> Result<(), Error> {
         let number = self.encoder.unwrap_or_else(|| self.kind.encoder_for(options.level, options.encoder));
         // memtap's own are there unless the caller built the registry from nothing.
-        let encoder = if sink.has_encoder(number) { number } else { encoder::RAW };
+        let encoder = if sink.has_encoder(number) { number } else { number::RAW };
         let stream = match self.stream {
             Some(stream) => stream,
             None => {
@@ -200,15 +199,6 @@ impl Segment {
     }
 
     fn description(&self, encoder: u32) -> StreamDescription {
-        StreamDescription {
-            name: self.kind.name().into(),
-            entry_type: self.kind.entry_type(),
-            encoder,
-            variable: self.kind.variable(),
-            hidden: false,
-            process: self.owner.map(|(process, _)| process),
-            thread: self.owner.map(|(_, thread)| thread),
-            properties: Vec::new(),
-        }
+        StreamDescription { encoder, ..StreamDescription::of_kind(self.kind, self.owner) }
     }
 }

@@ -6,8 +6,8 @@ use memref::{ProcessId, RegionEvent, ThreadId};
 
 use super::{CreateOptions, SegmentSink, names::Names, segment::Segment};
 use crate::{
-    CounterRecord, Error, ModuleRecord, ProcessRecord, ThreadRecord, Trace,
-    entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamKind},
+    CounterRecord, Error, ModuleRecord, ProcessRecord, StreamKind, ThreadRecord, Trace,
+    entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry},
 };
 
 const NONE_32: u32 = u32::MAX;
@@ -34,7 +34,7 @@ impl Session {
     pub(crate) fn resume(clock: fn() -> u64, trace: &Trace) -> Result<Self, Error> {
         let mut session = Self::new(clock);
         session.names.segment = Segment::resume(StreamKind::Names, None, trace);
-        for &kind in StreamKind::ALL.iter().filter(|kind| !kind.per_thread() && !kind.variable()) {
+        for &kind in StreamKind::ALL.iter().filter(|kind| kind.is_table() && !kind.variable()) {
             session.segments.insert(kind, Segment::resume(kind, None, trace));
         }
         for entry in crate::reader::all::<ProcessEntry>(trace.inner(), &mut Vec::new())? {

@@ -10,9 +10,9 @@ use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, 
 
 use super::{CreateOptions, Shared, lock, segment::Segment};
 use crate::{
-    BlockFrame, DataAccess, Error, MAX_FRAME_ENTRIES, Trace,
-    encoder::BLOCKS,
-    entry::{Entry, MarkerEntry, REFERENCE, StreamKind},
+    BlockFrame, DataAccess, Error, MAX_FRAME_ENTRIES, StreamKind, Trace,
+    encoder::number::BLOCKS,
+    entry::{Entry, MarkerEntry, REFERENCE},
 };
 
 /// Buffers of one thread, in the order in which they are written: what accesses need comes before them.
@@ -36,7 +36,7 @@ const KINDS: [StreamKind; 8] = [
     StreamKind::Markers,
     StreamKind::Syncs,
     StreamKind::Allocations,
-    StreamKind::Blocks,
+    StreamKind::BlockOps,
     StreamKind::ValuesData,
     StreamKind::Accesses,
 ];

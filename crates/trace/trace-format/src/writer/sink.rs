@@ -11,12 +11,13 @@ use std::{
 
 use memref::Access;
 
-use super::{CreateOptions, Level, log::Log};
+use super::{CreateOptions, log::Log};
 use crate::{
-    Bounds, CodedFrame, DataAccess, EntryType, Error, FileStorage, Guid, Storage, StreamDescription, Trace,
+    Bounds, CodedFrame, DataAccess, Encoded, Encoder, Encoders, EntryType, Error, FileStorage, Guid, Level,
+    Storage, StreamDescription, StreamKind, Trace,
     bytes::Reader,
-    encoder::{self, Encoded, Encoder, Encoders},
-    entry::{Entry, StreamKind},
+    encoder::{self, number},
+    entry::Entry,
     frame::{self, FrameHeader, FrameKind},
 };
 
@@ -149,8 +150,8 @@ impl fmt::Debug for FileSink {
 
 fn zstd_level(options: &CreateOptions, encoder: u32) -> i32 {
     match (options.level, encoder) {
-        (_, encoder::LIVE | encoder::BLOCKS) => frame::ZSTD_LIVE,
-        (_, encoder::ARCHIVE) | (Level::Archive, _) => frame::ZSTD_ARCHIVE,
+        (_, number::LIVE | number::BLOCKS) => frame::ZSTD_LIVE,
+        (_, number::ACCESS_ARCHIVE) | (Level::Archive, _) => frame::ZSTD_ARCHIVE,
         (Level::Standard, _) => frame::ZSTD_STANDARD,
     }
 }

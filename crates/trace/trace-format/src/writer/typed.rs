@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Content, NewSegment, Shared, TraceWriter};
-use crate::{Bounds, Error, MAX_FRAME_ENTRIES, StreamDescription, bounds::Interval, encoder};
+use crate::{Bounds, Error, Interval, MAX_FRAME_ENTRIES, StreamDescription, encoder::number};
 
 /// Writes a stream of a type that the caller describes. What is buffered when it is dropped is lost: call
 /// [`TypedWriter::flush`] before [`TraceWriter::finish`].
@@ -86,7 +86,7 @@ impl TypedWriter {
             Some(stream) => stream,
             None => {
                 if !sink.has_encoder(self.description.encoder) {
-                    self.description.encoder = encoder::RAW;
+                    self.description.encoder = number::RAW;
                 }
                 *self.stream.insert(sink.add_stream(&self.description)?)
             }

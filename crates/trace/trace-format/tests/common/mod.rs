@@ -6,7 +6,8 @@ use std::ops::Range;
 use memref::*;
 use proptest::prelude::*;
 use trace_format::{
-    CounterRecord, Filter, KindSet, ModuleRecord, ProcessRecord, Shard, ThreadRecord, TraceWriter,
+    CounterRecord, CreateOptions, Encoders, Filter, Guid, KindSet, ModuleRecord, ProcessRecord, Shard,
+    ThreadRecord, Trace, TraceWriter,
 };
 
 /// The events of each thread, in merged order.
@@ -323,4 +324,51 @@ pub(crate) fn data_frames(file: &[u8], entry_type: u8) -> Vec<Range<usize>> {
         at += len;
     }
     frames
+}
+
+/// Options that give the same bytes each time.
+pub(crate) fn fixed(segment_entries: usize) -> CreateOptions {
+    CreateOptions {
+        segment_entries,
+        data: true,
+        session: Some(Guid([0x5a; 16])),
+        clock: || 1_000,
+        ..Default::default()
+    }
+}
+
+/// The bytes of a trace of [`small`].
+pub(crate) fn small_file() -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.memtap");
+    small().write(&TraceWriter::create(&path, fixed(8)).unwrap());
+    std::fs::read(path).unwrap()
+}
+
+/// Opens a trace in memory.
+pub(crate) fn open(bytes: Vec<u8>) -> Result<Trace, trace_format::Error> {
+    Trace::open_on(Box::new(bytes), "test", Encoders::default())
+}
+
+/// Whether all events but the reader's own gaps, and lost names, are among the written ones in their order. Returns how many
+/// were read.
+pub(crate) fn assert_nothing_wrong(trace: &Trace, model: &Model) -> usize {
+    let mut read = 0;
+    for (thread, written) in model.shards.iter().enumerate() {
+        let mut written = written.iter();
+        for event in events(&trace.shard(ThreadId(thread as u32)), &Filter::default()) {
+            if matches!(&event, Event::Gap(gap) if gap.reason == GapReason::DamagedFrame) {
+                continue;
+            }
+            let same = |other: &Event<String>| match (&event, other) {
+                (Event::Marker(a), Event::Marker(b)) => {
+                    (a.cycle, a.ip) == (b.cycle, b.ip) && (a.name == b.name || a.name == "<name lost>")
+                }
+                (event, other) => *event == *other,
+            };
+            assert!(written.any(same), "{event:?} was not written there");
+            read += 1;
+        }
+    }
+    read
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use trace_format::{Content, Error as TraceError, NewSegment, SegmentSink, StreamDescription};
+use trace_format::{Content, Error as TraceError, NewSegment, SegmentSink, StreamDescription, StreamKind};
 
 use super::writer::EntryWriter;
 use super::{BUFFER_BYTES, BUFFERS, Client, TraceOptions};
@@ -124,7 +124,9 @@ impl SegmentSink for RemoteSink {
         let write = || match segment.content {
             Content::Coded(frame) => self.client.add_coded(segment.stream, frame.clone(), segment.wall_ns),
             Content::Entries(entries) => {
-                let busy = entries.len() >= BUFFER_BYTES as usize || segment.entry_type.name == "accesses";
+                let kind = StreamKind::of(segment.entry_type);
+                let busy = entries.len() >= BUFFER_BYTES as usize
+                    || matches!(kind, Some(StreamKind::Accesses | StreamKind::DataAccesses));
                 lock(&*self.writer(segment.stream, busy)?).push_all(entries)
             }
         };

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 use trace_format::{
     Bounds, CodedFrame, Content, CreateOptions, EntryType, Interval, NewSegment, SegmentSink,
-    StreamDescription, Trace, TraceWriter, gap_entry,
+    StreamDescription, StreamKind, Trace, TraceWriter, gap_entry,
 };
 
 use super::Inner;
@@ -586,7 +586,7 @@ impl WriteTrace {
     }
 
     fn write_gap(&self, gap: &Gap) -> Result<(), trace_format::Error> {
-        let Some(entry_type) = EntryType::own("gaps") else { return Ok(()) };
+        let entry_type = StreamKind::Gaps.entry_type();
         let entries = gap_entry(gap);
         let now = now_ns();
         let bounds = Bounds { wall_ns: Interval { min: now, max: now }, ..Bounds::of(&entry_type, &entries) };
@@ -599,18 +599,8 @@ impl WriteTrace {
         let (stream, encoder) = match &known {
             Some(stream) => (stream.number, stream.encoder),
             None => {
-                let encoder = entry_type.default_encoder();
-                let description = StreamDescription {
-                    name: entry_type.name.clone(),
-                    entry_type: entry_type.clone(),
-                    encoder,
-                    variable: false,
-                    hidden: false,
-                    process: Some(gap.process),
-                    thread: Some(gap.thread),
-                    properties: Vec::new(),
-                };
-                (self.sink.add_stream(&description)?, encoder)
+                let description = StreamDescription::of_kind(StreamKind::Gaps, owner);
+                (self.sink.add_stream(&description)?, description.encoder)
             }
         };
         let place = open.as_deref_mut().map_or((0, 0), |open| {

@@ -8,7 +8,9 @@ use super::codes::{
 };
 use super::model::BlockModel;
 use crate::bytes::{Reader, unzigzag};
-use crate::encoder::{Corrupt, Part, entries_part};
+use crate::encoder::codec::Corrupt;
+use crate::encoder::part::Part;
+use crate::encoder::raw::entries_part;
 use crate::entry::Entry;
 
 const SHORT: Corrupt = Corrupt("a column is too short, or has a code that stands for nothing");

@@ -13,7 +13,7 @@ use super::executions::{Executions, LONG_STEP};
 use super::model::BlockModel;
 use super::spans::ValueSpans;
 use crate::bytes::{put_varint, zigzag};
-use crate::encoder::{Coding, Part};
+use crate::encoder::part::{Coding, Part};
 use crate::entry::Entry;
 use crate::{Bounds, Interval};
 

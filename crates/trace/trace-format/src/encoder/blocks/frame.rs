@@ -12,7 +12,7 @@ use memref::Access;
 use super::codes::COLUMNS;
 use super::encoding::FrameCoder;
 use super::executions::{Executions, LONG_STEP};
-use crate::encoder::Part;
+use crate::encoder::part::Part;
 use crate::{Bounds, MAX_FRAME_ENTRIES};
 
 /// Accesses of a frame.

@@ -23,10 +23,13 @@ use memref::Access;
 use self::codes::SINGLE_BYTES;
 use self::decoding::decode_all;
 pub use self::frame::{BlockFrame, CodedFrame};
-use super::{BLOCKS, Corrupt, Encoded, Encoder, OTHERS, Part, others, raw_bytes};
-use crate::EntryType;
+use super::codec::{Corrupt, Encoded, Encoder};
+use super::number;
+use super::part::Part;
+use super::raw::{OTHERS, others, raw_bytes};
+use crate::{EntryType, StreamKind};
 use crate::bytes::Reader;
-use crate::entry::{Entry, StreamKind};
+use crate::entry::Entry;
 
 /// Accesses, by the blocks that made them.
 #[derive(Debug)]
@@ -34,11 +37,11 @@ pub(crate) struct ExecutionEncoder;
 
 impl Encoder for ExecutionEncoder {
     fn id(&self) -> u32 {
-        BLOCKS
+        number::BLOCKS
     }
 
     fn name(&self) -> &'static str {
-        "blocks"
+        number::name_of(number::BLOCKS)
     }
 
     /// Entries have no blocks: each is an access by itself. Those that are no accesses stay as they are.

@@ -186,7 +186,8 @@ proptest! {
 /// Found by the fuzz target `trace_encoders`.
 #[test]
 fn words_that_are_no_accesses_come_back() {
-    let (entry_type, entries) = (EntryType::flow(), [7; 16]);
+    let entry_type = EntryType { entry_bytes: 8, ..EntryType::accesses() };
+    let entries = [7; 16];
     let parts = ExecutionEncoder.encode(&entry_type, &entries);
     let encoded = Encoded { entry_type: &entry_type, count: 2, parts: &parts };
     let mut out = Vec::new();

@@ -3,7 +3,10 @@
 //! The model asks its questions through [`Coder`], whose two halves answer them from the entry at hand or from the frame. One
 //! code path for both makes encoder and decoder the same by construction.
 
-use crate::encoder::{Coding, Corrupt, Part};
+use crate::encoder::{
+    codec::Corrupt,
+    part::{Coding, Part},
+};
 
 /// Attribute type of the answers.
 const ANSWERS: u16 = 32;

@@ -5,6 +5,7 @@
 //! read, which finds the caller that a return goes back to.
 
 use super::coder::Probability;
+use crate::encoder::index::Index;
 
 /// No token, no instruction: number 0 of each.
 pub(super) const NONE: u32 = 0;
@@ -68,7 +69,7 @@ pub(super) struct Control {
     /// The token of the access before.
     pub(super) current: u32,
     /// By instruction and step.
-    index: super::Index,
+    index: Index,
     /// For ranks of known edges.
     pub(super) ranks: [Probability; 16],
 }
@@ -97,7 +98,7 @@ impl Control {
             choices: std::array::from_fn(|_| vec![Choice::default(); 1 << bits]),
             histories: [0; 2],
             current: NONE,
-            index: super::Index::new(),
+            index: Index::new(),
             ranks: [Probability::EVEN; 16],
         }
     }

@@ -7,22 +7,22 @@
 mod bank;
 mod coder;
 mod control;
-mod flow;
 mod shadow;
 
 use memref::Access;
 
 use super::{
-    ACCESS, ARCHIVE, Corrupt, Encoded, Encoder, NO_ACCESSES, Part,
+    codec::{Corrupt, Encoded, Encoder, NO_ACCESSES},
     index::Index,
+    number,
+    part::Part,
+    raw::{raw, raw_decode},
     words::{DATA_BYTES, PLAIN_BYTES, Words, kind},
 };
 use crate::{EntryType, entry::REFERENCE};
 use bank::{Bank, Field, Scene};
 use coder::{Coder, Probability, RangeDecoder, RangeEncoder};
 use control::{Control, Expected, NONE};
-pub(crate) use flow::Flow;
-pub use flow::flow_head;
 use shadow::Shadow;
 
 /// Literal bytes: of addresses, of values, of instructions, of steps, of shapes.
@@ -47,8 +47,8 @@ struct Instruction {
     addr: Bank,
 }
 
-/// More than are asked for, so that a failed prediction of many can be taken back.
-const RECENT: usize = 128;
+/// As many as slots ask for: the last 16 addresses.
+const RECENT: usize = 16;
 
 /// What the last accesses were, newest first from `at` on.
 #[derive(Debug)]
@@ -64,11 +64,6 @@ impl Recent {
         self.at = self.at.wrapping_sub(1) % RECENT;
         self.addrs[self.at] = addr;
         self.values[self.at] = value;
-    }
-
-    /// Forgets what came after `at` was that.
-    fn rewind(&mut self, at: usize) {
-        self.at = at;
     }
 
     #[inline]
@@ -481,11 +476,11 @@ impl AccessEncoder {
 
 impl Encoder for AccessEncoder {
     fn id(&self) -> u32 {
-        if self.archive { ARCHIVE } else { ACCESS }
+        if self.archive { number::ACCESS_ARCHIVE } else { number::ACCESS }
     }
 
     fn name(&self) -> &'static str {
-        if self.archive { "access-archive" } else { "access" }
+        number::name_of(self.id())
     }
 
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
@@ -503,7 +498,7 @@ impl Encoder for AccessEncoder {
                     model.step(&mut coder, &Words::of(entry));
                 }
             }
-            _ => return super::raw(entries),
+            _ => return raw(entries),
         }
         coder.finish()
     }
@@ -516,7 +511,7 @@ impl Encoder for AccessEncoder {
         match encoded.entry_type.entry_bytes as usize {
             PLAIN_BYTES => self.decode_all::<false, PLAIN_SLOTS>(encoded, None, |words| put(words, false)),
             DATA_BYTES => self.decode_all::<true, DATA_SLOTS>(encoded, None, |words| put(words, true)),
-            _ => super::raw_decode(encoded, out),
+            _ => raw_decode(encoded, out),
         }
     }
 

@@ -3,8 +3,14 @@
 
 mod predictor;
 
-use super::{Coding, Corrupt, Encoded, Encoder, Part, VPC, raw, raw_decode, words::Words};
-use crate::{EntryType, Guid, entry::StreamKind};
+use super::{
+    codec::{Corrupt, Encoded, Encoder},
+    number,
+    part::{Coding, Part},
+    raw::{raw, raw_decode},
+    words::Words,
+};
+use crate::{EntryType, Guid, StreamKind};
 use predictor::{GLOBAL_MISS, GlobalBank, Usage, VALUE_MISS, ValueBank};
 
 /// Attribute types: tags, shapes, identifiers by field, literals by field.
@@ -271,11 +277,11 @@ pub(crate) struct Vpc;
 
 impl Encoder for Vpc {
     fn id(&self) -> u32 {
-        VPC
+        number::VPC
     }
 
     fn name(&self) -> &'static str {
-        "vpc"
+        number::name_of(number::VPC)
     }
 
     fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {

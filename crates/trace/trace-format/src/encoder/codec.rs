@@ -1,0 +1,64 @@
+//! What an encoder is: the contract between a stream's entries and the attributes of its frames.
+//!
+//! An encoder works on the entries' bytes as docs/format.md lays them out, one segment at a time and without memory of
+//! others, so that each frame is decodable alone. The second stage and the checksums are the frame's.
+
+use memref::Access;
+
+use super::{part::Part, words};
+use crate::{DataAccess, EntryType, entry::entries};
+
+/// A frame's content is not what its encoder writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Corrupt(pub &'static str);
+
+/// What a decoder of accesses says of others.
+pub(super) const NO_ACCESSES: Corrupt = Corrupt("the entries are no accesses");
+
+/// A segment as its encoder left it.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'a> {
+    /// What its entries are.
+    pub entry_type: &'a EntryType,
+    /// How many there are.
+    pub count: usize,
+    /// What was made of them.
+    pub parts: &'a [Part],
+}
+
+/// Turns segments into attributes and back. Stateless: one instance serves all streams and threads at once.
+pub trait Encoder: Send + Sync {
+    /// The number in stream descriptions. Numbers below 1,024 are memtap's.
+    fn id(&self) -> u32;
+
+    /// The name for people.
+    fn name(&self) -> &'static str;
+
+    /// Encodes whole entries of `entry_type`: at least one, at most [`crate::MAX_FRAME_ENTRIES`].
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part>;
+
+    /// Decodes exactly as many entries as it says and appends them to `out`. The parts have passed their checksums but may
+    /// still be anything.
+    fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt>;
+
+    /// As [`Self::decode`] for entries that are accesses, without the detour over their bytes where the encoder knows one.
+    /// With `end`, it may stop behind the first access whose cycle is not below that: cycles never decrease, and nobody wants
+    /// those that follow.
+    fn decode_accesses(
+        &self,
+        encoded: &Encoded<'_>,
+        _end: Option<u64>,
+        out: &mut Vec<Access>,
+    ) -> Result<(), Corrupt> {
+        let mut bytes = Vec::new();
+        self.decode(encoded, &mut bytes)?;
+        if words::has_data(encoded.entry_type) {
+            let mut all: Vec<DataAccess> = Vec::new();
+            entries(&bytes, &mut all)?;
+            out.extend(all.iter().map(|entry| entry.access));
+            return Ok(());
+        }
+        entries(&bytes, out)
+    }
+}

@@ -1,0 +1,11 @@
+//! How much work a writer puts into its encoders.
+
+/// How much time to spend on how many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Level {
+    /// As fast as a recorder needs it.
+    #[default]
+    Standard,
+    /// For traces that are kept: a little smaller, and slower to write and to read.
+    Archive,
+}
