@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use trace_server::wire::{self, Request};
-use trace_server::{Address, Engine, Options, Server};
+use trace_server::{Address, Engine, EngineOptions, Server};
 
 fn socket() -> &'static PathBuf {
     static SOCKET: OnceLock<PathBuf> = OnceLock::new();
@@ -18,7 +18,7 @@ fn socket() -> &'static PathBuf {
         let dir = std::env::temp_dir().join(format!("memtap-fuzz-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a temporary directory");
         let root = Some(dir.clone());
-        let engine = Engine::start(Options { workers: 1, memory_bytes: 32 << 20, root, channels: 64 });
+        let engine = Engine::start(EngineOptions { workers: 1, memory_bytes: 32 << 20, root, channels: 64 });
         let engine = engine.expect("the directory is there");
         let mut server = Server::new(&engine, true);
         let path = dir.join("socket");

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 use trace_server::{
-    Address, Client, Credentials, Engine, Format, Options, RemoteSink, SyncWhen, TraceOptions, read_token,
+    Address, Client, Credentials, Engine, EngineOptions, RemoteSink, StoreFormat, SyncWhen, TraceOptions,
+    read_token,
 };
 
 /// Entries that the recorder itself gathers; the server gathers more.
@@ -61,7 +62,7 @@ impl Output {
                 (Client::connect(&remote.address, remote.token()?.as_deref()).context("--server")?, None)
             }
             None => {
-                let engine = Engine::start(Options::default())?;
+                let engine = Engine::start(EngineOptions::default())?;
                 (Client::embedded(&engine), Some(engine))
             }
         };
@@ -73,7 +74,7 @@ impl Output {
         let remote_options = TraceOptions { replace: options.force, sync, ..TraceOptions::default() };
         let sink = RemoteSink::create(client, name, &remote_options)?;
         let options = CreateOptions { segment_entries: PIECE_ENTRIES, ..options };
-        let file = remote.is_none().then(|| Format::split(name).1.into());
+        let file = remote.is_none().then(|| StoreFormat::split(name).1.into());
         Ok(Self { trace: TraceWriter::on_sink(Arc::new(sink), options), file, engine })
     }
 

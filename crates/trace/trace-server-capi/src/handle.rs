@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use trace_format::EntryType;
-use trace_server::{Client, Engine, EntryReader, EntryWriter, Options, SharedWriter};
+use trace_server::{Client, Engine, EngineOptions, EntryReader, EntryWriter, SharedWriter};
 
 use crate::{Failure, argument};
 
@@ -33,7 +33,7 @@ pub(crate) fn engine() -> Result<&'static Engine, Failure> {
     if let Some(engine) = ENGINE.get() {
         return Ok(engine);
     }
-    let engine = Engine::start(Options::default())?;
+    let engine = Engine::start(EngineOptions::default())?;
     Ok(ENGINE.get_or_init(|| engine))
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use memref::{ProcessId, ThreadId};
 use trace_format::{EntryType, Field, FieldRole, Guid, StreamDescription};
-use trace_server::{Address, By, Client, EntryStream, Mode, SyncWhen, TraceOptions};
+use trace_server::{Address, By, Client, EntryStream, OpenMode, SyncWhen, TraceOptions};
 
 use crate::handle::{CClient, engine, give, of, take};
 use crate::{Failure, argument, put, status, text};
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "C" fn memtap_trace_create(
 
 /// # Safety
 /// As `memtap_trace_open`.
-unsafe fn open(client: *mut CClient, specifier: *const c_char, mode: Mode) -> Result<(), Failure> {
+unsafe fn open(client: *mut CClient, specifier: *const c_char, mode: OpenMode) -> Result<(), Failure> {
     // SAFETY: the caller's handle and text.
     let (client, specifier) = unsafe { (of(client)?, text(specifier, "the specifier")?) };
     Ok(client.client.open_trace(specifier, mode)?)
@@ -142,7 +142,7 @@ unsafe fn open(client: *mut CClient, specifier: *const c_char, mode: Mode) -> Re
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_trace_open(client: *mut CClient, specifier: *const c_char) -> c_int {
     // SAFETY: the caller's handle and text.
-    status(unsafe { open(client, specifier, Mode::Read) })
+    status(unsafe { open(client, specifier, OpenMode::Read) })
 }
 
 /// # Safety
@@ -150,7 +150,7 @@ pub(crate) unsafe extern "C" fn memtap_trace_open(client: *mut CClient, specifie
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_trace_append(client: *mut CClient, specifier: *const c_char) -> c_int {
     // SAFETY: the caller's handle and text.
-    status(unsafe { open(client, specifier, Mode::Append) })
+    status(unsafe { open(client, specifier, OpenMode::Append) })
 }
 
 /// # Safety

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use trace_format::Trace;
-use trace_server::{Address, Credentials, Engine, Options, Server};
+use trace_server::{Address, Credentials, Engine, EngineOptions, Server};
 
 const EXPECTED: &str = "100000 entries\n\
     cycle 100001 is before entry 50001\n\
@@ -65,7 +65,8 @@ fn the_example_runs_against_each_kind_of_server() {
     let root = dir.path().join("root");
     std::fs::create_dir(&root).unwrap();
     let engine =
-        Engine::start(Options { root: Some(root.clone()), workers: 2, ..Options::default() }).unwrap();
+        Engine::start(EngineOptions { root: Some(root.clone()), workers: 2, ..EngineOptions::default() })
+            .unwrap();
     let mut server = Server::new(&engine, true);
     let credentials = Credentials::load_or_create(&dir.path().join("state")).unwrap();
     let token = credentials.token().to_owned();

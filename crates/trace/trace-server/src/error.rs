@@ -5,7 +5,7 @@ use std::io;
 /// Why a server refused (docs/protocol.md, *Messages*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Reason {
+pub enum RefusalReason {
     /// The message is malformed or not in its place.
     Malformed = 1,
     /// Token, user or version.
@@ -24,7 +24,7 @@ pub enum Reason {
     Incomplete = 8,
 }
 
-impl Reason {
+impl RefusalReason {
     /// Of its number; numbers of later versions count as malformed.
     pub(crate) fn from_code(code: u16) -> Self {
         let all = [
@@ -48,7 +48,7 @@ pub enum Error {
     #[error("{text}")]
     Refused {
         /// Why.
-        reason: Reason,
+        reason: RefusalReason,
         /// The same in words.
         text: String,
     },
@@ -109,16 +109,16 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn refused(reason: Reason, text: impl Into<String>) -> Self {
+    pub(crate) fn refused(reason: RefusalReason, text: impl Into<String>) -> Self {
         Self::Refused { reason, text: text.into() }
     }
 
     /// As a refusal.
-    pub(crate) fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self) -> RefusalReason {
         match self {
             Self::Refused { reason, .. } => *reason,
-            Self::Io { .. } => Reason::File,
-            _ => Reason::Malformed,
+            Self::Io { .. } => RefusalReason::File,
+            _ => RefusalReason::Malformed,
         }
     }
 }

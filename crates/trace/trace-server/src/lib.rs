@@ -21,11 +21,11 @@ pub use address::Address;
 pub use client::{
     Batch, Client, EntryReader, EntryStream, EntryWriter, RemoteSink, SharedWriter, TraceOptions,
 };
-pub use engine::{Engine, Format, Options};
-pub use error::{Error, Reason};
+pub use engine::{Engine, EngineOptions, StoreFormat};
+pub use error::{Error, RefusalReason};
 pub use server::Server;
 pub use tls::{Credentials, read_token};
-pub use wire::{By, Mode, SessionInfo, StreamStatistics, SyncWhen};
+pub use wire::{By, OpenMode, SessionInfo, StreamStatistics, SyncWhen};
 
 /// A poisoned lock means that a thread panicked between two consistent states; what it guards is still valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

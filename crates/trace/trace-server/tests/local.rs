@@ -5,7 +5,7 @@ mod common;
 use common::{Place, entries, place, place_with, read_all, sample, sample_type};
 use memref::VirtAddr;
 use trace_format::{EntryType, Filter, KindSet, Trace};
-use trace_server::{By, Client, EntryStream, Mode, Reason, TraceOptions};
+use trace_server::{By, Client, EntryStream, OpenMode, RefusalReason, TraceOptions};
 
 fn small() -> TraceOptions {
     TraceOptions { segment_entries: 1000, ..TraceOptions::default() }
@@ -80,7 +80,7 @@ fn a_closed_trace_is_opened_and_read_and_not_written() {
     write_and_read_back(&place.client(), &place);
     let client = place.client();
     client.create_session("reader").unwrap();
-    client.open_trace("memtap:sub.memtap", Mode::Read).unwrap();
+    client.open_trace("memtap:sub.memtap", OpenMode::Read).unwrap();
     let stream = client.streams().unwrap().iter().find(|s| s.description.name == "samples").unwrap().number;
     assert_eq!(read_all(&client, stream, &Filter::default()).len(), 5442);
     let refused = client.writer(stream).unwrap_err();
@@ -95,7 +95,7 @@ fn a_closed_trace_is_added_to() {
     write_and_read_back(&place.client(), &place);
     let client = place.client();
     client.create_session("more").unwrap();
-    client.open_trace("sub.memtap", Mode::Append).unwrap();
+    client.open_trace("sub.memtap", OpenMode::Append).unwrap();
     let stream = client.streams().unwrap().iter().find(|s| s.description.name == "samples").unwrap().number;
     let mut writer = client.writer(stream).unwrap();
     for entry in 5442..8000 {
@@ -121,10 +121,10 @@ fn a_closed_trace_is_added_to() {
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(place.file("torn"), &bytes[..bytes.len() - 8]).unwrap();
     client.create_session("more").unwrap();
-    let refused = client.open_trace("torn", Mode::Append).unwrap_err();
+    let refused = client.open_trace("torn", OpenMode::Append).unwrap_err();
     assert!(refused.to_string().contains("torn"), "{refused}");
     assert_eq!(std::fs::read(place.file("torn")).unwrap().len(), bytes.len() - 8);
-    let refused = client.open_trace("none", Mode::Append).unwrap_err();
+    let refused = client.open_trace("none", OpenMode::Append).unwrap_err();
     assert!(refused.to_string().contains("none: cannot be opened"), "{refused}");
 }
 
@@ -227,7 +227,7 @@ fn threads_share_one_stream_without_loss_and_in_their_order() {
 
 #[test]
 fn little_memory_costs_segments_but_no_entries() {
-    let place = place_with(trace_server::Options { memory_bytes: 1 << 20, ..common::options() });
+    let place = place_with(trace_server::EngineOptions { memory_bytes: 1 << 20, ..common::options() });
     std::thread::scope(|scope| {
         for number in 0..3u64 {
             let place = &place;
@@ -268,7 +268,7 @@ fn a_growing_trace_is_read_by_another_client() {
     writer.create_trace("live", &small()).unwrap();
     let stream = writer.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
     reader.create_session("reader").unwrap();
-    reader.open_trace("live", Mode::Read).unwrap();
+    reader.open_trace("live", OpenMode::Read).unwrap();
     let mut source = writer.writer(stream).unwrap();
     let mut live = reader.reader(stream, &Filter::default()).unwrap();
     let (mut index, mut written) = (0, 0);
@@ -340,7 +340,7 @@ fn other_formats_are_written_by_their_specifiers() {
         client.close_trace().unwrap();
         let (_, name) = specifier.split_once(':').unwrap();
         assert_eq!(std::fs::read_to_string(place.file(name)).unwrap(), expected);
-        let again = client.open_trace(specifier, Mode::Read).unwrap_err();
+        let again = client.open_trace(specifier, OpenMode::Read).unwrap_err();
         assert!(again.to_string().contains("can only be written"), "{again}");
     }
 }
@@ -349,7 +349,7 @@ fn other_formats_are_written_by_their_specifiers() {
 fn refusals_say_what_is_wrong_and_the_channel_goes_on() {
     let place = place();
     let client = place.client();
-    let check = |result: Result<(), trace_server::Error>, reason: Reason, text: &str| {
+    let check = |result: Result<(), trace_server::Error>, reason: RefusalReason, text: &str| {
         let error = result.unwrap_err();
         assert!(
             matches!(&error, trace_server::Error::Refused { reason: given, .. } if *given == reason),
@@ -358,27 +358,31 @@ fn refusals_say_what_is_wrong_and_the_channel_goes_on() {
         assert!(error.to_string().contains(text), "{error}");
     };
     let options = TraceOptions::default();
-    check(client.create_trace("a", &options), Reason::Mode, "in no session");
+    check(client.create_trace("a", &options), RefusalReason::Mode, "in no session");
     client.create_session("s").unwrap();
-    check(client.create_session("t").map(|_| ()), Reason::Mode, "already");
-    check(client.create_trace("../a", &options), Reason::OutsideRoot, "outside the server's root");
-    check(client.create_trace("/etc/memtap", &options), Reason::OutsideRoot, "outside the server's root");
-    check(client.open_trace("missing", Mode::Read), Reason::File, "missing");
+    check(client.create_session("t").map(|_| ()), RefusalReason::Mode, "already");
+    check(client.create_trace("../a", &options), RefusalReason::OutsideRoot, "outside the server's root");
+    check(
+        client.create_trace("/etc/memtap", &options),
+        RefusalReason::OutsideRoot,
+        "outside the server's root",
+    );
+    check(client.open_trace("missing", OpenMode::Read), RefusalReason::File, "missing");
     client.create_trace("a", &options).unwrap();
-    check(client.create_trace("b", &options), Reason::Mode, "already");
+    check(client.create_trace("b", &options), RefusalReason::Mode, "already");
     let other = place.client();
-    check(other.open_session(123_456), Reason::Unknown, "no session 123456");
+    check(other.open_session(123_456), RefusalReason::Unknown, "no session 123456");
     other.create_session("o").unwrap();
-    check(other.create_trace("a", &options), Reason::File, "exists already");
+    check(other.create_trace("a", &options), RefusalReason::File, "exists already");
     check(
         other.create_trace("a", &TraceOptions { replace: true, ..options }),
-        Reason::File,
+        RefusalReason::File,
         "is being written",
     );
-    check(client.writer(9).map(|_| ()), Reason::Unknown, "no stream 9");
+    check(client.writer(9).map(|_| ()), RefusalReason::Unknown, "no stream 9");
     let mut unknown = EntryStream::new("x", sample_type());
     unknown.encoder = 12_345;
-    check(client.add_stream(&unknown).map(|_| ()), Reason::Unknown, "12345");
+    check(client.add_stream(&unknown).map(|_| ()), RefusalReason::Unknown, "12345");
     let stream = client.add_stream(&EntryStream::new("x", sample_type())).unwrap();
     let short = client.writer(stream).unwrap().push(&[0; 23]).unwrap_err();
     assert!(short.to_string().contains("another length"), "{short}");

@@ -3,8 +3,8 @@
 use memref::VirtAddr;
 use proptest::prelude::*;
 use trace_format::{EntryType, Filter, KindSet};
-use trace_server::wire::{Block, Message, Reply, Request};
-use trace_server::{By, EntryStream, Mode, Reason, SessionInfo, SyncWhen};
+use trace_server::wire::{EntryBlock, Message, Reply, Request};
+use trace_server::{By, EntryStream, OpenMode, RefusalReason, SessionInfo, SyncWhen};
 
 fn requests(text: String, a: u64, b: u32, c: u32, bytes: Vec<u8>) -> Vec<Request> {
     let range = VirtAddr(a)..VirtAddr(a.wrapping_add(9));
@@ -29,7 +29,7 @@ fn requests(text: String, a: u64, b: u32, c: u32, bytes: Vec<u8>) -> Vec<Request
             sync: SyncWhen::Flushed,
             segment_entries: c,
         },
-        Request::OpenTrace { specifier, mode: Mode::Append },
+        Request::OpenTrace { specifier, mode: OpenMode::Append },
         Request::CloseTrace,
         Request::AddStream { description: EntryStream::new(&text, EntryType::accesses()) },
         Request::ListStreams,
@@ -59,7 +59,7 @@ fn replies(text: String, a: u64, b: u32, bytes: Vec<u8>) -> Vec<Reply> {
         Reply::Writer { writer: b, buffer_bytes: b, buffers: b, entry_bytes: b, shared: b.is_multiple_of(2) },
         Reply::Submitted { writer: b, buffer: b },
         Reply::Reader { reader: b, buffer_bytes: b, entry_bytes: b, shared: b.is_multiple_of(2) },
-        Reply::Block(Block {
+        Reply::Block(EntryBlock {
             first_index: a,
             entries: b,
             next_index: a,
@@ -71,7 +71,7 @@ fn replies(text: String, a: u64, b: u32, bytes: Vec<u8>) -> Vec<Reply> {
             data: bytes,
         }),
         Reply::Index { index: a },
-        Reply::Refused { reason: Reason::Mode, text },
+        Reply::Refused { reason: RefusalReason::Mode, text },
     ]
 }
 

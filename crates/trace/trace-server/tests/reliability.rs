@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::{Place, beginning, entries, options, place, place_with, sample, sample_type};
 use trace_format::Trace;
 use trace_server::wire::{self, HELLO_MAGIC, Message, Reply, Request};
-use trace_server::{Address, Client, Engine, EntryStream, Options, Server, TraceOptions};
+use trace_server::{Address, Client, Engine, EngineOptions, EntryStream, Server, TraceOptions};
 
 fn socket(place: &Place) -> UnixStream {
     let Address::Unix(path) = &place.address else { unreachable!("the place has a Unix socket") };
@@ -170,7 +170,7 @@ fn a_thousand_sessions_fit_into_the_memory() {
     // Both ends are here, with a trace and a buffer each.
     let most = limit.current.unwrap_or(1 << 20) / 6;
     let sessions = most.min(1000);
-    let place = place_with(Options { memory_bytes: 128 << 20, ..options() });
+    let place = place_with(EngineOptions { memory_bytes: 128 << 20, ..options() });
     let before = resident_kib();
     let mut kept = Vec::new();
     for number in 0..sessions {
@@ -201,7 +201,7 @@ fn a_thousand_sessions_fit_into_the_memory() {
 
 #[test]
 fn one_channel_too_many_is_told_so() {
-    let place = place_with(Options { channels: 3, ..options() });
+    let place = place_with(EngineOptions { channels: 3, ..options() });
     let kept: Vec<_> = (0..3).map(|_| place.client()).collect();
     let refused = Client::connect(&place.address, None).unwrap_err();
     assert!(refused.to_string().contains("3 channels are the most"), "{refused}");
@@ -216,7 +216,7 @@ fn one_channel_too_many_is_told_so() {
 
 #[test]
 fn a_client_that_floods_waits_and_loses_nothing() {
-    let place = place_with(Options { memory_bytes: 4 << 20, workers: 1, ..options() });
+    let place = place_with(EngineOptions { memory_bytes: 4 << 20, workers: 1, ..options() });
     let before = resident_kib();
     let client = place.client();
     client.create_session("flood").unwrap();
@@ -247,7 +247,7 @@ fn process_with_a_role() {
     let dir = PathBuf::from(std::env::var_os(DIR).unwrap());
     if role == "server" {
         let root = Some(dir.join("root"));
-        let engine = Engine::start(Options { root, ..options() }).unwrap();
+        let engine = Engine::start(EngineOptions { root, ..options() }).unwrap();
         let mut server = Server::new(&engine, true);
         server.listen(&Address::Unix(dir.join("socket"))).unwrap();
         println!("ready");

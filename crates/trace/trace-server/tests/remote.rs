@@ -4,7 +4,7 @@ mod common;
 
 use common::{Place, entries, place, read_all, sample, sample_type};
 use trace_format::Filter;
-use trace_server::{Address, By, Client, Credentials, EntryStream, Mode, Reason, TraceOptions};
+use trace_server::{Address, By, Client, Credentials, EntryStream, OpenMode, RefusalReason, TraceOptions};
 
 /// The place, its address on that host, and the right token.
 fn remote(host: &str) -> Option<(Place, Address, String)> {
@@ -46,7 +46,7 @@ fn write_and_read(host: &str) {
     client.leave_session().unwrap();
     assert_eq!(entries(&place.file("far"), stream).len(), 20_001 * 24);
     client.create_session("again").unwrap();
-    client.open_trace("far", Mode::Read).unwrap();
+    client.open_trace("far", OpenMode::Read).unwrap();
     assert_eq!(read_all(&client, stream, &Filter::default()).len(), 20_001);
 }
 
@@ -98,7 +98,7 @@ fn without_the_token_nobody_comes_in() {
     let wrong = format!("memtap1:{}:{pin}", "0".repeat(64));
     let refused = Client::connect(&address, Some(&wrong)).unwrap_err();
     assert!(
-        matches!(&refused, trace_server::Error::Refused { reason: Reason::NotAdmitted, .. }),
+        matches!(&refused, trace_server::Error::Refused { reason: RefusalReason::NotAdmitted, .. }),
         "{refused:?}"
     );
     assert!(refused.to_string().contains("token is wrong"), "{refused}");
@@ -127,7 +127,7 @@ fn paths_out_of_the_root_are_refused() {
         let options = TraceOptions { replace: true, ..Default::default() };
         let refused = client.create_trace(name, &options).unwrap_err();
         assert!(refused.to_string().contains("outside the server's root"), "{refused}");
-        let refused = client.open_trace(name, Mode::Read).unwrap_err();
+        let refused = client.open_trace(name, OpenMode::Read).unwrap_err();
         assert!(refused.to_string().contains("outside the server's root"), "{refused}");
     }
     assert!(!place.dir.path().join("outside").exists());

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use trace_server::{Address, Credentials, Engine, Options, Server};
+use trace_server::{Address, Credentials, Engine, EngineOptions, Server};
 
 /// Keep traces for other programs, of this machine and of others
 #[derive(Debug, Parser)]
@@ -32,10 +32,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let mut signals =
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("signals can't be handled")?;
-    let mut options = Options {
+    let mut options = EngineOptions {
         memory_bytes: (args.memory as usize) << 20,
         root: Some(args.root.clone()),
-        ..Options::default()
+        ..EngineOptions::default()
     };
     if let Some(workers) = args.workers {
         options.workers = workers.into();

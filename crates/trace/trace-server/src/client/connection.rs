@@ -15,9 +15,9 @@ use crate::engine::Handler;
 use crate::wire::{self, MAX_BODY_BYTES, Message, ReadError, Reply, Request, VERSION};
 use crate::{Address, Engine, Error, lock};
 
-/// Memory that came with an answer.
+/// AnswerMemory that came with an answer.
 #[derive(Debug)]
-pub(crate) enum Memory {
+pub(crate) enum AnswerMemory {
     /// The answer has none.
     None,
     /// As a descriptor.
@@ -58,7 +58,7 @@ struct Acks {
     /// Buffers that came back, by writer, since they were last asked for.
     back: HashMap<u32, u32>,
     /// Submissions that were refused.
-    refused: HashMap<u32, (crate::Reason, String)>,
+    refused: HashMap<u32, (crate::RefusalReason, String)>,
 }
 
 impl Acks {
@@ -144,11 +144,11 @@ impl Connection {
     }
 
     /// Sends a request and waits for its answer. Refusals are errors.
-    pub(crate) fn call(&self, request: &Request) -> Result<(Reply, Memory), Error> {
+    pub(crate) fn call(&self, request: &Request) -> Result<(Reply, AnswerMemory), Error> {
         match &self.side {
             Side::Embedded(embedded) => {
                 let answer = lock(embedded).handler.handle(request.clone());
-                let memory = answer.memory.map_or(Memory::None, Memory::Region);
+                let memory = answer.memory.map_or(AnswerMemory::None, AnswerMemory::Region);
                 Ok((answer.reply.or_refused()?, memory))
             }
             Side::Socket(socket) => {
@@ -165,9 +165,9 @@ impl Connection {
                     }
                     let memory = match &reply {
                         Reply::Writer { shared: true, .. } | Reply::Reader { shared: true, .. } => {
-                            socket.channel.descriptor().map_or(Memory::None, Memory::Descriptor)
+                            socket.channel.descriptor().map_or(AnswerMemory::None, AnswerMemory::Descriptor)
                         }
-                        _ => Memory::None,
+                        _ => AnswerMemory::None,
                     };
                     return Ok((reply.or_refused()?, memory));
                 }

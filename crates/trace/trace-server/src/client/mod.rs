@@ -1,12 +1,12 @@
 //! The client's side: the same calls to a server on this machine, on another one, and in this process.
 //!
 //! ```
-//! use trace_server::{Client, Engine, EntryStream, Options, TraceOptions};
+//! use trace_server::{Client, Engine, EntryStream, EngineOptions, TraceOptions};
 //! use trace_format::{EntryType, Filter};
 //!
 //! # fn main() -> Result<(), trace_server::Error> {
 //! # let dir = tempfile::tempdir().expect("a directory");
-//! let engine = Engine::start(Options { root: Some(dir.path().into()), ..Options::default() })?;
+//! let engine = Engine::start(EngineOptions { root: Some(dir.path().into()), ..EngineOptions::default() })?;
 //! let client = Client::embedded(&engine);
 //! client.create_session("example")?;
 //! client.create_trace("run.memtap", &TraceOptions::default())?;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use trace_format::{CodedFrame, Filter, StreamDescription};
 
-use crate::wire::{By, Mode, Reply, Request, SessionInfo, StreamStatistics, SyncWhen};
+use crate::wire::{By, OpenMode, Reply, Request, SessionInfo, StreamStatistics, SyncWhen};
 use crate::{Address, Engine, Error};
 use connection::Connection;
 
@@ -151,7 +151,7 @@ impl Client {
     }
 
     /// Opens a trace that is there, also one that is still being written.
-    pub fn open_trace(&self, specifier: &str, mode: Mode) -> Result<(), Error> {
+    pub fn open_trace(&self, specifier: &str, mode: OpenMode) -> Result<(), Error> {
         self.done(&Request::OpenTrace { specifier: specifier.into(), mode })
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use buffers_host::Region;
 use trace_format::Filter;
 
-use super::connection::{Connection, Memory};
+use super::connection::{AnswerMemory, Connection};
 use crate::Error;
-use crate::wire::{Block, Reply, Request};
+use crate::wire::{EntryBlock, Reply, Request};
 
 /// Reads the entries of one stream that match a filter.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct EntryReader {
     entry_bytes: usize,
     buffer_bytes: usize,
     region: Option<Arc<Region>>,
-    block: Block,
+    block: EntryBlock,
     /// Entries and indices of `block`.
     bytes: Vec<u8>,
 }
@@ -25,7 +25,7 @@ pub struct EntryReader {
 /// Entries that were read.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    block: &'a Block,
+    block: &'a EntryBlock,
     bytes: &'a [u8],
     entry_bytes: usize,
 }
@@ -87,13 +87,13 @@ impl EntryReader {
         let failed =
             |source| Error::Io { what: "a buffer".into(), operation: "map its memory", cause: source };
         let region = match memory {
-            Memory::Region(region) => Some(region),
-            Memory::Descriptor(fd) => Some(Arc::new(Region::open(fd, buffer_bytes).map_err(failed)?)),
-            Memory::None if shared => return Err(connection.strange()),
-            Memory::None => None,
+            AnswerMemory::Region(region) => Some(region),
+            AnswerMemory::Descriptor(fd) => Some(Arc::new(Region::open(fd, buffer_bytes).map_err(failed)?)),
+            AnswerMemory::None if shared => return Err(connection.strange()),
+            AnswerMemory::None => None,
         };
         let connection = connection.clone();
-        let (block, bytes) = (Block::default(), Vec::new());
+        let (block, bytes) = (EntryBlock::default(), Vec::new());
         Ok(Self { connection, reader, entry_bytes, buffer_bytes, region, block, bytes })
     }
 

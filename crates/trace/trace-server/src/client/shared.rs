@@ -7,7 +7,7 @@ use buffers::Slots;
 use buffers_host::Region;
 
 use super::writer::EntryWriter;
-use crate::engine::ring::Layout;
+use crate::engine::ring::RingLayout;
 use crate::{Error, lock};
 
 /// What threads agree on about one buffer.
@@ -19,10 +19,10 @@ struct Turn {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct BufferTurns {
     writer: Mutex<EntryWriter>,
     region: Arc<Region>,
-    layout: Layout,
+    layout: RingLayout,
     /// The buffer that is being filled. Written under the writer's lock.
     current: AtomicUsize,
     turns: Vec<Turn>,
@@ -33,7 +33,7 @@ struct Inner {
 /// for cache lines.
 #[derive(Clone, Debug)]
 pub struct SharedWriter {
-    inner: Arc<Inner>,
+    inner: Arc<BufferTurns>,
 }
 
 impl SharedWriter {
@@ -48,7 +48,7 @@ impl SharedWriter {
             })
             .collect();
         let (region, current) = (writer.region().clone(), AtomicUsize::new(writer.buffer()));
-        Self { inner: Arc::new(Inner { writer: Mutex::new(writer), region, layout, current, turns }) }
+        Self { inner: Arc::new(BufferTurns { writer: Mutex::new(writer), region, layout, current, turns }) }
     }
 
     fn slots(&self, buffer: usize) -> Option<Slots<'_>> {
@@ -123,7 +123,7 @@ impl SharedWriter {
     }
 }
 
-impl Drop for Inner {
+impl Drop for BufferTurns {
     fn drop(&mut self) {
         // Nobody else has a clone: what is filled is settled.
         let writer = self.writer.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use buffers_host::Region;
 
-use super::connection::{Connection, Memory};
+use super::connection::{AnswerMemory, Connection};
 use crate::Error;
-use crate::engine::ring::Layout;
+use crate::engine::ring::RingLayout;
 use crate::wire::{Reply, Request};
 
 /// Writes the entries of one stream, for one thread. An entry is stored and counted in shared memory; only a full buffer
@@ -20,7 +20,7 @@ pub struct EntryWriter {
     region: Arc<Region>,
     /// Whether the server sees the region.
     shared: bool,
-    layout: Layout,
+    layout: RingLayout,
     stream: u32,
     writer: u32,
     /// The buffer that is being filled, and how far.
@@ -45,7 +45,7 @@ impl EntryWriter {
         let Reply::Writer { writer, buffer_bytes, buffers, entry_bytes, shared } = reply else {
             return Err(connection.strange());
         };
-        let layout = Layout {
+        let layout = RingLayout {
             buffers: buffers as usize,
             buffer_bytes: buffer_bytes as usize,
             entry_bytes: entry_bytes as usize,
@@ -56,12 +56,12 @@ impl EntryWriter {
         let failed =
             |source| Error::Io { what: "a buffer".into(), operation: "map its memory", cause: source };
         let region = match memory {
-            Memory::Region(region) => region,
-            Memory::Descriptor(descriptor) => {
+            AnswerMemory::Region(region) => region,
+            AnswerMemory::Descriptor(descriptor) => {
                 Arc::new(Region::open(descriptor, layout.total()).map_err(failed)?)
             }
-            Memory::None if shared => return Err(connection.strange()),
-            Memory::None => Arc::new(Region::create(layout.total()).map_err(failed)?),
+            AnswerMemory::None if shared => return Err(connection.strange()),
+            AnswerMemory::None => Arc::new(Region::create(layout.total()).map_err(failed)?),
         };
         Ok(Self {
             connection: connection.clone(),
@@ -235,7 +235,7 @@ impl EntryWriter {
         offered.and(refused).and(closed.map(|_| ()))
     }
 
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> RingLayout {
         self.layout
     }
 

@@ -5,24 +5,32 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::{Error, lock};
 
-/// A trace that was opened, a stream, a place.
-pub(crate) type Key = (u64, u32, usize);
+/// Which segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SegmentKey {
+    /// The trace, by the number that it got when it was opened.
+    pub(crate) trace: u64,
+    pub(crate) stream: u32,
+    /// The segment's place in the stream.
+    pub(crate) place: usize,
+}
+
 /// A segment's entries, or `None` where it is damaged.
-pub(crate) type Segment = Option<Arc<Vec<u8>>>;
+pub(crate) type DecodedSegment = Option<Arc<Vec<u8>>>;
 
 #[derive(Debug)]
-enum Slot {
+enum CacheLine {
     /// Somebody decodes it.
     Loading,
     Ready {
-        segment: Segment,
+        segment: DecodedSegment,
         used: u64,
     },
 }
 
 #[derive(Debug, Default)]
-struct State {
-    slots: HashMap<Key, Slot>,
+struct CacheContent {
+    slots: HashMap<SegmentKey, CacheLine>,
     bytes: usize,
     /// Counts uses.
     clock: u64,
@@ -30,13 +38,13 @@ struct State {
 
 /// The cache.
 #[derive(Debug)]
-pub(crate) struct Cache {
+pub(crate) struct SegmentCache {
     limit: usize,
-    state: Mutex<State>,
+    state: Mutex<CacheContent>,
     loaded: Condvar,
 }
 
-impl Cache {
+impl SegmentCache {
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, state: Mutex::default(), loaded: Condvar::new() }
     }
@@ -44,25 +52,25 @@ impl Cache {
     /// The segment; decoded by `load` if it is not here. Who wants one that is being decoded waits for it.
     pub(crate) fn get(
         &self,
-        key: Key,
-        load: impl FnOnce() -> Result<Segment, Error>,
-    ) -> Result<Segment, Error> {
+        key: SegmentKey,
+        load: impl FnOnce() -> Result<DecodedSegment, Error>,
+    ) -> Result<DecodedSegment, Error> {
         let mut guard = lock(&self.state);
         loop {
             let state = &mut *guard;
             state.clock += 1;
             match state.slots.get_mut(&key) {
-                Some(Slot::Ready { segment, used }) => {
+                Some(CacheLine::Ready { segment, used }) => {
                     *used = state.clock;
                     return Ok(segment.clone());
                 }
-                Some(Slot::Loading) => {
+                Some(CacheLine::Loading) => {
                     guard = self.loaded.wait(guard).unwrap_or_else(PoisonError::into_inner);
                 }
                 None => break,
             }
         }
-        guard.slots.insert(key, Slot::Loading);
+        guard.slots.insert(key, CacheLine::Loading);
         drop(guard);
         let loaded = load();
         let mut guard = lock(&self.state);
@@ -71,7 +79,7 @@ impl Cache {
             Ok(segment) => {
                 state.bytes += segment.as_ref().map_or(0, |segment| segment.capacity());
                 state.clock += 1;
-                state.slots.insert(key, Slot::Ready { segment: segment.clone(), used: state.clock });
+                state.slots.insert(key, CacheLine::Ready { segment: segment.clone(), used: state.clock });
                 self.shrink(state, key);
             }
             Err(_) => {
@@ -83,20 +91,20 @@ impl Cache {
     }
 
     /// Whether the segment is here or on its way.
-    pub(crate) fn has(&self, key: Key) -> bool {
+    pub(crate) fn has(&self, key: SegmentKey) -> bool {
         lock(&self.state).slots.contains_key(&key)
     }
 
     /// Drops the longest unused until the bound holds; the newest stays.
-    fn shrink(&self, state: &mut State, newest: Key) {
+    fn shrink(&self, state: &mut CacheContent, newest: SegmentKey) {
         while state.bytes > self.limit {
             let oldest = state
                 .slots
                 .iter()
                 .filter(|(key, _)| **key != newest)
                 .filter_map(|(key, slot)| match slot {
-                    Slot::Ready { used, .. } => Some((*used, *key)),
-                    Slot::Loading => None,
+                    CacheLine::Ready { used, .. } => Some((*used, *key)),
+                    CacheLine::Loading => None,
                 })
                 .min();
             let Some((_, key)) = oldest else { return };
@@ -104,8 +112,8 @@ impl Cache {
         }
     }
 
-    fn remove(state: &mut State, key: Key) {
-        if let Some(Slot::Ready { segment, .. }) = state.slots.remove(&key) {
+    fn remove(state: &mut CacheContent, key: SegmentKey) {
+        if let Some(CacheLine::Ready { segment, .. }) = state.slots.remove(&key) {
             state.bytes -= segment.map_or(0, |segment| segment.capacity());
         }
     }
@@ -113,10 +121,10 @@ impl Cache {
     /// Drops what belongs to a trace that was closed.
     pub(crate) fn forget(&self, trace: u64) {
         let mut state = lock(&self.state);
-        let ready = |(key, slot): (&Key, &Slot)| {
-            (key.0 == trace && matches!(slot, Slot::Ready { .. })).then_some(*key)
+        let ready = |(key, slot): (&SegmentKey, &CacheLine)| {
+            (key.trace == trace && matches!(slot, CacheLine::Ready { .. })).then_some(*key)
         };
-        let keys: Vec<Key> = state.slots.iter().filter_map(ready).collect();
+        let keys: Vec<SegmentKey> = state.slots.iter().filter_map(ready).collect();
         for key in keys {
             Self::remove(&mut state, key);
         }
@@ -127,30 +135,34 @@ impl Cache {
 mod tests {
     use super::*;
 
+    fn key(trace: u64, stream: u32, place: usize) -> SegmentKey {
+        SegmentKey { trace, stream, place }
+    }
+
     #[test]
     fn the_longest_unused_go_first_and_the_bound_holds() {
-        let cache = Cache::new(250);
+        let cache = SegmentCache::new(250);
         let load = |byte: u8| move || Ok(Some(Arc::new(vec![byte; 100])));
-        let never = || -> Result<Segment, Error> { unreachable!("it is here") };
-        cache.get((1, 1, 0), load(0)).unwrap();
-        cache.get((1, 1, 1), load(1)).unwrap();
-        cache.get((1, 1, 0), never).unwrap();
-        cache.get((1, 1, 2), load(2)).unwrap();
-        assert!(cache.has((1, 1, 0)) && !cache.has((1, 1, 1)) && cache.has((1, 1, 2)));
-        assert_eq!(cache.get((1, 1, 2), never).unwrap().unwrap()[0], 2);
+        let never = || -> Result<DecodedSegment, Error> { unreachable!("it is here") };
+        cache.get(key(1, 1, 0), load(0)).unwrap();
+        cache.get(key(1, 1, 1), load(1)).unwrap();
+        cache.get(key(1, 1, 0), never).unwrap();
+        cache.get(key(1, 1, 2), load(2)).unwrap();
+        assert!(cache.has(key(1, 1, 0)) && !cache.has(key(1, 1, 1)) && cache.has(key(1, 1, 2)));
+        assert_eq!(cache.get(key(1, 1, 2), never).unwrap().unwrap()[0], 2);
         cache.forget(1);
-        assert!(!cache.has((1, 1, 0)));
+        assert!(!cache.has(key(1, 1, 0)));
         assert_eq!(lock(&cache.state).bytes, 0);
     }
 
     #[test]
     fn one_load_serves_all_who_wait() {
-        let cache = Cache::new(1000);
+        let cache = SegmentCache::new(1000);
         let loads = std::sync::atomic::AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    cache.get((0, 0, 0), || {
+                    cache.get(key(0, 0, 0), || {
                         loads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                         std::thread::sleep(std::time::Duration::from_millis(20));
                         Ok(None)

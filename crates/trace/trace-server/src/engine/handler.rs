@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex};
 use buffers_host::Region;
 use trace_format::CodedFrame;
 
-use super::Inner;
-use super::read::Reader;
-use super::ring::{Layout, Ring};
-use super::session::Session;
+use super::read::ClientReader;
+use super::ring::{Ring, RingLayout};
+use super::session::{SessionList, StoreSession};
 use crate::wire::{Reply, Request, VERSION};
-use crate::{Error, Reason, lock};
+use crate::{Error, RefusalReason, lock};
 
 /// Writers and readers of one channel.
 const MAX_HANDLES: usize = 4096;
@@ -32,21 +31,21 @@ impl From<Reply> for Answer {
 /// A channel's state.
 #[derive(Debug)]
 pub(crate) struct Handler {
-    engine: Arc<Inner>,
+    sessions: Arc<SessionList>,
     shared: bool,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<StoreSession>>,
     writers: BTreeMap<u32, Arc<Mutex<Ring>>>,
-    readers: BTreeMap<u32, Reader>,
+    readers: BTreeMap<u32, ClientReader>,
     next: u32,
 }
 
 fn no_such(what: &str, number: u32) -> Error {
-    Error::refused(Reason::Unknown, format!("there is no {what} {number} on this channel"))
+    Error::refused(RefusalReason::Unknown, format!("there is no {what} {number} on this channel"))
 }
 
 impl Handler {
-    pub(crate) fn new(engine: Arc<Inner>, shared: bool) -> Self {
-        Self { engine, shared, session: None, writers: BTreeMap::new(), readers: BTreeMap::new(), next: 1 }
+    pub(crate) fn new(sessions: Arc<SessionList>, shared: bool) -> Self {
+        Self { sessions, shared, session: None, writers: BTreeMap::new(), readers: BTreeMap::new(), next: 1 }
     }
 
     /// Does what is asked for.
@@ -55,13 +54,15 @@ impl Handler {
             .unwrap_or_else(|error| Reply::Refused { reason: error.reason(), text: error.to_string() }.into())
     }
 
-    fn session(&self) -> Result<&Arc<Session>, Error> {
-        self.session.as_ref().ok_or_else(|| Error::refused(Reason::Mode, "the channel is in no session"))
+    fn session(&self) -> Result<&Arc<StoreSession>, Error> {
+        self.session
+            .as_ref()
+            .ok_or_else(|| Error::refused(RefusalReason::Mode, "the channel is in no session"))
     }
 
     fn outside(&self) -> Result<(), Error> {
         match self.session {
-            Some(_) => Err(Error::refused(Reason::Mode, "the channel is in a session already")),
+            Some(_) => Err(Error::refused(RefusalReason::Mode, "the channel is in a session already")),
             None => Ok(()),
         }
     }
@@ -69,10 +70,12 @@ impl Handler {
     fn number(&mut self) -> Result<u32, Error> {
         if self.writers.len() + self.readers.len() >= MAX_HANDLES {
             let text = format!("{MAX_HANDLES} writers and readers are the most on a channel");
-            return Err(Error::refused(Reason::NoRoom, text));
+            return Err(Error::refused(RefusalReason::NoRoom, text));
         }
-        self.next =
-            self.next.checked_add(1).ok_or_else(|| Error::refused(Reason::NoRoom, "too many writers"))?;
+        self.next = self
+            .next
+            .checked_add(1)
+            .ok_or_else(|| Error::refused(RefusalReason::NoRoom, "too many writers"))?;
         Ok(self.next)
     }
 
@@ -84,18 +87,18 @@ impl Handler {
             }
             Request::CreateSession { name } => {
                 self.outside()?;
-                let session = Session::create(&self.engine, name);
+                let session = StoreSession::create(&self.sessions, name);
                 let reply = Reply::Session { session: session.id };
                 self.session = Some(session);
                 Ok(reply.into())
             }
             Request::OpenSession { session } => {
                 self.outside()?;
-                self.session = Some(Session::join(&self.engine, session)?);
+                self.session = Some(StoreSession::join(&self.sessions, session)?);
                 done(3)
             }
             Request::ListSessions => {
-                let sessions: Vec<_> = lock(&self.engine.sessions).values().cloned().collect();
+                let sessions = self.sessions.all();
                 Ok(Reply::Sessions { sessions: sessions.iter().map(|session| session.info()).collect() }
                     .into())
             }
@@ -148,7 +151,7 @@ impl Handler {
             Request::OpenReader { stream, buffer_bytes, filter } => {
                 let trace = self.session()?.reader()?;
                 let number = self.number()?;
-                let reader = Reader::open(&trace, stream, buffer_bytes, &filter, self.shared)?;
+                let reader = ClientReader::open(&trace, stream, buffer_bytes, &filter, self.shared)?;
                 let memory = reader.region().cloned();
                 let reply = Reply::Reader {
                     reader: number,
@@ -191,8 +194,8 @@ impl Handler {
         let trace = self.session()?.writer()?;
         let number = self.number()?;
         let stream = trace.stream(stream)?;
-        let layout = Layout::near(buffer_bytes, buffers, stream.entry_bytes);
-        let ring = Ring::open(&self.engine, &trace, stream, layout, self.shared)?;
+        let layout = RingLayout::near(buffer_bytes, buffers, stream.entry_bytes);
+        let ring = Ring::open(&self.sessions.resources, &trace, stream, layout, self.shared)?;
         let (layout, memory) = (ring.layout(), ring.region().cloned());
         let ring = Arc::new(Mutex::new(ring));
         trace.watch(&ring);

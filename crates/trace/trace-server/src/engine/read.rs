@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use buffers_host::Region;
 use trace_format::{EntryFilter, Filter, StreamReader, Trace};
 
-use super::Inner;
-use super::cache::Segment;
-use crate::wire::{Block, By, StreamStatistics};
-use crate::{Error, Reason, lock};
+use super::cache::{DecodedSegment, SegmentKey};
+use super::resources::Resources;
+use crate::wire::{By, EntryBlock, StreamStatistics};
+use crate::{Error, RefusalReason, lock};
 
 /// Segments that one request looks into at most, so that a filter that matches nothing does not hold the channel.
 const SEGMENTS_A_REQUEST: usize = 16;
@@ -19,22 +19,22 @@ const MAX_BUFFER_BYTES: usize = 4 << 20;
 /// An open trace.
 #[derive(Debug)]
 pub(crate) struct ReadTrace {
-    engine: Arc<Inner>,
+    resources: Arc<Resources>,
     /// Tells it from others in the cache.
     id: u64,
     trace: Mutex<Trace>,
 }
 
 impl ReadTrace {
-    pub(crate) fn new(engine: &Arc<Inner>, trace: Trace) -> Self {
-        Self { engine: engine.clone(), id: engine.next_id(), trace: Mutex::new(trace) }
+    pub(crate) fn new(resources: &Arc<Resources>, trace: Trace) -> Self {
+        Self { resources: resources.clone(), id: resources.next_id(), trace: Mutex::new(trace) }
     }
 
     fn stream(&self, number: u32) -> Result<StreamReader, Error> {
         let trace = lock(&self.trace);
         trace.stream(number).ok_or_else(|| {
             let text = format!("{}: has no stream {number}", trace.path().display());
-            Error::refused(Reason::Unknown, text)
+            Error::refused(RefusalReason::Unknown, text)
         })
     }
 
@@ -53,8 +53,12 @@ impl ReadTrace {
         lock(&self.trace).file_bytes()
     }
 
-    fn segment(&self, stream: &StreamReader, number: u32, place: usize) -> Result<Segment, Error> {
-        self.engine.cache.get((self.id, number, place), || {
+    fn key(&self, stream: u32, place: usize) -> SegmentKey {
+        SegmentKey { trace: self.id, stream, place }
+    }
+
+    fn segment(&self, stream: &StreamReader, number: u32, place: usize) -> Result<DecodedSegment, Error> {
+        self.resources.cache.get(self.key(number, place), || {
             let mut bytes = Vec::new();
             Ok(stream.read(place, &mut bytes).map_err(refused)?.then(|| Arc::new(bytes)))
         })
@@ -62,11 +66,11 @@ impl ReadTrace {
 
     /// Decodes a segment that will probably be asked for next.
     fn prefetch(self: &Arc<Self>, stream: &StreamReader, number: u32, place: usize) {
-        if place >= stream.segments() || self.engine.cache.has((self.id, number, place)) {
+        if place >= stream.segments() || self.resources.cache.has(self.key(number, place)) {
             return;
         }
         let (trace, stream) = (self.clone(), stream.clone());
-        self.engine.workers.run(move || {
+        self.resources.workers.run(move || {
             let _ = trace.segment(&stream, number, place);
         });
     }
@@ -90,7 +94,7 @@ impl ReadTrace {
                 let filter = EntryFilter::new(&Filter::default(), entry_type);
                 if filter.cycle(&[]).is_none() {
                     let text = format!("stream {number}: its entries have no growing field named cycle");
-                    return Err(Error::refused(Reason::Mode, text));
+                    return Err(Error::refused(RefusalReason::Mode, text));
                 }
                 let width = entry_type.entry_bytes as usize;
                 let mut place = stream.place_of_cycle(value);
@@ -113,17 +117,17 @@ impl ReadTrace {
 
 impl Drop for ReadTrace {
     fn drop(&mut self) {
-        self.engine.cache.forget(self.id);
+        self.resources.cache.forget(self.id);
     }
 }
 
 fn refused(error: trace_format::Error) -> Error {
-    Error::refused(Reason::File, error.to_string())
+    Error::refused(RefusalReason::File, error.to_string())
 }
 
 /// A client's reader of one stream.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct ClientReader {
     trace: Arc<ReadTrace>,
     number: u32,
     filter: EntryFilter,
@@ -135,7 +139,7 @@ pub(crate) struct Reader {
     scratch: Vec<u8>,
 }
 
-impl Reader {
+impl ClientReader {
     pub(crate) fn open(
         trace: &Arc<ReadTrace>,
         number: u32,
@@ -155,14 +159,14 @@ impl Reader {
         let buffer_bytes =
             (buffer_bytes as usize).clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES).next_multiple_of(4096);
         let filter = EntryFilter::new(filter, entry_type);
-        let engine = &trace.engine;
+        let resources = &trace.resources;
         let region = if shared {
-            if !engine.rings.try_reserve(buffer_bytes) {
-                return Err(Error::refused(Reason::NoRoom, "no memory for more buffers"));
+            if !resources.rings.try_reserve(buffer_bytes) {
+                return Err(Error::refused(RefusalReason::NoRoom, "no memory for more buffers"));
             }
             let region = Region::create(buffer_bytes).map_err(|source| {
-                engine.rings.release(buffer_bytes);
-                Error::refused(Reason::NoRoom, format!("no shared memory: {source}"))
+                resources.rings.release(buffer_bytes);
+                Error::refused(RefusalReason::NoRoom, format!("no shared memory: {source}"))
             })?;
             Some(Arc::new(region))
         } else {
@@ -194,7 +198,7 @@ impl Reader {
     }
 
     /// Entries from `index` on.
-    pub(crate) fn read(&mut self, index: u64, most: u32) -> Result<Block, Error> {
+    pub(crate) fn read(&mut self, index: u64, most: u32) -> Result<EntryBlock, Error> {
         let mut stream = self.trace.stream(self.number)?;
         if index >= stream.end_index() {
             self.trace.refresh()?;
@@ -204,7 +208,8 @@ impl Reader {
         let whole = self.filter.takes_all();
         let width = self.entry_bytes + if whole { 0 } else { 4 };
         let most = (most as usize).min(self.buffer_bytes / width);
-        let mut block = Block { first_index: index, next_index: index, end_index, ..Block::default() };
+        let mut block =
+            EntryBlock { first_index: index, next_index: index, end_index, ..EntryBlock::default() };
         self.scratch.clear();
         for _ in 0..SEGMENTS_A_REQUEST {
             let place = stream.place_of_index(block.next_index);
@@ -262,7 +267,7 @@ impl Reader {
     }
 
     /// Puts the bytes where the client finds them.
-    fn deliver(&self, block: &mut Block) {
+    fn deliver(&self, block: &mut EntryBlock) {
         block.bytes = self.scratch.len() as u32;
         match &self.region {
             Some(region) => region.write(0, &self.scratch),
@@ -280,10 +285,10 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for ClientReader {
     fn drop(&mut self) {
         if self.region.is_some() {
-            self.trace.engine.rings.release(self.buffer_bytes);
+            self.trace.resources.rings.release(self.buffer_bytes);
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use buffers_host::Region;
 
-use super::Inner;
-use super::write::{Stream, WriteTrace};
-use crate::{Error, Reason};
+use super::resources::Resources;
+use super::write::{WriteTrace, WrittenStream};
+use crate::{Error, RefusalReason};
 
 /// Bytes of a buffer at least and at most, and buffers of a ring at most.
 pub(crate) const MIN_BUFFER_BYTES: usize = 4 << 10;
@@ -19,13 +19,13 @@ const A_RING: usize = 256;
 
 /// Where things lie in a ring's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct RingLayout {
     pub(crate) buffers: usize,
     pub(crate) buffer_bytes: usize,
     pub(crate) entry_bytes: usize,
 }
 
-impl Layout {
+impl RingLayout {
     /// The nearest possible to what a client asks for.
     pub(crate) fn near(buffer_bytes: u32, buffers: u32, entry_bytes: usize) -> Self {
         let bytes = (buffer_bytes as usize).clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES);
@@ -74,10 +74,10 @@ impl Layout {
 /// The ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    engine: Arc<Inner>,
+    resources: Arc<Resources>,
     trace: Arc<WriteTrace>,
-    stream: Arc<Stream>,
-    layout: Layout,
+    stream: Arc<WrittenStream>,
+    layout: RingLayout,
     /// Where buffers are filled, if client and server share memory.
     region: Option<Arc<Region>>,
     /// The buffer whose turn it is, and how much of it was taken over already.
@@ -88,28 +88,28 @@ pub(crate) struct Ring {
 
 impl Ring {
     pub(crate) fn open(
-        engine: &Arc<Inner>,
+        resources: &Arc<Resources>,
         trace: &Arc<WriteTrace>,
-        stream: Arc<Stream>,
-        mut layout: Layout,
+        stream: Arc<WrittenStream>,
+        mut layout: RingLayout,
         shared: bool,
     ) -> Result<Self, Error> {
         // The fuller, the smaller: a thousand clients still find room.
-        let share = (engine.rings.limit() - engine.rings.used().min(engine.rings.limit())) / A_RING;
+        let share = (resources.rings.limit() - resources.rings.used().min(resources.rings.limit())) / A_RING;
         while layout.total() > share
             && let Some(smaller) = layout.smaller()
         {
             layout = smaller;
         }
-        while shared && !engine.rings.try_reserve(layout.total()) {
+        while shared && !resources.rings.try_reserve(layout.total()) {
             layout = layout.smaller().ok_or_else(|| {
-                let (used, limit) = (engine.rings.used() >> 20, engine.rings.limit() >> 20);
+                let (used, limit) = (resources.rings.used() >> 20, resources.rings.limit() >> 20);
                 let text = format!("no memory for more buffers: {used} of {limit} MiB are in use");
-                Error::refused(Reason::NoRoom, text)
+                Error::refused(RefusalReason::NoRoom, text)
             })?;
         }
         let mut ring = Self {
-            engine: engine.clone(),
+            resources: resources.clone(),
             trace: trace.clone(),
             stream,
             layout,
@@ -120,15 +120,15 @@ impl Ring {
         };
         if shared {
             let region = Region::create(layout.total()).map_err(|source| {
-                engine.rings.release(layout.total());
-                Error::refused(Reason::NoRoom, format!("no shared memory: {source}"))
+                resources.rings.release(layout.total());
+                Error::refused(RefusalReason::NoRoom, format!("no shared memory: {source}"))
             })?;
             ring.region = Some(Arc::new(region));
         }
         Ok(ring)
     }
 
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> RingLayout {
         self.layout
     }
 
@@ -139,7 +139,7 @@ impl Ring {
     /// Takes a buffer that the client handed over. `entries` are its bytes where memory is not shared.
     pub(crate) fn submit(&mut self, buffer: u32, bytes: u32, entries: &[u8]) -> Result<(), Error> {
         let malformed =
-            |what| Error::refused(Reason::Malformed, format!("stream {}: {what}", self.stream.number));
+            |what| Error::refused(RefusalReason::Malformed, format!("stream {}: {what}", self.stream.number));
         let bytes = bytes as usize;
         if buffer as usize != self.turn {
             return Err(malformed("a buffer was submitted out of turn"));
@@ -207,7 +207,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.region.is_some() {
-            self.engine.rings.release(self.layout.total());
+            self.resources.rings.release(self.layout.total());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::{Error, Reason};
+use crate::{Error, RefusalReason};
 
 /// Where files may lie.
 #[derive(Debug)]
@@ -55,7 +55,10 @@ impl Root {
     /// Opens a file. It is a regular one; one to create anew is empty.
     pub(crate) fn open(&self, name: &str, purpose: Purpose) -> Result<File, Error> {
         if name.is_empty() || name.contains('\0') {
-            return Err(Error::refused(Reason::OutsideRoot, format!("{name:?}: not a name of a file")));
+            return Err(Error::refused(
+                RefusalReason::OutsideRoot,
+                format!("{name:?}: not a name of a file"),
+            ));
         }
         // Never wait for the other side of a pipe.
         let always = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -84,26 +87,26 @@ impl Root {
         let file = File::from(opened.map_err(|errno| refusal(name, errno))?);
         let failed = |source| Error::Io { what: name.into(), operation: "look at the file", cause: source };
         if !file.metadata().map_err(failed)?.is_file() {
-            return Err(Error::refused(Reason::File, format!("{name}: not a regular file")));
+            return Err(Error::refused(RefusalReason::File, format!("{name}: not a regular file")));
         }
         Ok(file)
     }
 }
 
 fn outside(name: &str) -> Error {
-    Error::refused(Reason::OutsideRoot, format!("{name}: outside the server's root"))
+    Error::refused(RefusalReason::OutsideRoot, format!("{name}: outside the server's root"))
 }
 
 fn refusal(name: &str, errno: Errno) -> Error {
     match errno {
         Errno::XDEV | Errno::LOOP => outside(name),
         Errno::EXIST => Error::refused(
-            Reason::File,
+            RefusalReason::File,
             format!("{name}: exists already; choose another name or overwrite it with --force"),
         ),
         _ => {
             let text = format!("{name}: cannot be opened: {}", std::io::Error::from(errno));
-            Error::refused(Reason::File, text)
+            Error::refused(RefusalReason::File, text)
         }
     }
 }
@@ -129,7 +132,7 @@ mod tests {
         {
             for purpose in [Purpose::Read, Purpose::Append, Purpose::Create { replace: true }] {
                 let error = root.open(name, purpose).unwrap_err();
-                assert_eq!(error.reason(), Reason::OutsideRoot, "{name}: {error}");
+                assert_eq!(error.reason(), RefusalReason::OutsideRoot, "{name}: {error}");
             }
         }
         assert_eq!(std::fs::read(outer.path().join("secret")).unwrap(), b"x");
@@ -138,8 +141,8 @@ mod tests {
         let full = path.canonicalize().unwrap().join("sub/new").display().to_string();
         root.open(&full, Purpose::Read).unwrap();
         let again = root.open("sub/new", Purpose::Create { replace: false }).unwrap_err();
-        assert_eq!(again.reason(), Reason::File);
-        assert_eq!(root.open("sub", Purpose::Read).unwrap_err().reason(), Reason::File);
-        assert_eq!(root.open("missing", Purpose::Read).unwrap_err().reason(), Reason::File);
+        assert_eq!(again.reason(), RefusalReason::File);
+        assert_eq!(root.open("sub", Purpose::Read).unwrap_err().reason(), RefusalReason::File);
+        assert_eq!(root.open("missing", Purpose::Read).unwrap_err().reason(), RefusalReason::File);
     }
 }

@@ -1,65 +1,84 @@
 //! Sessions: who works on one trace (Simutrace, section 2.1).
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use trace_format::{
     CreateOptions, Encoders, FileSink, FileStorage, MAX_FRAME_ENTRIES, SegmentSink, SyncPolicy, Trace,
 };
 
-use super::Inner;
 use super::read::ReadTrace;
+use super::resources::Resources;
 use super::root::Purpose;
-use super::text::{Format, TextSink};
+use super::text::{StoreFormat, TextSink};
 use super::write::WriteTrace;
-use crate::wire::{Mode, SessionInfo, SyncWhen};
-use crate::{Error, Reason, lock};
+use crate::wire::{OpenMode, SessionInfo, SyncWhen};
+use crate::{Error, RefusalReason, lock};
 
 /// Entries of a segment where the client leaves it to us: longer ones compress better (2 million 40 % better than 256 thousand).
 const SEGMENT_ENTRIES: usize = 1 << 21;
 
 /// The trace of a session.
 #[derive(Clone, Debug)]
-enum Open {
+enum SessionTrace {
     Writing(Arc<WriteTrace>),
     Reading(Arc<ReadTrace>),
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SessionState {
     channels: u32,
     specifier: String,
-    open: Option<Open>,
+    open: Option<SessionTrace>,
     /// The trace that is being written, as a reader sees it.
     own: Option<Arc<ReadTrace>>,
 }
 
+/// All sessions of a server, and what they share.
+#[derive(Debug)]
+pub(crate) struct SessionList {
+    pub(crate) resources: Arc<Resources>,
+    sessions: Mutex<BTreeMap<u64, Arc<StoreSession>>>,
+}
+
+impl SessionList {
+    pub(crate) fn new(resources: Arc<Resources>) -> Self {
+        Self { resources, sessions: Mutex::default() }
+    }
+
+    /// The sessions that there are, by number.
+    pub(crate) fn all(&self) -> Vec<Arc<StoreSession>> {
+        lock(&self.sessions).values().cloned().collect()
+    }
+}
+
 /// A session.
 #[derive(Debug)]
-pub(crate) struct Session {
-    engine: Arc<Inner>,
+pub(crate) struct StoreSession {
+    list: Arc<SessionList>,
     pub(crate) id: u64,
     name: String,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 fn refused(error: trace_format::Error) -> Error {
-    Error::refused(Reason::File, error.to_string())
+    Error::refused(RefusalReason::File, error.to_string())
 }
 
-impl Session {
+impl StoreSession {
     /// A new session with one channel.
-    pub(crate) fn create(engine: &Arc<Inner>, name: String) -> Arc<Self> {
-        let id = engine.next_id();
-        let state = Mutex::new(State { channels: 1, ..State::default() });
-        let session = Arc::new(Self { engine: engine.clone(), id, name, state });
-        lock(&engine.sessions).insert(id, session.clone());
+    pub(crate) fn create(list: &Arc<SessionList>, name: String) -> Arc<Self> {
+        let id = list.resources.next_id();
+        let state = Mutex::new(SessionState { channels: 1, ..SessionState::default() });
+        let session = Arc::new(Self { list: list.clone(), id, name, state });
+        lock(&list.sessions).insert(id, session.clone());
         session
     }
 
     /// One more channel in a session.
-    pub(crate) fn join(engine: &Arc<Inner>, id: u64) -> Result<Arc<Self>, Error> {
-        let sessions = lock(&engine.sessions);
-        let none = || Error::refused(Reason::Unknown, format!("there is no session {id}"));
+    pub(crate) fn join(list: &SessionList, id: u64) -> Result<Arc<Self>, Error> {
+        let sessions = lock(&list.sessions);
+        let none = || Error::refused(RefusalReason::Unknown, format!("there is no session {id}"));
         let session = sessions.get(&id).cloned().ok_or_else(none)?;
         let mut state = lock(&session.state);
         if state.channels == 0 {
@@ -81,7 +100,7 @@ impl Session {
         drop(state);
         // It is listed until its trace is closed, so that who waits for that can see it.
         let closed = self.close();
-        lock(&self.engine.sessions).remove(&self.id);
+        lock(&self.list.sessions).remove(&self.id);
         closed
     }
 
@@ -89,8 +108,8 @@ impl Session {
         let state = lock(&self.state);
         let mode = match &state.open {
             None => 0,
-            Some(Open::Writing(_)) => 1,
-            Some(Open::Reading(_)) => 2,
+            Some(SessionTrace::Writing(_)) => 1,
+            Some(SessionTrace::Reading(_)) => 2,
         };
         SessionInfo {
             session: self.id,
@@ -101,11 +120,14 @@ impl Session {
         }
     }
 
-    fn not_open(state: &State) -> Result<(), Error> {
+    fn not_open(state: &SessionState) -> Result<(), Error> {
         if state.open.is_none() {
             return Ok(());
         }
-        Err(Error::refused(Reason::Mode, format!("the session has a trace already: {}", state.specifier)))
+        Err(Error::refused(
+            RefusalReason::Mode,
+            format!("the session has a trace already: {}", state.specifier),
+        ))
     }
 
     /// Creates a trace.
@@ -118,18 +140,18 @@ impl Session {
     ) -> Result<(), Error> {
         let mut state = lock(&self.state);
         Self::not_open(&state)?;
-        let (format, name) = Format::split(&specifier);
-        let file = self.engine.root.open(name, Purpose::Create { replace })?;
-        let path = self.engine.root.path(name);
+        let (format, name) = StoreFormat::split(&specifier);
+        let file = self.list.resources.root.open(name, Purpose::Create { replace })?;
+        let path = self.list.resources.root.path(name);
         let failed = |source| Error::Io { what: name.into(), operation: "empty the file", cause: source };
-        self.engine.claim(&file, name)?;
+        self.list.resources.claim(&file, name)?;
         file.set_len(0).map_err(failed)?;
         let entries = match segment_entries as usize {
             0 => SEGMENT_ENTRIES,
             entries => entries.min(MAX_FRAME_ENTRIES),
         };
         let sink: Arc<dyn SegmentSink> = match format {
-            Format::Memtap => {
+            StoreFormat::Memtap => {
                 let policy = match sync {
                     SyncWhen::Never => SyncPolicy::Never,
                     SyncWhen::Closed => SyncPolicy::AtFinish,
@@ -141,40 +163,40 @@ impl Session {
             }
             _ => Arc::new(TextSink::new(format, path, file)),
         };
-        self.write(&mut state, specifier, sink, format != Format::Memtap, sync, entries);
+        self.write(&mut state, specifier, sink, format != StoreFormat::Memtap, sync, entries);
         Ok(())
     }
 
     fn write(
         &self,
-        state: &mut State,
+        state: &mut SessionState,
         specifier: String,
         sink: Arc<dyn SegmentSink>,
         in_order: bool,
         sync: SyncWhen,
         entries: usize,
     ) {
-        let trace = Arc::new(WriteTrace::new(&self.engine, sink, in_order, sync, entries));
-        self.engine.add_trace(&trace);
-        state.open = Some(Open::Writing(trace));
+        let trace = Arc::new(WriteTrace::new(&self.list.resources, sink, in_order, sync, entries));
+        self.list.resources.add_trace(&trace);
+        state.open = Some(SessionTrace::Writing(trace));
         state.specifier = specifier;
     }
 
     /// Opens a trace that is there.
-    pub(crate) fn open_trace(&self, specifier: String, mode: Mode) -> Result<(), Error> {
+    pub(crate) fn open_trace(&self, specifier: String, mode: OpenMode) -> Result<(), Error> {
         let mut state = lock(&self.state);
         Self::not_open(&state)?;
-        let (format, name) = Format::split(&specifier);
-        if format != Format::Memtap {
+        let (format, name) = StoreFormat::split(&specifier);
+        if format != StoreFormat::Memtap {
             let text = format!("{specifier}: this format can only be written, and only anew");
-            return Err(Error::refused(Reason::Mode, text));
+            return Err(Error::refused(RefusalReason::Mode, text));
         }
         match mode {
-            Mode::Read => state.open = Some(Open::Reading(self.reading(name)?)),
-            Mode::Append => {
+            OpenMode::Read => state.open = Some(SessionTrace::Reading(self.reading(name)?)),
+            OpenMode::Append => {
                 let trace = self.appending(name)?;
-                self.engine.add_trace(&trace);
-                state.open = Some(Open::Writing(trace));
+                self.list.resources.add_trace(&trace);
+                state.open = Some(SessionTrace::Writing(trace));
             }
         }
         state.specifier = specifier;
@@ -182,35 +204,35 @@ impl Session {
     }
 
     fn appending(&self, name: &str) -> Result<Arc<WriteTrace>, Error> {
-        let file = self.engine.root.open(name, Purpose::Append)?;
-        let path = self.engine.root.path(name);
-        self.engine.claim(&file, name)?;
+        let file = self.list.resources.root.open(name, Purpose::Append)?;
+        let path = self.list.resources.root.path(name);
+        self.list.resources.claim(&file, name)?;
         let failed = |source| Error::Io { what: name.into(), operation: "open the file", cause: source };
         let again = file.try_clone().map_err(failed)?;
         let before = Trace::open_on(Box::new(again), &path, Encoders::default()).map_err(refused)?;
         let storage = Box::new(FileStorage(file));
         let sink = FileSink::append_on(storage, &before, CreateOptions::default()).map_err(refused)?;
         let (sync, entries) = (SyncWhen::Closed, SEGMENT_ENTRIES);
-        let trace = Arc::new(WriteTrace::new(&self.engine, Arc::new(sink), false, sync, entries));
-        trace.resume(&self.engine, &before);
+        let trace = Arc::new(WriteTrace::new(&self.list.resources, Arc::new(sink), false, sync, entries));
+        trace.resume(&self.list.resources, &before);
         Ok(trace)
     }
 
     fn reading(&self, name: &str) -> Result<Arc<ReadTrace>, Error> {
-        let file = self.engine.root.open(name, Purpose::Read)?;
-        let path = self.engine.root.path(name);
+        let file = self.list.resources.root.open(name, Purpose::Read)?;
+        let path = self.list.resources.root.path(name);
         let trace = Trace::open_live_on(Box::new(file), &path, Encoders::default()).map_err(refused)?;
-        Ok(Arc::new(ReadTrace::new(&self.engine, trace)))
+        Ok(Arc::new(ReadTrace::new(&self.list.resources, trace)))
     }
 
     /// The trace, if it is being written.
     pub(crate) fn writer(&self) -> Result<Arc<WriteTrace>, Error> {
         match &lock(&self.state).open {
-            Some(Open::Writing(trace)) => Ok(trace.clone()),
-            Some(Open::Reading(_)) => {
-                Err(Error::refused(Reason::Mode, "the session's trace is open for reading only"))
+            Some(SessionTrace::Writing(trace)) => Ok(trace.clone()),
+            Some(SessionTrace::Reading(_)) => {
+                Err(Error::refused(RefusalReason::Mode, "the session's trace is open for reading only"))
             }
-            None => Err(Error::refused(Reason::Mode, "the session has no trace")),
+            None => Err(Error::refused(RefusalReason::Mode, "the session has no trace")),
         }
     }
 
@@ -218,21 +240,21 @@ impl Session {
     pub(crate) fn reader(&self) -> Result<Arc<ReadTrace>, Error> {
         let mut state = lock(&self.state);
         match &state.open {
-            Some(Open::Reading(trace)) => Ok(trace.clone()),
-            Some(Open::Writing(_)) => {
+            Some(SessionTrace::Reading(trace)) => Ok(trace.clone()),
+            Some(SessionTrace::Writing(_)) => {
                 if let Some(own) = &state.own {
                     return Ok(own.clone());
                 }
-                let (format, name) = Format::split(&state.specifier);
-                if format != Format::Memtap {
+                let (format, name) = StoreFormat::split(&state.specifier);
+                if format != StoreFormat::Memtap {
                     let text = format!("{}: this format can only be written", state.specifier);
-                    return Err(Error::refused(Reason::Mode, text));
+                    return Err(Error::refused(RefusalReason::Mode, text));
                 }
                 let own = self.reading(name)?;
                 state.own = Some(own.clone());
                 Ok(own)
             }
-            None => Err(Error::refused(Reason::Mode, "the session has no trace")),
+            None => Err(Error::refused(RefusalReason::Mode, "the session has no trace")),
         }
     }
 
@@ -244,12 +266,12 @@ impl Session {
         };
         drop(own);
         match open {
-            Some(Open::Writing(trace)) => {
+            Some(SessionTrace::Writing(trace)) => {
                 trace.close()?;
                 Ok(std::fs::metadata(trace.path()).map_or(0, |metadata| metadata.len()))
             }
-            Some(Open::Reading(trace)) => Ok(trace.file_bytes()),
-            None => Err(Error::refused(Reason::Mode, "the session has no trace")),
+            Some(SessionTrace::Reading(trace)) => Ok(trace.file_bytes()),
+            None => Err(Error::refused(RefusalReason::Mode, "the session has no trace")),
         }
     }
 

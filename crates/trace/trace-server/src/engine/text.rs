@@ -13,7 +13,7 @@ use crate::lock;
 
 /// A form that a trace can be stored in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum StoreFormat {
     /// memtap's own.
     Memtap,
     /// As `valgrind --tool=lackey --trace-mem=yes` prints accesses.
@@ -24,7 +24,7 @@ pub enum Format {
     Entries64,
 }
 
-impl Format {
+impl StoreFormat {
     /// Splits `format:path`; a name without a known format is a path.
     pub fn split(specifier: &str) -> (Self, &str) {
         let known = [
@@ -51,7 +51,7 @@ impl Format {
 
 /// A file of another format.
 pub(crate) struct TextSink {
-    format: Format,
+    format: StoreFormat,
     path: PathBuf,
     file: Mutex<File>,
     streams: AtomicU32,
@@ -68,7 +68,7 @@ impl fmt::Debug for TextSink {
 }
 
 impl TextSink {
-    pub(crate) fn new(format: Format, path: PathBuf, file: File) -> Self {
+    pub(crate) fn new(format: StoreFormat, path: PathBuf, file: File) -> Self {
         let (streams, finished) = (AtomicU32::new(0), AtomicBool::new(false));
         Self { format, path, file: Mutex::new(file), streams, finished }
     }
@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn specifiers_name_format_and_path() {
-        assert_eq!(Format::split("memtap:a/b"), (Format::Memtap, "a/b"));
-        assert_eq!(Format::split("a:b"), (Format::Memtap, "a:b"));
-        assert_eq!(Format::split("din:x"), (Format::Din, "x"));
-        assert_eq!(Format::split("entries64:/x"), (Format::Entries64, "/x"));
-        assert_eq!(Format::split("lackey:"), (Format::Lackey, ""));
+        assert_eq!(StoreFormat::split("memtap:a/b"), (StoreFormat::Memtap, "a/b"));
+        assert_eq!(StoreFormat::split("a:b"), (StoreFormat::Memtap, "a:b"));
+        assert_eq!(StoreFormat::split("din:x"), (StoreFormat::Din, "x"));
+        assert_eq!(StoreFormat::split("entries64:/x"), (StoreFormat::Entries64, "/x"));
+        assert_eq!(StoreFormat::split("lackey:"), (StoreFormat::Lackey, ""));
     }
 }

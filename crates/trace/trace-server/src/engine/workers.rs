@@ -6,23 +6,23 @@ use std::thread::JoinHandle;
 
 use crate::lock;
 
-type Job = Box<dyn FnOnce() + Send>;
+type WorkItem = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct QueuedWork {
+    jobs: VecDeque<WorkItem>,
     closed: bool,
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct WorkQueue {
+    queue: Mutex<QueuedWork>,
     changed: Condvar,
 }
 
 /// The threads. What they have to do is bounded by the memory that jobs carry, not here.
 pub(crate) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<WorkQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Workers {
 
 impl Workers {
     pub(crate) fn start(count: usize) -> Self {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<WorkQueue>::default();
         let threads = (0..count.max(1))
             .filter_map(|number| {
                 let shared = shared.clone();
@@ -57,7 +57,7 @@ impl Workers {
     }
 }
 
-fn work(shared: &Shared) {
+fn work(shared: &WorkQueue) {
     loop {
         let mut queue = lock(&shared.queue);
         let job = loop {

@@ -17,10 +17,10 @@ use trace_format::{
     StreamDescription, StreamKind, Trace, TraceWriter, gap_entry,
 };
 
-use super::Inner;
+use super::resources::{Resources, Spare};
 use super::ring::Ring;
 use crate::wire::SyncWhen;
-use crate::{Error, Reason, lock};
+use crate::{Error, RefusalReason, lock};
 
 /// How long entries may wait for more.
 pub(crate) const OPEN_FOR: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ const WORTH_KEEPING: usize = 1 << 20;
 
 /// One stream.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct WrittenStream {
     pub(crate) number: u32,
     pub(crate) entry_bytes: usize,
     entry_type: EntryType,
@@ -48,11 +48,11 @@ pub(crate) struct Stream {
     end: AtomicU64,
     /// Whether a segment could not be written. Those that follow are not: readers would find a hole.
     cut_short: AtomicBool,
-    open: Mutex<Open>,
+    open: Mutex<OpenSegment>,
 }
 
 /// A segment that could not be written.
-struct Lost {
+struct LostSegment {
     stream: u32,
     owner: (ProcessId, ThreadId),
     first_index: u64,
@@ -63,7 +63,7 @@ struct Lost {
 
 /// The open segment of a stream.
 #[derive(Debug)]
-struct Open {
+struct OpenSegment {
     bytes: Vec<u8>,
     /// What the budget has for `bytes`.
     reserved: usize,
@@ -74,14 +74,14 @@ struct Open {
 }
 
 /// What a segment holds.
-enum Held {
+enum GatheredEntries {
     /// Entries as they are.
     Entries(Vec<u8>),
     /// What an encoder makes of them.
     Coded(Arc<CodedFrame>),
 }
 
-impl Held {
+impl GatheredEntries {
     /// How many entries of that many bytes.
     fn count(&self, entry_bytes: usize) -> u64 {
         match self {
@@ -92,8 +92,8 @@ impl Held {
 }
 
 /// A segment on its way.
-struct Segment {
-    held: Held,
+struct CutSegment {
+    held: GatheredEntries,
     reserved: usize,
     sequence: u64,
     first_index: u64,
@@ -102,13 +102,13 @@ struct Segment {
 
 /// The trace.
 pub(crate) struct WriteTrace {
-    engine: Weak<Inner>,
+    resources: Weak<Resources>,
     sink: Arc<dyn SegmentSink>,
     /// Whether segments must be written in the order in which they are cut.
     in_order: bool,
     sync: SyncWhen,
     segment_entries: usize,
-    streams: Mutex<Vec<Arc<Stream>>>,
+    streams: Mutex<Vec<Arc<WrittenStream>>>,
     rings: Mutex<Vec<Weak<Mutex<Ring>>>>,
     properties: Mutex<Option<TraceWriter>>,
     /// Segments that were cut and are not written.
@@ -117,7 +117,7 @@ pub(crate) struct WriteTrace {
     failed: AtomicBool,
     failure: Mutex<Option<String>>,
     /// What could not be written of threads' streams.
-    lost: Mutex<Vec<Lost>>,
+    lost: Mutex<Vec<LostSegment>>,
     closed: AtomicBool,
 }
 
@@ -141,14 +141,14 @@ fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 
 impl WriteTrace {
     pub(crate) fn new(
-        engine: &Arc<Inner>,
+        resources: &Arc<Resources>,
         sink: Arc<dyn SegmentSink>,
         in_order: bool,
         sync: SyncWhen,
         segment_entries: usize,
     ) -> Self {
         Self {
-            engine: Arc::downgrade(engine),
+            resources: Arc::downgrade(resources),
             sink,
             in_order,
             sync,
@@ -169,19 +169,19 @@ impl WriteTrace {
         self.sink.path()
     }
 
-    fn engine(&self) -> Result<Arc<Inner>, Error> {
-        self.engine.upgrade().ok_or_else(|| Error::refused(Reason::Mode, "the server stops"))
+    fn resources(&self) -> Result<Arc<Resources>, Error> {
+        self.resources.upgrade().ok_or_else(|| Error::refused(RefusalReason::Mode, "the server stops"))
     }
 
     /// Fails where entries would not be kept.
     fn check(&self) -> Result<(), Error> {
         if self.failed.load(Ordering::Acquire) {
             let text = lock(&self.failure).clone().unwrap_or_default();
-            return Err(Error::refused(Reason::Incomplete, text));
+            return Err(Error::refused(RefusalReason::Incomplete, text));
         }
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::refused(
-                Reason::Mode,
+                RefusalReason::Mode,
                 format!("{}: the trace is closed", self.path().display()),
             ));
         }
@@ -201,7 +201,7 @@ impl WriteTrace {
             |reason, text: String| Error::refused(reason, format!("{}: {text}", self.path().display()));
         let mut streams = lock(&self.streams);
         if streams.len() >= MAX_STREAMS {
-            return Err(refuse(Reason::NoRoom, format!("{MAX_STREAMS} streams are the most")));
+            return Err(refuse(RefusalReason::NoRoom, format!("{MAX_STREAMS} streams are the most")));
         }
         description.complete();
         if description.encoder == u32::MAX {
@@ -209,36 +209,36 @@ impl WriteTrace {
         }
         if !self.sink.has_encoder(description.encoder) {
             return Err(refuse(
-                Reason::Unknown,
+                RefusalReason::Unknown,
                 format!("no encoder has the number {}", description.encoder),
             ));
         }
         if description.is_names() && lock(&self.properties).is_some() {
             return Err(refuse(
-                Reason::Mode,
+                RefusalReason::Mode,
                 "the server keeps the stream of names since a property was added".into(),
             ));
         }
         let number = self
             .sink
             .add_stream(&description)
-            .map_err(|error| refuse(Reason::Incomplete, error.to_string()))?;
-        streams.push(self.new_stream(&*self.engine()?, number, description, (0, 0)));
+            .map_err(|error| refuse(RefusalReason::Incomplete, error.to_string()))?;
+        streams.push(self.new_stream(&*self.resources()?, number, description, (0, 0)));
         Ok(number)
     }
 
     /// A stream that goes on at that sequence number and index.
     fn new_stream(
         &self,
-        engine: &Inner,
+        resources: &Resources,
         number: u32,
         description: StreamDescription,
         (sequence, first_index): (u64, u64),
-    ) -> Arc<Stream> {
+    ) -> Arc<WrittenStream> {
         let entry_bytes = description.entry_type.entry_bytes as usize;
         // No segment takes more than a part of the memory, so that several can be on their way.
-        let most = engine.segments.limit() / 4 / entry_bytes;
-        Arc::new(Stream {
+        let most = resources.segments.limit() / 4 / entry_bytes;
+        Arc::new(WrittenStream {
             number,
             entry_bytes,
             encoder: description.encoder,
@@ -248,7 +248,7 @@ impl WriteTrace {
             end: AtomicU64::new(first_index),
             cut_short: AtomicBool::new(false),
             entry_type: description.entry_type,
-            open: Mutex::new(Open {
+            open: Mutex::new(OpenSegment {
                 bytes: Vec::new(),
                 reserved: 0,
                 sequence,
@@ -260,20 +260,20 @@ impl WriteTrace {
     }
 
     /// Goes on with the streams of a trace that was closed.
-    pub(crate) fn resume(&self, engine: &Inner, before: &Trace) {
+    pub(crate) fn resume(&self, resources: &Resources, before: &Trace) {
         let mut streams = lock(&self.streams);
         for info in before.streams() {
             let Some(reader) = before.stream(info.number) else { continue };
             let place = (reader.next_sequence(), reader.end_index());
-            streams.push(self.new_stream(engine, info.number, info.description, place));
+            streams.push(self.new_stream(resources, info.number, info.description, place));
         }
     }
 
     /// A stream that was announced to this server.
-    pub(crate) fn stream(&self, number: u32) -> Result<Arc<Stream>, Error> {
+    pub(crate) fn stream(&self, number: u32) -> Result<Arc<WrittenStream>, Error> {
         let found = lock(&self.streams).iter().find(|stream| stream.number == number).cloned();
         found.ok_or_else(|| {
-            Error::refused(Reason::Unknown, format!("the trace has no stream {number} to write to"))
+            Error::refused(RefusalReason::Unknown, format!("the trace has no stream {number} to write to"))
         })
     }
 
@@ -284,12 +284,13 @@ impl WriteTrace {
         let mut writer = lock(&self.properties);
         if writer.is_none() && streams.iter().any(|stream| stream.entry_type.is_names()) {
             let text = format!("{}: the client keeps the stream of names itself", self.path().display());
-            return Err(Error::refused(Reason::Mode, text));
+            return Err(Error::refused(RefusalReason::Mode, text));
         }
         drop(streams);
         let writer =
             writer.get_or_insert_with(|| TraceWriter::on_sink(self.sink.clone(), CreateOptions::default()));
-        let refuse = |error: trace_format::Error| Error::refused(Reason::Incomplete, error.to_string());
+        let refuse =
+            |error: trace_format::Error| Error::refused(RefusalReason::Incomplete, error.to_string());
         writer.set_property(key, value).map_err(refuse)
     }
 
@@ -303,21 +304,21 @@ impl WriteTrace {
     /// Adds `len` bytes of whole entries; `fill` appends the given part of them. Waits where memory is short.
     pub(crate) fn append(
         self: &Arc<Self>,
-        stream: &Arc<Stream>,
+        stream: &Arc<WrittenStream>,
         len: usize,
         mut fill: impl FnMut(&mut Vec<u8>, usize, usize),
     ) -> Result<(), Error> {
         if len == 0 {
             return Ok(());
         }
-        let engine = self.engine()?;
+        let resources = self.resources()?;
         let mut open = lock(&stream.open);
         // Under the lock that closing takes, so nothing is added that it misses.
         self.check()?;
         let mut done = 0;
         while done < len {
             let piece = (stream.segment_bytes - open.bytes.len()).min(len - done);
-            if !self.make_room(&engine, stream, &mut open, piece) {
+            if !self.make_room(&resources, stream, &mut open, piece) {
                 // The segment was cut, or memory is still short.
                 self.check()?;
                 continue;
@@ -329,7 +330,7 @@ impl WriteTrace {
             fill(&mut open.bytes, done, piece);
             done += piece;
             if open.bytes.len() >= stream.segment_bytes {
-                self.cut(&engine, stream, &mut open);
+                self.cut(&resources, stream, &mut open);
             }
         }
         Ok(())
@@ -338,9 +339,9 @@ impl WriteTrace {
     /// Makes memory for `more` bytes. `false` where the caller has to look again.
     fn make_room(
         self: &Arc<Self>,
-        engine: &Arc<Inner>,
-        stream: &Arc<Stream>,
-        open: &mut Open,
+        resources: &Arc<Resources>,
+        stream: &Arc<WrittenStream>,
+        open: &mut OpenSegment,
         more: usize,
     ) -> bool {
         let needed = open.bytes.len() + more;
@@ -349,41 +350,46 @@ impl WriteTrace {
         }
         let want = needed.max(open.reserved * 2).max(FIRST_BYTES).min(stream.segment_bytes.max(needed));
         if want >= WORTH_KEEPING
-            && let Some((mut spare, reserved)) = engine.take_spare(want)
+            && let Some(Spare { mut bytes, reserved }) = resources.take_spare(want)
         {
-            spare.extend_from_slice(&open.bytes);
-            engine.segments.release(open.reserved);
-            (open.bytes, open.reserved) = (spare, reserved);
+            bytes.extend_from_slice(&open.bytes);
+            resources.segments.release(open.reserved);
+            (open.bytes, open.reserved) = (bytes, reserved);
             return true;
         }
-        if engine.segments.try_reserve(want - open.reserved) {
+        if resources.segments.try_reserve(want - open.reserved) {
             open.bytes.reserve_exact(want - open.bytes.len());
             open.reserved = want;
             return true;
         }
         if !open.bytes.is_empty() {
-            self.cut(engine, stream, open);
+            self.cut(resources, stream, open);
         } else if stream.table {
             // Others wait for tables, so these wait for nobody; they are small.
-            engine.segments.reserve(want - open.reserved);
+            resources.segments.reserve(want - open.reserved);
             open.bytes.reserve_exact(want);
             open.reserved = want;
             return true;
-        } else if !engine.drop_spares() {
-            engine.relieve();
-            engine.segments.wait();
+        } else if !resources.drop_spares() {
+            resources.relieve();
+            resources.segments.wait();
         }
         false
     }
 
     /// Sends the open segment on its way.
-    fn cut(self: &Arc<Self>, engine: &Arc<Inner>, stream: &Arc<Stream>, open: &mut Open) {
+    fn cut(
+        self: &Arc<Self>,
+        resources: &Arc<Resources>,
+        stream: &Arc<WrittenStream>,
+        open: &mut OpenSegment,
+    ) {
         if open.bytes.is_empty() {
             return;
         }
-        let held = Held::Entries(std::mem::take(&mut open.bytes));
+        let held = GatheredEntries::Entries(std::mem::take(&mut open.bytes));
         let (reserved, wall_ns) = (std::mem::take(&mut open.reserved), open.wall_ns);
-        self.send(engine, stream, open, held, reserved, wall_ns);
+        self.send(resources, stream, open, held, reserved, wall_ns);
     }
 
     /// Takes a frame that the client has filled, and a worker encodes. Waits where memory is short, and where the workers have enough
@@ -394,57 +400,57 @@ impl WriteTrace {
         frame: Arc<CodedFrame>,
         wall_ns: u64,
     ) -> Result<(), Error> {
-        let engine = self.engine()?;
+        let resources = self.resources()?;
         let stream = self.stream(stream)?;
         let bytes = frame.bytes();
-        self.wait_until_pending(FRAMES_A_WORKER * engine.options.workers.max(1));
-        while !engine.segments.try_reserve(bytes) {
+        self.wait_until_pending(FRAMES_A_WORKER * resources.options.workers.max(1));
+        while !resources.segments.try_reserve(bytes) {
             self.check()?;
-            if bytes > engine.segments.limit() {
+            if bytes > resources.segments.limit() {
                 // Alone it gets more than there should be: it is there already.
-                engine.segments.reserve(bytes);
+                resources.segments.reserve(bytes);
                 break;
             }
-            if !engine.drop_spares() {
-                engine.relieve();
-                engine.segments.wait();
+            if !resources.drop_spares() {
+                resources.relieve();
+                resources.segments.wait();
             }
         }
         let mut open = lock(&stream.open);
         if let Err(error) = self.check() {
-            engine.segments.release(bytes);
+            resources.segments.release(bytes);
             return Err(error);
         }
-        self.cut(&engine, &stream, &mut open);
-        self.send(&engine, &stream, &mut open, Held::Coded(frame), bytes, wall_ns);
+        self.cut(&resources, &stream, &mut open);
+        self.send(&resources, &stream, &mut open, GatheredEntries::Coded(frame), bytes, wall_ns);
         Ok(())
     }
 
     fn send(
         self: &Arc<Self>,
-        engine: &Arc<Inner>,
-        stream: &Arc<Stream>,
-        open: &mut Open,
-        held: Held,
+        resources: &Arc<Resources>,
+        stream: &Arc<WrittenStream>,
+        open: &mut OpenSegment,
+        held: GatheredEntries,
         reserved: usize,
         wall_ns: u64,
     ) {
         let (sequence, first_index, count) =
             (open.sequence, open.first_index, held.count(stream.entry_bytes));
-        let segment = Segment { held, reserved, sequence, first_index, wall_ns };
+        let segment = CutSegment { held, reserved, sequence, first_index, wall_ns };
         open.sequence += 1;
         open.first_index += count;
         if stream.table || self.in_order {
-            self.write(engine, stream, segment);
+            self.write(resources, stream, segment);
             return;
         }
         if stream.owner.is_some() {
             // What the entries refer to comes before them.
-            self.cut_tables(engine);
+            self.cut_tables(resources);
         }
         *lock(&self.pending) += 1;
-        let (trace, stream, pool) = (self.clone(), stream.clone(), engine.clone());
-        engine.workers.run(move || {
+        let (trace, stream, pool) = (self.clone(), stream.clone(), resources.clone());
+        resources.workers.run(move || {
             trace.write(&pool, &stream, segment);
             *lock(&trace.pending) -= 1;
             trace.written.notify_all();
@@ -452,19 +458,19 @@ impl WriteTrace {
     }
 
     /// Writes the tables of the session, in the order of their streams: names come first there.
-    fn cut_tables(self: &Arc<Self>, engine: &Arc<Inner>) {
+    fn cut_tables(self: &Arc<Self>, resources: &Arc<Resources>) {
         let tables: Vec<_> = lock(&self.streams).iter().filter(|stream| stream.table).cloned().collect();
         for stream in tables {
             let mut open = lock(&stream.open);
-            self.cut(engine, &stream, &mut open);
+            self.cut(resources, &stream, &mut open);
         }
     }
 
-    fn write(&self, engine: &Inner, stream: &Stream, segment: Segment) {
+    fn write(&self, resources: &Resources, stream: &WrittenStream, segment: CutSegment) {
         let count = segment.held.count(stream.entry_bytes);
         let content = match &segment.held {
-            Held::Entries(bytes) => Content::Entries(bytes),
-            Held::Coded(frame) => Content::Coded(frame),
+            GatheredEntries::Entries(bytes) => Content::Entries(bytes),
+            GatheredEntries::Coded(frame) => Content::Coded(frame),
         };
         let mut bounds = content.bounds(&stream.entry_type);
         bounds.wall_ns = Interval { min: segment.wall_ns, max: segment.wall_ns };
@@ -485,20 +491,26 @@ impl WriteTrace {
             stream.end.fetch_max(segment.first_index + count, Ordering::AcqRel);
         } else if let Some(owner) = stream.owner {
             let (first_index, cycle) = (segment.first_index, bounds.cycles.min);
-            lock(&self.lost).push(Lost { stream: stream.number, owner, first_index, entries: count, cycle });
+            lock(&self.lost).push(LostSegment {
+                stream: stream.number,
+                owner,
+                first_index,
+                entries: count,
+                cycle,
+            });
         }
         if let Some(Err(error)) = added {
             stream.cut_short.store(true, Ordering::Release);
             self.fail(format!("{error}; the trace is complete up to there"));
         }
         match segment.held {
-            Held::Entries(bytes) => engine.give_spare(bytes, segment.reserved),
-            Held::Coded(_) => engine.segments.release(segment.reserved),
+            GatheredEntries::Entries(bytes) => resources.give_spare(bytes, segment.reserved),
+            GatheredEntries::Coded(_) => resources.segments.release(segment.reserved),
         }
     }
 
     /// Sends all open segments on their way; with `older`, only those that began so long ago.
-    fn cut_all(self: &Arc<Self>, engine: &Arc<Inner>, older: Option<Duration>) {
+    fn cut_all(self: &Arc<Self>, resources: &Arc<Resources>, older: Option<Duration>) {
         let streams: Vec<_> = lock(&self.streams).clone();
         for stream in streams {
             let open = match older {
@@ -508,13 +520,13 @@ impl WriteTrace {
             if let Some(mut open) = open
                 && older.is_none_or(|older| open.since.elapsed() >= older)
             {
-                self.cut(engine, &stream, &mut open);
+                self.cut(resources, &stream, &mut open);
             }
         }
     }
 
     /// Called a few times a second: takes over what clients filled, and sends on what has waited long enough.
-    pub(crate) fn tick(self: &Arc<Self>, engine: &Arc<Inner>) {
+    pub(crate) fn tick(self: &Arc<Self>, resources: &Arc<Resources>) {
         let rings: Vec<_> = lock(&self.rings).iter().filter_map(Weak::upgrade).collect();
         for ring in rings {
             if let Some(mut ring) = try_lock(&ring) {
@@ -522,7 +534,7 @@ impl WriteTrace {
                 let _ = ring.peek(self, OPEN_FOR);
             }
         }
-        self.cut_all(engine, Some(OPEN_FOR));
+        self.cut_all(resources, Some(OPEN_FOR));
         if let Some(properties) = try_lock(&self.properties).as_deref().and_then(Option::as_ref)
             && let Err(error) = properties.flush()
         {
@@ -531,28 +543,28 @@ impl WriteTrace {
     }
 
     /// The memory of the largest open segment that nobody uses at this moment, and its stream.
-    pub(crate) fn largest(&self) -> Option<(usize, Arc<Stream>)> {
+    pub(crate) fn largest(&self) -> Option<(usize, Arc<WrittenStream>)> {
         let streams: Vec<_> = lock(&self.streams).clone();
-        let reserved = |stream: &Arc<Stream>| try_lock(&stream.open).map_or(0, |open| open.reserved);
+        let reserved = |stream: &Arc<WrittenStream>| try_lock(&stream.open).map_or(0, |open| open.reserved);
         let largest = streams.into_iter().map(|stream| (reserved(&stream), stream));
         largest.filter(|(reserved, _)| *reserved > 0).max_by_key(|(reserved, _)| *reserved)
     }
 
     /// Sends a stream's open segment on its way, unless somebody uses it.
-    pub(crate) fn relieve(self: &Arc<Self>, engine: &Arc<Inner>, stream: &Arc<Stream>) {
+    pub(crate) fn relieve(self: &Arc<Self>, resources: &Arc<Resources>, stream: &Arc<WrittenStream>) {
         if let Some(mut open) = try_lock(&stream.open) {
-            self.cut(engine, stream, &mut open);
+            self.cut(resources, stream, &mut open);
         }
     }
 
     /// Returns when all that was submitted is in the file.
     pub(crate) fn flush(self: &Arc<Self>, sync: bool) -> Result<(), Error> {
-        let engine = self.engine()?;
+        let resources = self.resources()?;
         let rings: Vec<_> = lock(&self.rings).iter().filter_map(Weak::upgrade).collect();
         for ring in rings {
             lock(&ring).peek(self, Duration::ZERO)?;
         }
-        self.cut_all(&engine, None);
+        self.cut_all(&resources, None);
         if let Some(properties) = &*lock(&self.properties)
             && let Err(error) = properties.flush()
         {
@@ -561,7 +573,7 @@ impl WriteTrace {
         self.drain();
         self.check()?;
         let sink = || self.sink.flush().and_then(|()| if sync { self.sink.sync() } else { Ok(()) });
-        sink().map_err(|error| Error::refused(Reason::Incomplete, error.to_string()))
+        sink().map_err(|error| Error::refused(RefusalReason::Incomplete, error.to_string()))
     }
 
     /// Says in the trace what is missing from it. Often a small frame fits where a large one did not.
@@ -648,13 +660,13 @@ impl WriteTrace {
             return flushed;
         }
         // Whoever appended before the flag was set is in.
-        if let Ok(engine) = self.engine() {
-            self.cut_all(&engine, None);
+        if let Ok(resources) = self.resources() {
+            self.cut_all(&resources, None);
             self.drain();
         }
         self.write_losses();
         let finished = self.sink.finish(self.sync != SyncWhen::Never);
         flushed?;
-        finished.map_err(|error| Error::refused(Reason::Incomplete, error.to_string()))
+        finished.map_err(|error| Error::refused(RefusalReason::Incomplete, error.to_string()))
     }
 }

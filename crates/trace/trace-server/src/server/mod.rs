@@ -22,14 +22,14 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// What all channels' threads share.
 #[derive(Debug)]
-struct Shared {
+struct ServerState {
     engine: Engine,
     channels: AtomicUsize,
     stopping: AtomicBool,
     quiet: bool,
 }
 
-impl Shared {
+impl ServerState {
     /// Says something to who runs the server.
     fn log(&self, text: &str) {
         if !self.quiet {
@@ -41,7 +41,7 @@ impl Shared {
 /// A server that listens. Each address has a thread that accepts; dropping the server stops them.
 #[derive(Debug)]
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     sockets: Vec<PathBuf>,
     addresses: Vec<Address>,
     listeners: Vec<SocketAddr>,
@@ -51,7 +51,7 @@ pub struct Server {
 impl Server {
     /// A server that does not listen yet. A quiet one logs nothing.
     pub fn new(engine: &Engine, quiet: bool) -> Self {
-        let shared = Shared {
+        let shared = ServerState {
             engine: engine.clone(),
             channels: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -201,7 +201,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(run).map(|_| ())
 }
 
-fn admit_unix(shared: &Arc<Shared>, stream: UnixStream) {
+fn admit_unix(shared: &Arc<ServerState>, stream: UnixStream) {
     let own = rustix::process::geteuid();
     let peer = rustix::net::sockopt::socket_peercred(&stream);
     let admitted = peer.as_ref().is_ok_and(|peer| peer.uid == own || peer.uid.is_root());
@@ -214,7 +214,7 @@ fn admit_unix(shared: &Arc<Shared>, stream: UnixStream) {
     start(shared, Box::new(channel), who, refusal, None);
 }
 
-fn admit_tcp(shared: &Arc<Shared>, credentials: &Credentials, stream: TcpStream) {
+fn admit_tcp(shared: &Arc<ServerState>, credentials: &Credentials, stream: TcpStream) {
     let who = stream.peer_addr().map_or_else(|_| "an unknown peer".into(), |peer| peer.to_string());
     let _ = stream.set_nodelay(true);
     // The handshake is the channel's thread's: nobody else waits for it.
@@ -226,7 +226,7 @@ fn admit_tcp(shared: &Arc<Shared>, credentials: &Credentials, stream: TcpStream)
 
 /// Gives a channel its thread.
 fn start(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerState>,
     channel: Box<dyn Channel>,
     who: String,
     refusal: Option<&'static str>,

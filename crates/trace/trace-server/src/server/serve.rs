@@ -3,11 +3,11 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::{PATIENCE, Shared};
+use super::{PATIENCE, ServerState};
 use crate::channel::Channel;
 use crate::engine::Answer;
 use crate::wire::{self, MAX_BODY_BYTES, MAX_HELLO_BYTES, Message, ReadError, Reply, Request, VERSION};
-use crate::{Error, Reason};
+use crate::{Error, RefusalReason};
 
 /// Who came.
 pub(super) struct Guest {
@@ -25,16 +25,16 @@ fn send(channel: &mut dyn Channel, answer: &Answer, number: u32) -> std::io::Res
     let mut message = answer.reply.encode(number);
     if message.body.len() > MAX_BODY_BYTES {
         let text = "the answer is too long for a message".into();
-        message = Reply::Refused { reason: Reason::NoRoom, text }.encode(number);
+        message = Reply::Refused { reason: RefusalReason::NoRoom, text }.encode(number);
     }
     channel.send(&wire::frame(&message), answer.memory.as_ref().map(|memory| memory.as_fd()))
 }
 
-fn refuse(channel: &mut dyn Channel, number: u32, reason: Reason, text: &str) {
+fn refuse(channel: &mut dyn Channel, number: u32, reason: RefusalReason, text: &str) {
     let _ = send(channel, &Reply::Refused { reason, text: text.into() }.into(), number);
 }
 
-pub(super) fn serve(shared: &Shared, mut channel: Box<dyn Channel>, guest: Guest) {
+pub(super) fn serve(shared: &ServerState, mut channel: Box<dyn Channel>, guest: Guest) {
     let channel = &mut *channel;
     if channel.limit(Some(PATIENCE), Some(PATIENCE)).is_err() {
         return;
@@ -54,7 +54,7 @@ pub(super) fn serve(shared: &Shared, mut channel: Box<dyn Channel>, guest: Guest
             Err(ReadError::Closed | ReadError::Io(_)) => break,
             Err(ReadError::Malformed(what)) => {
                 shared.log(&format!("{}: refused: {what}", guest.who));
-                refuse(channel, 0, Reason::Malformed, what);
+                refuse(channel, 0, RefusalReason::Malformed, what);
                 break;
             }
         };
@@ -64,15 +64,17 @@ pub(super) fn serve(shared: &Shared, mut channel: Box<dyn Channel>, guest: Guest
         let Some(request) = request else {
             let what = "a message that is no request, or not in its place";
             shared.log(&format!("{}: refused: {what}", guest.who));
-            refuse(channel, number, Reason::Malformed, what);
+            refuse(channel, number, RefusalReason::Malformed, what);
             break;
         };
         let answer = handler.handle(request);
-        if let Reply::Refused { reason: reason @ (Reason::Malformed | Reason::OutsideRoot), text } =
-            &answer.reply
+        if let Reply::Refused {
+            reason: reason @ (RefusalReason::Malformed | RefusalReason::OutsideRoot),
+            text,
+        } = &answer.reply
         {
             shared.log(&format!("{}: refused: {text}", guest.who));
-            if *reason == Reason::Malformed {
+            if *reason == RefusalReason::Malformed {
                 let _ = send(channel, &answer, number);
                 break;
             }
@@ -87,7 +89,7 @@ pub(super) fn serve(shared: &Shared, mut channel: Box<dyn Channel>, guest: Guest
 }
 
 /// A trace that could not be completed after its client had gone.
-fn report(shared: &Shared, who: &str, error: &Error) {
+fn report(shared: &ServerState, who: &str, error: &Error) {
     shared.log(&format!("{who}: left: {error}"));
 }
 
@@ -98,7 +100,7 @@ struct Hello {
     shared: bool,
 }
 
-fn hello(shared: &Shared, channel: &mut dyn Channel, guest: &Guest) -> Option<Hello> {
+fn hello(shared: &ServerState, channel: &mut dyn Channel, guest: &Guest) -> Option<Hello> {
     let refused = |channel: &mut dyn Channel, number, reason, text: &str| {
         shared.log(&format!("{}: refused: {text}", guest.who));
         refuse(channel, number, reason, text);
@@ -112,38 +114,38 @@ fn hello(shared: &Shared, channel: &mut dyn Channel, guest: &Guest) -> Option<He
             return None;
         }
         Err(ReadError::Malformed(what)) => {
-            refused(channel, 0, Reason::Malformed, what);
+            refused(channel, 0, RefusalReason::Malformed, what);
             return None;
         }
     };
     let number = message.number;
     let Some(request) = Request::decode(&message) else {
-        refused(channel, number, Reason::Malformed, "the first message is no hello");
+        refused(channel, number, RefusalReason::Malformed, "the first message is no hello");
         return None;
     };
     let Request::Hello { major, token, .. } = &request else {
-        refused(channel, number, Reason::Malformed, "the first message is no hello");
+        refused(channel, number, RefusalReason::Malformed, "the first message is no hello");
         return None;
     };
     if let Some(text) = guest.refusal {
-        refused(channel, number, Reason::NotAdmitted, text);
+        refused(channel, number, RefusalReason::NotAdmitted, text);
         return None;
     }
     if let Some(right) = &guest.token
         && !same(right.as_bytes(), token.as_bytes())
     {
         let text = if token.is_empty() { "no token was given" } else { "the token is wrong" };
-        refused(channel, number, Reason::NotAdmitted, text);
+        refused(channel, number, RefusalReason::NotAdmitted, text);
         return None;
     }
     if *major != VERSION {
         let text = format!("version {major} of the protocol is not spoken here, but {VERSION}");
-        refused(channel, number, Reason::NotAdmitted, &text);
+        refused(channel, number, RefusalReason::NotAdmitted, &text);
         return None;
     }
     if guest.full {
         let text = format!("{} channels are the most; try again later", shared.engine.options().channels);
-        refused(channel, number, Reason::NoRoom, &text);
+        refused(channel, number, RefusalReason::NoRoom, &text);
         return None;
     }
     let local = guest.token.is_none();

@@ -8,8 +8,8 @@ mod request;
 use std::io::{self, Read, Write};
 
 pub(crate) use code::{Get, Put};
-pub use reply::{Block, Reply, SessionInfo, StreamStatistics};
-pub use request::{By, HELLO_MAGIC, Mode, Request, SyncWhen};
+pub use reply::{EntryBlock, Reply, SessionInfo, StreamStatistics};
+pub use request::{By, HELLO_MAGIC, OpenMode, Request, SyncWhen};
 
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = 16;

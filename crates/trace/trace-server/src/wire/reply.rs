@@ -3,7 +3,7 @@
 use trace_format::{Interval, StreamDescription, StreamInfo};
 
 use super::{ANSWER, Get, Message, Put, REFUSAL};
-use crate::{Error, Reason};
+use crate::{Error, RefusalReason};
 
 /// A session, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl From<StreamInfo> for StreamStatistics {
 
 /// Entries that were read.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Block {
+pub struct EntryBlock {
     /// The index of the first entry.
     pub first_index: u64,
     /// How many there are.
@@ -90,9 +90,9 @@ pub enum Reply {
     Writer { writer: u32, buffer_bytes: u32, buffers: u32, entry_bytes: u32, shared: bool },
     Submitted { writer: u32, buffer: u32 },
     Reader { reader: u32, buffer_bytes: u32, entry_bytes: u32, shared: bool },
-    Block(Block),
+    Block(EntryBlock),
     Index { index: u64 },
-    Refused { reason: Reason, text: String },
+    Refused { reason: RefusalReason, text: String },
 }
 
 impl Reply {
@@ -185,7 +185,7 @@ impl Reply {
     pub fn decode(message: &Message) -> Option<Self> {
         let mut get = Get::new(&message.body);
         if message.code == REFUSAL {
-            let (reason, text) = (Reason::from_code(get.u16()?), get.string()?);
+            let (reason, text) = (RefusalReason::from_code(get.u16()?), get.string()?);
             return get.at_end().then_some(Self::Refused { reason, text });
         }
         if message.code & ANSWER == 0 {
@@ -234,7 +234,7 @@ impl Reply {
                 let (indexed, compressed) = (flags & 1 != 0, flags & 2 != 0);
                 let bytes = get.u32()?;
                 let data = get.rest().to_vec();
-                Self::Block(Block {
+                Self::Block(EntryBlock {
                     first_index,
                     entries,
                     next_index,

@@ -16,7 +16,7 @@ const FLAG_WALL: u8 = 2;
 
 /// How a trace is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum OpenMode {
     /// To read.
     Read,
     /// To write more.
@@ -60,7 +60,7 @@ macro_rules! numbered {
     };
 }
 
-numbered!(Mode { Read = 0, Append = 1 });
+numbered!(OpenMode { Read = 0, Append = 1 });
 numbered!(By { Index = 0, Cycle = 1, WallNs = 2 });
 numbered!(SyncWhen { Never = 0, Closed = 1, Flushed = 2 });
 
@@ -74,7 +74,7 @@ pub enum Request {
     ListSessions,
     LeaveSession,
     CreateTrace { specifier: String, replace: bool, sync: SyncWhen, segment_entries: u32 },
-    OpenTrace { specifier: String, mode: Mode },
+    OpenTrace { specifier: String, mode: OpenMode },
     CloseTrace,
     AddStream { description: StreamDescription },
     ListStreams,
@@ -208,7 +208,7 @@ impl Request {
                 sync: SyncWhen::from_code(get.u8()?)?,
                 segment_entries: get.u32()?,
             },
-            7 => Self::OpenTrace { specifier: get.string()?, mode: Mode::from_code(get.u8()?)? },
+            7 => Self::OpenTrace { specifier: get.string()?, mode: OpenMode::from_code(get.u8()?)? },
             8 => Self::CloseTrace,
             9 => Self::AddStream { description: StreamDescription::from_bytes(get.rest())? },
             10 => Self::ListStreams,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use trace_format::{EntryType, Field, FieldRole, Filter, Guid, Trace};
-use trace_server::{Address, Client, Engine, Options, Server};
+use trace_server::{Address, Client, Engine, EngineOptions, Server};
 
 /// A server that listens on a Unix socket.
 pub(crate) struct Place {
@@ -15,19 +15,19 @@ pub(crate) struct Place {
     pub(crate) address: Address,
 }
 
-pub(crate) fn options() -> Options {
-    Options { workers: 2, memory_bytes: 64 << 20, root: None, channels: 2048 }
+pub(crate) fn options() -> EngineOptions {
+    EngineOptions { workers: 2, memory_bytes: 64 << 20, root: None, channels: 2048 }
 }
 
 pub(crate) fn place() -> Place {
     place_with(options())
 }
 
-pub(crate) fn place_with(options: Options) -> Place {
+pub(crate) fn place_with(options: EngineOptions) -> Place {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     std::fs::create_dir(&root).unwrap();
-    let engine = Engine::start(Options { root: Some(root), ..options }).unwrap();
+    let engine = Engine::start(EngineOptions { root: Some(root), ..options }).unwrap();
     let mut server = Server::new(&engine, true);
     let address = server.listen(&Address::Unix(dir.path().join("socket"))).unwrap();
     Place { dir, engine, server, address }

@@ -27,9 +27,9 @@ use super::codec::{Corrupt, Encoded, Encoder};
 use super::number;
 use super::part::Part;
 use super::raw::{OTHERS, others, raw_bytes};
-use crate::{EntryType, StreamKind};
 use crate::bytes::Reader;
 use crate::entry::Entry;
+use crate::{EntryType, StreamKind};
 
 /// Accesses, by the blocks that made them.
 #[derive(Debug)]

@@ -1,0 +1,157 @@
+//! What sessions and traces share: workers, memory, the cache, the root, and the list of traces that are being written.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use super::budget::Budget;
+use super::cache::SegmentCache;
+use super::root::Root;
+use super::workers::Workers;
+use super::write::WriteTrace;
+use crate::{Error, RefusalReason, lock};
+
+/// How much of the machine a server may use.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Threads that encode and decode; one for each logical CPU unless told.
+    pub workers: usize,
+    /// Bytes of trace data in memory: half for segments, a quarter for clients' buffers, a quarter for decoded segments.
+    pub memory_bytes: usize,
+    /// The directory that clients' files lie in; none where the client is this process.
+    pub root: Option<PathBuf>,
+    /// Channels at the same time.
+    pub channels: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { workers, memory_bytes: 1 << 30, root: None, channels: 2048 }
+    }
+}
+
+/// Memory of a former segment.
+pub(crate) struct Spare {
+    pub(crate) bytes: Vec<u8>,
+    /// What the budget has for it.
+    pub(crate) reserved: usize,
+}
+
+/// What all channels share.
+pub(crate) struct Resources {
+    pub(crate) options: EngineOptions,
+    pub(crate) workers: Workers,
+    pub(crate) segments: Budget,
+    pub(crate) rings: Budget,
+    pub(crate) cache: SegmentCache,
+    pub(crate) root: Root,
+    traces: Mutex<Vec<Weak<WriteTrace>>>,
+    spares: Mutex<Vec<Spare>>,
+    ids: AtomicU64,
+}
+
+impl std::fmt::Debug for Resources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resources").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Resources {
+    /// Starts the workers.
+    pub(crate) fn start(options: EngineOptions) -> Result<Self, Error> {
+        let root = match &options.root {
+            Some(path) => Root::beneath(path)?,
+            None => Root::Free,
+        };
+        let memory = options.memory_bytes.max(1 << 20);
+        Ok(Self {
+            workers: Workers::start(options.workers),
+            segments: Budget::new(memory / 2),
+            rings: Budget::new(memory / 4),
+            cache: SegmentCache::new(memory / 4),
+            root,
+            traces: Mutex::default(),
+            spares: Mutex::default(),
+            ids: AtomicU64::new(1),
+            options,
+        })
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The traces that are being written.
+    pub(crate) fn traces(&self) -> Vec<Arc<WriteTrace>> {
+        let mut traces = lock(&self.traces);
+        traces.retain(|trace| trace.strong_count() > 0);
+        traces.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// One more of them, until it is dropped.
+    pub(crate) fn add_trace(&self, trace: &Arc<WriteTrace>) {
+        lock(&self.traces).push(Arc::downgrade(trace));
+    }
+
+    /// Refuses a file that is being written already.
+    pub(crate) fn claim(&self, file: &File, name: &str) -> Result<(), Error> {
+        use std::os::unix::fs::MetadataExt;
+        let failed = |source| Error::Io { what: name.into(), operation: "look at the file", cause: source };
+        let metadata = file.metadata().map_err(failed)?;
+        let same = |trace: &Arc<WriteTrace>| {
+            std::fs::metadata(trace.path())
+                .is_ok_and(|other| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()))
+        };
+        if self.traces().iter().any(same) {
+            return Err(Error::refused(RefusalReason::File, format!("{name}: is being written")));
+        }
+        Ok(())
+    }
+
+    /// Sends the largest open segment of all traces on its way, so that its memory comes back.
+    pub(crate) fn relieve(self: &Arc<Self>) {
+        let largest = self.traces().into_iter().filter_map(|trace| {
+            let (reserved, stream) = trace.largest()?;
+            Some((reserved, trace, stream))
+        });
+        if let Some((_, trace, stream)) = largest.max_by_key(|(reserved, _, _)| *reserved) {
+            trace.relieve(self, &stream);
+        }
+    }
+
+    /// Memory of a former segment for at least `bytes`. Touched pages cost nothing; new ones cost more than encoding.
+    pub(crate) fn take_spare(&self, bytes: usize) -> Option<Spare> {
+        let mut spares = lock(&self.spares);
+        let place = spares.iter().position(|spare| spare.reserved >= bytes)?;
+        Some(spares.swap_remove(place))
+    }
+
+    /// Keeps the memory of a segment that was written, or gives it back.
+    pub(crate) fn give_spare(&self, mut bytes: Vec<u8>, reserved: usize) {
+        bytes.clear();
+        let mut spares = lock(&self.spares);
+        if reserved >= 1 << 20 && spares.len() < self.options.workers {
+            spares.push(Spare { bytes, reserved });
+            // Others may wait for just this.
+            drop(spares);
+            self.segments.release(0);
+        } else {
+            drop(spares);
+            drop(bytes);
+            self.segments.release(reserved);
+        }
+    }
+
+    /// Gives the memory of former segments back. Whether there was any.
+    pub(crate) fn drop_spares(&self) -> bool {
+        let spares = std::mem::take(&mut *lock(&self.spares));
+        let some = !spares.is_empty();
+        for Spare { bytes, reserved } in spares {
+            drop(bytes);
+            self.segments.release(reserved);
+        }
+        some
+    }
+}
