@@ -9,9 +9,9 @@ use tracee::sys;
 use crate::recorder;
 use crate::signal::waiting;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
-impl Thread {
+impl TracedThread {
     /// Records one access.
     #[inline]
     pub(crate) fn emit_access(&mut self, pool: &Pool, ip: u64, addr: u64, size: u32, kind: AccessKind) {
@@ -132,8 +132,8 @@ impl Thread {
 
 /// Runs `body` as the calling thread, outside of a handler: signals that come meanwhile are put off. `None` where the
 /// process is not traced.
-pub(crate) fn as_thread<R>(body: impl FnOnce(&mut Thread) -> R) -> Option<R> {
-    let thread = Thread::current();
+pub(crate) fn as_thread<R>(body: impl FnOnce(&mut TracedThread) -> R) -> Option<R> {
+    let thread = TracedThread::current();
     if thread.is_null() || !PROCESS.ready.load(Ordering::Relaxed) {
         return None;
     }
@@ -145,11 +145,11 @@ pub(crate) fn as_thread<R>(body: impl FnOnce(&mut Thread) -> R) -> Option<R> {
         core::sync::atomic::compiler_fence(Ordering::SeqCst);
         (*thread).busy -= 1;
         // Its places are taken from the first on, and emptied together.
-        if (*thread).busy == 0 && (*thread).pending.first().is_some_and(Option::is_some) {
+        if (*thread).busy == 0 && (*thread).signals.are_pending() {
             waiting::send_pending_again(&mut *thread);
         }
         if (*thread).busy == 0
-            && let Some(mask) = (*thread).held_mask.take()
+            && let Some(mask) = (*thread).signals.held_mask.take()
         {
             sys::set_mask(mask);
         }

@@ -16,7 +16,7 @@ use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, NOT_MADE, StubPlace};
 use crate::signal::{delivery, waiting};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::syscall::dispatch;
 use crate::translate::bracket::NativeContext;
 use crate::translate::{buffer_end, exits, gate, stepping, traps};
@@ -37,7 +37,7 @@ unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UCo
     if is_access && hits::on_fault(&mut context.gregs.rip) {
         return;
     }
-    let current = Thread::current();
+    let current = TracedThread::current();
     if signal == libc::SIGTRAP && stubs::is_birth(context.gregs.rip) {
         threads::be_born(context);
         return;
@@ -111,7 +111,7 @@ fn claimants(signal: i32, code: i32) -> &'static [Claimant] {
 
 impl Claimant {
     /// Handles a signal. `false`: it is not his.
-    fn takes(self, thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) -> bool {
+    fn takes(self, thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut UContext) -> bool {
         match self {
             Self::SystemCall => {
                 let native = NativeContext::of_system_call(thread, context);
@@ -129,7 +129,7 @@ impl Claimant {
                 fault::on_closed_page(thread, info, context);
             }
             Self::OpenInstruction => {
-                if !thread.step.active {
+                if !thread.protection.step.active {
                     return false;
                 }
                 fault::end_step(thread, context);
@@ -142,7 +142,7 @@ impl Claimant {
     }
 }
 
-fn handle(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
+fn handle(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut UContext) {
     for claimant in claimants(signal, info.code) {
         if claimant.takes(thread, signal, info, context) {
             return;
@@ -151,7 +151,7 @@ fn handle(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UConte
 }
 
 /// A fault of the program's own.
-fn on_own_fault(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
+fn on_own_fault(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut UContext) {
     delivery::leave_redirect(thread, context);
     let fault_at = context.gregs.rip;
     let native = NativeContext::of_fault(thread, context);
@@ -169,7 +169,7 @@ fn on_own_fault(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut 
 /// # Safety
 /// Called by the kernel as a handler.
 unsafe extern "C" fn on_async(signal: i32, info: &mut SigInfo, context: &mut UContext) {
-    let current = Thread::current();
+    let current = TracedThread::current();
     if current.is_null() {
         return;
     }
@@ -179,14 +179,14 @@ unsafe extern "C" fn on_async(signal: i32, info: &mut SigInfo, context: &mut UCo
 }
 
 /// A signal that somebody has sent.
-fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
+fn on_sent(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut UContext) {
     let rip = context.gregs.rip;
     let place = stubs::place(rip);
     if waiting::keep(thread, signal, info) {
         // It does not end a call that waits.
         if place == Some(StubPlace::AfterWait)
             && context.gregs.rax as isize == -(sys::EINTR as isize)
-            && thread.pending.first().is_none_or(Option::is_none)
+            && !thread.signals.are_pending()
         {
             context.gregs.rax = NOT_MADE as u64;
         }
@@ -195,7 +195,7 @@ fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UCont
     if place == Some(StubPlace::BeforeWait) {
         waiting::put_off(thread, signal, info);
         // The call's number is in r12.
-        let interrupted = thread.flow.interrupts(context.gregs.r12);
+        let interrupted = thread.translation.interrupts(context.gregs.r12);
         context.gregs.rip = if interrupted { stubs::wait_interrupted() } else { stubs::wait_again() };
         // What follows blocks them anyway: it must get there, however many come.
         context.mask = !FAULTS;
@@ -209,8 +209,8 @@ fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UCont
     if thread.busy != 0 {
         waiting::put_off(thread, signal, info);
         // As above, until it is no longer busy.
-        if OURS & mask::bit(signal) == 0 && thread.held_mask.is_none() {
-            thread.held_mask = Some(context.mask);
+        if OURS & mask::bit(signal) == 0 && thread.signals.held_mask.is_none() {
+            thread.signals.held_mask = Some(context.mask);
             context.mask = !FAULTS;
         }
         return;
@@ -225,7 +225,7 @@ fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UCont
         return;
     }
     delivery::leave_redirect(thread, context);
-    if thread.flow.is_stepping() {
+    if thread.translation.is_stepping() {
         waiting::put_off(thread, signal, info);
         return;
     }
@@ -243,15 +243,15 @@ fn on_sent(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UCont
 }
 
 /// A handler returns to a context of the program or the cache: what came meanwhile comes next.
-fn settle(thread: &mut Thread, context: &mut UContext) {
-    let waits = thread.pending.first().is_some_and(Option::is_some);
-    if !waits || thread.busy != 0 || thread.flow.is_stepping() || thread.step.active {
+fn settle(thread: &mut TracedThread, context: &mut UContext) {
+    let waits = thread.signals.are_pending();
+    if !waits || thread.busy != 0 || thread.translation.is_stepping() || thread.protection.step.active {
         return;
     }
     if PROCESS.owns_code(context.gregs.rip) {
         return;
     }
-    if thread.flow.is_running() {
+    if thread.translation.is_running() {
         stepping::step(thread, context);
     } else {
         // SAFETY: the context that is returned to.

@@ -8,7 +8,7 @@ use memref::{AllocationFunction, AllocationKind, VirtAddr};
 
 use crate::calls::real::{self, real};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::watch::watchpoints;
 use crate::{emit, recorder};
 
@@ -34,37 +34,37 @@ real!(fn real_pvalloc(size: usize) -> *mut c_void = c"pvalloc");
 
 /// Runs `body` without recording what it does to memory.
 pub(crate) fn silently<R>(body: impl FnOnce() -> R) -> R {
-    let thread = Thread::current();
+    let thread = TracedThread::current();
     if thread.is_null() {
         return body();
     }
     // SAFETY: this thread's own counter; handlers that interrupt us put it back as they found it.
     unsafe {
-        (*thread).silent += 1;
+        (*thread).calls.silent += 1;
         let result = body();
-        (*thread).silent = (*thread).silent.saturating_sub(1);
+        (*thread).calls.silent = (*thread).calls.silent.saturating_sub(1);
         result
     }
 }
 
 /// Whether a call of this thread is an event now: recording, and not inside another call that is one.
 pub(crate) fn is_event() -> bool {
-    let thread = Thread::current();
+    let thread = TracedThread::current();
     // SAFETY: this thread's own state.
-    PROCESS.is_recording() && !thread.is_null() && unsafe { (*thread).silent == 0 }
+    PROCESS.is_recording() && !thread.is_null() && unsafe { (*thread).calls.silent == 0 }
 }
 
 /// Runs a function of the allocator: silent, and what it calls of its own is no event.
 fn allocating<R>(body: impl FnOnce() -> R) -> R {
-    let thread = Thread::current();
+    let thread = TracedThread::current();
     if thread.is_null() {
         return body();
     }
     // SAFETY: as `silently`.
     unsafe {
-        (*thread).allocating += 1;
+        (*thread).calls.allocating += 1;
         let result = silently(body);
-        (*thread).allocating = (*thread).allocating.saturating_sub(1);
+        (*thread).calls.allocating = (*thread).calls.allocating.saturating_sub(1);
         result
     }
 }
@@ -72,23 +72,23 @@ fn allocating<R>(body: impl FnOnce() -> R) -> R {
 /// Whether a call of the allocator is an event now. It is one inside of a block operation too: what fread and fwrite allocate
 /// outlives them.
 fn is_allocation() -> bool {
-    let thread = Thread::current();
+    let thread = TracedThread::current();
     // SAFETY: this thread's own state.
-    PROCESS.is_recording() && !thread.is_null() && unsafe { (*thread).allocating == 0 }
+    PROCESS.is_recording() && !thread.is_null() && unsafe { (*thread).calls.allocating == 0 }
 }
 
 /// A note of a call that is no event must not be taken for the next one's.
 fn forget_note() {
-    let thread = Thread::current();
+    let thread = TracedThread::current();
     if !thread.is_null() {
         // SAFETY: this thread's own state.
-        unsafe { (*thread).site = 0 };
+        unsafe { (*thread).words.site = 0 };
     }
 }
 
 /// One call that changes what blocks there are.
 #[derive(Clone, Copy)]
-pub(crate) struct Event {
+pub(crate) struct AllocationEvent {
     pub(crate) kind: AllocationKind,
     pub(crate) function: AllocationFunction,
     pub(crate) order: u64,
@@ -98,19 +98,20 @@ pub(crate) struct Event {
     pub(crate) return_to: u64,
 }
 
-impl Event {
+impl AllocationEvent {
     fn tell(self) {
         emit::as_thread(|thread| self.tell_as(thread));
     }
 
     /// Records it as an event of that thread.
-    pub(crate) fn tell_as(self, thread: &mut Thread) {
+    pub(crate) fn tell_as(self, thread: &mut TracedThread) {
         // operator new and delete left a note: their callers are of interest, not they.
-        let noted = core::mem::take(&mut thread.site);
+        let noted = core::mem::take(&mut thread.words.site);
         let (return_to, function) = if noted == 0 {
             (self.return_to, self.function)
         } else {
-            let function = AllocationFunction::from_code(thread.site_function as u8).unwrap_or(self.function);
+            let function =
+                AllocationFunction::from_code(thread.words.site_function as u8).unwrap_or(self.function);
             (noted, function)
         };
         let ip = real::call_site(return_to);
@@ -147,7 +148,7 @@ fn allocated(
     if !block.is_null() && is_allocation() {
         // Drawn after the call: whoever freed this memory before has drawn already.
         let order = recorder::next_order();
-        Event { kind, function, order, addr: block as u64, len, old: 0, return_to }.tell();
+        AllocationEvent { kind, function, order, addr: block as u64, len, old: 0, return_to }.tell();
     }
 }
 
@@ -188,10 +189,10 @@ fn reallocated(
     let order = recorder::next_order();
     if !block.is_null() {
         let kind = AllocationKind::Realloc;
-        Event { kind, function, order, addr: block as u64, len, old: old as u64, return_to }.tell();
+        AllocationEvent { kind, function, order, addr: block as u64, len, old: old as u64, return_to }.tell();
     } else if len == 0 && !old.is_null() {
         let kind = AllocationKind::Free;
-        Event { kind, function, order, addr: old as u64, len: 0, old: 0, return_to }.tell();
+        AllocationEvent { kind, function, order, addr: old as u64, len: 0, old: 0, return_to }.tell();
     }
 }
 
@@ -216,7 +217,7 @@ wrapper!(memtap_free(block: *mut c_void; _b _c _d _e; return_to) {
         // Drawn before the call: as soon as the block is free, another thread may get it.
         let order = recorder::next_order();
         let (kind, function) = (AllocationKind::Free, AllocationFunction::Free);
-        Event { kind, function, order, addr: block as u64, len: 0, old: 0, return_to }.tell();
+        AllocationEvent { kind, function, order, addr: block as u64, len: 0, old: 0, return_to }.tell();
     }
     // SAFETY: as above.
     allocating(|| unsafe { real_free(block) });

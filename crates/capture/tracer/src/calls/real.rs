@@ -43,7 +43,7 @@ pub(crate) fn first(name: &CStr) -> usize {
 }
 
 /// The program and the libraries that it was started with.
-pub(crate) struct Program {
+pub(crate) struct LoadedProgram {
     all: *mut c_void,
     library: *mut c_void,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Program {
 /// Below are executables at a fixed place, where the address of a function of a library may be that of a stub of their own.
 const FIXED_END: usize = 1 << 32;
 
-impl Program {
+impl LoadedProgram {
     /// Asks the loader.
     pub(crate) fn open() -> Self {
         // SAFETY: no name: the program itself, which is loaded.

@@ -11,10 +11,10 @@ use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
 
 use crate::calls::real::{self, real};
-use crate::calls::thread::Once;
+use crate::calls::thread::OnceRoutine;
 use crate::protect::pages;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::{emit, recorder};
 
 /// An object that stands for all unnamed critical sections.
@@ -34,9 +34,9 @@ pub(crate) const TEAM_SHIFT: u32 = 3;
 /// Whether a call of this thread is an event: whether recording is on or off, for what happens while it is off still
 /// orders what is recorded before and after; but not inside another call that is one.
 fn is_followed() -> bool {
-    let thread = Thread::current();
+    let thread = TracedThread::current();
     // SAFETY: this thread's own state.
-    PROCESS.ready.load(Ordering::Relaxed) && !thread.is_null() && unsafe { (*thread).silent == 0 }
+    PROCESS.ready.load(Ordering::Relaxed) && !thread.is_null() && unsafe { (*thread).calls.silent == 0 }
 }
 
 /// Records an event of the calling thread; its order is drawn now.
@@ -219,13 +219,13 @@ unsafe extern "C" fn memtap_pthread_once(
     return_to: u64,
 ) -> c_int {
     real!(fn real_call(control: usize, routine: usize) -> c_int = c"pthread_once");
-    let once = Once { control: control as u64, routine, return_to };
-    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.once, once));
+    let once = OnceRoutine { control: control as u64, routine, return_to };
+    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.calls.once, once));
     let routine = if outer.is_some() { run_once as *const () as usize } else { routine };
     // SAFETY: the program's own call; our routine calls the program's.
     let result = unsafe { real_call(control, routine) };
     if let Some(outer) = outer {
-        emit::as_thread(|thread| thread.once = outer);
+        emit::as_thread(|thread| thread.calls.once = outer);
     }
     tell(SyncKind::Acquire, SyncFunction::Once, control as u64, return_to);
     result
@@ -233,7 +233,7 @@ unsafe extern "C" fn memtap_pthread_once(
 
 /// What `pthread_once` runs: the program's routine, and the release that the other callers acquire.
 unsafe extern "C" fn run_once() {
-    let Some(once) = emit::as_thread(|thread| thread.once) else { return };
+    let Some(once) = emit::as_thread(|thread| thread.calls.once) else { return };
     // SAFETY: the routine that the program gave.
     unsafe { core::mem::transmute::<usize, extern "C" fn()>(once.routine)() };
     tell(SyncKind::Release, SyncFunction::Once, once.control, once.return_to);
@@ -241,7 +241,7 @@ unsafe extern "C" fn run_once() {
 
 /// The calling thread's team: an order that stands for the parallel region that it is in; zero outside.
 fn team() -> u64 {
-    emit::as_thread(|thread| thread.team).unwrap_or(0)
+    emit::as_thread(|thread| thread.calls.team).unwrap_or(0)
 }
 
 fn omp(kind: SyncKind, object: u64, return_to: u64) {
@@ -262,13 +262,13 @@ struct Body {
 unsafe extern "C" fn run_body(body: *const Body) {
     // SAFETY: the body lives on the stack of the thread that made the region, until all of the team are done.
     let body = unsafe { &*body };
-    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.team, body.team));
+    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.calls.team, body.team));
     omp(SyncKind::Acquire, body.team + TEAM_FORK, body.return_to);
     // SAFETY: the compiler's function for the region.
     unsafe { core::mem::transmute::<usize, extern "C" fn(usize)>(body.function)(body.data) };
     omp(SyncKind::Release, body.team + TEAM_DONE, body.return_to);
     if let Some(outer) = outer {
-        emit::as_thread(|thread| thread.team = outer);
+        emit::as_thread(|thread| thread.calls.team = outer);
     }
 }
 
@@ -425,7 +425,7 @@ const TASK_HEAD_BYTES: usize = size_of::<TaskHead>().next_multiple_of(16);
 unsafe extern "C" fn run_task(head: *const TaskHead) {
     // SAFETY: the head is in front of the data, see `memtap_gomp_task`; our own code uses the open view of them.
     let task = unsafe { *(pages::open_address(head as u64) as *const TaskHead) };
-    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.team, task.team));
+    let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.calls.team, task.team));
     omp(SyncKind::Acquire, task.team + TEAM_TASKS, task.function as u64);
     // SAFETY: the compiler's function for the task, and its data.
     unsafe {
@@ -433,7 +433,7 @@ unsafe extern "C" fn run_task(head: *const TaskHead) {
     }
     omp(SyncKind::Release, task.team + TEAM_DONE, task.function as u64);
     if let Some(outer) = outer {
-        emit::as_thread(|thread| thread.team = outer);
+        emit::as_thread(|thread| thread.calls.team = outer);
     }
 }
 
@@ -519,7 +519,7 @@ unsafe extern "C" fn memtap_gomp_task(
     }
 }
 
-impl Thread {
+impl TracedThread {
     /// A futex call, before and after it is made: waking gives up what waiting takes up.
     pub(crate) fn tell_futex(&mut self, ip: u64, args: &[usize; 6], result: Option<isize>) {
         let operation = args[1] as c_int & libc::FUTEX_CMD_MASK;
@@ -535,7 +535,7 @@ impl Thread {
             ) => SyncKind::Release,
             _ => return,
         };
-        if self.silent == 0 {
+        if self.calls.silent == 0 {
             let (function, object) = (SyncFunction::Futex, VirtAddr(args[0] as u64));
             self.emit(&Record::Sync {
                 order: recorder::next_order(),

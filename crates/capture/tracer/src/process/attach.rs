@@ -31,7 +31,7 @@ use crate::signal::stubs::{self, StubPlace};
 use crate::signal::{actions, alt_stack, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::{context, kick, park, process, sync, translated_thread};
 
 const ARCH_SET_GS: usize = 0x1001;
@@ -64,7 +64,7 @@ fn open(name: &[u8]) -> Status {
     let mut settings = Settings::new(&config, channel, name.len());
     settings.attached = true;
     identity::find_library(&mut settings);
-    if !Thread::watch_system_calls(true) || !Thread::watch_system_calls(false) {
+    if !TracedThread::watch_system_calls(true) || !TracedThread::watch_system_calls(false) {
         return Status::NoDispatch;
     }
     rseq::find();
@@ -103,7 +103,8 @@ fn begin(threads: &[[u64; BEGIN_WORDS]]) -> Status {
         return Status::NoMemory;
     }
     // SAFETY: prepared here and entered at once.
-    let Some(thread) = Thread::prepare().and_then(|thread| unsafe { Thread::enter(thread) }) else {
+    let Some(thread) = TracedThread::prepare().and_then(|thread| unsafe { TracedThread::enter(thread) })
+    else {
         return Status::NoMemory;
     };
     if !process::prepare(thread) {
@@ -135,10 +136,11 @@ unsafe extern "C" fn memtap_attach_enter(words: *mut [u64; ENTER_WORDS]) -> u64 
 }
 
 fn enter(request: &mut Enter) -> Status {
-    let known = Thread::current();
+    let known = TracedThread::current();
     let thread = if known.is_null() {
         // SAFETY: prepared here and entered at once.
-        let Some(thread) = Thread::prepare().and_then(|thread| unsafe { Thread::enter(thread) }) else {
+        let Some(thread) = TracedThread::prepare().and_then(|thread| unsafe { TracedThread::enter(thread) })
+        else {
             return Status::NoMemory;
         };
         if !translated_thread::begin_thread(thread) {
@@ -150,24 +152,24 @@ fn enter(request: &mut Enter) -> Status {
         unsafe { &mut *known }
     };
     request.rip = rseq::aborted(request.rip);
-    thread.rseq_len = rseq::forget();
+    thread.signals.rseq_len = rseq::forget();
     thread.settled = true;
-    thread.virtual_mask = request.mask & OURS;
+    thread.signals.virtual_mask = request.mask & OURS;
     request.mask &= !OURS;
     let mut old = AltStack::default();
     // SAFETY: the kernel reads and writes the structures; the stack that the first one names is this state's.
     unsafe {
-        let new = &raw const thread.handler_stack as usize;
+        let new = &raw const thread.signals.handler_stack as usize;
         sys::syscall(libc::SYS_sigaltstack as usize, [new, &raw mut old as usize, 0, 0, 0, 0]);
     }
-    thread.alt_stack = old;
+    thread.signals.alt_stack = old;
     if request.waits == 0 {
         request.rip = translated_thread::begin_running(thread, request.rip);
     } else {
-        thread.calling.store(NATIVE_CALL, Ordering::Release);
+        thread.system_call.calling.store(NATIVE_CALL, Ordering::Release);
         translated_thread::begin_running(thread, 0);
     }
-    if Thread::watch_system_calls(true) { Status::Done } else { Status::NoDispatch }
+    if TracedThread::watch_system_calls(true) { Status::Done } else { Status::NoDispatch }
 }
 
 /// Says for each thread of the list whether it can leave just now. All are stopped.
@@ -203,25 +205,25 @@ unsafe extern "C" fn memtap_attach_ready(list: *mut [u64; READY_WORDS], count: u
 }
 
 /// The state of a thread, which is stopped. States of dead ones may have the same number: the kernel gives it again.
-fn find(tid: u32, gs_base: u64) -> Option<&'static Thread> {
+fn find(tid: u32, gs_base: u64) -> Option<&'static TracedThread> {
     // SAFETY: states are never unmapped, and the threads are stopped.
-    Thread::all()
-        .map(|thread| unsafe { (Thread::owner(thread).1, &*thread) })
-        .find_map(|(owner, thread)| (owner == tid && thread.flow.words_at() == gs_base).then_some(thread))
+    TracedThread::all().map(|thread| unsafe { (TracedThread::owner(thread).1, &*thread) }).find_map(
+        |(owner, thread)| (owner == tid && thread.translation.words_at() == gs_base).then_some(thread),
+    )
 }
 
-fn is_ready(thread: &Thread, asked: &Ready) -> bool {
+fn is_ready(thread: &TracedThread, asked: &Ready) -> bool {
     if !thread.parked.load(Ordering::Acquire).is_null() {
         return true;
     }
-    if thread.busy != 0 || thread.flow.is_stepping() {
+    if thread.busy != 0 || thread.translation.is_stepping() {
         return false;
     }
     if waits(thread, asked.rip, asked.rax, asked.orig_rax).is_some() {
         return true;
     }
     // In a handler of ours, be it in a function of the C library that our code calls, such as memcpy.
-    if !thread.settled || alt_stack::is_on(&thread.handler_stack, asked.rsp) {
+    if !thread.settled || alt_stack::is_on(&thread.signals.handler_stack, asked.rsp) {
         return false;
     }
     // SAFETY: this state's engine; only asked where its code is.
@@ -232,8 +234,8 @@ fn is_ready(thread: &Thread, asked: &Ready) -> bool {
 }
 
 /// How far a thread is that makes a system call for the program in which it may wait: behind it, if the stop interrupted it.
-fn waits(thread: &Thread, rip: u64, rax: u64, orig_rax: u64) -> Option<StubPlace> {
-    if thread.calling.load(Ordering::Acquire).is_null() {
+fn waits(thread: &TracedThread, rip: u64, rax: u64, orig_rax: u64) -> Option<StubPlace> {
+    if thread.system_call.calling.load(Ordering::Acquire).is_null() {
         return None;
     }
     let is_interrupted = orig_rax as i64 >= 0 && is_restart(rax);
@@ -260,7 +262,7 @@ unsafe extern "C" fn memtap_attach_leave(words: *mut [u64; LEAVE_WORDS]) -> u64 
     // SAFETY: the caller's promise.
     let words = unsafe { &mut *words };
     let mut request = Leave::from_words(*words);
-    let current = Thread::current();
+    let current = TracedThread::current();
     if !current.is_null() {
         // SAFETY: the state of this thread, which is not at work in the tracer.
         unsafe { leave(&mut *current, &mut request) };
@@ -271,7 +273,7 @@ unsafe extern "C" fn memtap_attach_leave(words: *mut [u64; LEAVE_WORDS]) -> u64 
 
 /// # Safety
 /// The request holds the thread's registers, and [`is_ready`] said that it is.
-unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
+unsafe fn leave(thread: &mut TracedThread, request: &mut Leave) {
     // SAFETY: a context is words, and zeros are a valid one.
     let mut context: UContext = unsafe { core::mem::zeroed() };
     // SAFETY: both are 18 words, the second in the order that the first is said to have.
@@ -279,7 +281,7 @@ unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
     let (rip, rax) = (context.gregs.rip, context.gregs.rax);
     let waits = waits(thread, rip, rax, request.orig_rax);
     let parked = thread.parked.load(Ordering::Acquire);
-    let handled = if parked.is_null() { thread.calling.load(Ordering::Acquire) } else { parked };
+    let handled = if parked.is_null() { thread.system_call.calling.load(Ordering::Acquire) } else { parked };
     if parked.is_null() && waits.is_none() {
         context::enter(thread, &mut context);
     } else {
@@ -302,24 +304,24 @@ unsafe fn leave(thread: &mut Thread, request: &mut Leave) {
     }
     // SAFETY: as above.
     request.registers = unsafe { core::mem::transmute::<Gregs, [u64; 18]>(context.gregs) };
-    request.mask |= thread.virtual_mask;
+    request.mask |= thread.signals.virtual_mask;
     request.kept = waiting::take_all_kept(thread);
     if request.is_first != 0 {
         process::tell_work(thread);
     }
     translated_thread::end_running(thread);
-    Thread::watch_system_calls(false);
+    TracedThread::watch_system_calls(false);
     // SAFETY: the kernel reads the structure; gs was nobody's.
     unsafe {
-        let stack = &raw const thread.alt_stack as usize;
+        let stack = &raw const thread.signals.alt_stack as usize;
         sys::syscall(libc::SYS_sigaltstack as usize, [stack, 0, 0, 0, 0, 0]);
         sys::syscall(libc::SYS_arch_prctl as usize, [ARCH_SET_GS, 0, 0, 0, 0, 0]);
     }
-    rseq::restore(core::mem::take(&mut thread.rseq_len));
-    tls::set(core::ptr::null_mut::<Thread>());
+    rseq::restore(core::mem::take(&mut thread.signals.rseq_len));
+    tls::set(core::ptr::null_mut::<TracedThread>());
     kick::forget_kicks(thread);
     waiting::send_pending_again(thread);
-    thread.calling.store(core::ptr::null_mut(), Ordering::Release);
+    thread.system_call.calling.store(core::ptr::null_mut(), Ordering::Release);
     thread.parked.store(core::ptr::null_mut(), Ordering::Release);
     thread.tid = 0;
 }

@@ -2,7 +2,7 @@
 
 use tracee::lock::Lock;
 
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 /// A thread that a clone call is about to create: it starts with this stack pointer.
 #[derive(Clone, Copy)]
@@ -11,7 +11,7 @@ pub(crate) struct Birth {
     pub(crate) resume: u64,
     pub(crate) virtual_mask: u64,
     /// Its state, made by its creator: the new thread's own stack may be small.
-    pub(crate) thread: *mut Thread,
+    pub(crate) thread: *mut TracedThread,
     /// The order of its creation: what it names when it starts.
     pub(crate) created: u64,
     pub(crate) kind: Newborn,

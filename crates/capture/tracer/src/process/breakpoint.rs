@@ -9,7 +9,7 @@ use tracee::{maps, sys};
 use crate::process::control;
 use crate::protect::burst;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 const TRAP: u8 = 0xcc;
 
@@ -97,7 +97,7 @@ pub(crate) fn is_at(addr: u64) -> bool {
 }
 
 /// A trap was executed: ours? Then it does what it is for, and the instruction that it replaces is executed.
-pub(crate) fn on_trap(thread: &mut Thread, context: &mut UContext) -> bool {
+pub(crate) fn on_trap(thread: &mut TracedThread, context: &mut UContext) -> bool {
     let addr = context.gregs.rip.wrapping_sub(1);
     let breakpoints = BREAKPOINTS.lock();
     let Some(breakpoint) =

@@ -9,16 +9,16 @@ use memref::{MarkerKind, VirtAddr};
 use crate::calls::real;
 use crate::protect::{pages, views};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::{kick, thread_buffers};
 use crate::{emit, recorder};
 
-fn mark(thread: &mut Thread, ip: u64, kind: MarkerKind, name: &[u8]) {
+fn mark(thread: &mut TracedThread, ip: u64, kind: MarkerKind, name: &[u8]) {
     thread.emit(&Record::Marker { order: recorder::next_order(), ip: VirtAddr(ip), kind, name });
 }
 
 /// Closes all traced memory: from here on accesses are recorded.
-pub(crate) fn start(thread: &mut Thread, ip: u64, kind: MarkerKind) {
+pub(crate) fn start(thread: &mut TracedThread, ip: u64, kind: MarkerKind) {
     if PROCESS.ready.load(Ordering::Acquire) && !PROCESS.is_recording() {
         mark(thread, ip, kind, b"");
         thread_buffers::forget_quiet(thread);
@@ -29,7 +29,7 @@ pub(crate) fn start(thread: &mut Thread, ip: u64, kind: MarkerKind) {
 }
 
 /// Opens it again.
-pub(crate) fn stop(thread: &mut Thread, ip: u64) {
+pub(crate) fn stop(thread: &mut TracedThread, ip: u64) {
     if PROCESS.is_recording() {
         views::close_all(false);
         PROCESS.recording.store(false, Ordering::Release);

@@ -12,8 +12,8 @@ use crate::process::image::{self, VARIABLE};
 use crate::process::program::{self, Verdict};
 use crate::protect::pages::{self, PAGE_VIEWED};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
-use crate::syscall::call::Call;
+use crate::state::thread::TracedThread;
+use crate::syscall::call::SystemCall;
 use crate::syscall::{paths, program_memory};
 use crate::translate::process;
 
@@ -21,7 +21,7 @@ use crate::translate::process;
 const VARIABLE_BYTES: usize = 8192;
 
 /// execve and execveat. Returns only where they fail.
-pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> isize {
+pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &SystemCall) -> isize {
     let at = call.number == libc::SYS_execveat;
     let [a, b, c, d, e, _] = call.args.map(|arg| arg as u64);
     let (path, argv, envp) = if at { (b, c, d) } else { (a, b, c) };
@@ -86,9 +86,9 @@ pub(crate) fn exec(thread: &mut Thread, context: &mut UContext, call: &Call) -> 
         args[2] = envp;
     }
     // A mask outlives exec, and the new program must find the one that this one set.
-    let real = sys::set_mask(context.mask | thread.virtual_mask);
+    let real = sys::set_mask(context.mask | thread.signals.virtual_mask);
     // As in `exit`.
-    thread.calling.store(core::ptr::null_mut(), Ordering::Release);
+    thread.system_call.calling.store(core::ptr::null_mut(), Ordering::Release);
     // SAFETY: the program's own call, its strings at open addresses.
     let result = unsafe { sys::syscall(call.number as usize, args) };
     sys::set_mask(real);
@@ -107,11 +107,13 @@ fn name_of(path: u64, mut into: Text<1024>) -> Text<1024> {
 
 /// Number of pointers before the null of a list.
 fn count(list: u64) -> usize {
+    let pointer = |index: usize| {
+        // SAFETY: the program's list, read no further than its null.
+        unsafe { (pages::open_address(list + index as u64 * 8) as *const u64).read_volatile() }
+    };
     let mut count = 0;
-    // SAFETY: the program's list; a null list counts as empty, as the kernel has it.
-    while list != 0
-        && unsafe { (pages::open_address(list + count as u64 * 8) as *const u64).read_volatile() } != 0
-    {
+    // A null list counts as empty, as the kernel has it.
+    while list != 0 && pointer(count) != 0 {
         count += 1;
     }
     count
@@ -119,7 +121,13 @@ fn count(list: u64) -> usize {
 
 /// Copies of the two lists with open addresses, and our variables where the new program is to be traced; `image` is the
 /// path of a static executable, or zero.
-fn arguments(thread: &mut Thread, argv: u64, envp: u64, traced: bool, image: u64) -> Option<(usize, usize)> {
+fn arguments(
+    thread: &mut TracedThread,
+    argv: u64,
+    envp: u64,
+    traced: bool,
+    image: u64,
+) -> Option<(usize, usize)> {
     let (args, variables) = (count(argv), count(envp));
     let bytes = (args + variables + 5) * 8;
     let room = thread.scratch(bytes + VARIABLE_BYTES);

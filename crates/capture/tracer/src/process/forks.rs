@@ -12,23 +12,24 @@ use crate::protect::ranges::RANGES;
 use crate::protect::{fork_copy, pages, sharing};
 use crate::signal::actions::{self, ACTIONS};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
-use crate::syscall::call::Call;
+use crate::state::thread::TracedThread;
+use crate::syscall::call::SystemCall;
 use crate::translate::engine::{self, ENGINE};
-use crate::translate::state::Flow;
+use crate::translate::state::ThreadTranslation;
 use crate::translate::{code_views, process, translated_thread};
 use crate::watch::watchpoints;
 
-pub(crate) fn fork(thread: &mut Thread, context: &mut UContext, flags: u64) -> Option<isize> {
-    let call = Call { number: libc::SYS_clone, args: [flags as usize, 0, 0, 0, 0, 0], ip: context.gregs.rip };
+pub(crate) fn fork(thread: &mut TracedThread, context: &mut UContext, flags: u64) -> Option<isize> {
+    let call =
+        SystemCall { number: libc::SYS_clone, args: [flags as usize, 0, 0, 0, 0, 0], ip: context.gregs.rip };
     fork_with(thread, context, &call, call.args[0], 0)
 }
 
 /// Makes a process with memory of its own, inside our handler: the child returns from the same handler.
 pub(crate) fn fork_with(
-    thread: &mut Thread,
+    thread: &mut TracedThread,
     context: &mut UContext,
-    call: &Call,
+    call: &SystemCall,
     first: usize,
     stack: u64,
 ) -> Option<isize> {
@@ -81,7 +82,7 @@ pub(crate) fn fork_with(
 }
 
 /// In a forked child: a process of its own in the session.
-fn be_child(thread: &mut Thread) {
+fn be_child(thread: &mut TracedThread) {
     let parent = thread.process;
     PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
     for sharer in &PROCESS.sharers {
@@ -93,31 +94,31 @@ fn be_child(thread: &mut Thread) {
     thread.tid = sys::gettid();
     thread.writer.forget();
     thread.order = 0;
-    thread.pending = [None; 32];
-    thread.kept = [None; 6];
-    if thread.flow.live().is_some() {
+    thread.signals.pending = [None; 32];
+    thread.signals.kept = [None; 6];
+    if thread.translation.live().is_some() {
         engine::forget_definitions();
         process::forget_work();
     }
     // The kernel switches the dispatch of system calls off in a child.
-    let followed = PROCESS.settings().children && Thread::watch_system_calls(true);
+    let followed = PROCESS.settings().children && TracedThread::watch_system_calls(true);
     let number = if followed { PROCESS.pool().and_then(|pool| pool.control().next_process()) } else { None };
     let (Some(number), Some(pool)) = (number, PROCESS.pool()) else {
-        thread.flow = Flow::NONE;
+        thread.translation = ThreadTranslation::NONE;
         leave_alone();
         return;
     };
     PROCESS.number.store(number, Ordering::Relaxed);
     thread.process = number;
     thread.number = pool.control().next_thread();
-    if thread.flow.live().is_some() {
+    if thread.translation.live().is_some() {
         translated_thread::begin_child(thread);
     }
     if let Some(slot) = pool.process(number) {
         slot.enter(sys::getpid(), Some(parent), sys::realtime_ns());
     }
     identity::tell_program(thread);
-    if thread.flow.live().is_some() {
+    if thread.translation.live().is_some() {
         translated_thread::tell_base(thread);
     }
 }
@@ -128,6 +129,6 @@ fn leave_alone() {
     fork_copy::give_back_all();
     PROCESS.pool.store(0, Ordering::Release);
     PROCESS.ready.store(false, Ordering::Release);
-    Thread::watch_system_calls(false);
+    TracedThread::watch_system_calls(false);
     actions::give_back();
 }

@@ -10,7 +10,7 @@ use tracee::maps;
 use crate::process::image;
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 /// Finds where this library is, and its path.
 pub(crate) fn find_library(settings: &mut Settings) {
@@ -44,7 +44,7 @@ pub(crate) unsafe fn note_arguments(argc: c_int, argv: *mut *mut c_char) {
 }
 
 /// Tells what the process runs. The recorder may ask the kernel too late: a program can be over in a millisecond.
-pub(crate) fn tell_program(thread: &mut Thread) {
+pub(crate) fn tell_program(thread: &mut TracedThread) {
     let path = image::program();
     if !path.as_bytes().is_empty() {
         thread.emit(&Record::Program { name: path.as_bytes() });

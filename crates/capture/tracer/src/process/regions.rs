@@ -7,7 +7,7 @@ use tracee::{sys, tls};
 use crate::protect::ranges::Range;
 use crate::protect::views;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::code_views;
 
 /// What the kernel calls the recorder's shared memory.
@@ -15,7 +15,7 @@ const POOL_NAME: &[u8] = b"/memfd:memtap";
 
 /// What of a module may be written, by its program headers.
 #[derive(Clone, Copy, Default)]
-struct Module {
+struct ModuleData {
     base: u64,
     /// Whether it is the loader or the tracer, which are left alone.
     own: bool,
@@ -28,13 +28,13 @@ struct Module {
 const PT_LOAD: u32 = 1;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
 
-impl Module {
+impl ModuleData {
     /// Reads the headers of a module that is mapped at `base`.
     ///
     /// # Safety
     /// The first page of a module's file must be mapped there.
     unsafe fn read(base: u64, own: bool) -> Self {
-        let mut module = Module { base, own, ..Default::default() };
+        let mut module = ModuleData { base, own, ..Default::default() };
         // SAFETY: the ELF header and the table of program headers are in the module's first page (or the linker put
         // them elsewhere, and then the magic or the offsets say so).
         unsafe {
@@ -82,7 +82,7 @@ const MAX_FOLLOWED: usize = 16_384;
 
 /// One stretch that was found, until the list is read to its end: following changes the list.
 #[derive(Clone, Copy)]
-struct Found {
+struct FoundRegion {
     range: Range,
     offset: u64,
     name: (usize, usize),
@@ -90,15 +90,15 @@ struct Found {
 
 /// Tells of all mappings, and gives those that are traced a second view. `threads` are the stack pointers and the bases of fs
 /// of a process that runs already; `None`: the program has not begun.
-pub(crate) fn follow_mappings(thread: &mut Thread, threads: Option<&[[u64; 2]]>) {
+pub(crate) fn follow_mappings(thread: &mut TracedThread, threads: Option<&[[u64; 2]]>) {
     const NAME_BYTES: usize = 1 << 20;
-    let room = MAX_FOLLOWED * size_of::<Found>() + MAX_MODULES * size_of::<Module>() + NAME_BYTES;
+    let room = MAX_FOLLOWED * size_of::<FoundRegion>() + MAX_MODULES * size_of::<ModuleData>() + NAME_BYTES;
     let Some(memory) = sys::map_anonymous(room as u64, sys::PROT_READ | sys::PROT_WRITE) else { return };
-    // SAFETY: fresh zeroed memory, split into three parts; zeros are a valid `Module`, and `found` is written before it
+    // SAFETY: fresh zeroed memory, split into three parts; zeros are a valid `ModuleData`, and `found` is written before it
     // is read.
     let (found, modules, names) = unsafe {
-        let found = memory.cast::<core::mem::MaybeUninit<Found>>();
-        let modules = memory.add(MAX_FOLLOWED * size_of::<Found>()).cast::<Module>();
+        let found = memory.cast::<core::mem::MaybeUninit<FoundRegion>>();
+        let modules = memory.add(MAX_FOLLOWED * size_of::<FoundRegion>()).cast::<ModuleData>();
         let names = modules.add(MAX_MODULES).cast::<u8>();
         (
             core::slice::from_raw_parts_mut(found, MAX_FOLLOWED),
@@ -142,7 +142,7 @@ pub(crate) fn follow_mappings(thread: &mut Thread, threads: Option<&[[u64; 2]]>)
 
 /// The mappings, sorted by what they are for.
 struct Scan<'a> {
-    modules: &'a mut [Module],
+    modules: &'a mut [ModuleData],
     module_count: usize,
     names: &'a mut [u8],
     names_len: usize,
@@ -165,7 +165,7 @@ impl Scan<'_> {
             || Some(mapping.name) == settings.library.get(..settings.library_len);
         if let Some(place) = self.modules.get_mut(self.module_count) {
             // SAFETY: the first page of a file that the loader mapped.
-            *place = unsafe { Module::read(mapping.start, own) };
+            *place = unsafe { ModuleData::read(mapping.start, own) };
             self.module_count += 1;
         }
     }
@@ -184,7 +184,7 @@ impl Scan<'_> {
     }
 
     /// Cuts a mapping where its pages are for different things.
-    fn stretches(&mut self, mapping: &Mapping<'_>, found: &mut [core::mem::MaybeUninit<Found>]) {
+    fn stretches(&mut self, mapping: &Mapping<'_>, found: &mut [core::mem::MaybeUninit<FoundRegion>]) {
         let pool = mapping.name.starts_with(POOL_NAME);
         let name = self.keep_name(if pool { b"[memtap]" } else { mapping.name });
         let mut at = mapping.start;
@@ -208,7 +208,7 @@ impl Scan<'_> {
                     && matches!(kind, RegionKind::Data | RegionKind::Bss | RegionKind::Heap);
             let range = Range { start: at, end, prot: mapping.prot, kind, traced, shared: mapping.shared };
             if let Some(place) = found.get_mut(self.count) {
-                place.write(Found { range, offset: mapping.offset + (at - mapping.start), name });
+                place.write(FoundRegion { range, offset: mapping.offset + (at - mapping.start), name });
                 self.count += 1;
             }
             at = end;

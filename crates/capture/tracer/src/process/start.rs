@@ -12,7 +12,7 @@ use crate::router;
 use crate::signal::{actions, rseq};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::{process, translated_thread};
 use crate::watch::watchpoints;
 
@@ -62,7 +62,8 @@ pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *m
         return;
     }
     // SAFETY: prepared here and entered at once.
-    let Some(thread) = Thread::prepare().and_then(|thread| unsafe { Thread::enter(thread) }) else {
+    let Some(thread) = TracedThread::prepare().and_then(|thread| unsafe { TracedThread::enter(thread) })
+    else {
         sys::complain(b"memtap: no memory for the tracer; the program runs untraced\n");
         return;
     };
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *m
     regions::follow_mappings(thread, None);
     watchpoints::load(&config.watchpoints);
     translated_thread::begin_locals(thread);
-    if !Thread::watch_system_calls(true) {
+    if !TracedThread::watch_system_calls(true) {
         sys::complain(
             b"memtap: this kernel has no system call user dispatch (Linux 5.11); the program runs untraced\n",
         );

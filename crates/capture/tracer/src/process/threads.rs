@@ -14,14 +14,14 @@ use crate::protect::{pages, sharing, views};
 use crate::recorder;
 use crate::signal::{alt_stack, stubs};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
-use crate::syscall::call::Call;
+use crate::state::thread::TracedThread;
+use crate::syscall::call::SystemCall;
 use crate::translate::{context, process, translated_thread};
 
 const CLONE_ARGS_BYTES: u64 = 88;
 
 /// fork, vfork, clone and clone3. `None`: the program goes on in a redirected call.
-pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) -> Option<isize> {
+pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &SystemCall) -> Option<isize> {
     let (flags, stack, stack_len) = match call.number {
         libc::SYS_clone3 => {
             let args = pages::open_address(call.args[0] as u64) as *const u64;
@@ -62,7 +62,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
         keep_open(stack.wrapping_sub(stack_len.max(1)));
     }
     let resume = context::return_address(thread, context);
-    thread.vfork_resume = resume;
+    thread.words.vfork_resume = resume;
     let created = if !is_vfork {
         sharing::begin();
         translated_thread::begin_sharing(thread);
@@ -81,7 +81,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
         if let Some(place) = index.and_then(|index| births.get_mut(index)) {
             // An entry that is left from a call that failed has a state that can be used.
             let state = if place.thread.is_null() && !is_vfork {
-                Thread::prepare().unwrap_or(core::ptr::null_mut())
+                TracedThread::prepare().unwrap_or(core::ptr::null_mut())
             } else {
                 place.thread
             };
@@ -92,7 +92,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
             } else {
                 Newborn::Sharer
             };
-            let (virtual_mask, process) = (thread.virtual_mask, thread.process);
+            let (virtual_mask, process) = (thread.signals.virtual_mask, thread.process);
             *place = Birth { rsp: stack, resume, virtual_mask, thread: state, created, kind, process };
         }
     }
@@ -107,7 +107,7 @@ pub(crate) fn clone(thread: &mut Thread, context: &mut UContext, call: &Call) ->
 }
 
 /// Records that a thread is being made; the new one names this order when it starts.
-fn tell_create(thread: &mut Thread, ip: u64, order: u64) {
+fn tell_create(thread: &mut TracedThread, ip: u64, order: u64) {
     let (kind, function) = (SyncKind::Create, SyncFunction::Thread);
     let (ip, object) = (VirtAddr(ip), VirtAddr(order));
     thread.emit(&Record::Sync { order, ip, kind, function, object, value: 0 });
@@ -126,7 +126,7 @@ fn keep_open(addr: u64) {
 }
 
 /// Recording ends for the process, because the program does something that we can't follow.
-fn lose_control(thread: &mut Thread, ip: u64) {
+fn lose_control(thread: &mut TracedThread, ip: u64) {
     thread.emit_gap(GapReason::LostControl, 1, ip, b"thread without its own thread pointer");
     PROCESS.recording.store(false, Ordering::Release);
     views::close_all(false);
@@ -149,12 +149,12 @@ pub(crate) fn be_born(context: &mut UContext) {
         }
         Newborn::VforkChild => PROCESS.end_sharer(sys::getpid()),
     }
-    let current = Thread::current();
+    let current = TracedThread::current();
     if current.is_null() {
         let Some(birth) = birth else { return };
         gregs.rip = birth.resume;
         // SAFETY: made for this thread, and taken out of the table by it alone.
-        match unsafe { Thread::enter(birth.thread) } {
+        match unsafe { TracedThread::enter(birth.thread) } {
             Some(thread) => {
                 thread.process = birth.process;
                 if kind == Newborn::Sharer {
@@ -162,7 +162,7 @@ pub(crate) fn be_born(context: &mut UContext) {
                 }
                 alt_stack::start_thread(thread, birth.virtual_mask);
                 translated_thread::inherit(thread);
-                Thread::watch_system_calls(true);
+                TracedThread::watch_system_calls(true);
                 if birth.created != 0 {
                     thread.tell_thread(SyncKind::Start, birth.resume, birth.created, tls::fs_base());
                 }
@@ -175,22 +175,22 @@ pub(crate) fn be_born(context: &mut UContext) {
         }
         // The return from this handler sets the signal stack of the context.
         // SAFETY: not null, `enter` has just set it.
-        let thread = unsafe { &mut *Thread::current() };
-        context.stack = thread.handler_stack;
+        let thread = unsafe { &mut *TracedThread::current() };
+        context.stack = thread.signals.handler_stack;
         thread.settled = true;
         return;
     }
     // A vfork child: memory, thread pointer and our state are the parent's, which waits.
     // SAFETY: the state of the waiting parent; nobody else uses it.
     let thread = unsafe { &mut *current };
-    gregs.rip = birth.map_or(thread.vfork_resume, |birth| birth.resume);
-    Thread::watch_system_calls(true);
+    gregs.rip = birth.map_or(thread.words.vfork_resume, |birth| birth.resume);
+    TracedThread::watch_system_calls(true);
     thread.install_handler_stack();
-    context.stack = thread.handler_stack;
+    context.stack = thread.signals.handler_stack;
 }
 
 /// A process that shares the memory of this one: another one in the session, with the blocks that are defined here.
-fn enter_sharer(thread: &mut Thread) {
+fn enter_sharer(thread: &mut TracedThread) {
     let Some(pool) = PROCESS.pool() else { return };
     if let Some(number) = pool.control().next_process()
         && let Some(slot) = pool.process(number)
@@ -201,7 +201,7 @@ fn enter_sharer(thread: &mut Thread) {
 }
 
 /// The end of such a process. `false`: it is another one.
-fn exit_sharer(thread: &mut Thread, status: u8) -> bool {
+fn exit_sharer(thread: &mut TracedThread, status: u8) -> bool {
     let pid = sys::getpid();
     if pid == PROCESS.pid.load(Ordering::Relaxed) || PROCESS.is_vfork_child() {
         return false;
@@ -214,8 +214,8 @@ fn exit_sharer(thread: &mut Thread, status: u8) -> bool {
 }
 
 /// exit: the thread's last records.
-pub(crate) fn exit_thread(thread: &mut Thread, status: u8) {
-    thread.calling.store(core::ptr::null_mut(), Ordering::Release);
+pub(crate) fn exit_thread(thread: &mut TracedThread, status: u8) {
+    thread.system_call.calling.store(core::ptr::null_mut(), Ordering::Release);
     if PROCESS.is_vfork_child() {
         return;
     }
@@ -230,9 +230,9 @@ pub(crate) fn exit_thread(thread: &mut Thread, status: u8) {
 }
 
 /// exit_group: the process's last records. Other threads' buffers are taken by the recorder once the process is gone.
-pub(crate) fn exit(thread: &mut Thread, status: u8) {
+pub(crate) fn exit(thread: &mut TracedThread, status: u8) {
     // In a vfork child the state is its parent's, which goes on with it.
-    thread.calling.store(core::ptr::null_mut(), Ordering::Release);
+    thread.system_call.calling.store(core::ptr::null_mut(), Ordering::Release);
     if PROCESS.is_vfork_child() || exit_sharer(thread, status) {
         return;
     }

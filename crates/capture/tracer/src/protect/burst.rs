@@ -16,7 +16,7 @@ use crate::protect::sharing::{self, Sharing};
 use crate::registers;
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
 
@@ -36,8 +36,8 @@ const MAX_STEPS: u32 = 50_000;
 pub(crate) const HELD: usize = 64;
 
 /// How the engine sees memory.
-struct Memory<'a> {
-    thread: &'a mut Thread,
+struct OpenMemory<'a> {
+    thread: &'a mut TracedThread,
     pool: Option<Pool>,
     ip: u64,
     recorded: bool,
@@ -57,7 +57,7 @@ struct Memory<'a> {
     before: u64,
 }
 
-impl Memory<'_> {
+impl OpenMemory<'_> {
     /// Records what was performed.
     fn commit(&mut self) {
         let held = self.held;
@@ -119,7 +119,7 @@ impl Memory<'_> {
     }
 }
 
-impl Memory<'_> {
+impl OpenMemory<'_> {
     #[inline]
     fn hold(&mut self, operand: Operand, flags: u8) {
         if flags & PAGE_TRACED == 0 {
@@ -162,7 +162,7 @@ impl Memory<'_> {
     }
 }
 
-impl Environment for Memory<'_> {
+impl Environment for OpenMemory<'_> {
     #[inline]
     fn access(&mut self, operand: Operand) -> Result<u64, Refused> {
         let first = pages::page(operand.addr);
@@ -207,14 +207,14 @@ pub(crate) enum Burst {
 }
 
 /// Executes the instruction at rip and those behind it.
-pub(crate) fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
+pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst {
     let state = delivery::vector_state(context);
     let regs = registers::of(context);
     let engine = thread.engine;
-    let recorded = PROCESS.is_recording() && thread.silent == 0;
+    let recorded = PROCESS.is_recording() && thread.calls.silent == 0;
     let limit = if PROCESS.settings().bursts { MAX_STEPS } else { 1 };
     let pool = PROCESS.pool();
-    let mut memory = Memory {
+    let mut memory = OpenMemory {
         thread,
         pool,
         ip: 0,
@@ -231,7 +231,7 @@ pub(crate) fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
     let mut steps = 0;
     let mut quiet = 0;
     let mut touching = 0;
-    let lone = memory.thread.lone_bursts;
+    let lone = memory.thread.protection.lone_bursts;
     let quiet_steps = if lone >= LONE_BURSTS && !lone.is_multiple_of(LOOK_AGAIN) { 1 } else { QUIET_STEPS };
     while steps < limit {
         if PROCESS.owns_code(regs.rip) {
@@ -266,19 +266,19 @@ pub(crate) fn burst(thread: &mut Thread, context: &mut UContext) -> Burst {
             break;
         }
     }
-    memory.thread.lone_bursts = if touching > 1 { 0 } else { lone.wrapping_add(1) };
+    memory.thread.protection.lone_bursts = if touching > 1 { 0 } else { lone.wrapping_add(1) };
     Burst::Progress
 }
 
 /// Executes the one instruction at rip, natively if the engine can't.
-pub(crate) fn execute_one(thread: &mut Thread, context: &mut UContext) {
+pub(crate) fn execute_one(thread: &mut TracedThread, context: &mut UContext) {
     let state = delivery::vector_state(context);
     let regs = registers::of(context);
     let engine = thread.engine;
-    let recorded = PROCESS.is_recording() && thread.silent == 0;
+    let recorded = PROCESS.is_recording() && thread.calls.silent == 0;
     let pool = PROCESS.pool();
     let ip = regs.rip;
-    let mut memory = Memory {
+    let mut memory = OpenMemory {
         thread,
         pool,
         ip,

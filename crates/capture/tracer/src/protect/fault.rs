@@ -16,14 +16,14 @@ use crate::registers::{self, SEGV_ACCERR};
 use crate::signal::delivery;
 use crate::signal::mask::OURS;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
 
 const TRAP_FLAG: u64 = 1 << 8;
 
-pub(crate) fn on_closed_page(thread: &mut Thread, info: &SigInfo, context: &mut UContext) {
-    if thread.step.active || PROCESS.settings().two_signals {
+pub(crate) fn on_closed_page(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) {
+    if thread.protection.step.active || PROCESS.settings().two_signals {
         // The instruction that runs under the trap flag needs one more place, or everything goes the paper's way.
         open_for_step(thread, context, info.addr);
         return;
@@ -47,19 +47,19 @@ pub(crate) fn on_closed_page(thread: &mut Thread, info: &SigInfo, context: &mut 
 }
 
 /// The paper's way, first half: opens what the instruction at rip touches and lets it run under the trap flag.
-fn open_for_step(thread: &mut Thread, context: &mut UContext, addr: u64) {
-    let first = !thread.step.active;
+fn open_for_step(thread: &mut TracedThread, context: &mut UContext, addr: u64) {
+    let first = !thread.protection.step.active;
     let ip = context.gregs.rip;
     if first {
-        thread.step.active = true;
-        thread.step.mask = context.mask;
-        thread.step.program_traps = context.gregs.rflags & TRAP_FLAG != 0;
-        thread.step.opened = [0; 4];
-        thread.stepped.clear();
-        thread.before = *registers::of(context);
+        thread.protection.step.active = true;
+        thread.protection.step.mask = context.mask;
+        thread.protection.step.program_traps = context.gregs.rflags & TRAP_FLAG != 0;
+        thread.protection.step.opened = [0; 4];
+        thread.watch.stepped.clear();
+        thread.watch.before = *registers::of(context);
         context.mask = !OURS;
         context.gregs.rflags |= TRAP_FLAG;
-        if PROCESS.is_recording() && thread.silent == 0 {
+        if PROCESS.is_recording() && thread.calls.silent == 0 {
             record_operands(thread, context, ip);
         }
     }
@@ -77,8 +77,8 @@ fn open_for_step(thread: &mut Thread, context: &mut UContext, addr: u64) {
         unsafe { delivery::deliver(thread, libc::SIGSEGV, &info, context) };
         return;
     }
-    if !thread.step.opened.contains(&range.start)
-        && let Some(place) = thread.step.opened.iter_mut().find(|start| **start == 0)
+    if !thread.protection.step.opened.contains(&range.start)
+        && let Some(place) = thread.protection.step.opened.iter_mut().find(|start| **start == 0)
     {
         *place = range.start;
     }
@@ -91,7 +91,7 @@ fn open_for_step(thread: &mut Thread, context: &mut UContext, addr: u64) {
 }
 
 /// Records what an instruction is about to access, and that it took the slow path.
-fn record_operands(thread: &mut Thread, context: &mut UContext, ip: u64) {
+fn record_operands(thread: &mut TracedThread, context: &mut UContext, ip: u64) {
     let pool = PROCESS.pool();
     let regs = *registers::of(context);
     let mut name = tracee::text::Text::<32>::new();
@@ -113,7 +113,7 @@ fn record_operands(thread: &mut Thread, context: &mut UContext, ip: u64) {
         for &(addr, len, kind) in held.iter().take(count) {
             if PROCESS.is_watched() {
                 // It is about to be executed: told when it was.
-                thread.stepped.note(addr, len.into(), kind, true);
+                thread.watch.stepped.note(addr, len.into(), kind, true);
                 continue;
             }
             thread.emit_access(&pool, ip, addr, len, kind);
@@ -125,8 +125,8 @@ fn record_operands(thread: &mut Thread, context: &mut UContext, ip: u64) {
 }
 
 /// The paper's way, second half: the instruction is done, or can't be.
-pub(crate) fn end_step(thread: &mut Thread, context: &mut UContext) {
-    let opened = core::mem::take(&mut thread.step.opened);
+pub(crate) fn end_step(thread: &mut TracedThread, context: &mut UContext) {
+    let opened = core::mem::take(&mut thread.protection.step.opened);
     if PROCESS.recording.load(Ordering::Acquire) {
         let ranges = RANGES.lock();
         for start in opened {
@@ -136,14 +136,14 @@ pub(crate) fn end_step(thread: &mut Thread, context: &mut UContext) {
             }
         }
     }
-    let mut stepped = core::mem::replace(&mut thread.stepped, Touched::new());
-    let before = thread.before;
+    let mut stepped = core::mem::replace(&mut thread.watch.stepped, Touched::new());
+    let before = thread.watch.before;
     if context.gregs.rip != before.rip {
         stepped.tell(thread, before.rip, &Origin::Instruction(&before));
     }
-    context.mask = thread.step.mask;
-    if !thread.step.program_traps {
+    context.mask = thread.protection.step.mask;
+    if !thread.protection.step.program_traps {
         context.gregs.rflags &= !TRAP_FLAG;
     }
-    thread.step.active = false;
+    thread.protection.step.active = false;
 }

@@ -13,7 +13,7 @@ use crate::protect::pages::{self, TOP};
 use crate::protect::ranges::{RANGES, Range};
 use crate::recorder;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::watch::{stack, watchpoints};
 
 /// Mappings longer than this stay as they are: they are address space, not memory.
@@ -193,7 +193,13 @@ pub(crate) fn discard(start: u64, len: u64, advice: usize) -> isize {
 }
 
 /// Tells the recorder of a region.
-pub(crate) fn tell(thread: &mut Thread, change: RegionChange, range: &Range, file_offset: u64, name: &[u8]) {
+pub(crate) fn tell(
+    thread: &mut TracedThread,
+    change: RegionChange,
+    range: &Range,
+    file_offset: u64,
+    name: &[u8],
+) {
     let rights = [(sys::PROT_READ, 1), (sys::PROT_WRITE, 2), (sys::PROT_EXEC, 4)]
         .iter()
         .fold(0, |rights, (prot, bit)| if range.prot & prot != 0 { rights | bit } else { rights });
@@ -211,7 +217,7 @@ pub(crate) fn tell(thread: &mut Thread, change: RegionChange, range: &Range, fil
 }
 
 /// Gives new memory a second view where its kind is traced, and tells the recorder of it.
-pub(crate) fn follow(thread: &mut Thread, mut range: Range, keep: bool, file_offset: u64, name: &[u8]) {
+pub(crate) fn follow(thread: &mut TracedThread, mut range: Range, keep: bool, file_offset: u64, name: &[u8]) {
     if PROCESS.settings().translate {
         // All memory is seen where it is accessed.
         range.traced = true;

@@ -15,15 +15,15 @@ pub(crate) static ACTIONS: Lock<[SigAction; 65]> =
     Lock::new([SigAction { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65]);
 
 /// A handler, as the kernel calls it.
-type Handler = unsafe extern "C" fn(i32, &mut SigInfo, &mut UContext);
+type SignalHandler = unsafe extern "C" fn(i32, &mut SigInfo, &mut UContext);
 
 /// Who receives signals.
 #[derive(Clone, Copy)]
 pub(crate) struct Handlers {
     /// Faults of instructions, and what the tracer lives on.
-    pub(crate) fault: Handler,
+    pub(crate) fault: SignalHandler,
     /// All others that the program handles.
-    pub(crate) sent: Handler,
+    pub(crate) sent: SignalHandler,
 }
 
 /// Their addresses. Written by [`take_over`].

@@ -3,14 +3,14 @@
 use tracee::frame::AltStack;
 use tracee::sys;
 
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 /// sigaltstack by the program.
 ///
 /// # Safety
 /// As for [`sigaction`].
-pub(crate) unsafe fn sigaltstack(thread: &mut Thread, new: u64, old: u64, rsp: u64) -> isize {
-    let current = thread.alt_stack;
+pub(crate) unsafe fn sigaltstack(thread: &mut TracedThread, new: u64, old: u64, rsp: u64) -> isize {
+    let current = thread.signals.alt_stack;
     let on_it = is_on(&current, rsp);
     if new != 0 {
         // SAFETY: the caller vouches for the address.
@@ -23,11 +23,11 @@ pub(crate) unsafe fn sigaltstack(thread: &mut Thread, new: u64, old: u64, rsp: u
             return -(sys::EINVAL as isize);
         }
         if mode == libc::SS_DISABLE {
-            thread.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
+            thread.signals.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
         } else if wanted.size < libc::MINSIGSTKSZ as u64 {
             return -(sys::ENOMEM as isize);
         } else {
-            thread.alt_stack = AltStack { flags: wanted.flags & 1 << 31, ..wanted };
+            thread.signals.alt_stack = AltStack { flags: wanted.flags & 1 << 31, ..wanted };
         }
     }
     if old != 0 {
@@ -43,7 +43,7 @@ pub(crate) fn is_on(stack: &AltStack, rsp: u64) -> bool {
 }
 
 /// In a new thread or child: what signals mean to it.
-pub(crate) fn start_thread(thread: &mut Thread, virtual_mask: u64) {
-    thread.virtual_mask = virtual_mask;
+pub(crate) fn start_thread(thread: &mut TracedThread, virtual_mask: u64) {
+    thread.signals.virtual_mask = virtual_mask;
     thread.install_handler_stack();
 }

@@ -16,10 +16,10 @@ use crate::protect::pages;
 use crate::signal::actions::{self, ACTIONS, SIG_DFL, SIG_IGN};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, SYSCALL_BYTES, StubPlace};
-use crate::signal::thread::Suspended;
+use crate::signal::thread::SetAside;
 use crate::signal::{alt_stack, waiting};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 const RED_ZONE_BYTES: u64 = 128;
 
@@ -27,13 +27,13 @@ const RED_ZONE_BYTES: u64 = 128;
 const FLAGS_CLEARED: u64 = 1 << 8 | 1 << 16 | 1 << 10;
 
 /// A redirected system call looks to the program as if it stood where the program made it.
-pub(crate) fn leave_redirect(thread: &Thread, context: &mut UContext) {
+pub(crate) fn leave_redirect(thread: &TracedThread, context: &mut UContext) {
     let rip = &mut context.gregs.rip;
     match stubs::place(*rip) {
-        Some(StubPlace::BeforeRedirected) => *rip = thread.resume.wrapping_sub(SYSCALL_BYTES),
-        Some(StubPlace::AfterRedirected) => *rip = thread.resume,
-        Some(StubPlace::BeforeClone) => *rip = thread.vfork_resume.wrapping_sub(SYSCALL_BYTES),
-        Some(StubPlace::AfterClone) => *rip = thread.vfork_resume,
+        Some(StubPlace::BeforeRedirected) => *rip = thread.words.resume.wrapping_sub(SYSCALL_BYTES),
+        Some(StubPlace::AfterRedirected) => *rip = thread.words.resume,
+        Some(StubPlace::BeforeClone) => *rip = thread.words.vfork_resume.wrapping_sub(SYSCALL_BYTES),
+        Some(StubPlace::AfterClone) => *rip = thread.words.vfork_resume,
         _ => {}
     }
 }
@@ -42,11 +42,13 @@ pub(crate) fn leave_redirect(thread: &Thread, context: &mut UContext) {
 ///
 /// # Safety
 /// `context` is the one that the handler returns to.
-pub(crate) unsafe fn deliver_pending(thread: &mut Thread, context: &mut UContext) {
-    for index in 0..thread.pending.len() {
-        let Some(pending) = thread.pending.get_mut(index).and_then(Option::take) else { continue };
+pub(crate) unsafe fn deliver_pending(thread: &mut TracedThread, context: &mut UContext) {
+    for index in 0..thread.signals.pending.len() {
+        let Some(pending) = thread.signals.pending.get_mut(index).and_then(Option::take) else { continue };
         let (signal, info) = (pending.signal, &pending.info);
-        if thread.wait_mask.unwrap_or(context.mask | thread.virtual_mask) & mask::bit(signal) == 0 {
+        if thread.signals.wait_mask.unwrap_or(context.mask | thread.signals.virtual_mask) & mask::bit(signal)
+            == 0
+        {
             // SAFETY: the caller's promise.
             unsafe { deliver(thread, signal, info, context) };
         } else if !waiting::keep(thread, signal, info) {
@@ -60,7 +62,7 @@ pub(crate) unsafe fn deliver_pending(thread: &mut Thread, context: &mut UContext
 ///
 /// # Safety
 /// `context` is the one that the running handler returns to.
-pub(crate) unsafe fn deliver(thread: &mut Thread, signal: i32, info: &SigInfo, context: &mut UContext) {
+pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut UContext) {
     let action = {
         let mut actions = ACTIONS.lock();
         let Some(entry) = actions.get_mut(signal as usize) else { return };
@@ -73,7 +75,7 @@ pub(crate) unsafe fn deliver(thread: &mut Thread, signal: i32, info: &SigInfo, c
         }
         action
     };
-    let blocked = (context.mask | thread.virtual_mask) & mask::bit(signal) != 0;
+    let blocked = (context.mask | thread.signals.virtual_mask) & mask::bit(signal) != 0;
     let synchronous = FAULTS & mask::bit(signal) != 0 && info.code > 0;
     if action.handler == SIG_IGN && !synchronous {
         return;
@@ -85,10 +87,10 @@ pub(crate) unsafe fn deliver(thread: &mut Thread, signal: i32, info: &SigInfo, c
     let gregs = &mut context.gregs;
     let mut sp = gregs.rsp.wrapping_sub(RED_ZONE_BYTES);
     if action.flags & libc::SA_ONSTACK as u64 != 0
-        && thread.alt_stack.flags & libc::SS_DISABLE == 0
-        && !alt_stack::is_on(&thread.alt_stack, gregs.rsp)
+        && thread.signals.alt_stack.flags & libc::SS_DISABLE == 0
+        && !alt_stack::is_on(&thread.signals.alt_stack, gregs.rsp)
     {
-        sp = thread.alt_stack.sp.wrapping_add(thread.alt_stack.size);
+        sp = thread.signals.alt_stack.sp.wrapping_add(thread.signals.alt_stack.size);
     }
     // SAFETY: the kernel gave us this state.
     let state_bytes = unsafe { fpstate_bytes(context.fpstate) };
@@ -96,9 +98,9 @@ pub(crate) unsafe fn deliver(thread: &mut Thread, signal: i32, info: &SigInfo, c
     let frame_at = (state_at.wrapping_sub(size_of::<SigFrame>() as u64) & !15).wrapping_sub(8);
     let mut saved = *context;
     saved.fpstate = if state_bytes == 0 { 0 } else { state_at };
-    saved.mask |= thread.virtual_mask;
+    saved.mask |= thread.signals.virtual_mask;
     saved.old_mask = saved.mask;
-    saved.stack = thread.alt_stack;
+    saved.stack = thread.signals.alt_stack;
     let frame = SigFrame { return_to: action.restorer, context: saved, info: *info };
     // SAFETY: the program's stack below what it uses; where that is not writable the program dies here, by the same
     // signal as natively.
@@ -115,19 +117,20 @@ pub(crate) unsafe fn deliver(thread: &mut Thread, signal: i32, info: &SigInfo, c
     gregs.rdx = frame_at + core::mem::offset_of!(SigFrame, context) as u64;
     gregs.rax = 0;
     gregs.rflags &= !FLAGS_CLEARED;
-    let blocked = thread.wait_mask.take().unwrap_or(context.mask | thread.virtual_mask);
+    let blocked = thread.signals.wait_mask.take().unwrap_or(context.mask | thread.signals.virtual_mask);
     let mut mask = blocked | action.mask;
     if action.flags & libc::SA_NODEFER as u64 == 0 {
         mask |= mask::bit(signal);
     }
     waiting::set_program_mask(thread, context, mask);
-    if thread.alt_stack.flags & 1 << 31 != 0 && alt_stack::is_on(&thread.alt_stack, frame_at) {
-        thread.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
+    if thread.signals.alt_stack.flags & 1 << 31 != 0 && alt_stack::is_on(&thread.signals.alt_stack, frame_at)
+    {
+        thread.signals.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
     }
-    let silent = core::mem::take(&mut thread.silent);
-    let allocating = core::mem::take(&mut thread.allocating);
-    if let Some(place) = thread.suspended.iter_mut().find(|s| s.frame == 0 || s.frame <= frame_at) {
-        *place = Suspended { frame: frame_at, silent, allocating };
+    let silent = core::mem::take(&mut thread.calls.silent);
+    let allocating = core::mem::take(&mut thread.calls.allocating);
+    if let Some(place) = thread.signals.set_aside.iter_mut().find(|s| s.frame == 0 || s.frame <= frame_at) {
+        *place = SetAside { frame: frame_at, silent, allocating };
     }
     if PROCESS.is_recording() {
         thread.emit(&Record::Block {
@@ -163,7 +166,7 @@ unsafe fn write_program(to: u64, from: *const u8, len: u64) {
 }
 
 /// The program has no handler: let the kernel do what it does then.
-fn die_by(thread: &mut Thread, signal: i32, info: &SigInfo, synchronous: bool) {
+fn die_by(thread: &mut TracedThread, signal: i32, info: &SigInfo, synchronous: bool) {
     if OURS & mask::bit(signal) != 0 || synchronous {
         thread.submit();
         actions::reset(signal);
@@ -189,9 +192,9 @@ fn die_by(thread: &mut Thread, signal: i32, info: &SigInfo, synchronous: bool) {
 /// # Safety
 /// `context` is that of the system call.
 pub(crate) unsafe fn sigreturn(
-    thread: &mut Thread,
+    thread: &mut TracedThread,
     context: &mut UContext,
-    resume: impl FnOnce(&mut Thread, u64) -> u64,
+    resume: impl FnOnce(&mut TracedThread, u64) -> u64,
 ) {
     let frame_at = context.gregs.rsp.wrapping_sub(8);
     let frame = pages::open_address(frame_at) as *mut SigFrame;
@@ -199,25 +202,25 @@ pub(crate) unsafe fn sigreturn(
     unsafe {
         let saved = &raw mut (*frame).context;
         let mask = (&raw const (*saved).mask).read_unaligned();
-        thread.virtual_mask = mask & OURS;
+        thread.signals.virtual_mask = mask & OURS;
         (&raw mut (*saved).mask).write_unaligned(mask & !OURS);
         waiting::put_off_kept(thread, mask);
         let stack = (&raw const (*saved).stack).read_unaligned();
-        thread.alt_stack = stack;
-        (&raw mut (*saved).stack).write_unaligned(thread.handler_stack);
+        thread.signals.alt_stack = stack;
+        (&raw mut (*saved).stack).write_unaligned(thread.signals.handler_stack);
         let state = (&raw const (*saved).fpstate).read_unaligned();
         (&raw mut (*saved).fpstate).write_unaligned(pages::open_address(state));
     }
-    for place in &mut thread.suspended {
+    for place in &mut thread.signals.set_aside {
         if place.frame == frame_at {
-            thread.silent = place.silent;
-            thread.allocating = place.allocating;
+            thread.calls.silent = place.silent;
+            thread.calls.allocating = place.allocating;
         }
         if place.frame != 0 && place.frame <= frame_at {
             place.frame = 0;
         }
     }
-    if thread.pending.first().is_some_and(Option::is_some) {
+    if thread.signals.are_pending() {
         // Of what the handler blocked something waits: it comes before the program's next instruction.
         // SAFETY: as above; the kernel's frame is as large as one that it made for the program.
         let whole = unsafe { restore(context, (&raw const (*frame).context).read_unaligned()) };
@@ -227,7 +230,7 @@ pub(crate) unsafe fn sigreturn(
             return;
         }
     }
-    if thread.flow.is_running() {
+    if thread.translation.is_running() {
         // SAFETY: as above. The kernel returns to where the cache goes on.
         unsafe {
             let place = &raw mut (*frame).context.gregs.rip;

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tracee::{sys, tls};
 
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 const SIGNATURE: usize = 0x5305_3053;
 const UNREGISTER: usize = 1;
@@ -53,7 +53,7 @@ pub(crate) fn forget() -> u32 {
 
 /// A registration by the program, which has seen one succeed: it would end where the next one fails. So this one does, and is
 /// taken back at once.
-pub(crate) fn register(thread: &mut Thread, args: &[usize; 6]) -> isize {
+pub(crate) fn register(thread: &mut TracedThread, args: &[usize; 6]) -> isize {
     let again = |args: [usize; 6]| {
         // SAFETY: the program's own call, and what undoes it.
         unsafe { sys::syscall(libc::SYS_rseq as usize, args) }
@@ -61,7 +61,7 @@ pub(crate) fn register(thread: &mut Thread, args: &[usize; 6]) -> isize {
     let result = again(*args);
     let [area, len, flags, signature, ..] = *args;
     if result == 0 && flags == 0 && again([area, len, UNREGISTER, signature, 0, 0]) == 0 {
-        thread.rseq_len = if area as u64 == own_area() { len as u32 } else { 0 };
+        thread.signals.rseq_len = if area as u64 == own_area() { len as u32 } else { 0 };
     }
     result
 }

@@ -60,7 +60,7 @@ global_asm!(
     "mov eax, 15",
     "syscall",
     "ud2",
-    // A system call with the program's own registers, going on at Thread::resume.
+    // A system call with the program's own registers, going on at AssemblyWords::resume.
     "memtap_redirect:",
     "syscall",
     "memtap_redirect_done:",
@@ -72,7 +72,7 @@ global_asm!(
     "mov rcx, qword ptr [rip + memtap_tls@gottpoff]",
     "mov rcx, qword ptr fs:[rcx]",
     "jmp qword ptr [rcx]",
-    // clone and vfork: the parent goes on at Thread::vfork_resume, the child reports to our trap handler.
+    // clone and vfork: the parent goes on at AssemblyWords::vfork_resume, the child reports to our trap handler.
     "memtap_clone:",
     "syscall",
     "mov rcx, rax",

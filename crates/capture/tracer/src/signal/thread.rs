@@ -1,22 +1,65 @@
 //! What signals are to a thread. Types alone.
 
-use tracee::frame::SigInfo;
+use tracee::frame::{AltStack, SigInfo};
 
 /// A signal that came at a moment at which the program can't be told.
 #[derive(Clone, Copy)]
-pub(crate) struct Pending {
+pub(crate) struct WaitingSignal {
     pub(crate) signal: i32,
     pub(crate) info: SigInfo,
 }
 
-/// What a handler of the program has put aside, by the address of its frame.
+/// What a handler of the program has put aside, by the address of its frame; zero: none has.
 #[derive(Clone, Copy)]
-pub(crate) struct Suspended {
+pub(crate) struct SetAside {
     pub(crate) frame: u64,
     pub(crate) silent: u32,
     pub(crate) allocating: u32,
 }
 
-impl Suspended {
+impl SetAside {
     pub(crate) const NONE: Self = Self { frame: 0, silent: 0, allocating: 0 };
+}
+
+/// A thread's signals.
+pub(crate) struct ThreadSignals {
+    /// Blocked by the program, but never really blocked: SIGSEGV, SIGTRAP, SIGSYS. Bit n-1 is signal n.
+    pub(crate) virtual_mask: u64,
+    /// The program's own signal stack, as it sees it.
+    pub(crate) alt_stack: AltStack,
+    /// Ours.
+    pub(crate) handler_stack: AltStack,
+    /// Signals that are put off. Taken from the first place on, and emptied together.
+    pub(crate) pending: [Option<WaitingSignal>; 32],
+    /// Signals that came and are in `virtual_mask`.
+    pub(crate) kept: [Option<WaitingSignal>; 6],
+    /// The mask that the present system call waits with, where it sets one, up to the first handler that it leads to.
+    pub(crate) wait_mask: Option<u64>,
+    /// The mask to set when `busy` ends: signals that came meanwhile have blocked all others.
+    pub(crate) held_mask: Option<u64>,
+    pub(crate) set_aside: [SetAside; 16],
+    /// Length of the area of restartable sequences that was taken back from the kernel; zero: there was none.
+    pub(crate) rseq_len: u32,
+}
+
+impl ThreadSignals {
+    /// Of a thread that begins, whose handlers have that stack.
+    pub(crate) const fn new(handler_stack: AltStack) -> Self {
+        Self {
+            virtual_mask: 0,
+            alt_stack: AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 },
+            handler_stack,
+            pending: [None; 32],
+            kept: [None; 6],
+            wait_mask: None,
+            held_mask: None,
+            set_aside: [SetAside::NONE; 16],
+            rseq_len: 0,
+        }
+    }
+
+    /// Whether some are put off.
+    pub(crate) fn are_pending(&self) -> bool {
+        self.pending.first().is_some_and(Option::is_some)
+    }
 }

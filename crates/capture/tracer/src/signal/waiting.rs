@@ -5,8 +5,8 @@ use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 
 use crate::signal::mask::{self, OURS};
-use crate::signal::thread::Pending;
-use crate::state::thread::Thread;
+use crate::signal::thread::WaitingSignal;
+use crate::state::thread::TracedThread;
 
 const SI_TKILL: i32 = -6;
 
@@ -15,13 +15,13 @@ const SI_TKILL: i32 = -6;
 /// # Safety
 /// As for [`sigaction`].
 pub(crate) unsafe fn sigprocmask(
-    thread: &mut Thread,
+    thread: &mut TracedThread,
     context: &mut UContext,
     how: i32,
     new: u64,
     old: u64,
 ) -> isize {
-    let current = context.mask | thread.virtual_mask;
+    let current = context.mask | thread.signals.virtual_mask;
     if new != 0 {
         // SAFETY: the caller vouches for the address.
         let set = unsafe { (new as *const u64).read_unaligned() };
@@ -40,76 +40,79 @@ pub(crate) unsafe fn sigprocmask(
     0
 }
 
-pub(crate) fn set_program_mask(thread: &mut Thread, context: &mut UContext, mask: u64) {
+pub(crate) fn set_program_mask(thread: &mut TracedThread, context: &mut UContext, mask: u64) {
     let mask = mask & !(mask::bit(libc::SIGKILL) | mask::bit(libc::SIGSTOP));
-    thread.virtual_mask = mask & OURS;
+    thread.signals.virtual_mask = mask & OURS;
     context.mask = mask & !OURS;
     put_off_kept(thread, mask);
 }
 
 /// A signal of ours came that the program blocks. The kernel does not know that: it waits here, as in the kernel once for the
 /// thread and once for the process. Whether it does.
-pub(crate) fn keep(thread: &mut Thread, signal: i32, info: &SigInfo) -> bool {
-    let mask = thread.wait_mask.unwrap_or(thread.virtual_mask);
+pub(crate) fn keep(thread: &mut TracedThread, signal: i32, info: &SigInfo) -> bool {
+    let mask = thread.signals.wait_mask.unwrap_or(thread.signals.virtual_mask);
     if OURS & mask & mask::bit(signal) == 0 {
         return false;
     }
     let is_for_thread = info.code == SI_TKILL;
-    let is_same = |kept: &Pending| kept.signal == signal && (kept.info.code == SI_TKILL) == is_for_thread;
-    if !thread.kept.iter().flatten().any(is_same)
-        && let Some(place) = thread.kept.iter_mut().find(|place| place.is_none())
+    let is_same =
+        |kept: &WaitingSignal| kept.signal == signal && (kept.info.code == SI_TKILL) == is_for_thread;
+    if !thread.signals.kept.iter().flatten().any(is_same)
+        && let Some(place) = thread.signals.kept.iter_mut().find(|place| place.is_none())
     {
-        *place = Some(Pending { signal, info: *info });
+        *place = Some(WaitingSignal { signal, info: *info });
     }
     true
 }
 
 /// Those that this mask does not block come next.
-pub(crate) fn put_off_kept(thread: &mut Thread, mask: u64) {
+pub(crate) fn put_off_kept(thread: &mut TracedThread, mask: u64) {
     while let Some(pending) = take_kept(thread, !mask) {
         put_off(thread, pending.signal, &pending.info);
     }
 }
 
 /// The signals of ours that wait because the program blocks them, as a mask.
-pub(crate) fn kept(thread: &Thread) -> u64 {
-    thread.kept.iter().flatten().fold(0, |mask, kept| mask | mask::bit(kept.signal))
+pub(crate) fn kept(thread: &TracedThread) -> u64 {
+    thread.signals.kept.iter().flatten().fold(0, |mask, kept| mask | mask::bit(kept.signal))
 }
 
 /// Forgets the signals of ours that wait, which are told to the kernel again; as a mask.
-pub(crate) fn take_all_kept(thread: &mut Thread) -> u64 {
+pub(crate) fn take_all_kept(thread: &mut TracedThread) -> u64 {
     let mask = kept(thread);
     while take_kept(thread, mask).is_some() {}
     mask
 }
 
 /// Takes one of these signals that wait: the lowest, those for the thread first.
-pub(crate) fn take_kept(thread: &mut Thread, set: u64) -> Option<Pending> {
+pub(crate) fn take_kept(thread: &mut TracedThread, set: u64) -> Option<WaitingSignal> {
     let waiting = thread
+        .signals
         .kept
         .iter_mut()
         .filter(|place| place.as_ref().is_some_and(|kept| set & mask::bit(kept.signal) != 0));
-    let key =
-        |place: &&mut Option<Pending>| place.as_ref().map(|kept| (kept.info.code != SI_TKILL, kept.signal));
+    let key = |place: &&mut Option<WaitingSignal>| {
+        place.as_ref().map(|kept| (kept.info.code != SI_TKILL, kept.signal))
+    };
     waiting.min_by_key(key).and_then(Option::take)
 }
 
-pub(crate) fn put_off(thread: &mut Thread, signal: i32, info: &SigInfo) {
-    if let Some(place) = thread.pending.iter_mut().find(|place| place.is_none()) {
-        *place = Some(Pending { signal, info: *info });
+pub(crate) fn put_off(thread: &mut TracedThread, signal: i32, info: &SigInfo) {
+    if let Some(place) = thread.signals.pending.iter_mut().find(|place| place.is_none()) {
+        *place = Some(WaitingSignal { signal, info: *info });
     }
 }
 
 /// Sends signals that were put off while `busy` was set to this thread again: now they can be delivered.
-pub(crate) fn send_pending_again(thread: &mut Thread) {
-    for place in &mut thread.pending {
+pub(crate) fn send_pending_again(thread: &mut TracedThread) {
+    for place in &mut thread.signals.pending {
         if let Some(pending) = place.take() {
             send_again(&pending);
         }
     }
 }
 
-pub(crate) fn send_again(pending: &Pending) {
+pub(crate) fn send_again(pending: &WaitingSignal) {
     let (pid, tid) = (sys::getpid() as usize, sys::gettid() as usize);
     let args = [pid, tid, pending.signal as usize, &raw const pending.info as usize, 0, 0];
     // SAFETY: the kernel reads the structure.

@@ -9,7 +9,7 @@ use tracee::sys;
 use crate::state::settings::Settings;
 
 /// The process.
-pub(crate) struct Process {
+pub(crate) struct TracedProcess {
     /// Everything below is set. Written once, by the constructor.
     pub(crate) ready: AtomicBool,
     /// Accesses are recorded just now. Written by start and stop.
@@ -30,15 +30,15 @@ pub(crate) struct Process {
     pub(crate) text: [AtomicU64; 2],
     /// Threads of this process that were created and have not ended.
     pub(crate) live_threads: AtomicU32,
-    /// All thread states ever made, linked by `Thread::next`.
+    /// All thread states ever made, linked by `TracedThread::next`.
     pub(crate) threads: AtomicUsize,
 }
 
 // SAFETY: `settings` is written by the constructor alone, before any other thread exists, and only read afterwards; all
 // other fields are atomics or locks.
-unsafe impl Sync for Process {}
+unsafe impl Sync for TracedProcess {}
 
-pub(crate) static PROCESS: Process = Process {
+pub(crate) static PROCESS: TracedProcess = TracedProcess {
     ready: AtomicBool::new(false),
     recording: AtomicBool::new(false),
     watched: AtomicBool::new(false),
@@ -51,7 +51,7 @@ pub(crate) static PROCESS: Process = Process {
     live_threads: AtomicU32::new(1),
     threads: AtomicUsize::new(0),
 };
-impl Process {
+impl TracedProcess {
     /// The settings.
     pub(crate) fn settings(&self) -> &Settings {
         // SAFETY: written only by the constructor, see `Sync`.

@@ -5,7 +5,7 @@ use memref::{AccessKind, AllocationFunction, AllocationKind, BlockFunction, Bloc
 use tracee::sys;
 
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::syscall::program_memory;
 use crate::syscall::scratch::{MMSGHDR_BYTES, MSGHDR_BYTES};
 use crate::syscall::table::Arg;
@@ -14,23 +14,23 @@ use crate::watch::touched::Touched;
 
 /// One system call of the program.
 #[derive(Clone, Copy)]
-pub(crate) struct Call {
+pub(crate) struct SystemCall {
     pub(crate) number: libc::c_long,
     pub(crate) args: [usize; 6],
     pub(crate) ip: u64,
 }
 
-impl Call {
+impl SystemCall {
     /// Records that a call that succeeded took up one setting and gave back the one before, where the program asked.
     pub(crate) fn exchanged(
         &self,
-        thread: &mut Thread,
+        thread: &mut TracedThread,
         result: isize,
         new: u64,
         old: u64,
         bytes: u64,
     ) -> isize {
-        if PROCESS.is_recording() && thread.silent == 0 && !sys::failed(result) {
+        if PROCESS.is_recording() && thread.calls.silent == 0 && !sys::failed(result) {
             for (kind, addr) in [(BlockKind::Fetch, new), (BlockKind::Fill, old)] {
                 if addr != 0 {
                     self.block(thread, kind, addr, bytes);
@@ -41,7 +41,7 @@ impl Call {
     }
 
     /// Records what the kernel read or wrote.
-    pub(crate) unsafe fn log(&self, thread: &mut Thread, kind: Arg, arg: u64, result: isize) {
+    pub(crate) unsafe fn log(&self, thread: &mut TracedThread, kind: Arg, arg: u64, result: isize) {
         let returned = if sys::failed(result) { 0 } else { result as u64 };
         let count = |index: u8| self.args.get(usize::from(index)).map_or(0, |&count| count as u64);
         // SAFETY: the kernel has just read the same strings and structures.
@@ -95,7 +95,7 @@ impl Call {
 
     pub(crate) unsafe fn vectors(
         &self,
-        thread: &mut Thread,
+        thread: &mut TracedThread,
         kind: BlockKind,
         at: u64,
         count: u64,
@@ -112,7 +112,7 @@ impl Call {
         }
     }
 
-    pub(crate) fn block(&self, thread: &mut Thread, kind: BlockKind, addr: u64, len: u64) {
+    pub(crate) fn block(&self, thread: &mut TracedThread, kind: BlockKind, addr: u64, len: u64) {
         if len == 0 {
             return;
         }
@@ -129,7 +129,7 @@ impl Call {
         };
         let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
         if PROCESS.is_watched() {
-            let before = thread.before;
+            let before = thread.watch.before;
             let mut touched = Touched::new();
             if kind == BlockKind::Fill {
                 touched.note(addr, len, AccessKind::Store, false);
@@ -153,7 +153,7 @@ impl Call {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn allocation(
         &self,
-        thread: &mut Thread,
+        thread: &mut TracedThread,
         order: u64,
         kind: AllocationKind,
         function: AllocationFunction,
@@ -162,8 +162,8 @@ impl Call {
         old_addr: u64,
         old_len: u64,
     ) {
-        let site = core::mem::take(&mut thread.site);
-        if !PROCESS.is_recording() || thread.silent != 0 {
+        let site = core::mem::take(&mut thread.words.site);
+        if !PROCESS.is_recording() || thread.calls.silent != 0 {
             return;
         }
         thread.emit(&Record::Allocation {

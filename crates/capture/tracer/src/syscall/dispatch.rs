@@ -13,8 +13,8 @@ use crate::registers;
 use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
 use crate::signal::{actions, alt_stack, delivery, rseq, waiting};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
-use crate::syscall::call::Call;
+use crate::state::thread::TracedThread;
+use crate::syscall::call::SystemCall;
 use crate::syscall::scratch::Scratch;
 use crate::syscall::table::{self, Arg, Manner};
 use crate::syscall::{paths, program_memory};
@@ -32,7 +32,7 @@ const ALTSTACK_BYTES: u64 = 24;
 ///
 /// # Safety
 /// `context` is that of a SIGSYS which system call dispatch raised.
-pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext) {
+pub(crate) unsafe fn on_system_call(thread: &mut TracedThread, context: &mut UContext) {
     let gregs = context.gregs;
     let number = gregs.rax as libc::c_long;
     let args =
@@ -40,22 +40,22 @@ pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext)
     // The instruction leaves these two behind.
     context.gregs.rcx = gregs.rip;
     context.gregs.r11 = gregs.rflags;
-    let call = Call { number, args, ip: gregs.rip.wrapping_sub(SYSCALL_BYTES) };
+    let call = SystemCall { number, args, ip: gregs.rip.wrapping_sub(SYSCALL_BYTES) };
     if number == libc::SYS_futex {
         thread.tell_futex(call.ip, &args, None);
     }
     if PROCESS.is_watched() {
-        thread.before = *registers::of(context);
+        thread.watch.before = *registers::of(context);
     }
     if number != libc::SYS_rt_sigreturn {
         stepping::note_progress(thread);
     }
-    thread.calling.store(context, Ordering::Release);
+    thread.system_call.calling.store(context, Ordering::Release);
     // SAFETY: our caller's promise; the program vouches for its own arguments as it would to the kernel.
     let result = unsafe { call.make(thread, context) };
     // Before it is looked what kind of code comes next: see `kick::kick_others`.
-    thread.calling.swap(core::ptr::null_mut(), Ordering::SeqCst);
-    if thread.flow.take_interrupted() {
+    thread.system_call.calling.swap(core::ptr::null_mut(), Ordering::SeqCst);
+    if thread.translation.take_interrupted() {
         call.tell_rest();
     }
     let Some(result) = result else { return };
@@ -70,12 +70,12 @@ pub(crate) unsafe fn on_system_call(thread: &mut Thread, context: &mut UContext)
     }
     // SAFETY: as above.
     unsafe { delivery::deliver_pending(thread, context) };
-    thread.wait_mask = None;
+    thread.signals.wait_mask = None;
 }
 
-impl Call {
+impl SystemCall {
     /// Makes it. `None`: the context says how to go on.
-    unsafe fn make(&self, thread: &mut Thread, context: &mut UContext) -> Option<isize> {
+    unsafe fn make(&self, thread: &mut TracedThread, context: &mut UContext) -> Option<isize> {
         let [a, b, c, d, ..] = self.args.map(|arg| arg as u64);
         // SAFETY: each call gets the program's own arguments, pointers replaced by addresses of the same memory.
         unsafe {
@@ -221,7 +221,7 @@ impl Call {
     }
 
     /// A wait for signals, some of which may be here already (`waiting::kept`).
-    unsafe fn sigtimedwait(&self, thread: &mut Thread, context: &mut UContext) -> isize {
+    unsafe fn sigtimedwait(&self, thread: &mut TracedThread, context: &mut UContext) -> isize {
         let [set, info, _, size, ..] = self.args.map(|arg| arg as u64);
         if waiting::kept(thread) != 0 && size == MASK_BYTES {
             // SAFETY: the program's own set, which the kernel would read.
@@ -240,7 +240,7 @@ impl Call {
     }
 
     /// A call whose pointers the table knows.
-    unsafe fn make_described(&self, thread: &mut Thread, context: &mut UContext) -> isize {
+    unsafe fn make_described(&self, thread: &mut TracedThread, context: &mut UContext) -> isize {
         let (manner, kinds) = table::describe(self.number);
         // Where code is translated, memory is open at any time.
         if manner == Manner::Open && !PROCESS.settings().translate {
@@ -260,7 +260,7 @@ impl Call {
                 None => return -(sys::EFAULT as isize),
             }
         }
-        thread.wait_mask = scratch.mask;
+        thread.signals.wait_mask = scratch.mask;
         if let Some(mask) = scratch.mask
             && waiting::kept(thread) & !mask != 0
         {
@@ -281,7 +281,7 @@ impl Call {
             result = call();
         }
         scratch.copy_back();
-        if PROCESS.is_recording() && result != NOT_MADE && thread.silent == 0 {
+        if PROCESS.is_recording() && result != NOT_MADE && thread.calls.silent == 0 {
             for (index, kind) in kinds.iter().enumerate() {
                 let Some(&arg) = self.args.get(index) else { break };
                 if *kind != Arg::Value && arg != 0 {
@@ -311,7 +311,7 @@ impl Call {
     }
 
     /// A call with pointers that we can't find: all memory is open while it runs.
-    unsafe fn make_open(&self, thread: &mut Thread, context: &mut UContext) -> isize {
+    unsafe fn make_open(&self, thread: &mut TracedThread, context: &mut UContext) -> isize {
         let recording = PROCESS.recording.swap(false, Ordering::AcqRel);
         views::close_all(false);
         let result = stubs::wait(self.number as usize, &self.args, context.mask);

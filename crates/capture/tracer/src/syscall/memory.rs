@@ -9,13 +9,13 @@ use crate::protect::ranges::{RANGES, Range};
 use crate::protect::views;
 use crate::recorder;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
-use crate::syscall::call::Call;
+use crate::state::thread::TracedThread;
+use crate::syscall::call::SystemCall;
 use crate::syscall::paths;
 use crate::translate::code_changes::{self, MappingChange};
 
-impl Call {
-    pub(crate) unsafe fn mmap(&self, thread: &mut Thread) -> isize {
+impl SystemCall {
+    pub(crate) unsafe fn mmap(&self, thread: &mut TracedThread) -> isize {
         const MAP_DENYWRITE: i32 = 0x800;
         const MAP_STACK: i32 = 0x2_0000;
         const MAP_GROWSDOWN: i32 = 0x100;
@@ -91,7 +91,7 @@ impl Call {
         result
     }
 
-    pub(crate) unsafe fn munmap(&self, thread: &mut Thread) -> isize {
+    pub(crate) unsafe fn munmap(&self, thread: &mut TracedThread) -> isize {
         let [addr, len, ..] = self.args.map(|arg| arg as u64);
         let bytes = pages::whole_pages(len);
         // Drawn before: as soon as the memory is gone, another thread may get the same addresses.
@@ -127,7 +127,7 @@ impl Call {
     }
 
     /// mremap of viewed memory: the kernel can't move or grow both views as one, so the bytes are copied.
-    pub(crate) unsafe fn mremap(&self, thread: &mut Thread) -> isize {
+    pub(crate) unsafe fn mremap(&self, thread: &mut TracedThread) -> isize {
         let [old, old_len, new_len, flags, new, _] = self.args.map(|arg| arg as u64);
         code_changes::on_mapping(MappingChange::Moving { start: old, len: old_len });
         let flags = flags as i32;
@@ -221,7 +221,7 @@ impl Call {
         start as isize
     }
 
-    pub(crate) unsafe fn brk(&self, thread: &mut Thread) -> isize {
+    pub(crate) unsafe fn brk(&self, thread: &mut TracedThread) -> isize {
         // SAFETY: asking for the present end changes nothing.
         let before = unsafe { sys::syscall(libc::SYS_brk as usize, [0; 6]) } as u64;
         let wanted = self.args[0] as u64;
@@ -254,7 +254,7 @@ impl Call {
         after as isize
     }
 
-    pub(crate) unsafe fn shmat(&self, thread: &mut Thread) -> isize {
+    pub(crate) unsafe fn shmat(&self, thread: &mut TracedThread) -> isize {
         // SAFETY: the program's own call. System V memory is shared with others that we may not see: it stays open.
         let result = unsafe { sys::syscall(libc::SYS_shmat as usize, self.args) };
         if sys::failed(result) {

@@ -7,3 +7,4 @@ pub(crate) mod paths;
 pub(crate) mod program_memory;
 pub(crate) mod scratch;
 pub(crate) mod table;
+pub(crate) mod thread;

@@ -4,24 +4,24 @@ use tracee::sys;
 
 use crate::protect::pages;
 use crate::signal::mask::OURS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::syscall::table::Arg;
 
-impl Thread {
+impl TracedThread {
     /// Room that lasts until the next system call of this thread; null where there is no memory.
     pub(crate) fn scratch(&mut self, bytes: usize) -> *mut u8 {
-        if self.scratch_len < bytes {
+        if self.system_call.scratch_len < bytes {
             let len = bytes.next_multiple_of(4096);
             let Some(memory) = sys::map_anonymous(len as u64, sys::PROT_READ | sys::PROT_WRITE) else {
                 return core::ptr::null_mut();
             };
-            if !self.scratch.is_null() {
+            if !self.system_call.scratch.is_null() {
                 // SAFETY: used only within the system call for which it was asked.
-                unsafe { sys::munmap(self.scratch as u64, self.scratch_len as u64) };
+                unsafe { sys::munmap(self.system_call.scratch as u64, self.system_call.scratch_len as u64) };
             }
-            (self.scratch, self.scratch_len) = (memory, len);
+            (self.system_call.scratch, self.system_call.scratch_len) = (memory, len);
         }
-        self.scratch
+        self.system_call.scratch
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Scratch {
 const SCRATCH_BYTES: usize = 256 << 10;
 
 impl Scratch {
-    pub(crate) fn new(thread: &mut Thread) -> Self {
+    pub(crate) fn new(thread: &mut TracedThread) -> Self {
         let start = thread.scratch(SCRATCH_BYTES);
         let end = if start.is_null() { start } else { start.wrapping_add(SCRATCH_BYTES) };
         Self { next: start, end, back: [(0, 0, 0); 4], backs: 0, mask: None }

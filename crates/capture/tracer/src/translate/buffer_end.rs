@@ -8,18 +8,18 @@ use tracee::sys;
 
 use crate::registers;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::engine::ENGINE;
 use crate::translate::thread_buffers::{WINDOW_STRIDE, WINDOWS};
 use crate::translate::verify;
 
 /// A fault at the end of a buffer: the next one, with what is written of the present block. `false`: no such fault.
-pub(crate) fn on_buffer_end(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+pub(crate) fn on_buffer_end(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) -> bool {
     let windows = WINDOWS.load(Ordering::Relaxed);
     if windows == 0 || !(windows..windows + WINDOW_STRIDE * BUFFER_COUNT as u64).contains(&info.addr) {
         return false;
     }
-    let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return false };
+    let (Some(live), Some(pool)) = (thread.translation.live(), PROCESS.pool()) else { return false };
     let Some(register) = ENGINE.lock().pointer(context.gregs.rip) else { return false };
     let mut carried = [0u64; blocks::MAX_VALUES];
     let count = (info.addr.saturating_sub(live.position()) / 8).min(carried.len() as u64) as usize;
@@ -41,7 +41,7 @@ pub(crate) fn on_buffer_end(thread: &mut Thread, info: &SigInfo, context: &mut U
 }
 
 /// Private memory in the place of a buffer.
-fn void(thread: &mut Thread) -> Option<u64> {
+fn void(thread: &mut TracedThread) -> Option<u64> {
     let _ = thread;
     let base = WINDOWS.load(Ordering::Relaxed) + (BUFFER_COUNT as u64 - 1) * WINDOW_STRIDE;
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_FIXED;

@@ -4,7 +4,7 @@ use code_cache::Place;
 
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
-use crate::translate::code_views::{self, Stretch, Stretches};
+use crate::translate::code_views::{self, CodeStretch, CodeStretches};
 use crate::translate::engine::ENGINE;
 
 /// What a system call does to the program's mappings. Lengths are as the program gave them.
@@ -30,10 +30,10 @@ pub(crate) enum MappingChange {
 
 impl MappingChange {
     /// Where code is to be forgotten.
-    fn stretches(self) -> Stretches {
+    fn stretches(self) -> CodeStretches {
         // To the end of the last page.
         let stretch =
-            |start: u64, len: u64| Stretch { start, end: start.saturating_add(pages::whole_pages(len)) };
+            |start: u64, len: u64| CodeStretch { start, end: start.saturating_add(pages::whole_pages(len)) };
         match self {
             Self::Mapped { start, len, prot, shared, fd, offset } => {
                 code_views::mapped(stretch(start, len), prot, shared, fd, offset)

@@ -49,12 +49,12 @@ pub(crate) struct Views {
 
 static VIEWS: Lock<Views> =
     Lock::new(Views { list: BTreeMap::new(), closed: BTreeMap::new(), anonymous: 0, unwatched: 0 });
-/// Stretches of addresses whose code is to be forgotten.
-pub(crate) type Stretches = Vec<Stretch>;
+/// CodeStretches of addresses whose code is to be forgotten.
+pub(crate) type CodeStretches = Vec<CodeStretch>;
 
 /// Addresses from `start` to before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Stretch {
+pub(crate) struct CodeStretch {
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
@@ -117,9 +117,9 @@ impl Views {
     }
 
     /// Where else the bytes of a stretch are shown, itself included.
-    fn everywhere(&self, start: u64, end: u64) -> Stretches {
+    fn everywhere(&self, start: u64, end: u64) -> CodeStretches {
         let mut found = Vec::new();
-        found.push(Stretch { start, end });
+        found.push(CodeStretch { start, end });
         for (from, part) in self.within(start, end) {
             let Some(shown) = part.shown else { continue };
             let bytes = shown.offset..shown.offset + (part.end - from);
@@ -129,7 +129,7 @@ impl Views {
                 let last = bytes.end.min(other.offset + (view.end - at));
                 if first < last {
                     let start = at + (first - other.offset);
-                    found.push(Stretch { start, end: start + (last - first) });
+                    found.push(CodeStretch { start, end: start + (last - first) });
                 }
             }
         }
@@ -142,11 +142,11 @@ impl Views {
     }
 
     /// What of the code that was translated can't be relied on, now that a stretch has these rights.
-    fn forgotten(&self, start: u64, end: u64, prot: i32) -> Stretches {
+    fn forgotten(&self, start: u64, end: u64, prot: i32) -> CodeStretches {
         if prot & sys::PROT_WRITE != 0 {
             self.everywhere(start, end)
         } else {
-            alloc::vec![Stretch { start, end }]
+            alloc::vec![CodeStretch { start, end }]
         }
     }
 
@@ -171,7 +171,7 @@ impl Views {
     }
 
     /// Gives the program its rights to pages back; `None` where none of them is closed.
-    fn open(&mut self, start: u64, end: u64) -> Option<Stretches> {
+    fn open(&mut self, start: u64, end: u64) -> Option<CodeStretches> {
         let pages: Vec<(u64, i32)> = self
             .closed
             .range(start & !(PAGE_BYTES - 1)..end.max(start))
@@ -211,12 +211,12 @@ pub(crate) fn note(mapping: &Mapping<'_>) {
 
 /// The program mapped memory: a file, or memory without one where the descriptor is -1. Where code is to be forgotten.
 pub(crate) fn mapped(
-    Stretch { start, end }: Stretch,
+    CodeStretch { start, end }: CodeStretch,
     prot: i32,
     shared: bool,
     fd: i32,
     offset: u64,
-) -> Stretches {
+) -> CodeStretches {
     let file = (shared && fd >= 0).then(|| file_of(fd)).flatten();
     let mut views = VIEWS.lock();
     views.cut(start, end);
@@ -232,7 +232,7 @@ pub(crate) fn mapped(
 }
 
 /// The program changed the rights to memory. Where code is to be forgotten.
-pub(crate) fn protected(Stretch { start, end }: Stretch, prot: i32) -> Stretches {
+pub(crate) fn protected(CodeStretch { start, end }: CodeStretch, prot: i32) -> CodeStretches {
     let mut views = VIEWS.lock();
     let shared: Vec<(u64, View)> =
         views.within(start, end).into_iter().filter(|(_, part)| part.shown.is_some()).collect();
@@ -248,13 +248,13 @@ pub(crate) fn protected(Stretch { start, end }: Stretch, prot: i32) -> Stretches
 }
 
 /// The program unmaps memory. Where code is to be forgotten.
-pub(crate) fn unmapped(stretch: Stretch) -> Stretches {
+pub(crate) fn unmapped(stretch: CodeStretch) -> CodeStretches {
     VIEWS.lock().cut(stretch.start, stretch.end);
     alloc::vec![stretch]
 }
 
 /// The program attached shared memory at an address. Where code is to be forgotten.
-pub(crate) fn attached(start: u64) -> Stretches {
+pub(crate) fn attached(start: u64) -> CodeStretches {
     let mut found = Vec::new();
     maps::each(|mapping| {
         if mapping.start == start {
@@ -266,17 +266,17 @@ pub(crate) fn attached(start: u64) -> Stretches {
 }
 
 /// The program detaches shared memory that was attached at an address. Where code is to be forgotten.
-pub(crate) fn detached(start: u64) -> Stretches {
+pub(crate) fn detached(start: u64) -> CodeStretches {
     let mut views = VIEWS.lock();
     let Some(shown) = views.list.get(&start).and_then(|view| view.shown) else { return Vec::new() };
     let is_of_it = |at: u64, view: &View| {
         view.shown.is_some_and(|other| other.file == shown.file && at.wrapping_sub(other.offset) == start)
     };
-    let all: Stretches = views
+    let all: CodeStretches = views
         .list
         .iter()
         .filter(|&(&at, view)| is_of_it(at, view))
-        .map(|(&start, view)| Stretch { start, end: view.end })
+        .map(|(&start, view)| CodeStretch { start, end: view.end })
         .collect();
     for stretch in &all {
         views.cut(stretch.start, stretch.end);
@@ -286,7 +286,7 @@ pub(crate) fn detached(start: u64) -> Stretches {
 
 /// The program is about to move memory, which the kernel does where all of it has the same rights. Where code is to be
 /// forgotten.
-pub(crate) fn moving(stretch: Stretch) -> Stretches {
+pub(crate) fn moving(stretch: CodeStretch) -> CodeStretches {
     let mut views = VIEWS.lock();
     let mut found = views.open(stretch.start, stretch.end).unwrap_or_default();
     found.push(stretch);
@@ -295,7 +295,7 @@ pub(crate) fn moving(stretch: Stretch) -> Stretches {
 
 /// It moved memory, or gave it another length, or made a second view of it (its old length is zero); `keeps`: what is left
 /// behind stays mapped. Where code is to be forgotten.
-pub(crate) fn moved(old: Stretch, new: Stretch, keeps: bool) -> Stretches {
+pub(crate) fn moved(old: CodeStretch, new: CodeStretch, keeps: bool) -> CodeStretches {
     let mut views = VIEWS.lock();
     let (from, to) = (old.start, new.start);
     let view = views.within(from, from + 1).first().copied();
@@ -310,7 +310,7 @@ pub(crate) fn moved(old: Stretch, new: Stretch, keeps: bool) -> Stretches {
 }
 
 /// What is shown in a stretch changes, otherwise than by writing. Where code is to be forgotten.
-pub(crate) fn changed(stretch: Stretch) -> Stretches {
+pub(crate) fn changed(stretch: CodeStretch) -> CodeStretches {
     VIEWS.lock().everywhere(stretch.start, stretch.end)
 }
 
@@ -333,7 +333,7 @@ pub(crate) fn watch(addr: u64, len: u64) {
 
 /// The program, or the kernel for it, writes there: it gets its rights back. Where code is to be forgotten; `None`: no page of
 /// it is closed.
-pub(crate) fn open(start: u64, end: u64) -> Option<Stretches> {
+pub(crate) fn open(start: u64, end: u64) -> Option<CodeStretches> {
     VIEWS.lock().open(start, end)
 }
 
@@ -368,7 +368,10 @@ mod tests {
     const RX: i32 = sys::PROT_READ | sys::PROT_EXEC;
     const RWX: i32 = RW | RX;
 
-    fn views(list: &[(u64, u64, i32, Option<(u64, u64)>)]) -> Views {
+    /// Start, end, rights; of what is shared the file and the offset.
+    type Listed = (u64, u64, i32, Option<(u64, u64)>);
+
+    fn views(list: &[Listed]) -> Views {
         let mut views = Views { list: BTreeMap::new(), closed: BTreeMap::new(), anonymous: 0, unwatched: 0 };
         for &(start, end, prot, shown) in list {
             let shown = shown.map(|(inode, offset)| Shown { file: (1, inode), offset });

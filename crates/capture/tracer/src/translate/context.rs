@@ -11,14 +11,14 @@ use tracee::frame::UContext;
 
 use crate::registers;
 use crate::state::process::PROCESS;
-use crate::state::thread::{NATIVE_CALL, Thread};
+use crate::state::thread::{NATIVE_CALL, TracedThread};
 use crate::translate::engine::{self, ENGINE};
-use crate::translate::state::Run;
+use crate::translate::state::SignalRun;
 use crate::translate::{gate, park, verify};
 
 /// Whether the program's own state could be found.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entered {
+pub(crate) enum SwitchResult {
     /// It is there now: the context is the program's.
     Native,
     /// There is more to do first.
@@ -31,39 +31,41 @@ fn is_unread(place: Place) -> bool {
 }
 
 /// Makes a context of the cache the program's own.
-pub(crate) fn enter(thread: &mut Thread, context: &mut UContext) -> Entered {
+pub(crate) fn enter(thread: &mut TracedThread, context: &mut UContext) -> SwitchResult {
     enter_as(thread, context, false)
 }
 
 /// As [`enter`], where the code faulted and can't go on.
-pub(crate) fn enter_at_fault(thread: &mut Thread, context: &mut UContext) -> Entered {
+pub(crate) fn enter_at_fault(thread: &mut TracedThread, context: &mut UContext) -> SwitchResult {
     enter_as(thread, context, true)
 }
 
-fn enter_as(thread: &mut Thread, context: &mut UContext, is_fault: bool) -> Entered {
-    let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) else { return Entered::Native };
+fn enter_as(thread: &mut TracedThread, context: &mut UContext, is_fault: bool) -> SwitchResult {
+    let (Some(live), Some(pool)) = (thread.translation.live(), PROCESS.pool()) else {
+        return SwitchResult::Native;
+    };
     if gate::is_in_gate(thread, context.gregs.rip) {
-        return Entered::Between;
+        return SwitchResult::Between;
     }
     let rip = context.gregs.rip;
     let place = ENGINE.lock().place(rip);
     let (addr, executed, instructions, borrowed, aside, record, repeated) = match place {
         Place::Outside => {
             verify::closed(thread, context, rip, rip);
-            thread.flow.call = 0;
-            if thread.calling.load(Ordering::Relaxed) == NATIVE_CALL {
-                thread.calling.swap(core::ptr::null_mut(), Ordering::SeqCst);
+            thread.translation.call = 0;
+            if thread.system_call.calling.load(Ordering::Relaxed) == NATIVE_CALL {
+                thread.system_call.calling.swap(core::ptr::null_mut(), Ordering::SeqCst);
             }
-            return Entered::Native;
+            return SwitchResult::Native;
         }
-        Place::Between => return Entered::Between,
+        Place::Between => return SwitchResult::Between,
         // The bytes that are not in the buffer yet would be lost.
-        _ if is_unread(place) && !is_fault => return Entered::Between,
+        _ if is_unread(place) && !is_fault => return SwitchResult::Between,
         Place::At { addr, executed, instructions, borrowed, aside, record, repeated } => {
             (addr, executed, instructions, borrowed, aside, record, repeated)
         }
     };
-    thread.flow.call = context.gregs.rip;
+    thread.translation.call = context.gregs.rip;
     let regs = registers::of(context);
     if let Some(register) = borrowed {
         regs.set_number(register, live.spill(0));
@@ -102,12 +104,15 @@ fn enter_as(thread: &mut Thread, context: &mut UContext, is_fault: bool) -> Ente
     }
     context.gregs.rip = addr;
     verify::closed(thread, context, rip, addr);
-    Entered::Native
+    SwitchResult::Native
 }
 
 /// Lets a context go on in the cache.
-pub(crate) fn leave(thread: &mut Thread, context: &mut UContext) {
-    if !thread.flow.running || thread.flow.own_call.is_some() || PROCESS.owns_code(context.gregs.rip) {
+pub(crate) fn leave(thread: &mut TracedThread, context: &mut UContext) {
+    if !thread.translation.running
+        || thread.translation.own_call.is_some()
+        || PROCESS.owns_code(context.gregs.rip)
+    {
         return;
     }
     if let Some(code) = engine::code_for(thread, context.gregs.rip, false) {
@@ -117,38 +122,38 @@ pub(crate) fn leave(thread: &mut Thread, context: &mut UContext) {
 }
 
 /// As [`leave`], from where a thread can be left.
-pub(crate) fn leave_or_park(thread: &mut Thread, context: &mut UContext) {
+pub(crate) fn leave_or_park(thread: &mut TracedThread, context: &mut UContext) {
     park::park(thread, context);
     leave(thread, context);
 }
 
 /// The address in the cache to which a system call returns, where the program's own will not do.
-pub(crate) fn return_address(thread: &mut Thread, context: &UContext) -> u64 {
-    match thread.flow.call {
+pub(crate) fn return_address(thread: &mut TracedThread, context: &UContext) -> u64 {
+    match thread.translation.call {
         // Made natively: by a thread that waited in it when the process was attached to.
         0 => resume_address(thread, context.gregs.rip),
-        call if thread.flow.running => call,
+        call if thread.translation.running => call,
         _ => context.gregs.rip,
     }
 }
 
 /// The address in the cache at which a program's context that the kernel restores goes on.
-pub(crate) fn resume_address(thread: &mut Thread, addr: u64) -> u64 {
-    if !thread.flow.running || PROCESS.owns_code(addr) {
+pub(crate) fn resume_address(thread: &mut TracedThread, addr: u64) -> u64 {
+    if !thread.translation.running || PROCESS.owns_code(addr) {
         return addr;
     }
     let code = engine::code_for(thread, addr, false).unwrap_or(addr);
-    let flow = &mut thread.flow;
+    let flow = &mut thread.translation;
     flow.resumed = code;
     if flow.run.at != code {
-        flow.run = Run { at: code, ..Run::NONE };
+        flow.run = SignalRun { at: code, ..SignalRun::NONE };
     }
     code
 }
 
 /// Whether a stopped thread's own state can be found at an address outside of the tracer.
-pub(crate) fn has_state_at(thread: &Thread, rip: u64) -> bool {
+pub(crate) fn has_state_at(thread: &TracedThread, rip: u64) -> bool {
     let Some(engine) = ENGINE.try_lock() else { return false };
     let place = engine.place(rip);
-    !thread.flow.live().is_some_and(Live::is_in_gate) && place != Place::Between && !is_unread(place)
+    !thread.translation.live().is_some_and(Live::is_in_gate) && place != Place::Between && !is_unread(place)
 }

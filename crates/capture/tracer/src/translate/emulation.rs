@@ -13,7 +13,7 @@ use crate::protect::sharing;
 use crate::registers::{self, SEGV_ACCERR};
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::syscall::program_memory;
 use crate::translate::work::Work;
 use crate::translate::{code_changes, context, verify};
@@ -21,7 +21,7 @@ use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
 
 /// An instruction that the cache does not execute.
-pub(crate) fn special(thread: &mut Thread, context: &mut UContext, addr: u64, native: Option<u64>) {
+pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u64, native: Option<u64>) {
     context.gregs.rip = addr;
     match breakpoint::kind_at(addr) {
         Some(buffers::BreakpointKind::Start) => control::start(thread, addr, MarkerKind::Start),
@@ -48,14 +48,15 @@ pub(crate) fn special(thread: &mut Thread, context: &mut UContext, addr: u64, na
     thread.nested = None;
     // SAFETY: the cache has read the instruction from there.
     let repeated = unsafe { x86::is_repeated(addr) };
-    let mut held = Held {
+    let mut held = HeldAccesses {
         thread,
         ip: addr,
         recorded,
         watched: Touched::new(),
         before_it: *regs,
         repeated,
-        list: [Making { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK], known: false }; HELD],
+        list: [HeldAccess { addr: 0, len: 0, kind: AccessKind::Load, bytes: [0; MAX_LOOK], known: false };
+            HELD],
         count: 0,
         begun: 0,
     };
@@ -88,7 +89,7 @@ pub(crate) fn special(thread: &mut Thread, context: &mut UContext, addr: u64, na
             context.gregs.rip = native.unwrap_or(addr);
         }
     }
-    if let Some(live) = thread.flow.live().filter(|_| watches) {
+    if let Some(live) = thread.translation.live().filter(|_| watches) {
         // It may have been the one that sets the base of fs.
         live.set_spill(FS_SPILL, tls::fs_base());
     }
@@ -121,7 +122,7 @@ const MAX_LOOK: usize = 64;
 
 /// An access that is being made.
 #[derive(Clone, Copy)]
-struct Making {
+struct HeldAccess {
     addr: u64,
     len: u32,
     kind: AccessKind,
@@ -131,21 +132,21 @@ struct Making {
 }
 
 /// The accesses of one instruction, or of one element of a repeated one.
-struct Held<'a> {
-    thread: &'a mut Thread,
+struct HeldAccesses<'a> {
+    thread: &'a mut TracedThread,
     ip: u64,
     recorded: bool,
     /// What of its accesses is watched, and the registers before the instruction.
     watched: Touched,
     before_it: x86::Registers,
     repeated: bool,
-    list: [Making; HELD],
+    list: [HeldAccess; HELD],
     count: usize,
     /// Elements of a repeated instruction that were begun.
     begun: u64,
 }
 
-impl Held<'_> {
+impl HeldAccesses<'_> {
     fn hold(&mut self, operand: Operand) {
         if PROCESS.settings().watches {
             self.begun += 1;
@@ -166,7 +167,7 @@ impl Held<'_> {
         let data = self.recorded && PROCESS.settings().data;
         if let Some(place) = self.list.get_mut(self.count) {
             let (addr, len, kind) = (operand.addr, operand.len, operand.kind);
-            *place = Making { addr, len, kind, ..*place };
+            *place = HeldAccess { addr, len, kind, ..*place };
             place.known = data && kind == AccessKind::Load && look(place);
             self.count += 1;
         }
@@ -204,17 +205,17 @@ impl Held<'_> {
 }
 
 /// Whether the accesses that are held may be all of an element: a load alone may be followed by its store.
-fn is_element(held: &[Making]) -> bool {
+fn is_element(held: &[HeldAccess]) -> bool {
     held.len() == 2 || held.first().is_some_and(|making| making.kind != AccessKind::Load)
 }
 
 /// Reads what lies where an access is made. `false`: nothing can be read there, or it is too long.
-fn look(making: &mut Making) -> bool {
+fn look(making: &mut HeldAccess) -> bool {
     let len = making.len as usize;
     making.bytes.get_mut(..len).is_some_and(|place| program_memory::read(making.addr, place))
 }
 
-impl x86::Environment for Held<'_> {
+impl x86::Environment for HeldAccesses<'_> {
     fn access(&mut self, operand: Operand) -> Result<u64, Refused> {
         self.hold(operand);
         Ok(operand.addr)

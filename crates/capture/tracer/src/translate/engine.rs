@@ -13,7 +13,7 @@ use tracee::sys;
 use crate::process::breakpoint;
 use crate::recorder;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::syscall::program_memory;
 use crate::translate::work::Work;
 use crate::translate::{code_views, entry_table};
@@ -84,7 +84,7 @@ impl code_cache::Environment for Around {
 }
 
 /// Code for an address of the program; `None` where there can be none: the program goes on natively.
-pub(crate) fn code_for(thread: &mut Thread, addr: u64, indirect: bool) -> Option<u64> {
+pub(crate) fn code_for(thread: &mut TracedThread, addr: u64, indirect: bool) -> Option<u64> {
     let mode = thread.mode();
     let mut around = Around { mode };
     let result = {

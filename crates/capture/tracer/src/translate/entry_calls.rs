@@ -10,11 +10,11 @@ use tracee::frame::{Gregs, UContext};
 use tracee::sys;
 use tracee::text::Text;
 
-use crate::calls::allocations::Event;
+use crate::calls::allocations::AllocationEvent;
 use crate::calls::real;
 use crate::process::control;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::engine::{Around, ENGINE};
 use crate::translate::entry_table::{self, EntryKind};
 use crate::translate::state::{Hook, OwnCall};
@@ -29,7 +29,7 @@ fn word(addr: u64) -> u64 {
 
 /// The program calls a function of ours, or one that is an entry itself. `false`: the context says where in the cache it
 /// goes on, or that it goes on natively.
-pub(crate) fn call(thread: &mut Thread, context: &mut UContext, addr: u64) -> bool {
+pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64) -> bool {
     let Some(entry) = entry_table::find(addr) else { return true };
     let regs = context.gregs;
     let return_to = word(regs.rsp);
@@ -57,8 +57,8 @@ pub(crate) fn call(thread: &mut Thread, context: &mut UContext, addr: u64) -> bo
         EntryKind::Note(code) => {
             // One form of operator new calls another: the note of the program's own call stays.
             if return_to.abs_diff(entry_table::real_of(entry)) > 1 << 20 {
-                thread.site = return_to;
-                thread.site_function = code.into();
+                thread.words.site = return_to;
+                thread.words.site_function = code.into();
             }
         }
         EntryKind::Allocator(kind, function) => hook(thread, context, kind, function, return_to),
@@ -100,7 +100,7 @@ pub(crate) fn call(thread: &mut Thread, context: &mut UContext, addr: u64) -> bo
 /// # Safety
 /// The function is an implementation of an entry point, and the context is that of a call of it.
 unsafe fn call_in_place(
-    thread: *mut Thread,
+    thread: *mut TracedThread,
     context: &mut UContext,
     function: unsafe extern "C" fn(),
     real: u64,
@@ -110,60 +110,60 @@ unsafe fn call_in_place(
     let regs = context.gregs;
     // SAFETY: the caller's thread. It is used by the function, too, which finds it by itself: not while we do.
     unsafe {
-        let (silent, allocating) = ((*thread).silent, (*thread).allocating);
-        (*thread).before = *registers::of(context);
+        let (silent, allocating) = ((*thread).calls.silent, (*thread).calls.allocating);
+        (*thread).watch.before = *registers::of(context);
         // The address of a call's last byte, with the stack as it was before.
-        (*thread).before.rip = return_to.wrapping_sub(1);
-        (*thread).before.rsp = regs.rsp + 8;
+        (*thread).watch.before.rip = return_to.wrapping_sub(1);
+        (*thread).watch.before.rsp = regs.rsp + 8;
         let call = OwnCall { gregs: Gregs { rip: real, ..regs }, silent, allocating };
-        (*thread).flow.own_call = Some(call);
+        (*thread).translation.own_call = Some(call);
         core::sync::atomic::compiler_fence(Ordering::SeqCst);
         let function: Function = core::mem::transmute(function);
         let result = function(regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, return_to);
         core::sync::atomic::compiler_fence(Ordering::SeqCst);
-        (*thread).flow.own_call = None;
+        (*thread).translation.own_call = None;
         (context.gregs.rax, context.gregs.rip, context.gregs.rsp) = (result, return_to, regs.rsp + 8);
     }
 }
 
 /// The program reads or writes items of a stream. One call at a time is told as a whole: one that a signal's handler makes
 /// meanwhile is told by its accesses.
-fn stream(thread: &mut Thread, regs: &Gregs, kind: BlockKind, return_to: u64) {
+fn stream(thread: &mut TracedThread, regs: &Gregs, kind: BlockKind, return_to: u64) {
     leave_lost(thread, regs.rsp);
-    if thread.flow.hooks.iter().take(thread.flow.depth).any(|hook| hook.stream.is_some()) {
+    if thread.translation.hooks.iter().take(thread.translation.depth).any(|hook| hook.stream.is_some()) {
         return;
     }
     let (addr, size) = (regs.rdi, regs.rsi);
-    thread.streamed.clear();
+    thread.watch.streamed.clear();
     if kind == BlockKind::Fill {
-        thread.streamed.note_write(addr, size.saturating_mul(regs.rdx) as usize);
+        thread.watch.streamed.note_write(addr, size.saturating_mul(regs.rdx) as usize);
     }
     let stream = Some((kind, addr, size));
     push(thread, Hook { return_to, rsp: regs.rsp + 8, stream, ..Hook::NONE });
 }
 
 /// Forgets calls whose frames are gone: they were left by a longjmp.
-fn leave_lost(thread: &mut Thread, rsp: u64) {
-    while thread.flow.depth > 0
-        && thread.flow.hooks.get(thread.flow.depth - 1).is_some_and(|hook| hook.rsp <= rsp)
+fn leave_lost(thread: &mut TracedThread, rsp: u64) {
+    while thread.translation.depth > 0
+        && thread.translation.hooks.get(thread.translation.depth - 1).is_some_and(|hook| hook.rsp <= rsp)
     {
-        thread.flow.depth -= 1;
+        thread.translation.depth -= 1;
     }
 }
 
 /// The call that begins leaves the cache when it returns, and does not record until then.
-fn push(thread: &mut Thread, hook: Hook) {
-    let depth = thread.flow.depth;
-    if let Some(place) = thread.flow.hooks.get_mut(depth) {
+fn push(thread: &mut TracedThread, hook: Hook) {
+    let depth = thread.translation.depth;
+    if let Some(place) = thread.translation.hooks.get_mut(depth) {
         *place = hook;
-        thread.flow.depth += 1;
-        thread.silent += 1;
+        thread.translation.depth += 1;
+        thread.calls.silent += 1;
         ENGINE.lock().intercept(hook.return_to, Mode::Silent);
     }
 }
 
 fn hook(
-    thread: &mut Thread,
+    thread: &mut TracedThread,
     context: &UContext,
     kind: AllocationKind,
     function: AllocationFunction,
@@ -190,31 +190,34 @@ fn hook(
         if regs.rdi != 0 {
             // Drawn before the call: as soon as the block is free, another thread may get it.
             let order = recorder::next_order();
-            Event { kind, function, order, addr: regs.rdi, len: 0, old: 0, return_to }.tell_as(thread);
+            AllocationEvent { kind, function, order, addr: regs.rdi, len: 0, old: 0, return_to }
+                .tell_as(thread);
         } else {
-            thread.site = 0;
+            thread.words.site = 0;
         }
     }
     push(thread, Hook { return_to, rsp: regs.rsp + 8, event, len, old, place, stream: None });
 }
 
 /// The return of a function that is one event.
-pub(crate) fn end_hook(thread: &mut Thread, context: &mut UContext) -> bool {
-    let Some(hook) = thread.flow.depth.checked_sub(1).and_then(|top| thread.flow.hooks.get(top).copied())
+pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> bool {
+    let Some(hook) =
+        thread.translation.depth.checked_sub(1).and_then(|top| thread.translation.hooks.get(top).copied())
     else {
         return false;
     };
     if hook.return_to != context.gregs.rip || hook.rsp != context.gregs.rsp {
         return false;
     }
-    thread.flow.depth -= 1;
-    thread.silent = thread.silent.saturating_sub(1);
+    thread.translation.depth -= 1;
+    thread.calls.silent = thread.calls.silent.saturating_sub(1);
     thread_buffers::settle(thread);
     let block = context.gregs.rax;
     if let Some((kind, addr, size)) = hook.stream {
-        let mut touched = thread.streamed.take();
-        if PROCESS.is_recording() && thread.silent == 0 {
-            thread.before = x86::Registers { rip: hook.return_to.wrapping_sub(1), ..*registers::of(context) };
+        let mut touched = thread.watch.streamed.take();
+        if PROCESS.is_recording() && thread.calls.silent == 0 {
+            thread.watch.before =
+                x86::Registers { rip: hook.return_to.wrapping_sub(1), ..*registers::of(context) };
             let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
             let range = (dst, src, block.wrapping_mul(size));
             let ip = real::call_site(hook.return_to);
@@ -222,7 +225,7 @@ pub(crate) fn end_hook(thread: &mut Thread, context: &mut UContext) -> bool {
         }
     }
     let Some((kind, function)) = hook.event else { return true };
-    if !PROCESS.is_recording() || thread.silent > 0 {
+    if !PROCESS.is_recording() || thread.calls.silent > 0 {
         return true;
     }
     let addr = match hook.place {
@@ -232,7 +235,7 @@ pub(crate) fn end_hook(thread: &mut Thread, context: &mut UContext) -> bool {
         _ => 0,
     };
     // Drawn after the call: whoever freed this memory before has drawn already.
-    let event = Event {
+    let event = AllocationEvent {
         kind,
         function,
         order: recorder::next_order(),
@@ -244,7 +247,7 @@ pub(crate) fn end_hook(thread: &mut Thread, context: &mut UContext) -> bool {
     if addr != 0 {
         event.tell_as(thread);
     } else if kind == AllocationKind::Realloc && hook.len == 0 && hook.old != 0 {
-        Event { kind: AllocationKind::Free, addr: hook.old, old: 0, ..event }.tell_as(thread);
+        AllocationEvent { kind: AllocationKind::Free, addr: hook.old, old: 0, ..event }.tell_as(thread);
     }
     true
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use code_cache::Mode;
 use memref::{AllocationFunction, AllocationKind, BlockKind};
 
-use crate::calls::real::{self, Program};
+use crate::calls::real::{self, LoadedProgram};
 use crate::calls::{allocations, entry_points};
 use crate::state::process::PROCESS;
 use crate::translate::sync::{self, Action};
@@ -42,10 +42,10 @@ pub(crate) struct EntryPoint {
 
 const MAX: usize = 384;
 
-struct Table(UnsafeCell<([EntryPoint; MAX], usize)>);
+struct EntryPoints(UnsafeCell<([EntryPoint; MAX], usize)>);
 
 // SAFETY: written by the constructor, before there is another thread, and by `resolve` under the engine's lock.
-unsafe impl Sync for Table {}
+unsafe impl Sync for EntryPoints {}
 
 /// Block operations that write nothing.
 const READERS: &[&CStr] = &[
@@ -86,8 +86,10 @@ fn watched_kind(name: &CStr, implementation: unsafe extern "C" fn()) -> EntryKin
     }
 }
 
-static TABLE: Table =
-    Table(UnsafeCell::new(([EntryPoint { addr: 0, real: 0, kind: EntryKind::Plain, name: c"" }; MAX], 0)));
+static TABLE: EntryPoints = EntryPoints(UnsafeCell::new((
+    [EntryPoint { addr: 0, real: 0, kind: EntryKind::Plain, name: c"" }; MAX],
+    0,
+)));
 /// The first and behind the last of the real functions that are entries themselves.
 static REAL: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
@@ -121,7 +123,7 @@ fn list() -> &'static [EntryPoint] {
 /// those are entries themselves.
 pub(crate) fn prepare(is_preloaded: bool) {
     // Only there: opening may allocate, and ours are not known yet.
-    let program = (!is_preloaded).then(Program::open);
+    let program = (!is_preloaded).then(LoadedProgram::open);
     if is_preloaded {
         // The loader frees its message for a name that it did not find: free must be known before that.
         // SAFETY: freeing nothing.

@@ -4,7 +4,7 @@ use code_cache::{Checked, Exit, FS_SPILL, Mode};
 use tracee::frame::{Gregs, UContext};
 
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::stepping::TRAP_FLAG;
 use crate::translate::work::Work;
@@ -15,8 +15,8 @@ use crate::{emit, registers};
 const DIRECTION_FLAG: u64 = 1 << 10;
 
 /// The cache was left through its gate: where the program goes on.
-fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
-    let Some(live) = thread.flow.live() else { return };
+fn on_exit(thread: &mut TracedThread, context: &mut UContext, exit: Exit) {
+    let Some(live) = thread.translation.live() else { return };
     Work::Exits.add(1);
     match exit {
         Exit::Goto(target, mode, via) => {
@@ -50,7 +50,7 @@ fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
             }
             if PROCESS.owns_code(target) && !entry_table::is_entry(target) {
                 // main returns to us.
-                thread.flow.running = false;
+                thread.translation.running = false;
                 return;
             }
             let indirect = mode == thread.mode();
@@ -70,25 +70,27 @@ fn on_exit(thread: &mut Thread, context: &mut UContext, exit: Exit) {
 }
 
 /// An instruction is about to access a marked line: goes on where it stands, or where hits go.
-fn check(thread: &mut Thread, gregs: &mut Gregs, checked: &Checked) {
-    thread.stepped.clear();
+fn check(thread: &mut TracedThread, gregs: &mut Gregs, checked: &Checked) {
+    thread.watch.stepped.clear();
     for &(addr, len, kind) in checked.accesses() {
-        thread.stepped.note(addr, len, kind, true);
+        thread.watch.stepped.note(addr, len, kind, true);
     }
-    if thread.stepped.is_empty() {
+    if thread.watch.stepped.is_empty() {
         gregs.rip = checked.resume;
     } else {
-        thread.before = x86::Registers { rip: checked.addr, ..*registers::as_registers(gregs) };
+        thread.watch.before = x86::Registers { rip: checked.addr, ..*registers::as_registers(gregs) };
         gregs.rip = checked.hit;
     }
 }
 
 /// A fault in a function of ours that runs in the place of the program's call: the real function runs instead, and has its
 /// own. `false`: no such fault.
-pub(crate) fn leave_own_call(thread: &mut Thread, context: &mut UContext) -> bool {
-    let (Some(call), Some(live)) = (thread.flow.own_call.take(), thread.flow.live()) else { return false };
+pub(crate) fn leave_own_call(thread: &mut TracedThread, context: &mut UContext) -> bool {
+    let (Some(call), Some(live)) = (thread.translation.own_call.take(), thread.translation.live()) else {
+        return false;
+    };
     context.gregs = call.gregs;
-    (thread.silent, thread.allocating, thread.busy) = (call.silent, call.allocating, 0);
+    (thread.calls.silent, thread.calls.allocating, thread.busy) = (call.silent, call.allocating, 0);
     live.leave_gate();
     context::leave(thread, context);
     true
@@ -101,7 +103,7 @@ pub(crate) fn leave_own_call(thread: &mut Thread, context: &mut UContext) -> boo
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
     emit::as_thread(|thread| {
-        let Some(live) = thread.flow.live() else { return };
+        let Some(live) = thread.translation.live() else { return };
         let engine = ENGINE.lock();
         match engine.exit(reason) {
             Some(Exit::Check(number)) => {
@@ -117,7 +119,7 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
             Some(Exit::Checked(addr, behind)) => {
                 drop(engine);
                 gregs.rip = behind;
-                let (before, mut touched) = (thread.before, thread.stepped.take());
+                let (before, mut touched) = (thread.watch.before, thread.watch.stepped.take());
                 touched.tell(thread, addr, &Origin::Instruction(&before));
             }
             Some(exit) => {
@@ -131,7 +133,7 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
             None => {}
         }
         // The gate loads the flags: whoever made it step meanwhile wants to see it go on stepping.
-        let stepping = thread.flow.stepping || thread.verify.is_stepping();
+        let stepping = thread.translation.stepping || thread.window.is_stepping();
         gregs.rflags = gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
     });
 }

@@ -7,7 +7,7 @@ use buffers::flow::{IN_GATE_AT, Live, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT};
 use tracee::frame::UContext;
 
 use crate::signal::alt_stack;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 core::arch::global_asm!(
     ".globl memtap_gate",
@@ -126,18 +126,19 @@ pub(crate) fn is_behind_gate(rip: u64) -> bool {
 }
 
 /// Whether a thread is on its way through the gate.
-pub(crate) fn is_in_gate(thread: &Thread, rip: u64) -> bool {
+pub(crate) fn is_in_gate(thread: &TracedThread, rip: u64) -> bool {
     let gate = memtap_gate as *const () as u64..memtap_gate_end as *const () as u64;
-    gate.contains(&rip) || thread.flow.live().is_some_and(Live::is_in_gate)
+    gate.contains(&rip) || thread.translation.live().is_some_and(Live::is_in_gate)
 }
 
 /// The end of the stack that the gate uses.
-pub(crate) fn gate_stack(thread: &Thread) -> u64 {
-    (thread.handler_stack.sp + thread.handler_stack.size) & !63
+pub(crate) fn gate_stack(thread: &TracedThread) -> u64 {
+    (thread.signals.handler_stack.sp + thread.signals.handler_stack.size) & !63
 }
 
 /// Whether a signal that is never blocked came while a handler of ours runs: one makes a system call by which the program sends
 /// it to itself.
-pub(crate) fn is_in_handler(thread: &Thread, context: &UContext) -> bool {
-    !is_in_gate(thread, context.gregs.rip) && alt_stack::is_on(&thread.handler_stack, context.gregs.rsp)
+pub(crate) fn is_in_handler(thread: &TracedThread, context: &UContext) -> bool {
+    !is_in_gate(thread, context.gregs.rip)
+        && alt_stack::is_on(&thread.signals.handler_stack, context.gregs.rsp)
 }

@@ -7,7 +7,7 @@ use tracee::sys;
 
 use crate::signal::{mask, waiting};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 /// si_code of a signal that one of our threads sends to another: no other sender uses it.
 pub(crate) const KICK: i32 = -0x6d74;
@@ -21,16 +21,17 @@ fn kick(pid: u32, tid: u32) {
 }
 
 /// Tells the other threads that recording was switched: each goes on in code of the new kind.
-pub(crate) fn kick_others(thread: &Thread) {
+pub(crate) fn kick_others(thread: &TracedThread) {
     if !PROCESS.settings().translate {
         return;
     }
     fence(Ordering::SeqCst);
-    for other in Thread::all() {
+    for other in TracedThread::all() {
         // One that makes a system call goes on in the right code when it is done; a signal would end its call.
         // SAFETY: from the list; what is read is atomic.
-        let ((pid, tid), calls) =
-            unsafe { (Thread::owner(other), !(*other).calling.load(Ordering::SeqCst).is_null()) };
+        let ((pid, tid), calls) = unsafe {
+            (TracedThread::owner(other), !(*other).system_call.calling.load(Ordering::SeqCst).is_null())
+        };
         if core::ptr::eq(other, thread) || tid == u32::MAX || calls {
             continue;
         }
@@ -39,14 +40,14 @@ pub(crate) fn kick_others(thread: &Thread) {
 }
 
 /// Has a thread come to such a place, unless it makes a system call, behind which it looks by itself.
-pub(crate) fn ask_to_park(other: &Thread) {
-    if other.calling.load(Ordering::SeqCst).is_null() {
+pub(crate) fn ask_to_park(other: &TracedThread) {
+    if other.system_call.calling.load(Ordering::SeqCst).is_null() {
         kick(other.pid, other.tid);
     }
 }
 
 /// Forgets kicks that wait for the calling thread, which has SIGTRAP blocked; what somebody else sent stays pending.
-pub(crate) fn forget_kicks(thread: &mut Thread) {
+pub(crate) fn forget_kicks(thread: &mut TracedThread) {
     let traps = mask::bit(libc::SIGTRAP);
     let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     loop {

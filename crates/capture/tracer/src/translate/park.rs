@@ -6,7 +6,7 @@ use tracee::frame::UContext;
 use tracee::sys;
 
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 
 /// Not zero while the process is about to be left: threads wait where their own state is known.
 static PARKING: AtomicU32 = AtomicU32::new(0);
@@ -23,9 +23,9 @@ pub(crate) fn set_parking(on: bool) {
 }
 
 /// Waits with a context of the program's own as long as the process is about to be left.
-pub(crate) fn park(thread: &mut Thread, context: &mut UContext) {
+pub(crate) fn park(thread: &mut TracedThread, context: &mut UContext) {
     let is_native =
-        thread.busy == 0 && thread.flow.own_call.is_none() && !PROCESS.owns_code(context.gregs.rip);
+        thread.busy == 0 && thread.translation.own_call.is_none() && !PROCESS.owns_code(context.gregs.rip);
     if PARKING.load(Ordering::Acquire) == 0 || !is_native || PROCESS.is_vfork_child() {
         return;
     }

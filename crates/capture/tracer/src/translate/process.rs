@@ -8,7 +8,7 @@ use memref::VirtAddr;
 use tracee::sys;
 
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::thread_buffers::{MAPPED, WINDOW_STRIDE, WINDOWS};
 use crate::translate::work::WORK;
@@ -16,7 +16,7 @@ use crate::translate::{code_views, entry_table, translated_thread};
 use crate::watch::watchpoints;
 
 /// Memory, when recording of the process begins.
-pub(crate) fn prepare(thread: &mut Thread) -> bool {
+pub(crate) fn prepare(thread: &mut TracedThread) -> bool {
     let len = WINDOW_STRIDE * BUFFER_COUNT as u64;
     let Some(windows) = sys::map_anonymous(len, sys::PROT_NONE) else { return false };
     WINDOWS.store(windows as u64, Ordering::Relaxed);
@@ -42,8 +42,8 @@ pub(crate) fn find_functions(is_preloaded: bool) {
 }
 
 /// Tells what was counted, before the process ends or becomes another program.
-pub(crate) fn tell_work(thread: &mut Thread) {
-    if thread.flow.live().is_none() {
+pub(crate) fn tell_work(thread: &mut TracedThread) {
+    if thread.translation.live().is_none() {
         return;
     }
     let ((blocks, bytes), cache) = {

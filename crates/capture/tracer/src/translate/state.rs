@@ -29,7 +29,7 @@ impl Hook {
 
 /// Signals that came one after the other, each as soon as the handler of the last one returned.
 #[derive(Clone, Copy)]
-pub(crate) struct Run {
+pub(crate) struct SignalRun {
     /// Where in the cache the program would go on.
     pub(crate) at: u64,
     /// The first one and its timer, and how often it came.
@@ -37,7 +37,7 @@ pub(crate) struct Run {
     pub(crate) count: u32,
 }
 
-impl Run {
+impl SignalRun {
     pub(crate) const NONE: Self = Self { at: 0, first: (0, 0), count: 0 };
 
     /// Whether one more shows that they come faster than handlers return. A signal that is not queued can be pending for the
@@ -61,7 +61,7 @@ impl Run {
 }
 
 /// What a thread is in the code cache.
-pub(crate) struct Flow {
+pub(crate) struct ThreadTranslation {
     /// Its words in shared memory; null where nothing is translated.
     pub(crate) live: *const Live,
     /// It runs in the cache.
@@ -75,7 +75,7 @@ pub(crate) struct Flow {
     pub(crate) step_mask: u64,
     /// Where the program went on behind its last handler, and what came there instead of its next instruction.
     pub(crate) resumed: u64,
-    pub(crate) run: Run,
+    pub(crate) run: SignalRun,
     /// Instructions that it is still to execute with signals waiting.
     pub(crate) progress: u32,
     /// The next one stores the flags.
@@ -88,7 +88,7 @@ pub(crate) struct Flow {
     pub(crate) hooks: [Hook; HOOKS],
     pub(crate) depth: usize,
     /// Calls that synchronise and have not returned.
-    pub(crate) calls: Calls,
+    pub(crate) calls: OpenCalls,
     /// A function of ours that runs in the place of the program's call.
     pub(crate) own_call: Option<OwnCall>,
     /// Whether its thread-local variables are watched, and where its base of fs is then.
@@ -104,7 +104,7 @@ pub(crate) struct OwnCall {
     pub(crate) allocating: u32,
 }
 
-impl Flow {
+impl ThreadTranslation {
     pub(crate) const NONE: Self = Self {
         live: core::ptr::null(),
         running: false,
@@ -114,14 +114,14 @@ impl Flow {
         kicked: false,
         step_mask: 0,
         resumed: 0,
-        run: Run::NONE,
+        run: SignalRun::NONE,
         progress: 0,
         stores_flags: false,
         starved: false,
         interrupted: false,
         hooks: [Hook::NONE; HOOKS],
         depth: 0,
-        calls: Calls::NONE,
+        calls: OpenCalls::NONE,
         own_call: None,
         locals: None,
     };
@@ -212,7 +212,7 @@ pub(crate) enum After {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Pending {
+pub(crate) struct OpenCall {
     pub(crate) return_to: u64,
     /// The stack pointer behind the return.
     pub(crate) rsp: u64,
@@ -222,14 +222,14 @@ pub(crate) struct Pending {
 }
 
 /// The calls of a thread that have not returned.
-pub(crate) struct Calls {
-    pub(crate) list: [Pending; PENDING],
+pub(crate) struct OpenCalls {
+    pub(crate) list: [OpenCall; PENDING],
     pub(crate) len: usize,
 }
 
-impl Calls {
+impl OpenCalls {
     pub(crate) const NONE: Self = Self {
-        list: [Pending { return_to: 0, rsp: 0, object: 0, ip: 0, after: After::Nothing }; PENDING],
+        list: [OpenCall { return_to: 0, rsp: 0, object: 0, ip: 0, after: After::Nothing }; PENDING],
         len: 0,
     };
 }

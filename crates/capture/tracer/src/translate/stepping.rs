@@ -4,11 +4,11 @@ use tracee::frame::{SigInfo, UContext};
 
 use crate::signal::mask::{FAULTS, OURS};
 use crate::signal::{delivery, waiting};
-use crate::state::thread::Thread;
-use crate::translate::context::{self, Entered};
+use crate::state::thread::TracedThread;
+use crate::translate::context::{self, SwitchResult};
 use crate::translate::engine::ENGINE;
 use crate::translate::gate;
-use crate::translate::state::Run;
+use crate::translate::state::SignalRun;
 
 pub(crate) const TRAP_FLAG: u64 = 1 << 8;
 
@@ -16,10 +16,10 @@ pub(crate) const TRAP_FLAG: u64 = 1 << 8;
 const PROGRESS: u32 = 32;
 
 /// Lets the thread run to the next instruction of the program, with all signals waiting.
-pub(crate) fn step(thread: &mut Thread, context: &mut UContext) {
-    if !thread.flow.stepping {
-        thread.flow.stepping = true;
-        thread.flow.step_mask = context.mask;
+pub(crate) fn step(thread: &mut TracedThread, context: &mut UContext) {
+    if !thread.translation.stepping {
+        thread.translation.stepping = true;
+        thread.translation.step_mask = context.mask;
         context.mask = !OURS;
         let rip = context.gregs.rip;
         if gate::is_in_gate(thread, rip) && !gate::is_behind_gate(rip) {
@@ -36,26 +36,26 @@ pub(crate) fn step(thread: &mut Thread, context: &mut UContext) {
 /// A signal has come. Where signals come as fast as their handlers return, the program would never get anywhere: then it
 /// executes a few instructions first, as between two signals natively.
 pub(crate) fn holds_signals(
-    thread: &mut Thread,
+    thread: &mut TracedThread,
     signal: i32,
     info: &SigInfo,
     context: &mut UContext,
 ) -> bool {
     let rip = context.gregs.rip;
-    let flow = &mut thread.flow;
+    let flow = &mut thread.translation;
     if !flow.running || flow.stepping {
         return false;
     }
     if core::mem::take(&mut flow.resumed) != rip {
-        flow.run = Run::NONE;
+        flow.run = SignalRun::NONE;
         return false;
     }
     if !flow.run.is_endless(signal, info) || !ENGINE.lock().contains(rip) {
         return false;
     }
-    thread.flow.run = Run::NONE;
-    thread.flow.progress = PROGRESS;
-    thread.flow.stores_flags = stores_flags(rip);
+    thread.translation.run = SignalRun::NONE;
+    thread.translation.progress = PROGRESS;
+    thread.translation.stores_flags = stores_flags(rip);
     step(thread, context);
     // Faults of these instructions are the program's.
     context.mask = !FAULTS;
@@ -63,15 +63,15 @@ pub(crate) fn holds_signals(
 }
 
 /// The program makes a system call: outside of its handlers, it has got somewhere.
-pub(crate) fn note_progress(thread: &mut Thread) {
-    if thread.suspended.iter().all(|suspended| suspended.frame == 0) {
-        thread.flow.run = Run::NONE;
+pub(crate) fn note_progress(thread: &mut TracedThread) {
+    if thread.signals.set_aside.iter().all(|suspended| suspended.frame == 0) {
+        thread.translation.run = SignalRun::NONE;
     }
 }
 
 /// Whether the thread is to execute more before its signals come.
-pub(crate) fn steps_further(thread: &mut Thread, context: &mut UContext) -> bool {
-    if core::mem::take(&mut thread.flow.stores_flags) {
+pub(crate) fn steps_further(thread: &mut TracedThread, context: &mut UContext) -> bool {
+    if core::mem::take(&mut thread.translation.stores_flags) {
         // SAFETY: the second byte of the flags that the program has just pushed, and is not to see the trap flag in.
         unsafe { *((context.gregs.rsp + 1) as *mut u8) &= !((TRAP_FLAG >> 8) as u8) };
     }
@@ -80,16 +80,16 @@ pub(crate) fn steps_further(thread: &mut Thread, context: &mut UContext) -> bool
         let engine = ENGINE.lock();
         (engine.front(rip), engine.contains(rip))
     };
-    if thread.flow.progress == 0 || !inside {
-        thread.flow.progress = 0;
+    if thread.translation.progress == 0 || !inside {
+        thread.translation.progress = 0;
         return false;
     }
     // A popf has taken it away.
     context.gregs.rflags |= TRAP_FLAG;
     if front.is_some_and(|front| front.is_instruction) {
-        thread.flow.progress -= 1;
-        thread.flow.stores_flags = thread.flow.progress > 0 && stores_flags(rip);
-        return thread.flow.progress > 0;
+        thread.translation.progress -= 1;
+        thread.translation.stores_flags = thread.translation.progress > 0 && stores_flags(rip);
+        return thread.translation.progress > 0;
     }
     true
 }
@@ -101,28 +101,28 @@ fn stores_flags(rip: u64) -> bool {
 }
 
 /// Ends the steps before something that the tracer does for the program: signals that wait come behind it.
-pub(crate) fn stop_steps(thread: &mut Thread, context: &mut UContext) {
+pub(crate) fn stop_steps(thread: &mut TracedThread, context: &mut UContext) {
     // A signal that the program sends to itself comes before the call returns.
-    thread.flow.resumed = 0;
-    if !thread.flow.stepping {
+    thread.translation.resumed = 0;
+    if !thread.translation.stepping {
         return;
     }
-    (thread.flow.stepping, thread.flow.stores_flags) = (false, false);
-    thread.flow.starved = core::mem::take(&mut thread.flow.progress) > 0;
-    context.mask = thread.flow.step_mask;
-    if !thread.verify.is_stepping() {
+    (thread.translation.stepping, thread.translation.stores_flags) = (false, false);
+    thread.translation.starved = core::mem::take(&mut thread.translation.progress) > 0;
+    context.mask = thread.translation.step_mask;
+    if !thread.window.is_stepping() {
         context.gregs.rflags &= !TRAP_FLAG;
     }
     waiting::send_pending_again(thread);
 }
 
 /// Ends the steps where the program's own state can be found, and delivers what waited.
-pub(crate) fn end_step(thread: &mut Thread, context: &mut UContext) {
-    if context::enter(thread, context) == Entered::Between {
+pub(crate) fn end_step(thread: &mut TracedThread, context: &mut UContext) {
+    if context::enter(thread, context) == SwitchResult::Between {
         return;
     }
-    thread.flow.stepping = false;
-    context.mask = thread.flow.step_mask;
+    thread.translation.stepping = false;
+    context.mask = thread.translation.step_mask;
     context.gregs.rflags &= !TRAP_FLAG;
     // SAFETY: the context that we return to.
     unsafe { delivery::deliver_pending(thread, context) };

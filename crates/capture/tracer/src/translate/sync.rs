@@ -17,8 +17,8 @@ use crate::calls::synchronisation::{
     ATOMIC, CRITICAL, TEAM_BARRIER, TEAM_DONE, TEAM_FORK, TEAM_ORDERED, TEAM_SHIFT, TEAM_TASKS,
 };
 use crate::recorder;
-use crate::state::thread::Thread;
-use crate::translate::state::{After, Good, PENDING, Pending};
+use crate::state::thread::TracedThread;
+use crate::translate::state::{After, Good, OpenCall, PENDING};
 
 /// Functions that are noted at the same time.
 const BODIES: usize = 512;
@@ -29,7 +29,7 @@ pub(crate) enum Action {
     /// It gives its first argument up.
     Gives(SyncKind, SyncFunction),
     /// It takes its first argument up.
-    Takes(SyncKind, SyncFunction, Kept),
+    Takes(SyncKind, SyncFunction, Good),
     /// It waits for a condition, giving the lock up meanwhile.
     Waits,
     Barrier,
@@ -46,15 +46,11 @@ pub(crate) enum Action {
     Leaves(SyncKind, u64, bool),
 }
 
-/// [`Good`], as part of a public value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept(Good);
-
 /// What a function of that name means, if it synchronises.
 pub(crate) fn action(name: &CStr) -> Option<Action> {
     use SyncFunction as F;
     use SyncKind as K;
-    let takes = |kind, function, good| Action::Takes(kind, function, Kept(good));
+    let takes = |kind, function, good| Action::Takes(kind, function, good);
     Some(match name.to_bytes() {
         b"pthread_mutex_unlock" | b"mtx_unlock" => Action::Gives(K::Unlock, F::Mutex),
         b"pthread_rwlock_unlock" => Action::Gives(K::Unlock, F::RwLock),
@@ -180,20 +176,20 @@ pub(crate) fn forget() {
     *BODY.lock() = Bodies { list: [(0, Runs::Nothing); BODIES] };
 }
 
-fn tell(thread: &mut Thread, kind: SyncKind, function: SyncFunction, object: u64, ip: u64) {
+fn tell(thread: &mut TracedThread, kind: SyncKind, function: SyncFunction, object: u64, ip: u64) {
     let (ip, object) = (VirtAddr(ip), VirtAddr(object));
     thread.emit(&Record::Sync { order: recorder::next_order(), ip, kind, function, object, value: 0 });
 }
 
-fn omp(thread: &mut Thread, kind: SyncKind, object: u64, ip: u64) {
+fn omp(thread: &mut TracedThread, kind: SyncKind, object: u64, ip: u64) {
     tell(thread, kind, SyncFunction::OpenMp, object, ip);
 }
 
 /// Addresses to which branches must leave the cache from now on; zero: none.
 pub(crate) type Stops = [u64; 2];
 
-fn push(thread: &mut Thread, pending: Pending) -> u64 {
-    let calls = &mut thread.flow.calls;
+fn push(thread: &mut TracedThread, pending: OpenCall) -> u64 {
+    let calls = &mut thread.translation.calls;
     if calls.len == PENDING {
         // The oldest frames are gone by a longjmp, or the program nests deeper than anything it could be told of.
         calls.list.rotate_left(1);
@@ -207,23 +203,23 @@ fn push(thread: &mut Thread, pending: Pending) -> u64 {
 }
 
 /// The program calls a function that synchronises, and will return to `return_to`.
-pub(crate) fn call(thread: &mut Thread, context: &UContext, action: Action, return_to: u64) -> Stops {
+pub(crate) fn call(thread: &mut TracedThread, context: &UContext, action: Action, return_to: u64) -> Stops {
     use SyncKind as K;
-    if thread.silent > 0 {
+    if thread.calls.silent > 0 {
         return [0; 2];
     }
     let regs = context.gregs;
     let (object, second) = (regs.rdi, regs.rsi);
     let ip = real::call_site(return_to);
     let rsp = regs.rsp + 8;
-    let mut pending = Pending { return_to, rsp, object, ip, after: After::Nothing };
+    let mut pending = OpenCall { return_to, rsp, object, ip, after: After::Nothing };
     let mut stop = 0;
     pending.after = match action {
         Action::Gives(kind, function) => {
             tell(thread, kind, function, object, ip);
             return [0; 2];
         }
-        Action::Takes(kind, function, Kept(good)) => After::Tell(kind, function, good),
+        Action::Takes(kind, function, good) => After::Tell(kind, function, good),
         Action::Waits => {
             tell(thread, K::Unlock, SyncFunction::Condition, second, ip);
             After::Waited { lock: second }
@@ -246,32 +242,32 @@ pub(crate) fn call(thread: &mut Thread, context: &UContext, action: Action, retu
             omp(thread, K::Release, team + TEAM_FORK, object);
             stop = object;
             pending.object = team;
-            After::RegionDone { body, outer: thread.team }
+            After::RegionDone { body, outer: thread.calls.team }
         }
         Action::TeamBarrier => {
-            pending.object = thread.team;
-            omp(thread, K::Arrive, thread.team + TEAM_BARRIER, ip);
+            pending.object = thread.calls.team;
+            omp(thread, K::Arrive, thread.calls.team + TEAM_BARRIER, ip);
             After::TeamBarrier
         }
         Action::Task => {
-            omp(thread, K::Release, thread.team + TEAM_TASKS, object);
+            omp(thread, K::Release, thread.calls.team + TEAM_TASKS, object);
             BODY.lock().add(object, Runs::Task);
             return [object, 0];
         }
         Action::CopyStart => {
-            pending.object = thread.team + TEAM_FORK;
+            pending.object = thread.calls.team + TEAM_FORK;
             After::CopyStart
         }
         Action::CopyEnd => {
-            omp(thread, K::Release, thread.team + TEAM_FORK, ip);
+            omp(thread, K::Release, thread.calls.team + TEAM_FORK, ip);
             return [0; 2];
         }
         Action::Enters(kind, object, of_team) => {
-            pending.object = object + if of_team { thread.team } else { 0 };
+            pending.object = object + if of_team { thread.calls.team } else { 0 };
             After::Tell(kind, SyncFunction::OpenMp, Good::Always)
         }
         Action::Leaves(kind, object, of_team) => {
-            omp(thread, kind, object + if of_team { thread.team } else { 0 }, ip);
+            omp(thread, kind, object + if of_team { thread.calls.team } else { 0 }, ip);
             return [0; 2];
         }
     };
@@ -279,14 +275,14 @@ pub(crate) fn call(thread: &mut Thread, context: &UContext, action: Action, retu
 }
 
 /// A branch that left the cache goes to the context's address: the return of such a call, or of a body.
-pub(crate) fn returned(thread: &mut Thread, context: &UContext) {
+pub(crate) fn returned(thread: &mut TracedThread, context: &UContext) {
     use SyncKind as K;
     let (rip, rsp) = (context.gregs.rip, context.gregs.rsp);
-    let calls = &thread.flow.calls;
+    let calls = &thread.translation.calls;
     let list = calls.list.get(..calls.len).unwrap_or(&[]);
     let Some(index) = list.iter().rposition(|call| call.return_to == rip && call.rsp == rsp) else { return };
     let Some(&call) = list.get(index) else { return };
-    thread.flow.calls.len = index;
+    thread.translation.calls.len = index;
     let (object, ip) = (call.object, call.ip);
     match call.after {
         After::Nothing => {}
@@ -308,7 +304,7 @@ pub(crate) fn returned(thread: &mut Thread, context: &UContext) {
         }
         After::RegionDone { body, outer } => {
             BODY.lock().remove(body);
-            thread.team = outer;
+            thread.calls.team = outer;
             omp(thread, K::Acquire, object + TEAM_DONE, ip);
         }
         After::OnceDone { body } => {
@@ -326,24 +322,24 @@ pub(crate) fn returned(thread: &mut Thread, context: &UContext) {
 }
 
 /// As above: it may run a function that was noted. `return_to` is on top of the stack.
-pub(crate) fn runs(thread: &mut Thread, context: &UContext, return_to: impl FnOnce() -> u64) -> u64 {
+pub(crate) fn runs(thread: &mut TracedThread, context: &UContext, return_to: impl FnOnce() -> u64) -> u64 {
     let target = context.gregs.rip;
     let Some(runs) = BODY.lock().find(target, context.gregs.rdi) else { return 0 };
     let (object, after) = match runs {
         Runs::Nothing => return 0,
         Runs::Region { team, .. } => {
-            thread.team = team;
+            thread.calls.team = team;
             omp(thread, SyncKind::Acquire, team + TEAM_FORK, target);
             (team, After::Body)
         }
         Runs::Task => {
-            omp(thread, SyncKind::Acquire, thread.team + TEAM_TASKS, target);
-            (thread.team, After::Body)
+            omp(thread, SyncKind::Acquire, thread.calls.team + TEAM_TASKS, target);
+            (thread.calls.team, After::Body)
         }
         Runs::Once { control } => (control, After::Routine),
     };
     let rsp = context.gregs.rsp + 8;
-    push(thread, Pending { return_to: return_to(), rsp, object, ip: target, after })
+    push(thread, OpenCall { return_to: return_to(), rsp, object, ip: target, after })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tracee::sys;
 
 use crate::recorder;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::work::Work;
 
 /// Where buffers are mapped for the program's own recording: one every 128 KiB, so that what is behind each can't be
@@ -43,10 +43,10 @@ fn window(index: usize, start: u64) -> u64 {
     at
 }
 
-impl Thread {
+impl TracedThread {
     /// Its words in shared memory where it writes by them: what hits of watchpoints is written as native threads do.
     pub(crate) fn filled_live(&self) -> Option<&'static Live> {
-        self.flow.live().filter(|_| !PROCESS.settings().watches)
+        self.translation.live().filter(|_| !PROCESS.settings().watches)
     }
 
     /// Writes a record between the entries of the thread's own code.
@@ -70,9 +70,10 @@ impl Thread {
                 return false;
             }
             let freed = control.freed_word().load(Ordering::Acquire);
-            if let Some(buffer) = pool.take(process, self.number, self.tid, self.flow.sequence, Content::Flow)
+            if let Some(buffer) =
+                pool.take(process, self.number, self.tid, self.translation.sequence, Content::Flow)
             {
-                self.flow.sequence = self.flow.sequence.wrapping_add(1);
+                self.translation.sequence = self.translation.sequence.wrapping_add(1);
                 let base = window(buffer.index(), buffer.start() as u64);
                 live.begin_buffer(buffer, base);
                 Work::Buffers.add(1);
@@ -93,7 +94,7 @@ impl Thread {
     pub(crate) fn mode(&self) -> Mode {
         if !PROCESS.is_recording() {
             Mode::Quiet
-        } else if self.silent > 0 {
+        } else if self.calls.silent > 0 {
             Mode::Silent
         } else {
             Mode::Record
@@ -105,7 +106,7 @@ impl Thread {
         if PROCESS.settings().watches {
             return;
         }
-        let (Some(live), Some(pool)) = (self.flow.live(), PROCESS.pool()) else { return };
+        let (Some(live), Some(pool)) = (self.translation.live(), PROCESS.pool()) else { return };
         while count > 0 && !live.add_instructions(&pool, count as i64) {
             if !self.refill_flow(live, &pool) {
                 return;
@@ -115,8 +116,8 @@ impl Thread {
 }
 
 /// Counts what was executed without being recorded.
-pub(crate) fn settle(thread: &mut Thread) {
-    if let Some(live) = thread.flow.live() {
+pub(crate) fn settle(thread: &mut TracedThread) {
+    if let Some(live) = thread.translation.live() {
         let count = live.take_quiet();
         if PROCESS.is_recording() {
             thread.count(count);
@@ -125,8 +126,8 @@ pub(crate) fn settle(thread: &mut Thread) {
 }
 
 /// Recording begins: what was executed before does not count.
-pub(crate) fn forget_quiet(thread: &Thread) {
-    if let Some(live) = thread.flow.live() {
+pub(crate) fn forget_quiet(thread: &TracedThread) {
+    if let Some(live) = thread.translation.live() {
         live.take_quiet();
     }
 }

@@ -10,8 +10,8 @@ use memref::{GapReason, VirtAddr};
 use tracee::{sys, tls};
 
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
-use crate::translate::state::Flow;
+use crate::state::thread::TracedThread;
+use crate::translate::state::ThreadTranslation;
 use crate::translate::{context, gate, thread_buffers, verify};
 use crate::watch::watchpoints;
 
@@ -21,8 +21,8 @@ const ARCH_SET_GS: usize = 0x1001;
 const _: () = assert!(tls::GS_AT == buffers::flow::THREAD_AT);
 
 /// Gives the calling thread its words in shared memory.
-pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
-    thread.flow = Flow::NONE;
+pub(crate) fn begin_thread(thread: &mut TracedThread) -> bool {
+    thread.translation = ThreadTranslation::NONE;
     let Some(pool) = PROCESS.pool() else { return false };
     let live = pool.take_live(thread.process);
     let words = match live {
@@ -48,14 +48,14 @@ pub(crate) fn begin_thread(thread: &mut Thread) -> bool {
     live.forget(thread_buffers::nowhere());
     live.set_spill(FS_SPILL, tls::fs_base());
     live.set_gate(gate::memtap_gate as *const () as u64, gate::gate_stack(thread));
-    thread.flow.live = live;
+    thread.translation.live = live;
     verify::arm(thread);
     true
 }
 
 /// A thread of a process that is attached to goes on at `rip`: the address in the cache.
-pub(crate) fn begin_running(thread: &mut Thread, rip: u64) -> u64 {
-    thread.flow.running = true;
+pub(crate) fn begin_running(thread: &mut TracedThread, rip: u64) -> u64 {
+    thread.translation.running = true;
     if PROCESS.live_threads.load(Ordering::Relaxed) > 1 {
         begin_sharing(thread);
     }
@@ -64,20 +64,20 @@ pub(crate) fn begin_running(thread: &mut Thread, rip: u64) -> u64 {
 }
 
 /// A thread of such a process goes on natively. Its state was found before.
-pub(crate) fn end_running(thread: &mut Thread) {
+pub(crate) fn end_running(thread: &mut TracedThread) {
     thread_buffers::settle(thread);
     thread.submit();
-    if let Some(live) = thread.flow.live() {
+    if let Some(live) = thread.translation.live() {
         live.release();
     }
-    thread.flow = Flow::NONE;
+    thread.translation = ThreadTranslation::NONE;
 }
 
 /// arch_prctl by the program: the bases of fs and gs.
-pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
+pub(crate) fn arch_prctl(thread: &mut TracedThread, what: u64, addr: u64) -> isize {
     const ARCH_SET_FS: u64 = 0x1002;
     const ARCH_GET_GS: u64 = 0x1004;
-    if thread.flow.live().is_some() && what == ARCH_GET_GS && addr != 0 {
+    if thread.translation.live().is_some() && what == ARCH_GET_GS && addr != 0 {
         let zero = 0u64;
         let local = [&raw const zero as usize, 8];
         let remote = [addr as usize, 8];
@@ -86,7 +86,7 @@ pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
         let written = unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) };
         return if sys::failed(written) { -(libc::EFAULT as isize) } else { 0 };
     }
-    if thread.flow.live().is_some() && what == ARCH_SET_GS as u64 {
+    if thread.translation.live().is_some() && what == ARCH_SET_GS as u64 {
         if addr == 0 {
             // As it is for the program.
             return 0;
@@ -99,7 +99,7 @@ pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
     let args = [what as usize, addr as usize, 0, 0, 0, 0];
     // SAFETY: the program's own call; our pointer does not depend on the base that it changes.
     let result = unsafe { sys::syscall(libc::SYS_arch_prctl as usize, args) };
-    if what == ARCH_SET_FS && thread.flow.live().is_some() {
+    if what == ARCH_SET_FS && thread.translation.live().is_some() {
         tell_base(thread);
     }
     result
@@ -107,8 +107,8 @@ pub(crate) fn arch_prctl(thread: &mut Thread, what: u64, addr: u64) -> isize {
 
 /// A thread is about to be made that has the fs base of its creator: from now on threads are told apart by their gs base.
 /// `false`: some have none.
-pub(crate) fn tell_apart_by_gs(thread: &Thread) -> bool {
-    if thread.flow.live().is_none() || HAS_UNKNOWN.load(Ordering::Relaxed) {
+pub(crate) fn tell_apart_by_gs(thread: &TracedThread) -> bool {
+    if thread.translation.live().is_none() || HAS_UNKNOWN.load(Ordering::Relaxed) {
         return false;
     }
     tls::use_gs();
@@ -116,67 +116,68 @@ pub(crate) fn tell_apart_by_gs(thread: &Thread) -> bool {
 }
 
 /// The thread goes on natively, from its next instruction on.
-fn lose_thread(thread: &mut Thread, why: &[u8]) {
+fn lose_thread(thread: &mut TracedThread, why: &[u8]) {
     HAS_UNKNOWN.store(true, Ordering::Relaxed);
     thread_buffers::settle(thread);
     thread.emit_gap(GapReason::LostControl, 1, 0, why);
     thread.submit();
-    if let Some(live) = thread.flow.live() {
+    if let Some(live) = thread.translation.live() {
         live.release();
     }
-    thread.writer.go_on(thread.flow.sequence);
-    thread.flow = Flow::NONE;
+    thread.writer.go_on(thread.translation.sequence);
+    thread.translation = ThreadTranslation::NONE;
 }
 
 /// In a new thread of a translated program, or a forked child, before it runs.
-pub(crate) fn begin_child(thread: &mut Thread) {
-    let running = thread.flow.running;
-    let (hooks, depth, locals) = (thread.flow.hooks, thread.flow.depth, thread.flow.locals);
-    thread.flow.running = begin_thread(thread) && running;
-    (thread.flow.hooks, thread.flow.depth, thread.flow.locals) = (hooks, depth, locals);
+pub(crate) fn begin_child(thread: &mut TracedThread) {
+    let running = thread.translation.running;
+    let (hooks, depth, locals) =
+        (thread.translation.hooks, thread.translation.depth, thread.translation.locals);
+    thread.translation.running = begin_thread(thread) && running;
+    (thread.translation.hooks, thread.translation.depth, thread.translation.locals) = (hooks, depth, locals);
 }
 
 /// A thread ends.
-pub(crate) fn end_thread(thread: &mut Thread) {
-    if let Some(live) = thread.flow.live() {
-        if let Some(base) = thread.flow.locals {
+pub(crate) fn end_thread(thread: &mut TracedThread) {
+    if let Some(live) = thread.translation.live() {
+        if let Some(base) = thread.translation.locals {
             watchpoints::end_locals(base);
         }
         thread.submit();
         live.release();
-        thread.flow = Flow::NONE;
+        thread.translation = ThreadTranslation::NONE;
     }
 }
 
 /// A new thread of a translated program begins to run where its creator's code is.
-pub(crate) fn inherit(thread: &mut Thread) {
+pub(crate) fn inherit(thread: &mut TracedThread) {
     let Some(_) = PROCESS.settings().translate.then_some(()) else { return };
     begin_thread(thread);
-    thread.flow.running = thread.flow.live().is_some();
+    thread.translation.running = thread.translation.live().is_some();
     begin_sharing(thread);
     tell_base(thread);
     begin_locals(thread);
 }
 
 /// The thread is no longer alone: its locked instructions are brought into an order with those of others.
-pub(crate) fn begin_sharing(thread: &Thread) {
-    if let (Some(live), Some(pool)) = (thread.flow.live(), PROCESS.pool()) {
+pub(crate) fn begin_sharing(thread: &TracedThread) {
+    if let (Some(live), Some(pool)) = (thread.translation.live(), PROCESS.pool()) {
         live.set_order(pool.control().order_word() as *const _ as u64);
     }
 }
 
 /// Where the thread's own variables are, which its code does not say.
-pub(crate) fn tell_base(thread: &mut Thread) {
-    if let Some(live) = thread.flow.live() {
+pub(crate) fn tell_base(thread: &mut TracedThread) {
+    if let Some(live) = thread.translation.live() {
         live.set_spill(FS_SPILL, tls::fs_base());
     }
     thread.emit(&Record::ThreadBase { addr: VirtAddr(tls::fs_base()) });
 }
 
 /// Watches the thread-local variables of the calling thread.
-pub(crate) fn begin_locals(thread: &mut Thread) {
+pub(crate) fn begin_locals(thread: &mut TracedThread) {
     let base = tls::fs_base();
-    if thread.flow.live().is_some() && watchpoints::begin_locals(base) {
-        thread.flow.locals = Some(base);
+    if thread.translation.live().is_some() && watchpoints::begin_locals(base) {
+        thread.translation.locals = Some(base);
     }
 }

@@ -6,8 +6,8 @@ use tracee::frame::{Gregs, SigInfo, UContext};
 use crate::process::image;
 use crate::registers::TRAP_TRACE;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
-use crate::translate::context::{self, Entered};
+use crate::state::thread::TracedThread;
+use crate::translate::context::{self, SwitchResult};
 use crate::translate::engine::ENGINE;
 use crate::translate::kick::KICK;
 use crate::translate::stepping::{self, TRAP_FLAG};
@@ -15,14 +15,14 @@ use crate::translate::verify::{self, Stepped};
 use crate::translate::{code_changes, emulation, gate, translated_thread};
 
 /// The thread is to go on in code of another kind, or to wait to be left.
-fn on_kick(thread: &mut Thread, context: &mut UContext) {
-    if thread.flow.stepping {
+fn on_kick(thread: &mut TracedThread, context: &mut UContext) {
+    if thread.translation.stepping {
         // At the end of its steps it is where it is to be.
         return;
     }
     if !thread.settled || gate::is_in_handler(thread, context) {
-        thread.flow.kicked = true;
-    } else if context::enter(thread, context) == Entered::Between {
+        thread.translation.kicked = true;
+    } else if context::enter(thread, context) == SwitchResult::Between {
         stepping::step(thread, context);
     } else {
         context::leave_or_park(thread, context);
@@ -31,16 +31,16 @@ fn on_kick(thread: &mut Thread, context: &mut UContext) {
 
 /// At the end of a handler that returns to the program or the cache: a kick that came while it ran. Steps end by themselves in the
 /// same way.
-pub(crate) fn end_handler(thread: &mut Thread, context: &mut UContext) {
-    if thread.flow.kicked && !thread.flow.stepping {
-        thread.flow.kicked = false;
+pub(crate) fn end_handler(thread: &mut TracedThread, context: &mut UContext) {
+    if thread.translation.kicked && !thread.translation.stepping {
+        thread.translation.kicked = false;
         on_kick(thread, context);
     }
 }
 
 /// SIGTRAP of a translated program: a trap of the cache, a step, or a kick. `false`: none of them.
-pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
-    if thread.flow.live().is_none() {
+pub(crate) fn on_trap(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) -> bool {
+    if thread.translation.live().is_none() {
         return false;
     }
     if take_over(thread, context) {
@@ -63,7 +63,7 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
             return true;
         }
     }
-    if thread.flow.stepping && gate::is_in_gate(thread, context.gregs.rip) {
+    if thread.translation.stepping && gate::is_in_gate(thread, context.gregs.rip) {
         // The code that was interrupted may hold the lock. The steps go on behind it, with the flags that it loads.
         if !gate::is_behind_gate(context.gregs.rip) {
             context.gregs.rflags &= !TRAP_FLAG;
@@ -74,9 +74,9 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
     let trap = if info.code == TRAP_TRACE { None } else { ENGINE.lock().trap(context.gregs.rip) };
     match trap {
         Some(Trap::Special(addr, native)) => {
-            let stepped = core::mem::take(&mut thread.flow.stepping);
+            let stepped = core::mem::take(&mut thread.translation.stepping);
             if stepped {
-                context.mask = thread.flow.step_mask;
+                context.mask = thread.translation.step_mask;
                 context.gregs.rflags &= !TRAP_FLAG;
             }
             verify::before_special(thread, context, addr);
@@ -91,7 +91,7 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
             }
             true
         }
-        None if thread.flow.stepping => {
+        None if thread.translation.stepping => {
             if !stepping::steps_further(thread, context) {
                 stepping::end_step(thread, context);
             }
@@ -102,7 +102,7 @@ pub(crate) fn on_trap(thread: &mut Thread, info: &SigInfo, context: &mut UContex
 }
 
 /// The program writes where it has code: that code is forgotten, and the write made. `false`: no such fault.
-pub(crate) fn on_code_write(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> bool {
+pub(crate) fn on_code_write(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) -> bool {
     if !PROCESS.settings().translate {
         return false;
     }
@@ -139,11 +139,11 @@ unsafe extern "C" {
 }
 
 /// From our own call of main into the cache.
-fn take_over(thread: &mut Thread, context: &mut UContext) -> bool {
+fn take_over(thread: &mut TracedThread, context: &mut UContext) -> bool {
     if context.gregs.rip != memtap_take_over_trap as *const () as u64 {
         return false;
     }
-    thread.flow.running = true;
+    thread.translation.running = true;
     translated_thread::tell_base(thread);
     context.gregs.rip = context.gregs.rcx;
     if let Some((entry, stack)) = image::entry() {

@@ -28,10 +28,10 @@ use x86::{Oracle, Outcome, Step};
 use crate::registers::{self, TRAP_TRACE};
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::translate::engine::ENGINE;
 use crate::translate::gate;
-use crate::translate::verify_window::{self, Expected, KEPT_BYTES, Pending, Window};
+use crate::translate::verify_window::{self, AwaitedStep, Expected, KEPT_BYTES, VerifyWindow};
 
 const TRAP_FLAG: u64 = 1 << 8;
 
@@ -39,27 +39,27 @@ const TRAP_FLAG: u64 = 1 << 8;
 const EVERY_BUFFERS: u32 = 512;
 
 /// A thread of a translated program begins: its first window.
-pub(crate) fn arm(thread: &mut Thread) {
+pub(crate) fn arm(thread: &mut TracedThread) {
     let settings = PROCESS.settings();
     let instructions = settings.verify;
-    let (mut list, mut bytes) = (thread.verify.list, thread.verify.bytes);
+    let (mut list, mut bytes) = (thread.window.list, thread.window.bytes);
     if instructions > 0 && list.is_null() {
         list = verify_window::room();
     }
     if instructions > 0 && settings.data && bytes.is_null() {
         bytes = verify_window::room();
     }
-    thread.verify = Window { list, bytes, ..Window::NONE };
+    thread.window = VerifyWindow { list, bytes, ..VerifyWindow::NONE };
     if !list.is_null() && instructions > 0 {
-        thread.verify.oracle = Some(Oracle::new());
-        (thread.verify.left, thread.verify.is_new) = (instructions, true);
+        thread.window.oracle = Some(Oracle::new());
+        (thread.window.left, thread.window.is_new) = (instructions, true);
     }
 }
 
 /// The thread fills another buffer, in the middle of a block: where a window is due, it begins with the next block.
-pub(crate) fn on_buffer(thread: &mut Thread, context: &mut UContext) {
-    let is_free = !thread.flow.is_stepping() && context.gregs.rflags & TRAP_FLAG == 0;
-    let window = &mut thread.verify;
+pub(crate) fn on_buffer(thread: &mut TracedThread, context: &mut UContext) {
+    let is_free = !thread.translation.is_stepping() && context.gregs.rflags & TRAP_FLAG == 0;
+    let window = &mut thread.window;
     if window.oracle.is_none() {
         return;
     }
@@ -75,23 +75,23 @@ pub(crate) fn on_buffer(thread: &mut Thread, context: &mut UContext) {
 }
 
 /// The thread is about to go on in the cache, at a block's start. The context is the program's but for the address.
-pub(crate) fn resume(thread: &mut Thread, context: &mut UContext) {
-    if thread.verify.left == 0 && !thread.verify.is_open {
+pub(crate) fn resume(thread: &mut TracedThread, context: &mut UContext) {
+    if thread.window.left == 0 && !thread.window.is_open {
         return;
     }
     let rip = context.gregs.rip;
     let front = ENGINE.lock().front(rip).filter(|front| front.is_start);
-    if context.gregs.rflags & TRAP_FLAG != 0 && !thread.flow.is_stepping() {
+    if context.gregs.rflags & TRAP_FLAG != 0 && !thread.translation.is_stepping() {
         // The program steps itself.
-        thread.verify.oracle = None;
-        thread.verify.left = 0;
+        thread.window.oracle = None;
+        thread.window.left = 0;
     }
-    let recorded = PROCESS.is_recording() && thread.silent == 0 && !PROCESS.is_vfork_child();
-    let Some(front) = front.filter(|_| recorded && thread.verify.left > 0) else {
+    let recorded = PROCESS.is_recording() && thread.calls.silent == 0 && !PROCESS.is_vfork_child();
+    let Some(front) = front.filter(|_| recorded && thread.window.left > 0) else {
         finish(thread);
         return;
     };
-    if thread.verify.is_full() {
+    if thread.window.is_full() {
         finish(thread);
     }
     begin(thread);
@@ -101,12 +101,12 @@ pub(crate) fn resume(thread: &mut Thread, context: &mut UContext) {
         let regs = *registers::of(context);
         let step = observe(thread, context, regs, None);
         if must_stop(step, &regs) {
-            thread.verify.left = 0;
+            thread.window.left = 0;
             finish(thread);
             return;
         }
     }
-    thread.verify.is_stepping = true;
+    thread.window.is_stepping = true;
     context.gregs.rflags |= TRAP_FLAG;
 }
 
@@ -122,23 +122,23 @@ pub(crate) enum Stepped {
 }
 
 /// A trap by the trap flag.
-pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContext) -> Stepped {
+pub(crate) fn on_step(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) -> Stepped {
     let is_done = |alone: bool| if alone { Stepped::Done } else { Stepped::NotAlone };
-    if !thread.verify.is_stepping || info.code != TRAP_TRACE {
+    if !thread.window.is_stepping || info.code != TRAP_TRACE {
         return Stepped::NotAlone;
     }
     let rip = context.gregs.rip;
     hide_flag(thread, context);
     if gate::is_gate(rip) {
-        thread.verify.commit(false);
+        thread.window.commit(false);
         finish(thread);
-        thread.verify.is_stepping = false;
+        thread.window.is_stepping = false;
         context.gregs.rflags &= !TRAP_FLAG;
         return Stepped::Done;
     }
     // A popf has taken it away.
     context.gregs.rflags |= TRAP_FLAG;
-    let alone = !thread.flow.is_stepping();
+    let alone = !thread.translation.is_stepping();
     if gate::is_in_gate(thread, rip) {
         return is_done(alone);
     }
@@ -149,20 +149,20 @@ pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContex
     let Some(front) = front else {
         if !inside {
             // Out of the cache, by a way that is not known here.
-            thread.verify.is_known = false;
+            thread.window.is_known = false;
             stop(thread, context);
         }
         return is_done(alone && inside);
     };
     let repeats =
-        thread.verify.pending.is_some_and(|pending| pending.step == Step::Repeated && pending.rip == rip);
-    thread.verify.commit(repeats);
-    if front.is_start && (thread.verify.left == 0 || thread.verify.is_full()) {
+        thread.window.pending.is_some_and(|pending| pending.step == Step::Repeated && pending.rip == rip);
+    thread.window.commit(repeats);
+    if front.is_start && (thread.window.left == 0 || thread.window.is_full()) {
         finish(thread);
     }
-    if !thread.verify.is_open {
-        if thread.verify.left == 0 {
-            thread.verify.is_stepping = false;
+    if !thread.window.is_open {
+        if thread.window.left == 0 {
+            thread.window.is_stepping = false;
             if alone {
                 context.gregs.rflags &= !TRAP_FLAG;
             }
@@ -175,14 +175,14 @@ pub(crate) fn on_step(thread: &mut Thread, info: &SigInfo, context: &mut UContex
     }
     if front.is_instruction && !front.is_trap {
         let mut regs = *registers::of(context);
-        if let (Some(register), Some(live)) = (front.borrowed, thread.flow.live()) {
+        if let (Some(register), Some(live)) = (front.borrowed, thread.translation.live()) {
             regs.set_number(register, live.spill(0));
         }
         let step = observe(thread, context, regs, None);
         let ends = must_stop(step, &regs);
-        let is_long = step == Some(Step::Repeated) && (thread.verify.left == 0 || thread.verify.is_full());
+        let is_long = step == Some(Step::Repeated) && (thread.window.left == 0 || thread.window.is_full());
         if ends {
-            thread.verify.left = 0;
+            thread.window.left = 0;
         }
         if alone && (ends || is_long) {
             return Stepped::EndsBlock;
@@ -204,8 +204,8 @@ fn must_stop(step: Option<Step>, regs: &x86::Registers) -> bool {
 }
 
 /// What was stored of the flags by the instruction that was just stepped shows the trap flag: the program's word does not.
-fn hide_flag(thread: &mut Thread, context: &UContext) {
-    if let Some(pending) = &mut thread.verify.pending
+fn hide_flag(thread: &mut TracedThread, context: &UContext) {
+    if let Some(pending) = &mut thread.window.pending
         && pending.step == Step::StoresFlags
         && pending.rip != context.gregs.rip
     {
@@ -218,7 +218,7 @@ fn hide_flag(thread: &mut Thread, context: &UContext) {
 /// Keeps aside what the instruction in front of which the thread stands will access. `addr`: where it is in the program,
 /// if the context does not stand at its copy.
 fn observe(
-    thread: &mut Thread,
+    thread: &mut TracedThread,
     context: &UContext,
     mut regs: x86::Registers,
     addr: Option<u64>,
@@ -226,11 +226,11 @@ fn observe(
     let rip = context.gregs.rip;
     let ip = addr.or_else(|| program_address(rip))?;
     regs.rip = ip;
-    let (oracle, executed) = (thread.verify.oracle?, thread.verify.executed);
-    let looks = !thread.verify.bytes.is_null() && thread.flow.live().is_some_and(Live::is_alone);
-    let base = thread.verify.count;
+    let (oracle, executed) = (thread.window.oracle?, thread.window.executed);
+    let looks = !thread.window.bytes.is_null() && thread.translation.live().is_some_and(Live::is_alone);
+    let base = thread.window.count;
     let mut accesses = 0;
-    let window = &mut thread.verify;
+    let window = &mut thread.window;
     // SAFETY: the cache has read the instruction from there; the state is that of the signal frame, or null.
     let step = unsafe {
         oracle.observe(&regs, delivery::vector_state(context), tls::fs_base(), |operand| {
@@ -245,7 +245,7 @@ fn observe(
     if looks {
         window.look_at(base, accesses, false);
     }
-    window.pending = Some(Pending { rip, step: step_of, accesses, looks, regs });
+    window.pending = Some(AwaitedStep { rip, step: step_of, accesses, looks, regs });
     step
 }
 
@@ -256,17 +256,17 @@ fn program_address(rip: u64) -> Option<u64> {
     }
 }
 
-fn begin(thread: &mut Thread) {
-    if !thread.verify.is_open {
-        thread.verify.is_open = true;
-        let first = core::mem::take(&mut thread.verify.is_new);
+fn begin(thread: &mut TracedThread) {
+    if !thread.window.is_open {
+        thread.window.is_open = true;
+        let first = core::mem::take(&mut thread.window.is_new);
         thread.emit(&Record::StepBegin { first });
     }
 }
 
 /// Tells what was seen of a stretch. What is recorded of it is written.
-fn finish(thread: &mut Thread) {
-    let window = &mut thread.verify;
+fn finish(thread: &mut TracedThread) {
+    let window = &mut thread.window;
     if !window.is_open {
         return;
     }
@@ -276,11 +276,11 @@ fn finish(thread: &mut Thread) {
     let executed = core::mem::take(&mut window.executed);
     let executed = core::mem::replace(&mut window.is_known, true).then_some(executed);
     for index in 0..count {
-        let Some(&Expected { ip, addr, executed, size, kind, known }) = thread.verify.list().get(index)
+        let Some(&Expected { ip, addr, executed, size, kind, known }) = thread.window.list().get(index)
         else {
             break;
         };
-        let kept = thread.verify.room(index).map_or([0; KEPT_BYTES], |room| *room);
+        let kept = thread.window.room(index).map_or([0; KEPT_BYTES], |room| *room);
         let bytes = kept.get(..known.into()).unwrap_or(&[]);
         let (ip, addr) = (VirtAddr(ip), VirtAddr(addr));
         thread.emit(&Record::Expected { ip, addr, kind, size, executed, bytes });
@@ -288,45 +288,45 @@ fn finish(thread: &mut Thread) {
     thread.emit(&Record::StepEnd { executed });
 }
 
-fn stop(thread: &mut Thread, context: &mut UContext) {
+fn stop(thread: &mut TracedThread, context: &mut UContext) {
     finish(thread);
-    if core::mem::take(&mut thread.verify.is_stepping) {
+    if core::mem::take(&mut thread.window.is_stepping) {
         context.gregs.rflags &= !TRAP_FLAG;
     }
 }
 
 /// The context of the cache at `rip` has become the program's own, whose next instruction is at `addr`, and all that is
 /// executed is written.
-pub(crate) fn closed(thread: &mut Thread, context: &mut UContext, rip: u64, addr: u64) {
-    if !thread.verify.is_open && !thread.verify.is_stepping {
+pub(crate) fn closed(thread: &mut TracedThread, context: &mut UContext, rip: u64, addr: u64) {
+    if !thread.window.is_open && !thread.window.is_stepping {
         return;
     }
-    if let Some(pending) = thread.verify.pending {
+    if let Some(pending) = thread.window.pending {
         // In front of its instruction, or where the last one of a block is made of several.
         let waits = pending.rip == rip || ENGINE.lock().front(rip).is_none() && pending.regs.rip == addr;
         if waits {
-            thread.verify.pending = None;
+            thread.window.pending = None;
         } else {
-            thread.verify.commit(false);
+            thread.window.commit(false);
         }
     }
     stop(thread, context);
 }
 
 /// The tracer is about to execute the instruction at `addr`, whose trap lies in front of the context.
-pub(crate) fn before_special(thread: &mut Thread, context: &mut UContext, addr: u64) {
-    if core::mem::take(&mut thread.verify.is_stepping) {
+pub(crate) fn before_special(thread: &mut TracedThread, context: &mut UContext, addr: u64) {
+    if core::mem::take(&mut thread.window.is_stepping) {
         context.gregs.rflags &= !TRAP_FLAG;
     }
-    if thread.verify.is_open {
+    if thread.window.is_open {
         let regs = *registers::of(context);
         observe(thread, context, regs, Some(addr));
     }
 }
 
 /// It has executed it, of a repeated one perhaps a part; or the instruction itself is about to run.
-pub(crate) fn executed(thread: &mut Thread, context: &mut UContext, outcome: Outcome) {
-    let window = &mut thread.verify;
+pub(crate) fn executed(thread: &mut TracedThread, context: &mut UContext, outcome: Outcome) {
+    let window = &mut thread.window;
     if let Some(pending) = &mut window.pending {
         pending.looks &= matches!(outcome, Outcome::Executed | Outcome::Again);
     }
@@ -358,17 +358,17 @@ pub(crate) fn executed(thread: &mut Thread, context: &mut UContext, outcome: Out
 }
 
 /// It faulted, or recording has ended in front of it.
-pub(crate) fn not_recorded(thread: &mut Thread) {
-    thread.verify.pending = None;
+pub(crate) fn not_recorded(thread: &mut TracedThread) {
+    thread.window.pending = None;
 }
 
 /// The tracer is done with the instruction: where that itself runs now, in the cache, it is stepped.
-pub(crate) fn after_special(thread: &mut Thread, context: &mut UContext) {
-    if !thread.verify.is_open || thread.verify.is_stepping {
+pub(crate) fn after_special(thread: &mut TracedThread, context: &mut UContext) {
+    if !thread.window.is_open || thread.window.is_stepping {
         return;
     }
     if ENGINE.lock().contains(context.gregs.rip) {
-        thread.verify.is_stepping = true;
+        thread.window.is_stepping = true;
         context.gregs.rflags |= TRAP_FLAG;
     } else {
         finish(thread);

@@ -28,7 +28,7 @@ pub(crate) struct Expected {
 
 /// An instruction that is about to be executed. Its accesses stand behind those that count.
 #[derive(Clone, Copy)]
-pub(crate) struct Pending {
+pub(crate) struct AwaitedStep {
     /// Where in the cache it is.
     pub(crate) rip: u64,
     pub(crate) step: Step,
@@ -40,7 +40,7 @@ pub(crate) struct Pending {
 }
 
 /// What is verified of a thread.
-pub(crate) struct Window {
+pub(crate) struct VerifyWindow {
     /// For this processor; `None` where nothing is verified.
     pub(crate) oracle: Option<Oracle>,
     /// Instructions that are still to be stepped.
@@ -57,7 +57,7 @@ pub(crate) struct Window {
     pub(crate) buffers: u32,
     /// Instructions of the stretch.
     pub(crate) executed: u64,
-    pub(crate) pending: Option<Pending>,
+    pub(crate) pending: Option<AwaitedStep>,
     /// Room for what the oracle saw: made when it is first needed, and kept.
     pub(crate) list: *mut Expected,
     pub(crate) count: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Window {
     pub(crate) bytes: *mut [u8; KEPT_BYTES],
 }
 
-impl Window {
+impl VerifyWindow {
     pub(crate) const NONE: Self = Self {
         oracle: None,
         left: 0,

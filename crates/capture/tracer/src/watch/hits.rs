@@ -1,7 +1,6 @@
 //! Hits of watchpoints: what of an access is watched is noted before it is made, and told when it was, with what the bytes held
 //! before and after and the stack that led there.
 
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use buffers::Record;
@@ -14,10 +13,10 @@ use x86::Registers;
 use crate::protect::pages;
 use crate::recorder;
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
 use crate::watch::list::{KINDS, LIST};
 use crate::watch::stack::{self, MOST_FRAMES};
-use crate::watch::touched::{MOST_HITS, Touch, Touched};
+use crate::watch::touched::{Touch, Touched};
 
 /// Which hits are told, and whether the process stops at them; written by the constructor. Bits as in the list.
 pub(crate) static CHOICES: AtomicU64 = AtomicU64::new(0);
@@ -88,36 +87,6 @@ pub(crate) enum Origin<'a> {
 }
 
 impl Touched {
-    /// Nothing.
-    pub(crate) const fn new() -> Self {
-        Self { list: [MaybeUninit::uninit(); MOST_HITS], count: 0 }
-    }
-
-    /// What it holds; nothing is left here.
-    pub(crate) fn take(&mut self) -> Self {
-        let mut taken = Self::new();
-        for (to, from) in taken.list.iter_mut().zip(&self.list).take(self.count) {
-            *to = *from;
-        }
-        taken.count = core::mem::take(&mut self.count);
-        taken
-    }
-
-    /// Whether nothing is touched.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Whether there is no room for more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.count == MOST_HITS
-    }
-
-    /// Forgets it: the access was not made.
-    pub(crate) fn clear(&mut self) {
-        self.count = 0;
-    }
-
     /// An access is about to be made. `known` where nothing was changed yet.
     pub(crate) fn note(&mut self, addr: u64, len: u64, kind: AccessKind, known: bool) {
         let end = addr.saturating_add(len);
@@ -162,7 +131,7 @@ impl Touched {
     }
 
     /// What was noted has happened: tells of it.
-    pub(crate) fn tell(&mut self, thread: &mut Thread, ip: u64, origin: &Origin<'_>) {
+    pub(crate) fn tell(&mut self, thread: &mut TracedThread, ip: u64, origin: &Origin<'_>) {
         if self.count == 0 {
             return;
         }
@@ -184,7 +153,7 @@ impl Touched {
             Origin::Instruction(registers) => stack::frames(thread, ip, registers, &mut addresses),
             Origin::Call if PROCESS.settings().translate => {
                 // The function was called from a handler: the program's registers are those before the call.
-                let registers = thread.before;
+                let registers = thread.watch.before;
                 stack::frames(thread, registers.rip, &registers, &mut addresses)
             }
             Origin::Call => stack::callers(thread, &mut addresses),
@@ -228,7 +197,7 @@ impl Touched {
 
 /// A block operation was performed: `len` bytes, of whose destination `touched` was noted before.
 pub(crate) fn block(
-    thread: &mut Thread,
+    thread: &mut TracedThread,
     touched: &mut Touched,
     ip: u64,
     kind: BlockKind,

@@ -25,7 +25,7 @@ pub(crate) struct Watch {
 
 /// Blocks that calls in a stretch of code allocate.
 #[derive(Clone, Copy)]
-pub(crate) struct Site {
+pub(crate) struct WatchedSite {
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// Which of them, from 1; 0: all.
@@ -51,7 +51,7 @@ pub(crate) struct List {
     pub(crate) longest: u64,
     /// Where the last search ended.
     pub(crate) hint: Cell<usize>,
-    pub(crate) sites: *mut Site,
+    pub(crate) sites: *mut WatchedSite,
     pub(crate) site_count: usize,
     pub(crate) locals: [Local; MAX_LOCALS],
     pub(crate) local_count: usize,

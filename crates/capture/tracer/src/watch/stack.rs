@@ -12,7 +12,8 @@ use x86::Registers;
 
 use crate::protect::pages::{self, PAGE_VIEWED};
 use crate::state::process::PROCESS;
-use crate::state::thread::Thread;
+use crate::state::thread::TracedThread;
+use crate::watch::thread::OwnStack;
 
 /// Frames that are told of one stack, the innermost ones.
 pub(crate) const MOST_FRAMES: usize = 64;
@@ -22,30 +23,30 @@ const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 
 /// A module with tables: all of it, the segment that holds them, and their list.
 #[derive(Clone, Copy)]
-struct Module {
+struct UnwindModule {
     start: u64,
     end: u64,
     segment: (u64, u64),
     list: u64,
 }
 
-pub(crate) struct Known {
+pub(crate) struct KnownModules {
     cache: Cache,
-    modules: [Module; MAX_MODULES],
+    modules: [UnwindModule; MAX_MODULES],
     len: usize,
 }
 
-static KNOWN: Lock<Known> = Lock::new(Known {
+static KNOWN: Lock<KnownModules> = Lock::new(KnownModules {
     cache: Cache::new(),
-    modules: [Module { start: 0, end: 0, segment: (0, 0), list: 0 }; MAX_MODULES],
+    modules: [UnwindModule { start: 0, end: 0, segment: (0, 0), list: 0 }; MAX_MODULES],
     len: 0,
 });
 /// Held during a fork.
-pub(crate) struct Held(#[allow(dead_code)] Guard<'static, Known>);
+pub(crate) struct HeldModules(#[allow(dead_code)] Guard<'static, KnownModules>);
 
 /// As above.
-pub(crate) fn hold() -> Held {
-    Held(KNOWN.lock())
+pub(crate) fn hold() -> HeldModules {
+    HeldModules(KNOWN.lock())
 }
 
 /// Something is about to be unmapped or replaced.
@@ -61,7 +62,7 @@ pub(crate) fn forget(start: u64, end: u64) {
 /// Writes the addresses of the frames of a thread that stands before the instruction at `ip` with these registers, the
 /// innermost one first; of calls the address of their last byte. Our own frames are left out. Returns how many.
 pub(crate) fn frames(
-    thread: &mut Thread,
+    thread: &mut TracedThread,
     ip: u64,
     registers: &Registers,
     into: &mut [u64; MOST_FRAMES],
@@ -71,15 +72,16 @@ pub(crate) fn frames(
         r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
         r.r14, r.r15, ip,
     ]);
-    if thread.stack.1 == 0 {
-        thread.stack = own_stack(r.rsp);
+    if thread.watch.stack.end == 0 {
+        thread.watch.stack = own_stack(r.rsp);
     }
     // What lies above the stack pointer on the thread's own stack is there.
+    let OwnStack { start, end } = thread.watch.stack;
     let own =
-        if (thread.stack.0..thread.stack.1).contains(&r.rsp) { (r.rsp, thread.stack.1) } else { (0, 0) };
+        if (start..end).contains(&r.rsp) { OwnStack { start: r.rsp, end } } else { OwnStack::default() };
     let mut known = KNOWN.lock();
-    let Known { cache, modules, len } = &mut *known;
-    let mut memory = Memory { modules, len, own, words: [0; WORDS], at: 0, filled: 0 };
+    let KnownModules { cache, modules, len } = &mut *known;
+    let mut memory = StackMemory { modules, len, own, words: [0; WORDS], at: 0, filled: 0 };
     let mut count = 0;
     unwind::unwind(cache, &mut memory, frame, |place, _| {
         if PROCESS.owns_code(place) {
@@ -96,7 +98,7 @@ pub(crate) fn frames(
 
 /// As [`frames`], of the code that calls this: the frames of the program that called one of our functions.
 #[inline(never)]
-pub(crate) fn callers(thread: &mut Thread, into: &mut [u64; MOST_FRAMES]) -> usize {
+pub(crate) fn callers(thread: &mut TracedThread, into: &mut [u64; MOST_FRAMES]) -> usize {
     let mut registers = Registers::default();
     let rip: u64;
     // SAFETY: reads registers, and writes them into a structure of 18 words.
@@ -128,17 +130,17 @@ pub(crate) fn callers(thread: &mut Thread, into: &mut [u64; MOST_FRAMES]) -> usi
 /// Where the calling thread's own stack is, if the stack pointer is on it: the first thread's has a name, those of the C
 /// library end at the thread's control block, in the same mapping. Nobody unmaps them under the thread. Anything else
 /// (coroutines, stacks of signals) is read with care: a range that holds no stack pointer.
-fn own_stack(rsp: u64) -> (u64, u64) {
+fn own_stack(rsp: u64) -> OwnStack {
     let fs = tls::fs_base();
-    let mut own = (0, 1);
+    let mut own = OwnStack { start: 0, end: 1 };
     maps::each(|mapping| {
         let span = mapping.start..mapping.end;
         if !span.contains(&rsp) {
         } else if mapping.name == b"[stack]" {
             // It grows.
-            own = (mapping.end.saturating_sub(STACK_BYTES), mapping.end);
+            own = OwnStack { start: mapping.end.saturating_sub(STACK_BYTES), end: mapping.end };
         } else if rsp < fs && span.contains(&fs) {
-            own = (mapping.start, fs);
+            own = OwnStack { start: mapping.start, end: fs };
         }
     });
     own
@@ -149,17 +151,17 @@ const STACK_BYTES: u64 = 1 << 20;
 const WORDS: usize = 64;
 
 /// Memory of this process, read without a fault: a stretch at a time, by the kernel, which says where there is none.
-struct Memory<'a> {
-    modules: &'a mut [Module; MAX_MODULES],
+struct StackMemory<'a> {
+    modules: &'a mut [UnwindModule; MAX_MODULES],
     len: &'a mut usize,
     /// Of the thread's own stack what can be read as it is.
-    own: (u64, u64),
+    own: OwnStack,
     words: [u64; WORDS],
     at: u64,
     filled: u64,
 }
 
-impl Memory<'_> {
+impl StackMemory<'_> {
     /// Reads from `addr` on, at most to the end of its page: the next one may not be there.
     fn fill(&mut self, addr: u64) {
         let bytes = (4096 - (addr & 4095)).min(size_of_val(&self.words) as u64);
@@ -173,12 +175,12 @@ impl Memory<'_> {
     }
 }
 
-impl Process for Memory<'_> {
+impl Process for StackMemory<'_> {
     fn word(&mut self, addr: u64) -> Option<u64> {
         if addr & 7 != 0 {
             return None;
         }
-        if (self.own.0..self.own.1).contains(&addr) {
+        if (self.own.start..self.own.end).contains(&addr) {
             // SAFETY: an aligned word between the stack pointer and the end of a stack that the thread runs on.
             return Some(unsafe { (addr as *const u64).read_volatile() });
         }
@@ -221,7 +223,7 @@ impl Process for Memory<'_> {
 }
 
 /// The module of an instruction, from the list of mappings.
-fn find(ip: u64) -> Option<Module> {
+fn find(ip: u64) -> Option<UnwindModule> {
     // Of the module that was seen last: its first address, the file's number, and where its mappings have come to.
     let mut last = (0u64, 0u64, 0u64);
     let mut base = None;
@@ -246,7 +248,7 @@ fn find(ip: u64) -> Option<Module> {
 ///
 /// # Safety
 /// The first page of a file must be mapped there.
-unsafe fn read_headers(base: u64) -> Option<Module> {
+unsafe fn read_headers(base: u64) -> Option<UnwindModule> {
     let word = |at: u64| {
         // SAFETY: `at` is checked to lie in the first page, see below.
         unsafe { (at as *const u64).read_unaligned() }
@@ -261,7 +263,7 @@ unsafe fn read_headers(base: u64) -> Option<Module> {
     }
     // ET_EXEC: addresses are absolute.
     let bias = if word(base + 16) & 0xffff == 2 { 0 } else { base };
-    let mut module = Module { start: base, end: base, segment: (0, 0), list: 0 };
+    let mut module = UnwindModule { start: base, end: base, segment: (0, 0), list: 0 };
     let headers = || (0..count).map(|index| table + index * size);
     for header in headers() {
         let (kind, flags) = (word(header) as u32, (word(header) >> 32) as u32);

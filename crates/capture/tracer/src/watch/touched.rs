@@ -24,3 +24,35 @@ pub(crate) struct Touched {
     pub(crate) list: [MaybeUninit<Touch>; MOST_HITS],
     pub(crate) count: usize,
 }
+
+impl Touched {
+    /// Nothing.
+    pub(crate) const fn new() -> Self {
+        Self { list: [MaybeUninit::uninit(); MOST_HITS], count: 0 }
+    }
+
+    /// What it holds; nothing is left here.
+    pub(crate) fn take(&mut self) -> Self {
+        let mut taken = Self::new();
+        for (to, from) in taken.list.iter_mut().zip(&self.list).take(self.count) {
+            *to = *from;
+        }
+        taken.count = core::mem::take(&mut self.count);
+        taken
+    }
+
+    /// Whether nothing is touched.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether there is no room for more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == MOST_HITS
+    }
+
+    /// Forgets it: the access was not made.
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
+}

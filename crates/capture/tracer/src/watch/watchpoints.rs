@@ -17,7 +17,7 @@ use tracee::{maps, sys, tls};
 use crate::protect::ranges::{RANGES, Range, Ranges};
 use crate::state::process::PROCESS;
 use crate::watch::hits::{CHOICES, CHOSEN_THREAD, CHOSEN_VALUE};
-use crate::watch::list::{FROM_SITE, LIST, List, Local, MAX_SITES, MAX_WATCHES, Site, Watch};
+use crate::watch::list::{FROM_SITE, LIST, List, Local, MAX_SITES, MAX_WATCHES, Watch, WatchedSite};
 use crate::watch::{locals, stack};
 
 /// Whether any read is watched. Written by the constructor.
@@ -47,7 +47,7 @@ pub(crate) fn load(path: &[u8]) {
     };
     let rw = sys::PROT_READ | sys::PROT_WRITE;
     let watches = sys::map_anonymous((MAX_WATCHES * size_of::<Watch>()) as u64, rw);
-    let sites = sys::map_anonymous((MAX_SITES * size_of::<Site>()) as u64, rw);
+    let sites = sys::map_anonymous((MAX_SITES * size_of::<WatchedSite>()) as u64, rw);
     let (Some(watches), Some(sites)) = (watches, sites) else { return };
     let base = program_base();
     {
@@ -80,7 +80,7 @@ pub(crate) fn load(path: &[u8]) {
                 CHOSEN_VALUE.store(word(1), Ordering::Relaxed);
                 CHOSEN_THREAD.store(word(2), Ordering::Relaxed);
             } else if kind == KIND_SITE && list.site_count < MAX_SITES {
-                let site = Site { start, end, number: word(3), seen: 0, id, bits };
+                let site = WatchedSite { start, end, number: word(3), seen: 0, id, bits };
                 // SAFETY: below the number of sites that there is room for.
                 unsafe { list.sites.add(list.site_count).write(site) };
                 list.site_count += 1;
@@ -234,9 +234,12 @@ pub(crate) fn end_locals(base: u64) {
 }
 
 /// What [`hold`] holds.
-pub(crate) struct Held(#[allow(dead_code)] Guard<'static, List>, #[allow(dead_code)] stack::Held);
+pub(crate) struct HeldWatches(
+    #[allow(dead_code)] Guard<'static, List>,
+    #[allow(dead_code)] stack::HeldModules,
+);
 
 /// Held during a fork: no other thread of ours is in the middle of a change.
-pub(crate) fn hold() -> Held {
-    Held(LIST.lock(), stack::hold())
+pub(crate) fn hold() -> HeldWatches {
+    HeldWatches(LIST.lock(), stack::hold())
 }

@@ -1,0 +1,25 @@
+//! What a thread does in a system call that it makes for the program. Types alone.
+
+use core::sync::atomic::AtomicPtr;
+
+use tracee::frame::UContext;
+
+/// The system call of a thread.
+pub(crate) struct ThreadSystemCall {
+    /// The context of the call; null where it makes none. Written by the thread, read by whoever would interrupt it.
+    pub(crate) calling: AtomicPtr<UContext>,
+    /// Room that lasts until the next call, and its length.
+    pub(crate) scratch: *mut u8,
+    pub(crate) scratch_len: usize,
+}
+
+impl ThreadSystemCall {
+    /// Of a thread that begins.
+    pub(crate) const fn new() -> Self {
+        Self {
+            calling: AtomicPtr::new(core::ptr::null_mut()),
+            scratch: core::ptr::null_mut(),
+            scratch_len: 0,
+        }
+    }
+}
