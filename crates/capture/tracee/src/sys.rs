@@ -12,6 +12,24 @@ pub use libc::{
     PROT_WRITE,
 };
 
+/// prctl's switch of system call user dispatch, off and on.
+pub const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+/// Calls are made as ever.
+pub const PR_SYS_DISPATCH_OFF: usize = 0;
+/// Calls from outside of a range raise SIGSYS.
+pub const PR_SYS_DISPATCH_ON: usize = 1;
+/// si_code of that SIGSYS.
+pub const SYS_USER_DISPATCH: i32 = 2;
+
+/// What arch_prctl sets and gets: the bases of gs and fs.
+pub const ARCH_SET_GS: usize = 0x1001;
+/// The base of fs is set.
+pub const ARCH_SET_FS: usize = 0x1002;
+/// The base of fs is written to an address.
+pub const ARCH_GET_FS: usize = 0x1003;
+/// The base of gs is written to an address.
+pub const ARCH_GET_GS: usize = 0x1004;
+
 /// Whether a result is an error.
 pub const fn failed(result: isize) -> bool {
     result < 0 && result >= -4095

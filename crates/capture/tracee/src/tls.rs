@@ -10,8 +10,6 @@ use core::arch::{asm, global_asm};
 
 use crate::sys;
 
-const ARCH_GET_FS: usize = 0x1003;
-
 global_asm!(
     ".section .tbss,\"awT\",@nobits",
     ".balign 8",
@@ -87,7 +85,7 @@ pub fn set<T>(value: *mut T) {
 pub fn fs_base() -> u64 {
     let mut value: u64 = 0;
     if by_gs() {
-        let args = [ARCH_GET_FS, &raw mut value as usize, 0, 0, 0, 0];
+        let args = [sys::ARCH_GET_FS, &raw mut value as usize, 0, 0, 0, 0];
         // SAFETY: the kernel writes the word.
         unsafe { sys::syscall(libc::SYS_arch_prctl as usize, args) };
         return value;

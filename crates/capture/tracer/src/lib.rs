@@ -23,6 +23,7 @@
 extern crate alloc;
 
 mod calls;
+mod elf;
 mod emit;
 mod process;
 mod protect;

@@ -19,4 +19,16 @@ pub(crate) fn as_registers(gregs: &Gregs) -> &x86::Registers {
 pub(crate) const SEGV_ACCERR: i32 = 2;
 
 /// si_code of a trap by the trap flag.
-pub(crate) const TRAP_TRACE: i32 = 2;
+pub(crate) const TRAP_TRACE: i32 = libc::TRAP_TRACE;
+
+/// Of rflags: the processor traps after each instruction.
+pub(crate) const TRAP_FLAG: u64 = 1 << 8;
+
+/// String instructions go down.
+pub(crate) const DIRECTION_FLAG: u64 = 1 << 10;
+
+/// The next instruction does not trap.
+pub(crate) const RESUME_FLAG: u64 = 1 << 16;
+
+/// Of a page fault's error code: it was a write.
+pub(crate) const FAULT_OF_WRITE: u64 = 1 << 1;

@@ -22,9 +22,6 @@ use crate::translate::bracket::NativeContext;
 use crate::translate::{buffer_end, exits, gate, stepping, traps};
 use crate::watch::hits;
 
-/// si_code of a system call that dispatch sent to us.
-const SYS_USER_DISPATCH: i32 = 2;
-
 /// Who the kernel calls.
 pub(crate) const HANDLERS: Handlers = Handlers { fault: on_fault, sent: on_async };
 
@@ -98,7 +95,7 @@ fn claimants(signal: i32, code: i32) -> &'static [Claimant] {
     };
     let is_fault = code > 0;
     match signal {
-        libc::SIGSYS if code == SYS_USER_DISPATCH => &[SystemCall],
+        libc::SIGSYS if code == sys::SYS_USER_DISPATCH => &[SystemCall],
         libc::SIGSEGV if code == SEGV_ACCERR => &[BufferEnd, CodeWrite, OwnCall, ClosedPage, Program],
         libc::SIGSEGV if is_fault => &[BufferEnd, OwnCall, ClosedPage, Program],
         libc::SIGBUS if is_fault => &[OwnCall, Program],
@@ -288,7 +285,7 @@ mod tests {
         let (buffer, page, own) = (Claimant::BufferEnd, Claimant::ClosedPage, Claimant::Program);
         check(libc::SIGSEGV, SEGV_ACCERR, &[buffer, Claimant::CodeWrite, Claimant::OwnCall, page, own]);
         check(libc::SIGSEGV, 1, &[buffer, Claimant::OwnCall, page, own]);
-        check(libc::SIGSYS, SYS_USER_DISPATCH, &[Claimant::SystemCall]);
+        check(libc::SIGSYS, sys::SYS_USER_DISPATCH, &[Claimant::SystemCall]);
         // What a seccomp filter of the program raises is the program's own.
         check(libc::SIGSYS, 1, &[own]);
         check(libc::SIGFPE, 1, &[own]);

@@ -125,7 +125,7 @@ unsafe fn span(addr: u64, byte: u8, limit: usize) -> usize {
     let mut done = 0;
     while done < limit {
         let at = addr.wrapping_add(done as u64);
-        let part = ((4096 - (at & 4095)) as usize).min(limit - done);
+        let part = (pages::rest_of_page(at) as usize).min(limit - done);
         let from = pages::open_address(at);
         // SAFETY: the program's own memory: on this page it reads at least up to what it looks for.
         let found = unsafe { real_memchr(from as *const c_void, byte.into(), part) } as u64;

@@ -34,8 +34,6 @@ use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
 use crate::translate::{context, kick, park, process, sync, translated_thread};
 
-const ARCH_SET_GS: usize = 0x1001;
-
 /// What was agreed with the recorder, until it is used.
 static AGREED: Lock<Option<(Pool, Config, Settings)>> = Lock::new(None);
 
@@ -315,7 +313,7 @@ unsafe fn leave(thread: &mut TracedThread, request: &mut Leave) {
     unsafe {
         let stack = &raw const thread.signals.alt_stack as usize;
         sys::syscall(libc::SYS_sigaltstack as usize, [stack, 0, 0, 0, 0, 0]);
-        sys::syscall(libc::SYS_arch_prctl as usize, [ARCH_SET_GS, 0, 0, 0, 0, 0]);
+        sys::syscall(libc::SYS_arch_prctl as usize, [sys::ARCH_SET_GS, 0, 0, 0, 0, 0]);
     }
     rseq::restore(core::mem::take(&mut thread.signals.rseq_len));
     tls::set(core::ptr::null_mut::<TracedThread>());

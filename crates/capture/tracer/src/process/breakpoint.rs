@@ -8,6 +8,7 @@ use tracee::{maps, sys};
 
 use crate::process::control;
 use crate::protect::burst;
+use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 
@@ -36,11 +37,11 @@ impl Breakpoints {
 
 /// Writes a byte of code. The page stays writable: a later trap writes here again.
 fn write_code(addr: u64, byte: u8) -> bool {
-    let page = addr & !4095;
+    let page = pages::start_of_page(addr);
     let all = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
     // SAFETY: adds a right to a page of code, and changes the first byte of an instruction in one store.
     unsafe {
-        if sys::failed(sys::mprotect(page, 4096, all)) {
+        if sys::failed(sys::mprotect(page, PAGE_BYTES, all)) {
             return false;
         }
         (addr as *mut u8).write_volatile(byte);

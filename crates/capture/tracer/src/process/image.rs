@@ -8,29 +8,19 @@
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use libc::{Elf64_Ehdr, Elf64_Phdr};
 use tracee::text::Text;
 use tracee::{sys, tls};
 
+use crate::elf;
+use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::syscall::paths;
 
 /// The variable that names the executable.
 pub(crate) const VARIABLE: &[u8] = b"MEMTAP_STATIC=";
-const PAGE_BYTES: u64 = 4096;
-const HEADER_BYTES: usize = 64;
-const ENTRY_BYTES: usize = 56;
 const MAX_ENTRIES: usize = 64;
-const PT_LOAD: u32 = 1;
-const ET_EXEC: u16 = 2;
-
-/// Keys of the auxiliary vector.
-const AT_PHDR: u64 = 3;
-const AT_PHENT: u64 = 4;
-const AT_PHNUM: u64 = 5;
-const AT_BASE: u64 = 7;
-const AT_ENTRY: u64 = 9;
-const AT_EXECFN: u64 = 31;
 static ENTRY: AtomicU64 = AtomicU64::new(0);
 static STACK: AtomicU64 = AtomicU64::new(0);
 
@@ -77,12 +67,12 @@ pub(crate) unsafe fn load(
         loop {
             let key = from.read();
             let value = match key {
-                AT_PHDR => image.headers,
-                AT_PHENT => ENTRY_BYTES as u64,
-                AT_PHNUM => image.count,
-                AT_BASE => 0,
-                AT_ENTRY => image.entry,
-                AT_EXECFN => path as u64,
+                libc::AT_PHDR => image.headers,
+                libc::AT_PHENT => size_of::<Elf64_Phdr>() as u64,
+                libc::AT_PHNUM => image.count,
+                libc::AT_BASE => 0,
+                libc::AT_ENTRY => image.entry,
+                libc::AT_EXECFN => path as u64,
                 _ => from.add(1).read(),
             };
             to.write(key);
@@ -107,20 +97,6 @@ struct Image {
     count: u64,
 }
 
-/// One program header.
-#[derive(Clone, Copy)]
-struct Load {
-    flags: u32,
-    offset: u64,
-    start: u64,
-    file_bytes: u64,
-    bytes: u64,
-}
-
-fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at + N)?.try_into().ok()
-}
-
 impl Image {
     fn map(path: &CStr, settings: &mut Settings) -> Option<Self> {
         let file = sys::open_read(path)?;
@@ -129,45 +105,22 @@ impl Image {
         let name = name.as_bytes();
         settings.image.get_mut(..name.len())?.copy_from_slice(name);
         settings.image_len = name.len();
-        let mut header = [0u8; HEADER_BYTES];
-        if file.read_at(&mut header, 0) != HEADER_BYTES || !header.starts_with(b"\x7fELF\x02\x01") {
+        let mut bytes = [0u8; size_of::<Elf64_Ehdr>()];
+        let len = file.read_at(&mut bytes, 0);
+        let header = elf::file_header(bytes.get(..len)?)?;
+        if usize::from(header.e_phentsize) != size_of::<Elf64_Phdr>() {
             return None;
         }
-        let kind = u16::from_le_bytes(word(&header, 16)?);
-        let entry = u64::from_le_bytes(word(&header, 24)?);
-        let table = u64::from_le_bytes(word(&header, 32)?);
-        let size = usize::from(u16::from_le_bytes(word(&header, 54)?));
-        let count = usize::from(u16::from_le_bytes(word(&header, 56)?)).min(MAX_ENTRIES);
-        if size != ENTRY_BYTES {
-            return None;
+        let (table, count) = (header.e_phoff, header.e_phnum.min(MAX_ENTRIES as u16));
+        let mut loads = [None; MAX_ENTRIES];
+        for (index, place) in (0..count).zip(&mut loads) {
+            let header = elf::program_header(&file, &header, index)?;
+            *place = (header.p_type == libc::PT_LOAD).then_some(header);
         }
-        let mut bytes = [0u8; MAX_ENTRIES * ENTRY_BYTES];
-        let bytes = bytes.get_mut(..count * ENTRY_BYTES)?;
-        if file.read_at(bytes, table) != bytes.len() {
-            return None;
-        }
-        let loads = |bytes: &[u8]| {
-            let mut list = [None; MAX_ENTRIES];
-            for (place, entry) in list.iter_mut().zip(bytes.chunks_exact(ENTRY_BYTES)) {
-                *place = (|| {
-                    let long = |at| word(entry, at).map(u64::from_le_bytes);
-                    (u32::from_le_bytes(word(entry, 0)?) == PT_LOAD).then_some(())?;
-                    Some(Load {
-                        flags: u32::from_le_bytes(word(entry, 4)?),
-                        offset: long(8)?,
-                        start: long(16)?,
-                        file_bytes: long(32)?,
-                        bytes: long(40)?,
-                    })
-                })();
-            }
-            list
-        };
-        let loads = loads(bytes);
-        let first = loads.iter().flatten().map(|load| load.start & !(PAGE_BYTES - 1)).min()?;
-        let last = loads.iter().flatten().map(|load| load.start.saturating_add(load.bytes)).max()?;
+        let first = loads.iter().flatten().map(|load| pages::start_of_page(load.p_vaddr)).min()?;
+        let last = loads.iter().flatten().map(|load| load.p_vaddr.saturating_add(load.p_memsz)).max()?;
         let len = last.checked_sub(first)?.next_multiple_of(PAGE_BYTES);
-        let fixed = kind == ET_EXEC;
+        let fixed = header.e_type == libc::ET_EXEC;
         let flags = sys::MAP_PRIVATE
             | sys::MAP_ANONYMOUS
             | sys::MAP_NORESERVE
@@ -180,48 +133,41 @@ impl Image {
         let bias = (at as u64).wrapping_sub(first);
         let mut headers = 0;
         for load in loads.iter().flatten() {
-            if (load.offset..load.offset + load.file_bytes).contains(&table) {
-                headers = load.start + bias + (table - load.offset);
+            if (load.p_offset..load.p_offset + load.p_filesz).contains(&table) {
+                headers = load.p_vaddr + bias + (table - load.p_offset);
             }
-            load.map(&file, bias)?;
+            map_segment(load, &file, bias)?;
         }
-        Some(Self { entry: entry.wrapping_add(bias), headers, count: count as u64 })
+        Some(Self { entry: header.e_entry.wrapping_add(bias), headers, count: count.into() })
     }
 }
 
-impl Load {
-    /// Maps the segment into the reserved range.
-    fn map(&self, file: &sys::Fd, bias: u64) -> Option<()> {
-        let mut prot = 0;
-        for (bit, right) in [(4, sys::PROT_READ), (2, sys::PROT_WRITE), (1, sys::PROT_EXEC)] {
-            if self.flags & bit != 0 {
-                prot |= right;
-            }
+/// Maps a segment into the reserved range.
+fn map_segment(load: &Elf64_Phdr, file: &sys::Fd, bias: u64) -> Option<()> {
+    let prot = elf::rights_of(load);
+    let start = load.p_vaddr.wrapping_add(bias);
+    let page = pages::start_of_page(start);
+    let file_end = start + load.p_filesz;
+    let end = start + load.p_memsz;
+    let fixed = sys::MAP_PRIVATE | sys::MAP_FIXED;
+    // SAFETY: all inside the range that `Image::map` has reserved.
+    unsafe {
+        if load.p_filesz > 0 {
+            let offset = pages::start_of_page(load.p_offset);
+            let result = sys::mmap(page, file_end - page, prot, fixed, file.0, offset);
+            (!sys::failed(result)).then_some(())?;
         }
-        let start = self.start.wrapping_add(bias);
-        let page = start & !(PAGE_BYTES - 1);
-        let file_end = start + self.file_bytes;
-        let end = start + self.bytes;
-        let fixed = sys::MAP_PRIVATE | sys::MAP_FIXED;
-        // SAFETY: all inside the range that `Image::map` has reserved.
-        unsafe {
-            if self.file_bytes > 0 {
-                let offset = self.offset & !(PAGE_BYTES - 1);
-                let result = sys::mmap(page, file_end - page, prot, fixed, file.0, offset);
-                (!sys::failed(result)).then_some(())?;
-            }
-            let zeros = if self.file_bytes > 0 { file_end.next_multiple_of(PAGE_BYTES) } else { page };
-            if self.bytes > self.file_bytes && self.file_bytes > 0 && prot & sys::PROT_WRITE != 0 {
-                core::ptr::write_bytes(file_end as *mut u8, 0, (zeros.min(end) - file_end) as usize);
-            }
-            if end > zeros {
-                let flags = fixed | sys::MAP_ANONYMOUS;
-                let result = sys::mmap(zeros, end - zeros, prot, flags, -1, 0);
-                (!sys::failed(result)).then_some(())?;
-            }
+        let zeros = if load.p_filesz > 0 { file_end.next_multiple_of(PAGE_BYTES) } else { page };
+        if load.p_memsz > load.p_filesz && load.p_filesz > 0 && prot & sys::PROT_WRITE != 0 {
+            core::ptr::write_bytes(file_end as *mut u8, 0, (zeros.min(end) - file_end) as usize);
         }
-        Some(())
+        if end > zeros {
+            let flags = fixed | sys::MAP_ANONYMOUS;
+            let result = sys::mmap(zeros, end - zeros, prot, flags, -1, 0);
+            (!sys::failed(result)).then_some(())?;
+        }
     }
+    Some(())
 }
 
 /// The path of the program that this process is, as /proc/self/exe would name it natively.

@@ -4,6 +4,8 @@ use core::ffi::CStr;
 
 use tracee::sys;
 
+use crate::elf;
+
 /// What can be done with a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -16,9 +18,6 @@ pub(crate) enum Verdict {
     /// There is no such file, or it can't be read: exec will say why.
     Missing,
 }
-
-const PT_INTERP: u32 = 3;
-const EM_X86_64: u16 = 62;
 
 /// The kernel follows no more `#!` lines than that.
 const MAX_SCRIPTS: usize = 5;
@@ -64,23 +63,60 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
     if mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
         return Verdict::Untraced;
     }
-    let half =
-        |at: usize| head.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
-    let long =
-        |at: usize| head.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-    let is_64 = head.get(..6) == Some(b"\x7fELF\x02\x01");
-    if !is_64 || half(18) != Some(EM_X86_64) {
-        return Verdict::Untraced;
-    }
-    let (Some(table), Some(entry), Some(count)) = (long(32), half(54), half(56)) else {
+    let Some(header) = elf::file_header(head).filter(|header| header.e_machine == libc::EM_X86_64) else {
         return Verdict::Untraced;
     };
-    for index in 0..count {
-        let mut kind = [0u8; 4];
-        let at = table + u64::from(index) * u64::from(entry);
-        if file.read_at(&mut kind, at) == 4 && u32::from_le_bytes(kind) == PT_INTERP {
+    for index in 0..header.e_phnum {
+        if elf::program_header(&file, &header, index).is_some_and(|header| header.p_type == libc::PT_INTERP) {
             return Verdict::Traceable;
         }
     }
     Verdict::Static
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    fn check(bytes: &[u8], expect: Verdict) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        let path = CString::new(file.path().as_os_str().as_bytes()).unwrap();
+        assert_eq!(judge(&path), expect, "{:?}", String::from_utf8_lossy(bytes));
+    }
+
+    #[test]
+    fn programs_are_judged_by_their_file_and_scripts_by_their_interpreter() {
+        assert_eq!(judge(c"/proc/self/exe"), Verdict::Traceable);
+        assert_eq!(judge(c"/nowhere/to/be/found"), Verdict::Missing);
+        check(b"#!/proc/self/exe -e\n", Verdict::Traceable);
+        check(b"#! /proc/self/exe", Verdict::Traceable);
+        check(b"#!/nowhere/to/be/found\n", Verdict::Missing);
+        check(b"just text", Verdict::Untraced);
+        check(b"", Verdict::Untraced);
+    }
+
+    #[test]
+    fn headers_say_the_machine_and_whether_there_is_a_loader() {
+        // An ELF file with one program header of a kind.
+        let image = |class: u8, machine: u16, kind: u32| {
+            let mut bytes = vec![0u8; 64 + 56];
+            bytes[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1]);
+            bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+            bytes[32..40].copy_from_slice(&64u64.to_le_bytes());
+            bytes[54..56].copy_from_slice(&56u16.to_le_bytes());
+            bytes[56..58].copy_from_slice(&1u16.to_le_bytes());
+            bytes[64..68].copy_from_slice(&kind.to_le_bytes());
+            bytes
+        };
+        check(&image(2, 62, 3), Verdict::Traceable);
+        check(&image(2, 62, 1), Verdict::Static);
+        // 32 bits, and another machine.
+        check(&image(1, 62, 3), Verdict::Untraced);
+        check(&image(2, 183, 3), Verdict::Untraced);
+    }
 }

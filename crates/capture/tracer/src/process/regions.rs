@@ -4,6 +4,8 @@ use memref::{RegionChange, RegionKind};
 use tracee::maps::{self, Mapping};
 use tracee::{sys, tls};
 
+use crate::elf::{MappedHeaders, ModuleSpan};
+use crate::protect::pages::{self, PAGE_BYTES};
 use crate::protect::ranges::Range;
 use crate::protect::views;
 use crate::state::process::PROCESS;
@@ -19,14 +21,11 @@ struct ModuleData {
     base: u64,
     /// Whether it is the loader or the tracer, which are left alone.
     own: bool,
-    /// Initialised data, behind what becomes read-only: start and end.
-    data: (u64, u64),
-    /// Behind the end of the bss.
+    /// Initialised data, after what becomes read-only.
+    data: ModuleSpan,
+    /// The end of the bss.
     bss_end: u64,
 }
-
-const PT_LOAD: u32 = 1;
-const PT_GNU_RELRO: u32 = 0x6474_e552;
 
 impl ModuleData {
     /// Reads the headers of a module that is mapped at `base`.
@@ -35,45 +34,28 @@ impl ModuleData {
     /// The first page of a module's file must be mapped there.
     unsafe fn read(base: u64, own: bool) -> Self {
         let mut module = ModuleData { base, own, ..Default::default() };
-        // SAFETY: the ELF header and the table of program headers are in the module's first page (or the linker put
-        // them elsewhere, and then the magic or the offsets say so).
-        unsafe {
-            if *(base as *const u32) != u32::from_le_bytes(*b"\x7fELF") {
-                return module;
+        // SAFETY: the caller's promise.
+        let Some(headers) = (unsafe { MappedHeaders::at(base) }) else { return module };
+        let mut relro_end = 0;
+        for header in headers.iter() {
+            let start = headers.start_of(&header);
+            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0 {
+                module.data = ModuleSpan { start, end: start + header.p_filesz };
+                module.bss_end = start + header.p_memsz;
+            } else if header.p_type == libc::PT_GNU_RELRO {
+                relro_end = pages::start_of_page(start + header.p_memsz);
             }
-            let header = base as *const u8;
-            let kind = header.add(16).cast::<u16>().read();
-            let table = base + header.add(32).cast::<u64>().read();
-            let (size, count) = (header.add(54).cast::<u16>().read(), header.add(56).cast::<u16>().read());
-            if table > base + 4096 - 64 || table + u64::from(size) * u64::from(count) > base + 4096 {
-                return module;
-            }
-            // ET_EXEC: addresses are absolute.
-            let bias = if kind == 2 { 0 } else { base };
-            let mut relro_end = 0;
-            for index in 0..u64::from(count) {
-                let entry = (table + index * u64::from(size)) as *const u64;
-                let words = |word: usize| entry.add(word).read();
-                let (kind, flags) = (words(0) as u32, (words(0) >> 32) as u32);
-                let (start, file_bytes, bytes) = (bias.wrapping_add(words(2)), words(4), words(5));
-                if kind == PT_LOAD && flags & 2 != 0 {
-                    module.data = (start, start + file_bytes);
-                    module.bss_end = start + bytes;
-                } else if kind == PT_GNU_RELRO {
-                    relro_end = (start + bytes) & !4095;
-                }
-            }
-            module.data.0 = module.data.0.max(relro_end) & !4095;
         }
+        module.data.start = pages::start_of_page(module.data.start.max(relro_end));
         module
     }
 
     /// What a writable page of the process is for; `None` where it is none of this module's.
     fn kind_of(&self, start: u64) -> Option<RegionKind> {
-        if start < self.data.0 || start >= self.bss_end {
+        if start < self.data.start || start >= self.bss_end {
             return None;
         }
-        Some(if start < self.data.1 { RegionKind::Data } else { RegionKind::Bss })
+        Some(if start < self.data.end { RegionKind::Data } else { RegionKind::Bss })
     }
 }
 
@@ -85,7 +67,14 @@ const MAX_FOLLOWED: usize = 16_384;
 struct FoundRegion {
     range: Range,
     offset: u64,
-    name: (usize, usize),
+    name: KeptName,
+}
+
+/// A name among those that are kept: where it begins, and its length.
+#[derive(Clone, Copy, Default)]
+struct KeptName {
+    at: usize,
+    len: usize,
 }
 
 /// Tells of all mappings, and gives those that are traced a second view. `threads` are the stack pointers and the bases of fs
@@ -111,7 +100,7 @@ pub(crate) fn follow_mappings(thread: &mut TracedThread, threads: Option<&[[u64;
         module_count: 0,
         names,
         names_len: 0,
-        last_name: (0, 0),
+        last_name: KeptName::default(),
         count: 0,
         fs: tls::fs_base(),
         threads,
@@ -129,7 +118,7 @@ pub(crate) fn follow_mappings(thread: &mut TracedThread, threads: Option<&[[u64;
     for entry in found.iter().take(count) {
         // SAFETY: `stretches` wrote the first `count` entries.
         let entry = unsafe { entry.assume_init() };
-        let name = scan.names.get(entry.name.0..entry.name.0 + entry.name.1).unwrap_or(&[]);
+        let name = scan.names.get(entry.name.at..entry.name.at + entry.name.len).unwrap_or(&[]);
         if entry.range.traced && !PROCESS.settings().translate {
             views::follow(thread, entry.range, true, entry.offset, name);
         } else {
@@ -146,7 +135,7 @@ struct Scan<'a> {
     module_count: usize,
     names: &'a mut [u8],
     names_len: usize,
-    last_name: (usize, usize),
+    last_name: KeptName,
     count: usize,
     fs: u64,
     threads: Option<&'a [[u64; 2]]>,
@@ -170,16 +159,16 @@ impl Scan<'_> {
         }
     }
 
-    fn keep_name(&mut self, name: &[u8]) -> (usize, usize) {
-        let (at, len) = self.last_name;
+    fn keep_name(&mut self, name: &[u8]) -> KeptName {
+        let KeptName { at, len } = self.last_name;
         if self.names.get(at..at + len) == Some(name) {
             return self.last_name;
         }
         let at = self.names_len;
-        let Some(place) = self.names.get_mut(at..at + name.len()) else { return (0, 0) };
+        let Some(place) = self.names.get_mut(at..at + name.len()) else { return KeptName::default() };
         place.copy_from_slice(name);
         self.names_len += name.len();
-        self.last_name = (at, name.len());
+        self.last_name = KeptName { at, len: name.len() };
         self.last_name
     }
 
@@ -193,12 +182,12 @@ impl Scan<'_> {
             .modules
             .iter()
             .take(self.module_count)
-            .any(|module| module.data.0 < mapping.end && mapping.start < module.bss_end);
+            .any(|module| module.data.start < mapping.end && mapping.start < module.bss_end);
         while at < mapping.end {
             let kind = self.kind_of(mapping, at);
-            let mut end = if whole { mapping.end } else { at + 4096 };
+            let mut end = if whole { mapping.end } else { at + PAGE_BYTES };
             while end < mapping.end && self.kind_of(mapping, end) == kind {
-                end += 4096;
+                end += PAGE_BYTES;
             }
             let (kind, own) = kind;
             let traced = PROCESS.settings().translate && kind != RegionKind::Tracer

@@ -1,5 +1,6 @@
 //! Threads: how they begin and end.
 
+use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use buffers::Record;
@@ -18,17 +19,21 @@ use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::translate::{context, process, translated_thread};
 
-const CLONE_ARGS_BYTES: u64 = 88;
-
 /// fork, vfork, clone and clone3. `None`: the program goes on in a redirected call.
 pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &SystemCall) -> Option<isize> {
     let (flags, stack, stack_len) = match call.number {
         libc::SYS_clone3 => {
-            let args = pages::open_address(call.args[0] as u64) as *const u64;
-            // SAFETY: the program's clone_args: flags first, stack and its size as sixth and seventh word.
-            let read = |word: usize| unsafe { args.add(word).read_unaligned() };
-            let len = if (call.args[1] as u64) < CLONE_ARGS_BYTES - 32 { 0 } else { read(6) };
-            (read(0), read(5).wrapping_add(len), len)
+            let args = pages::open_address(call.args[0] as u64) as *const libc::clone_args;
+            // SAFETY: the program's structure, which the kernel is about to read.
+            let field = |field: *const u64| unsafe { field.read_unaligned() };
+            // An older, shorter one has no length of the stack.
+            let has_len = call.args[1] >= offset_of!(libc::clone_args, tls);
+            // SAFETY: as above; addresses alone.
+            let (flags, stack, len) = unsafe {
+                (&raw const (*args).flags, &raw const (*args).stack, &raw const (*args).stack_size)
+            };
+            let len = if has_len { field(len) } else { 0 };
+            (field(flags), field(stack).wrapping_add(len), len)
         }
         libc::SYS_clone => (call.args[0] as u64, call.args[1] as u64, 0),
         libc::SYS_vfork => ((libc::CLONE_VM | libc::CLONE_VFORK) as u64, 0, 0),

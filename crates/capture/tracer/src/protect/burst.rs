@@ -186,11 +186,10 @@ impl Environment for OpenMemory<'_> {
     }
 
     fn gs_base(&self) -> u64 {
-        const ARCH_GET_GS: usize = 0x1004;
         let mut base = 0u64;
         // SAFETY: the kernel writes the word.
         unsafe {
-            let args = [ARCH_GET_GS, &raw mut base as usize, 0, 0, 0, 0];
+            let args = [sys::ARCH_GET_GS, &raw mut base as usize, 0, 0, 0, 0];
             sys::syscall(libc::SYS_arch_prctl as usize, args);
         }
         base

@@ -12,15 +12,13 @@ use x86::Operand;
 use crate::protect::burst::{self, Burst, HELD};
 use crate::protect::pages::{self, PAGE_TRACED};
 use crate::protect::ranges::RANGES;
-use crate::registers::{self, SEGV_ACCERR};
+use crate::registers::{self, FAULT_OF_WRITE, SEGV_ACCERR, TRAP_FLAG};
 use crate::signal::delivery;
 use crate::signal::mask::OURS;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
-
-const TRAP_FLAG: u64 = 1 << 8;
 
 pub(crate) fn on_closed_page(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) {
     if thread.protection.step.active || PROCESS.settings().two_signals {
@@ -67,7 +65,8 @@ fn open_for_step(thread: &mut TracedThread, context: &mut UContext, addr: u64) {
     let Some(range) = ranges.find(addr) else { return };
     // Bit 1 of the error code: it was a write. Another thread's step may have closed the range again meanwhile: then it is
     // opened once more.
-    let needed = if context.error & 2 != 0 { sys::PROT_WRITE } else { sys::PROT_READ | sys::PROT_WRITE };
+    let needed =
+        if context.error & FAULT_OF_WRITE != 0 { sys::PROT_WRITE } else { sys::PROT_READ | sys::PROT_WRITE };
     if range.prot & needed == 0 {
         // The program has no right to it.
         drop(ranges);

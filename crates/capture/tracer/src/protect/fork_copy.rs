@@ -2,7 +2,7 @@
 
 use tracee::sys;
 
-use crate::protect::pages::{self, TOP, VIEW};
+use crate::protect::pages::{self, PAGE_BYTES, TOP, VIEW};
 use crate::protect::ranges::RANGES;
 use crate::protect::views;
 use crate::state::process::PROCESS;
@@ -22,19 +22,20 @@ pub(crate) fn copy_for_child() -> bool {
         if sys::failed(unsafe { sys::mmap(to, len, rw, flags, -1, 0) }) {
             return false;
         }
+        // A byte for each page.
         let mut resident = [0u8; 4096];
-        for chunk in (0..len).step_by(4096 * resident.len()) {
-            let bytes = (len - chunk).min(4096 * resident.len() as u64);
+        for chunk in (0..len).step_by(PAGE_BYTES as usize * resident.len()) {
+            let bytes = (len - chunk).min(PAGE_BYTES * resident.len() as u64);
             // SAFETY: the kernel writes a byte for each page of our view into the array.
             let asked = unsafe {
                 let args = [(from + chunk) as usize, bytes as usize, resident.as_mut_ptr() as usize, 0, 0, 0];
                 sys::syscall(libc::SYS_mincore as usize, args)
             };
-            for page in 0..bytes / 4096 {
+            for page in 0..bytes / PAGE_BYTES {
                 if sys::failed(asked) || resident.get(page as usize).is_some_and(|byte| byte & 1 != 0) {
-                    let offset = chunk + page * 4096;
+                    let offset = chunk + page * PAGE_BYTES;
                     // SAFETY: both mappings span the page.
-                    unsafe { views::copy_pages(from + offset, to + offset, 4096) };
+                    unsafe { views::copy_pages(from + offset, to + offset, PAGE_BYTES) };
                 }
             }
         }

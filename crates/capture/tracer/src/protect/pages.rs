@@ -3,8 +3,10 @@
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use memref::VirtAddr;
+
 /// Bytes of a page.
-pub(crate) const PAGE_BYTES: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 
 /// The distance of the two views. Programs live at 0x0000..., 0x55.. and 0x7f..; their views at 0x50.., 0x05.. and 0x2f...
 pub(crate) const VIEW: u64 = 0x5000_0000_0000;
@@ -30,6 +32,26 @@ pub(crate) const PAGE_WRITE: u8 = 8;
 
 /// The bytes for the pages, or null.
 pub(crate) static PAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether an address is that of a page.
+pub(crate) const fn is_page_start(addr: u64) -> bool {
+    addr.is_multiple_of(PAGE_BYTES)
+}
+
+/// The first byte of the page that an address is in.
+pub(crate) const fn start_of_page(addr: u64) -> u64 {
+    addr & !(PAGE_BYTES - 1)
+}
+
+/// The end of the page that the byte before an address is in.
+pub(crate) const fn end_of_page(addr: u64) -> u64 {
+    start_of_page(addr.saturating_add(PAGE_BYTES - 1))
+}
+
+/// Bytes from an address to the end of its page.
+pub(crate) const fn rest_of_page(addr: u64) -> u64 {
+    PAGE_BYTES - (addr & (PAGE_BYTES - 1))
+}
 
 /// A length in whole pages; zero where there are none so long: the kernel refuses the call.
 pub(crate) fn whole_pages(len: u64) -> u64 {

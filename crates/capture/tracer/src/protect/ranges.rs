@@ -178,3 +178,102 @@ impl Ranges {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::protect::pages::{PAGE_BYTES, page};
+
+    const PAGES_USED: u64 = 32;
+    const BASE: u64 = 0x7e00_0000_0000;
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Insert { prot: i32, traced: bool, shared: bool },
+        Remove,
+        Protect { prot: i32 },
+        Trace { traced: bool },
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<(u64, u64, Change)>> {
+        let change = prop_oneof![
+            (0..8, any::<bool>(), any::<bool>()).prop_map(|(prot, traced, shared)| Change::Insert {
+                prot,
+                traced,
+                shared
+            }),
+            Just(Change::Remove),
+            (0..8).prop_map(|prot| Change::Protect { prot }),
+            any::<bool>().prop_map(|traced| Change::Trace { traced }),
+        ];
+        prop::collection::vec((0..PAGES_USED, 1..PAGES_USED, change), 1..40)
+    }
+
+    /// What the byte of a page says of a range.
+    fn flags(range: &Range) -> u8 {
+        let mut flags = PAGE_VIEWED;
+        flags |= if range.traced { PAGE_TRACED } else { 0 };
+        flags |= if range.prot & sys::PROT_READ != 0 { PAGE_READ } else { 0 };
+        // What can be written can be read on this processor.
+        flags | if range.prot & sys::PROT_WRITE != 0 { PAGE_WRITE | PAGE_READ } else { 0 }
+    }
+
+    proptest! {
+        /// The list and the bytes of the pages say what a plain list of pages says.
+        #[test]
+        fn ranges_are_pages_with_equal_properties(changes in changes()) {
+            let mut ranges = RANGES.lock();
+            prop_assert!(ranges.prepare());
+            let mut model: BTreeMap<u64, Range> = BTreeMap::new();
+            for (first, count, change) in changes {
+                let numbers = first..(first + count).min(PAGES_USED);
+                let (start, end) = (BASE + numbers.start * PAGE_BYTES, BASE + numbers.end * PAGE_BYTES);
+                match change {
+                    Change::Insert { prot, traced, shared } => {
+                        if numbers.clone().any(|number| model.contains_key(&number)) {
+                            continue;
+                        }
+                        let range = Range { start, end, prot, kind: RegionKind::Heap, traced, shared };
+                        prop_assert!(ranges.insert(range));
+                        model.extend(numbers.map(|number| (number, range)));
+                    }
+                    Change::Remove => {
+                        ranges.remove(start, end);
+                        numbers.for_each(|number| _ = model.remove(&number));
+                    }
+                    Change::Protect { prot } => {
+                        ranges.update(start, end, |range| range.prot = prot);
+                        model.range_mut(numbers).for_each(|(_, range)| range.prot = prot);
+                    }
+                    Change::Trace { traced } => {
+                        ranges.update(start, end, |range| range.traced = traced);
+                        model.range_mut(numbers).for_each(|(_, range)| range.traced = traced);
+                    }
+                }
+                let list = ranges.as_slice();
+                prop_assert!(list.iter().all(|range| range.start < range.end));
+                prop_assert!(list.windows(2).all(|pair| pair[0].end <= pair[1].start));
+                for number in 0..PAGES_USED {
+                    let addr = BASE + number * PAGE_BYTES + 7;
+                    let found = ranges.find(addr);
+                    let known = model.get(&number);
+                    prop_assert_eq!(
+                        found.map(|range| (range.prot, range.traced, range.shared)),
+                        known.map(|range| (range.prot, range.traced, range.shared))
+                    );
+                    prop_assert_eq!(page(addr), known.map_or(0, flags));
+                }
+                let mut parts = 0;
+                ranges.each_within(start + PAGE_BYTES, end, |part| parts += (part.end - part.start) / PAGE_BYTES);
+                let expect = model.range(first + 1..(first + count).min(PAGES_USED).max(first + 1)).count();
+                prop_assert_eq!(parts as usize, expect);
+            }
+            ranges.remove(0, TOP);
+            prop_assert!(ranges.as_slice().is_empty());
+        }
+    }
+}

@@ -9,7 +9,7 @@ use buffers::Record;
 use memref::{GapReason, RegionChange, RegionKind, VirtAddr};
 use tracee::sys;
 
-use crate::protect::pages::{self, TOP};
+use crate::protect::pages::{self, PAGE_BYTES, TOP};
 use crate::protect::ranges::{RANGES, Range};
 use crate::recorder;
 use crate::state::process::PROCESS;
@@ -78,17 +78,20 @@ pub(crate) fn adopt(range: Range, keep: bool) -> bool {
     entered
 }
 
+/// Words of a page.
+const WORDS_OF_PAGE: usize = PAGE_BYTES as usize / size_of::<u64>();
+
 /// Copies memory page by page, leaving out pages of zeros: they stay unallocated.
 ///
 /// # Safety
 /// Both ranges must be mapped (`from` readable, or it is skipped), page-aligned and apart.
 pub(crate) unsafe fn copy_pages(from: u64, to: u64, len: u64) {
-    for offset in (0..len).step_by(4096) {
+    for offset in (0..len).step_by(PAGE_BYTES as usize) {
         let (source, target) = ((from + offset) as *const u64, (to + offset) as *mut u64);
         // SAFETY: the caller vouches for both pages.
         unsafe {
-            if (0..512).any(|index| source.add(index).read_volatile() != 0) {
-                core::ptr::copy_nonoverlapping(source, target, 512);
+            if (0..WORDS_OF_PAGE).any(|index| source.add(index).read_volatile() != 0) {
+                core::ptr::copy_nonoverlapping(source, target, WORDS_OF_PAGE);
             }
         }
     }
@@ -117,7 +120,7 @@ pub(crate) fn protect(start: u64, len: u64, prot: i32) -> isize {
         // SAFETY: the program's own call on its own memory.
         return unsafe { sys::mprotect(start, len, prot) };
     }
-    if start & 4095 != 0 {
+    if !pages::is_page_start(start) {
         return -(sys::EINVAL as isize);
     }
     let recording = PROCESS.is_recording();

@@ -13,18 +13,20 @@ use tracee::frame::{AltStack, SigFrame, SigInfo, UContext, fpstate_bytes};
 use tracee::sys;
 
 use crate::protect::pages;
+use crate::registers::{DIRECTION_FLAG, RESUME_FLAG, TRAP_FLAG};
 use crate::signal::actions::{self, ACTIONS, SIG_DFL, SIG_IGN};
+use crate::signal::alt_stack::{self, SS_AUTODISARM};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, SYSCALL_BYTES, StubPlace};
 use crate::signal::thread::SetAside;
-use crate::signal::{alt_stack, waiting};
+use crate::signal::waiting;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 
 const RED_ZONE_BYTES: u64 = 128;
 
 /// The trap, resume and direction flags.
-const FLAGS_CLEARED: u64 = 1 << 8 | 1 << 16 | 1 << 10;
+const FLAGS_CLEARED: u64 = TRAP_FLAG | RESUME_FLAG | DIRECTION_FLAG;
 
 /// A redirected system call looks to the program as if it stood where the program made it.
 pub(crate) fn leave_redirect(thread: &TracedThread, context: &mut UContext) {
@@ -123,7 +125,8 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
         mask |= mask::bit(signal);
     }
     waiting::set_program_mask(thread, context, mask);
-    if thread.signals.alt_stack.flags & 1 << 31 != 0 && alt_stack::is_on(&thread.signals.alt_stack, frame_at)
+    if thread.signals.alt_stack.flags & SS_AUTODISARM != 0
+        && alt_stack::is_on(&thread.signals.alt_stack, frame_at)
     {
         thread.signals.alt_stack = AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 };
     }
@@ -152,7 +155,7 @@ unsafe fn write_program(to: u64, from: *const u8, len: u64) {
     let mut done = 0;
     while done < len {
         let at = to + done;
-        let part = (4096 - (at & 4095)).min(len - done);
+        let part = pages::rest_of_page(at).min(len - done);
         // SAFETY: the caller's promise, a page at a time because neighbours may differ.
         unsafe {
             core::ptr::copy_nonoverlapping(

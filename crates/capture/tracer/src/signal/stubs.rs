@@ -217,3 +217,41 @@ pub(crate) fn wait_again() -> u64 {
 pub(crate) fn wait_interrupted() -> u64 {
     address(memtap_wait_interrupted)
 }
+
+#[cfg(test)]
+mod tests {
+    use tracee::sys;
+
+    use super::*;
+
+    #[test]
+    fn places_follow_each_other_as_the_code_does() {
+        let check = |rip: u64, expect: Option<StubPlace>| assert_eq!(place(rip), expect, "{rip:#x}");
+        check(restorer(), Some(StubPlace::Returning));
+        check(sigreturn_entry() - 1, Some(StubPlace::Returning));
+        check(sigreturn_entry(), None);
+        check(redirect_entry(), Some(StubPlace::BeforeRedirected));
+        check(redirect_entry() + SYSCALL_BYTES, Some(StubPlace::AfterRedirected));
+        check(clone_entry() - 1, Some(StubPlace::AfterRedirected));
+        check(clone_entry(), Some(StubPlace::BeforeClone));
+        check(clone_entry() + SYSCALL_BYTES, Some(StubPlace::AfterClone));
+        check(address(memtap_clone_child), None);
+        assert!(is_birth(address(memtap_clone_child) + 1) && !is_birth(clone_entry()));
+        check(address(memtap_wait_begin) - 1, None);
+        check(address(memtap_wait_begin), Some(StubPlace::BeforeWait));
+        check(address(memtap_wait_end) - SYSCALL_BYTES, Some(StubPlace::BeforeWait));
+        check(address(memtap_wait_end), Some(StubPlace::AfterWait));
+        check(address(memtap_wait_end) + 3, Some(StubPlace::EndOfWait));
+        check(wait_again(), Some(StubPlace::EndOfWait));
+        check(wait_interrupted(), Some(StubPlace::EndOfWait));
+    }
+
+    #[test]
+    fn a_wait_makes_the_call_and_blocks_all_signals_at_its_end() {
+        let before = sys::set_mask(0);
+        let result = wait(libc::SYS_getpid as usize, &[0; 6], u64::MAX);
+        let after = sys::set_mask(before);
+        assert_eq!(result as u32, sys::getpid());
+        assert_eq!(after & OURS, OURS);
+    }
+}

@@ -1,6 +1,7 @@
 //! Signals that wait: put off, because they came at a moment at which the program can't be told, or kept, because the program
 //! blocks one that is never really blocked.
 
+use libc::SI_TKILL;
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 
@@ -8,12 +9,10 @@ use crate::signal::mask::{self, OURS};
 use crate::signal::thread::WaitingSignal;
 use crate::state::thread::TracedThread;
 
-const SI_TKILL: i32 = -6;
-
 /// rt_sigprocmask by the program: changes the mask that the return from our handler restores.
 ///
 /// # Safety
-/// As for [`sigaction`].
+/// `new` and `old` are null or addresses that can be read and written.
 pub(crate) unsafe fn sigprocmask(
     thread: &mut TracedThread,
     context: &mut UContext,
@@ -121,5 +120,91 @@ pub(crate) fn send_again(pending: &WaitingSignal) {
         // The kernel refuses to forge some codes; the plain signal is still right.
         // SAFETY: no pointers.
         unsafe { sys::syscall(libc::SYS_tgkill as usize, [args[0], args[1], args[2], 0, 0, 0]) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn thread() -> &'static mut TracedThread {
+        let thread = TracedThread::prepare().expect("memory");
+        // SAFETY: made here, and entered by nobody.
+        unsafe { &mut *thread }
+    }
+
+    fn info(signal: i32, is_for_thread: bool) -> SigInfo {
+        SigInfo::fault(signal, if is_for_thread { SI_TKILL } else { 0 }, 0)
+    }
+
+    proptest! {
+        /// Each blocked signal of ours waits once for the thread and once for its process; the lowest come first, and those
+        /// for the thread before those for the process.
+        #[test]
+        fn kept_signals_come_in_the_kernels_order(
+            blocked in 0u64..8,
+            arrivals in prop::collection::vec((0usize..3, any::<bool>()), 0..20),
+        ) {
+            let ours = [libc::SIGTRAP, libc::SIGSEGV, libc::SIGSYS];
+            let thread = thread();
+            thread.signals.virtual_mask =
+                (0..3).filter(|bit| blocked & 1 << bit != 0).fold(0, |mask, bit| mask | mask::bit(ours[bit]));
+            let mut model: Vec<(bool, i32)> = Vec::new();
+            for (which, is_for_thread) in arrivals {
+                let signal = ours[which];
+                let is_blocked = blocked & 1 << which != 0;
+                prop_assert_eq!(keep(thread, signal, &info(signal, is_for_thread)), is_blocked);
+                if is_blocked && !model.contains(&(!is_for_thread, signal)) {
+                    model.push((!is_for_thread, signal));
+                }
+            }
+            model.sort_unstable();
+            prop_assert_eq!(kept(thread), model.iter().fold(0, |mask, kept| mask | mask::bit(kept.1)));
+            let taken: Vec<_> = core::iter::from_fn(|| take_kept(thread, u64::MAX))
+                .map(|kept| (kept.info.code != SI_TKILL, kept.signal))
+                .collect();
+            prop_assert_eq!(taken, model);
+        }
+
+        /// What the program sees of its mask is what it set; the kernel never blocks what the tracer lives on.
+        #[test]
+        fn masks_are_what_the_program_set(calls in prop::collection::vec((0i32..3, any::<u64>()), 1..20)) {
+            let unblockable = mask::bit(libc::SIGKILL) | mask::bit(libc::SIGSTOP);
+            let thread = thread();
+            // SAFETY: a context is words, and zeros are a valid one.
+            let mut context: UContext = unsafe { core::mem::zeroed() };
+            let mut model = 0u64;
+            for (how, set) in calls {
+                let mut old = 0u64;
+                let (new, place) = (&raw const set as u64, &raw mut old as u64);
+                // SAFETY: two locals.
+                let result = unsafe { sigprocmask(thread, &mut context, how, new, place) };
+                prop_assert_eq!((result, old), (0, model));
+                model = match how {
+                    libc::SIG_BLOCK => model | set,
+                    libc::SIG_UNBLOCK => model & !set,
+                    _ => set,
+                } & !unblockable;
+                prop_assert_eq!(context.mask & OURS, 0);
+                prop_assert_eq!(context.mask | thread.signals.virtual_mask, model);
+            }
+        }
+    }
+
+    #[test]
+    fn a_signal_that_is_no_longer_blocked_is_put_off_to_the_next_delivery() {
+        let thread = thread();
+        thread.signals.virtual_mask = mask::bit(libc::SIGTRAP) | mask::bit(libc::SIGSEGV);
+        assert!(keep(thread, libc::SIGTRAP, &info(libc::SIGTRAP, true)));
+        assert!(keep(thread, libc::SIGSEGV, &info(libc::SIGSEGV, false)));
+        put_off_kept(thread, mask::bit(libc::SIGSEGV));
+        assert_eq!(kept(thread), mask::bit(libc::SIGSEGV));
+        assert!(thread.signals.are_pending());
+        assert_eq!(thread.signals.pending[0].map(|pending| pending.signal), Some(libc::SIGTRAP));
+        // A call that waits with a mask of its own: that one counts.
+        thread.signals.wait_mask = Some(0);
+        assert!(!keep(thread, libc::SIGSEGV, &info(libc::SIGSEGV, true)));
     }
 }

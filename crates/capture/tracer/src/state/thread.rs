@@ -8,6 +8,7 @@ use tracee::frame::{AltStack, SigInfo, UContext};
 use tracee::{sys, tls};
 
 use crate::calls::thread::ThreadCalls;
+use crate::protect::pages::PAGE_BYTES;
 use crate::protect::thread::ThreadProtection;
 use crate::signal::thread::ThreadSignals;
 use crate::state::process::PROCESS;
@@ -187,10 +188,11 @@ impl TracedThread {
 
     fn make(tid: u32) -> Option<*mut TracedThread> {
         let rw = sys::PROT_READ | sys::PROT_WRITE;
-        let own = (size_of::<TracedThread>() as u64).next_multiple_of(4096);
+        let own = (size_of::<TracedThread>() as u64).next_multiple_of(PAGE_BYTES);
         let memory = sys::map_anonymous(own, rw)?.cast::<TracedThread>();
         // One closed page below the stack: an overflow kills the program visibly instead of changing its memory.
-        let stack = sys::map_anonymous(HANDLER_STACK_BYTES as u64 + 4096, sys::PROT_NONE)? as u64 + 4096;
+        let stack =
+            sys::map_anonymous(HANDLER_STACK_BYTES as u64 + PAGE_BYTES, sys::PROT_NONE)? as u64 + PAGE_BYTES;
         // SAFETY: a part of the mapping just made.
         if sys::failed(unsafe { sys::mprotect(stack, HANDLER_STACK_BYTES as u64, rw) }) {
             return None;
@@ -200,7 +202,8 @@ impl TracedThread {
         // SAFETY: both mappings are fresh, of that length, and used for nothing else for as long as the process lives.
         let cache = unsafe { x86::CodeCache::new(code, CODE_BYTES, table, TABLE_BYTES) };
         let engine: *mut x86::CodeCache<'static> =
-            sys::map_anonymous((size_of::<x86::CodeCache<'_>>() as u64).next_multiple_of(4096), rw)?.cast();
+            sys::map_anonymous((size_of::<x86::CodeCache<'_>>() as u64).next_multiple_of(PAGE_BYTES), rw)?
+                .cast();
         // SAFETY: fresh memory of sufficient size and alignment.
         unsafe { engine.write(cache) };
         let handler_stack = AltStack { sp: stack, flags: 0, size: HANDLER_STACK_BYTES as u64 };
@@ -253,12 +256,18 @@ impl TracedThread {
 
     /// Hands every system call of this thread that is not made from our own code to our SIGSYS handler.
     pub(crate) fn watch_system_calls(on: bool) -> bool {
-        const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
         let (start, end) = (PROCESS.text[0].load(Ordering::Relaxed), PROCESS.text[1].load(Ordering::Relaxed));
         let args = if on {
-            [PR_SET_SYSCALL_USER_DISPATCH, 1, start as usize, (end - start) as usize, 0, 0]
+            [
+                sys::PR_SET_SYSCALL_USER_DISPATCH,
+                sys::PR_SYS_DISPATCH_ON,
+                start as usize,
+                (end - start) as usize,
+                0,
+                0,
+            ]
         } else {
-            [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]
+            [sys::PR_SET_SYSCALL_USER_DISPATCH, sys::PR_SYS_DISPATCH_OFF, 0, 0, 0, 0]
         };
         // SAFETY: changes how this thread's system calls are made; our code range stays allowed.
         !sys::failed(unsafe { sys::syscall(libc::SYS_prctl as usize, args) })

@@ -1,5 +1,7 @@
 //! One system call of the program, and what is recorded of it.
 
+use core::mem::offset_of;
+
 use buffers::Record;
 use memref::{AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, VirtAddr};
 use tracee::sys;
@@ -7,7 +9,7 @@ use tracee::sys;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::program_memory;
-use crate::syscall::scratch::{MMSGHDR_BYTES, MSGHDR_BYTES};
+use crate::syscall::scratch::{IOVEC_BYTES, MMSGHDR_BYTES, MSGHDR_BYTES};
 use crate::syscall::table::Arg;
 use crate::watch::hits::{self, Origin};
 use crate::watch::touched::Touched;
@@ -104,7 +106,12 @@ impl SystemCall {
         for index in 0..count {
             // SAFETY: the kernel has just read the same vectors.
             let (base, len) = unsafe {
-                (program_memory::read_word(at + index * 16), program_memory::read_word(at + index * 16 + 8))
+                (
+                    program_memory::read_word(at + index * IOVEC_BYTES),
+                    program_memory::read_word(
+                        at + index * IOVEC_BYTES + offset_of!(libc::iovec, iov_len) as u64,
+                    ),
+                )
             };
             let part = len.min(bytes);
             self.block(thread, kind, base, part);

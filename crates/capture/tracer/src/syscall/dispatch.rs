@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering;
 
 use memref::{BlockKind, GapReason};
-use tracee::frame::{SigInfo, UContext};
+use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
 use tracee::sys;
 
 use crate::process::{exec, threads};
@@ -16,7 +16,7 @@ use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::scratch::Scratch;
-use crate::syscall::table::{self, Arg, Manner};
+use crate::syscall::table::{self, Arg, Manner, SignalSet};
 use crate::syscall::{paths, program_memory};
 use crate::translate::code_changes::{self, MappingChange};
 use crate::translate::{context, stepping, translated_thread};
@@ -24,9 +24,9 @@ use crate::translate::{context, stepping, translated_thread};
 const ERROR_UNKNOWN: isize = -(sys::ENOSYS as isize);
 
 /// What the kernel's calls about signals exchange.
-const ACTION_BYTES: u64 = 32;
-const MASK_BYTES: u64 = 8;
-const ALTSTACK_BYTES: u64 = 24;
+const ACTION_BYTES: u64 = size_of::<SigAction>() as u64;
+const MASK_BYTES: u64 = size_of::<SignalSet>() as u64;
+const ALTSTACK_BYTES: u64 = size_of::<AltStack>() as u64;
 
 /// Makes the system call that a context stands behind.
 ///
@@ -133,7 +133,8 @@ impl SystemCall {
                     Some(result)
                 }
                 libc::SYS_madvise
-                    if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE) && a & 4095 == 0 =>
+                    if matches!(c as i32, libc::MADV_DONTNEED | libc::MADV_FREE)
+                        && pages::is_page_start(a) =>
                 {
                     let result = views::discard(a, b, c as usize);
                     code_changes::on_mapping(MappingChange::Discarded { start: a, len: b });
@@ -181,7 +182,9 @@ impl SystemCall {
                 // Programs have another way where there is no rseq.
                 libc::SYS_rseq => Some(ERROR_UNKNOWN),
                 // A second dispatcher.
-                libc::SYS_prctl if a == 59 => Some(-(sys::EINVAL as isize)),
+                libc::SYS_prctl if a as usize == sys::PR_SET_SYSCALL_USER_DISPATCH => {
+                    Some(-(sys::EINVAL as isize))
+                }
                 libc::SYS_arch_prctl => Some(translated_thread::arch_prctl(thread, a, b)),
                 libc::SYS_readlink if paths::is_own_link(a) => Some(paths::read_own_link(b, c)),
                 libc::SYS_readlinkat if paths::is_own_link(b) => Some(paths::read_own_link(c, d)),
@@ -210,10 +213,10 @@ impl SystemCall {
         if rest == 0 {
             return;
         }
-        let mut time = [0u64; 2];
-        let local = [time.as_mut_ptr() as usize, 16];
+        let mut time = [0u64; size_of::<libc::timespec>() / size_of::<u64>()];
+        let local = [time.as_mut_ptr() as usize, size_of_val(&time)];
         for (number, at) in [(libc::SYS_process_vm_readv, wanted), (libc::SYS_process_vm_writev, rest)] {
-            let remote = [pages::open_address(at as u64) as usize, 16];
+            let remote = [pages::open_address(at as u64) as usize, size_of::<libc::timespec>()];
             let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
             // SAFETY: the kernel copies between our words and the program's, as far as these are there.
             unsafe { sys::syscall(number as usize, args) };

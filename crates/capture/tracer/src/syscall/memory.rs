@@ -4,7 +4,7 @@ use memref::{AllocationFunction, AllocationKind, GapReason, RegionChange, Region
 use tracee::sys;
 use tracee::text::Text;
 
-use crate::protect::pages::{self, PAGE_VIEWED};
+use crate::protect::pages::{self, PAGE_BYTES, PAGE_VIEWED};
 use crate::protect::ranges::{RANGES, Range};
 use crate::protect::views;
 use crate::recorder;
@@ -16,13 +16,10 @@ use crate::translate::code_changes::{self, MappingChange};
 
 impl SystemCall {
     pub(crate) unsafe fn mmap(&self, thread: &mut TracedThread) -> isize {
-        const MAP_DENYWRITE: i32 = 0x800;
-        const MAP_STACK: i32 = 0x2_0000;
-        const MAP_GROWSDOWN: i32 = 0x100;
         let [addr, len, prot, flags, fd, offset] = self.args;
         let (prot, flags) = (prot as i32, flags as i32);
         let bytes = pages::whole_pages(len as u64);
-        if flags & sys::MAP_FIXED != 0 && addr & 4095 == 0 && len != 0 {
+        if flags & sys::MAP_FIXED != 0 && pages::is_page_start(addr as u64) && len != 0 {
             views::drop_views(addr as u64, (addr as u64).saturating_add(bytes));
         }
         // SAFETY: the program's own call.
@@ -42,13 +39,13 @@ impl SystemCall {
             fd: file,
             offset: offset as u64,
         });
-        let of_loader = flags & MAP_DENYWRITE != 0;
+        let of_loader = flags & libc::MAP_DENYWRITE != 0;
         let writable = prot & sys::PROT_WRITE != 0;
         let after_data = pages::page(start.wrapping_sub(1)) & PAGE_VIEWED != 0
             && RANGES.lock().find(start.wrapping_sub(1)).is_some_and(|range| range.kind == RegionKind::Data);
         let kind = if prot & sys::PROT_EXEC != 0 {
             RegionKind::Text
-        } else if flags & (MAP_STACK | MAP_GROWSDOWN) != 0 {
+        } else if flags & (libc::MAP_STACK | libc::MAP_GROWSDOWN) != 0 {
             RegionKind::Stack
         } else if anonymous && flags & sys::MAP_FIXED != 0 && after_data {
             RegionKind::Bss
@@ -96,7 +93,7 @@ impl SystemCall {
         let bytes = pages::whole_pages(len);
         // Drawn before: as soon as the memory is gone, another thread may get the same addresses.
         let order = recorder::next_order();
-        if addr & 4095 == 0 && len != 0 {
+        if pages::is_page_start(addr) && len != 0 {
             views::drop_views(addr, addr.saturating_add(bytes));
             code_changes::on_mapping(MappingChange::Unmapped { start: addr, len: bytes });
         }
@@ -134,7 +131,7 @@ impl SystemCall {
         let range = RANGES.lock().find(old);
         let (old_bytes, new_bytes) = (pages::whole_pages(old_len), pages::whole_pages(new_len));
         let fixed = flags & sys::MREMAP_FIXED != 0;
-        let (Some(range), true) = (range, new_bytes != 0 && old & 4095 == 0) else {
+        let (Some(range), true) = (range, new_bytes != 0 && pages::is_page_start(old)) else {
             if fixed {
                 views::drop_views(new, new.saturating_add(new_bytes));
             }
@@ -204,7 +201,7 @@ impl SystemCall {
                 unsafe {
                     let shorter = old_bytes.min(new_bytes);
                     views::copy_pages(pages::open_address(old), pages::open_address(start), shorter);
-                    if flags & 4 == 0 {
+                    if flags & libc::MREMAP_DONTUNMAP == 0 {
                         views::drop_views(old, old + old_bytes);
                         sys::munmap(old, old_bytes);
                     }
@@ -225,13 +222,13 @@ impl SystemCall {
         // SAFETY: asking for the present end changes nothing.
         let before = unsafe { sys::syscall(libc::SYS_brk as usize, [0; 6]) } as u64;
         let wanted = self.args[0] as u64;
-        let old_end = before.next_multiple_of(4096);
+        let old_end = before.next_multiple_of(PAGE_BYTES);
         if wanted != 0 && wanted < before {
-            views::drop_views(wanted.next_multiple_of(4096), old_end);
+            views::drop_views(wanted.next_multiple_of(PAGE_BYTES), old_end);
         }
         // SAFETY: the program's own call.
         let after = unsafe { sys::syscall(libc::SYS_brk as usize, self.args) } as u64;
-        let new_end = after.next_multiple_of(4096);
+        let new_end = after.next_multiple_of(PAGE_BYTES);
         let rw = sys::PROT_READ | sys::PROT_WRITE;
         let range = Range {
             start: old_end.min(new_end),

@@ -1,17 +1,19 @@
 //! Copies of structures that hold pointers, for the time of one call.
 
+use core::mem::offset_of;
+
 use tracee::sys;
 
-use crate::protect::pages;
+use crate::protect::pages::{self, PAGE_BYTES};
 use crate::signal::mask::OURS;
 use crate::state::thread::TracedThread;
-use crate::syscall::table::Arg;
+use crate::syscall::table::{Arg, SignalSet};
 
 impl TracedThread {
     /// Room that lasts until the next system call of this thread; null where there is no memory.
     pub(crate) fn scratch(&mut self, bytes: usize) -> *mut u8 {
         if self.system_call.scratch_len < bytes {
-            let len = bytes.next_multiple_of(4096);
+            let len = bytes.next_multiple_of(PAGE_BYTES as usize);
             let Some(memory) = sys::map_anonymous(len as u64, sys::PROT_READ | sys::PROT_WRITE) else {
                 return core::ptr::null_mut();
             };
@@ -25,15 +27,36 @@ impl TracedThread {
     }
 }
 
-pub(crate) const MSGHDR_BYTES: u64 = 56;
-pub(crate) const MMSGHDR_BYTES: u64 = 64;
+pub(crate) const MSGHDR_BYTES: u64 = size_of::<libc::msghdr>() as u64;
+pub(crate) const MMSGHDR_BYTES: u64 = size_of::<libc::mmsghdr>() as u64;
+pub(crate) const MASK_BYTES: u64 = size_of::<SignalSet>() as u64;
+pub(crate) const IOVEC_BYTES: u64 = size_of::<libc::iovec>() as u64;
+
+/// What the kernel writes into a msghdr or mmsghdr but pointers: where, and how many bytes.
+const WRITTEN_FIELDS: [(u64, u64); 4] = [
+    (offset_of!(libc::msghdr, msg_namelen) as u64, size_of::<libc::socklen_t>() as u64),
+    (offset_of!(libc::msghdr, msg_controllen) as u64, size_of::<libc::size_t>() as u64),
+    (offset_of!(libc::msghdr, msg_flags) as u64, size_of::<libc::c_int>() as u64),
+    (offset_of!(libc::mmsghdr, msg_len) as u64, size_of::<libc::c_uint>() as u64),
+];
+
+/// Message headers of a call, one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct CopiedHeaders {
+    /// Our copy of them.
+    pub(crate) copy: u64,
+    /// The program's.
+    pub(crate) original: u64,
+    /// Bytes of all of them.
+    pub(crate) len: u64,
+}
 
 /// Copies of structures that hold pointers, for the time of one call.
 pub(crate) struct Scratch {
     pub(crate) next: *mut u8,
     pub(crate) end: *mut u8,
-    /// Message headers to copy back: the copy, the program's, and bytes.
-    pub(crate) back: [(u64, u64, u64); 4],
+    /// Message headers to copy back.
+    pub(crate) back: [CopiedHeaders; 4],
     pub(crate) backs: usize,
     /// The signals that are blocked while the call waits, where it says so.
     pub(crate) mask: Option<u64>,
@@ -46,7 +69,13 @@ impl Scratch {
     pub(crate) fn new(thread: &mut TracedThread) -> Self {
         let start = thread.scratch(SCRATCH_BYTES);
         let end = if start.is_null() { start } else { start.wrapping_add(SCRATCH_BYTES) };
-        Self { next: start, end, back: [(0, 0, 0); 4], backs: 0, mask: None }
+        Self {
+            next: start,
+            end,
+            back: [CopiedHeaders { copy: 0, original: 0, len: 0 }; 4],
+            backs: 0,
+            mask: None,
+        }
     }
 
     /// Copies bytes of the program; `None` where there is no room or nothing to read.
@@ -62,7 +91,7 @@ impl Scratch {
         let mut done = 0;
         while done < len {
             let at = from + done;
-            let part = (4096 - (at & 4095)).min(len - done);
+            let part = pages::rest_of_page(at).min(len - done);
             let local = [place as u64 + done, part];
             let remote = [pages::open_address(at), part];
             let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
@@ -91,7 +120,7 @@ impl Scratch {
                     Some(copy)
                 }
                 Arg::InMessages(index) | Arg::OutMessages(index) => {
-                    let count = count(index).min(1024);
+                    let count = count(index).min(libc::UIO_MAXIOV as u64);
                     let copy = self.copy(arg, count * MMSGHDR_BYTES)?;
                     for index in 0..count {
                         self.open_message(copy + index * MMSGHDR_BYTES)?;
@@ -100,16 +129,17 @@ impl Scratch {
                     Some(copy)
                 }
                 Arg::Mask => {
-                    let copy = self.copy(arg, 8)?;
+                    let copy = self.copy(arg, MASK_BYTES)?;
                     self.mask = Some(*(copy as *const u64));
                     *(copy as *mut u64) &= !OURS;
                     Some(copy)
                 }
                 Arg::MaskPair => {
-                    let copy = self.copy(arg, 16)?;
+                    // A pointer, and the length of what it points to.
+                    let copy = self.copy(arg, size_of::<[u64; 2]>() as u64)?;
                     let mask = *(copy as *const u64);
                     if mask != 0 {
-                        let own = self.copy(mask, 8)?;
+                        let own = self.copy(mask, MASK_BYTES)?;
                         self.mask = Some(*(own as *const u64));
                         *(own as *mut u64) &= !OURS;
                         *(copy as *mut u64) = own;
@@ -123,15 +153,15 @@ impl Scratch {
 
     /// A copy of iovecs whose bases are open.
     pub(crate) unsafe fn vectors(&mut self, at: u64, count: u64) -> Option<u64> {
-        if count > 1024 || count == 0 {
+        if count > libc::UIO_MAXIOV as u64 || count == 0 {
             // The kernel's own error, or nothing to read.
             return Some(pages::open_address(at));
         }
         // SAFETY: the caller's promise; the copy is ours to change.
         unsafe {
-            let copy = self.copy(at, count * 16)?;
+            let copy = self.copy(at, count * IOVEC_BYTES)?;
             for index in 0..count {
-                let base = (copy + index * 16) as *mut u64;
+                let base = (copy + index * IOVEC_BYTES) as *mut u64;
                 base.write(pages::open_address(base.read()));
             }
             Some(copy)
@@ -149,31 +179,31 @@ impl Scratch {
 
     /// Opens the pointers of a msghdr that was copied: name, vectors, control.
     pub(crate) unsafe fn open_message(&mut self, copy: u64) -> Option<()> {
-        let field = |offset: u64| (copy + offset) as *mut u64;
-        // SAFETY: `copy` is a whole msghdr in our own memory.
+        let header = copy as *mut libc::msghdr;
+        let open = |pointer: *mut libc::c_void| pages::open_address(pointer as u64) as *mut libc::c_void;
+        // SAFETY: `copy` is a whole msghdr in our own memory, at an address that suits it.
         unsafe {
-            field(0).write(pages::open_address(field(0).read()));
-            let vectors = self.vectors(field(16).read(), field(24).read())?;
-            field(16).write(vectors);
-            field(32).write(pages::open_address(field(32).read()));
+            (*header).msg_name = open((*header).msg_name);
+            (*header).msg_iov =
+                self.vectors((*header).msg_iov as u64, (*header).msg_iovlen as u64)? as *mut libc::iovec;
+            (*header).msg_control = open((*header).msg_control);
         }
         Some(())
     }
 
     pub(crate) fn remember(&mut self, copy: u64, original: u64, len: u64) {
         if let Some(place) = self.back.get_mut(self.backs) {
-            *place = (copy, original, len);
+            *place = CopiedHeaders { copy, original, len };
             self.backs += 1;
         }
     }
 
     /// What the kernel wrote into message headers, but for the pointers: lengths and flags.
     pub(crate) fn copy_back(&self) {
-        for &(copy, original, len) in self.back.iter().take(self.backs) {
+        for &CopiedHeaders { copy, original, len } in self.back.iter().take(self.backs) {
             let stride = if len == MSGHDR_BYTES { MSGHDR_BYTES } else { MMSGHDR_BYTES };
             for header in (0..len).step_by(stride as usize) {
-                // msg_namelen, msg_controllen, msg_flags, and msg_len behind the header of a mmsghdr.
-                for (offset, bytes) in [(8, 4), (40, 8), (48, 4), (MSGHDR_BYTES, 4)] {
+                for (offset, bytes) in WRITTEN_FIELDS {
                     if offset >= stride {
                         continue;
                     }

@@ -5,6 +5,7 @@
 //! the table has all its arguments taken for pointers where they point into viewed memory, and nothing is recorded.
 
 use libc::c_long;
+use tracee::frame::SigInfo;
 
 use Arg::{
     Any, Both, Elements, In, InBytes, InMessage, InMessages, InResult, InVectors, Mask, MaskPair, OutBytes,
@@ -64,9 +65,45 @@ pub(crate) enum Manner {
     Open,
 }
 
-const STAT: Arg = OutBytes(144);
-const TIME: Arg = InBytes(16);
-const TIME_OUT: Arg = OutBytes(16);
+/// Structures of the kernel, by the C library's types.
+const STAT: Arg = OutBytes(bytes_of::<libc::stat>());
+const STATX: Arg = OutBytes(bytes_of::<libc::statx>());
+const STATFS: Arg = OutBytes(bytes_of::<libc::statfs>());
+const TIME: Arg = InBytes(bytes_of::<libc::timespec>());
+const TIME_OUT: Arg = OutBytes(bytes_of::<libc::timespec>());
+const TIME_BOTH: Arg = Both(bytes_of::<libc::timespec>());
+const TIMEVAL_OUT: Arg = OutBytes(bytes_of::<libc::timeval>());
+const TIMEVAL_BOTH: Arg = Both(bytes_of::<libc::timeval>());
+const SECONDS_OUT: Arg = OutBytes(bytes_of::<libc::time_t>());
+const TICKS_OUT: Arg = OutBytes(bytes_of::<libc::tms>());
+const NAMES_OUT: Arg = OutBytes(bytes_of::<libc::utsname>());
+const SYSTEM_OUT: Arg = OutBytes(bytes_of::<libc::sysinfo>());
+const LIMIT: Arg = InBytes(bytes_of::<libc::rlimit64>());
+const LIMIT_OUT: Arg = OutBytes(bytes_of::<libc::rlimit64>());
+const USAGE_OUT: Arg = OutBytes(bytes_of::<libc::rusage>());
+const STATUS_OUT: Arg = OutBytes(bytes_of::<libc::c_int>());
+const SIGNAL: Arg = InBytes(bytes_of::<SigInfo>());
+const SIGNAL_OUT: Arg = OutBytes(bytes_of::<SigInfo>());
+const SIGNALS: Arg = InBytes(bytes_of::<SignalSet>());
+const SIGNALS_OUT: Arg = OutBytes(bytes_of::<SignalSet>());
+const DESCRIPTORS_OUT: Arg = OutBytes(bytes_of::<[libc::c_int; 2]>());
+const EPOLL_EVENT: Arg = InBytes(bytes_of::<libc::epoll_event>());
+const EPOLL_EVENTS: Arg = OutElements(size_of::<libc::epoll_event>() as u8);
+const POLLED: Arg = Elements(size_of::<libc::pollfd>() as u8, 1);
+
+/// The kernel's set of signals; the C library's is longer.
+pub(crate) type SignalSet = u64;
+
+const fn bytes_of<T>() -> u16 {
+    size_of::<T>() as u16
+}
+
+const _: () = {
+    assert!(size_of::<libc::statx>() == 256 && size_of::<libc::stat>() == 144);
+    // Packed on this processor.
+    assert!(size_of::<libc::epoll_event>() == 12);
+    assert!(size_of::<libc::utsname>() == 390 && size_of::<libc::sysinfo>() == 112);
+};
 
 /// The table.
 pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
@@ -97,9 +134,9 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         libc::SYS_stat | libc::SYS_lstat => (Quick, &[Path, STAT]),
         libc::SYS_fstat => (Quick, &[Value, STAT]),
         libc::SYS_newfstatat => (Quick, &[Value, Path, STAT, Value]),
-        libc::SYS_statx => (Quick, &[Value, Path, Value, Value, OutBytes(256)]),
-        libc::SYS_statfs => (Quick, &[Path, OutBytes(120)]),
-        libc::SYS_fstatfs => (Quick, &[Value, OutBytes(120)]),
+        libc::SYS_statx => (Quick, &[Value, Path, Value, Value, STATX]),
+        libc::SYS_statfs => (Quick, &[Path, STATFS]),
+        libc::SYS_fstatfs => (Quick, &[Value, STATFS]),
         libc::SYS_access | libc::SYS_chmod | libc::SYS_truncate | libc::SYS_mkdir => (Quick, &[Path, Value]),
         libc::SYS_mknod | libc::SYS_chown | libc::SYS_lchown => (Quick, &[Path, Value, Value]),
         libc::SYS_faccessat
@@ -125,49 +162,49 @@ pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
         libc::SYS_setitimer => (Quick, &[Value, Any, Any]),
         libc::SYS_getitimer => (Quick, &[Value, Any]),
         libc::SYS_getrandom => (Waits, &[OutResult, Value, Value]),
-        libc::SYS_pipe => (Quick, &[OutBytes(8)]),
-        libc::SYS_pipe2 => (Quick, &[OutBytes(8), Value]),
-        libc::SYS_socketpair => (Quick, &[Value, Value, Value, OutBytes(8)]),
+        libc::SYS_pipe => (Quick, &[DESCRIPTORS_OUT]),
+        libc::SYS_pipe2 => (Quick, &[DESCRIPTORS_OUT, Value]),
+        libc::SYS_socketpair => (Quick, &[Value, Value, Value, DESCRIPTORS_OUT]),
         libc::SYS_connect => (Waits, &[Value, In(2), Value]),
         libc::SYS_bind => (Quick, &[Value, In(2), Value]),
         libc::SYS_accept | libc::SYS_accept4 => (Waits, &[Value, Any, Any, Value]),
         libc::SYS_getsockname | libc::SYS_getpeername => (Quick, &[Value, Any, Any]),
         libc::SYS_setsockopt => (Quick, &[Value, Value, Value, In(4), Value]),
         libc::SYS_getsockopt => (Quick, &[Value, Value, Value, Any, Any]),
-        libc::SYS_poll => (Waits, &[Elements(8, 1), Value, Value]),
-        libc::SYS_ppoll => (Waits, &[Elements(8, 1), Value, Both(16), Mask, Value]),
-        libc::SYS_select => (Waits, &[Value, Any, Any, Any, Both(16)]),
-        libc::SYS_pselect6 => (Waits, &[Value, Any, Any, Any, Both(16), MaskPair]),
-        libc::SYS_epoll_ctl => (Quick, &[Value, Value, Value, InBytes(12)]),
-        libc::SYS_epoll_wait => (Waits, &[Value, OutElements(12), Value, Value]),
-        libc::SYS_epoll_pwait => (Waits, &[Value, OutElements(12), Value, Value, Mask, Value]),
-        libc::SYS_epoll_pwait2 => (Waits, &[Value, OutElements(12), Value, TIME, Mask, Value]),
+        libc::SYS_poll => (Waits, &[POLLED, Value, Value]),
+        libc::SYS_ppoll => (Waits, &[POLLED, Value, TIME_BOTH, Mask, Value]),
+        libc::SYS_select => (Waits, &[Value, Any, Any, Any, TIMEVAL_BOTH]),
+        libc::SYS_pselect6 => (Waits, &[Value, Any, Any, Any, TIME_BOTH, MaskPair]),
+        libc::SYS_epoll_ctl => (Quick, &[Value, Value, Value, EPOLL_EVENT]),
+        libc::SYS_epoll_wait => (Waits, &[Value, EPOLL_EVENTS, Value, Value]),
+        libc::SYS_epoll_pwait => (Waits, &[Value, EPOLL_EVENTS, Value, Value, Mask, Value]),
+        libc::SYS_epoll_pwait2 => (Waits, &[Value, EPOLL_EVENTS, Value, TIME, Mask, Value]),
         libc::SYS_nanosleep => (Waits, &[TIME, TIME_OUT]),
         libc::SYS_clock_nanosleep => (Waits, &[Value, Value, TIME, Any]),
         libc::SYS_clock_gettime | libc::SYS_clock_getres => (Quick, &[Value, TIME_OUT]),
         libc::SYS_clock_settime => (Quick, &[Value, TIME]),
-        libc::SYS_gettimeofday => (Quick, &[TIME_OUT, Any]),
-        libc::SYS_time => (Quick, &[OutBytes(8)]),
-        libc::SYS_times => (Quick, &[OutBytes(32)]),
-        libc::SYS_uname => (Quick, &[OutBytes(390)]),
-        libc::SYS_sysinfo => (Quick, &[OutBytes(112)]),
-        libc::SYS_getrlimit => (Quick, &[Value, OutBytes(16)]),
-        libc::SYS_setrlimit => (Quick, &[Value, InBytes(16)]),
-        libc::SYS_prlimit64 => (Quick, &[Value, Value, InBytes(16), OutBytes(16)]),
-        libc::SYS_getrusage => (Quick, &[Value, OutBytes(144)]),
-        libc::SYS_wait4 => (Waits, &[Value, OutBytes(4), Value, Any]),
-        libc::SYS_waitid => (Waits, &[Value, Value, OutBytes(128), Value, Any]),
+        libc::SYS_gettimeofday => (Quick, &[TIMEVAL_OUT, Any]),
+        libc::SYS_time => (Quick, &[SECONDS_OUT]),
+        libc::SYS_times => (Quick, &[TICKS_OUT]),
+        libc::SYS_uname => (Quick, &[NAMES_OUT]),
+        libc::SYS_sysinfo => (Quick, &[SYSTEM_OUT]),
+        libc::SYS_getrlimit => (Quick, &[Value, LIMIT_OUT]),
+        libc::SYS_setrlimit => (Quick, &[Value, LIMIT]),
+        libc::SYS_prlimit64 => (Quick, &[Value, Value, LIMIT, LIMIT_OUT]),
+        libc::SYS_getrusage => (Quick, &[Value, USAGE_OUT]),
+        libc::SYS_wait4 => (Waits, &[Value, STATUS_OUT, Value, Any]),
+        libc::SYS_waitid => (Waits, &[Value, Value, SIGNAL_OUT, Value, Any]),
         libc::SYS_futex => (Waits, &[Any, Value, Value, Any, Any, Value]),
         // The other vectors are of memory that may be this process's own.
         libc::SYS_process_vm_readv => (Open, &[Value, OutVectors(2), Value, Value, Value, Value]),
         libc::SYS_process_vm_writev => (Open, &[Value, InVectors(2), Value, Value, Value, Value]),
         libc::SYS_futex_waitv => (Open, &[]),
-        libc::SYS_rt_sigtimedwait => (Waits, &[InBytes(8), OutBytes(128), TIME, Value]),
+        libc::SYS_rt_sigtimedwait => (Waits, &[SIGNALS, SIGNAL_OUT, TIME, Value]),
         libc::SYS_rt_sigsuspend => (Waits, &[Mask, Value]),
-        libc::SYS_rt_sigpending => (Quick, &[OutBytes(8), Value]),
-        libc::SYS_rt_sigqueueinfo => (Quick, &[Value, Value, InBytes(128)]),
-        libc::SYS_rt_tgsigqueueinfo => (Quick, &[Value, Value, Value, InBytes(128)]),
-        libc::SYS_signalfd | libc::SYS_signalfd4 => (Quick, &[Value, InBytes(8), Value, Value]),
+        libc::SYS_rt_sigpending => (Quick, &[SIGNALS_OUT, Value]),
+        libc::SYS_rt_sigqueueinfo => (Quick, &[Value, Value, SIGNAL]),
+        libc::SYS_rt_tgsigqueueinfo => (Quick, &[Value, Value, Value, SIGNAL]),
+        libc::SYS_signalfd | libc::SYS_signalfd4 => (Quick, &[Value, SIGNALS, Value, Value]),
         libc::SYS_pause => (Waits, &[]),
         libc::SYS_flock | libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_close => (Waits, &[Value, Value]),
         libc::SYS_fcntl => (Waits, &[Value, Value, Any]),
@@ -270,4 +307,47 @@ pub(crate) fn is_flat_ioctl(request: usize) -> bool {
     // devices without lists, and all that encode "no argument".
     matches!(request >> 8 & 0xff, 0x54 | 0x66 | 0x58 | 0x52 | 0x12)
         || request >> 30 == 0 && request >> 16 == 0 && request < 0x5000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_numbers_that_the_call_has() {
+        for number in 0..1024 {
+            let (manner, args) = describe(number);
+            for (index, arg) in args.iter().enumerate() {
+                let count = match *arg {
+                    In(count) | InVectors(count) | OutVectors(count) | InMessages(count) => count,
+                    OutMessages(count) | Elements(_, count) => count,
+                    // Its length is the next argument.
+                    OutResult => index as u8 + 1,
+                    _ => continue,
+                };
+                assert_eq!(args.get(usize::from(count)), Some(&Value), "call {number}, argument {index}");
+            }
+            if manner == Open && args != [Value; 6] {
+                assert!(args.iter().any(|arg| matches!(arg, InVectors(_) | OutVectors(_))), "call {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_not_known_may_have_a_pointer_anywhere() {
+        assert_eq!(describe(1000), (Waits, [Any; 6]));
+        assert_eq!(describe(libc::SYS_getpid), (Quick, [Value; 6]));
+        assert_eq!(describe(libc::SYS_read).1[..3], [Value, OutResult, Value]);
+    }
+
+    #[test]
+    fn lists_of_ioctls_are_not_flat() {
+        let check =
+            |request: u64, expect: bool| assert_eq!(is_flat_ioctl(request as usize), expect, "{request:#x}");
+        check(libc::TCGETS, true);
+        check(libc::FIONREAD, true);
+        check(libc::TIOCGWINSZ, true);
+        // A list of interfaces, by a pointer in the structure.
+        check(0x8912, false);
+    }
 }

@@ -11,6 +11,7 @@ use tracee::lock::Lock;
 use tracee::sys;
 
 use crate::process::breakpoint;
+use crate::protect::pages;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -34,7 +35,7 @@ pub(crate) struct Around {
 impl code_cache::Environment for Around {
     fn read(&self, addr: u64, into: &mut [u8]) -> usize {
         // A page at a time: the second one may not exist.
-        let first = (4096 - (addr & 4095)).min(into.len() as u64);
+        let first = pages::rest_of_page(addr).min(into.len() as u64);
         // Before: what is written from now on is told.
         code_views::watch(addr, into.len() as u64);
         let mut done = 0;

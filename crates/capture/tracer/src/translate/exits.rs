@@ -3,16 +3,14 @@
 use code_cache::{Checked, Exit, FS_SPILL, Mode};
 use tracee::frame::{Gregs, UContext};
 
+use crate::emit;
+use crate::registers::{self, DIRECTION_FLAG, TRAP_FLAG};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::engine::{self, ENGINE};
-use crate::translate::stepping::TRAP_FLAG;
 use crate::translate::work::Work;
 use crate::translate::{context, entry_calls, entry_table, sync, verify};
 use crate::watch::hits::Origin;
-use crate::{emit, registers};
-
-const DIRECTION_FLAG: u64 = 1 << 10;
 
 /// The cache was left through its gate: where the program goes on.
 fn on_exit(thread: &mut TracedThread, context: &mut UContext, exit: Exit) {

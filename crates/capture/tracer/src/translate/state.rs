@@ -45,8 +45,7 @@ impl SignalRun {
     /// natively, before the program goes on, however many they are.
     pub(crate) fn is_endless(&mut self, signal: i32, info: &SigInfo) -> bool {
         const FIRST_QUEUED: i32 = 32;
-        const SI_TIMER: i32 = -2;
-        let of_timer = info.code == SI_TIMER;
+        let of_timer = info.code == libc::SI_TIMER;
         if signal >= FIRST_QUEUED && !of_timer {
             return false;
         }
@@ -232,4 +231,29 @@ impl OpenCalls {
         list: [OpenCall { return_to: 0, rsp: 0, object: 0, ip: 0, after: After::Nothing }; PENDING],
         len: 0,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_endless_when_it_came_more_often_than_it_can_be_pending() {
+        let mut run = SignalRun::NONE;
+        let timer = |number: u64| SigInfo::fault(libc::SIGALRM, libc::SI_TIMER, number);
+        let user = SigInfo::fault(libc::SIGUSR1, 0, 0);
+        let endless: Vec<bool> = (0..5).map(|_| run.is_endless(libc::SIGUSR1, &user)).collect();
+        assert_eq!(endless, [false, false, false, true, true]);
+        // Another signal between them does not count, and neither does that of another timer.
+        let mut run = SignalRun::NONE;
+        for _ in 0..3 {
+            assert!(!run.is_endless(libc::SIGALRM, &timer(1)));
+            assert!(!run.is_endless(libc::SIGALRM, &timer(2)));
+            assert!(!run.is_endless(libc::SIGUSR1, &user));
+        }
+        assert!(run.is_endless(libc::SIGALRM, &timer(1)));
+        // Queued ones all come before the program goes on.
+        let mut run = SignalRun::NONE;
+        assert!((0..10).all(|_| !run.is_endless(40, &SigInfo::fault(40, -1, 0))));
+    }
 }

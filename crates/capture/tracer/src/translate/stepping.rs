@@ -2,6 +2,7 @@
 
 use tracee::frame::{SigInfo, UContext};
 
+use crate::registers::TRAP_FLAG;
 use crate::signal::mask::{FAULTS, OURS};
 use crate::signal::{delivery, waiting};
 use crate::state::thread::TracedThread;
@@ -9,8 +10,6 @@ use crate::translate::context::{self, SwitchResult};
 use crate::translate::engine::ENGINE;
 use crate::translate::gate;
 use crate::translate::state::SignalRun;
-
-pub(crate) const TRAP_FLAG: u64 = 1 << 8;
 
 /// Instructions that a thread executes in any case between two signals.
 const PROGRESS: u32 = 32;

@@ -8,6 +8,7 @@ use buffers::{BUFFER_BYTES, BUFFER_COUNT, Content, FLOW_BYTES, Pool, Record};
 use code_cache::Mode;
 use tracee::sys;
 
+use crate::protect::pages::PAGE_BYTES;
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -21,7 +22,7 @@ pub(crate) static MAPPED: [AtomicBool; BUFFER_COUNT] = [const { AtomicBool::new(
 
 /// Where a thread without a buffer writes: it faults there, and gets one.
 pub(crate) fn nowhere() -> u64 {
-    WINDOWS.load(Ordering::Relaxed) + BUFFER_BYTES as u64 + 4096
+    WINDOWS.load(Ordering::Relaxed) + BUFFER_BYTES as u64 + PAGE_BYTES
 }
 
 /// The address at which the program's own code reaches a buffer.
@@ -31,12 +32,11 @@ fn window(index: usize, start: u64) -> u64 {
         && !mapped.swap(true, Ordering::AcqRel)
     {
         let flags = sys::MREMAP_MAYMOVE | sys::MREMAP_FIXED;
-        const MADV_POPULATE_WRITE: usize = 23;
         // SAFETY: an old length of zero makes a second mapping of the buffer's shared pages, at a place that is reserved
         // for it. Touching its pages now is only a matter of speed.
         unsafe {
             sys::mremap(start, 0, FLOW_BYTES as u64, flags, at);
-            let args = [at as usize, FLOW_BYTES, MADV_POPULATE_WRITE, 0, 0, 0];
+            let args = [at as usize, FLOW_BYTES, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0];
             sys::syscall(libc::SYS_madvise as usize, args);
         }
     }

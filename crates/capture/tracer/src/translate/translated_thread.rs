@@ -9,6 +9,7 @@ use code_cache::FS_SPILL;
 use memref::{GapReason, VirtAddr};
 use tracee::{sys, tls};
 
+use crate::protect::pages::PAGE_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::state::ThreadTranslation;
@@ -17,7 +18,6 @@ use crate::watch::watchpoints;
 
 /// There is a thread whose state is not behind its gs base.
 static HAS_UNKNOWN: AtomicBool = AtomicBool::new(false);
-const ARCH_SET_GS: usize = 0x1001;
 const _: () = assert!(tls::GS_AT == buffers::flow::THREAD_AT);
 
 /// Gives the calling thread its words in shared memory.
@@ -31,7 +31,7 @@ pub(crate) fn begin_thread(thread: &mut TracedThread) -> bool {
             pool.control().refuse();
             HAS_UNKNOWN.store(true, Ordering::Relaxed);
             // Where the pointer to a thread's state is behind gs, it needs a place all the same.
-            let own = tls::by_gs().then(|| sys::map_anonymous(4096, sys::PROT_READ | sys::PROT_WRITE));
+            let own = tls::by_gs().then(|| sys::map_anonymous(PAGE_BYTES, sys::PROT_READ | sys::PROT_WRITE));
             let Some(words) = own.flatten() else { return false };
             words.cast::<Live>().cast_const()
         }
@@ -41,7 +41,7 @@ pub(crate) fn begin_thread(thread: &mut TracedThread) -> bool {
     words.set_thread(&raw const *thread as u64);
     // SAFETY: gs is nobody's in 64-bit programs; a thread that uses it itself is not translated.
     unsafe {
-        let args = [ARCH_SET_GS, &raw const *words as usize, 0, 0, 0, 0];
+        let args = [sys::ARCH_SET_GS, &raw const *words as usize, 0, 0, 0, 0];
         sys::syscall(libc::SYS_arch_prctl as usize, args);
     }
     let Some(live) = live else { return false };
@@ -75,9 +75,7 @@ pub(crate) fn end_running(thread: &mut TracedThread) {
 
 /// arch_prctl by the program: the bases of fs and gs.
 pub(crate) fn arch_prctl(thread: &mut TracedThread, what: u64, addr: u64) -> isize {
-    const ARCH_SET_FS: u64 = 0x1002;
-    const ARCH_GET_GS: u64 = 0x1004;
-    if thread.translation.live().is_some() && what == ARCH_GET_GS && addr != 0 {
+    if thread.translation.live().is_some() && what == sys::ARCH_GET_GS as u64 && addr != 0 {
         let zero = 0u64;
         let local = [&raw const zero as usize, 8];
         let remote = [addr as usize, 8];
@@ -86,7 +84,7 @@ pub(crate) fn arch_prctl(thread: &mut TracedThread, what: u64, addr: u64) -> isi
         let written = unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) };
         return if sys::failed(written) { -(libc::EFAULT as isize) } else { 0 };
     }
-    if thread.translation.live().is_some() && what == ARCH_SET_GS as u64 {
+    if thread.translation.live().is_some() && what == sys::ARCH_SET_GS as u64 {
         if addr == 0 {
             // As it is for the program.
             return 0;
@@ -99,7 +97,7 @@ pub(crate) fn arch_prctl(thread: &mut TracedThread, what: u64, addr: u64) -> isi
     let args = [what as usize, addr as usize, 0, 0, 0, 0];
     // SAFETY: the program's own call; our pointer does not depend on the base that it changes.
     let result = unsafe { sys::syscall(libc::SYS_arch_prctl as usize, args) };
-    if what == ARCH_SET_FS && thread.translation.live().is_some() {
+    if what == sys::ARCH_SET_FS as u64 && thread.translation.live().is_some() {
         tell_base(thread);
     }
     result

@@ -25,15 +25,13 @@ use tracee::frame::{SigInfo, UContext};
 use tracee::tls;
 use x86::{Oracle, Outcome, Step};
 
-use crate::registers::{self, TRAP_TRACE};
+use crate::registers::{self, DIRECTION_FLAG, TRAP_FLAG, TRAP_TRACE};
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::engine::ENGINE;
 use crate::translate::gate;
 use crate::translate::verify_window::{self, AwaitedStep, Expected, KEPT_BYTES, VerifyWindow};
-
-const TRAP_FLAG: u64 = 1 << 8;
 
 /// From that buffer on, a window begins with each that its number divides.
 const EVERY_BUFFERS: u32 = 512;
@@ -341,7 +339,7 @@ pub(crate) fn executed(thread: &mut TracedThread, context: &mut UContext, outcom
         for access in 0..pending.accesses {
             let Some(&first) = window.list().get(base + access) else { break };
             let distance = element.wrapping_mul(first.size.into());
-            let backwards = pending.regs.rflags & 1 << 10 != 0;
+            let backwards = pending.regs.rflags & DIRECTION_FLAG != 0;
             let addr = first.addr.wrapping_add(if backwards { distance.wrapping_neg() } else { distance });
             window.put(base + element as usize * pending.accesses + access, Expected { addr, ..first });
         }

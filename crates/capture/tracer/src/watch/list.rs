@@ -225,3 +225,60 @@ pub(crate) const FROM_SITE: u32 = 1 << 31;
 /// Watches of thread-local variables, which end with the thread.
 const OF_LOCAL: u32 = 1 << 30;
 pub(crate) const KINDS: u32 = FROM_SITE | OF_LOCAL;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn list(room: &mut [Watch]) -> List {
+        List {
+            watches: room.as_mut_ptr(),
+            len: 0,
+            longest: 0,
+            hint: Cell::new(0),
+            sites: core::ptr::null_mut(),
+            site_count: 0,
+            locals: [Local { distance: 0, len: 0, id: 0, bits: 0 }; MAX_LOCALS],
+            local_count: 0,
+            marks: None,
+            terabytes: 0,
+        }
+    }
+
+    proptest! {
+        /// A search finds the watches that meet a range, whatever was watched and released before, and wherever the search
+        /// before it ended.
+        #[test]
+        fn a_search_finds_what_a_walk_through_all_finds(
+            changes in prop::collection::vec((0u64..64, 1u64..20, any::<bool>()), 1..60),
+            searches in prop::collection::vec((0u64..80, 1u64..16), 1..30),
+        ) {
+            let mut room = [Watch { start: 0, end: 0, id: 0, bits: 0 }; 64];
+            let mut list = list(&mut room);
+            let mut model: Vec<(u64, u64, u32)> = Vec::new();
+            for (id, (start, len, is_new)) in changes.into_iter().enumerate() {
+                if is_new {
+                    list.insert(Watch { start, end: start + len, id: id as u32, bits: 1 });
+                    model.push((start, start + len, id as u32));
+                } else {
+                    let end = list.remove_found(start, |watch| watch.id & 1 == 0);
+                    let gone = |watch: &(u64, u64, u32)| watch.0 == start && watch.2 & 1 == 0;
+                    prop_assert_eq!(end, model.iter().filter(|watch| gone(watch)).map(|watch| watch.1).max());
+                    model.retain(|watch| !gone(watch));
+                }
+                prop_assert!(list.as_slice().is_sorted_by_key(|watch| watch.start));
+            }
+            for (start, len) in searches {
+                let mut found = Vec::new();
+                list.each(start, start + len, |watch| found.push((watch.start, watch.end, watch.id)));
+                found.sort_unstable();
+                let mut expect: Vec<_> =
+                    model.iter().copied().filter(|watch| watch.0 < start + len && start < watch.1).collect();
+                expect.sort_unstable();
+                prop_assert_eq!(found, expect);
+            }
+        }
+    }
+}

@@ -10,6 +10,7 @@ use tracee::{maps, sys, tls};
 use unwind::{Cache, Frame, Process, Table};
 use x86::Registers;
 
+use crate::elf::{MappedHeaders, ModuleSpan};
 use crate::protect::pages::{self, PAGE_VIEWED};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -18,15 +19,13 @@ use crate::watch::thread::OwnStack;
 /// Frames that are told of one stack, the innermost ones.
 pub(crate) const MOST_FRAMES: usize = 64;
 const MAX_MODULES: usize = 256;
-const PT_LOAD: u32 = 1;
-const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 
 /// A module with tables: all of it, the segment that holds them, and their list.
 #[derive(Clone, Copy)]
 struct UnwindModule {
     start: u64,
     end: u64,
-    segment: (u64, u64),
+    segment: ModuleSpan,
     list: u64,
 }
 
@@ -38,7 +37,8 @@ pub(crate) struct KnownModules {
 
 static KNOWN: Lock<KnownModules> = Lock::new(KnownModules {
     cache: Cache::new(),
-    modules: [UnwindModule { start: 0, end: 0, segment: (0, 0), list: 0 }; MAX_MODULES],
+    modules: [UnwindModule { start: 0, end: 0, segment: ModuleSpan { start: 0, end: 0 }, list: 0 };
+        MAX_MODULES],
     len: 0,
 });
 /// Held during a fork.
@@ -164,7 +164,7 @@ struct StackMemory<'a> {
 impl StackMemory<'_> {
     /// Reads from `addr` on, at most to the end of its page: the next one may not be there.
     fn fill(&mut self, addr: u64) {
-        let bytes = (4096 - (addr & 4095)).min(size_of_val(&self.words) as u64);
+        let bytes = pages::rest_of_page(addr).min(size_of_val(&self.words) as u64);
         let local = [self.words.as_mut_ptr() as u64, bytes];
         let remote = [addr, bytes];
         let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
@@ -211,7 +211,7 @@ impl Process for StackMemory<'_> {
                 found
             }
         };
-        let (start, end) = module.segment;
+        let ModuleSpan { start, end } = module.segment;
         if module.list == 0 {
             return None;
         }
@@ -249,36 +249,23 @@ fn find(ip: u64) -> Option<UnwindModule> {
 /// # Safety
 /// The first page of a file must be mapped there.
 unsafe fn read_headers(base: u64) -> Option<UnwindModule> {
-    let word = |at: u64| {
-        // SAFETY: `at` is checked to lie in the first page, see below.
-        unsafe { (at as *const u64).read_unaligned() }
-    };
-    if word(base) as u32 != u32::from_le_bytes(*b"\x7fELF") {
-        return None;
-    }
-    let table = base.checked_add(word(base + 32))?;
-    let (size, count) = (word(base + 54) & 0xffff, word(base + 56) & 0xffff);
-    if size < 56 || table.checked_add(size * count)? > base + 4096 {
-        return None;
-    }
-    // ET_EXEC: addresses are absolute.
-    let bias = if word(base + 16) & 0xffff == 2 { 0 } else { base };
-    let mut module = UnwindModule { start: base, end: base, segment: (0, 0), list: 0 };
-    let headers = || (0..count).map(|index| table + index * size);
-    for header in headers() {
-        let (kind, flags) = (word(header) as u32, (word(header) >> 32) as u32);
-        let start = bias.wrapping_add(word(header + 16));
-        if kind == PT_LOAD {
-            module.end = module.end.max(start.wrapping_add(word(header + 40)));
-        } else if kind == PT_GNU_EH_FRAME && flags & 4 != 0 {
+    // SAFETY: the caller's promise.
+    let headers = unsafe { MappedHeaders::at(base) }?;
+    let mut module = UnwindModule { start: base, end: base, segment: ModuleSpan::default(), list: 0 };
+    let is_readable = |header: &libc::Elf64_Phdr| header.p_flags & libc::PF_R != 0;
+    for header in headers.iter() {
+        let start = headers.start_of(&header);
+        if header.p_type == libc::PT_LOAD {
+            module.end = module.end.max(start.wrapping_add(header.p_memsz));
+        } else if header.p_type == libc::PT_GNU_EH_FRAME && is_readable(&header) {
             module.list = start;
         }
     }
-    let segment = headers().find_map(|header| {
-        let start = bias.wrapping_add(word(header + 16));
-        let end = start.wrapping_add(word(header + 32));
-        let readable = word(header) as u32 == PT_LOAD && (word(header) >> 32) & 4 != 0;
-        (readable && start <= module.list && module.list < end).then_some((start, end))
+    let segment = headers.iter().find_map(|header| {
+        let start = headers.start_of(&header);
+        let span = ModuleSpan { start, end: start.wrapping_add(header.p_filesz) };
+        let is_it = header.p_type == libc::PT_LOAD && is_readable(&header) && span.contains(module.list);
+        is_it.then_some(span)
     });
     match segment {
         Some(segment) => module.segment = segment,

@@ -14,6 +14,7 @@ use code_cache::Marks;
 use tracee::lock::Guard;
 use tracee::{maps, sys, tls};
 
+use crate::protect::pages::{self, PAGE_BYTES};
 use crate::protect::ranges::{RANGES, Range, Ranges};
 use crate::state::process::PROCESS;
 use crate::watch::hits::{CHOICES, CHOSEN_THREAD, CHOSEN_VALUE};
@@ -88,7 +89,7 @@ pub(crate) fn load(path: &[u8]) {
         }
     }
     // SAFETY: mapped by `read`; nothing refers to it any more.
-    unsafe { sys::munmap(bytes as u64, len.next_multiple_of(4096) as u64) };
+    unsafe { sys::munmap(bytes as u64, (len as u64).next_multiple_of(PAGE_BYTES)) };
     PROCESS.watched.store(true, Ordering::Release);
     if PROCESS.settings().translate {
         return;
@@ -122,8 +123,9 @@ fn read(path: &[u8]) -> Option<(*const u8, usize)> {
     }
     let private = 2;
     // SAFETY: a new mapping replaces nothing.
-    let memory =
-        unsafe { sys::mmap(0, (len as u64).next_multiple_of(4096), sys::PROT_READ, private, file.0, 0) };
+    let memory = unsafe {
+        sys::mmap(0, (len as u64).next_multiple_of(PAGE_BYTES), sys::PROT_READ, private, file.0, 0)
+    };
     (!sys::failed(memory)).then_some((memory as *const u8, len as usize))
 }
 
@@ -152,7 +154,7 @@ fn mark(ranges: &mut Ranges, from: u64, to: u64) {
         }
     };
     for watch in list.as_slice() {
-        let (start, end) = (watch.start & !4095, watch.end.saturating_add(4095) & !4095);
+        let (start, end) = (pages::start_of_page(watch.start), pages::end_of_page(watch.end));
         if start <= run.1 && run.0 < run.1 {
             run.1 = run.1.max(end);
         } else {
@@ -199,7 +201,7 @@ pub(crate) fn allocated(ip: u64, addr: u64, len: u64) {
         }
     }
     if some && !PROCESS.settings().translate {
-        let (start, end) = (addr & !4095, addr.saturating_add(len + 4095) & !4095);
+        let (start, end) = (pages::start_of_page(addr), pages::end_of_page(addr.saturating_add(len)));
         let recording = PROCESS.is_recording();
         let mut ranges = RANGES.lock();
         ranges.update(start, end, |range| range.traced = true);
