@@ -1,18 +1,18 @@
 //! Reaching into a process that runs: its threads are stopped by ptrace, functions are called on them, a library is loaded.
 //!
-//! One thread at a safe place is borrowed for `dlopen` ([`Process::load`]), while the others run on. What needs all threads at
-//! once stops them all ([`Process::stop_all`]). Whoever is stopped is let go when its [`Stopped`] is dropped, and goes on as
+//! One thread at a safe place is borrowed for `dlopen` ([`TargetProcess::load`]), while the others run on. What needs all threads at
+//! once stops them all ([`TargetProcess::stop_all`]). Whoever is stopped is let go when its [`Stopped`] is dropped, and goes on as
 //! it was or as it was told to.
 //!
 //! What is called in the process, and what for, is left to the users: the probes (crate `probes`) and the recorder of a
-//! running process (crate `memtap`). Start with [`Process`].
+//! running process (crate `memtap`). Start with [`TargetProcess`].
 
 mod error;
 mod ptrace;
 mod target;
 
 pub use error::Error;
-pub use ptrace::{Call, Registers, Stopped};
+pub use ptrace::{InjectedCall, Stopped, UserRegisters};
 pub use target::{check, path_here, sees};
 
 use ptrace::CallError;
@@ -33,12 +33,12 @@ const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A process that runs, and its memory.
 #[derive(Debug)]
-pub struct Process {
+pub struct TargetProcess {
     pid: u32,
     memory: File,
 }
 
-impl Process {
+impl TargetProcess {
     /// Looks whether process `pid` can be attached to, and opens its memory.
     ///
     /// # Errors
@@ -92,8 +92,10 @@ impl Process {
         let path = library.to_string_lossy().into_owned();
         let mut name = terminated(&path);
         let flags = libc::RTLD_NOW as usize;
-        if self.call(&mut thread, Call { second: flags, ..Call::new(dlopen, &mut name) })? == 0 {
-            let text = self.call(&mut thread, Call::new(dlerror, &mut []))?;
+        if self.call(&mut thread, InjectedCall { second: flags, ..InjectedCall::new(dlopen, &mut name) })?
+            == 0
+        {
+            let text = self.call(&mut thread, InjectedCall::new(dlerror, &mut []))?;
             return Err(Error::Load { pid: self.pid, library: path, reason: self.read_text(text) });
         }
         Ok(thread)
@@ -103,7 +105,7 @@ impl Process {
     ///
     /// # Errors
     /// Where it faults, takes too long, or the process ended.
-    pub fn call(&self, thread: &mut Stopped, call: Call<'_>) -> Result<u64, Error> {
+    pub fn call(&self, thread: &mut Stopped, call: InjectedCall<'_>) -> Result<u64, Error> {
         let pid = self.pid;
         thread.call(&self.memory, call, Duration::from_secs(CALL_SECONDS)).map_err(|error| match error {
             CallError::Gone => Error::Ended(pid),
@@ -125,7 +127,7 @@ impl Process {
     /// Writes its memory.
     ///
     /// # Errors
-    /// As for [`Process::read`].
+    /// As for [`TargetProcess::read`].
     pub fn write(&self, bytes: &[u8], at: usize) -> Result<(), Error> {
         self.memory.write_all_at(bytes, at as u64).map_err(|_| Error::Ended(self.pid))
     }
@@ -183,7 +185,7 @@ impl Process {
     /// Where one can't be stopped, or the process ended.
     pub fn stop_all(&self, stopped: &mut Vec<Stopped>) -> Result<(), Error> {
         let deadline = Instant::now() + Duration::from_secs(SAFE_PLACE_SECONDS);
-        // A list that is read while a thread of it ends may lack those behind it: twice nobody new is nobody.
+        // A list that is read while a thread of it ends may lack those after it: only when nobody new is there twice is there nobody.
         let mut quiet = 0;
         while quiet < 2 {
             let known: std::collections::HashSet<i32> = stopped.iter().map(Stopped::tid).collect();

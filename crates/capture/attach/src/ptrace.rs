@@ -47,7 +47,7 @@ impl From<io::Error> for CallError {
     }
 }
 
-enum Stop {
+enum StopEvent {
     /// PTRACE_INTERRUPT, or a group stop.
     Event,
     /// A signal is about to be delivered.
@@ -57,11 +57,11 @@ enum Stop {
 }
 
 /// The general registers, as the kernel tells them.
-pub type Registers = libc::user_regs_struct;
+pub type UserRegisters = libc::user_regs_struct;
 
 /// A function to call on a stopped thread.
 #[derive(Debug)]
-pub struct Call<'a> {
+pub struct InjectedCall<'a> {
     /// Its address.
     pub function: usize,
     /// Copied to the stack; its address is the first argument. Afterwards what the function left there.
@@ -74,7 +74,7 @@ pub struct Call<'a> {
     pub traps: bool,
 }
 
-impl<'a> Call<'a> {
+impl<'a> InjectedCall<'a> {
     /// With that data, on the thread's own stack.
     pub fn new(function: usize, data: &'a mut [u8]) -> Self {
         Self { function, data, second: 0, stack: None, traps: true }
@@ -104,38 +104,42 @@ impl Stopped {
         let mut stopped = Self { tid, pending: None };
         ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0)?;
         match stopped.wait(Instant::now() + patience)? {
-            Stop::Event => Ok(Some(stopped)),
-            Stop::Signal(signal) => {
+            StopEvent::Event => Ok(Some(stopped)),
+            StopEvent::Signal(signal) => {
                 // It waits for the signal's delivery: as good a stop; the signal is handed on at the end.
                 stopped.pending = Some(signal);
                 Ok(Some(stopped))
             }
-            Stop::Gone => {
+            StopEvent::Gone => {
                 std::mem::forget(stopped);
                 Ok(None)
             }
-            Stop::Timeout => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+            StopEvent::Timeout => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
         }
     }
 
-    fn wait(&mut self, deadline: Instant) -> io::Result<Stop> {
+    fn wait(&mut self, deadline: Instant) -> io::Result<StopEvent> {
         loop {
             let mut status = 0;
             // SAFETY: the kernel writes one int.
             let got = unsafe { libc::waitpid(self.tid, &mut status, libc::__WALL | libc::WNOHANG) };
             if got < 0 {
                 let error = io::Error::last_os_error();
-                return if error.raw_os_error() == Some(libc::ECHILD) { Ok(Stop::Gone) } else { Err(error) };
+                return if error.raw_os_error() == Some(libc::ECHILD) {
+                    Ok(StopEvent::Gone)
+                } else {
+                    Err(error)
+                };
             }
             if got > 0 {
                 return Ok(match () {
-                    () if !libc::WIFSTOPPED(status) => Stop::Gone,
-                    () if status >> 16 == EVENT_STOP => Stop::Event,
-                    () => Stop::Signal(libc::WSTOPSIG(status)),
+                    () if !libc::WIFSTOPPED(status) => StopEvent::Gone,
+                    () if status >> 16 == EVENT_STOP => StopEvent::Event,
+                    () => StopEvent::Signal(libc::WSTOPSIG(status)),
                 });
             }
             if Instant::now() >= deadline {
-                return Ok(Stop::Timeout);
+                return Ok(StopEvent::Timeout);
             }
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -157,9 +161,9 @@ impl Stopped {
     ///
     /// # Errors
     /// Where it is gone.
-    pub fn registers(&self) -> io::Result<Registers> {
+    pub fn registers(&self) -> io::Result<UserRegisters> {
         // SAFETY: all-zero is a valid value, and the kernel fills it.
-        let mut registers: Registers = unsafe { std::mem::zeroed() };
+        let mut registers: UserRegisters = unsafe { std::mem::zeroed() };
         ptrace(libc::PTRACE_GETREGS, self.tid, 0, &raw mut registers as usize)?;
         Ok(registers)
     }
@@ -168,7 +172,7 @@ impl Stopped {
     ///
     /// # Errors
     /// Where it is gone, or they are no registers of a program.
-    pub fn set_registers(&self, registers: &Registers) -> io::Result<()> {
+    pub fn set_registers(&self, registers: &UserRegisters) -> io::Result<()> {
         ptrace(libc::PTRACE_SETREGS, self.tid, 0, std::ptr::from_ref(registers) as usize).map(|_| ())
     }
 
@@ -230,7 +234,7 @@ impl Stopped {
     pub(crate) fn call(
         &mut self,
         memory: &File,
-        call: Call<'_>,
+        call: InjectedCall<'_>,
         patience: Duration,
     ) -> Result<u64, CallError> {
         let mut saved = self.registers()?;
@@ -272,7 +276,7 @@ impl Stopped {
             ptrace(libc::PTRACE_CONT, self.tid, 0, deliver as usize)?;
             deliver = 0;
             let stop = match self.wait(deadline)? {
-                Stop::Timeout => {
+                StopEvent::Timeout => {
                     interrupted = true;
                     ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0)?;
                     self.wait(Instant::now() + Duration::from_secs(5))?
@@ -280,11 +284,11 @@ impl Stopped {
                 stop => stop,
             };
             match stop {
-                Stop::Gone => return Err(CallError::Gone),
-                Stop::Timeout => return Err(CallError::Timeout),
-                Stop::Event if interrupted => return Err(CallError::Timeout),
-                Stop::Event => {}
-                Stop::Signal(libc::SIGSEGV) => {
+                StopEvent::Gone => return Err(CallError::Gone),
+                StopEvent::Timeout => return Err(CallError::Timeout),
+                StopEvent::Event if interrupted => return Err(CallError::Timeout),
+                StopEvent::Event => {}
+                StopEvent::Signal(libc::SIGSEGV) => {
                     let registers = self.registers()?;
                     return if registers.rip == 0 {
                         Ok(registers.rax)
@@ -292,10 +296,10 @@ impl Stopped {
                         Err(CallError::Signal(libc::SIGSEGV))
                     };
                 }
-                Stop::Signal(signal @ (libc::SIGBUS | libc::SIGILL)) => {
+                StopEvent::Signal(signal @ (libc::SIGBUS | libc::SIGILL)) => {
                     return Err(CallError::Signal(signal));
                 }
-                Stop::Signal(signal) => deliver = signal,
+                StopEvent::Signal(signal) => deliver = signal,
             }
         }
     }

@@ -11,7 +11,7 @@ use std::{
 
 /// A mapping with its file.
 #[derive(Clone, Debug)]
-pub(crate) struct Mapping {
+pub(crate) struct MappedFile {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) offset: u64,
@@ -94,7 +94,7 @@ fn file_name(path: &str) -> &str {
 }
 
 /// The mappings of the process.
-pub(crate) fn mappings(pid: u32) -> Result<Vec<Mapping>, Error> {
+pub(crate) fn mappings(pid: u32) -> Result<Vec<MappedFile>, Error> {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => permission(pid),
         io::ErrorKind::NotFound => Error::Ended(pid),
@@ -103,13 +103,13 @@ pub(crate) fn mappings(pid: u32) -> Result<Vec<Mapping>, Error> {
     Ok(text.lines().filter_map(parse).collect())
 }
 
-fn parse(line: &str) -> Option<Mapping> {
+fn parse(line: &str) -> Option<MappedFile> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let rights = words.next()?;
     let offset = words.next()?;
     let path = words.nth(2).unwrap_or("").trim();
-    Some(Mapping {
+    Some(MappedFile {
         start: usize::from_str_radix(start, 16).ok()?,
         end: usize::from_str_radix(end, 16).ok()?,
         offset: u64::from_str_radix(offset, 16).ok()?,
@@ -137,7 +137,7 @@ pub fn sees(pid: u32, path: &Path) -> bool {
 /// Addresses of exported functions of a mapped library; `None` where it lacks one.
 pub(crate) fn functions<const N: usize>(
     pid: u32,
-    mapped: &[Mapping],
+    mapped: &[MappedFile],
     is_file: impl Fn(&str) -> bool,
     names: [&str; N],
 ) -> Option<[usize; N]> {
@@ -159,7 +159,7 @@ pub(crate) fn functions<const N: usize>(
 /// The C library's loader functions of these names: in libc since glibc 2.34, in libdl before.
 pub(crate) fn loader_functions<const N: usize>(
     pid: u32,
-    mapped: &[Mapping],
+    mapped: &[MappedFile],
     names: [&str; N],
 ) -> Option<[usize; N]> {
     ["libc.so.6", "libc-2.", "libdl.so.2", "libdl-2."]
@@ -226,7 +226,7 @@ const WAITS: [i64; 24] = [
 const STACK_BYTES: usize = 64 << 10;
 
 /// Whether a thread with these registers may be borrowed for a call of the loader.
-pub(crate) fn is_safe_place(registers: &libc::user_regs_struct, mapped: &[Mapping]) -> bool {
+pub(crate) fn is_safe_place(registers: &libc::user_regs_struct, mapped: &[MappedFile]) -> bool {
     let at = |address: u64| mapped.iter().find(|m| (m.start..m.end).contains(&(address as usize)));
     let room = at(registers.rsp)
         .is_some_and(|m| m.path == "[stack]" || registers.rsp as usize - m.start >= STACK_BYTES);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn threads_inside_the_c_library_or_on_small_stacks_are_not_borrowed() {
-        let mapping = |start, path: &str| Mapping {
+        let mapping = |start, path: &str| MappedFile {
             start,
             end: start + 0x10_0000,
             offset: 0,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use attach::{Call, Error, Process, Registers, Stopped};
+use attach::{Error, InjectedCall, Stopped, TargetProcess, UserRegisters};
 use buffers::ProcessState;
 use buffers::attach::{
     ATTACH_VERSION, Enter, Leave, MAX_THREADS, READY_WORDS, RECORDED_AT, RECORDER_AT, Ready, STACK_AT,
@@ -62,7 +62,7 @@ pub fn check(pid: u32, library: &Path) -> Result<()> {
             library.display()
         );
     }
-    let process = Process::open(pid)?;
+    let process = TargetProcess::open(pid)?;
     if let Some(library) = Library::find(&process, library)? {
         check_words(&library.words()?, pid)?;
     }
@@ -98,7 +98,7 @@ fn from_bytes<const N: usize>(bytes: &[u8]) -> [u64; N] {
 
 /// The library in a process: where its words and functions are.
 struct Library<'a> {
-    process: &'a Process,
+    process: &'a TargetProcess,
     path: &'a Path,
     words: usize,
     open: usize,
@@ -114,7 +114,7 @@ struct Library<'a> {
 
 impl<'a> Library<'a> {
     /// `None` where it is not loaded.
-    fn find(process: &'a Process, path: &'a Path) -> Result<Option<Self>> {
+    fn find(process: &'a TargetProcess, path: &'a Path) -> Result<Option<Self>> {
         let names = [
             WORDS,
             "memtap_attach_open",
@@ -148,7 +148,12 @@ impl<'a> Library<'a> {
         let stack = (self.stack != 0).then_some(self.stack);
         let word = self.process.call(
             thread,
-            Call { second: count, stack, traps: self.stack == 0, ..Call::new(function, data) },
+            InjectedCall {
+                second: count,
+                stack,
+                traps: self.stack == 0,
+                ..InjectedCall::new(function, data)
+            },
         )?;
         match Status::from_word(word) {
             Some(Status::Done) => Ok(()),
@@ -172,7 +177,7 @@ impl<'a> Library<'a> {
 
 /// Takes a process over: on return all its threads run in the cache or are on their way there.
 fn enter(pid: u32, path: &Path, channel: &str) -> Result<()> {
-    let process = Process::open(pid)?;
+    let process = TargetProcess::open(pid)?;
     if let Some(library) = Library::find(&process, path)?
         && check_words(&library.words()?, pid)?
     {
@@ -229,7 +234,7 @@ fn enter_stopped(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<()> {
         thread.set_mask(target.mask)?;
         if target.waits == 0 {
             let registers = thread.registers()?;
-            thread.set_registers(&Registers { rip: target.rip, orig_rax: u64::MAX, ..registers })?;
+            thread.set_registers(&UserRegisters { rip: target.rip, orig_rax: u64::MAX, ..registers })?;
         }
     }
     Ok(())
@@ -248,7 +253,7 @@ fn is_end(error: &anyhow::Error) -> bool {
 }
 
 fn try_leave(pid: u32, path: &Path) -> Result<()> {
-    let process = Process::open(pid)?;
+    let process = TargetProcess::open(pid)?;
     let Some(library) = Library::find(&process, path)? else { return Ok(()) };
     if library.words()?[RECORDED_AT] == 0 {
         return Ok(());
@@ -332,7 +337,7 @@ fn leave_stopped(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<()> {
 }
 
 /// General registers in the order of a signal context.
-fn in_order(r: &Registers) -> [u64; 18] {
+fn in_order(r: &UserRegisters) -> [u64; 18] {
     [
         r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx, r.rax,
         r.rcx, r.rsp, r.rip, r.eflags,
@@ -340,9 +345,9 @@ fn in_order(r: &Registers) -> [u64; 18] {
 }
 
 /// The inverse; segments are those of `others`.
-fn from_order(words: &[u64; 18], orig_rax: u64, others: &Registers) -> Registers {
+fn from_order(words: &[u64; 18], orig_rax: u64, others: &UserRegisters) -> UserRegisters {
     let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags] = *words;
-    Registers {
+    UserRegisters {
         r8,
         r9,
         r10,
@@ -428,8 +433,8 @@ mod tests {
         assert_eq!((registers.rip, registers.orig_rax), (17, 77));
     }
 
-    fn zeros() -> Registers {
-        Registers {
+    fn zeros() -> UserRegisters {
+        UserRegisters {
             r15: 0,
             r14: 0,
             r13: 0,

@@ -136,7 +136,7 @@ mod tests {
         let (first, layout) = blocks[0];
         // SAFETY: allocated above with this layout, and not used again.
         unsafe { allocator.dealloc(first, layout) };
-        // SAFETY: as above.
+        // SAFETY: the layout is not empty.
         assert_eq!(unsafe { allocator.alloc(layout) }, first);
     }
 }

@@ -129,7 +129,7 @@ const _: () = {
 const SW_BYTES_AT: u64 = 464;
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 
-/// Bytes of the floating point state at `fpstate`, with the magic word behind it.
+/// Bytes of the floating point state at `fpstate`, with the magic word after it.
 ///
 /// # Safety
 /// `fpstate` is null or the address that a signal frame gives.

@@ -45,7 +45,7 @@ impl<T> Lock<T> {
     /// Makes it free in a forked child, whose other threads are gone.
     ///
     /// # Safety
-    /// No guard of this process may exist, and the state behind the lock must be whole: the forking thread held the lock
+    /// No guard of this process may exist, and the state that the lock guards must be whole: the forking thread held the lock
     /// during the fork, or nobody did.
     pub unsafe fn reset(&self) {
         self.held.store(0, Ordering::Release);

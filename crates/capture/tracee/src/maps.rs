@@ -8,7 +8,7 @@ use crate::text::number;
 pub struct Mapping<'a> {
     /// First byte.
     pub start: u64,
-    /// Behind the last byte.
+    /// After the last byte.
     pub end: u64,
     /// PROT_READ, PROT_WRITE and PROT_EXEC, as in mmap.
     pub prot: i32,

@@ -1,10 +1,10 @@
 //! One pointer of thread-local storage.
 //!
 //! Initial-exec, in the static block that the loader reserves for libraries that are there at start-up: reading it is
-//! one instruction, and no allocation stands behind it, unlike std's thread-locals. A new thread starts with null.
+//! one instruction, and it needs no allocation, unlike std's thread-locals. A new thread starts with null.
 //!
 //! In a process whose program brings its own thread control blocks (a static executable), fs is the program's alone; and
-//! where a thread is made that has its creator's, it says nothing. The pointer is then a word behind the base of gs ([`by_gs`]), which a new thread inherits from its creator.
+//! where a thread is made that has its creator's, it says nothing. The pointer is then a word at a distance from the base of gs ([`by_gs`]), which a new thread inherits from its creator.
 
 use core::arch::{asm, global_asm};
 
@@ -25,21 +25,21 @@ global_asm!(
     ".text",
 );
 
-/// Where behind gs the pointer is.
+/// How far from the base of gs the pointer is.
 pub const GS_AT: u32 = 136;
 
 unsafe extern "C" {
     static mut memtap_tls_by_gs: u8;
 }
 
-/// From now on the pointer is behind gs. Where there are other threads, theirs are in both places already: it does not
+/// From now on the pointer is reached by gs. Where there are other threads, theirs are in both places already: it does not
 /// matter when they see this.
 pub fn use_gs() {
     // SAFETY: one byte that is only ever changed from zero to one.
     unsafe { (&raw mut memtap_tls_by_gs).write_volatile(1) };
 }
 
-/// Whether the pointer is behind gs.
+/// Whether the pointer is reached by gs.
 #[inline(always)]
 pub fn by_gs() -> bool {
     // SAFETY: one byte, see `use_gs`.
@@ -66,7 +66,7 @@ pub fn get<T>() -> *mut T {
     value
 }
 
-/// Stores this thread's pointer; where it is behind gs, whoever sets the base of gs does that.
+/// Stores this thread's pointer; where it is reached by gs, whoever sets the base of gs does that.
 #[inline(always)]
 pub fn set<T>(value: *mut T) {
     if by_gs() {

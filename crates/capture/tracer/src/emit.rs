@@ -82,7 +82,7 @@ impl TracedThread {
         }
     }
 
-    /// As above, for code that is about to go on in a new buffer.
+    /// Where others have moved the session's order on, says so at the beginning of a new buffer, in which code is about to go on.
     pub(crate) fn note_order_now(&mut self, pool: &Pool) {
         self.note_order(pool);
     }
@@ -99,7 +99,7 @@ impl TracedThread {
         }
     }
 
-    /// Gets an empty buffer, waiting for the recorder where it is behind. `false` when the recorder is gone.
+    /// Gets an empty buffer, waiting for the recorder where none is free. `false` when the recorder is gone.
     #[inline(never)]
     fn refill(&mut self, pool: &Pool) -> bool {
         let control = pool.control();

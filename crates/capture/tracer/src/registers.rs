@@ -9,9 +9,9 @@ pub(crate) fn of(context: &mut UContext) -> &mut x86::Registers {
     unsafe { &mut *(&raw mut context.gregs).cast() }
 }
 
-/// As above.
+/// Registers of a signal's context, as the engine has them.
 pub(crate) fn as_registers(gregs: &Gregs) -> &x86::Registers {
-    // SAFETY: as above.
+    // SAFETY: both types are 18 words in the same order, see their definitions.
     unsafe { &*(&raw const *gregs).cast() }
 }
 

@@ -205,7 +205,7 @@ fn on_sent(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut
     }
     if thread.busy != 0 {
         waiting::put_off(thread, signal, info);
-        // As above, until it is no longer busy.
+        // All others are blocked until it is no longer busy.
         if OURS & mask::bit(signal) == 0 && thread.signals.held_mask.is_none() {
             thread.signals.held_mask = Some(context.mask);
             context.mask = !FAULTS;
@@ -215,7 +215,7 @@ fn on_sent(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut
     if gate::is_in_handler(thread, context) {
         waiting::put_off(thread, signal, info);
         if place == Some(StubPlace::Returning) {
-            // It is about to return to a context that lies right behind its own frame.
+            // It is about to return to a context that lies right after its own frame.
             // SAFETY: the frame that the kernel made for the handler, which nobody else uses any more.
             settle(thread, unsafe { &mut *(context.gregs.rsp as *mut UContext) });
         }

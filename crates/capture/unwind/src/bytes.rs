@@ -2,7 +2,7 @@
 
 /// Bytes of the process at their address, and how far they were read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes<'a> {
+pub(crate) struct TableBytes<'a> {
     bytes: &'a [u8],
     /// The address of the first of all bytes.
     start: u64,
@@ -14,7 +14,7 @@ pub(crate) const ABSOLUTE: u8 = 0;
 const PC_RELATIVE: u8 = 0x10;
 pub(crate) const OMITTED: u8 = 0xff;
 
-impl<'a> Bytes<'a> {
+impl<'a> TableBytes<'a> {
     /// The bytes that lie at `start`.
     pub(crate) fn new(bytes: &'a [u8], start: u64) -> Self {
         Self { bytes, start, at: 0 }
@@ -129,9 +129,9 @@ mod tests {
     #[test]
     fn numbers_are_read_as_dwarf_has_them() {
         let bytes = [0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0xfc, 0xff, 0xff, 0xff];
-        let mut read = Bytes::new(&bytes, 0x1000);
+        let mut read = TableBytes::new(&bytes, 0x1000);
         assert_eq!((read.uleb(), read.sleb(), read.sleb()), (Some(624_485), Some(-1), Some(-128)));
-        // Four bytes before its own place, which is behind six bytes.
+        // Four bytes before its own place, which comes after six bytes.
         assert_eq!(read.pointer(0x1b), Some(0x1002));
         assert_eq!((read.u8(), read.is_empty()), (None, true));
         assert_eq!(read.seek(0x100b).map(|read| read.addr()), None);

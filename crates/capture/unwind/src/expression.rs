@@ -1,8 +1,8 @@
 //! DWARF expressions, as far as compilers and libraries use them in call frame information: the entries of procedure
 //! linkage tables, functions that align their stack, and the frame of a signal.
 
-use crate::bytes::Bytes;
-use crate::frame::Frame;
+use crate::bytes::TableBytes;
+use crate::frame::StackFrame;
 
 const DEPTH: usize = 16;
 /// Operations of one expression: none that is used has a loop, and none gets one here.
@@ -33,7 +33,7 @@ impl Stack {
 /// The value of an expression in a frame; `first` lies on the stack when it begins. `word` reads eight bytes of memory.
 pub(crate) fn evaluate(
     expression: &[u8],
-    frame: &Frame,
+    frame: &StackFrame,
     word: &mut impl FnMut(u64) -> Option<u64>,
     first: Option<u64>,
 ) -> Option<u64> {
@@ -41,7 +41,7 @@ pub(crate) fn evaluate(
     if let Some(first) = first {
         stack.push(first)?;
     }
-    let mut bytes = Bytes::new(expression, 0);
+    let mut bytes = TableBytes::new(expression, 0);
     let mut count = 0;
     while !bytes.is_empty() {
         count += 1;

@@ -9,11 +9,11 @@ pub(crate) const RIP: usize = 16;
 pub(crate) const REGISTERS: usize = 17;
 /// The processor's state in one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct StackFrame {
     registers: [u64; REGISTERS],
 }
 
-impl Frame {
+impl StackFrame {
     /// The state at an instruction: the general registers in the order of DWARF (rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp,
     /// r8 .. r15) and the instruction pointer.
     pub const fn new(registers: [u64; 17]) -> Self {

@@ -20,21 +20,21 @@ mod row;
 mod table;
 
 use frame::{RBP, RBX, RIP, RSP};
-use row::{Cfa, Row, Rule};
+use row::{Cfa, Rule, TableRow};
 
-pub use frame::Frame;
-pub use table::Table;
+pub use frame::StackFrame;
+pub use table::FrameTable;
 
 /// Those that a function keeps for its caller, and what it returns to.
 const KEPT: [usize; 7] = [RBX, RBP, 12, 13, 14, 15, RIP];
 
 /// The process, as the unwinder sees it.
-pub trait Process {
+pub trait UnwindSource {
     /// Eight bytes of memory, if they can be read.
     fn word(&mut self, addr: u64) -> Option<u64>;
 
     /// The tables of the module that holds an instruction.
-    fn table(&mut self, ip: u64) -> Option<Table<'_>>;
+    fn table(&mut self, ip: u64) -> Option<FrameTable<'_>>;
 }
 
 /// What a table says of one instruction, where that is as simple as it nearly always is.
@@ -43,7 +43,7 @@ struct Quick {
     ip: u64,
     cfa_offset: i32,
     cfa_register: u8,
-    /// Whether the frame was interrupted by a signal, so that its caller is at an instruction and not behind a call.
+    /// Whether the frame was interrupted by a signal, so that its caller is at an instruction and not after a call.
     signal: bool,
     /// Where each of [`KEPT`] is, from the CFA.
     kept: [i16; KEPT.len()],
@@ -58,7 +58,7 @@ impl Quick {
     const EMPTY: Self =
         Self { ip: 0, cfa_offset: 0, cfa_register: 0, signal: false, kept: [SAME; KEPT.len()] };
 
-    fn of(ip: u64, row: &Row<'_>) -> Option<Self> {
+    fn of(ip: u64, row: &TableRow<'_>) -> Option<Self> {
         let Cfa::Register(register, offset) = row.cfa else { return None };
         let mut quick = Self {
             ip,
@@ -85,7 +85,7 @@ impl Quick {
     }
 
     /// The caller's frame; `None` where there is none or its memory can't be read.
-    fn step(&self, frame: &Frame, process: &mut impl Process) -> Option<Frame> {
+    fn step(&self, frame: &StackFrame, process: &mut impl UnwindSource) -> Option<StackFrame> {
         let cfa = frame.get(self.cfa_register.into())?.wrapping_add(i64::from(self.cfa_offset) as u64);
         let mut caller = *frame;
         for (&register, &kept) in KEPT.iter().zip(&self.kept) {
@@ -148,12 +148,12 @@ impl Cache {
 /// (`false`), at the outermost frame, and where the way on is not known.
 pub fn unwind(
     cache: &mut Cache,
-    process: &mut impl Process,
-    frame: Frame,
-    mut visit: impl FnMut(u64, &Frame) -> bool,
+    process: &mut impl UnwindSource,
+    frame: StackFrame,
+    mut visit: impl FnMut(u64, &StackFrame) -> bool,
 ) {
     let mut frame = frame;
-    // Whether the frame's instruction is one that was being executed, and not the one behind a call.
+    // Whether the frame's instruction is one that was being executed, and not the one after a call.
     let mut exact = true;
     loop {
         let place = if exact { frame.ip() } else { frame.ip().wrapping_sub(1) };
@@ -175,7 +175,12 @@ pub fn unwind(
 }
 
 /// As [`unwind`] does it for one frame of which nothing is kept. Also whether a signal interrupted the caller.
-fn step(cache: &mut Cache, process: &mut impl Process, frame: &Frame, place: u64) -> (Option<Frame>, bool) {
+fn step(
+    cache: &mut Cache,
+    process: &mut impl UnwindSource,
+    frame: &StackFrame,
+    place: u64,
+) -> (Option<StackFrame>, bool) {
     // The table's bytes are the process's, and so is the memory that its rules are applied to: a row is taken out of the
     // one before the other is read.
     let quick = match process.table(place).and_then(|table| table.row(place)) {
@@ -193,7 +198,7 @@ fn step(cache: &mut Cache, process: &mut impl Process, frame: &Frame, place: u64
 }
 
 /// By the frame record: the caller's frame pointer, and above it the return address.
-fn by_frame_record(frame: &Frame, process: &mut impl Process) -> Option<Frame> {
+fn by_frame_record(frame: &StackFrame, process: &mut impl UnwindSource) -> Option<StackFrame> {
     let record = frame.get(RBP).filter(|&record| record >= frame.sp() && record & 7 == 0)?;
     let mut caller = *frame;
     caller.set(RBP, process.word(record)?);

@@ -1,7 +1,7 @@
 //! What a table says of one instruction: where the caller's registers are.
 
 use crate::expression::evaluate;
-use crate::frame::{Frame, REGISTERS, RIP, RSP};
+use crate::frame::{REGISTERS, RIP, RSP, StackFrame};
 
 /// The canonical frame address: the stack pointer of the caller before it called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) enum Rule<'a> {
 
 /// All of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'a> {
+pub(crate) struct TableRow<'a> {
     pub(crate) cfa: Cfa<'a>,
     pub(crate) rules: [Rule<'a>; REGISTERS],
     /// The frame is one that the kernel made for a signal.
@@ -46,18 +46,32 @@ const KEPT_BYTES: usize = 256;
 /// A row with its expressions in its own memory.
 pub(crate) struct Whole {
     bytes: [u8; KEPT_BYTES],
-    cfa: Result<(u64, i64), (usize, usize)>,
-    rules: [Kept; REGISTERS],
+    cfa: KeptCfa,
+    rules: [KeptRule; REGISTERS],
+}
+
+/// Where an expression is among the bytes that are kept.
+#[derive(Clone, Copy)]
+struct ByteSpan {
+    start: usize,
+    end: usize,
+}
+
+/// [`Cfa`], with its expression kept.
+#[derive(Clone, Copy)]
+enum KeptCfa {
+    Register(u64, i64),
+    Expression(ByteSpan),
 }
 
 #[derive(Clone, Copy)]
-enum Kept {
+enum KeptRule {
     Plain(Rule<'static>),
-    Expression(usize, usize),
-    ValueExpression(usize, usize),
+    Expression(ByteSpan),
+    ValueExpression(ByteSpan),
 }
 
-impl Row<'_> {
+impl TableRow<'_> {
     pub(crate) const NONE: Self =
         Self { cfa: Cfa::Register(RSP as u64, 8), rules: [Rule::Same; REGISTERS], signal: false };
 
@@ -66,27 +80,25 @@ impl Row<'_> {
         let mut bytes = [0; KEPT_BYTES];
         let mut len = 0usize;
         let mut put = |expression: &[u8]| {
-            let place = (len, len.checked_add(expression.len())?);
-            bytes.get_mut(place.0..place.1)?.copy_from_slice(expression);
-            len = place.1;
-            Some(place)
+            let span = ByteSpan { start: len, end: len.checked_add(expression.len())? };
+            bytes.get_mut(span.start..span.end)?.copy_from_slice(expression);
+            len = span.end;
+            Some(span)
         };
         let cfa = match self.cfa {
-            Cfa::Register(register, offset) => Ok((register, offset)),
-            Cfa::Expression(expression) => Err(put(expression)?),
+            Cfa::Register(register, offset) => KeptCfa::Register(register, offset),
+            Cfa::Expression(expression) => KeptCfa::Expression(put(expression)?),
         };
-        let mut rules = [Kept::Plain(Rule::Same); REGISTERS];
+        let mut rules = [KeptRule::Plain(Rule::Same); REGISTERS];
         for (kept, rule) in rules.iter_mut().zip(&self.rules) {
             *kept = match *rule {
-                Rule::Same => Kept::Plain(Rule::Same),
-                Rule::Undefined => Kept::Plain(Rule::Undefined),
-                Rule::Offset(offset) => Kept::Plain(Rule::Offset(offset)),
-                Rule::ValueOffset(offset) => Kept::Plain(Rule::ValueOffset(offset)),
-                Rule::Register(register) => Kept::Plain(Rule::Register(register)),
-                Rule::Expression(expression) => put(expression).map(|(a, b)| Kept::Expression(a, b))?,
-                Rule::ValueExpression(expression) => {
-                    put(expression).map(|(a, b)| Kept::ValueExpression(a, b))?
-                }
+                Rule::Same => KeptRule::Plain(Rule::Same),
+                Rule::Undefined => KeptRule::Plain(Rule::Undefined),
+                Rule::Offset(offset) => KeptRule::Plain(Rule::Offset(offset)),
+                Rule::ValueOffset(offset) => KeptRule::Plain(Rule::ValueOffset(offset)),
+                Rule::Register(register) => KeptRule::Plain(Rule::Register(register)),
+                Rule::Expression(expression) => put(expression).map(KeptRule::Expression)?,
+                Rule::ValueExpression(expression) => put(expression).map(KeptRule::ValueExpression)?,
             };
         }
         Some(Whole { bytes, cfa, rules })
@@ -95,27 +107,33 @@ impl Row<'_> {
 
 impl Whole {
     /// The caller's frame.
-    pub(crate) fn step(&self, frame: &Frame, word: &mut impl FnMut(u64) -> Option<u64>) -> Option<Frame> {
-        let part = |(start, end): (usize, usize)| self.bytes.get(start..end);
+    pub(crate) fn step(
+        &self,
+        frame: &StackFrame,
+        word: &mut impl FnMut(u64) -> Option<u64>,
+    ) -> Option<StackFrame> {
+        let part = |span: ByteSpan| self.bytes.get(span.start..span.end);
         let cfa = match self.cfa {
-            Ok((register, offset)) => frame.get(usize::try_from(register).ok()?)?.wrapping_add(offset as u64),
-            Err(expression) => evaluate(part(expression)?, frame, word, None)?,
+            KeptCfa::Register(register, offset) => {
+                frame.get(usize::try_from(register).ok()?)?.wrapping_add(offset as u64)
+            }
+            KeptCfa::Expression(expression) => evaluate(part(expression)?, frame, word, None)?,
         };
         let mut caller = *frame;
         caller.set(RSP, cfa);
         for (register, rule) in self.rules.iter().enumerate() {
             let value = match *rule {
-                Kept::Plain(Rule::Same) if register == RIP => return None,
-                Kept::Plain(Rule::Undefined) if register == RIP => return None,
-                Kept::Plain(Rule::Offset(offset)) => word(cfa.wrapping_add(offset as u64))?,
-                Kept::Plain(Rule::ValueOffset(offset)) => cfa.wrapping_add(offset as u64),
-                Kept::Plain(Rule::Register(other)) => frame.get(usize::try_from(other).ok()?)?,
-                Kept::Plain(_) => continue,
-                Kept::Expression(start, end) => {
-                    let at = evaluate(part((start, end))?, frame, word, Some(cfa))?;
+                KeptRule::Plain(Rule::Same) if register == RIP => return None,
+                KeptRule::Plain(Rule::Undefined) if register == RIP => return None,
+                KeptRule::Plain(Rule::Offset(offset)) => word(cfa.wrapping_add(offset as u64))?,
+                KeptRule::Plain(Rule::ValueOffset(offset)) => cfa.wrapping_add(offset as u64),
+                KeptRule::Plain(Rule::Register(other)) => frame.get(usize::try_from(other).ok()?)?,
+                KeptRule::Plain(_) => continue,
+                KeptRule::Expression(span) => {
+                    let at = evaluate(part(span)?, frame, word, Some(cfa))?;
                     word(at)?
                 }
-                Kept::ValueExpression(start, end) => evaluate(part((start, end))?, frame, word, Some(cfa))?,
+                KeptRule::ValueExpression(span) => evaluate(part(span)?, frame, word, Some(cfa))?,
             };
             caller.set(register, value);
         }

@@ -1,9 +1,9 @@
 //! The tables of a module: `.eh_frame_hdr`, a sorted list of functions, and `.eh_frame`, a little program for each that
 //! says how its frame changes from instruction to instruction (DWARF 5, section 6.4; LSB Core, chapter 10.6).
 
-use crate::bytes::{ABSOLUTE, Bytes, OMITTED};
+use crate::bytes::{ABSOLUTE, OMITTED, TableBytes};
 use crate::frame::{REGISTERS, RIP};
-use crate::row::{Cfa, Row, Rule};
+use crate::row::{Cfa, Rule, TableRow};
 
 /// Relative to the list, four bytes with a sign: as every linker writes the list.
 const SORTED: u8 = 0x3b;
@@ -12,8 +12,8 @@ const REMEMBERED: usize = 4;
 
 /// The tables of one module: a stretch of its memory that holds both.
 #[derive(Clone, Copy, Debug)]
-pub struct Table<'a> {
-    bytes: Bytes<'a>,
+pub struct FrameTable<'a> {
+    bytes: TableBytes<'a>,
     list: u64,
 }
 
@@ -24,17 +24,17 @@ struct Common<'a> {
     encoding: u8,
     has_lengths: bool,
     signal: bool,
-    instructions: Bytes<'a>,
+    instructions: TableBytes<'a>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> FrameTable<'a> {
     /// The tables in `bytes`, which lie at address `start`; `list` is the address of `.eh_frame_hdr` (`PT_GNU_EH_FRAME`).
     pub fn new(bytes: &'a [u8], start: u64, list: u64) -> Self {
-        Self { bytes: Bytes::new(bytes, start), list }
+        Self { bytes: TableBytes::new(bytes, start), list }
     }
 
     /// The row of an instruction; `None` where the module says nothing of it.
-    pub(crate) fn row(&self, ip: u64) -> Option<Row<'a>> {
+    pub(crate) fn row(&self, ip: u64) -> Option<TableRow<'a>> {
         let mut entry = self.bytes.seek(self.function(ip)?)?;
         let len = entry.u32()?;
         if len == u32::MAX || len == 0 {
@@ -54,10 +54,10 @@ impl<'a> Table<'a> {
             let skip = entry.uleb()?;
             entry.split(skip)?;
         }
-        let mut run = Run {
-            row: Row { signal: common.signal, ..Row::NONE },
+        let mut run = TableRun {
+            row: TableRow { signal: common.signal, ..TableRow::NONE },
             initial: None,
-            remembered: [Row::NONE; REMEMBERED],
+            remembered: [TableRow::NONE; REMEMBERED],
             depth: 0,
             at: first,
         };
@@ -128,9 +128,9 @@ impl<'a> Table<'a> {
                 b'z' => {
                     common.has_lengths = true;
                     let len = entry.uleb()?;
-                    let mut behind = entry;
-                    behind.split(len)?;
-                    common.instructions = behind;
+                    let mut after = entry;
+                    after.split(len)?;
+                    common.instructions = after;
                 }
                 b'R' => common.encoding = entry.u8()?,
                 b'L' => _ = entry.u8()?,
@@ -149,16 +149,16 @@ impl<'a> Table<'a> {
 }
 
 /// The execution of such a program.
-struct Run<'a> {
-    row: Row<'a>,
+struct TableRun<'a> {
+    row: TableRow<'a>,
     /// The rules before the function's own instructions.
     initial: Option<[Rule<'a>; REGISTERS]>,
-    remembered: [Row<'a>; REMEMBERED],
+    remembered: [TableRow<'a>; REMEMBERED],
     depth: usize,
     at: u64,
 }
 
-impl<'a> Run<'a> {
+impl<'a> TableRun<'a> {
     fn set(&mut self, register: u64, rule: Rule<'a>) {
         // Registers that are not general ones are of no interest.
         if let Some(place) = usize::try_from(register).ok().and_then(|number| self.row.rules.get_mut(number))
@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs until the row of an instruction is complete.
-    fn execute(&mut self, mut code: Bytes<'a>, common: &Common<'_>, ip: u64) -> Option<()> {
+    fn execute(&mut self, mut code: TableBytes<'a>, common: &Common<'_>, ip: u64) -> Option<()> {
         let scaled = |offset: u64| (offset as i64).wrapping_mul(common.data_align);
         while !code.is_empty() {
             let byte = code.u8()?;
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn block<'a>(code: &mut Bytes<'a>) -> Option<&'a [u8]> {
+fn block<'a>(code: &mut TableBytes<'a>) -> Option<&'a [u8]> {
     let len = code.uleb()?;
     code.split(len).map(|part| part.rest())
 }

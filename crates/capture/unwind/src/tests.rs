@@ -23,7 +23,7 @@ fn compare(path: &str) -> usize {
     let mut whole = head;
     whole.resize((frames_at - list) as usize, 0);
     whole.extend_from_slice(&frames);
-    let table = Table::new(&whole, list, list);
+    let table = FrameTable::new(&whole, list, list);
     let eh = EhFrame::new(&frames, LittleEndian);
     let bases = BaseAddresses::default().set_eh_frame(frames_at);
     let mut entries = eh.entries(&bases);
@@ -93,7 +93,7 @@ fn damaged_tables_are_read_to_no_end_but_their_own() {
     whole.extend_from_slice(frames.data().unwrap());
     let ip = file.entry() + 4;
     let list = section.address();
-    assert!(Table::new(&whole, list, list).row(ip).is_some());
+    assert!(FrameTable::new(&whole, list, list).row(ip).is_some());
     // A generator of Knuth's: the same bytes each time.
     let mut random = 1u64;
     for _ in 0..2000 {
@@ -104,11 +104,11 @@ fn damaged_tables_are_read_to_no_end_but_their_own() {
             damaged[at] = (random >> 24) as u8;
         }
         damaged.truncate((random >> 40) as usize % damaged.len());
-        let _ = Table::new(&damaged, list, list).row(ip);
+        let _ = FrameTable::new(&damaged, list, list).row(ip);
         if random >> 60 != 0 {
             // Most of the work is the copy: the same damage at other instructions.
             for at in (0..4096).step_by(64) {
-                let _ = Table::new(&damaged, list, list).row(ip + at);
+                let _ = FrameTable::new(&damaged, list, list).row(ip + at);
             }
         }
     }
@@ -117,20 +117,20 @@ fn damaged_tables_are_read_to_no_end_but_their_own() {
 /// A stack of words from 0x1000 on, and no tables.
 struct Words(Vec<u64>);
 
-impl Process for Words {
+impl UnwindSource for Words {
     fn word(&mut self, addr: u64) -> Option<u64> {
         self.0.get(usize::try_from(addr.checked_sub(0x1000)? / 8).ok()?).copied()
     }
 
-    fn table(&mut self, _: u64) -> Option<Table<'_>> {
+    fn table(&mut self, _: u64) -> Option<FrameTable<'_>> {
         None
     }
 }
 
-fn frame(rip: u64, rsp: u64, rbp: u64) -> Frame {
+fn frame(rip: u64, rsp: u64, rbp: u64) -> StackFrame {
     let mut registers = [0; 17];
     (registers[RIP], registers[RSP], registers[RBP]) = (rip, rsp, rbp);
-    Frame::new(registers)
+    StackFrame::new(registers)
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn expressions_compute() {
     };
     // breg7+0, deref, lit1, plus
     check(&[0x77, 0, 0x06, 0x31, 0x22], Some(42));
-    // What a procedure linkage table has: 8 beyond the stack pointer, and 8 more behind the eleventh byte of an entry.
+    // What a procedure linkage table has: 8 beyond the stack pointer, and 8 more after the eleventh byte of an entry.
     check(&[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22], Some(0x1010));
     check(&[0x06], None);
     check(&[0x08], None);

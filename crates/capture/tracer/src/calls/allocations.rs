@@ -60,7 +60,7 @@ fn allocating<R>(body: impl FnOnce() -> R) -> R {
     if thread.is_null() {
         return body();
     }
-    // SAFETY: as `silently`.
+    // SAFETY: this thread's own counter; handlers that interrupt us put it back as they found it.
     unsafe {
         (*thread).calls.allocating += 1;
         let result = silently(body);
@@ -163,14 +163,14 @@ macro_rules! wrapper {
 
 // The sixth argument is the address that the program's call returns to (crate interpose); those between are unused.
 wrapper!(memtap_malloc(size: usize; _b _c _d _e; return_to) -> *mut c_void {
-    // SAFETY: the program's own call, here and below.
+    // SAFETY: the program's own call.
     let block = allocating(|| unsafe { real_malloc(size) });
     allocated(AllocationKind::Malloc, AllocationFunction::Malloc, block, size, return_to);
     block
 });
 
 wrapper!(memtap_calloc(count: usize, size: usize; _c _d _e; return_to) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the program's own call.
     let block = allocating(|| unsafe { real_calloc(count, size) });
     allocated(AllocationKind::Calloc, AllocationFunction::Calloc, block, count.wrapping_mul(size), return_to);
     block
@@ -197,14 +197,14 @@ fn reallocated(
 }
 
 wrapper!(memtap_realloc(old: *mut c_void, size: usize; _c _d _e; return_to) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the program's own call.
     let block = allocating(|| unsafe { real_realloc(old, size) });
     reallocated(AllocationFunction::Realloc, old, block, size, return_to);
     block
 });
 
 wrapper!(memtap_reallocarray(old: *mut c_void, count: usize, size: usize; _d _e; return_to) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the program's own call.
     let block = allocating(|| unsafe { real_reallocarray(old, count, size) });
     reallocated(AllocationFunction::Reallocarray, old, block, count.wrapping_mul(size), return_to);
     block
@@ -219,13 +219,13 @@ wrapper!(memtap_free(block: *mut c_void; _b _c _d _e; return_to) {
         let (kind, function) = (AllocationKind::Free, AllocationFunction::Free);
         AllocationEvent { kind, function, order, addr: block as u64, len: 0, old: 0, return_to }.tell();
     }
-    // SAFETY: as above.
+    // SAFETY: the program's own call.
     allocating(|| unsafe { real_free(block) });
 });
 
 wrapper!(memtap_posix_memalign(place: *mut *mut c_void, align: usize, size: usize; _d _e; return_to) -> c_int {
     let mut block = core::ptr::null_mut();
-    // SAFETY: as above; the result is handed on below, as the program's own access.
+    // SAFETY: the program's own call; the result is handed on below, as the program's own access.
     let result = allocating(|| unsafe { real_posix_memalign(&raw mut block, align, size) });
     if result == 0 {
         allocated(AllocationKind::Malloc, AllocationFunction::PosixMemalign, block, size, return_to);
@@ -238,7 +238,7 @@ wrapper!(memtap_posix_memalign(place: *mut *mut c_void, align: usize, size: usiz
 macro_rules! aligned {
     ($($symbol:ident($($arg:ident),*; $($unused:ident)*) = $real:ident, $function:ident;)*) => {
         $(wrapper!($symbol($($arg: usize),*, size: usize; $($unused)*; return_to) -> *mut c_void {
-            // SAFETY: as above.
+            // SAFETY: the program's own call.
             let block = allocating(|| unsafe { $real($($arg,)* size) });
             allocated(AllocationKind::Malloc, AllocationFunction::$function, block, size, return_to);
             block
@@ -252,14 +252,14 @@ aligned! {
 }
 
 wrapper!(memtap_valloc(size: usize; _b _c _d _e; return_to) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the program's own call.
     let block = allocating(|| unsafe { real_valloc(size) });
     allocated(AllocationKind::Malloc, AllocationFunction::Valloc, block, size, return_to);
     block
 });
 
 wrapper!(memtap_pvalloc(size: usize; _b _c _d _e; return_to) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the program's own call.
     let block = allocating(|| unsafe { real_pvalloc(size) });
     allocated(AllocationKind::Malloc, AllocationFunction::Valloc, block, size, return_to);
     block

@@ -90,19 +90,19 @@ unsafe fn move_bytes(touched: &mut Touched, dst: u64, src: u64, len: usize) {
             unsafe { real_memmove(to as *mut c_void, from as *const c_void, len) };
         }
         _ => {
-            // SAFETY: as above.
+            // SAFETY: the program's own ranges.
             allocations::silently(|| unsafe { real_memmove(dst as *mut c_void, src as *const c_void, len) });
         }
     }
 }
 
-/// As [`move_bytes`].
+/// Fills bytes, whatever is closed, and notes what of them is watched.
 unsafe fn fill_bytes(touched: &mut Touched, dst: u64, byte: c_int, len: usize) {
     touched.note_write(dst, len);
     match open(dst, len, true) {
         // SAFETY: the program's own range.
         Some(to) => unsafe { real_memset(to as *mut c_void, byte, len) },
-        // SAFETY: as above.
+        // SAFETY: the program's own ranges.
         None => allocations::silently(|| unsafe { real_memset(dst as *mut c_void, byte, len) }),
     };
 }

@@ -1,4 +1,4 @@
-//! The functions that ours stand in front of, asked from the loader at their first use.
+//! The C library's functions whose place ours take, asked from the loader at their first use.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -77,13 +77,13 @@ impl LoadedProgram {
     }
 }
 
-/// The function of that name behind ours, or zero.
+/// The function of that name that ours takes the place of, or zero.
 pub(crate) fn look_up(name: &CStr) -> usize {
     // SAFETY: a terminated name.
     unsafe { dlsym(RTLD_NEXT, name.as_ptr()) as usize }
 }
 
-/// The function of that name behind ours. A program that calls it has it, so a missing one is the end.
+/// The function of that name that ours takes the place of. A program that calls it has it, so a missing one is the end.
 fn find(name: &CStr) -> usize {
     // The loader's lock is not held by a handler, which never comes here.
     let found = look_up(name);
@@ -111,7 +111,7 @@ extern "C" fn memtap_resolve(index: usize) -> usize {
     found
 }
 
-/// Declares the real function behind a wrapper and a way to call it.
+/// Declares the real function that a wrapper calls, and a way to call it.
 macro_rules! real {
     ($vis:vis fn $name:ident($($arg:ident: $kind:ty),*) $(-> $result:ty)? = $symbol:literal) => {
         #[inline]

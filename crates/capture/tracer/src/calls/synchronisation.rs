@@ -318,7 +318,7 @@ regions! {
     memtap_gomp_parallel_loop_maybe_nonmonotonic_runtime = c"GOMP_parallel_loop_maybe_nonmonotonic_runtime";
 }
 
-/// Functions that are called without arguments: what orders threads before them, and what does behind them.
+/// Functions that are called without arguments: what orders threads before them, and what does after them.
 macro_rules! calls {
     ($($symbol:ident = $name:literal [$($before:ident $released:expr),*] [$($after:ident $acquired:expr),*];)*) => {
         $(
@@ -407,7 +407,7 @@ unsafe extern "C" fn memtap_gomp_single_copy_end(
     unsafe { real_call(data) }
 }
 
-/// In front of the data of a task: which function, and how its data are copied.
+/// Before the data of a task: which function, and how its data are copied.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct TaskHead {
@@ -423,7 +423,7 @@ const TASK_HEAD_BYTES: usize = size_of::<TaskHead>().next_multiple_of(16);
 /// # Safety
 /// Called by the OpenMP library with data that begin with a head.
 unsafe extern "C" fn run_task(head: *const TaskHead) {
-    // SAFETY: the head is in front of the data, see `memtap_gomp_task`; our own code uses the open view of them.
+    // SAFETY: the head lies before the data, see `memtap_gomp_task`; our own code uses the open view of them.
     let task = unsafe { *(pages::open_address(head as u64) as *const TaskHead) };
     let outer = emit::as_thread(|thread| core::mem::replace(&mut thread.calls.team, task.team));
     omp(SyncKind::Acquire, task.team + TEAM_TASKS, task.function as u64);
@@ -437,7 +437,7 @@ unsafe extern "C" fn run_task(head: *const TaskHead) {
     }
 }
 
-/// Copies a head and what stands behind it.
+/// Copies a head and the data after it.
 ///
 /// # Safety
 /// Called by the OpenMP library, with room for both at `to`.
@@ -458,7 +458,7 @@ unsafe extern "C" fn copy_task(to: *mut TaskHead, from: *const TaskHead) {
 /// # Safety
 /// As `copy_task`; the head's `copy` is the number of bytes.
 unsafe extern "C" fn copy_task_bytes(to: *mut TaskHead, from: *const TaskHead) {
-    // SAFETY: as above; our own code uses the open views of both.
+    // SAFETY: both lie in the task's own memory, head and data; our own code uses the open views of both.
     unsafe {
         let head = *from;
         (pages::open_address(to as u64) as *mut TaskHead).write(head);

@@ -231,7 +231,7 @@ fn is_ready(thread: &TracedThread, asked: &Ready) -> bool {
     context::has_state_at(thread, asked.rip)
 }
 
-/// How far a thread is that makes a system call for the program in which it may wait: behind it, if the stop interrupted it.
+/// How far a thread is that makes a system call for the program in which it may wait: after it, if the stop interrupted it.
 fn waits(thread: &TracedThread, rip: u64, rax: u64, orig_rax: u64) -> Option<StubPlace> {
     if thread.system_call.calling.load(Ordering::Acquire).is_null() {
         return None;
@@ -300,7 +300,7 @@ unsafe fn leave(thread: &mut TracedThread, request: &mut Leave) {
             _ => {}
         }
     }
-    // SAFETY: as above.
+    // SAFETY: 18 words each, in the order that both have.
     request.registers = unsafe { core::mem::transmute::<Gregs, [u64; 18]>(context.gregs) };
     request.mask |= thread.signals.virtual_mask;
     request.kept = waiting::take_all_kept(thread);

@@ -99,7 +99,7 @@ fn name_of(path: u64, mut into: Text<1024>) -> Text<1024> {
     // SAFETY: only called where the path was readable.
     let len = unsafe { program_memory::string_len(path) };
     for index in 0..len {
-        // SAFETY: as above.
+        // SAFETY: a byte of that path.
         into.push(&[unsafe { (pages::open_address(path + index) as *const u8).read_volatile() }]);
     }
     into
@@ -135,7 +135,7 @@ fn arguments(
         return None;
     }
     let list = room.cast::<u64>();
-    // SAFETY: `room` holds both lists, their nulls, two more entries and the text behind them.
+    // SAFETY: `room` holds both lists, their nulls, two more entries and the text after them.
     unsafe {
         for index in 0..args {
             let pointer = (pages::open_address(argv + index as u64 * 8) as *const u64).read();
@@ -196,7 +196,7 @@ fn arguments(
 /// The address of a variable's value where it has that name.
 unsafe fn value_of(variable: u64, name: &[u8]) -> Option<u64> {
     for (index, byte) in name.iter().enumerate() {
-        // SAFETY: reads no further than the first difference, so not behind the terminating zero.
+        // SAFETY: reads no further than the first difference, so not beyond the terminating zero.
         if unsafe { (pages::open_address(variable + index as u64) as *const u8).read() } != *byte {
             return None;
         }

@@ -31,7 +31,7 @@ pub(crate) fn find_library(settings: &mut Settings) {
 static ARGUMENTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// # Safety
-/// The arguments as the kernel laid them out: one string behind the other.
+/// The arguments as the kernel laid them out: one string after the other.
 pub(crate) unsafe fn note_arguments(argc: c_int, argv: *mut *mut c_char) {
     let Some(last) = usize::try_from(argc).ok().and_then(|count| count.checked_sub(1)) else { return };
     // SAFETY: the caller's promise.

@@ -3,7 +3,7 @@
 //! addresses, what the kernel tells a new program (the auxiliary vector) is changed to be about it, and it begins at its
 //! entry point with the stack as the kernel made it.
 //!
-//! It sets up its own thread control block, so that fs is its own: our pointer to a thread's state is behind gs then.
+//! It sets up its own thread control block, so that fs is its own: our pointer to a thread's state is reached by gs then.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ pub(crate) fn entry() -> Option<(u64, u64)> {
 }
 
 /// Maps the executable, and makes the start-up stack its own. Once, by the constructor; `envp` is the list of variables,
-/// from which ours are already taken, and `behind` the end of the list as the kernel made it.
+/// from which ours are already taken, and `auxiliary` what the kernel laid out after the list.
 ///
 /// # Safety
 /// All pointers are those of the kernel's start-up stack; there is one thread.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn load(
     path: *const c_char,
     argv: *mut *mut c_char,
     envp: *mut *mut c_char,
-    behind: *mut u64,
+    auxiliary: *mut u64,
 ) -> bool {
     // SAFETY: a terminated string of the kernel's.
     let name = unsafe { CStr::from_ptr(path) };
@@ -51,7 +51,7 @@ pub(crate) unsafe fn load(
     for (place, byte) in comm.iter_mut().take(15).zip(short) {
         *place = *byte;
     }
-    // SAFETY: the caller's pointers: argv, envp and the auxiliary vector stand behind each other, and the last only moves
+    // SAFETY: the caller's pointers: argv, envp and the auxiliary vector stand one after the other, and the last only moves
     // down to where the list of variables ends now. The kernel reads the name.
     unsafe {
         sys::syscall(
@@ -63,7 +63,7 @@ pub(crate) unsafe fn load(
             to = to.add(1);
         }
         to = to.add(1);
-        let mut from = behind;
+        let mut from = auxiliary;
         loop {
             let key = from.read();
             let value = match key {

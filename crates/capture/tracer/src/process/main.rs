@@ -36,7 +36,7 @@ unsafe extern "C" fn memtap_main(argc: c_int, argv: *mut *mut c_char, envp: *mut
         emit::as_thread(|thread| control::start(thread, address as u64, MarkerKind::Start));
     }
     if PROCESS.settings().translate && PROCESS.ready.load(Ordering::Relaxed) {
-        // SAFETY: runs main with these arguments, as below.
+        // SAFETY: runs the program's main with the arguments that the C library has for it.
         let status = unsafe { traps::memtap_take_over(argc, argv, envp, address) };
         emit::as_thread(|thread| control::stop(thread, address as u64));
         return status;

@@ -25,7 +25,7 @@ const PRELOAD: &[u8] = b"LD_PRELOAD=";
 /// Called by the loader, once, with the program's arguments, while there is one thread.
 pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) {
     // SAFETY: the loader's arguments.
-    let Some(Own { channel, channel_len, image, behind }) = (unsafe { take_own(envp) }) else { return };
+    let Some(Own { channel, channel_len, image, auxiliary }) = (unsafe { take_own(envp) }) else { return };
     let Some((pool, config)) = connect::connect(channel.get(..channel_len).unwrap_or(&[])) else {
         sys::complain(b"memtap: no recorder answers; the program runs untraced\n");
         return;
@@ -39,8 +39,8 @@ pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *m
     let mut settings = Settings::new(&config, channel, channel_len);
     rseq::find();
     rseq::forget();
-    // SAFETY: the loader's arguments, and what stands behind them.
-    if !image.is_null() && !unsafe { image::load(&mut settings, image, argv, envp, behind) } {
+    // SAFETY: the loader's arguments, and what the kernel laid out after them.
+    if !image.is_null() && !unsafe { image::load(&mut settings, image, argv, envp, auxiliary) } {
         sys::complain(b"memtap: the static program can't be mapped here; run it without memtap\n");
         sys::exit_group(127);
     }
@@ -99,8 +99,8 @@ struct Own {
     channel_len: usize,
     /// The static executable in whose place this program was started; null: none.
     image: *const c_char,
-    /// Behind the null of the list as the kernel made it.
-    behind: *mut u64,
+    /// The auxiliary vector: after the null of the list as the kernel made it.
+    auxiliary: *mut u64,
 }
 
 /// Finds the recorder's name among the variables, and takes what is ours out of them: the program shall not see it.
@@ -129,7 +129,7 @@ unsafe fn take_own(envp: *mut *mut c_char) -> Option<Own> {
                 continue;
             }
             if let Some(value) = value_of(variable, PRELOAD) {
-                // Our library is the first of the list; what the user had follows behind a colon.
+                // Our library is the first of the list; what the user had follows after a colon.
                 let mut rest = value;
                 while *rest != 0 && *rest != b':' as c_char {
                     rest = rest.add(1);
@@ -150,8 +150,8 @@ unsafe fn take_own(envp: *mut *mut c_char) -> Option<Own> {
         }
     }
     // The null is the last that was read.
-    let behind = from.wrapping_add(1).cast();
-    len.map(|len| Own { channel: name, channel_len: len, image, behind })
+    let auxiliary = from.wrapping_add(1).cast();
+    len.map(|len| Own { channel: name, channel_len: len, image, auxiliary })
 }
 
 unsafe fn value_of(variable: *mut c_char, name: &[u8]) -> Option<*mut c_char> {

@@ -28,7 +28,7 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
             let field = |field: *const u64| unsafe { field.read_unaligned() };
             // An older, shorter one has no length of the stack.
             let has_len = call.args[1] >= offset_of!(libc::clone_args, tls);
-            // SAFETY: as above; addresses alone.
+            // SAFETY: addresses of fields alone; nothing is read.
             let (flags, stack, len) = unsafe {
                 (&raw const (*args).flags, &raw const (*args).stack, &raw const (*args).stack_size)
             };

@@ -20,16 +20,16 @@ use crate::state::thread::TracedThread;
 use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
 
-/// A burst ends behind that many instructions without an access to closed memory. A new fault costs about as much as
+/// A burst ends after that many instructions without an access to closed memory. A new fault costs about as much as
 /// executing this many instructions does: whichever comes, at most twice the best possible time is lost.
 const QUIET_STEPS: u32 = 24;
 
-/// Where the last bursts found one access each, most of the next ones end right behind it, and only each so-many-th looks
+/// Where the last bursts found one access each, most of the next ones end right after it, and only each so-many-th looks
 /// further: lone accesses between long computations shall not pay for what never comes.
 const LONE_BURSTS: u32 = 4;
 const LOOK_AGAIN: u32 = 16;
 
-/// A burst ends in any case behind that many instructions, so that the program's signals get through.
+/// A burst ends in any case after that many instructions, so that the program's signals get through.
 const MAX_STEPS: u32 = 50_000;
 
 /// Accesses of one instruction that can be held back until it is executed: a masked move of bytes makes 64.
@@ -42,7 +42,7 @@ struct OpenMemory<'a> {
     ip: u64,
     recorded: bool,
     /// Accesses of the instruction that is being executed: they count when it is done.
-    held: [(u64, u32, AccessKind); HELD],
+    held: [Operand; HELD],
     count: usize,
     /// What of them is watched, and the registers before the instruction.
     watched: Touched,
@@ -69,7 +69,7 @@ impl OpenMemory<'_> {
         let Some(pool) = self.pool else { return };
         let accesses = held.iter().take(self.count);
         if self.sharing.is_none() {
-            for &(addr, len, kind) in accesses {
+            for &Operand { addr, len, kind } in accesses {
                 self.thread.emit_access(&pool, self.ip, addr, len, kind);
             }
         } else if self.count > 0 {
@@ -83,7 +83,7 @@ impl OpenMemory<'_> {
                 sharing::settle();
                 pool.control().current_order()
             };
-            for &(addr, len, kind) in accesses {
+            for &Operand { addr, len, kind } in accesses {
                 self.thread.emit_access_at(&pool, order, (self.ip, addr, len, kind));
             }
         }
@@ -128,7 +128,7 @@ impl OpenMemory<'_> {
         self.touched = true;
         if self.recorded && PROCESS.is_watched() {
             if self.watched.is_full() {
-                // As below.
+                // A repeated string instruction: those before this one are done.
                 self.commit();
             }
             self.watched.note(operand.addr, operand.len.into(), operand.kind, true);
@@ -141,7 +141,7 @@ impl OpenMemory<'_> {
                 self.commit();
             }
             if let Some(place) = self.held.get_mut(self.count) {
-                *place = (operand.addr, operand.len, operand.kind);
+                *place = operand;
                 self.count += 1;
             }
         }
@@ -205,7 +205,7 @@ pub(crate) enum Burst {
     Faulted,
 }
 
-/// Executes the instruction at rip and those behind it.
+/// Executes the instruction at rip and those after it.
 pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst {
     let state = delivery::vector_state(context);
     let regs = registers::of(context);
@@ -218,7 +218,7 @@ pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst 
         pool,
         ip: 0,
         recorded,
-        held: [(0, 0, AccessKind::Load); HELD],
+        held: [Operand { addr: 0, len: 0, kind: AccessKind::Load }; HELD],
         count: 0,
         watched: Touched::new(),
         before_it: x86::Registers::default(),
@@ -282,7 +282,7 @@ pub(crate) fn execute_one(thread: &mut TracedThread, context: &mut UContext) {
         pool,
         ip,
         recorded,
-        held: [(0, 0, AccessKind::Load); HELD],
+        held: [Operand { addr: 0, len: 0, kind: AccessKind::Load }; HELD],
         count: 0,
         watched: Touched::new(),
         before_it: x86::Registers::default(),

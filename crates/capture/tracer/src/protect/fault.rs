@@ -94,7 +94,7 @@ fn record_operands(thread: &mut TracedThread, context: &mut UContext, ip: u64) {
     let pool = PROCESS.pool();
     let regs = *registers::of(context);
     let mut name = tracee::text::Text::<32>::new();
-    let mut held = [(0u64, 0u32, AccessKind::Load); HELD];
+    let mut held = [Operand { addr: 0, len: 0, kind: AccessKind::Load }; HELD];
     let mut count = 0;
     // SAFETY: the processor has just executed from there.
     unsafe {
@@ -102,14 +102,14 @@ fn record_operands(thread: &mut TracedThread, context: &mut UContext, ip: u64) {
             if pages::page(operand.addr) & PAGE_TRACED != 0
                 && let Some(place) = held.get_mut(count)
             {
-                *place = (operand.addr, operand.len, operand.kind);
+                *place = operand;
                 count += 1;
             }
         });
         x86::mnemonic(ip, &mut name);
     }
     if let Some(pool) = pool {
-        for &(addr, len, kind) in held.iter().take(count) {
+        for &Operand { addr, len, kind } in held.iter().take(count) {
             if PROCESS.is_watched() {
                 // It is about to be executed: told when it was.
                 thread.watch.stepped.note(addr, len.into(), kind, true);

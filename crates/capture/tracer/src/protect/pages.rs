@@ -11,7 +11,7 @@ pub(crate) const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 /// The distance of the two views. Programs live at 0x0000..., 0x55.. and 0x7f..; their views at 0x50.., 0x05.. and 0x2f...
 pub(crate) const VIEW: u64 = 0x5000_0000_0000;
 
-/// Behind the last address of a program.
+/// The end of the addresses that a program can have.
 pub(crate) const TOP: u64 = 1 << 47;
 
 /// Where the bytes for the pages are.

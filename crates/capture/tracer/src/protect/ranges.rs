@@ -118,7 +118,7 @@ impl Ranges {
     fn cut(&mut self, start: u64, end: u64) {
         let mut at = self.position(start);
         while let Some(range) = self.as_slice().get(at).copied().filter(|range| range.start < end) {
-            // SAFETY: `at < len`: the entry exists, and the ones behind it move one place down.
+            // SAFETY: `at < len`: the entry exists, and the ones after it move one place down.
             unsafe {
                 let place = self.list.add(at);
                 core::ptr::copy(place.add(1), place, self.len - at - 1);

@@ -181,7 +181,7 @@ pub(crate) fn discard(start: u64, len: u64, advice: usize) -> isize {
         plain(at, part.start);
         if !part.shared {
             let bytes = (part.end - part.start) as usize;
-            // SAFETY: frees the pages behind our view, as the program asked for its own.
+            // SAFETY: frees the pages that our view shows, as the program asked for its own.
             unsafe {
                 sys::syscall(
                     libc::SYS_madvise as usize,

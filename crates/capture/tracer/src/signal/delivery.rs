@@ -225,7 +225,7 @@ pub(crate) unsafe fn sigreturn(
     }
     if thread.signals.are_pending() {
         // Of what the handler blocked something waits: it comes before the program's next instruction.
-        // SAFETY: as above; the kernel's frame is as large as one that it made for the program.
+        // SAFETY: the program's frame is there, see its saved words; the kernel's is as large as one that it made for the program.
         let whole = unsafe { restore(context, (&raw const (*frame).context).read_unaligned()) };
         if whole {
             // SAFETY: the context that the handler returns to.
@@ -234,7 +234,7 @@ pub(crate) unsafe fn sigreturn(
         }
     }
     if thread.translation.is_running() {
-        // SAFETY: as above. The kernel returns to where the cache goes on.
+        // SAFETY: the program's frame is there. The kernel returns to where the cache goes on.
         unsafe {
             let place = &raw mut (*frame).context.gregs.rip;
             place.write_unaligned(resume(thread, place.read_unaligned()));

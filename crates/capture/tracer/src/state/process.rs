@@ -26,7 +26,7 @@ pub(crate) struct TracedProcess {
     pub(crate) pool: AtomicUsize,
     /// Settings, written by the constructor.
     pub(crate) settings: UnsafeCell<Settings>,
-    /// Our own code: addresses of the first byte and behind the last.
+    /// Our own code: addresses of the first byte, and of the first one after it.
     pub(crate) text: [AtomicU64; 2],
     /// Threads of this process that were created and have not ended.
     pub(crate) live_threads: AtomicU32,

@@ -9,7 +9,7 @@ pub(crate) struct Settings {
     pub(crate) regions: u32,
     /// Whether processes that this one makes are traced too.
     pub(crate) children: bool,
-    /// Whether the handler goes on executing behind the access that faulted.
+    /// Whether the handler goes on executing after the access that faulted.
     pub(crate) bursts: bool,
     /// Whether every access takes two signals and two mprotects, for comparison with the paper.
     pub(crate) two_signals: bool,

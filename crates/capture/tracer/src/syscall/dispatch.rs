@@ -28,7 +28,7 @@ const ACTION_BYTES: u64 = size_of::<SigAction>() as u64;
 const MASK_BYTES: u64 = size_of::<SignalSet>() as u64;
 const ALTSTACK_BYTES: u64 = size_of::<AltStack>() as u64;
 
-/// Makes the system call that a context stands behind.
+/// Makes the system call that a context has just come to.
 ///
 /// # Safety
 /// `context` is that of a SIGSYS which system call dispatch raised.
@@ -37,7 +37,7 @@ pub(crate) unsafe fn on_system_call(thread: &mut TracedThread, context: &mut UCo
     let number = gregs.rax as libc::c_long;
     let args =
         [gregs.rdi, gregs.rsi, gregs.rdx, gregs.r10, gregs.r8, gregs.r9].map(|register| register as usize);
-    // The instruction leaves these two behind.
+    // The instruction leaves these in two registers.
     context.gregs.rcx = gregs.rip;
     context.gregs.r11 = gregs.rflags;
     let call = SystemCall { number, args, ip: gregs.rip.wrapping_sub(SYSCALL_BYTES) };
@@ -68,7 +68,7 @@ pub(crate) unsafe fn on_system_call(thread: &mut TracedThread, context: &mut UCo
     } else {
         context.gregs.rax = result as u64;
     }
-    // SAFETY: as above.
+    // SAFETY: the context that the handler of SIGSYS returns to.
     unsafe { delivery::deliver_pending(thread, context) };
     thread.signals.wait_mask = None;
 }
@@ -288,7 +288,7 @@ impl SystemCall {
             for (index, kind) in kinds.iter().enumerate() {
                 let Some(&arg) = self.args.get(index) else { break };
                 if *kind != Arg::Value && arg != 0 {
-                    // SAFETY: as above.
+                    // SAFETY: the kernel has just read or written what the argument points to.
                     unsafe { self.log(thread, *kind, arg as u64, result) };
                 }
             }

@@ -33,7 +33,7 @@ pub(crate) fn read_own_link(into: u64, len: u64) -> isize {
     unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) }
 }
 
-/// The path behind a descriptor, as /proc tells it.
+/// The path of the file that a descriptor stands for, as /proc tells it.
 pub(crate) fn path_of_descriptor(fd: i32, into: &mut Text<1024>) {
     use core::fmt::Write;
     let mut link = Text::<64>::new();

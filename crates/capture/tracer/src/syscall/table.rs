@@ -36,7 +36,7 @@ pub(crate) enum Arg {
     Both(u16),
     /// iovecs, as many as the argument of that index says, that the kernel reads from.
     InVectors(u8),
-    /// As above; the kernel writes to them.
+    /// iovecs, as many as the argument of that index says, that the kernel writes to.
     OutVectors(u8),
     /// A msghdr that the kernel reads from, or writes to.
     InMessage,
@@ -61,7 +61,7 @@ pub(crate) enum Manner {
     Quick,
     /// It may wait, and signals may interrupt it.
     Waits,
-    /// It has pointers behind pointers that we don't know: closed memory is opened meanwhile.
+    /// It has pointers to pointers that we don't know: closed memory is opened meanwhile.
     Open,
 }
 
@@ -109,7 +109,7 @@ const _: () = {
 pub(crate) fn describe(number: c_long) -> (Manner, [Arg; 6]) {
     let (manner, args): (Manner, &[Arg]) = match number {
         libc::SYS_read => (Waits, &[Value, OutResult, Value]),
-        // What the kernel goes on with behind a stop, such as a sleep.
+        // What the kernel goes on with after a stop, such as a sleep.
         libc::SYS_restart_syscall => (Waits, &[Value; 6]),
         libc::SYS_pread64 => (Waits, &[Value, OutResult, Value, Value]),
         libc::SYS_write => (Waits, &[Value, InResult, Value]),

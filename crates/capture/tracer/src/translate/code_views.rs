@@ -20,10 +20,17 @@ use crate::protect::pages::PAGE_BYTES;
 /// Devices that no file has: shared memory without a file, by numbers that are counted.
 const NO_DEVICE: u64 = u64::MAX;
 
-/// What a shared mapping shows: device and number of a file, and where in it its first byte is.
+/// Device and number of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    number: u64,
+}
+
+/// What a shared mapping shows: a file, and where in it the mapping's first byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
-    file: (u64, u64),
+    file: FileId,
     offset: u64,
 }
 
@@ -116,6 +123,20 @@ impl Views {
         }
     }
 
+    /// What is between two addresses has other rights now.
+    fn protect(&mut self, start: u64, end: u64, prot: i32) {
+        let shared: Vec<(u64, View)> =
+            self.within(start, end).into_iter().filter(|(_, part)| part.shown.is_some()).collect();
+        self.cut(start, end);
+        let mut at = start;
+        for (from, part) in shared {
+            self.add(at, from, prot, None);
+            self.add(from, part.end, prot, part.shown);
+            at = part.end;
+        }
+        self.add(at, end, prot, None);
+    }
+
     /// Where else the bytes of a stretch are shown, itself included.
     fn everywhere(&self, start: u64, end: u64) -> CodeStretches {
         let mut found = Vec::new();
@@ -203,7 +224,8 @@ pub(crate) fn is_shared(start: u64, len: u64) -> bool {
 /// A mapping that is there when recording begins.
 pub(crate) fn note(mapping: &Mapping<'_>) {
     let is_shared = mapping.shared || mapping.name.starts_with(b"[vvar");
-    let shown = is_shared.then_some(Shown { file: (mapping.device, mapping.inode), offset: mapping.offset });
+    let file = FileId { device: mapping.device, number: mapping.inode };
+    let shown = is_shared.then_some(Shown { file, offset: mapping.offset });
     let mut views = VIEWS.lock();
     views.cut(mapping.start, mapping.end);
     views.add(mapping.start, mapping.end, mapping.prot, shown);
@@ -223,7 +245,7 @@ pub(crate) fn mapped(
     let shown = shared.then(|| {
         let file = file.unwrap_or_else(|| {
             views.anonymous += 1;
-            (NO_DEVICE, views.anonymous)
+            FileId { device: NO_DEVICE, number: views.anonymous }
         });
         Shown { file, offset: if fd >= 0 { offset } else { 0 } }
     });
@@ -234,16 +256,7 @@ pub(crate) fn mapped(
 /// The program changed the rights to memory. Where code is to be forgotten.
 pub(crate) fn protected(CodeStretch { start, end }: CodeStretch, prot: i32) -> CodeStretches {
     let mut views = VIEWS.lock();
-    let shared: Vec<(u64, View)> =
-        views.within(start, end).into_iter().filter(|(_, part)| part.shown.is_some()).collect();
-    views.cut(start, end);
-    let mut at = start;
-    for (from, part) in shared {
-        views.add(at, from, prot, None);
-        views.add(from, part.end, prot, part.shown);
-        at = part.end;
-    }
-    views.add(at, end, prot, None);
+    views.protect(start, end, prot);
     views.forgotten(start, end, prot)
 }
 
@@ -294,7 +307,7 @@ pub(crate) fn moving(stretch: CodeStretch) -> CodeStretches {
 }
 
 /// It moved memory, or gave it another length, or made a second view of it (its old length is zero); `keeps`: what is left
-/// behind stays mapped. Where code is to be forgotten.
+/// there stays mapped. Where code is to be forgotten.
 pub(crate) fn moved(old: CodeStretch, new: CodeStretch, keeps: bool) -> CodeStretches {
     let mut views = VIEWS.lock();
     let (from, to) = (old.start, new.start);
@@ -320,7 +333,7 @@ pub(crate) fn watch(addr: u64, len: u64) {
     let mut views = VIEWS.lock();
     for (from, part) in views.within(addr, addr + len) {
         if part.prot & sys::PROT_EXEC == 0 {
-            // Data behind the code.
+            // Data after the code.
             continue;
         }
         for page in (from & !(PAGE_BYTES - 1)..part.end).step_by(PAGE_BYTES as usize) {
@@ -349,18 +362,20 @@ pub(crate) fn forget_all() {
     views.list = BTreeMap::new();
 }
 
-/// Device and number of the file behind a descriptor.
-fn file_of(fd: i32) -> Option<(u64, u64)> {
+/// Device and number of the file that a descriptor stands for.
+fn file_of(fd: i32) -> Option<FileId> {
     // SAFETY: zeros are a valid structure.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
     let args = [fd as usize, &raw mut stat as usize, 0, 0, 0, 0];
     // SAFETY: the kernel writes the structure.
     let result = unsafe { sys::syscall(libc::SYS_fstat as usize, args) };
-    (!sys::failed(result)).then_some((stat.st_dev, stat.st_ino))
+    (!sys::failed(result)).then_some(FileId { device: stat.st_dev, number: stat.st_ino })
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const R: i32 = sys::PROT_READ;
@@ -374,7 +389,8 @@ mod tests {
     fn views(list: &[Listed]) -> Views {
         let mut views = Views { list: BTreeMap::new(), closed: BTreeMap::new(), anonymous: 0, unwatched: 0 };
         for &(start, end, prot, shown) in list {
-            let shown = shown.map(|(inode, offset)| Shown { file: (1, inode), offset });
+            let shown =
+                shown.map(|(inode, offset)| Shown { file: FileId { device: 1, number: inode }, offset });
             views.add(start, end, prot, shown);
         }
         views
@@ -430,5 +446,86 @@ mod tests {
         assert_eq!(views.rights_to_write(0x2_1000), Some(RW));
         assert_eq!(views.rights_to_write(0x4_0000), None);
         assert_eq!(views.rights_to_write(0x5_0000), None);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        /// Rights, and the file that is shown with the page of it that comes first; none: private memory.
+        Map(i32, Option<(u64, u64)>),
+        Unmap,
+        Protect(i32),
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<(u64, u64, Change)>> {
+        let rights = prop::sample::select(vec![0, R, RW, RX, RWX]);
+        let change = prop_oneof![
+            (rights.clone(), prop::option::of((0u64..3, 0u64..8)))
+                .prop_map(|(prot, shown)| Change::Map(prot, shown)),
+            Just(Change::Unmap),
+            rights.prop_map(Change::Protect),
+        ];
+        prop::collection::vec((0u64..24, 1u64..12, change), 1..30)
+    }
+
+    proptest! {
+        /// The list says of each page what a plain table of pages says, and finds the same bytes in other places.
+        #[test]
+        fn views_are_pages_with_rights_and_what_they_show(changes in changes()) {
+            let mut found = views(&[]);
+            // Of each page the rights, and the page of a file that it shows.
+            let mut model: BTreeMap<u64, (i32, Option<(u64, u64)>)> = BTreeMap::new();
+            for (first, count, change) in changes {
+                let (start, end) = (first * PAGE_BYTES, (first + count) * PAGE_BYTES);
+                match change {
+                    Change::Map(prot, shown) => {
+                        found.cut(start, end);
+                        let file = |(number, page): (u64, u64)| Shown {
+                            file: FileId { device: 1, number },
+                            offset: page * PAGE_BYTES,
+                        };
+                        found.add(start, end, prot, shown.map(file));
+                        for index in 0..count {
+                            let shown = shown.map(|(number, page)| (number, page + index));
+                            model.insert(first + index, (prot, shown));
+                        }
+                    }
+                    Change::Unmap => {
+                        found.cut(start, end);
+                        model.retain(|page, _| !(first..first + count).contains(page));
+                    }
+                    Change::Protect(prot) => {
+                        found.protect(start, end, prot);
+                        for page in first..first + count {
+                            model.entry(page).or_insert((prot, None)).0 = prot;
+                        }
+                    }
+                }
+                for page in 0..40 {
+                    let at = page * PAGE_BYTES;
+                    // Private memory without both rights is nobody's view.
+                    let known = model.get(&page).filter(|(prot, shown)| shown.is_some() || is_both(*prot));
+                    let part = found.within(at, at + PAGE_BYTES);
+                    let shown = part.first().map(|(_, view)| {
+                        (view.prot, view.shown.map(|shown| (shown.file.number, shown.offset / PAGE_BYTES)))
+                    });
+                    prop_assert_eq!(shown, known.copied(), "page {}", page);
+                    let can_write = known.filter(|(prot, _)| prot & sys::PROT_WRITE != 0).map(|(prot, _)| *prot);
+                    prop_assert_eq!(found.rights_to_write(at), can_write);
+                    let mut places: Vec<u64> =
+                        found.everywhere(at, at + PAGE_BYTES).iter().map(|place| place.start / PAGE_BYTES).collect();
+                    places.sort_unstable();
+                    places.dedup();
+                    let same = |other: &(i32, Option<(u64, u64)>)| {
+                        other.1.is_some() && known.is_some_and(|known| known.1 == other.1)
+                    };
+                    let mut expect: Vec<u64> =
+                        model.iter().filter(|(_, other)| same(other)).map(|(&page, _)| page).collect();
+                    expect.push(page);
+                    expect.sort_unstable();
+                    expect.dedup();
+                    prop_assert_eq!(places, expect, "page {}", page);
+                }
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The functions that ours stand in front of, as translated code sees them: where they are, and what a call of one means.
+//! The functions whose place ours take, as translated code sees them: where they are, and what a call of one means.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -90,7 +90,7 @@ static TABLE: EntryPoints = EntryPoints(UnsafeCell::new((
     [EntryPoint { addr: 0, real: 0, kind: EntryKind::Plain, name: c"" }; MAX],
     0,
 )));
-/// The first and behind the last of the real functions that are entries themselves.
+/// From where to where the real functions lie that are entries themselves.
 static REAL: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 fn kind_of(name: &CStr) -> EntryKind {

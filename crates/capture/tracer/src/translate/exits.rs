@@ -114,9 +114,9 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
                     check(thread, gregs, &checked);
                 }
             }
-            Some(Exit::Checked(addr, behind)) => {
+            Some(Exit::Checked(addr, after)) => {
                 drop(engine);
-                gregs.rip = behind;
+                gregs.rip = after;
                 let (before, mut touched) = (thread.watch.before, thread.watch.stepped.take());
                 touched.tell(thread, addr, &Origin::Instruction(&before));
             }

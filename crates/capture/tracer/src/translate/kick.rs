@@ -39,7 +39,7 @@ pub(crate) fn kick_others(thread: &TracedThread) {
     }
 }
 
-/// Has a thread come to such a place, unless it makes a system call, behind which it looks by itself.
+/// Has a thread come to a place where it can wait to be left, unless it makes a system call: after that it looks by itself.
 pub(crate) fn ask_to_park(other: &TracedThread) {
     if other.system_call.calling.load(Ordering::SeqCst).is_null() {
         kick(other.pid, other.tid);

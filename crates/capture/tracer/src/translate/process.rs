@@ -36,7 +36,7 @@ pub(crate) fn prepare(thread: &mut TracedThread) -> bool {
     translated_thread::begin_thread(thread)
 }
 
-/// The functions that are events: ours stand in front of them, or the program ran natively and calls them. The loader is asked.
+/// The functions that are events: ours take their place, or the program ran natively and calls them. The loader is asked.
 pub(crate) fn find_functions(is_preloaded: bool) {
     entry_table::prepare(is_preloaded);
 }

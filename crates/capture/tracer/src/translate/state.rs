@@ -10,7 +10,7 @@ const HOOKS: usize = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Hook {
     pub(crate) return_to: u64,
-    /// The stack pointer behind its return.
+    /// The stack pointer after its return.
     pub(crate) rsp: u64,
     /// What its return means; `None` where it is no event.
     pub(crate) event: Option<(AllocationKind, AllocationFunction)>,
@@ -27,18 +27,26 @@ impl Hook {
         Self { return_to: 0, rsp: 0, event: None, len: 0, old: 0, place: 0, stream: None };
 }
 
+/// What tells signals apart that are not queued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SignalKey {
+    pub(crate) signal: i32,
+    /// The number of the timer that sent it; zero where none did.
+    pub(crate) timer: i32,
+}
+
 /// Signals that came one after the other, each as soon as the handler of the last one returned.
 #[derive(Clone, Copy)]
 pub(crate) struct SignalRun {
     /// Where in the cache the program would go on.
     pub(crate) at: u64,
-    /// The first one and its timer, and how often it came.
-    pub(crate) first: (i32, i32),
+    /// The first one, and how often it came.
+    pub(crate) first: SignalKey,
     pub(crate) count: u32,
 }
 
 impl SignalRun {
-    pub(crate) const NONE: Self = Self { at: 0, first: (0, 0), count: 0 };
+    pub(crate) const NONE: Self = Self { at: 0, first: SignalKey { signal: 0, timer: 0 }, count: 0 };
 
     /// Whether one more shows that they come faster than handlers return. A signal that is not queued can be pending for the
     /// thread, for its process, and here: one that comes more often was sent meanwhile. Those that are queued come, as
@@ -50,7 +58,7 @@ impl SignalRun {
             return false;
         }
         // A timer's number is in the place of an address.
-        let key = (signal, if of_timer { info.addr as i32 } else { 0 });
+        let key = SignalKey { signal, timer: if of_timer { info.addr as i32 } else { 0 } };
         if self.count == 0 {
             self.first = key;
         }
@@ -72,7 +80,7 @@ pub(crate) struct ThreadTranslation {
     /// It runs under the trap flag to the next instruction of the program, with signals waiting.
     pub(crate) stepping: bool,
     pub(crate) step_mask: u64,
-    /// Where the program went on behind its last handler, and what came there instead of its next instruction.
+    /// Where the program went on after its last handler, and what came there instead of its next instruction.
     pub(crate) resumed: u64,
     pub(crate) run: SignalRun,
     /// Instructions that it is still to execute with signals waiting.
@@ -204,7 +212,7 @@ pub(crate) enum After {
     },
     /// A value other than zero was handed over.
     CopyStart,
-    /// A body: its team is told. The thread stays in the team, because tasks run at the barrier behind the body.
+    /// A body: its team is told. The thread stays in the team, because tasks run at the barrier after the body.
     Body,
     /// A routine that ran once.
     Routine,
@@ -213,7 +221,7 @@ pub(crate) enum After {
 #[derive(Clone, Copy)]
 pub(crate) struct OpenCall {
     pub(crate) return_to: u64,
-    /// The stack pointer behind the return.
+    /// The stack pointer after the return.
     pub(crate) rsp: u64,
     pub(crate) object: u64,
     pub(crate) ip: u64,

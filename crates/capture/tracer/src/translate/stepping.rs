@@ -99,7 +99,7 @@ fn stores_flags(rip: u64) -> bool {
     matches!(unsafe { (rip as *const [u8; 2]).read() }, [0x9c, _] | [0x66, 0x9c])
 }
 
-/// Ends the steps before something that the tracer does for the program: signals that wait come behind it.
+/// Ends the steps before something that the tracer does for the program: signals that wait come after it.
 pub(crate) fn stop_steps(thread: &mut TracedThread, context: &mut UContext) {
     // A signal that the program sends to itself comes before the call returns.
     thread.translation.resumed = 0;

@@ -321,7 +321,8 @@ pub(crate) fn returned(thread: &mut TracedThread, context: &UContext) {
     }
 }
 
-/// As above: it may run a function that was noted. `return_to` is on top of the stack.
+/// A branch that left the cache goes to the context's address: it may run a function that was noted. `return_to` is on top of the
+/// stack. Returns the address to which branches must leave the cache from now on; zero: none.
 pub(crate) fn runs(thread: &mut TracedThread, context: &UContext, return_to: impl FnOnce() -> u64) -> u64 {
     let target = context.gregs.rip;
     let Some(runs) = BODY.lock().find(target, context.gregs.rdi) else { return 0 };

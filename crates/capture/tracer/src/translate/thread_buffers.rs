@@ -14,7 +14,7 @@ use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::work::Work;
 
-/// Where buffers are mapped for the program's own recording: one every 128 KiB, so that what is behind each can't be
+/// Where buffers are mapped for the program's own recording: one every 128 KiB, so that what follows each can't be
 /// written.
 pub(crate) const WINDOW_STRIDE: u64 = 2 * BUFFER_BYTES as u64;
 pub(crate) static WINDOWS: AtomicU64 = AtomicU64::new(0);
@@ -58,7 +58,7 @@ impl TracedThread {
         }
     }
 
-    /// The next buffer, mapped for the thread's own code; waits for the recorder where it is behind. `false` when it is
+    /// The next buffer, mapped for the thread's own code; waits for the recorder where none is free. `false` when it is
     /// gone: the thread then writes into a buffer that nobody reads.
     pub(crate) fn refill_flow(&mut self, live: &Live, pool: &Pool) -> bool {
         self.submit();

@@ -16,7 +16,7 @@ use crate::translate::state::ThreadTranslation;
 use crate::translate::{context, gate, thread_buffers, verify};
 use crate::watch::watchpoints;
 
-/// There is a thread whose state is not behind its gs base.
+/// There is a thread whose state is not reached by its gs base.
 static HAS_UNKNOWN: AtomicBool = AtomicBool::new(false);
 const _: () = assert!(tls::GS_AT == buffers::flow::THREAD_AT);
 
@@ -30,7 +30,7 @@ pub(crate) fn begin_thread(thread: &mut TracedThread) -> bool {
         None => {
             pool.control().refuse();
             HAS_UNKNOWN.store(true, Ordering::Relaxed);
-            // Where the pointer to a thread's state is behind gs, it needs a place all the same.
+            // Where the pointer to a thread's state is reached by gs, it needs a place all the same.
             let own = tls::by_gs().then(|| sys::map_anonymous(PAGE_BYTES, sys::PROT_READ | sys::PROT_WRITE));
             let Some(words) = own.flatten() else { return false };
             words.cast::<Live>().cast_const()

@@ -63,13 +63,13 @@ pub(crate) fn on_trap(thread: &mut TracedThread, info: &SigInfo, context: &mut U
         }
     }
     if thread.translation.stepping && gate::is_in_gate(thread, context.gregs.rip) {
-        // The code that was interrupted may hold the lock. The steps go on behind it, with the flags that it loads.
+        // The code that was interrupted may hold the lock. The steps go on after it, with the flags that it loads.
         if !gate::is_behind_gate(context.gregs.rip) {
             context.gregs.rflags &= !TRAP_FLAG;
         }
         return true;
     }
-    // A step that ends right behind the trap of another instruction has not executed that.
+    // A step that ends right after the trap of another instruction has not executed that.
     let trap = if info.code == TRAP_TRACE { None } else { ENGINE.lock().trap(context.gregs.rip) };
     match trap {
         Some(Trap::Special(addr, native)) => {

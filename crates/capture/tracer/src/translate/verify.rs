@@ -93,7 +93,7 @@ pub(crate) fn resume(thread: &mut TracedThread, context: &mut UContext) {
         finish(thread);
     }
     begin(thread);
-    // The gate's own last instruction is stepped, so that the trap comes in front of the block's first one. The return from
+    // The gate's own last instruction is stepped, so that the trap comes before the block's first one. The return from
     // a handler is not.
     if thread.busy == 0 && front.is_instruction && !front.is_trap {
         let regs = *registers::of(context);
@@ -213,7 +213,7 @@ fn hide_flag(thread: &mut TracedThread, context: &UContext) {
     }
 }
 
-/// Keeps aside what the instruction in front of which the thread stands will access. `addr`: where it is in the program,
+/// Keeps aside what the instruction that the thread is about to execute will access. `addr`: where it is in the program,
 /// if the context does not stand at its copy.
 fn observe(
     thread: &mut TracedThread,
@@ -300,7 +300,7 @@ pub(crate) fn closed(thread: &mut TracedThread, context: &mut UContext, rip: u64
         return;
     }
     if let Some(pending) = thread.window.pending {
-        // In front of its instruction, or where the last one of a block is made of several.
+        // Before its instruction, or where the last one of a block is made of several.
         let waits = pending.rip == rip || ENGINE.lock().front(rip).is_none() && pending.regs.rip == addr;
         if waits {
             thread.window.pending = None;
@@ -311,7 +311,7 @@ pub(crate) fn closed(thread: &mut TracedThread, context: &mut UContext, rip: u64
     stop(thread, context);
 }
 
-/// The tracer is about to execute the instruction at `addr`, whose trap lies in front of the context.
+/// The tracer is about to execute the instruction at `addr`, whose trap the context has just come from.
 pub(crate) fn before_special(thread: &mut TracedThread, context: &mut UContext, addr: u64) {
     if core::mem::take(&mut thread.window.is_stepping) {
         context.gregs.rflags &= !TRAP_FLAG;
@@ -347,7 +347,7 @@ pub(crate) fn executed(thread: &mut TracedThread, context: &mut UContext, outcom
             break;
         }
         if pending.looks {
-            window.look_behind(window.count, pending.accesses);
+            window.look_at_earlier(window.count, pending.accesses);
         }
         window.count += pending.accesses;
     }
@@ -355,7 +355,7 @@ pub(crate) fn executed(thread: &mut TracedThread, context: &mut UContext, outcom
     window.executed += u64::from(outcome != Outcome::Again);
 }
 
-/// It faulted, or recording has ended in front of it.
+/// It faulted, or recording has ended before it.
 pub(crate) fn not_recorded(thread: &mut TracedThread) {
     thread.window.pending = None;
 }

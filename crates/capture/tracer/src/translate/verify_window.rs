@@ -26,7 +26,7 @@ pub(crate) struct Expected {
     pub(crate) known: u8,
 }
 
-/// An instruction that is about to be executed. Its accesses stand behind those that count.
+/// An instruction that is about to be executed. Its accesses stand after those that count.
 #[derive(Clone, Copy)]
 pub(crate) struct AwaitedStep {
     /// Where in the cache it is.
@@ -132,7 +132,7 @@ impl VerifyWindow {
     }
 
     /// Looks at an element of a repeated instruction of which more were executed since.
-    pub(crate) fn look_behind(&mut self, first: usize, accesses: usize) {
+    pub(crate) fn look_at_earlier(&mut self, first: usize, accesses: usize) {
         self.look_at(first, accesses, true);
         let store =
             self.list().get(first + 1).filter(|access| accesses == 2 && access.kind.writes()).copied();
@@ -147,7 +147,7 @@ impl VerifyWindow {
         }
     }
 
-    /// The pending instruction was executed, or of a repeated one an element, behind which there are more.
+    /// The pending instruction was executed, or of a repeated one an element, after which there are more.
     pub(crate) fn commit(&mut self, is_element: bool) {
         if let Some(pending) = self.pending.take() {
             if pending.looks {

@@ -177,7 +177,7 @@ impl List {
 
     pub(crate) fn remove(&mut self, at: usize) {
         if at < self.len {
-            // SAFETY: the entry exists; those behind it move one place down.
+            // SAFETY: the entry exists; those after it move one place down.
             unsafe {
                 let place = self.watches.add(at);
                 core::ptr::copy(place.add(1), place, self.len - at - 1);
@@ -186,8 +186,8 @@ impl List {
         }
     }
 
-    /// How many watches begin in front of an address. Most searches end where the last one did, or one further.
-    pub(crate) fn behind(&self, addr: u64) -> usize {
+    /// How many watches begin before an address. Most searches end where the last one did, or one further.
+    pub(crate) fn count_before(&self, addr: u64) -> usize {
         let all = self.as_slice();
         let is_it = |at: usize| {
             at <= all.len()
@@ -206,7 +206,7 @@ impl List {
     /// Watches that meet a range, one after the other.
     pub(crate) fn each(&self, start: u64, end: u64, mut visit: impl FnMut(Watch)) {
         let all = self.as_slice();
-        let mut at = self.behind(end);
+        let mut at = self.count_before(end);
         while let Some(watch) = at.checked_sub(1).and_then(|before| all.get(before)) {
             if watch.start.saturating_add(self.longest) <= start {
                 return;

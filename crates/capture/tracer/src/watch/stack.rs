@@ -7,7 +7,7 @@ use core::mem::offset_of;
 
 use tracee::lock::{Guard, Lock};
 use tracee::{maps, sys, tls};
-use unwind::{Cache, Frame, Process, Table};
+use unwind::{Cache, FrameTable, StackFrame, UnwindSource};
 use x86::Registers;
 
 use crate::elf::{MappedHeaders, ModuleSpan};
@@ -44,7 +44,7 @@ static KNOWN: Lock<KnownModules> = Lock::new(KnownModules {
 /// Held during a fork.
 pub(crate) struct HeldModules(#[allow(dead_code)] Guard<'static, KnownModules>);
 
-/// As above.
+/// Holds what is known of modules as it is.
 pub(crate) fn hold() -> HeldModules {
     HeldModules(KNOWN.lock())
 }
@@ -68,7 +68,7 @@ pub(crate) fn frames(
     into: &mut [u64; MOST_FRAMES],
 ) -> usize {
     let r = registers;
-    let frame = Frame::new([
+    let frame = StackFrame::new([
         r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
         r.r14, r.r15, ip,
     ]);
@@ -175,7 +175,7 @@ impl StackMemory<'_> {
     }
 }
 
-impl Process for StackMemory<'_> {
+impl UnwindSource for StackMemory<'_> {
     fn word(&mut self, addr: u64) -> Option<u64> {
         if addr & 7 != 0 {
             return None;
@@ -197,7 +197,7 @@ impl Process for StackMemory<'_> {
         self.words.get(offset(self)? as usize / 8).copied()
     }
 
-    fn table(&mut self, ip: u64) -> Option<Table<'_>> {
+    fn table(&mut self, ip: u64) -> Option<FrameTable<'_>> {
         let module = self.modules.iter().take(*self.len).find(|m| (m.start..m.end).contains(&ip)).copied();
         let module = match module {
             Some(module) => module,
@@ -218,7 +218,7 @@ impl Process for StackMemory<'_> {
         // SAFETY: a segment of a module that can be read: it stays mapped and as it is until `forget`, which waits for the
         // lock that our caller holds.
         let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, (end - start) as usize) };
-        Some(Table::new(bytes, start, module.list))
+        Some(FrameTable::new(bytes, start, module.list))
     }
 }
 

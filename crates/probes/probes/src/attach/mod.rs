@@ -13,7 +13,7 @@ pub use attach::{Error as ProcessError, check, path_here, sees};
 pub use error::AttachError;
 
 use crate::profile::{attached, settings::Settings};
-use attach::{Call, Process, terminated};
+use attach::{InjectedCall, TargetProcess, terminated};
 use std::{
     path::Path,
     time::{Duration, Instant},
@@ -28,7 +28,7 @@ const MOST_THREADS: usize = 4096;
 
 /// A process that is being profiled.
 pub struct Attached {
-    process: Process,
+    process: TargetProcess,
     /// The library's functions there.
     settle: usize,
     state: usize,
@@ -39,7 +39,7 @@ pub struct Attached {
 impl Attached {
     /// Loads `library` into process `pid` and starts the profiler there; its controller must be this process.
     pub fn start(pid: u32, library: &Path, settings: &Settings) -> Result<Self, AttachError> {
-        let process = Process::open(pid)?;
+        let process = TargetProcess::open(pid)?;
         let mut thread = process.load(library)?;
         let names = ["memtap_probes_attach", "memtap_probes_settle", "memtap_probes_state"];
         let [start, settle, state] = process.symbols(library, names)?.ok_or_else(|| ProcessError::Load {
@@ -47,7 +47,7 @@ impl Attached {
             library: library.display().to_string(),
             reason: "it is of another version than memtap".to_owned(),
         })?;
-        let state = process.call(&mut thread, Call::new(state, &mut []))? as usize;
+        let state = process.call(&mut thread, InjectedCall::new(state, &mut []))? as usize;
         let mut this = Self { process, settle, state, is_over: true };
         if this.state()? == attached::STOPPED {
             // Someone attached before and was killed half way out.
@@ -60,7 +60,7 @@ impl Attached {
             attached::UNSAFE => return Err(AttachError::Unwinder(pid)),
             _ => return Err(AttachError::Busy(pid)),
         }
-        this.process.call(&mut thread, Call::new(start, &mut terminated(&settings.to_text())))?;
+        this.process.call(&mut thread, InjectedCall::new(start, &mut terminated(&settings.to_text())))?;
         drop(thread);
         this.is_over = false;
         match this.wait_for(|state| state != attached::STARTING)? {
@@ -116,7 +116,7 @@ impl Attached {
             let count = counters.len() / 8;
             let caller = stopped.iter_mut().find(|thread| self.process.has_room(thread, counters.len()));
             if let Some(thread) = caller.filter(|_| count <= MOST_THREADS) {
-                let call = Call { second: count, ..Call::new(self.settle, &mut counters) };
+                let call = InjectedCall { second: count, ..InjectedCall::new(self.settle, &mut counters) };
                 if self.process.call(thread, call)? as u32 == 1 {
                     return Ok(());
                 }
