@@ -13,10 +13,6 @@ use anyhow::{Context, Result, bail};
 use crate::table::{Table, median, short};
 use crate::{install, shell};
 
-const APPLETS: &[&str] =
-    &["sh", "mount", "echo", "seq", "sort", "md5sum", "grep", "sleep", "poweroff", "cat"];
-const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1";
-
 /// A way to run the machine: its name, memtap's options if it is recorded, and whether the empty plugin is loaded.
 type Variant<'a> = (&'a str, Option<&'a [&'a str]>, bool);
 
@@ -96,44 +92,14 @@ fn path(path: &Path) -> Result<String> {
     path.to_str().map(str::to_owned).context("the path of the target directory is not UTF-8")
 }
 
-/// Files of the guest, the empty plugin, and QEMU's command line.
+/// Makes the guest and the empty plugin. Returns QEMU's command line.
 fn machine(dir: &Path) -> Result<Vec<String>> {
     let kernel = install::guest_kernel()?;
-    let files = dir.join("files");
-    for name in ["bin", "proc", "dev"] {
-        std::fs::create_dir_all(files.join(name))?;
-    }
-    std::fs::copy("/usr/bin/busybox", files.join("bin/busybox"))
-        .or_else(|_| std::fs::copy("/bin/busybox", files.join("bin/busybox")))?;
-    for applet in APPLETS {
-        std::os::unix::fs::symlink("busybox", files.join("bin").join(applet))?;
-    }
-    let init = files.join("init");
-    std::fs::copy("tests/guest/init.sh", &init)?;
-    shell::run(&["chmod", "755", &path(&init)?])?;
-    let workload = path(&files.join("bin/workload"))?;
-    shell::run(&["gcc", "-O1", "-static", "-Iinclude", "-o", &workload, "tests/guest/workload.c"])?;
     let plugin = path(&dir.join("empty_plugin.so"))?;
     shell::run(&["gcc", "-O2", "-shared", "-fPIC", "-o", &plugin, "benches/machine/empty_plugin.c"])?;
-    let archive = path(&dir.join("initramfs"))?;
-    let pack = format!("cd {} && find . | busybox cpio -o -H newc > {archive}", path(&files)?);
-    shell::run(&["sh", "-c", &pack])?;
-    let mut line: Vec<String> = [
-        "qemu-system-x86_64",
-        "-nodefaults",
-        "-display",
-        "none",
-        "-no-reboot",
-        "-m",
-        "128",
-        "-serial",
-        "stdio",
-    ]
-    .map(str::to_owned)
-    .into();
-    line.extend(["-kernel".into(), path(&kernel)?, "-initrd".into(), archive]);
-    line.extend(["-append".into(), KERNEL_ARGUMENTS.into()]);
-    Ok(line)
+    let make = ["sh", "tests/guest/make.sh", &path(dir)?, &path(&kernel)?];
+    let line = shell::output(&mut shell::command(&make))?;
+    Ok(line.lines().map(str::to_owned).collect())
 }
 
 /// Seconds on the clock, and of the processors, of a command and all that it waits for.

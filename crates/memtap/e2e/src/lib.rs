@@ -17,7 +17,7 @@ mod section;
 mod tally;
 mod trace;
 
-pub use guest::{guest_command, guest_files, guest_kernel};
+pub use guest::guest_command;
 pub use header::{Blocks, Expectation, Header};
 pub use lackey::{BASELINE_FUNCTIONS, Reference, parse_lackey, run_lackey};
 pub use place::{bin_dir, memtap, repository, tool};

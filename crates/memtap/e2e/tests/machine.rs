@@ -343,7 +343,7 @@ fn a_boot_is_recorded_whole() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("trace");
     let qmp = dir.path().join("qmp");
-    let mut command = guest_command(dir.path(), "wait_here");
+    let mut command = guest_command(dir.path(), &["wait_here"]);
     command.extend(["-qmp".into(), format!("unix:{},server=on,wait=off", qmp.display())]);
     let mut running = Running::start(&file, &["--data", "--only", "stores"], &command);
     let mut monitor = Monitor::connect(&qmp);
@@ -466,7 +466,7 @@ fn says_who(trace: &Trace, dir: &Path) {
 fn recording_is_switched_by_the_guest() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("trace");
-    let command = guest_command(dir.path(), "");
+    let command = guest_command(dir.path(), &[]);
     let table = variables(&dir.path().join("workload"));
     let table = &table.iter().find(|variable| variable.name == "table").expect("a variable of it").range;
     let line: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -485,7 +485,7 @@ fn recording_is_switched_by_the_guest() {
 fn a_machine_that_is_killed_leaves_a_trace() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (file, pid) = (dir.path().join("trace"), dir.path().join("pid"));
-    let mut command = guest_command(dir.path(), "");
+    let mut command = guest_command(dir.path(), &[]);
     command.extend(["-pidfile".into(), pid.display().to_string()]);
     let trace = Trace::at(file.clone());
     let running = Running::start(&file, &["--data"], &command);
