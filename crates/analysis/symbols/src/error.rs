@@ -41,12 +41,12 @@ pub enum Error {
         source: object::Error,
     },
     /// The debug information is damaged.
-    #[error("{path}: its debug information cannot be read: {source}")]
+    #[error("{path}: debug information is damaged ({reason}): where it is, names come from symbols alone")]
     Dwarf {
         /// The file.
         path: PathBuf,
-        /// Why.
-        source: gimli::Error,
+        /// The first damage that was met.
+        reason: String,
     },
     /// The file was built anew since the trace was recorded.
     #[error(

@@ -57,7 +57,8 @@ pub struct Module {
     /// Where the debug information is.
     debug_source: Option<(Source, PathBuf)>,
     debug: OnceLock<Option<DebugInfo>>,
-    problem: OnceLock<Error>,
+    /// Why there is no debug information though the file has some.
+    problem: OnceLock<Arc<Error>>,
 }
 
 impl Module {
@@ -291,9 +292,10 @@ impl Module {
         self.debug()?.type_named(name)
     }
 
-    /// Why the debug information could not be read, if it was tried and failed.
-    pub fn debug_problem(&self) -> Option<&Error> {
-        self.problem.get()
+    /// Why the debug information that was asked for so far could not be read, or not all of it.
+    pub fn debug_problem(&self) -> Option<&Arc<Error>> {
+        let damage = || self.debug.get()?.as_ref()?.damage();
+        self.problem.get().or_else(damage)
     }
 
     pub(crate) fn debug(&self) -> Option<&DebugInfo> {
@@ -302,7 +304,7 @@ impl Module {
             match DebugInfo::load(source, path) {
                 Ok(debug) => Some(debug),
                 Err(problem) => {
-                    let _first = self.problem.set(problem);
+                    let _first = self.problem.set(Arc::new(problem));
                     None
                 }
             }

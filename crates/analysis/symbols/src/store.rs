@@ -1,7 +1,7 @@
 //! The files of a session, each opened once, whichever process maps it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -25,7 +25,9 @@ impl Default for SearchPath {
 struct Inner {
     expected: HashMap<String, BuildId>,
     modules: HashMap<String, Option<Arc<Module>>>,
-    problems: Vec<Error>,
+    problems: Vec<Arc<Error>>,
+    /// The modules whose damaged debug information was told of, by their serial numbers.
+    told: HashSet<u32>,
 }
 
 /// All modules of a session. Shared by its processes and by the threads that read it.
@@ -63,7 +65,7 @@ impl ModuleStore {
             Ok(module) => Some(Arc::new(module)),
             Err(Error::NotElf { .. }) => None,
             Err(problem) => {
-                inner.problems.push(problem);
+                inner.problems.push(Arc::new(problem));
                 Some(Arc::new(Module::nameless(name)))
             }
         };
@@ -71,8 +73,19 @@ impl ModuleStore {
         module
     }
 
-    /// Why some files gave no names, since the last call.
-    pub fn take_problems(&self) -> Vec<Error> {
-        std::mem::take(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner).problems)
+    /// Why some files gave no names, or only those of their symbols, since the last call. Damaged debug information is known
+    /// when something was read from it: ask after the names.
+    pub fn take_problems(&self) -> Vec<Arc<Error>> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut problems = std::mem::take(&mut inner.problems);
+        let damaged = |module: &Arc<Module>| Some((module.serial(), Arc::clone(module.debug_problem()?)));
+        let mut damaged: Vec<_> = inner.modules.values().flatten().filter_map(damaged).collect();
+        damaged.sort_by_key(|(serial, _)| *serial);
+        for (serial, problem) in damaged {
+            if inner.told.insert(serial) {
+                problems.push(problem);
+            }
+        }
+        problems
     }
 }

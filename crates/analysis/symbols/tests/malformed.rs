@@ -4,6 +4,7 @@ mod support;
 
 use std::sync::{Arc, LazyLock};
 
+use object::{Object, ObjectSection};
 use proptest::prelude::*;
 use support::build;
 use symbols::{Error, Module};
@@ -22,7 +23,7 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 });
 
 /// Asks everything that a file can be asked.
-fn ask_all(bytes: Vec<u8>) -> Result<(), Error> {
+fn ask_all(bytes: Vec<u8>) -> Result<Module, Error> {
     let module = Module::from_bytes("damaged", Arc::from(bytes))?;
     let (low, high) = module.extent();
     assert!(low <= high);
@@ -42,7 +43,7 @@ fn ask_all(bytes: Vec<u8>) -> Result<(), Error> {
     let _found = module.find_variable("a::v.z[1].y");
     let _found = module.find_function("main");
     let _found = module.type_named("a::s");
-    Ok(())
+    Ok(module)
 }
 
 /// Where the sections with names and debug information lie: what is changed there is read.
@@ -66,7 +67,42 @@ fn interesting(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
 #[test]
 fn whole_files_are_read() {
     for bytes in FILES.iter() {
-        ask_all(bytes.clone()).unwrap();
+        let module = ask_all(bytes.clone()).unwrap();
+        assert!(module.debug_problem().is_none(), "{:?}", module.debug_problem());
+    }
+}
+
+/// Where a section lies in a file.
+fn section(bytes: &[u8], name: &str) -> std::ops::Range<usize> {
+    let elf = object::File::parse(bytes).unwrap();
+    let (at, len) = elf.section_by_name(name).unwrap().file_range().unwrap();
+    at as usize..(at + len) as usize
+}
+
+/// What is left has names, and whoever reads them is told that some are missing.
+#[test]
+fn damaged_debug_information_is_told() {
+    for (file, name, first) in [
+        // The header of the first unit, the entries of a unit, the header of a table of lines, and compressed bytes.
+        (0, ".debug_info", 0),
+        (0, ".debug_info", 60),
+        (0, ".debug_abbrev", 8),
+        (0, ".debug_line", 4),
+        (1, ".debug_line", 4),
+        (1, ".debug_info", 60),
+        (2, ".debug_info", 30),
+    ] {
+        let mut bytes = FILES[file].clone();
+        let place = section(&bytes, name);
+        bytes[place.start + first..][..40].fill(0xee);
+        let module = ask_all(bytes).unwrap();
+        let problem = module.debug_problem().unwrap_or_else(|| panic!("{name} of file {file} at {first}"));
+        let text = problem.to_string();
+        assert!(text.starts_with("damaged: debug information is damaged ("), "{text}");
+        assert!(text.ends_with("names come from symbols alone") && !text.contains('\n'), "{text}");
+        // The symbol is there all the same.
+        let main = module.symbols().find(|symbol| symbol.name() == "main").unwrap();
+        assert_eq!(module.function_at(main.address + 1).unwrap().name(), "main");
     }
 }
 

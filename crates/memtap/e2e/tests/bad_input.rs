@@ -440,3 +440,39 @@ fn analyses_refuse_traces_that_lack_what_they_need() {
     check(&protected.trace.ask("taint", &[]), 1, &["control flow", "--tracer translate"]);
     check(&protected.trace.ask("dump", &["--stream", "flow"]), 1, &["control flow", "--flow full"]);
 }
+
+/// Names degrade where debug information is damaged: every command that names things says so in one line.
+#[test]
+fn damaged_debug_information_is_said_to_be() {
+    let dir = temp();
+    let whole = Program::named("algorithms.c");
+    let sections = run(Command::new(tool("readelf")).args(["-SW"]).arg(&whole.path), b"").out();
+    let line = sections.lines().find(|line| line.contains(" .debug_info ")).expect("it was built with -g");
+    let mut words = line.split_once("] ").expect("a number first").1.split_whitespace().skip(3);
+    let mut number = || usize::from_str_radix(words.next().expect("a column"), 16).expect("hexadecimal");
+    let (offset, len) = (number(), number());
+    let mut bytes = std::fs::read(&whole.path).expect("it was built");
+    bytes[offset..offset + len.min(200)].fill(0xee);
+    let program = write(&dir, "damaged", &bytes, 0o755);
+    // The tracer itself needs no debug information.
+    let recording = record(&["--tracer=translate".to_owned()], &[text(&program).to_owned()], b"");
+    assert_eq!((recording.outcome.status, recording.outcome.err().as_str()), (0, ""));
+    for command in [
+        &["report"][..],
+        &["report", "--by", "function", "--json"],
+        &["dump", "--format", "jsonl"],
+        &["taint"],
+        &["determinism"],
+    ] {
+        let outcome = recording.trace.ask(command[0], &command[1..]);
+        assert_eq!(outcome.status, 0, "{command:?}: {}", outcome.err());
+        let line = format!("memtap: note: {}: debug information is damaged (", program.display());
+        let lines = outcome.err();
+        let told: Vec<&str> = lines.lines().filter(|text| text.contains("debug information")).collect();
+        assert!(told.len() == 1 && told[0].starts_with(&line), "{command:?}: {lines}");
+        assert!(told[0].ends_with("names come from symbols alone"), "{lines}");
+    }
+    // A variable has its symbol's name, and not its field.
+    let rows = recording.trace.variables();
+    assert!(e2e::total_of(&rows, "entries").stores > 0, "{rows:?}");
+}

@@ -8,9 +8,8 @@ pub(crate) type SliceUnit<'a> = Unit<Slice<'a>>;
 pub(crate) type SliceDwarf<'a> = Dwarf<Slice<'a>>;
 
 /// The unit that begins at `offset`.
-pub(crate) fn unit_at<'a>(dwarf: &SliceDwarf<'a>, offset: usize) -> Option<SliceUnit<'a>> {
-    let header = dwarf.debug_info.header_from_offset(gimli::DebugInfoOffset(offset)).ok()?;
-    dwarf.unit(header).ok()
+pub(crate) fn unit_at<'a>(dwarf: &SliceDwarf<'a>, offset: usize) -> Result<SliceUnit<'a>, gimli::Error> {
+    dwarf.unit(dwarf.debug_info.header_from_offset(gimli::DebugInfoOffset(offset))?)
 }
 
 /// Where an entry of a unit lies in `.debug_info`.

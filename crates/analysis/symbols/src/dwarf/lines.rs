@@ -39,16 +39,25 @@ impl std::fmt::Debug for Lines {
 
 impl Lines {
     pub(crate) fn new(sections: &Sections) -> Option<Self> {
-        let context = addr2line::Context::from_dwarf(sections.shared()).ok()?;
+        let context = addr2line::Context::from_dwarf(sections.shared());
+        let context = context.inspect_err(|damage| sections.note_damage(damage)).ok()?;
         Some(Self { inner: Mutex::new((context, Interned::default())) })
     }
 
-    pub(crate) fn frames(&self, address: u64) -> Vec<LineFrame> {
+    /// `sections` are those that it was made of.
+    pub(crate) fn frames(&self, sections: &Sections, address: u64) -> Vec<LineFrame> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let (context, interned) = &mut *inner;
         let mut all = Vec::new();
-        let Ok(mut frames) = context.find_frames(address).skip_all_loads() else { return all };
-        while let Ok(Some(frame)) = frames.next() {
+        let mut frames = match context.find_frames(address).skip_all_loads() {
+            Ok(frames) => frames,
+            Err(damage) => {
+                sections.note_damage(&damage);
+                return all;
+            }
+        };
+        let mut next = || frames.next().inspect_err(|damage| sections.note_damage(damage));
+        while let Ok(Some(frame)) = next() {
             let function = frame.function.as_ref().and_then(|name| {
                 let raw = name.raw_name().ok()?;
                 Some(interned.get(&demangle(&raw)))

@@ -42,10 +42,15 @@ impl DebugInfo {
         Ok(Self { sections, lines: OnceLock::new(), statics: OnceLock::new(), types: Types::default() })
     }
 
+    /// The first damage that was met so far.
+    pub(crate) fn damage(&self) -> Option<&Arc<Error>> {
+        self.sections.damage()
+    }
+
     /// The functions and lines at an address, innermost first.
     pub(crate) fn frames(&self, address: u64) -> Vec<LineFrame> {
         let lines = self.lines.get_or_init(|| Lines::new(&self.sections));
-        lines.as_ref().map(|lines| lines.frames(address)).unwrap_or_default()
+        lines.as_ref().map(|lines| lines.frames(&self.sections, address)).unwrap_or_default()
     }
 
     /// The variables at fixed addresses.

@@ -1,6 +1,10 @@
 //! The debug sections of one file, in memory.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
 
 use gimli::{Dwarf, DwarfSections, EndianArcSlice, EndianSlice, LittleEndian, SectionId, UnitSectionOffset};
 use object::{Endianness, Object, ObjectSection, ReadRef, read::elf::ElfFile64};
@@ -21,44 +25,76 @@ pub(crate) struct Sections {
     bytes: DwarfSections<Arc<[u8]>>,
     /// Where each unit begins in `.debug_info`, sorted.
     units: Vec<usize>,
+    /// The file they are in.
+    path: PathBuf,
+    /// The first damage that was met. Reading goes on after it, with what can be read.
+    damage: OnceLock<Arc<Error>>,
 }
 
 struct Load;
 
 impl WithElf for Load {
-    type Output = Result<DwarfSections<Arc<[u8]>>, gimli::Error>;
+    /// With the first section that can't be decompressed, and why.
+    type Output = (DwarfSections<Arc<[u8]>>, Option<String>);
 
     fn call<'data, R: ReadRef<'data>>(
         self,
         _path: &Path,
         elf: &ElfFile64<'data, Endianness, R>,
     ) -> Self::Output {
-        DwarfSections::load(|id: SectionId| {
-            // A section that can't be decompressed is as good as absent.
-            let section = elf.section_by_name(id.name());
-            Ok(section
-                .and_then(|section| section.uncompressed_data().ok())
-                .map_or_else(Arc::default, Arc::from))
-        })
+        let mut damage = None;
+        let sections = DwarfSections::load(|id: SectionId| {
+            // A section that can't be decompressed is read as if it were absent.
+            let bytes = elf.section_by_name(id.name()).and_then(|section| {
+                let failed = |why| {
+                    damage.get_or_insert_with(|| format!("{}: {why}", id.name()));
+                };
+                section.uncompressed_data().map_err(failed).ok()
+            });
+            Ok::<_, gimli::Error>(bytes.map_or_else(Arc::default, Arc::from))
+        });
+        (sections.unwrap_or_default(), damage)
     }
 }
 
 impl Sections {
     pub(crate) fn load(source: &Source, path: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::Dwarf { path: path.to_owned(), source };
-        let bytes = source.with(path, Load)?.map_err(failed)?;
-        let mut sections = Self { bytes, units: Vec::new() };
+        let (bytes, damage) = source.with(path, Load)?;
+        let mut sections = Self { bytes, units: Vec::new(), path: path.to_owned(), damage: OnceLock::new() };
+        if let Some(damage) = damage {
+            sections.note_damage(&damage);
+        }
         let mut units = Vec::new();
         let dwarf = sections.dwarf();
         let mut headers = dwarf.units();
         // What follows a damaged header can't be found; what comes before it is kept.
-        while let Ok(Some(header)) = headers.next() {
-            if let UnitSectionOffset::DebugInfoOffset(offset) = header.offset() {
-                units.push(offset.0);
+        loop {
+            match headers.next() {
+                Ok(Some(header)) => {
+                    if let UnitSectionOffset::DebugInfoOffset(offset) = header.offset() {
+                        units.push(offset.0);
+                    }
+                }
+                Ok(None) => break,
+                Err(damage) => {
+                    sections.note_damage(&damage);
+                    break;
+                }
             }
         }
         sections.units = units;
         Ok(sections)
+    }
+
+    /// Remembers the first damage, so that whoever reads the names is told.
+    pub(crate) fn note_damage(&self, reason: &dyn Display) {
+        let error = || Arc::new(Error::Dwarf { path: self.path.clone(), reason: reason.to_string() });
+        self.damage.get_or_init(error);
+    }
+
+    /// The first damage that was met so far.
+    pub(crate) fn damage(&self) -> Option<&Arc<Error>> {
+        self.damage.get()
     }
 
     pub(crate) fn dwarf(&self) -> Dwarf<Slice<'_>> {

@@ -76,8 +76,9 @@ impl Statics {
         let dwarf = sections.dwarf();
         let mut walk = Walk::default();
         for &start in sections.units() {
-            if let Some(unit) = die::unit_at(&dwarf, start) {
-                let _until_damage = walk.unit(&dwarf, &unit);
+            let read = die::unit_at(&dwarf, start).and_then(|unit| walk.unit(&dwarf, &unit));
+            if let Err(damage) = read {
+                sections.note_damage(&damage);
             }
         }
         let mut sizes = HashMap::new();
@@ -129,7 +130,7 @@ pub(crate) enum Missing {
 /// What the units say of a variable of that name that has no fixed address.
 pub(crate) fn missing(sections: &Sections, name: &str) -> Option<Missing> {
     let dwarf = sections.dwarf();
-    let units = sections.units().iter().filter_map(|&start| die::unit_at(&dwarf, start));
+    let units = sections.units().iter().filter_map(|&start| die::unit_at(&dwarf, start).ok());
     units.filter_map(|unit| missing_in(&dwarf, &unit, name).ok().flatten()).next()
 }
 
@@ -270,7 +271,7 @@ impl Walk {
         let mut type_ref = found.type_ref.or_else(|| declared?.1);
         if let Some(origin) = found.origin.filter(|_| name.is_none() || type_ref.is_none()) {
             // An instance of an inlined function: name and type are in the abstract one.
-            let unit = die::unit_at(dwarf, sections.unit_of(origin)?)?;
+            let unit = die::unit_at(dwarf, sections.unit_of(origin)?).ok()?;
             name = name.or_else(|| name_of(dwarf, &unit, Some(origin), 0).map(str::to_owned));
             type_ref = type_ref.or_else(|| type_of(&unit, origin));
         }

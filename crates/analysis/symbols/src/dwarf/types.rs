@@ -62,8 +62,9 @@ fn names(sections: &Sections) -> HashMap<String, usize> {
     let dwarf = sections.dwarf();
     let mut all = HashMap::new();
     for &start in sections.units() {
-        if let Some(unit) = die::unit_at(&dwarf, start) {
-            let _until_damage = names_of_unit(&dwarf, &unit, &mut all);
+        let read = die::unit_at(&dwarf, start).and_then(|unit| names_of_unit(&dwarf, &unit, &mut all));
+        if let Err(damage) = read {
+            sections.note_damage(&damage);
         }
     }
     all
@@ -152,7 +153,7 @@ impl<'s> Build<'s, '_> {
         if let Some(unit) = self.units.get(&start) {
             return Some(Arc::clone(unit));
         }
-        let unit = Arc::new(die::unit_at(self.dwarf, start)?);
+        let unit = Arc::new(die::unit_at(self.dwarf, start).ok()?);
         self.units.insert(start, Arc::clone(&unit));
         Some(unit)
     }

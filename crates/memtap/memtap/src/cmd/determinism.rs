@@ -11,7 +11,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::units::{self, UnitArgs};
-use crate::output::Out;
+use crate::output::{Out, note_problems};
 
 /// Find regions that would roll back under deterministic execution (Grace), by page, cache line and byte
 #[derive(Debug, Parser)]
@@ -57,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         text(&mut out, &regions)?;
     }
     out.finish()?;
+    note_problems(&session);
     if missing > 0 {
         eprintln!(
             "memtap: note: {missing} events are missing from the trace; more regions may roll back, or fewer"
