@@ -6,6 +6,7 @@
 // expect: steady size=8 loads=50001 stores=50000
 // stdout: handled 8, on the other stack 1, nested 5, read 4, jumps 3, steady 50000
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +27,15 @@ static void count(int signal)
 {
     (void)signal;
     MODIFY("incl", handled);
+}
+
+static int waited_for;
+
+// A read that begins only after the signal, on a busy machine, ends with an error as well.
+static void count_and_end_the_wait(int signal)
+{
+    count(signal);
+    fcntl(waited_for, F_SETFL, O_NONBLOCK);
 }
 
 static void count_on_stack(int signal)
@@ -113,7 +123,8 @@ int main(void)
     waitpid(child, 0, 0);
 
     // One that is not restarted.
-    handle(SIGALRM, count, 0);
+    waited_for = ends[0];
+    handle(SIGALRM, count_and_end_the_wait, 0);
     timer.it_value.tv_usec = 50000;
     setitimer(ITIMER_REAL, &timer, 0);
     wrong += read(ends[0], text, 4) != -1;

@@ -69,7 +69,9 @@ fn tests() -> Result<()> {
     if shell::succeeds(&["cargo", "nextest", "--version"]) {
         shell::run(&["cargo", "nextest", "run", "--workspace", "--no-fail-fast"])
     } else {
-        shell::run(&["cargo", "test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
+        // This runner ends no test that hangs: an hour and a quarter is far more than all of them take.
+        let line = ["cargo", "test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"];
+        shell::run(&[&["timeout", "--kill-after=10", "4500"][..], &line].concat())
     }
 }
 

@@ -23,7 +23,7 @@ pub use lackey::{BASELINE_FUNCTIONS, Reference, parse_lackey, run_lackey};
 pub use place::{bin_dir, memtap, repository, tool};
 pub use program::Program;
 pub use recording::{Recording, record};
-pub use run::{Outcome, run};
+pub use run::{Limited, Outcome, run, spawn};
 pub use section::{Section, Variable, data_and_bss, variables};
 pub use tally::{Counts, Tally};
 pub use trace::{Entered, Row, Trace, is_named, total_of};

@@ -1,8 +1,9 @@
 //! Runs a command with an end: output, exit status, and a limit of time so that a hang fails instead of waiting.
 
 use std::io::{Read, Write};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -34,6 +35,49 @@ fn limit() -> Duration {
     Duration::from_secs(std::env::var("MEMTAP_TEST_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(240))
 }
 
+/// A child that is killed, with all that it started, where it takes longer than a command of a test may: what waits for it or
+/// reads from it goes on then, and fails. The runner of the tests need not know how to end one.
+#[derive(Debug)]
+pub struct Limited {
+    child: Child,
+    /// Tells the watchdog that the child is over.
+    _over: mpsc::Sender<()>,
+}
+
+impl Deref for Limited {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.child
+    }
+}
+
+impl DerefMut for Limited {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+}
+
+/// Starts a command that is ended by the limit of time at the latest, in a process group of its own. Panics where it can't be
+/// started.
+pub fn spawn(command: &mut Command) -> Limited {
+    let child = command.process_group(0).spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let group = child.id();
+    let (over, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        // That the other end is gone means that the child was waited for, or need not be.
+        if ended.recv_timeout(limit()) == Err(mpsc::RecvTimeoutError::Timeout) {
+            kill_group(group);
+        }
+    });
+    Limited { child, _over: over }
+}
+
+/// The whole group: a recorder that hangs has a program that waits.
+fn kill_group(group: u32) {
+    let _ = Command::new("kill").args(["-9", "--", &format!("-{group}")]).status();
+}
+
 /// Runs to the end with that standard input. Panics where it can't be started or does not end.
 pub fn run(command: &mut Command, stdin: &[u8]) -> Outcome {
     let what = format!("{command:?}");
@@ -56,8 +100,7 @@ pub fn run(command: &mut Command, stdin: &[u8]) -> Outcome {
     let (done, ended) = mpsc::channel();
     let watchdog = std::thread::spawn(move || {
         if ended.recv_timeout(limit()).is_err() {
-            // The whole group: a recorder that hangs has a program that waits.
-            let _ = Command::new("kill").args(["-9", "--", &format!("-{group}")]).status();
+            kill_group(group);
             return true;
         }
         false

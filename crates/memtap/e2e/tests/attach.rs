@@ -6,10 +6,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Outcome, Program, Trace, memtap, run, tool};
+use e2e::{Limited, Outcome, Program, Trace, memtap, run, spawn, tool};
 use serde_json::Value;
 
 /// How long what must come is waited for.
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program that has said that it is ready. It ends with its standard input.
 struct Running {
-    child: Child,
+    child: Limited,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
@@ -29,8 +29,7 @@ impl Running {
     }
 
     fn command(command: &mut Command) -> Self {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program can be started");
+        let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("piped above"));
         let mut this = Self { child, input, output };
@@ -85,6 +84,37 @@ fn record_for(pid: u32, path: &Path, seconds: &str, options: &[&str]) -> Trace {
     Trace::at(path.to_path_buf())
 }
 
+/// Records a process while it gets on by `enough`, see [`progress`], which must go well. Returns what the recorder says after
+/// its first line, too. Not a time: on a busy machine a process may not get on at all in one.
+fn record_while(pid: u32, path: &Path, enough: u64, options: &[&str]) -> (Trace, String) {
+    let mut child = spawn(recorder(pid, path, options).stderr(Stdio::piped()));
+    let mut errors = BufReader::new(child.stderr.take().expect("piped above"));
+    let mut line = String::new();
+    errors.read_line(&mut line).expect("a pipe can be read");
+    assert_eq!(line, format!("memtap: recording process {pid}, end with Ctrl-C\n"));
+    gets_on(pid, enough);
+    signal(child.id(), "INT");
+    let mut rest = String::new();
+    errors.read_to_string(&mut rest).expect("a pipe can be read");
+    assert!(child.wait().expect("it was started").success(), "{rest}");
+    (Trace::at(path.to_path_buf()), rest)
+}
+
+/// How far a process got: how often its threads waited, and the hundredths of a second for which they executed.
+fn progress(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    // After the name, which is in parentheses, the 12th word is the time in user mode.
+    let mut words = text.rsplit(')').next().expect("a name").split_whitespace();
+    let executed: u64 = words.nth(11).and_then(|word| word.parse().ok()).expect("the kernel counts it");
+    executed + switches(pid)
+}
+
+/// Waits until the process has got on by that much.
+fn gets_on(pid: u32, enough: u64) {
+    let before = progress(pid);
+    until("the program gets on", || progress(pid) >= before + enough);
+}
+
 /// What a process must have as before: what it does with signals, and who traces it.
 fn signals(pid: u32) -> Vec<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
@@ -103,11 +133,15 @@ fn usual_signals(pid: u32) -> Vec<String> {
     seen.iter().max_by_key(times).expect("it was looked").clone()
 }
 
-/// How often a process has waited.
+/// How often the threads of a process that are there now have waited.
 fn switches(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    count.and_then(|count| count.trim().parse().ok()).expect("the kernel counts them")
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    // A thread may end meanwhile.
+    let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    let count = |text: String| -> Option<u64> {
+        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
+    };
+    texts.filter_map(count).sum()
 }
 
 fn signal(pid: u32, name: &str) {
@@ -177,7 +211,8 @@ fn what_is_recorded_from_the_middle_on_is_exact() {
     let before = signals(running.pid());
     for data in [false, true] {
         let options: &[&str] = if data { &["--data"] } else { &[] };
-        let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", options);
+        let (trace, said) = record_while(running.pid(), &dir.path().join("t.memtap"), 20, options);
+        assert_eq!(said, "");
         check_native(running.pid());
         assert_eq!(signals(running.pid()), before);
         // A turn as it is counted in the program's head, over and over, from somewhere in its middle to somewhere else.
@@ -204,13 +239,13 @@ fn what_is_recorded_from_the_middle_on_is_exact() {
 }
 
 /// Attaches and detaches many times; the program is native each time and does not notice.
-fn check_unnoticed(name: &str, times: usize, seconds: &str) {
+fn check_unnoticed(name: &str, times: usize, enough: u64) {
     let dir = temp();
     let program = Program::named(name);
     let running = Running::start(&program);
     let before = usual_signals(running.pid());
     for _ in 0..times {
-        let trace = record_for(running.pid(), &dir.path().join("t.memtap"), seconds, &[]);
+        let (trace, _) = record_while(running.pid(), &dir.path().join("t.memtap"), enough, &[]);
         check_native(running.pid());
         // A program whose handlers run just then has others for a moment.
         until("masks and actions are as before", || signals(running.pid()) == before);
@@ -223,17 +258,17 @@ fn check_unnoticed(name: &str, times: usize, seconds: &str) {
 
 #[test]
 fn threads_in_locks_sleeps_and_reads_do_not_notice() {
-    check_unnoticed("attached_threads.c", 5, "0.3");
+    check_unnoticed("attached_threads.c", 5, 1000);
 }
 
 #[test]
 fn handlers_masks_and_timers_are_kept() {
-    check_unnoticed("attached_signals.c", 5, "0.3");
+    check_unnoticed("attached_signals.c", 5, 20);
 }
 
 #[test]
 fn threads_that_never_wait_are_left() {
-    check_unnoticed("attached_busy.c", 10, "0.1");
+    check_unnoticed("attached_busy.c", 10, 10);
 }
 
 #[test]
@@ -241,10 +276,8 @@ fn what_is_recorded_agrees_with_stepping() {
     let dir = temp();
     for name in ["attached.c", "attached_threads.c"] {
         let running = Running::start(&Program::named(name));
-        let options = ["--for", "0.5", "--verify"];
-        let outcome = run(&mut recorder(running.pid(), &dir.path().join("t.memtap"), &options), b"");
-        assert_eq!(outcome.status, 0, "{}", outcome.err());
-        assert!(outcome.err().contains(" windows are as stepping sees them\n"), "{}", outcome.err());
+        let (_, said) = record_while(running.pid(), &dir.path().join("t.memtap"), 100, &["--verify"]);
+        assert!(said.contains(" windows are as stepping sees them\n"), "{said}");
         check_native(running.pid());
         assert_eq!(running.end(), "right\n");
     }
@@ -252,19 +285,19 @@ fn what_is_recorded_agrees_with_stepping() {
 
 #[test]
 fn a_process_is_attached_to_fifty_times() {
-    check_unnoticed("attached_threads.c", 50, "0.1");
+    check_unnoticed("attached_threads.c", 50, 200);
 }
 
 #[test]
 fn a_process_with_signals_is_attached_to_fifty_times() {
-    check_unnoticed("attached_signals.c", 50, "0.1");
+    check_unnoticed("attached_signals.c", 50, 10);
 }
 
 #[test]
 fn allocations_and_synchronisation_are_events() {
     let dir = temp();
     let running = Running::start(&Program::named("attached_threads.c"));
-    let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.5", &[]);
+    let (trace, _) = record_while(running.pid(), &dir.path().join("t.memtap"), 2000, &[]);
     let rows = trace.variables();
     // Blocks of calls that were seen have a name, whoever was in the middle of one.
     let blocks = e2e::total_of(&rows, "<malloc@allocates>");
@@ -307,7 +340,7 @@ fn an_interpreter_computes_the_same() {
     assert_eq!(native.status, 0, "{}", native.err());
     let running = Running::command(&mut job("5000"));
     for _ in 0..3 {
-        let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &[]);
+        let (trace, _) = record_while(running.pid(), &dir.path().join("t.memtap"), 20, &[]);
         assert!(trace.number("accesses") > 10_000);
     }
     check_native(running.pid());
@@ -322,7 +355,7 @@ fn processes_that_it_starts_are_recorded_and_left_too() {
     let mut running = Running::command(Command::new(tool("sh")).args(["-c", script]).arg(&program.path));
     let path = dir.path().join("t.memtap");
     let mut recorder = recorder(running.pid(), &path, &[]);
-    let mut recorder = recorder.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+    let mut recorder = spawn(recorder.stderr(Stdio::piped()));
     // It says so when all threads are its own; from there on the shell's child is started under the tracer.
     let mut errors = BufReader::new(recorder.stderr.take().expect("piped above"));
     errors.read_line(&mut String::new()).expect("a pipe can be read");
@@ -352,7 +385,7 @@ fn a_function_starts_recording_in_a_running_process() {
     let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &options);
     assert_eq!(trace.number("accesses"), 0, "its threads were in that function before");
     let options = ["--start", "child", "--regions", "bss,data,stack"];
-    let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &options);
+    let (trace, _) = record_while(running.pid(), &dir.path().join("t.memtap"), 1000, &options);
     assert!(trace.number("accesses") > 0, "threads begin in this one all the time");
     check_native(running.pid());
     assert_eq!(running.end(), "right\n");
@@ -365,12 +398,12 @@ fn it_ends_with_a_signal_to_the_recorder() {
     for name in ["INT", "TERM"] {
         let path = dir.path().join(name);
         let mut child = recorder(running.pid(), &path, &[]);
-        let mut child = child.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+        let mut child = spawn(child.stderr(Stdio::piped()));
         let mut errors = BufReader::new(child.stderr.take().expect("piped above"));
         let mut line = String::new();
         errors.read_line(&mut line).expect("a pipe can be read");
         assert_eq!(line, format!("memtap: recording process {}, end with Ctrl-C\n", running.pid()));
-        std::thread::sleep(Duration::from_millis(100));
+        gets_on(running.pid(), 20);
         signal(child.id(), name);
         assert!(child.wait().expect("it was started").success());
         check_native(running.pid());
@@ -386,15 +419,15 @@ fn a_recorder_that_is_killed_leaves_the_program_running() {
     for turn in 0..3 {
         let path = dir.path().join(format!("{turn}"));
         let mut child = recorder(running.pid(), &path, &[]);
-        let mut child = child.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+        let mut child = spawn(child.stderr(Stdio::piped()));
         let mut errors = BufReader::new(child.stderr.take().expect("piped above"));
         errors.read_line(&mut String::new()).expect("a pipe can be read");
-        std::thread::sleep(Duration::from_millis(100));
+        gets_on(running.pid(), 200);
         child.kill().expect("SIGKILL to a child of ours");
         child.wait().expect("it was started");
     }
     // The next one takes it out of the former one's cache.
-    let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &[]);
+    let (trace, _) = record_while(running.pid(), &dir.path().join("t.memtap"), 200, &[]);
     assert!(trace.number("accesses") > 0);
     check_native(running.pid());
     assert_eq!(running.end(), "right\n");
@@ -406,12 +439,11 @@ fn a_process_that_ends_meanwhile_leaves_its_trace() {
     let running = Running::start(&Program::named("attached.c"));
     let path = dir.path().join("t.memtap");
     let mut child = recorder(running.pid(), &path, &[]);
-    let mut child = child.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+    let mut child = spawn(child.stderr(Stdio::piped()));
     let mut errors = BufReader::new(child.stderr.take().expect("piped above"));
     errors.read_line(&mut String::new()).expect("a pipe can be read");
     let pid = running.pid();
-    let end = Instant::now() + Duration::from_millis(500);
-    until("it is recorded for a while", || Instant::now() > end);
+    gets_on(running.pid(), 20);
     assert_eq!(running.end(), "right\n");
     let mut rest = String::new();
     errors.read_to_string(&mut rest).expect("a pipe can be read");
@@ -427,7 +459,7 @@ fn a_process_may_end_at_any_moment() {
     let path = dir.path().join("t.memtap");
     for turn in 0..40u64 {
         let moment = format!("0.{:03}", 2 + turn * 3);
-        let mut child = Command::new(tool("sleep")).arg(moment).spawn().expect("sleep can be started");
+        let mut child = spawn(Command::new(tool("sleep")).arg(moment));
         let outcome = run(&mut recorder(child.id(), &path, &["--for", "0.01"]), b"");
         assert!(child.wait().expect("it was started").success(), "turn {turn}: {}", outcome.err());
         let pid = child.id();
@@ -466,7 +498,7 @@ fn check_refusal(pid: u32, words: &[&str]) {
 fn what_can_not_be_attached_to_is_refused() {
     // Numbers of processes are below 2^22.
     check_refusal(1 << 22, &["there is no process 4194304"]);
-    let mut gone = Command::new(tool("true")).spawn().expect("true can be started");
+    let mut gone = spawn(&mut Command::new(tool("true")));
     until("it ends", || {
         fs::read_to_string(format!("/proc/{}/stat", gone.id())).is_ok_and(|text| text.contains(") Z "))
     });
@@ -507,7 +539,7 @@ fn a_process_has_one_tracer() {
     // By one that was attached, and by one that started it.
     let path = dir.path().join("first");
     let mut first = recorder(running.pid(), &path, &[]);
-    let mut first = first.stderr(Stdio::piped()).spawn().expect("memtap can be started");
+    let mut first = spawn(first.stderr(Stdio::piped()));
     let mut errors = BufReader::new(first.stderr.take().expect("piped above"));
     errors.read_line(&mut String::new()).expect("a pipe can be read");
     check_refusal(running.pid(), &["recorded by memtap already", &first.id().to_string()]);

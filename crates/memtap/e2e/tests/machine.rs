@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use e2e::{Outcome, Trace, guest_command, memtap, run, variables};
+use e2e::{Outcome, Trace, guest_command, memtap, run, spawn, variables};
 use serde_json::Value;
 
 /// Arguments of a machine without an operating system.
@@ -146,12 +146,9 @@ fn two_machines_write_to_one_server() {
     let root = dir.path().join("root");
     std::fs::create_dir(&root).expect("the directory is ours");
     let url = format!("unix:{}", dir.path().join("socket").display());
-    let mut server = Command::new(memtap())
-        .args(["serve", "--listen", &url, "--root"])
-        .arg(&root)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("memtap can be started");
+    let mut server = spawn(
+        Command::new(memtap()).args(["serve", "--listen", &url, "--root"]).arg(&root).stderr(Stdio::piped()),
+    );
     let mut lines = BufReader::new(server.stderr.take().expect("piped above")).lines();
     lines.next().expect("the server says that it listens").expect("text");
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));

@@ -2,14 +2,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use e2e::{Outcome, Program, Trace, memtap, run};
+use e2e::{Limited, Outcome, Program, Trace, memtap, run, spawn};
 use serde_json::Value;
 
 /// A server of ours, ended when it is dropped.
 struct Server {
-    child: Child,
+    child: Limited,
     dir: tempfile::TempDir,
     unix: String,
     tcp: String,
@@ -21,15 +21,15 @@ impl Server {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::create_dir(dir.path().join("root")).expect("the directory is ours");
         let unix = format!("unix:{}", dir.path().join("socket").display());
-        let mut child = Command::new(memtap())
-            .args(["serve", "--listen", &unix, "--listen", "tcp:127.0.0.1:0", "--workers", "2", "--root"])
-            .arg(dir.path().join("root"))
-            .arg("--credentials")
-            .arg(dir.path().join("state"))
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("memtap can be started");
+        let mut child = spawn(
+            Command::new(memtap())
+                .args(["serve", "--listen", &unix, "--listen", "tcp:127.0.0.1:0", "--workers", "2", "--root"])
+                .arg(dir.path().join("root"))
+                .arg("--credentials")
+                .arg(dir.path().join("state"))
+                .stdin(Stdio::null())
+                .stderr(Stdio::piped()),
+        );
         let mut lines = BufReader::new(child.stderr.take().expect("piped above")).lines();
         let mut tcp = None;
         while tcp.is_none() {
@@ -210,17 +210,29 @@ fn a_server_that_is_not_there_is_named() {
 #[test]
 fn a_server_that_dies_leaves_what_it_had_and_the_program_goes_on() {
     let mut server = Server::start();
-    let source = "#include <stdio.h>\n#include <unistd.h>\nvolatile long cells[64];\nint main(void) {\n\
-                  for (int round = 0; round < 30; round++) {\n\
+    // Writes until the file that its argument names is there.
+    let source = "#include <stdio.h>\n#include <unistd.h>\nvolatile long cells[64];\nint main(int argc, char **argv) {\n\
+                  for (int round = 0; access(argv[argc - 1], F_OK); round++) {\n\
                   for (int i = 0; i < 64; i++) cells[i] = round;\n\
-                  usleep(100000);\n}\nputs(\"done\");\nreturn 7;\n}\n";
+                  usleep(10000);\n}\nputs(\"done\");\nreturn 7;\n}\n";
     let program = Program::from_source("slow.c", source, &["-O1"]);
+    let enough = server.dir.path().join("enough");
     let mut command = Command::new(memtap());
-    command.args(["record", "--server", &server.unix, "-o", "t", "--"]).args(program.command_line());
+    command
+        .args(["record", "--server", &server.unix, "-o", "t", "--"])
+        .args(program.command_line())
+        .arg(&enough);
     let (recorder, file) = (std::thread::spawn(move || run(&mut command, b"")), server.file("t"));
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    // Until the file can be read: the server has written something of what the program did.
+    let written = Trace::at(file.clone());
+    let begun = (0..1200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        written.ask("stat", &["--json"]).status == 0
+    });
+    assert!(begun, "the server writes nothing");
     server.child.kill().expect("SIGKILL to a child of ours");
     server.child.wait().expect("a child of ours");
+    std::fs::write(enough, "").expect("the directory is ours");
     let outcome = recorder.join().expect("the recorder does not panic");
     assert_eq!(outcome.out(), "done\n");
     assert_eq!(outcome.status, 1, "{}", outcome.err());

@@ -2,11 +2,11 @@
 //! access; each with both tracers.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use e2e::{Outcome, Program, memtap, run, tool};
+use e2e::{Limited, Outcome, Program, memtap, run, spawn, tool};
 use serde_json::Value;
 
 const TRACERS: [&str; 2] = ["protect", "translate"];
@@ -47,7 +47,7 @@ fn functions(hit: &Value) -> Vec<&str> {
 
 /// A run that can be looked at while it lasts, in a session of its own: without a terminal. It ends with this value.
 struct Running {
-    child: Child,
+    child: Limited,
     lines: Receiver<String>,
 }
 
@@ -56,7 +56,7 @@ impl Running {
         let mut command = Command::new(tool("setsid"));
         command.arg("--wait").arg(memtap()).arg("watch").args(options).arg("--").args(program.command_line());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("setsid runs memtap");
+        let mut child = spawn(&mut command);
         let errors = BufReader::new(child.stderr.take().expect("piped above"));
         let (send, lines) = channel();
         std::thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));

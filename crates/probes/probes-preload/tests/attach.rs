@@ -57,6 +57,19 @@ impl Running {
         self.child.id()
     }
 
+    /// Waits until it has executed for so many hundredths of a second more: on a busy machine that may take long.
+    fn executes(&self, hundredths: u64) {
+        let executed = || -> u64 {
+            let text = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+            // After the name, which is in parentheses, the 12th word is the time in user mode.
+            text.rsplit(')').next().unwrap().split_whitespace().nth(11).unwrap().parse().unwrap()
+        };
+        let until = executed() + hundredths;
+        while executed() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn end(mut self) -> String {
         drop(self.child.stdin.take());
         let mut rest = String::new();
@@ -100,13 +113,13 @@ fn settings(dir: &Path, sample: Option<u32>) -> Settings {
     }
 }
 
-/// Profiles until `enough` of the profile so far, which the library writes each second.
+/// Profiles while the program executes for half a second.
 fn profile(running: &Running, sample: Option<u32>) -> Profile {
     let out = tempfile::tempdir().unwrap();
     let process = Attached::start(running.pid(), &library(), &settings(out.path(), sample)).unwrap();
     let again = Attached::start(running.pid(), &library(), &settings(out.path(), sample));
     assert!(matches!(again, Err(AttachError::Busy(_))), "one at a time");
-    std::thread::sleep(Duration::from_millis(700));
+    running.executes(50);
     assert!(!process.has_ended());
     process.end().unwrap();
     Profile::read(out.path()).unwrap()
@@ -133,7 +146,7 @@ fn check_left_clean(flags: &[&str]) {
             let (rounds, fibs) = (row("round_of_work()").calls, row("fib(int)").calls);
             assert!(fibs.abs_diff(rounds * 177) <= 3 * 177, "{fibs} for {rounds} rounds");
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         // The epoch thread may take a moment to be gone.
         while running.state() != before && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
@@ -146,7 +159,7 @@ fn check_left_clean(flags: &[&str]) {
         }
     }
     // It still throws, catches and returns: nothing leads into the probes any more.
-    std::thread::sleep(Duration::from_millis(50));
+    running.executes(5);
     assert_eq!(running.end(), "fine\n");
 }
 
@@ -171,7 +184,7 @@ fn a_program_that_ends_meanwhile_leaves_its_profile() {
     let running = Running::start(&build(dir.path(), "running.cc", &[]));
     let out = tempfile::tempdir().unwrap();
     let process = Attached::start(running.pid(), &library(), &settings(out.path(), Some(10))).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    running.executes(10);
     assert_eq!(running.end(), "fine\n");
     assert!(process.has_ended());
     assert!(matches!(process.end(), Err(AttachError::Process(ProcessError::Ended(_)))));
