@@ -1,4 +1,4 @@
-// The cost of one SIGSEGV that does nothing: fault, handler, return behind the instruction. Prints ns a round trip.
+// The cost of one SIGSEGV that does nothing: fault, handler, return to the next instruction. Prints ns a round trip.
 // usage: empty_sigsegv TRIPS
 #define _GNU_SOURCE
 #include <signal.h>

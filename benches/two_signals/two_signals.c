@@ -91,7 +91,7 @@ __attribute__((visibility("default"))) void memtap_start(void)
         char rights[8], path[256] = "";
         if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &start, &end, rights, path) < 3)
             continue;
-        // bss is the anonymous mapping directly behind data.
+        // bss is the anonymous mapping directly after data.
         int own = !strcmp(path, program) || !strcmp(path, "[heap]") || (!*path && previous && start == previous_end);
         previous = own;
         previous_end = end;

@@ -1,7 +1,7 @@
 // Signals that the tracers live on, sent while the program blocks them: they wait, can be seen waiting, and come when they are
 // let in, each at the moment at which it comes natively.
 // lackey: no
-// stdout: 3 wait, 0 came; taken 1, taken 5 from self; let in 11; suspended 31; behind the handler 5; slept, woken by 10 alone
+// stdout: 3 wait, 0 came; taken 1, taken 5 from self; let in 11; suspended 31; after the handler 5; slept, woken by 10 alone
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -77,14 +77,14 @@ int main(void)
     sigsuspend(&none);
     printf("suspended %d; ", came == 2 ? (int)order[1] : -1);
 
-    // A handler that blocks what it sends: that comes behind it.
+    // A handler that blocks what it sends: that comes after it.
     sigprocmask(SIG_UNBLOCK, &all, 0);
     came = 0;
     action.sa_handler = on_user;
     action.sa_mask = all;
     sigaction(SIGUSR1, &action, 0);
     raise(SIGUSR1);
-    printf("behind the handler %d; ", came == 2 && order[0] == SIGUSR1 ? (int)order[1] : -1);
+    printf("after the handler %d; ", came == 2 && order[0] == SIGUSR1 ? (int)order[1] : -1);
 
     // What is blocked does not wake anybody.
     sigprocmask(SIG_BLOCK, &all, 0);

@@ -1,4 +1,4 @@
-// Block operations: one event a call, also on the stack; the single accesses behind it are none.
+// Block operations: one event a call, also on the stack; the single accesses that it consists of are not events.
 // build: -fno-builtin
 // lackey: no
 // translate: no

@@ -1,4 +1,4 @@
-// Branches in the middle of code that is likely to go on: taken and not, in front of, between and behind accesses.
+// Branches in the middle of code that is likely to go on: taken and not, before, between and after accesses.
 // expect: none size=8 modifies=16
 // expect: one size=8 loads=8
 // expect: two size=8 stores=4

@@ -1,4 +1,4 @@
-// Locked instructions of two threads: counted exactly, and the flags that they leave alone are whole behind them.
+// Locked instructions of two threads: counted exactly, and the flags that they leave alone are whole after them.
 // build: -pthread -mno-red-zone
 // lackey: no
 // expect: own size=8 modifies=512
@@ -14,10 +14,10 @@
 #define ALL 0x8d5
 #define FLAGS_AROUND(instruction, keeps, operand, ...)                                                             \
     do {                                                                                                           \
-        unsigned long behind;                                                                                      \
+        unsigned long after;                                                                                       \
         asm volatile("pushq %2\n\tpopfq\n\t" instruction " %1\n\tpushfq\n\tpopq %0"                               \
-                     : "=&r"(behind), "+m"(operand) : "r"(flags), ##__VA_ARGS__ : "cc", "rax", "rdx");             \
-        wrong[n] += ((behind ^ flags) & (keeps)) != 0;                                                             \
+                     : "=&r"(after), "+m"(operand) : "r"(flags), ##__VA_ARGS__ : "cc", "rax", "rdx");             \
+        wrong[n] += ((after ^ flags) & (keeps)) != 0;                                                             \
     } while (0)
 
 unsigned long own[2], pairs[2], shared;

@@ -1,4 +1,4 @@
-// Loops of a few instructions that run from one to nine turns: left in front of, in the middle of, and behind what is recorded at
+// Loops of a few instructions that run from one to nine turns: left before, in the middle of, and after what is recorded at
 // once. Their flags and registers are checked.
 // expect: cells size=8 loads=45
 // expect: marks size=8 loads=35 modifies=30

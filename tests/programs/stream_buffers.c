@@ -1,6 +1,6 @@
 // The buffer of a stream, which the C library allocates at the first fwrite or fread, is a block like any other: it has a
-// name, and is known when fclose frees it. Two streams and two buffers; three bytes are read behind the fread, two written
-// behind the fwrite, by this program itself.
+// name, and is known when fclose frees it. Two streams and two buffers; three bytes are read after the fread, two written
+// after the fwrite, by this program itself.
 // build: -O1
 // lackey: no
 // translate: no

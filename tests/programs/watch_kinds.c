@@ -1,5 +1,5 @@
 // Every way in which an instruction, a copy or the kernel accesses watched bytes: each function makes the accesses that its
-// name says, of bytes that begin in front of the watched ones or in them.
+// name says, of bytes that begin before the watched ones or in them.
 // build: -fno-inline -fno-stack-protector -mavx -no-pie
 // stdout: done
 #include <immintrin.h>

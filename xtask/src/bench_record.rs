@@ -275,7 +275,7 @@ impl Bench {
     }
 }
 
-/// The number behind a key of a flat JSON object.
+/// The number after a key of a flat JSON object.
 pub(crate) fn number(json: &str, key: &str) -> Result<f64> {
     let (_, rest) = json.split_once(&format!("\"{key}\"")).with_context(|| format!("no {key} in {json}"))?;
     let digits: String = rest

@@ -1,4 +1,4 @@
-// Tasks that run at the barrier behind a region's body: by threads that have left the body.
+// Tasks that run at the barrier after a region's body: by threads that have left the body.
 // build: -fopenmp
 #include <omp.h>
 #include <unistd.h>

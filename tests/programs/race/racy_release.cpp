@@ -1,4 +1,4 @@
-// Data written behind the release of an atomic flag.
+// Data written after the release of an atomic flag.
 // build: -pthread
 // race: after
 #include <atomic>

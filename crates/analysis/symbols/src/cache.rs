@@ -8,7 +8,7 @@ use crate::{RegionId, VariableId};
 
 /// One answer, for each byte of `start..end` within its granule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct NamedRange {
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// The variable's first byte.
@@ -23,24 +23,24 @@ const SLOTS: usize = 4096;
 const MAX_GRANULES: u64 = 1024;
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct CachedGranule {
     granule: u64,
     epoch: u32,
     /// How many changes had been told: after another one the answer holds within the granule only.
     changes: u64,
-    found: Found,
+    found: NamedRange,
 }
 
 /// A direct-mapped cache of answers by 64-byte granule, and the last answer whatever its length.
 #[derive(Clone, Debug)]
 pub(crate) struct DataCache {
-    last: Found,
-    slots: Box<[Slot]>,
+    last: NamedRange,
+    slots: Box<[CachedGranule]>,
     epoch: u32,
     changes: u64,
 }
 
-const NOTHING: Found = Found { start: 1, end: 0, base: 0, variable: VariableId(0), region: None };
+const NOTHING: NamedRange = NamedRange { start: 1, end: 0, base: 0, variable: VariableId(0), region: None };
 
 fn slot_index(granule: u64) -> usize {
     (granule ^ granule >> 12 ^ granule >> 24) as usize % SLOTS
@@ -48,13 +48,13 @@ fn slot_index(granule: u64) -> usize {
 
 impl DataCache {
     pub(crate) fn new() -> Self {
-        let slot = Slot { granule: 0, epoch: 0, changes: 0, found: NOTHING };
+        let slot = CachedGranule { granule: 0, epoch: 0, changes: 0, found: NOTHING };
         Self { last: NOTHING, slots: vec![slot; SLOTS].into_boxed_slice(), epoch: 1, changes: 0 }
     }
 
     #[inline]
-    pub(crate) fn get(&mut self, addr: VirtAddr) -> Option<Found> {
-        let holds = |found: &Found| found.start <= addr.0 && addr.0 < found.end;
+    pub(crate) fn get(&mut self, addr: VirtAddr) -> Option<NamedRange> {
+        let holds = |found: &NamedRange| found.start <= addr.0 && addr.0 < found.end;
         if holds(&self.last) {
             return Some(self.last);
         }
@@ -69,11 +69,11 @@ impl DataCache {
         None
     }
 
-    pub(crate) fn put(&mut self, addr: VirtAddr, found: Found) {
+    pub(crate) fn put(&mut self, addr: VirtAddr, found: NamedRange) {
         self.last = found;
         let granule = addr.0 >> GRANULE_BITS;
         if let Some(slot) = self.slots.get_mut(slot_index(granule)) {
-            *slot = Slot { granule, epoch: self.epoch, changes: self.changes, found };
+            *slot = CachedGranule { granule, epoch: self.epoch, changes: self.changes, found };
         }
     }
 

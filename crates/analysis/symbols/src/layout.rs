@@ -76,7 +76,7 @@ enum Fit {
     StartAndSize,
 }
 
-struct Walk {
+struct PathSearch {
     size: Option<u32>,
     steps: u32,
 }
@@ -91,7 +91,7 @@ impl TypeLayout {
         if offset >= self.bytes.max(1) && !self.is_open_ended() {
             return None;
         }
-        let (mut path, rest, _) = self.walk(offset, &mut Walk { size, steps: MAX_STEPS }, 0);
+        let (mut path, rest, _) = self.walk(offset, &mut PathSearch { size, steps: MAX_STEPS }, 0);
         if rest != 0 {
             let _infallible = write!(path, "+{rest}");
         }
@@ -173,7 +173,7 @@ impl TypeLayout {
     }
 
     /// The path to the innermost part, and the bytes from its start.
-    fn walk(&self, offset: u64, walk: &mut Walk, depth: usize) -> (String, u64, Fit) {
+    fn walk(&self, offset: u64, walk: &mut PathSearch, depth: usize) -> (String, u64, Fit) {
         walk.steps = walk.steps.saturating_sub(1);
         if depth > MAX_DEPTH || walk.steps == 0 {
             return (String::new(), offset, Fit::Padding);

@@ -30,7 +30,7 @@ mod store;
 pub use build_id::BuildId;
 pub use elf::{Section, SectionKind, Segment, Symbol, SymbolKind};
 pub use error::Error;
-pub use heap::{Block, BlockHit, BlockId, BlockState, HeapChange, HeapMap, Site, SiteId};
+pub use heap::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, HeapMap, SiteId};
 pub use image::{Instance, InstanceId, ProcessImage, Region, RegionId, RegionMap};
 pub use layout::{Member, TypeKind, TypeLayout};
 pub use module::{DataObject, LineFrame, Module, SourceLine};

@@ -13,7 +13,7 @@ use memref::VirtAddr;
 use crate::{
     BuildId, Error, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind, TypeLayout,
     dwarf::{self, DebugInfo},
-    elf::{ElfFacts, ReadFacts, Source, section_at},
+    elf::{ElfFacts, ElfSource, ReadFacts, section_at},
 };
 
 /// A line of source.
@@ -55,7 +55,7 @@ pub struct Module {
     path: PathBuf,
     facts: ElfFacts,
     /// Where the debug information is.
-    debug_source: Option<(Source, PathBuf)>,
+    debug_source: Option<(ElfSource, PathBuf)>,
     debug: OnceLock<Option<DebugInfo>>,
     /// Why there is no debug information though the file has some.
     problem: OnceLock<Arc<Error>>,
@@ -75,7 +75,7 @@ impl Module {
     /// # Errors
     /// As for [`open`](Self::open).
     pub fn from_bytes(name: &str, bytes: Arc<[u8]>) -> Result<Self, Error> {
-        let source = Source::Memory(bytes);
+        let source = ElfSource::Memory(bytes);
         let mut facts = source.with(Path::new(name), ReadFacts { more: None })??;
         finish(&mut facts);
         let debug_source = facts.has_dwarf.then(|| (source, PathBuf::from(name)));
@@ -88,7 +88,7 @@ impl Module {
         expected: Option<&BuildId>,
         search: &SearchPath,
     ) -> Result<Self, Error> {
-        let source = Source::Path(path.to_owned());
+        let source = ElfSource::Path(path.to_owned());
         let mut facts = source.with(path, ReadFacts { more: None })??;
         if let Some(expected) = expected.filter(|expected| facts.build_id.as_ref() != Some(expected)) {
             let found = facts.build_id.as_ref().map_or_else(|| "none".to_owned(), BuildId::to_string);
@@ -97,7 +97,7 @@ impl Module {
         let mut debug_source = facts.has_dwarf.then(|| (source, path.to_owned()));
         if (!facts.has_dwarf || !facts.has_symtab)
             && let Some(separate) = dwarf::separate_file(path, &facts, search)
-            && let source = Source::Path(separate.clone())
+            && let source = ElfSource::Path(separate.clone())
             && let Ok(Ok(more)) = source.with(&separate, ReadFacts { more: Some(&facts) })
         {
             if !facts.has_symtab {
@@ -116,7 +116,12 @@ impl Module {
         Self::with_facts(name, Path::new(name), ElfFacts::default(), None)
     }
 
-    fn with_facts(name: &str, path: &Path, facts: ElfFacts, debug_source: Option<(Source, PathBuf)>) -> Self {
+    fn with_facts(
+        name: &str,
+        path: &Path,
+        facts: ElfFacts,
+        debug_source: Option<(ElfSource, PathBuf)>,
+    ) -> Self {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         Self {
             // Relaxed: only distinct numbers are needed.

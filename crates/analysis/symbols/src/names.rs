@@ -151,7 +151,7 @@ impl fmt::Display for CodeName {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct NameTables {
     variables: Vec<Arc<Variable>>,
     variable_of: HashMap<VariableKey, VariableId>,
     codes: Vec<Arc<CodeName>>,
@@ -163,11 +163,11 @@ struct Inner {
 /// All names of a session. Shared by the resolvers of its processes and shards; numbers are the same in all of them.
 #[derive(Debug, Default)]
 pub struct Names {
-    inner: Mutex<Inner>,
+    inner: Mutex<NameTables>,
 }
 
 impl Names {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, NameTables> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ use memref::{Allocation, AllocationKind, ProcessId, RegionEvent, RegionKind, Vir
 use crate::{
     BlockHit, CodeId, CodeName, HeapChange, HeapMap, Module, ModuleStore, Names, ProcessImage, RegionId,
     TypeLayout, Variable, VariableId, VariableKind,
-    cache::{DataCache, Found, Quick},
+    cache::{DataCache, NamedRange, Quick},
     names::{VariableKey, nowhere},
 };
 
@@ -235,7 +235,7 @@ impl Resolver {
         id
     }
 
-    fn find_data(&mut self, addr: VirtAddr) -> Found {
+    fn find_data(&mut self, addr: VirtAddr) -> NamedRange {
         let (from, to, region) = self.image.regions().find_range(addr);
         let mut found = match self.find_in_module(addr, region) {
             Some(found) => found,
@@ -245,7 +245,7 @@ impl Resolver {
                     Some(hit) => (self.block_variable(hit), addr.0.wrapping_sub(hit.offset)),
                     None => self.region_variable(region),
                 };
-                Found { start: start.0, end: end.0, base, variable, region }
+                NamedRange { start: start.0, end: end.0, base, variable, region }
             }
         };
         found.start = found.start.max(from.0);
@@ -253,7 +253,7 @@ impl Resolver {
         found
     }
 
-    fn find_in_module(&mut self, addr: VirtAddr, region: Option<RegionId>) -> Option<Found> {
+    fn find_in_module(&mut self, addr: VirtAddr, region: Option<RegionId>) -> Option<NamedRange> {
         let (id, instance) = self.image.instance_at(addr)?;
         let (bias, low, high) = (instance.bias, instance.start.0, instance.end.0);
         let module = &instance.module;
@@ -291,7 +291,7 @@ impl Resolver {
         // Ranges of the file can wrap when they are placed: cut them to what is around the address.
         let start = addr.0 - (address - start).min(addr.0 - low);
         let end = addr.0 + (end - address).min(high - addr.0);
-        Some(Found { start, end, base: base.wrapping_add(bias), variable, region })
+        Some(NamedRange { start, end, base: base.wrapping_add(bias), variable, region })
     }
 
     fn block_variable(&mut self, hit: BlockHit) -> VariableId {

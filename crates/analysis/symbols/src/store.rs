@@ -22,7 +22,7 @@ impl Default for SearchPath {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct OpenModules {
     expected: HashMap<String, BuildId>,
     modules: HashMap<String, Option<Arc<Module>>>,
     problems: Vec<Arc<Error>>,
@@ -34,7 +34,7 @@ struct Inner {
 #[derive(Debug, Default)]
 pub struct ModuleStore {
     search: SearchPath,
-    inner: Mutex<Inner>,
+    inner: Mutex<OpenModules>,
 }
 
 impl ModuleStore {

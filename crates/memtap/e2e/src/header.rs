@@ -45,7 +45,7 @@ pub struct Header {
     pub alloc: BTreeMap<String, u64>,
     pub markers: BTreeMap<String, u64>,
     pub expect: Vec<Expectation>,
-    pub blocks: Vec<Blocks>,
+    pub blocks: Vec<BlockOps>,
     pub races: Vec<String>,
     pub sinks: Vec<String>,
 }
@@ -83,7 +83,7 @@ pub struct Expectation {
 /// Block operations that a program makes.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the table of Header says it")]
-pub struct Blocks {
+pub struct BlockOps {
     pub function: String,
     pub kind: Option<String>,
     pub bytes: u64,
@@ -163,10 +163,10 @@ fn pairs(text: &str) -> Option<Vec<(String, u64)>> {
         .collect()
 }
 
-fn blocks(text: &str) -> Option<Blocks> {
+fn blocks(text: &str) -> Option<BlockOps> {
     let (function, rest) = text.split_once(' ')?;
     let mut found =
-        Blocks { function: function.to_owned(), kind: None, bytes: 0, count: 0, dst: None, src: None };
+        BlockOps { function: function.to_owned(), kind: None, bytes: 0, count: 0, dst: None, src: None };
     for pair in rest.split_whitespace() {
         let (key, value) = pair.split_once('=')?;
         match key {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Program, run, tool};
+use crate::{TestProgram, run, tool};
 
 /// One line of a trace in Lackey's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub const BASELINE_FUNCTIONS: (&str, &str) = (
 
 /// Runs a program under Lackey, with the C library's [`BASELINE_FUNCTIONS`], and returns its references, instructions
 /// included.
-pub fn run_lackey(program: &Program) -> Vec<Reference> {
+pub fn run_lackey(program: &TestProgram) -> Vec<Reference> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let log = dir.path().join("lackey");
     let line = program.command_line();

@@ -3,7 +3,7 @@
 //!
 //! The programs are in `tests/programs`; the comment at the head of each says how it is built and what it must do
 //! ([`Header`]). This crate links nothing of memtap: it knows the command line and the output formats alone.
-//! Start with [`Program`], then [`Recording`].
+//! Start with [`TestProgram`], then [`Recording`].
 #![forbid(unsafe_code)]
 
 mod guest;
@@ -18,12 +18,12 @@ mod tally;
 mod trace;
 
 pub use guest::guest_command;
-pub use header::{Blocks, Expectation, Header};
+pub use header::{BlockOps, Expectation, Header};
 pub use lackey::{BASELINE_FUNCTIONS, Reference, parse_lackey, run_lackey};
 pub use place::{bin_dir, memtap, repository, tool};
-pub use program::Program;
+pub use program::TestProgram;
 pub use recording::{Recording, record};
-pub use run::{Limited, Outcome, run, spawn};
+pub use run::{Finished, Limited, run, spawn};
 pub use section::{Section, Variable, data_and_bss, variables};
 pub use tally::{Counts, Tally};
-pub use trace::{Entered, Row, Trace, is_named, total_of};
+pub use trace::{EnteredBlock, Trace, VariableRow, is_named, total_of};

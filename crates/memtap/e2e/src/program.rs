@@ -5,11 +5,11 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{BASELINE_FUNCTIONS, Header, Outcome, bin_dir, repository, run};
+use crate::{BASELINE_FUNCTIONS, Finished, Header, bin_dir, repository, run};
 
 /// A program of `tests/programs`, built.
 #[derive(Debug)]
-pub struct Program {
+pub struct TestProgram {
     /// The binary, or the script.
     pub path: PathBuf,
     /// What the head of its source says.
@@ -19,7 +19,7 @@ pub struct Program {
     baseline: bool,
 }
 
-impl Program {
+impl TestProgram {
     /// The program with that file name, built with its own flags.
     pub fn named(file: &str) -> Self {
         Self::built(file, &[])
@@ -82,13 +82,13 @@ impl Program {
     }
 
     /// A native run.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> Finished {
         let line = self.command_line();
         run(Command::new(&line[0]).args(&line[1..]).envs(self.environment()), self.header.stdin.as_bytes())
     }
 
     /// Asserts that a run did what the head says.
-    pub fn check(&self, outcome: &Outcome) {
+    pub fn check(&self, outcome: &Finished) {
         assert_eq!(outcome.out(), self.header.stdout, "standard output of {:?}", self.path);
         assert_eq!(outcome.err(), self.header.stderr, "standard error of {:?}", self.path);
         assert_eq!(outcome.status, self.header.status, "exit status of {:?}", self.path);

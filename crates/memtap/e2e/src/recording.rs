@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use crate::{Outcome, Program, Trace, memtap, run};
+use crate::{Finished, TestProgram, Trace, memtap, run};
 
 /// A recorded run and its trace.
 #[derive(Debug)]
 pub struct Recording {
     /// What the run did, as seen from outside.
-    pub outcome: Outcome,
+    pub outcome: Finished,
     /// The file, which goes with this value.
     pub trace: Trace,
 }
@@ -45,18 +45,18 @@ fn without_result(stderr: &str) -> String {
     if before.is_empty() { String::new() } else { format!("{before}\n") }
 }
 
-impl Program {
+impl TestProgram {
     /// Records the program as its head says, and asserts that it did the same as natively.
     pub fn record(&self) -> Recording {
         self.record_by("protect")
     }
 
-    /// As [`Program::record`], by that tracer.
+    /// As [`TestProgram::record`], by that tracer.
     pub fn record_by(&self, tracer: &str) -> Recording {
         self.record_with(tracer, &[])
     }
 
-    /// As [`Program::record_by`], with more options.
+    /// As [`TestProgram::record_by`], with more options.
     pub fn record_with(&self, tracer: &str, more: &[&str]) -> Recording {
         let mut options = vec![format!("--tracer={tracer}")];
         options.extend(more.iter().map(|option| option.to_string()));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Finished {
     /// What it wrote to standard output.
     pub stdout: Vec<u8>,
     /// What it wrote to standard error.
@@ -18,7 +18,7 @@ pub struct Outcome {
     pub status: i32,
 }
 
-impl Outcome {
+impl Finished {
     /// Standard output as text.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
@@ -79,7 +79,7 @@ fn kill_group(group: u32) {
 }
 
 /// Runs to the end with that standard input. Panics where it can't be started or does not end.
-pub fn run(command: &mut Command, stdin: &[u8]) -> Outcome {
+pub fn run(command: &mut Command, stdin: &[u8]) -> Finished {
     let what = format!("{command:?}");
     let mut child = command
         .stdin(Stdio::piped())
@@ -112,7 +112,7 @@ pub fn run(command: &mut Command, stdin: &[u8]) -> Outcome {
     let hung = watchdog.join().expect("the watchdog does not panic");
     assert!(!hung, "{what} did not end\n{}", String::from_utf8_lossy(&stderr));
     let status = status.code().unwrap_or_else(|| 128 + status.signal().expect("no exit code means a signal"));
-    Outcome { stdout, stderr, status }
+    Finished { stdout, stderr, status }
 }
 
 fn read_all(from: &mut impl Read) -> Vec<u8> {

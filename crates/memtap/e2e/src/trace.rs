@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{Counts, Outcome, Reference, Tally, memtap, parse_lackey, run};
+use crate::{Counts, Finished, Reference, Tally, memtap, parse_lackey, run};
 
 /// A trace file.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Trace {
 /// One row of `report --by variable --json`.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the names are the keys")]
-pub struct Row {
+pub struct VariableRow {
     pub name: String,
     pub region: String,
     pub counts: Counts,
@@ -28,7 +28,7 @@ pub struct Row {
 /// A block that a thread entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Entered {
+pub struct EnteredBlock {
     pub cycle: u64,
     pub thread: u32,
     pub ip: u64,
@@ -49,7 +49,7 @@ impl Trace {
     }
 
     /// Runs `memtap COMMAND FILE OPTIONS`.
-    pub fn ask(&self, command: &str, options: &[&str]) -> Outcome {
+    pub fn ask(&self, command: &str, options: &[&str]) -> Finished {
         run(Command::new(memtap()).arg(command).arg(&self.path).args(options), b"")
     }
 
@@ -71,7 +71,7 @@ impl Trace {
     }
 
     /// `report --by variable --json`.
-    pub fn variables(&self) -> Vec<Row> {
+    pub fn variables(&self) -> Vec<VariableRow> {
         let rows: Vec<Value> = serde_json::from_str(&self.answer("report", &["--by", "variable", "--json"]))
             .expect("report --json is an array");
         let number =
@@ -80,7 +80,7 @@ impl Trace {
             row[key].as_str().unwrap_or_else(|| panic!("no {key} in {row}")).to_owned()
         };
         rows.iter()
-            .map(|row| Row {
+            .map(|row| VariableRow {
                 name: text(row, "name"),
                 region: text(row, "region"),
                 counts: Counts {
@@ -98,15 +98,15 @@ impl Trace {
     }
 
     /// `dump --stream flow`: of a machine its processors are the threads.
-    pub fn flow(&self) -> Vec<Entered> {
+    pub fn flow(&self) -> Vec<EnteredBlock> {
         let text = self.answer("dump", &["--stream", "flow"]);
-        let entered = |line: &str| -> Option<Entered> {
+        let entered = |line: &str| -> Option<EnteredBlock> {
             let mut words = line.split(' ');
             let cycle = words.next()?.parse().ok()?;
             let thread = words.nth(1)?.parse().ok()?;
             let ip = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
             let instructions = words.next()?.parse().ok()?;
-            Some(Entered {
+            Some(EnteredBlock {
                 cycle,
                 thread,
                 ip,
@@ -170,7 +170,7 @@ pub fn is_named(reported: &str, name: &str) -> bool {
 }
 
 /// The counts of all rows that one name means.
-pub fn total_of(rows: &[Row], name: &str) -> Counts {
+pub fn total_of(rows: &[VariableRow], name: &str) -> Counts {
     let named = rows.iter().filter(|row| is_named(&row.name, name)).map(|row| row.counts);
     named.fold(Counts::default(), |a, b| Counts {
         loads: a.loads + b.loads,

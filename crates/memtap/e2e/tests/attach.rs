@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Limited, Outcome, Program, Trace, memtap, run, spawn, tool};
+use e2e::{Finished, Limited, TestProgram, Trace, memtap, run, spawn, tool};
 use serde_json::Value;
 
 /// How long what must come is waited for.
@@ -23,7 +23,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(program: &Program) -> Self {
+    fn start(program: &TestProgram) -> Self {
         let line = program.command_line();
         Self::command(Command::new(&line[0]).args(&line[1..]))
     }
@@ -207,7 +207,7 @@ fn kinds(trace: &Trace, variables: &[&str]) -> String {
 #[test]
 fn what_is_recorded_from_the_middle_on_is_exact() {
     let dir = temp();
-    let running = Running::start(&Program::named("attached.c"));
+    let running = Running::start(&TestProgram::named("attached.c"));
     let before = signals(running.pid());
     for data in [false, true] {
         let options: &[&str] = if data { &["--data"] } else { &[] };
@@ -241,7 +241,7 @@ fn what_is_recorded_from_the_middle_on_is_exact() {
 /// Attaches and detaches many times; the program is native each time and does not notice.
 fn check_unnoticed(name: &str, times: usize, enough: u64) {
     let dir = temp();
-    let program = Program::named(name);
+    let program = TestProgram::named(name);
     let running = Running::start(&program);
     let before = usual_signals(running.pid());
     for _ in 0..times {
@@ -275,7 +275,7 @@ fn threads_that_never_wait_are_left() {
 fn what_is_recorded_agrees_with_stepping() {
     let dir = temp();
     for name in ["attached.c", "attached_threads.c"] {
-        let running = Running::start(&Program::named(name));
+        let running = Running::start(&TestProgram::named(name));
         let (_, said) = record_while(running.pid(), &dir.path().join("t.memtap"), 100, &["--verify"]);
         assert!(said.contains(" windows are as stepping sees them\n"), "{said}");
         check_native(running.pid());
@@ -296,7 +296,7 @@ fn a_process_with_signals_is_attached_to_fifty_times() {
 #[test]
 fn allocations_and_synchronisation_are_events() {
     let dir = temp();
-    let running = Running::start(&Program::named("attached_threads.c"));
+    let running = Running::start(&TestProgram::named("attached_threads.c"));
     let (trace, _) = record_while(running.pid(), &dir.path().join("t.memtap"), 2000, &[]);
     let rows = trace.variables();
     // Blocks of calls that were seen have a name, whoever was in the middle of one.
@@ -350,7 +350,7 @@ fn an_interpreter_computes_the_same() {
 #[test]
 fn processes_that_it_starts_are_recorded_and_left_too() {
     let dir = temp();
-    let program = Program::named("attached.c");
+    let program = TestProgram::named("attached.c");
     let script = "echo ready; read line; \"$0\"; echo $?";
     let mut running = Running::command(Command::new(tool("sh")).args(["-c", script]).arg(&program.path));
     let path = dir.path().join("t.memtap");
@@ -380,7 +380,7 @@ fn processes_that_it_starts_are_recorded_and_left_too() {
 #[test]
 fn a_function_starts_recording_in_a_running_process() {
     let dir = temp();
-    let running = Running::start(&Program::named("attached_threads.c"));
+    let running = Running::start(&TestProgram::named("attached_threads.c"));
     let options = ["--start", "takes_turns", "--regions", "data"];
     let trace = record_for(running.pid(), &dir.path().join("t.memtap"), "0.2", &options);
     assert_eq!(trace.number("accesses"), 0, "its threads were in that function before");
@@ -394,7 +394,7 @@ fn a_function_starts_recording_in_a_running_process() {
 #[test]
 fn it_ends_with_a_signal_to_the_recorder() {
     let dir = temp();
-    let running = Running::start(&Program::named("attached.c"));
+    let running = Running::start(&TestProgram::named("attached.c"));
     for name in ["INT", "TERM"] {
         let path = dir.path().join(name);
         let mut child = recorder(running.pid(), &path, &[]);
@@ -415,7 +415,7 @@ fn it_ends_with_a_signal_to_the_recorder() {
 #[test]
 fn a_recorder_that_is_killed_leaves_the_program_running() {
     let dir = temp();
-    let running = Running::start(&Program::named("attached_threads.c"));
+    let running = Running::start(&TestProgram::named("attached_threads.c"));
     for turn in 0..3 {
         let path = dir.path().join(format!("{turn}"));
         let mut child = recorder(running.pid(), &path, &[]);
@@ -436,7 +436,7 @@ fn a_recorder_that_is_killed_leaves_the_program_running() {
 #[test]
 fn a_process_that_ends_meanwhile_leaves_its_trace() {
     let dir = temp();
-    let running = Running::start(&Program::named("attached.c"));
+    let running = Running::start(&TestProgram::named("attached.c"));
     let path = dir.path().join("t.memtap");
     let mut child = recorder(running.pid(), &path, &[]);
     let mut child = spawn(child.stderr(Stdio::piped()));
@@ -478,7 +478,7 @@ fn a_process_may_end_at_any_moment() {
 }
 
 /// A refusal: one line with these words, and no trace.
-fn check_refused(outcome: &Outcome, path: &Path, words: &[&str]) {
+fn check_refused(outcome: &Finished, path: &Path, words: &[&str]) {
     let err = outcome.err();
     assert_eq!((outcome.status, err.lines().count()), (1, 1), "{err}");
     for word in words {
@@ -505,19 +505,19 @@ fn what_can_not_be_attached_to_is_refused() {
     check_refusal(gone.id(), &["has no program"]);
     gone.wait().expect("it was started");
 
-    let running = Running::start(&Program::built("attached.c", &["-static"]));
+    let running = Running::start(&TestProgram::built("attached.c", &["-static"]));
     check_refusal(running.pid(), &[&running.pid().to_string(), "statically linked"]);
     assert_eq!(running.end(), "right\n");
 
-    let running = Running::start(&Program::named("attached_gs.c"));
+    let running = Running::start(&TestProgram::named("attached_gs.c"));
     check_refusal(running.pid(), &["gs segment"]);
     running.end();
 
-    let running = Running::start(&Program::named("attached_many.c"));
+    let running = Running::start(&TestProgram::named("attached_many.c"));
     check_refusal(running.pid(), &["1501 threads", "at most 1500"]);
     running.end();
 
-    let running = Running::start(&Program::named("attached.c"));
+    let running = Running::start(&TestProgram::named("attached.c"));
     signal(running.pid(), "STOP");
     until("it stops", || {
         fs::read_to_string(format!("/proc/{}/stat", running.pid())).is_ok_and(|text| text.contains(") T "))
@@ -530,8 +530,8 @@ fn what_can_not_be_attached_to_is_refused() {
 #[test]
 fn a_process_has_one_tracer() {
     let dir = temp();
-    let running = Running::start(&Program::named("attached.c"));
-    let by = Program::named("attached_by.c");
+    let running = Running::start(&TestProgram::named("attached.c"));
+    let by = TestProgram::named("attached_by.c");
     let debugger = Running::command(Command::new(&by.path).arg(running.pid().to_string()));
     check_refusal(running.pid(), &["traced by process", &debugger.pid().to_string()]);
     debugger.end();
@@ -552,7 +552,7 @@ fn a_process_has_one_tracer() {
         let path = dir.path().join(tracer);
         let mut line = Command::new(memtap());
         line.args(["record", "--tracer", tracer, "-o"]).arg(&path).arg("--");
-        let running = Running::command(line.arg(&Program::named("attached.c").path));
+        let running = Running::command(line.arg(&TestProgram::named("attached.c").path));
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
         let child = children.expect("it runs").trim().parse().expect("one child");
         check_refusal(child, &["recorded by memtap already", &running.pid().to_string()]);
@@ -572,7 +572,7 @@ fn processes_of_others_are_refused() {
     }
     check_refused(&run(&mut command, b""), &path, &["no permission", "process 1"]);
 
-    let program = Program::named("attached.c");
+    let program = TestProgram::named("attached.c");
     let mut inside = Command::new(tool("unshare"));
     inside.arg(if is_root { "-n" } else { "-Urn" }).arg(&program.path);
     let running = Running::command(&mut inside);

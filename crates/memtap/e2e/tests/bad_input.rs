@@ -4,14 +4,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::{Outcome, Program, Trace, memtap, record, run, tool};
+use e2e::{Finished, TestProgram, Trace, memtap, record, run, tool};
 
-fn ask(args: &[&str]) -> Outcome {
+fn ask(args: &[&str]) -> Finished {
     run(Command::new(memtap()).args(args), b"")
 }
 
 /// One line, with these words in it, and this status.
-fn check(outcome: &Outcome, status: i32, words: &[&str]) {
+fn check(outcome: &Finished, status: i32, words: &[&str]) {
     let err = outcome.err();
     assert_eq!(outcome.status, status, "{err}");
     assert_eq!(err.lines().count(), 1, "one line, not:\n{err}");
@@ -111,7 +111,7 @@ fn of_another_architecture() {
 
 #[test]
 fn page_protection_refuses_static_programs() {
-    let program = Program::built("status.c", &["-static"]);
+    let program = TestProgram::built("status.c", &["-static"]);
     check_program_with(
         &["--tracer", "protect"],
         text(&program.path),
@@ -123,7 +123,7 @@ fn page_protection_refuses_static_programs() {
 fn setuid_programs_are_refused() {
     let dir = temp();
     let path = dir.path().join("su");
-    std::fs::copy(Program::named("status.c").path, &path).expect("a program can be copied");
+    std::fs::copy(TestProgram::named("status.c").path, &path).expect("a program can be copied");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4755)).expect("our own file");
     check_program(text(&path), &["su", "setuid"]);
 }
@@ -159,7 +159,7 @@ fn disk_full_where_a_mount_is_allowed() {
     if mount(&small).status != 0 {
         return;
     }
-    let program = Program::from_source("fill.c", FILL, &[]);
+    let program = TestProgram::from_source("fill.c", FILL, &[]);
     let (memtap, path) = (memtap(), dir.path().join("t.memtap"));
     let (memtap, path) = (text(&memtap), text(&path));
     let outcome = mount(&format!("{small} && exec {memtap} record -o {path} -- {}", text(&program.path)));
@@ -215,7 +215,7 @@ fn the_command_line_is_wrong() {
 const READERS: [&[&str]; 5] =
     [&["stat"], &["dump", "--format", "lackey"], &["report"], &["heatmap", "-o", "/dev/null"], &["check"]];
 
-fn read(command: &[&str], path: &Path) -> Outcome {
+fn read(command: &[&str], path: &Path) -> Finished {
     run(Command::new(memtap()).arg(command[0]).arg(path).args(&command[1..]), b"")
 }
 
@@ -253,7 +253,7 @@ fn foreign_files() {
 }
 
 fn recorded() -> (e2e::Recording, Vec<u8>) {
-    let recording = Program::named("statics.c").record();
+    let recording = TestProgram::named("statics.c").record();
     let bytes = std::fs::read(&recording.trace.path).expect("it was just written");
     (recording, bytes)
 }
@@ -335,7 +335,7 @@ fn import_of_a_broken_file() {
 /// A pipe that is closed early ends the command quietly.
 #[test]
 fn a_reader_that_stops_early() {
-    let recording = record(&[], &Program::named("strings.c").command_line(), b"");
+    let recording = record(&[], &TestProgram::named("strings.c").command_line(), b"");
     let script = format!(
         "set -o pipefail; {} dump {} --format jsonl | head -n 1",
         text(&memtap()),
@@ -364,7 +364,7 @@ fn what_a_tracer_can_not_record_is_refused() {
 }
 
 /// Runs a program with something watched that can't be.
-fn check_watch(program: &Program, options: &[&str], stdout: &str, words: &[&str]) {
+fn check_watch(program: &TestProgram, options: &[&str], stdout: &str, words: &[&str]) {
     let line = [&["watch"], options, &["--", text(&program.path)]].concat();
     let outcome = ask(&line);
     assert_eq!((outcome.status, outcome.out().as_str()), (1, stdout), "{}", outcome.err());
@@ -380,7 +380,7 @@ fn variables_without_memory_are_not_watched() {
     let source = "#include <stdio.h>\nstatic int unread;\nstatic const int fixed = 5;\nint counter;\n\
         int main(int count, char **list)\n{\n    int local = count + fixed;\n    unread = local;\n    \
         counter = local;\n    printf(\"%d\\n\", local);\n    (void)list;\n    return 0;\n}\n";
-    let program = Program::from_source("without.c", source, &["-O2"]);
+    let program = TestProgram::from_source("without.c", source, &["-O2"]);
     check_watch(
         &program,
         &["--write", "unread"],
@@ -406,7 +406,7 @@ fn variables_without_memory_are_not_watched() {
 
 #[test]
 fn memory_that_is_not_there_or_not_watched_is_said_to_be() {
-    let program = Program::named("watch_waits.c");
+    let program = TestProgram::named("watch_waits.c");
     check_watch(&program, &["--write", "0x10:8"], "", &["0x10:8: no memory is ever mapped there"]);
     let words = ["0x1234560000:8: the program never had memory there, so nothing was watched"];
     check_watch(&program, &["--write", "0x1234560000:8"], "2\n", &words);
@@ -436,7 +436,7 @@ fn analyses_refuse_traces_that_lack_what_they_need() {
     ] {
         check(&ask(&[command, text(&imported)]), 1, &words);
     }
-    let protected = Program::named("statics.c").record();
+    let protected = TestProgram::named("statics.c").record();
     check(&protected.trace.ask("taint", &[]), 1, &["control flow", "--tracer translate"]);
     check(&protected.trace.ask("dump", &["--stream", "flow"]), 1, &["control flow", "--flow full"]);
 }
@@ -445,7 +445,7 @@ fn analyses_refuse_traces_that_lack_what_they_need() {
 #[test]
 fn damaged_debug_information_is_said_to_be() {
     let dir = temp();
-    let whole = Program::named("algorithms.c");
+    let whole = TestProgram::named("algorithms.c");
     let sections = run(Command::new(tool("readelf")).args(["-SW"]).arg(&whole.path), b"").out();
     let line = sections.lines().find(|line| line.contains(" .debug_info ")).expect("it was built with -g");
     let mut words = line.split_once("] ").expect("a number first").1.split_whitespace().skip(3);

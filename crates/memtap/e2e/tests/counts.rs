@@ -1,11 +1,11 @@
 //! Hand-counted programs: exactly their counts per variable, size and kind, and the same run as natively.
 
-use e2e::{Program, Tally, variables};
+use e2e::{Tally, TestProgram, variables};
 use serde_json::Value;
 
 /// Records a program by that tracer and compares everything that its head states.
 fn check(file: &str, tracer: &str, options: &[&str]) {
-    let program = Program::named(file);
+    let program = TestProgram::named(file);
     if !program.can_run() || !program.header.tracers.has(tracer) {
         return;
     }
@@ -95,7 +95,7 @@ fn e2e_name(symbol: &str) -> &str {
     symbol.split_once('.').map_or(symbol, |(name, _)| name)
 }
 
-fn is_block(event: &Value, blocks: &e2e::Blocks) -> bool {
+fn is_block(event: &Value, blocks: &e2e::BlockOps) -> bool {
     let names = |key: &str, wanted: &Option<String>| {
         wanted.as_ref().is_none_or(|w| event[key].as_str().is_some_and(|v| e2e::is_named(v, w)))
     };
@@ -208,7 +208,7 @@ programs! {
 /// Stepping, where the processor has something to step; gaps are allowed, wrong results and crashes are not.
 #[test]
 fn stepping_in_two_threads_where_the_processor_has_avx512() {
-    let program = Program::named("stepping.c");
+    let program = TestProgram::named("stepping.c");
     if program.can_run() {
         program.check(&program.run());
         for _ in 0..3 {
@@ -227,7 +227,7 @@ fn more_than_a_thousand_processes_are_one_trace() {
 #[test]
 fn counts_do_not_depend_on_the_load_address() {
     for file in ["statics.c", "heap.c"] {
-        let program = Program::built(file, &["-fPIE", "-pie"]);
+        let program = TestProgram::built(file, &["-fPIE", "-pie"]);
         let trace = program.record().trace;
         let rows = trace.variables();
         for expectation in &program.header.expect {
@@ -244,9 +244,9 @@ fn counts_do_not_depend_on_the_load_address() {
 /// Stripped: no names, and the same accesses by address.
 #[test]
 fn stripped_programs_have_the_same_accesses() {
-    let (with, without) = (Program::named("integers.c"), Program::built("integers.c", &["-s"]));
+    let (with, without) = (TestProgram::named("integers.c"), TestProgram::built("integers.c", &["-s"]));
     let places: Vec<_> = e2e::data_and_bss(&with.path).into_iter().map(|s| s.range).collect();
-    let accesses = |program: &Program| -> Vec<_> {
+    let accesses = |program: &TestProgram| -> Vec<_> {
         let references = program.record().trace.references();
         references.into_iter().filter(|r| places.iter().any(|p| p.contains(&r.addr))).collect()
     };
@@ -258,7 +258,7 @@ fn stripped_programs_have_the_same_accesses() {
 /// One stream a thread: `dump --thread N` together is `dump`, and no thread has another one's accesses.
 #[test]
 fn threads_have_streams_of_their_own() {
-    let program = Program::named("threads.c");
+    let program = TestProgram::named("threads.c");
     let recording = program.record();
     let shared =
         variables(&program.path).into_iter().find(|v| v.name == "shared").expect("the program has it");
@@ -277,7 +277,7 @@ fn threads_have_streams_of_their_own() {
 /// `--no-children` leaves them alone, and they run as natively.
 #[test]
 fn children_are_left_alone_on_request() {
-    let program = Program::named("fork.c");
+    let program = TestProgram::named("fork.c");
     for tracer in ["protect", "translate"] {
         let alone = program.record_with(tracer, &["--no-children"]);
         assert_eq!(alone.trace.number("threads"), 1, "{tracer}");

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use e2e::{Program, record};
+use e2e::{TestProgram, record};
 use serde_json::Value;
 
 const PAGE_BYTES: u64 = 4096;
 
 #[test]
 fn values_are_what_was_read_and_written() {
-    let recording = Program::named("values.c").record_with("translate", &["--data"]);
+    let recording = TestProgram::named("values.c").record_with("translate", &["--data"]);
     let found: Vec<String> = recording
         .trace
         .events()
@@ -162,7 +162,7 @@ fn loads_of_sqlite_read_what_was_stored() {
     assert!(compared > 500_000, "only {compared} bytes were compared");
 }
 
-/// A signal every 150 microseconds: some come behind a store and in front of the look at what it wrote.
+/// A signal every 150 microseconds: some come after a store and before the look at what it wrote.
 const INTERRUPTED: &str = r#"
 #include <signal.h>
 #include <string.h>
@@ -197,8 +197,8 @@ int main(void)
 
 /// (The block ended there, with what the buffer held before as the bytes of the store.)
 #[test]
-fn a_signal_behind_a_store_does_not_lose_its_bytes() {
-    let program = Program::from_source("interrupted.c", INTERRUPTED, &["-O1"]);
+fn a_signal_after_a_store_does_not_lose_its_bytes() {
+    let program = TestProgram::from_source("interrupted.c", INTERRUPTED, &["-O1"]);
     let recording =
         record(&["--tracer=translate", "--data"].map(str::to_owned), &program.command_line(), b"");
     assert_eq!(recording.outcome.status, 0, "{}", recording.outcome.err());

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use e2e::{Program, Recording, memtap, record, run};
+use e2e::{Recording, TestProgram, memtap, record, run};
 
-fn recorded(options: &[&str], program: &Program) -> Recording {
+fn recorded(options: &[&str], program: &TestProgram) -> Recording {
     let options: Vec<String> = options.iter().map(|option| option.to_string()).collect();
     let recording = record(&options, &program.command_line(), program.header.stdin.as_bytes());
     program.check(&recording.outcome);
@@ -13,14 +13,14 @@ fn recorded(options: &[&str], program: &Program) -> Recording {
 }
 
 /// The tracer of a recording with these options.
-fn tracer(options: &[&str], program: &Program) -> String {
+fn tracer(options: &[&str], program: &TestProgram) -> String {
     let stat = recorded(options, program).trace.stat();
     stat["tracer"].as_str().expect("stat has it").to_owned()
 }
 
 #[test]
 fn code_is_translated_unless_data_is_selected() {
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     for options in [&[][..], &["--regions", "stack"], &["--regions", "data,stack"], &["--start", "main"]] {
         assert_eq!(tracer(options, &program), "translate", "{options:?}");
     }
@@ -39,7 +39,7 @@ fn code_is_translated_unless_data_is_selected() {
 /// What page protection can't do is done without being told how, also for selected data.
 #[test]
 fn what_only_translated_code_can_needs_no_tracer() {
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     for more in [&[][..], &["--regions", "data"]] {
         let with_data = recorded(&[&["--data"], more].concat(), &program).trace;
         assert_eq!(with_data.stat()["tracer"], "translate");
@@ -53,7 +53,7 @@ fn what_only_translated_code_can_needs_no_tracer() {
 
 #[test]
 fn static_executables_need_no_tracer() {
-    let program = Program::built("statics.c", &["-static"]);
+    let program = TestProgram::built("statics.c", &["-static"]);
     for options in [&[][..], &["--regions", "data,bss"]] {
         let recording = recorded(options, &program);
         assert_eq!(recording.trace.stat()["tracer"], "translate", "{options:?}");
@@ -68,7 +68,7 @@ fn static_executables_need_no_tracer() {
 /// Also as a child: nothing is missing, so that the program's own status comes back.
 #[test]
 fn static_children_are_recorded() {
-    let child = Program::built("status.c", &["-static"]);
+    let child = TestProgram::built("status.c", &["-static"]);
     let script = format!("{} one two < /dev/null; exit 3", child.path.display());
     let line = ["sh", "-c", &script].map(str::to_owned);
     let recording = record(&[], &line, b"");
@@ -87,7 +87,7 @@ fn the_help_says_which_tracer_is_the_default() {
 /// The first line of a report, of the page, and of the heat map.
 #[test]
 fn every_output_says_what_is_covered() {
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     for (options, words) in [
         (&[][..], "recorded by translate: accesses to all memory of the program"),
         (&["--regions", "stack"], "recorded by translate: accesses to stack memory, and to no other"),
@@ -112,7 +112,7 @@ fn every_output_says_what_is_covered() {
 /// All that the report counts is in the heat map as well, and only what was selected is said to be traced.
 #[test]
 fn the_heat_map_and_the_report_agree() {
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     for options in [&[][..], &["--regions", "stack"], &["--tracer", "protect"]] {
         let trace = recorded(options, &program).trace;
         let path = trace.path.with_file_name("map.svg");

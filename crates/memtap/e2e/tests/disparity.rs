@@ -1,6 +1,6 @@
 //! The example of MadT's section IV: the trace of `findDisparity` reads as Listing 2.
 
-use e2e::Program;
+use e2e::TestProgram;
 
 /// A line of the symbolic format, taken apart: `L$0:<malloc0003@fMallocHandle+45>+8,[heap],findDisparity+73`.
 #[derive(Debug, PartialEq)]
@@ -25,7 +25,7 @@ fn parse(line: &str) -> Option<Line> {
 
 #[test]
 fn find_disparity_reads_as_listing_2() {
-    let trace = Program::named("disparity.c").record().trace;
+    let trace = TestProgram::named("disparity.c").record().trace;
     let lines: Vec<Line> =
         trace.symbolic().iter().filter_map(|l| parse(l)).filter(|l| l.function == "findDisparity").collect();
     assert_eq!(lines.len(), 7 * 130, "seven accesses in each of 130 turns");
@@ -73,7 +73,7 @@ fn find_disparity_reads_as_listing_2() {
 
 #[test]
 fn allocations_are_lines_of_their_own() {
-    let trace = Program::named("disparity.c").record().trace;
+    let trace = TestProgram::named("disparity.c").record().trace;
     let allocations: Vec<String> = trace.symbolic().into_iter().filter(|l| l.starts_with("M$")).collect();
     assert_eq!(allocations.len(), 3, "{allocations:?}");
     for line in &allocations {

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use e2e::{Entered, Program, Recording, Trace, memtap, run};
+use e2e::{EnteredBlock, Recording, TestProgram, Trace, memtap, run};
 
-/// Instructions that the entries of a thread tell of, and the blocks behind which there are some that no entry tells of.
-fn covered(flow: &[&Entered], end: u64) -> (u64, Vec<String>) {
+/// Instructions that the entries of a thread tell of, and the blocks after which there are some that no entry tells of.
+fn covered(flow: &[&EnteredBlock], end: u64) -> (u64, Vec<String>) {
     let (mut covered, mut holes) = (0, Vec::new());
     for (index, entered) in flow.iter().enumerate() {
         let next = flow.get(index + 1).map_or(end, |next| next.cycle);
@@ -22,11 +22,11 @@ fn covered(flow: &[&Entered], end: u64) -> (u64, Vec<String>) {
 
 /// Records, and looks at each thread's entries: what the program executed is in them, but for functions that are one event.
 fn check(file: &str, options: &[&str]) -> Recording {
-    let program = Program::named(file);
+    let program = TestProgram::named(file);
     let recording = program.record_with("translate", &[&["--flow", "full"], options].concat());
     assert_eq!(recording.trace.number("gaps"), 0, "{file}");
     let flow = recording.trace.flow();
-    let mut threads: BTreeMap<u32, Vec<&Entered>> = BTreeMap::new();
+    let mut threads: BTreeMap<u32, Vec<&EnteredBlock>> = BTreeMap::new();
     for entered in &flow {
         threads.entry(entered.thread).or_default().push(entered);
     }
@@ -40,7 +40,7 @@ fn check(file: &str, options: &[&str]) -> Recording {
         // Where functions that are events are called from: stubs, the loader that finds them, and for itself.
         let callers = ["malloc@plt", "free@plt", "_dl_runtime_resolve", "allocate_dtv"];
         for name in holes {
-            assert!(callers.iter().any(|caller| name.starts_with(caller)), "{file}: behind {name}");
+            assert!(callers.iter().any(|caller| name.starts_with(caller)), "{file}: after {name}");
         }
     }
     let instructions = recording.trace.number("instructions");
@@ -78,13 +78,13 @@ fn of_traces_that_are_merged() {
     let outcome = run(&mut line, b"");
     assert_eq!(outcome.status, 0, "{}", outcome.err());
     let threads = first.trace.number("threads") as u32;
-    let place = |entered: &Entered| (entered.thread, entered.cycle, entered.ip, entered.instructions);
-    let behind = second
+    let place = |entered: &EnteredBlock| (entered.thread, entered.cycle, entered.ip, entered.instructions);
+    let rest = second
         .trace
         .flow()
         .into_iter()
-        .map(|entered| Entered { thread: entered.thread + threads, ..entered });
-    let expected: Vec<Entered> = first.trace.flow().into_iter().chain(behind).collect();
+        .map(|entered| EnteredBlock { thread: entered.thread + threads, ..entered });
+    let expected: Vec<EnteredBlock> = first.trace.flow().into_iter().chain(rest).collect();
     let mut expected: Vec<_> = expected.iter().map(place).collect();
     let mut all: Vec<_> = merged.flow().iter().map(place).collect();
     // Threads of one process are told in the order in which they ran.

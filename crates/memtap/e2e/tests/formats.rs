@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use e2e::{Program, run, tool};
+use e2e::{TestProgram, run, tool};
 
 #[test]
 fn symbolic_and_raw_have_the_same_events() {
-    let trace = Program::named("disparity.c").record().trace;
+    let trace = TestProgram::named("disparity.c").record().trace;
     let lines = |format: &str| -> Vec<String> {
         let out = trace.ask("dump", &["--format", format]);
         assert_eq!(out.status, 0, "{}", out.err());
@@ -28,7 +28,7 @@ fn symbolic_and_raw_have_the_same_events() {
 /// A modify is a load and a store in the paper's formats, and one event in jsonl.
 #[test]
 fn a_modify_is_printed_as_the_paper_would_log_it() {
-    let recording = Program::named("modify.c").record();
+    let recording = TestProgram::named("modify.c").record();
     let trace = &recording.trace;
     let letters = |letter: &str| trace.symbolic().iter().filter(|l| l.starts_with(letter)).count() as u64;
     let (loads, stores, modifies) = (trace.number("loads"), trace.number("stores"), trace.number("modifies"));
@@ -41,7 +41,7 @@ fn a_modify_is_printed_as_the_paper_would_log_it() {
 
 #[test]
 fn sums_are_the_same_everywhere() {
-    let trace = Program::named("statics.c").record().trace;
+    let trace = TestProgram::named("statics.c").record().trace;
     let references = trace.references();
     let count = |kind: char| references.iter().filter(|r| r.kind == kind).count() as u64;
     assert_eq!(count('L'), trace.number("loads"));
@@ -63,7 +63,7 @@ fn sums_are_the_same_everywhere() {
 /// Lackey's own reader is people's awk: the columns are where Valgrind puts them.
 #[test]
 fn awk_reads_lackey_lines() {
-    let trace = Program::named("statics.c").record().trace;
+    let trace = TestProgram::named("statics.c").record().trace;
     let text = trace.ask("dump", &["--format", "lackey"]).stdout;
     let script = "/^ [LSM] [0-9a-f]+,[0-9]+$/ { n++ } END { print n, NR }";
     let out = run(Command::new(tool("awk")).arg(script), &text).out();
@@ -74,7 +74,7 @@ fn awk_reads_lackey_lines() {
 /// What was dumped can be imported, and is the same.
 #[test]
 fn a_dump_in_lackey_format_can_be_imported() {
-    let recording = Program::named("statics.c").record();
+    let recording = TestProgram::named("statics.c").record();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (text, path) = (dir.path().join("dump.lackey"), dir.path().join("again.memtap"));
     std::fs::write(&text, recording.trace.ask("dump", &["--format", "lackey"]).stdout)
@@ -89,7 +89,7 @@ fn a_dump_in_lackey_format_can_be_imported() {
 /// Filters give a part of the whole, in the same order.
 #[test]
 fn filters_give_a_part_of_the_whole() {
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     let recording = program.record();
     let place = e2e::variables(&program.path)
         .into_iter()

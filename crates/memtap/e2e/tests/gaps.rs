@@ -1,10 +1,10 @@
 //! Nothing is lost silently: what could not be seen is a gap, `record` says so, and its exit status shows it.
 
-use e2e::{Program, Recording, record, tool};
+use e2e::{Recording, TestProgram, record, tool};
 
 /// A program that can be traced starts one that can't: page protection needs a loader that takes it along.
 fn with_a_static_child(options: &[&str], status: &str) -> Recording {
-    let child = Program::built("status.c", &["-static"]);
+    let child = TestProgram::built("status.c", &["-static"]);
     let script = format!("{} one two < /dev/null; exit {status}", child.path.display());
     let line = [tool("sh").display().to_string(), "-c".to_owned(), script];
     let options: Vec<String> = ["--tracer=protect"].iter().chain(options).map(|s| s.to_string()).collect();
@@ -38,7 +38,7 @@ fn the_programs_own_status_wins_over_gaps() {
 /// What a thread recorded before it left the tracer's control is all there: that it left is the only gap.
 #[test]
 fn a_thread_that_uses_gs_itself_is_one_gap() {
-    let program = Program::named("attached_gs.c");
+    let program = TestProgram::named("attached_gs.c");
     let recording = record(&["--tracer=translate".to_owned()], &program.command_line(), b"");
     assert_eq!(recording.outcome.out(), "ready\n");
     assert_eq!(recording.outcome.status, 1, "{}", recording.outcome.err());

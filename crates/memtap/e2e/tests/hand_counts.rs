@@ -1,6 +1,6 @@
 //! The hand counts themselves, checked with Valgrind's Lackey: where both are wrong in the same way, neither is ours.
 
-use e2e::{Program, Tally, repository, run_lackey, variables};
+use e2e::{Tally, TestProgram, repository, run_lackey, variables};
 
 /// Every program that Lackey can count.
 #[test]
@@ -20,7 +20,7 @@ fn lackey_agrees_with_the_heads_of_the_programs() {
         if source.contains("// alone: no") || source.contains("// lackey: no") {
             continue;
         }
-        let program = Program::named(&name);
+        let program = TestProgram::named(&name);
         // Where nothing is counted there is nothing to compare, and threads may take minutes under Valgrind.
         if program.header.expect.is_empty() || !program.can_run() {
             continue;

@@ -1,7 +1,7 @@
 //! The differential test: the accesses of small programs, in order, and the instructions that they execute, against Valgrind's
 //! Lackey.
 
-use e2e::{Program, Reference, run, run_lackey, tool, variables};
+use e2e::{Reference, TestProgram, run, run_lackey, tool, variables};
 use std::collections::HashMap;
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 fn check(file: &str, flags: &[&str]) {
     let mut all = vec!["-static-libgcc"];
     all.extend(flags);
-    let program = Program::built(file, &all).with_baseline_functions();
+    let program = TestProgram::built(file, &all).with_baseline_functions();
     if !program.can_run() {
         return;
     }
@@ -47,12 +47,12 @@ fn compare(file: &str, flags: &[&str], ours: &[Reference], theirs: &[Reference])
 }
 
 /// From the first instruction of main on.
-fn references_of_lackey(program: &Program) -> impl Iterator<Item = Reference> {
+fn references_of_lackey(program: &TestProgram) -> impl Iterator<Item = Reference> {
     let main = address_of(program, " T main");
     run_lackey(program).into_iter().skip_while(move |r| !(r.kind == 'I' && r.addr == main))
 }
 
-fn address_of(program: &Program, end: &str) -> u64 {
+fn address_of(program: &TestProgram, end: &str) -> u64 {
     let out = run(Command::new(tool("nm")).arg(&program.path), b"").out();
     let line = out.lines().find(|l| l.ends_with(end)).expect("the program has that symbol");
     u64::from_str_radix(&line[..16], 16).expect("nm writes hexadecimal numbers")
@@ -145,7 +145,7 @@ fn check_all(file: &str, flags: &[&str]) {
 fn check_all_with(file: &str, flags: &[&str], options: &[&str], stack: bool) {
     let mut all = vec!["-static"];
     all.extend(flags);
-    let program = Program::built(file, &all).with_baseline_functions();
+    let program = TestProgram::built(file, &all).with_baseline_functions();
     if !program.can_run() {
         return;
     }
@@ -220,7 +220,7 @@ fn all_of_algorithms_vectorised_where_the_processor_has_avx2() {
 }
 
 #[test]
-fn all_of_algorithms_beside_control_flow() {
+fn all_of_algorithms_and_control_flow() {
     check_all_with("algorithms.c", &["-O2"], &["--flow"], true);
 }
 
@@ -249,7 +249,7 @@ fn all_of_branches() {
 fn check_flow(file: &str, flags: &[&str], options: &[&str]) {
     let mut all = vec!["-static"];
     all.extend(flags);
-    let program = Program::built(file, &all).with_baseline_functions();
+    let program = TestProgram::built(file, &all).with_baseline_functions();
     if !program.can_run() {
         return;
     }
@@ -290,7 +290,7 @@ fn flow_of_algorithms() {
 }
 
 #[test]
-fn flow_of_algorithms_beside_the_bytes_of_accesses() {
+fn flow_of_algorithms_and_the_bytes_of_accesses() {
     check_flow("algorithms.c", &["-Os"], &["--data"]);
 }
 

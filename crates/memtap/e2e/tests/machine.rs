@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use e2e::{Outcome, Trace, guest_command, memtap, run, spawn, variables};
+use e2e::{Finished, Trace, guest_command, memtap, run, spawn, variables};
 use serde_json::Value;
 
 /// Arguments of a machine without an operating system.
@@ -41,7 +41,7 @@ fn boot_disk(dir: &Path) -> String {
 }
 
 /// Records a machine that ends by itself.
-fn record(output: &Path, options: &[&str], command: &[&str]) -> Outcome {
+fn record(output: &Path, options: &[&str], command: &[&str]) -> Finished {
     let mut line = Command::new(memtap());
     line.args(["record", "--tracer", "qemu", "-o"]).arg(output).args(options).arg("--").args(command);
     run(&mut line, b"")
@@ -249,12 +249,12 @@ impl Running {
         panic!("the guest did not say {words:?}: {text}");
     }
 
-    fn end(mut self) -> Outcome {
+    fn end(mut self) -> Finished {
         let stdout = self.lines.by_ref().map_while(Result::ok).collect::<Vec<_>>().join("\n").into_bytes();
         let mut stderr = Vec::new();
         std::io::Read::read_to_end(&mut self.errors, &mut stderr).expect("a pipe can be read");
         let status = self.child.wait().expect("a child of ours");
-        Outcome { stdout, stderr, status: status.code().unwrap_or(-1) }
+        Finished { stdout, stderr, status: status.code().unwrap_or(-1) }
     }
 }
 

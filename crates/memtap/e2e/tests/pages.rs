@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{Program, run, tool, total_of};
+use e2e::{TestProgram, run, tool, total_of};
 
 /// The document as a browser has it after its scripts ran, and what the scripts complained of.
 fn browse(page: &Path) -> (String, String) {
@@ -26,7 +26,7 @@ fn browse(page: &Path) -> (String, String) {
 
 #[test]
 fn the_report_opens_in_a_browser() {
-    let program = Program::named("heap.c");
+    let program = TestProgram::named("heap.c");
     let recording = program.record();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let page = dir.path().join("report.html");
@@ -49,7 +49,7 @@ fn the_report_opens_in_a_browser() {
 
 #[test]
 fn use_after_free_is_found() {
-    let recording = Program::named("use_after_free.c").record();
+    let recording = TestProgram::named("use_after_free.c").record();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let page = dir.path().join("report.html");
     assert_eq!(recording.trace.ask("report", &["--html", page.to_str().expect("UTF-8")]).status, 0);
@@ -62,7 +62,7 @@ fn use_after_free_is_found() {
 
 #[test]
 fn heat_maps_are_svg_and_png() {
-    let recording = Program::named("statics.c").record();
+    let recording = TestProgram::named("statics.c").record();
     let dir = tempfile::tempdir().expect("a temporary directory");
     for (name, head) in [("map.svg", &b"<"[..]), ("map.png", &b"\x89PNG\r\n\x1a\n"[..])] {
         for only in [&[][..], &["--only", "loads"], &["--only", "stores"]] {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use e2e::{Outcome, memtap, repository, run, spawn};
+use e2e::{Finished, memtap, repository, run, spawn};
 use serde_json::Value;
 
 fn build(dir: &Path) -> PathBuf {
@@ -15,7 +15,7 @@ fn build(dir: &Path) -> PathBuf {
     program
 }
 
-fn probe(options: &[&str], line: &[&str]) -> Outcome {
+fn probe(options: &[&str], line: &[&str]) -> Finished {
     let mut command = Command::new(memtap());
     command.arg("probe").args(options);
     if !line.is_empty() {

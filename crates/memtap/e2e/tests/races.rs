@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use e2e::{Program, Trace, repository};
+use e2e::{TestProgram, Trace, repository};
 use serde_json::Value;
 
 fn programs(prefix: &str, extension: &str) -> Vec<String> {
@@ -30,7 +30,7 @@ fn races(trace: &Trace) -> (Vec<Value>, bool) {
 
 /// Everything that is wrong with what is said of a racy program.
 fn wrong(file: &str, tracer: &str) -> Vec<String> {
-    let program = Program::named(&format!("race/{file}"));
+    let program = TestProgram::named(&format!("race/{file}"));
     if !program.header.tracers.has(tracer) {
         return Vec::new();
     }
@@ -98,7 +98,7 @@ fn check_racy(extension: &str, tracer: &str) {
 fn check_clean(extension: &str, tracer: &str) {
     let mut wrong = Vec::new();
     for file in programs("clean", extension) {
-        let recording = Program::named(&format!("race/{file}")).record_by(tracer);
+        let recording = TestProgram::named(&format!("race/{file}")).record_by(tracer);
         let (found, _) = races(&recording.trace);
         if !found.is_empty() {
             wrong.push(format!("{file}: {found:#?}"));
@@ -172,7 +172,7 @@ fn clean_programs_of_rust_translated() {
 
 #[test]
 fn both_sides_name_the_locks_that_they_held() {
-    let recording = Program::named("race/racy_two_locks.c").record();
+    let recording = TestProgram::named("race/racy_two_locks.c").record();
     let (found, _) = races(&recording.trace);
     let mut sides: Vec<(&str, Vec<&str>)> = ["first", "second"]
         .iter()
@@ -186,7 +186,7 @@ fn both_sides_name_the_locks_that_they_held() {
         .collect();
     sides.sort();
     assert_eq!(sides, [("deposit", vec!["first"]), ("withdraw", vec!["second"])]);
-    let recording = Program::named("race/racy_unlocked_read.c").record();
+    let recording = TestProgram::named("race/racy_unlocked_read.c").record();
     let (found, _) = races(&recording.trace);
     let side = |name: &str| {
         ["first", "second"].map(|side| &found[0][side]).into_iter().find(|s| s["function"] == name)
@@ -197,7 +197,7 @@ fn both_sides_name_the_locks_that_they_held() {
 
 #[test]
 fn a_translated_race_tells_who_called() {
-    let recording = Program::named("race/racy_called.c").record_by("translate");
+    let recording = TestProgram::named("race/racy_called.c").record_by("translate");
     let (found, _) = races(&recording.trace);
     for (variable, function) in [("total", "add"), ("other", "count")] {
         let race = found.iter().find(|race| race["variable"] == variable).expect("it is racy");

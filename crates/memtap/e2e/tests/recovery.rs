@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use e2e::{Program, Trace, memtap, spawn};
+use e2e::{TestProgram, Trace, memtap, spawn};
 
 /// Starts to record a program that makes accesses for a while, kills the recorder after that time, and checks the rest. By
 /// page protection the program takes longer than that.
 fn kill_after(milliseconds: u64) -> u64 {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path: PathBuf = dir.path().join("t.memtap");
-    let program = Program::from_source("endless.c", ENDLESS, &["-O1"]);
+    let program = TestProgram::from_source("endless.c", ENDLESS, &["-O1"]);
     let mut recorder = spawn(
         Command::new(memtap())
             .args(["record", "--tracer", "protect", "-o"])
@@ -85,7 +85,7 @@ fn wait_for(path: &Path) -> bool {
 /// The program goes on natively, at full speed, when nobody empties the tracer's buffers any more.
 fn ends_without_its_recorder(tracer: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let program = Program::from_source("outlives.c", OUTLIVES, &["-O1", "-pthread"]);
+    let program = TestProgram::from_source("outlives.c", OUTLIVES, &["-O1", "-pthread"]);
     let done = dir.path().join("done");
     let mut recorder = spawn(
         Command::new(memtap())
@@ -164,7 +164,7 @@ fn killed_at_any_moment_the_trace_can_be_read() {
 /// The same program to its end, so that the test above is known to look at the right thing.
 #[test]
 fn not_killed_nothing_is_missing() {
-    let program = Program::from_source("endless.c", &ENDLESS.replace("400", "4"), &["-O1"]);
+    let program = TestProgram::from_source("endless.c", &ENDLESS.replace("400", "4"), &["-O1"]);
     let recording = program.record();
     let cells = e2e::total_of(&recording.trace.variables(), "cells");
     assert_eq!((cells.loads, cells.stores, cells.modifies), (0, 4 * 4096, 0));
@@ -177,7 +177,7 @@ fn interrupt(tracer: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("t.memtap");
     let begun = dir.path().join("begun");
-    let program = Program::from_source(&format!("endless_{tracer}.c"), INTERRUPTED, &["-O1"]);
+    let program = TestProgram::from_source(&format!("endless_{tracer}.c"), INTERRUPTED, &["-O1"]);
     let mut recorder = spawn(
         Command::new(memtap())
             .args(["record", "--tracer", tracer, "-o"])
@@ -247,7 +247,7 @@ int main(void)
     return 0;
 }
 ";
-    let program = Program::from_source("killed.c", source, &[]);
+    let program = TestProgram::from_source("killed.c", source, &[]);
     for tracer in ["protect", "translate"] {
         let recording = e2e::record(&[format!("--tracer={tracer}")], &program.command_line(), b"");
         assert_eq!(recording.outcome.status, 128 + 9, "{tracer}");

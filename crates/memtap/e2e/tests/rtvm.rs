@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::{Outcome, bin_dir, memtap, record, repository, run, tool};
+use e2e::{Finished, bin_dir, memtap, record, repository, run, tool};
 use serde_json::Value;
 
 const KEYS: [&str; 12] = [
@@ -21,7 +21,7 @@ const KEYS: [&str; 12] = [
     "max_pages_unmapped_by_one_free",
 ];
 
-fn rtvm(args: &[&str]) -> Outcome {
+fn rtvm(args: &[&str]) -> Finished {
     run(Command::new(memtap()).arg("rtvm").args(args), b"")
 }
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use e2e::{Limited, Outcome, Program, Trace, memtap, run, spawn};
+use e2e::{Finished, Limited, TestProgram, Trace, memtap, run, spawn};
 use serde_json::Value;
 
 /// A server of ours, ended when it is dropped.
@@ -48,8 +48,8 @@ impl Server {
         self.dir.path().join("state/token")
     }
 
-    /// By page protection, as `Program::record`: of it two recordings of a program are alike.
-    fn record(&self, url: &str, output: &str, token: Option<&Path>, program: &Program) -> Outcome {
+    /// By page protection, as `TestProgram::record`: of it two recordings of a program are alike.
+    fn record(&self, url: &str, output: &str, token: Option<&Path>, program: &TestProgram) -> Finished {
         self.record_with(&["--tracer", "protect"], url, output, token, program)
     }
 
@@ -59,8 +59,8 @@ impl Server {
         url: &str,
         output: &str,
         token: Option<&Path>,
-        program: &Program,
-    ) -> Outcome {
+        program: &TestProgram,
+    ) -> Finished {
         let mut command = Command::new(memtap());
         command.args(["record", "--server", url, "-o", output]).args(options).args(&program.header.record);
         command.env_remove("MEMTAP_TOKEN").env("XDG_STATE_HOME", self.dir.path().join("elsewhere"));
@@ -80,7 +80,7 @@ impl Server {
 
 /// What must be equal in two runs of a program: counts, and the accesses to its own variables, in their order where
 /// there is one process.
-fn told(trace: &Trace, program: &Program) -> (Value, Vec<(char, u64, u64)>) {
+fn told(trace: &Trace, program: &TestProgram) -> (Value, Vec<(char, u64, u64)>) {
     let mut counts = trace.stat();
     let counted = counts.as_object_mut().expect("stat --json is an object");
     // The same in no two runs: what time and compression make of it, and how many mappings there are at the start, of which the
@@ -113,7 +113,7 @@ fn told(trace: &Trace, program: &Program) -> (Value, Vec<(char, u64, u64)>) {
 fn a_server_writes_the_same_trace() {
     let server = Server::start();
     for file in ["bits.c", "fork.c", "heap.c"] {
-        let program = Program::named(file);
+        let program = TestProgram::named(file);
         let own = program.record();
         let expected = told(&own.trace, &program);
         assert!(!expected.1.is_empty() || file != "bits.c");
@@ -138,7 +138,7 @@ fn a_server_writes_the_same_trace() {
 #[test]
 fn a_server_writes_translated_traces() {
     let server = Server::start();
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     let token = server.token_file();
     for (url, name, token) in [(&server.unix, "local", None), (&server.tcp, "remote", Some(token.as_path()))]
     {
@@ -162,7 +162,7 @@ fn a_server_writes_translated_traces() {
 #[test]
 fn who_is_not_admitted_is_told_and_logged() {
     let server = Server::start();
-    let program = Program::named("bits.c");
+    let program = TestProgram::named("bits.c");
     std::os::unix::fs::symlink("/tmp", server.file("link")).expect("the directory is ours");
     let token = std::fs::read_to_string(server.token_file()).expect("the server wrote it");
     let (_, pin) = token.trim().rsplit_once(':').expect("as documented");
@@ -193,7 +193,7 @@ fn who_is_not_admitted_is_told_and_logged() {
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    let program = Program::named("bits.c");
+    let program = TestProgram::named("bits.c");
     for (url, text) in [
         ("unix:/nonexistent/socket", "unix:/nonexistent/socket: cannot connect"),
         ("tcp:127.0.0.1:1", "token"),
@@ -215,7 +215,7 @@ fn a_server_that_dies_leaves_what_it_had_and_the_program_goes_on() {
                   for (int round = 0; access(argv[argc - 1], F_OK); round++) {\n\
                   for (int i = 0; i < 64; i++) cells[i] = round;\n\
                   usleep(10000);\n}\nputs(\"done\");\nreturn 7;\n}\n";
-    let program = Program::from_source("slow.c", source, &["-O1"]);
+    let program = TestProgram::from_source("slow.c", source, &["-O1"]);
     let enough = server.dir.path().join("enough");
     let mut command = Command::new(memtap());
     command

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::{Outcome, Program, Trace, memtap, repository, run, tool};
+use e2e::{Finished, TestProgram, Trace, memtap, repository, run, tool};
 
 const ENCODERS: [&str; 7] = ["live", "access", "access-archive", "vpc", "generic", "columns", "raw"];
 
-fn ask(args: &[&str], stdin: &[u8]) -> Outcome {
+fn ask(args: &[&str], stdin: &[u8]) -> Finished {
     run(Command::new(memtap()).args(args), stdin)
 }
 
-fn done(args: &[&str], stdin: &[u8]) -> Outcome {
+fn done(args: &[&str], stdin: &[u8]) -> Finished {
     let outcome = ask(args, stdin);
     assert_eq!(outcome.status, 0, "memtap {args:?}: {}", outcome.err());
     outcome
@@ -66,7 +66,7 @@ fn imported(dir: &Path) -> PathBuf {
 #[test]
 fn every_encoder_keeps_the_same_trace() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     let mut told = Vec::new();
     for encoder in ENCODERS {
         for tracer in ["protect", "translate"] {
@@ -115,7 +115,7 @@ fn a_copy_is_cut_by_cycles_and_loses_streams() {
     done(&["copy", "--force", text(&path), "-o", text(&part), "--seconds", "3600..7200"], b"");
     assert_eq!(content(&part), "");
 
-    let recording = Program::named("statics.c").record();
+    let recording = TestProgram::named("statics.c").record();
     let (whole, less) = (&recording.trace, dir.path().join("less.memtap"));
     done(&["copy", text(&whole.path), "-o", text(&less), "--drop", "accesses"], b"");
     assert_eq!(Trace::at(less.clone()).number("accesses"), 0);
@@ -150,7 +150,7 @@ fn what_copy_cannot_do_it_says() {
 #[test]
 fn merged_traces_keep_their_events() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (one, two) = (Program::named("statics.c").record(), Program::named("fork.c").record());
+    let (one, two) = (TestProgram::named("statics.c").record(), TestProgram::named("fork.c").record());
     let path = dir.path().join("both.memtap");
     done(&["merge", text(&one.trace.path), text(&two.trace.path), "-o", text(&path)], b"");
     let both = Trace::at(path);
@@ -269,7 +269,7 @@ fn a_file_that_may_not_grow_is_an_error() {
 #[test]
 fn a_recording_in_another_format_is_its_dump() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     let addresses = |bytes: &[u8], format: &str| -> usize {
         if format == "entries64" { bytes.len() / 32 } else { bytes.split(|&byte| byte == b'\n').count() - 1 }
     };

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use e2e::{Program, memtap, run, tool};
+use e2e::{TestProgram, memtap, run, tool};
 
 /// What a command writes when it believes that it talks to a terminal.
 fn on_a_terminal(line: &str) -> String {
@@ -13,7 +13,7 @@ fn on_a_terminal(line: &str) -> String {
 fn progress_is_shown_on_a_terminal_only() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // A second of accesses.
-    let program = Program::from_source(
+    let program = TestProgram::from_source(
         "busy.c",
         "#include <time.h>\nvolatile long cell;\nint main(void)\n{\n    time_t end = time(0) + 3;\n    while (time(0) < end)\n        cell++;\n    return 0;\n}\n",
         &[],
@@ -30,7 +30,7 @@ fn progress_is_shown_on_a_terminal_only() {
 
 #[test]
 fn pipes_get_no_colours() {
-    let recording = Program::named("statics.c").record();
+    let recording = TestProgram::named("statics.c").record();
     for command in ["stat", "report", "check"] {
         let outcome = recording.trace.ask(command, &[]);
         assert!(!outcome.stdout.is_empty(), "memtap {command} says nothing");

@@ -1,10 +1,10 @@
 //! What only the translating tracer does: kinds of memory are chosen, and it counts its own work.
 
-use e2e::{Program, record};
+use e2e::{TestProgram, record};
 
 /// Regions of a recording by kind, as the report names them.
 fn kinds(options: &[&str]) -> Vec<String> {
-    let program = Program::named("statics.c");
+    let program = TestProgram::named("statics.c");
     let mut all = vec!["--tracer=translate".to_owned()];
     all.extend(options.iter().map(|option| option.to_string()));
     let recording = record(&all, &program.command_line(), b"");
@@ -33,7 +33,7 @@ fn kinds_of_memory_are_chosen() {
 
 #[test]
 fn the_tracer_counts_its_work() {
-    let recording = Program::named("statics.c").record_by("translate");
+    let recording = TestProgram::named("statics.c").record_by("translate");
     let stat = recording.trace.stat();
     let work = stat["tracer_work"].as_object().expect("an object");
     for name in ["blocks translated", "bytes of code translated", "exits of the cache", "buffers"] {
@@ -47,6 +47,6 @@ fn the_tracer_counts_its_work() {
 #[test]
 fn system_calls_are_not_ended_by_the_begin_of_recording() {
     let recording =
-        Program::named("waiting.c").record_with("translate", &["--start", "begin", "--stop", "finish"]);
+        TestProgram::named("waiting.c").record_with("translate", &["--start", "begin", "--stop", "finish"]);
     assert_eq!(recording.trace.number("markers"), 40);
 }

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use e2e::{Program, Recording, memtap, record, repository, run, tool};
+use e2e::{Recording, TestProgram, memtap, record, repository, run, tool};
 
 /// Runs a command natively and recorded with windows: the same run, and no difference in any of them.
 fn check(line: &[&str], stdin: &[u8], options: &[&str]) -> Recording {
@@ -91,7 +91,7 @@ fn python3_with_the_bytes_of_accesses() {
 /// Other threads may write between two looks at the same memory: nothing is compared that they can reach.
 #[test]
 fn bytes_of_several_threads_are_left_out() {
-    let recording = Program::named("threads.c").record_with("translate", &["--verify=1000000", "--data"]);
+    let recording = TestProgram::named("threads.c").record_with("translate", &["--verify=1000000", "--data"]);
     let verified = &recording.trace.stat()["verified"];
     assert_eq!(verified["mismatches"], 0, "{verified}");
     assert!((0.01..0.5).contains(&share_with_bytes(&recording)), "{verified}");
@@ -129,7 +129,7 @@ int main(void)
 
 #[test]
 fn bytes_that_others_change_are_left_out() {
-    let program = Program::from_source("shared_page.c", SHARED, &["-O1"]);
+    let program = TestProgram::from_source("shared_page.c", SHARED, &["-O1"]);
     let options = ["--tracer=translate", "--no-children", "--verify=5000", "--data"].map(str::to_owned);
     let recording = record(&options, &program.command_line(), b"");
     assert_eq!(recording.outcome.out(), "done\n");

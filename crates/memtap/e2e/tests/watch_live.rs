@@ -6,17 +6,17 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use e2e::{Limited, Outcome, Program, memtap, run, spawn, tool};
+use e2e::{Finished, Limited, TestProgram, memtap, run, spawn, tool};
 use serde_json::Value;
 
 const TRACERS: [&str; 2] = ["protect", "translate"];
 
-fn watch(program: &Program, options: &[&str]) -> Outcome {
+fn watch(program: &TestProgram, options: &[&str]) -> Finished {
     run(Command::new(memtap()).arg("watch").args(options).arg("--").args(program.command_line()), b"")
 }
 
 /// What a tracer tells in JSON of a program that does what its head says.
-fn hits_by(tracer: &str, program: &Program, options: &[&str]) -> Vec<Value> {
+fn hits_by(tracer: &str, program: &TestProgram, options: &[&str]) -> Vec<Value> {
     let outcome = watch(program, &[options, &["--json", "--tracer", tracer]].concat());
     assert_eq!(outcome.out(), program.header.stdout);
     objects(&outcome)
@@ -34,7 +34,7 @@ fn each<'a>(flag: &'a str, names: &[&'a str]) -> Vec<&'a str> {
     names.iter().flat_map(|&name| [flag, name]).collect()
 }
 
-fn objects(outcome: &Outcome) -> Vec<Value> {
+fn objects(outcome: &Finished) -> Vec<Value> {
     assert_eq!(outcome.status, 0, "{}", outcome.err());
     let lines = outcome.err();
     lines.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
@@ -52,7 +52,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(program: &Program, options: &[&str]) -> Self {
+    fn start(program: &TestProgram, options: &[&str]) -> Self {
         let mut command = Command::new(tool("setsid"));
         command.arg("--wait").arg(memtap()).arg("watch").args(options).arg("--").args(program.command_line());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -84,7 +84,7 @@ impl Drop for Running {
 
 #[test]
 fn a_hit_is_written_before_the_program_goes_on_to_wait() {
-    let program = Program::named("watch_waits.c");
+    let program = TestProgram::named("watch_waits.c");
     for tracer in TRACERS {
         let mut running = Running::start(&program, &["--write", "counter", "--json", "--tracer", tracer]);
         let first: Value = serde_json::from_str(&running.line()).expect("an object");
@@ -99,7 +99,7 @@ fn a_hit_is_written_before_the_program_goes_on_to_wait() {
 
 #[test]
 fn stacks_lead_through_recursion_signals_callbacks_and_copies() {
-    let program = Program::named("watch_stack.c");
+    let program = TestProgram::named("watch_stack.c");
     let names = ["deep", "handled", "compared", "copied", "filled"];
     for tracer in TRACERS {
         let hits = hits_by(tracer, &program, &each("--write", &names));
@@ -138,7 +138,7 @@ fn stacks_lead_through_recursion_signals_callbacks_and_copies() {
 
 #[test]
 fn without_a_terminal_a_stopped_program_waits_for_who_continues_it() {
-    let program = Program::named("watch_waits.c");
+    let program = TestProgram::named("watch_waits.c");
     for tracer in TRACERS {
         let mut running =
             Running::start(&program, &["--write", "counter", "--stop", "--json", "--tracer", tracer]);
@@ -158,13 +158,13 @@ fn without_a_terminal_a_stopped_program_waits_for_who_continues_it() {
 }
 
 /// What a command writes to a terminal, where somebody has typed that.
-fn on_a_terminal(line: &str, typed: &[u8]) -> Outcome {
+fn on_a_terminal(line: &str, typed: &[u8]) -> Finished {
     run(Command::new(tool("script")).args(["-qec", line, "/dev/null"]), typed)
 }
 
 #[test]
 fn on_a_terminal_enter_continues_and_q_ends() {
-    let program = Program::named("watch_waits.c");
+    let program = TestProgram::named("watch_waits.c");
     for tracer in TRACERS {
         let line = format!(
             "{} watch --tracer {tracer} --stop --write counter -- {}",
@@ -179,7 +179,7 @@ fn on_a_terminal_enter_continues_and_q_ends() {
         let (first, second) = (out.find("0x0 -> 0x1"), out.find("0x1 -> 0x2"));
         assert!(first.is_some() && first < out.find("is stopped"), "{out}");
         assert!(out.find("is stopped") < second && second < out.rfind("is stopped"), "{out}");
-        // What the program itself says comes behind both stops.
+        // What the program itself says comes after both stops.
         assert!(out.rfind("is stopped") < out.rfind("2\r\n"), "{out}");
         let outcome = on_a_terminal(&line, b"q\n");
         assert_eq!(outcome.status, 137, "{}", outcome.out());
@@ -189,7 +189,7 @@ fn on_a_terminal_enter_continues_and_q_ends() {
 
 #[test]
 fn children_are_watched_and_programs_that_take_their_place() {
-    let program = Program::named("watch_children.c");
+    let program = TestProgram::named("watch_children.c");
     for tracer in TRACERS {
         let hits = hits_by(tracer, &program, &["--write", "counter"]);
         let seen: Vec<_> = hits.iter().map(|hit| (hit["old"].as_str(), hit["new"].as_str())).collect();
@@ -206,7 +206,7 @@ fn children_are_watched_and_programs_that_take_their_place() {
 
 #[test]
 fn whatever_accesses_watched_bytes_is_told() {
-    let program = Program::named("watch_kinds.c");
+    let program = TestProgram::named("watch_kinds.c");
     let names = ["wall+4096:4", "bytes", "text", "stack", "target", "image+8:8"];
     let [protect, translate] = TRACERS.map(|tracer| hits_by(tracer, &program, &each("--access", &names)));
     assert_eq!(told(&protect), told(&translate));
@@ -254,7 +254,7 @@ fn hexadecimal(value: &Value) -> u64 {
 
 #[test]
 fn no_hit_is_lost_between_threads_and_signals() {
-    let program = Program::named("watch_crowd.c");
+    let program = TestProgram::named("watch_crowd.c");
     for tracer in TRACERS {
         let options = ["--write", "counts", "--write", "handled", "--json", "--tracer", tracer];
         let outcome = watch(&program, &options);
@@ -278,7 +278,7 @@ fn no_hit_is_lost_between_threads_and_signals() {
 
 #[test]
 fn libraries_and_thread_local_variables_are_watched() {
-    let program = Program::named("watch_library.c");
+    let program = TestProgram::named("watch_library.c");
     let in_library = each("--write", &["shelf_books", "malloc@shelf_make"]);
     let [protect, translate] = TRACERS.map(|tracer| {
         let hits = hits_by(tracer, &program, &in_library);
@@ -324,14 +324,14 @@ fn libraries_and_thread_local_variables_are_watched() {
 
 #[test]
 fn addresses_on_a_stack_are_watched_in_translated_programs() {
-    let program = Program::named("watch_stack_thread.c");
+    let program = TestProgram::named("watch_stack_thread.c");
     // Without randomisation the thread's stack is at the same place in each run.
     let run_watched = |tracer: &str, expression: &str| {
         let mut command = Command::new(tool("setarch"));
         command.arg("-R").arg(memtap()).args(["watch", "--json", "--tracer", tracer, "--write", expression]);
         run(command.arg("--").args(program.command_line()), b"")
     };
-    let place = |outcome: &Outcome| outcome.out().lines().next().expect("an address").to_owned();
+    let place = |outcome: &Finished| outcome.out().lines().next().expect("an address").to_owned();
     let somewhere = run_watched("translate", "0x1000:4");
     let expression = format!("{}:4", place(&somewhere));
     let outcome = run_watched("translate", &expression);
@@ -353,7 +353,7 @@ fn addresses_on_a_stack_are_watched_in_translated_programs() {
 
 #[test]
 fn what_streams_read_and_write_is_one_hit_of_their_caller() {
-    let program = Program::named("watch_streams.c");
+    let program = TestProgram::named("watch_streams.c");
     let options = ["--access", "text", "--write", "taken"];
     let [protect, translate] = TRACERS.map(|tracer| hits_by(tracer, &program, &options));
     assert_eq!(told(&protect), told(&translate));

@@ -2,21 +2,21 @@
 
 use std::process::Command;
 
-use e2e::{Outcome, Program, memtap, run};
+use e2e::{Finished, TestProgram, memtap, run};
 use serde_json::Value;
 
-fn watch(program: &Program, options: &[&str]) -> Outcome {
+fn watch(program: &TestProgram, options: &[&str]) -> Finished {
     run(Command::new(memtap()).arg("watch").args(options).arg("--").args(program.command_line()), b"")
 }
 
 /// Hits as `watch, kind, function, thread, old, new`, as both tracers tell them.
-fn hits(program: &Program, options: &[&str]) -> Vec<String> {
+fn hits(program: &TestProgram, options: &[&str]) -> Vec<String> {
     let [protect, translate] = ["protect", "translate"].map(|tracer| hits_by(tracer, program, options));
     assert_eq!(protect, translate);
     protect
 }
 
-fn hits_by(tracer: &str, program: &Program, options: &[&str]) -> Vec<String> {
+fn hits_by(tracer: &str, program: &TestProgram, options: &[&str]) -> Vec<String> {
     let outcome = watch(program, &[options, &["--json", "--tracer", tracer]].concat());
     assert_eq!(outcome.status, 0, "{}", outcome.err());
     assert_eq!(outcome.out(), program.header.stdout);
@@ -43,7 +43,7 @@ fn hits_by(tracer: &str, program: &Program, options: &[&str]) -> Vec<String> {
 
 #[test]
 fn writes_are_logged_with_the_values_before_and_after() {
-    let program = Program::named("watched.c");
+    let program = TestProgram::named("watched.c");
     assert_eq!(
         hits(&program, &["--write", "counter", "--write", "points[2].y"]),
         [
@@ -66,7 +66,7 @@ fn writes_are_logged_with_the_values_before_and_after() {
 
 #[test]
 fn reads_threads_and_values_choose() {
-    let program = Program::named("watched.c");
+    let program = TestProgram::named("watched.c");
     assert_eq!(hits(&program, &["--read", "counter", "--thread", "1"]), ["counter load work 1 0x2a 0x2a"]);
     assert_eq!(
         hits(&program, &["--write", "counter", "--value", "0x2f"]),
@@ -77,7 +77,7 @@ fn reads_threads_and_values_choose() {
 
 #[test]
 fn what_is_not_there_is_refused_with_near_names() {
-    let program = Program::named("watched.c");
+    let program = TestProgram::named("watched.c");
     for (options, expected) in [
         (&["--write", "countr"][..], "countr: no variable countr; did you mean counter?"),
         (&["--write", "malloc@mak#1"], "no function mak; did you mean make"),
@@ -97,7 +97,7 @@ fn what_is_not_there_is_refused_with_near_names() {
 
 #[test]
 fn determinism_tells_true_sharing_from_false() {
-    let recording = Program::named("race/shares.c").record();
+    let recording = TestProgram::named("race/shares.c").record();
     let outcome = recording.trace.ask("determinism", &["--json"]);
     assert_eq!(outcome.status, 0, "{}", outcome.err());
     let found: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
@@ -117,7 +117,7 @@ fn determinism_tells_true_sharing_from_false() {
 
 #[test]
 fn units_have_the_same_faults_and_their_own_misses() {
-    let recording = Program::named("race/clean_barrier.c").record();
+    let recording = TestProgram::named("race/clean_barrier.c").record();
     for (command, units) in [("race", 5), ("determinism", 6)] {
         let outcome = recording.trace.ask(command, &["--unit", "all", "--json"]);
         assert_eq!(outcome.status, 0, "{}", outcome.err());
@@ -142,7 +142,7 @@ fn units_have_the_same_faults_and_their_own_misses() {
 
 #[test]
 fn taint_refuses_a_trace_without_control_flow() {
-    let recording = Program::named("race/clean_barrier.c").record();
+    let recording = TestProgram::named("race/clean_barrier.c").record();
     let outcome = recording.trace.ask("taint", &[]);
     assert_eq!(outcome.status, 1);
     assert!(outcome.err().contains("--tracer translate"), "{}", outcome.err());
@@ -160,7 +160,7 @@ fn taint_finds_input_that_decides_and_nothing_else() {
     files.sort();
     assert!(files.len() >= 6);
     for file in files {
-        let program = Program::named(&format!("taint/{file}"));
+        let program = TestProgram::named(&format!("taint/{file}"));
         for options in [&[][..], &["--flow=full"]] {
             let recording = program.record_with("translate", options);
             let outcome = recording.trace.ask("taint", &["--json"]);
@@ -201,7 +201,7 @@ fn taint_finds_input_that_decides_and_nothing_else() {
 /// Two ways between two accesses have as many instructions, and input only comes through the one that is not taken.
 #[test]
 fn taint_follows_the_way_that_was_taken_where_it_is_known() {
-    let program = Program::named("taint_ways.c");
+    let program = TestProgram::named("taint_ways.c");
     let found = |options: &[&str]| -> usize {
         let recording = program.record_with("translate", options);
         let outcome = recording.trace.ask("taint", &["--json"]);
@@ -214,7 +214,7 @@ fn taint_follows_the_way_that_was_taken_where_it_is_known() {
 
 #[test]
 fn taint_explains_the_way_through_registers() {
-    let recording = Program::named("taint/overflow.c").record_by("translate");
+    let recording = TestProgram::named("taint/overflow.c").record_by("translate");
     let found: Value =
         serde_json::from_slice(&recording.trace.ask("taint", &["--json"]).stdout).expect("JSON");
     let path = found[0]["path"].as_array().expect("a path");

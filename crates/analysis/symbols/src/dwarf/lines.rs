@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::sections::{Sections, Shared};
+use super::sections::{Sections, SharedSlice};
 use crate::{LineFrame, SourceLine, demangle::demangle};
 
 /// Inlining nests no deeper than this; what lies further out is left away.
@@ -28,7 +28,7 @@ impl Interned {
 /// The line tables of a module, each read when it is first needed. One thread at a time: answers are kept by
 /// [`crate::Names`].
 pub(crate) struct Lines {
-    inner: Mutex<(addr2line::Context<Shared>, Interned)>,
+    inner: Mutex<(addr2line::Context<SharedSlice>, Interned)>,
 }
 
 impl std::fmt::Debug for Lines {

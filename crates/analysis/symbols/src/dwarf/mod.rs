@@ -20,7 +20,7 @@ pub(crate) use separate::separate_file;
 
 pub(crate) use self::statics::Missing;
 use self::{lines::Lines, sections::Sections, statics::Statics, types::Types};
-use crate::{Error, LineFrame, TypeLayout, elf::Source};
+use crate::{Error, LineFrame, TypeLayout, elf::ElfSource};
 
 /// A type: the offset of its entry in `.debug_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub(crate) struct DebugInfo {
 
 impl DebugInfo {
     /// Reads the sections, and nothing from them.
-    pub(crate) fn load(source: &Source, path: &Path) -> Result<Self, Error> {
+    pub(crate) fn load(source: &ElfSource, path: &Path) -> Result<Self, Error> {
         let sections = Sections::load(source, path)?;
         Ok(Self { sections, lines: OnceLock::new(), statics: OnceLock::new(), types: Types::default() })
     }

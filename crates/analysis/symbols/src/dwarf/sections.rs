@@ -11,13 +11,13 @@ use object::{Endianness, Object, ObjectSection, ReadRef, read::elf::ElfFile64};
 
 use crate::{
     Error,
-    elf::{Source, WithElf},
+    elf::{ElfSource, WithElf},
 };
 
 /// A view of the sections for one pass.
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 /// Sections that can be kept beside what was read from them.
-pub(crate) type Shared = EndianArcSlice<LittleEndian>;
+pub(crate) type SharedSlice = EndianArcSlice<LittleEndian>;
 
 /// All sections, decompressed.
 #[derive(Debug)]
@@ -35,13 +35,13 @@ struct Load;
 
 impl WithElf for Load {
     /// With the first section that can't be decompressed, and why.
-    type Output = (DwarfSections<Arc<[u8]>>, Option<String>);
+    type Extract = (DwarfSections<Arc<[u8]>>, Option<String>);
 
     fn call<'data, R: ReadRef<'data>>(
         self,
         _path: &Path,
         elf: &ElfFile64<'data, Endianness, R>,
-    ) -> Self::Output {
+    ) -> Self::Extract {
         let mut damage = None;
         let sections = DwarfSections::load(|id: SectionId| {
             // A section that can't be decompressed is read as if it were absent.
@@ -58,7 +58,7 @@ impl WithElf for Load {
 }
 
 impl Sections {
-    pub(crate) fn load(source: &Source, path: &Path) -> Result<Self, Error> {
+    pub(crate) fn load(source: &ElfSource, path: &Path) -> Result<Self, Error> {
         let (bytes, damage) = source.with(path, Load)?;
         let mut sections = Self { bytes, units: Vec::new(), path: path.to_owned(), damage: OnceLock::new() };
         if let Some(damage) = damage {
@@ -101,7 +101,7 @@ impl Sections {
         self.bytes.borrow(|bytes| EndianSlice::new(bytes, LittleEndian))
     }
 
-    pub(crate) fn shared(&self) -> Dwarf<Shared> {
+    pub(crate) fn shared(&self) -> Dwarf<SharedSlice> {
         self.bytes.borrow(|bytes| EndianArcSlice::new(Arc::clone(bytes), LittleEndian))
     }
 

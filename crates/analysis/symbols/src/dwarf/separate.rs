@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     SearchPath,
-    elf::{ElfFacts, ReadBuildId, Source},
+    elf::{ElfFacts, ElfSource, ReadBuildId},
 };
 
 /// The debug file of a file, if there is one and it belongs to this build.
@@ -40,7 +40,7 @@ fn by_link(path: &Path, facts: &ElfFacts, search: &SearchPath) -> Option<PathBuf
 }
 
 fn is_same_build(path: &Path, facts: &ElfFacts) -> bool {
-    let source = Source::Path(path.to_owned());
+    let source = ElfSource::Path(path.to_owned());
     path.is_file() && source.with(path, ReadBuildId).is_ok_and(|id| id == facts.build_id)
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Statics {
 }
 
 /// A variable as its entry has it; what is missing is in the entry it refers to.
-struct Found {
+struct VariableEntry {
     address: u64,
     thread_local: bool,
     name: Option<String>,
@@ -53,8 +53,8 @@ struct Scope<'a> {
 }
 
 #[derive(Default)]
-struct Walk {
-    found: Vec<Found>,
+struct StaticsReader {
+    found: Vec<VariableEntry>,
     declared: HashMap<usize, (String, Option<usize>)>,
 }
 
@@ -74,18 +74,18 @@ impl Statics {
     /// Reads all units; one that is damaged gives the variables before the damage.
     pub(crate) fn read(sections: &Sections) -> Self {
         let dwarf = sections.dwarf();
-        let mut walk = Walk::default();
+        let mut reader = StaticsReader::default();
         for &start in sections.units() {
-            let read = die::unit_at(&dwarf, start).and_then(|unit| walk.unit(&dwarf, &unit));
+            let read = die::unit_at(&dwarf, start).and_then(|unit| reader.unit(&dwarf, &unit));
             if let Err(damage) = read {
                 sections.note_damage(&damage);
             }
         }
         let mut sizes = HashMap::new();
         let mut finish = |thread_local: bool| {
-            let found = walk.found.iter().filter(|found| found.thread_local == thread_local);
+            let found = reader.found.iter().filter(|found| found.thread_local == thread_local);
             let mut all: Vec<_> =
-                found.filter_map(|found| walk.finish(sections, &dwarf, found, &mut sizes)).collect();
+                found.filter_map(|found| reader.finish(sections, &dwarf, found, &mut sizes)).collect();
             // Of several entries for one variable the one that knows its type is first.
             all.sort_by_key(|variable| (variable.address, variable.type_ref.is_none()));
             all.dedup_by_key(|variable| variable.address);
@@ -169,7 +169,7 @@ fn missing_in<'a>(
     Ok(None)
 }
 
-impl Walk {
+impl StaticsReader {
     fn unit<'a>(&mut self, dwarf: &SliceDwarf<'a>, unit: &SliceUnit<'a>) -> Result<(), gimli::Error> {
         let mut scopes: Vec<Scope<'a>> = Vec::new();
         let mut entries = unit.entries_raw(None)?;
@@ -253,7 +253,7 @@ impl Walk {
         if let Some(address) = attributes.address {
             let (type_ref, origin) = (attributes.type_ref, attributes.origin);
             let thread_local = attributes.thread_local;
-            self.found.push(Found { address, thread_local, name: qualified, type_ref, origin });
+            self.found.push(VariableEntry { address, thread_local, name: qualified, type_ref, origin });
         } else if let (Some(name), Some(at)) = (qualified, die::global(unit, offset)) {
             self.declared.insert(at, (name, attributes.type_ref));
         }
@@ -263,7 +263,7 @@ impl Walk {
         &self,
         sections: &Sections,
         dwarf: &SliceDwarf<'_>,
-        found: &Found,
+        found: &VariableEntry,
         sizes: &mut HashMap<usize, u64>,
     ) -> Option<StaticVariable> {
         let declared = found.origin.and_then(|origin| self.declared.get(&origin));

@@ -138,7 +138,7 @@ struct Build<'s, 'd> {
     open: HashSet<usize>,
 }
 
-type Entry<'e, 's> = DebuggingInformationEntry<'e, 'e, Slice<'s>>;
+type Die<'e, 's> = DebuggingInformationEntry<'e, 'e, Slice<'s>>;
 
 fn is_transparent(tag: DwTag) -> bool {
     matches!(
@@ -271,7 +271,7 @@ impl<'s> Build<'s, '_> {
         }
     }
 
-    fn member(&mut self, unit: &SliceUnit<'s>, entry: &Entry<'_, 's>, depth: usize) -> Option<Member> {
+    fn member(&mut self, unit: &SliceUnit<'s>, entry: &Die<'_, 's>, depth: usize) -> Option<Member> {
         // Static members of classes lie elsewhere.
         if has(entry, DW_AT_declaration) || has(entry, DW_AT_external) {
             return None;
@@ -315,15 +315,15 @@ fn is_pointer(tag: DwTag) -> bool {
     matches!(tag, DW_TAG_pointer_type | DW_TAG_reference_type | DW_TAG_rvalue_reference_type)
 }
 
-fn has(entry: &Entry<'_, '_>, name: gimli::DwAt) -> bool {
+fn has(entry: &Die<'_, '_>, name: gimli::DwAt) -> bool {
     matches!(entry.attr_value(name), Ok(Some(AttributeValue::Flag(true))))
 }
 
-fn attribute_number(entry: &Entry<'_, '_>, name: gimli::DwAt) -> Option<u64> {
+fn attribute_number(entry: &Die<'_, '_>, name: gimli::DwAt) -> Option<u64> {
     die::number(&entry.attr(name).ok()??)
 }
 
-fn type_of(unit: &SliceUnit<'_>, entry: &Entry<'_, '_>) -> Option<usize> {
+fn type_of(unit: &SliceUnit<'_>, entry: &Die<'_, '_>) -> Option<usize> {
     die::reference(unit, &entry.attr_value(DW_AT_type).ok()??)
 }
 

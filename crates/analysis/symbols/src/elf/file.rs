@@ -17,12 +17,12 @@ use object::{
     read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader},
 };
 
-use super::{Section, SectionKind, Segment, SymbolKind, SymbolTable, note, plt, symbol::Entry};
+use super::{Section, SectionKind, Segment, SymbolKind, SymbolTable, note, plt, symbol::SymbolEntry};
 use crate::{BuildId, Error};
 
 /// Where the bytes of a file are.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum ElfSource {
     Path(PathBuf),
     Memory(Arc<[u8]>),
 }
@@ -78,17 +78,17 @@ pub(crate) struct ElfFacts {
 
 /// A file opened for object: calls `with` with the parsed file, whatever holds its bytes.
 pub(crate) trait WithElf {
-    type Output;
+    type Extract;
     fn call<'data, R: ReadRef<'data>>(
         self,
         path: &Path,
         elf: &ElfFile64<'data, Endianness, R>,
-    ) -> Self::Output;
+    ) -> Self::Extract;
 }
 
-impl Source {
+impl ElfSource {
     /// Parses the headers and hands them on.
-    pub(crate) fn with<W: WithElf>(&self, path: &Path, with: W) -> Result<W::Output, Error> {
+    pub(crate) fn with<W: WithElf>(&self, path: &Path, with: W) -> Result<W::Extract, Error> {
         match self {
             Self::Memory(bytes) => Ok(with.call(path, &parse(path, &**bytes)?)),
             Self::Path(file) => {
@@ -130,7 +130,7 @@ pub(crate) struct ReadFacts<'a> {
 }
 
 impl WithElf for ReadFacts<'_> {
-    type Output = Result<ElfFacts, Error>;
+    type Extract = Result<ElfFacts, Error>;
 
     fn call<'data, R: ReadRef<'data>>(
         self,
@@ -158,7 +158,7 @@ impl WithElf for ReadFacts<'_> {
 pub(crate) struct ReadBuildId;
 
 impl WithElf for ReadBuildId {
-    type Output = Option<BuildId>;
+    type Extract = Option<BuildId>;
 
     fn call<'data, R: ReadRef<'data>>(
         self,
@@ -296,7 +296,7 @@ fn read_symbols<'data, R: ReadRef<'data>>(
             let code = section.kind == SectionKind::Text;
             (if code { SymbolKind::Function } else { SymbolKind::Data }, section.kind)
         };
-        let entry = Entry {
+        let entry = SymbolEntry {
             address,
             bytes,
             name_start: 0,
@@ -361,7 +361,7 @@ fn read_plt<'data, R: ReadRef<'data>>(
         let entry_bytes = section.elf_section_header().sh_entsize(endian);
         let entry_bytes = if matches!(entry_bytes, 8 | 16 | 32) { entry_bytes } else { 16 };
         for (address, name) in plt::names(&plt::entries(code, section.address(), entry_bytes), slots) {
-            let entry = Entry {
+            let entry = SymbolEntry {
                 address,
                 bytes: entry_bytes,
                 name_start: 0,

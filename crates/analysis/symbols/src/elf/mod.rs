@@ -8,7 +8,7 @@ mod plt;
 mod section;
 mod symbol;
 
-pub(crate) use file::{ElfFacts, ReadBuildId, ReadFacts, Source, WithElf, section_at};
+pub(crate) use file::{ElfFacts, ElfSource, ReadBuildId, ReadFacts, WithElf, section_at};
 pub use section::{Section, SectionKind, Segment};
 pub(crate) use symbol::SymbolTable;
 pub use symbol::{Symbol, SymbolKind};

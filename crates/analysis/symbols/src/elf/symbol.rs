@@ -42,7 +42,7 @@ impl<'a> Symbol<'a> {
 
 /// A symbol as it is collected.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct SymbolEntry {
     pub(crate) address: u64,
     pub(crate) bytes: u64,
     pub(crate) name_start: u32,
@@ -59,13 +59,13 @@ pub(crate) struct Entry {
 pub(crate) struct SymbolTable {
     names: String,
     /// Sorted by address, the best name for it first.
-    entries: Vec<Entry>,
+    entries: Vec<SymbolEntry>,
     /// Where the owner of an address changes: from here on it is that entry, or none. Sorted.
     changes: Vec<(u64, Option<u32>)>,
 }
 
 impl SymbolTable {
-    pub(crate) fn push(&mut self, name: &str, mut entry: Entry) {
+    pub(crate) fn push(&mut self, name: &str, mut entry: SymbolEntry) {
         let (Ok(start), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(name.len())) else {
             return;
         };
@@ -88,9 +88,9 @@ impl SymbolTable {
     /// section that holds an address.
     pub(crate) fn finish(&mut self, section_end: impl Fn(u64) -> Option<u64>) {
         let names = std::mem::take(&mut self.names);
-        let name = |entry: &Entry| text(&names, entry);
+        let name = |entry: &SymbolEntry| text(&names, entry);
         self.entries.sort_by(|a, b| {
-            let rank = |entry: &Entry| {
+            let rank = |entry: &SymbolEntry| {
                 let name = name(entry);
                 let underscores = name.bytes().take_while(|&byte| byte == b'_').count();
                 (
@@ -143,7 +143,7 @@ impl SymbolTable {
         self.entries.iter().map(|entry| self.symbol(entry))
     }
 
-    fn symbol(&self, entry: &Entry) -> Symbol<'_> {
+    fn symbol(&self, entry: &SymbolEntry) -> Symbol<'_> {
         Symbol {
             address: entry.address,
             bytes: entry.bytes,
@@ -155,13 +155,13 @@ impl SymbolTable {
     }
 }
 
-fn text<'a>(names: &'a str, entry: &Entry) -> &'a str {
+fn text<'a>(names: &'a str, entry: &SymbolEntry) -> &'a str {
     let start = entry.name_start as usize;
     names.get(start..start + entry.name_len as usize).unwrap_or("")
 }
 
 /// Sweeps over the entries in the order of addresses; those that begin later and are still open are the inner ones.
-fn owners(entries: &[Entry]) -> Vec<(u64, Option<u32>)> {
+fn owners(entries: &[SymbolEntry]) -> Vec<(u64, Option<u32>)> {
     let mut changes: Vec<(u64, Option<u32>)> = Vec::with_capacity(entries.len() * 2);
     let mut open: Vec<(u64, u32)> = Vec::new();
     let mut set = |at: u64, owner: Option<u32>| match changes.last_mut() {
@@ -199,7 +199,7 @@ mod tests {
     fn table(symbols: &[(&str, u64, u64)]) -> SymbolTable {
         let mut table = SymbolTable::default();
         for &(name, address, bytes) in symbols {
-            let entry = Entry {
+            let entry = SymbolEntry {
                 address,
                 bytes,
                 name_start: 0,

@@ -19,7 +19,7 @@ pub struct SiteId(pub u32);
 
 /// A call that allocates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Site {
+pub struct AllocationSite {
     /// The call's address.
     pub ip: VirtAddr,
     /// What it does.
@@ -30,7 +30,7 @@ pub struct Site {
 
 /// One block, as it was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct HeapBlock {
     /// First byte.
     pub start: VirtAddr,
     /// Bytes asked for.
@@ -39,7 +39,7 @@ pub struct Block {
     pub site: SiteId,
 }
 
-impl Block {
+impl HeapBlock {
     /// Bytes that belong to the block in the map: a block of no bytes has an address of its own, so it owns that byte.
     /// (A mapping also owns what is left of its last page.)
     pub fn extent(&self) -> u64 {

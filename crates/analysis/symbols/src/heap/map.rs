@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use memref::{Allocation, AllocationKind, VirtAddr};
 
 use super::{
-    block::{Block, BlockHit, BlockId, BlockState, HeapChange, Site, SiteId, forge},
+    block::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, SiteId, forge},
     spans::{self, SpanMap},
 };
 
@@ -22,10 +22,10 @@ const MAX_BLOCKS: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub struct HeapMap {
     spans: SpanMap,
-    chunks: Vec<Arc<Vec<Block>>>,
+    chunks: Vec<Arc<Vec<HeapBlock>>>,
     block_count: usize,
-    sites: Arc<Vec<Site>>,
-    site_of: Arc<HashMap<Site, SiteId>>,
+    sites: Arc<Vec<AllocationSite>>,
+    site_of: Arc<HashMap<AllocationSite, SiteId>>,
 }
 
 impl Default for HeapMap {
@@ -48,7 +48,7 @@ fn block_of(owner: u32) -> (BlockId, BlockState) {
 }
 
 /// The first byte after those that the block owned at first: a mapping has whole pages.
-fn owned_end(block: &Block, kind: AllocationKind) -> u64 {
+fn owned_end(block: &HeapBlock, kind: AllocationKind) -> u64 {
     let mapping = matches!(kind, AllocationKind::Mmap | AllocationKind::Mremap);
     let bytes = if mapping {
         block.len.min(spans::END).next_multiple_of(VirtAddr::PAGE_BYTES)
@@ -116,13 +116,13 @@ impl HeapMap {
     }
 
     /// A block as it was allocated.
-    pub fn block(&self, id: BlockId) -> Option<&Block> {
+    pub fn block(&self, id: BlockId) -> Option<&HeapBlock> {
         let index = id.0 as usize;
         self.chunks.get(index / CHUNK)?.get(index % CHUNK)
     }
 
     /// All blocks ever allocated, in the order of their numbers.
-    pub fn blocks(&self) -> impl Iterator<Item = (BlockId, &Block)> {
+    pub fn blocks(&self) -> impl Iterator<Item = (BlockId, &HeapBlock)> {
         self.chunks
             .iter()
             .flat_map(|chunk| chunk.iter())
@@ -142,12 +142,12 @@ impl HeapMap {
     }
 
     /// The calls that allocated, in the order of their first allocation.
-    pub fn sites(&self) -> &[Site] {
+    pub fn sites(&self) -> &[AllocationSite] {
         &self.sites
     }
 
     /// One call that allocated.
-    pub fn site(&self, id: SiteId) -> Option<&Site> {
+    pub fn site(&self, id: SiteId) -> Option<&AllocationSite> {
         self.sites.get(id.0 as usize)
     }
 
@@ -166,7 +166,7 @@ impl HeapMap {
         self.get(addr).filter(|hit| hit.state == BlockState::Live && hit.offset == 0).map(|hit| hit.block)
     }
 
-    fn site_id(&mut self, site: Site) -> SiteId {
+    fn site_id(&mut self, site: AllocationSite) -> SiteId {
         if let Some(&id) = self.site_of.get(&site) {
             return id;
         }
@@ -180,9 +180,9 @@ impl HeapMap {
         if self.block_count >= MAX_BLOCKS {
             return HeapChange::Full;
         }
-        let site = self.site_id(Site { ip: event.ip, kind: event.kind, function: event.function });
+        let site = self.site_id(AllocationSite { ip: event.ip, kind: event.kind, function: event.function });
         let new = BlockId(self.block_count as u32);
-        let block = Block { start: event.addr, len: event.len, site };
+        let block = HeapBlock { start: event.addr, len: event.len, site };
         match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
             Some(chunk) => Arc::make_mut(chunk).push(block),
             None => {

@@ -8,5 +8,5 @@ mod block;
 mod map;
 mod spans;
 
-pub use block::{Block, BlockHit, BlockId, BlockState, HeapChange, Site, SiteId};
+pub use block::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, SiteId};
 pub use map::HeapMap;

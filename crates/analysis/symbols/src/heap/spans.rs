@@ -17,7 +17,7 @@ pub(crate) const END: u64 = 1 << (PAGE_BITS + FANOUT_BITS * LEVELS);
 
 /// A stretch of bytes and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct OwnedRange {
     /// First byte.
     pub(crate) start: u64,
     /// First byte after it.
@@ -28,36 +28,36 @@ pub(crate) struct Span {
 
 /// Bytes of one page with one owner; `end` is up to 4096.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
+struct PagePart {
     start: u16,
     end: u16,
     owner: u32,
 }
 
 #[derive(Clone, Debug)]
-enum Slot {
+enum RadixSlot {
     Empty,
     Whole(u32),
-    Node(Arc<Node>),
+    Inner(Arc<RadixNode>),
     /// Only in the lowest level: sorted, disjoint, neither empty nor one part over the whole page.
-    Parts(Vec<Part>),
+    Parts(Vec<PagePart>),
 }
 
 #[derive(Clone, Debug)]
-struct Node {
-    slots: [Slot; FANOUT],
+struct RadixNode {
+    slots: [RadixSlot; FANOUT],
 }
 
-impl Node {
+impl RadixNode {
     fn filled(owner: Option<u32>) -> Arc<Self> {
-        Arc::new(Self { slots: std::array::from_fn(|_| owner.map_or(Slot::Empty, Slot::Whole)) })
+        Arc::new(Self { slots: std::array::from_fn(|_| owner.map_or(RadixSlot::Empty, RadixSlot::Whole)) })
     }
 }
 
 /// The map.
 #[derive(Clone, Debug)]
 pub(crate) struct SpanMap {
-    root: Arc<Node>,
+    root: Arc<RadixNode>,
 }
 
 /// Bits below a slot of a level: the lowest level (1) has pages.
@@ -71,13 +71,13 @@ const fn index(addr: u64, level: u32) -> usize {
 
 impl SpanMap {
     pub(crate) fn new() -> Self {
-        Self { root: Node::filled(None) }
+        Self { root: RadixNode::filled(None) }
     }
 
     /// The owner of a byte, and the stretch around it of which the tree knows in one place that it has that owner.
-    pub(crate) fn get(&self, addr: u64) -> Span {
+    pub(crate) fn get(&self, addr: u64) -> OwnedRange {
         if addr >= END {
-            return Span { start: END, end: u64::MAX, owner: None };
+            return OwnedRange { start: END, end: u64::MAX, owner: None };
         }
         let mut node = &self.root;
         let mut level = LEVELS;
@@ -85,10 +85,14 @@ impl SpanMap {
             let bytes = 1 << slot_bits(level);
             let start = addr & !(bytes - 1);
             match node.slots.get(index(addr, level)) {
-                None | Some(Slot::Empty) => return Span { start, end: start + bytes, owner: None },
-                Some(Slot::Whole(owner)) => return Span { start, end: start + bytes, owner: Some(*owner) },
-                Some(Slot::Node(child)) => (node, level) = (child, level - 1),
-                Some(Slot::Parts(parts)) => return find_part(parts, start, (addr - start) as u16),
+                None | Some(RadixSlot::Empty) => {
+                    return OwnedRange { start, end: start + bytes, owner: None };
+                }
+                Some(RadixSlot::Whole(owner)) => {
+                    return OwnedRange { start, end: start + bytes, owner: Some(*owner) };
+                }
+                Some(RadixSlot::Inner(child)) => (node, level) = (child, level - 1),
+                Some(RadixSlot::Parts(parts)) => return find_part(parts, start, (addr - start) as u16),
             }
         }
     }
@@ -110,11 +114,11 @@ impl SpanMap {
     }
 }
 
-fn find_part(parts: &[Part], page: u64, at: u16) -> Span {
+fn find_part(parts: &[PagePart], page: u64, at: u16) -> OwnedRange {
     let after = parts.partition_point(|part| part.start <= at);
     let before = after.checked_sub(1).and_then(|i| parts.get(i));
     if let Some(part) = before.filter(|part| at < part.end) {
-        return Span {
+        return OwnedRange {
             start: page + u64::from(part.start),
             end: page + u64::from(part.end),
             owner: Some(part.owner),
@@ -122,12 +126,12 @@ fn find_part(parts: &[Part], page: u64, at: u16) -> Span {
     }
     let start = before.map_or(page, |part| page + u64::from(part.end));
     let end = parts.get(after).map_or(page + PAGE_BYTES, |part| page + u64::from(part.start));
-    Span { start, end, owner: None }
+    OwnedRange { start, end, owner: None }
 }
 
 /// Applies `change` to `start..end`, which lies within the node; `constant` says that the old owner doesn't matter.
 fn update(
-    node: &mut Node,
+    node: &mut RadixNode,
     level: u32,
     start: u64,
     end: u64,
@@ -148,7 +152,7 @@ fn update(
 }
 
 fn update_slot(
-    slot: &mut Slot,
+    slot: &mut RadixSlot,
     level: u32,
     start: u64,
     end: u64,
@@ -157,9 +161,9 @@ fn update_slot(
     constant: bool,
 ) {
     let uniform = match slot {
-        Slot::Empty => Some(None),
-        Slot::Whole(owner) => Some(Some(*owner)),
-        Slot::Node(_) | Slot::Parts(_) => None,
+        RadixSlot::Empty => Some(None),
+        RadixSlot::Whole(owner) => Some(Some(*owner)),
+        RadixSlot::Inner(_) | RadixSlot::Parts(_) => None,
     };
     if let Some(old) = uniform {
         let new = change(old);
@@ -167,23 +171,23 @@ fn update_slot(
             return;
         }
         if whole {
-            *slot = new.map_or(Slot::Empty, Slot::Whole);
+            *slot = new.map_or(RadixSlot::Empty, RadixSlot::Whole);
             return;
         }
         *slot = if level > 1 {
-            Slot::Node(Node::filled(old))
+            RadixSlot::Inner(RadixNode::filled(old))
         } else {
-            Slot::Parts(
-                old.map(|owner| Part { start: 0, end: PAGE_BYTES as u16, owner }).into_iter().collect(),
+            RadixSlot::Parts(
+                old.map(|owner| PagePart { start: 0, end: PAGE_BYTES as u16, owner }).into_iter().collect(),
             )
         };
     } else if whole && constant {
-        *slot = change(None).map_or(Slot::Empty, Slot::Whole);
+        *slot = change(None).map_or(RadixSlot::Empty, RadixSlot::Whole);
         return;
     }
     match slot {
-        Slot::Node(child) => update(Arc::make_mut(child), level - 1, start, end, change, constant),
-        Slot::Parts(parts) => {
+        RadixSlot::Inner(child) => update(Arc::make_mut(child), level - 1, start, end, change, constant),
+        RadixSlot::Parts(parts) => {
             let (from, to) = ((start % PAGE_BYTES) as u16, (end - (start - start % PAGE_BYTES)) as u16);
             if constant {
                 fill_parts(parts, from, to, change(None))
@@ -191,36 +195,36 @@ fn update_slot(
                 replace_parts(parts, from, to, change)
             }
             match parts.as_slice() {
-                [] => *slot = Slot::Empty,
-                [Part { start: 0, end, owner }] if u64::from(*end) == PAGE_BYTES => {
-                    *slot = Slot::Whole(*owner)
+                [] => *slot = RadixSlot::Empty,
+                [PagePart { start: 0, end, owner }] if u64::from(*end) == PAGE_BYTES => {
+                    *slot = RadixSlot::Whole(*owner)
                 }
                 _ => {}
             }
         }
-        Slot::Empty | Slot::Whole(_) => {}
+        RadixSlot::Empty | RadixSlot::Whole(_) => {}
     }
 }
 
 /// The parts that touch `from..to`.
-fn touched(parts: &[Part], from: u16, to: u16) -> std::ops::Range<usize> {
+fn touched(parts: &[PagePart], from: u16, to: u16) -> std::ops::Range<usize> {
     let first = parts.partition_point(|part| part.end <= from);
     let last = parts.partition_point(|part| part.start < to);
     first..last.max(first)
 }
 
-fn fill_parts(parts: &mut Vec<Part>, from: u16, to: u16, owner: Option<u32>) {
+fn fill_parts(parts: &mut Vec<PagePart>, from: u16, to: u16, owner: Option<u32>) {
     let range = touched(parts, from, to);
     let head = parts.get(range.start).filter(|part| !range.is_empty() && part.start < from);
-    let head = head.map(|part| Part { end: from, ..*part });
+    let head = head.map(|part| PagePart { end: from, ..*part });
     let tail = parts.get(range.end.wrapping_sub(1)).filter(|part| !range.is_empty() && part.end > to);
-    let tail = tail.map(|part| Part { start: to, ..*part });
-    let new = owner.map(|owner| Part { start: from, end: to, owner });
+    let tail = tail.map(|part| PagePart { start: to, ..*part });
+    let new = owner.map(|owner| PagePart { start: from, end: to, owner });
     parts.splice(range, [head, new, tail].into_iter().flatten());
 }
 
 fn replace_parts(
-    parts: &mut Vec<Part>,
+    parts: &mut Vec<PagePart>,
     from: u16,
     to: u16,
     change: &mut dyn FnMut(Option<u32>) -> Option<u32>,
@@ -230,9 +234,9 @@ fn replace_parts(
     for part in parts.get(range.clone()).unwrap_or_default() {
         let (start, end) = (part.start.max(from), part.end.min(to));
         let pieces = [
-            (part.start < from).then_some(Part { end: from, ..*part }),
-            change(Some(part.owner)).map(|owner| Part { start, end, owner }),
-            (part.end > to).then_some(Part { start: to, ..*part }),
+            (part.start < from).then_some(PagePart { end: from, ..*part }),
+            change(Some(part.owner)).map(|owner| PagePart { start, end, owner }),
+            (part.end > to).then_some(PagePart { start: to, ..*part }),
         ];
         cut.extend(pieces.into_iter().flatten());
     }
