@@ -268,7 +268,7 @@ fn handlers_masks_and_timers_are_kept() {
 
 #[test]
 fn threads_that_never_wait_are_left() {
-    check_unnoticed("attached_busy.c", 10, 10);
+    check_unnoticed("attached_busy.c", 10, 5);
 }
 
 #[test]

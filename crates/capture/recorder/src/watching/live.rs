@@ -104,6 +104,13 @@ impl<R: Report> Live<R> {
         Some((expression, why, left.count()))
     }
 
+    /// Files whose debug information is damaged, one line each.
+    pub fn damage(&self) -> Vec<String> {
+        let problems = self.store.take_problems();
+        let damage = problems.iter().filter(|problem| matches!(***problem, symbols::Error::Dwarf { .. }));
+        damage.map(|problem| problem.to_string()).collect()
+    }
+
     /// The names of a process; a forked one begins with its parent's.
     fn resolver(&mut self, number: u32) -> &mut Resolver {
         let known = self.processes.get(&number).is_some_and(|process| process.resolver.is_some());

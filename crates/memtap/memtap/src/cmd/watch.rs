@@ -152,6 +152,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let out = Box::new(BufWriter::with_capacity(1 << 16, out));
     let mut live = Live::new(Log::new(out, lists.wanted(), args.json));
     let outcome = record::listen(&job, configure, Some(&mut live))?;
+    for damage in live.damage() {
+        eprintln!("memtap: note: {damage}");
+    }
     let mut status = outcome.status;
     if let Some((expression, why, more)) = live.unwatched(lists.addresses()) {
         let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
