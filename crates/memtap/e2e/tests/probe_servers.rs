@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Outcome, memtap, run, tool};
+use e2e::{Finished, memtap, run, tool};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ fn open_directory() -> tempfile::TempDir {
     dir
 }
 
-fn check(command: &mut Command) -> Outcome {
+fn check(command: &mut Command) -> Finished {
     let outcome = run(command, b"");
     assert_eq!(outcome.status, 0, "{command:?}: {}{}", outcome.out(), outcome.err());
     outcome
