@@ -1,14 +1,14 @@
 //! From bytes to what a step needs: a form, the parts of an address, and whether there is a stub.
 
 use iced_x86::{
-    ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
-    InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register,
+    Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register,
 };
 use memref::AccessKind;
 
-use crate::facts::kind_of;
+use crate::instruction::{self, has_short_string_address, kind_of};
 use crate::operand::Reason;
 use crate::registers::NONE;
+use crate::transfer::{Condition, Transfer};
 use crate::vector::Elements;
 
 /// How an instruction is executed.
@@ -23,7 +23,7 @@ pub(crate) enum Form {
     /// Nothing happens.
     Nop,
     /// A conditional branch to `target`.
-    Branch(ConditionCode),
+    Branch(Condition),
     /// jrcxz and the loops.
     CountBranch,
     /// A jump to `target`.
@@ -92,15 +92,14 @@ pub(crate) fn number(register: Register) -> u8 {
 
 /// Decodes the instruction at `ip` from its bytes. `None` where the bytes end too early.
 pub(crate) fn decode(bytes: &[u8], ip: u64) -> Option<Decoded> {
-    let mut decoder = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE);
-    let instruction = decoder.decode();
-    if instruction.is_invalid() {
-        if bytes.len() < 15 {
+    let instruction = instruction::Disassembler::new(bytes, ip).next_instruction();
+    if !instruction.is_valid() {
+        if bytes.len() < instruction::MAX_INSTRUCTION_BYTES {
             return None;
         }
-        return Some(Decoded::new(Form::Not(Reason::Invalid), instruction));
+        return Some(Decoded::new(Form::Not(Reason::Invalid), instruction.inner));
     }
-    Some(Decoded::of(instruction))
+    Some(Decoded::of(&instruction))
 }
 
 impl Decoded {
@@ -110,15 +109,14 @@ impl Decoded {
         Self { form, instruction, address, kind: AccessKind::Load, len: 0, bit_register: NONE }
     }
 
-    fn of(instruction: Instruction) -> Self {
-        let mut decoded = Self::new(Form::Plain, instruction);
-        let has_memory =
-            (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
+    fn of(whole: &instruction::Instruction) -> Self {
+        let mut decoded = Self::new(Form::Plain, whole.inner);
+        let has_memory = whole.names_memory();
         if has_memory && !decoded.read_address() {
             decoded.form = Form::Not(Reason::Memory);
             return decoded;
         }
-        decoded.form = decoded.find_form(has_memory);
+        decoded.form = decoded.find_form(whole.transfer(), has_memory);
         decoded
     }
 
@@ -149,7 +147,7 @@ impl Decoded {
         true
     }
 
-    fn find_form(&mut self, has_memory: bool) -> Form {
+    fn find_form(&mut self, transfer: Transfer, has_memory: bool) -> Form {
         let instruction = self.instruction;
         match instruction.mnemonic() {
             Mnemonic::Nop
@@ -211,21 +209,15 @@ impl Decoded {
             }
             _ => {}
         }
-        match instruction.flow_control() {
-            FlowControl::Next => {}
-            FlowControl::ConditionalBranch => {
-                return match instruction.condition_code() {
-                    ConditionCode::None => Form::CountBranch,
-                    condition => Form::Branch(condition),
-                };
-            }
-            FlowControl::UnconditionalBranch if instruction.op0_kind() == OpKind::NearBranch64 => {
-                return Form::Jump;
-            }
-            FlowControl::Call if instruction.op0_kind() == OpKind::NearBranch64 => return Form::Call,
-            FlowControl::IndirectBranch if is_near(&instruction) => return Form::JumpIndirect,
-            FlowControl::IndirectCall if is_near(&instruction) => return Form::CallIndirect,
-            FlowControl::Return if matches!(instruction.mnemonic(), Mnemonic::Ret) => return Form::Return,
+        match transfer {
+            Transfer::Next => {}
+            Transfer::CountBranch(_) => return Form::CountBranch,
+            Transfer::Branch(condition, _) => return Form::Branch(condition),
+            Transfer::Jump(_) => return Form::Jump,
+            Transfer::Call(_) => return Form::Call,
+            Transfer::JumpIndirect => return Form::JumpIndirect,
+            Transfer::CallIndirect => return Form::CallIndirect,
+            Transfer::Return(_) => return Form::Return,
             _ => return Form::Not(Reason::System),
         }
         if instruction.is_privileged() || instruction.is_save_restore_instruction() {
@@ -282,27 +274,9 @@ fn is_segment(instruction: &Instruction) -> bool {
     instruction.op0_kind() == OpKind::Register && !instruction.op0_register().is_gpr()
 }
 
-fn is_near(instruction: &Instruction) -> bool {
-    match instruction.op0_kind() {
-        OpKind::Register => true,
-        OpKind::Memory => instruction.memory_size().size() == 8,
-        _ => false,
-    }
-}
-
 /// String instructions with 64-bit addresses and without a segment prefix.
 fn strings(instruction: &Instruction) -> Form {
-    let plain = (0..instruction.op_count()).all(|index| {
-        !matches!(
-            instruction.op_kind(index),
-            OpKind::MemorySegESI
-                | OpKind::MemoryESEDI
-                | OpKind::MemorySegEDI
-                | OpKind::MemorySegSI
-                | OpKind::MemoryESDI
-        )
-    });
-    if plain && instruction.segment_prefix() == Register::None {
+    if !has_short_string_address(instruction) && instruction.segment_prefix() == Register::None {
         Form::Strings
     } else {
         Form::Not(Reason::Memory)

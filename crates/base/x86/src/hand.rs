@@ -1,6 +1,6 @@
 //! Instructions that are executed by hand: branches, the stack, string instructions, lea.
 
-use iced_x86::{ConditionCode, Mnemonic, OpKind};
+use iced_x86::{Mnemonic, OpKind};
 use memref::AccessKind;
 
 use crate::cache::CodeCache;
@@ -64,31 +64,6 @@ impl Decoded {
     }
 }
 
-/// Whether a condition holds.
-fn holds(condition: ConditionCode, flags: u64) -> bool {
-    let set = |flag: u64| flags & flag != 0;
-    let less = set(SF) != set(OF);
-    match condition {
-        ConditionCode::o => set(OF),
-        ConditionCode::no => !set(OF),
-        ConditionCode::b => set(CF),
-        ConditionCode::ae => !set(CF),
-        ConditionCode::e => set(ZF),
-        ConditionCode::ne => !set(ZF),
-        ConditionCode::be => set(CF) || set(ZF),
-        ConditionCode::a => !set(CF) && !set(ZF),
-        ConditionCode::s => set(SF),
-        ConditionCode::ns => !set(SF),
-        ConditionCode::p => set(PF),
-        ConditionCode::np => !set(PF),
-        ConditionCode::l => less,
-        ConditionCode::ge => !less,
-        ConditionCode::le => less || set(ZF),
-        ConditionCode::g => !less && !set(ZF),
-        ConditionCode::None => true,
-    }
-}
-
 /// The flags of `a - b` for operands of that many bytes.
 fn compare(flags: u64, a: u64, b: u64, bytes: u32) -> u64 {
     let bits = bytes * 8;
@@ -120,7 +95,7 @@ impl CodeCache<'_> {
             match decoded.form {
                 Form::Strings => return self.strings(decoded, regs, env),
                 Form::Branch(condition) => {
-                    let taken = holds(condition, regs.rflags);
+                    let taken = condition.holds(regs.rflags);
                     regs.rip = if taken {
                         decoded.instruction.near_branch64()
                     } else {

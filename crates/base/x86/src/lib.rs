@@ -1,36 +1,58 @@
-//! What an instruction accesses, and executing one instruction on saved registers.
+//! What an instruction does, and executing one instruction on saved registers.
 //!
-//! The engine does not interpret: it copies an instruction into a *stub*, with its memory operand replaced by a register
-//! that the instruction does not use, and runs the stub on the saved registers of a signal frame. So flags, roundings,
+//! This is the workspace's only crate that interprets instructions. What others need to know of one they ask here, and map the
+//! answer to their own types: where it goes on ([`Transfer`]), which memory and registers it uses ([`Effects`]), what it does to
+//! flags ([`FlagUse`]), which bytes go where ([`DataFlow`]), and how it is made for another address ([`Instruction::displaced`]).
+//! `tests/facts.rs` compares these answers with the processor's, which executes instructions of all kinds one at a time.
+//!
+//! The engine ([`CodeCache`]) does not interpret: it copies an instruction into a *stub*, with its memory operand replaced by a
+//! register that the instruction does not use, and runs the stub on the saved registers of a signal frame. So flags, roundings,
 //! locks and every vector extension are the processor's own. By hand it does what depends on where the instruction is
 //! (branches, rip-relative addresses) and what reaches memory without an operand (the stack, string instructions).
-//!
 //! It allocates only in the decoder's own buffers, takes no lock and never panics: it runs inside a fault handler of a
 //! foreign process. It knows nothing of pages and traces: an [`Environment`] says where each access is to be made.
 //!
-//! [`Oracle`] says what an instruction is about to access, without executing it: for comparing.
+//! [`Oracle`] says what an instruction is about to access in a given state of the processor: for comparing.
 //!
-//! Start with [`CodeCache::step`].
+//! Start with [`Instruction`] for facts, with [`CodeCache::step`] for execution.
 #![no_std]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
 mod cache;
+mod data_flow;
 mod decode;
+mod effects;
 mod facts;
+mod flags;
 mod hand;
+mod instruction;
+mod memory_operand;
 mod operand;
 mod oracle;
+mod register_bytes;
 mod registers;
+mod relocation;
 mod state_area;
 mod stub;
+mod transfer;
 mod vector;
 
 pub use cache::CodeCache;
-pub use facts::{accesses, is_locked, is_repeated, kind_of, length, mnemonic, prefetched, repeats};
+pub use data_flow::{Assignment, ByteSource, DataFlow, Rule, Target};
+pub use effects::{Effects, Examiner, RegisterSum, RegisterUse};
+pub use facts::{accesses, is_locked, is_repeated, length, mnemonic};
+pub use flags::{ARITHMETIC_FLAGS, FlagUse};
+pub use instruction::{
+    Disassembler, ElementChoice, ElementMask, Instruction, MAX_INSTRUCTION_BYTES, RipRelative,
+};
+pub use memory_operand::{MemoryOperand, SegmentBase};
 pub use memref::AccessKind;
 pub use operand::{Environment, Operand, Outcome, Reason, Refused};
 pub use oracle::{Oracle, Step};
+pub use register_bytes::{RegisterBytes, RegisterKind, general_name};
 pub use registers::Registers;
-pub use vector::is_packed;
+pub use relocation::MachineCode;
+pub use transfer::{Condition, Transfer};

@@ -7,7 +7,7 @@
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 use memref::AccessKind;
 
-use crate::facts::{instruction_at, kind_of, prefetched, repeats};
+use crate::instruction::{kind_of, names_without_access, prefetched};
 use crate::operand::Operand;
 use crate::registers::Registers;
 use crate::state_area;
@@ -60,11 +60,10 @@ impl Oracle {
         mut each: impl FnMut(Operand),
     ) -> Option<Step> {
         // SAFETY: the caller's promise.
-        let instruction = unsafe { instruction_at(regs.rip) }?;
+        let instruction = unsafe { crate::Instruction::at(regs.rip) }?;
         let step = step_of(&instruction);
-        if matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
-            || step == Step::Repeated && count(&instruction, regs) == 0
-        {
+        let instruction = instruction.inner;
+        if names_without_access(&instruction) || step == Step::Repeated && count(&instruction, regs) == 0 {
             return Some(step);
         }
         let mut factory = InstructionInfoFactory::new();
@@ -129,9 +128,10 @@ impl Oracle {
     }
 }
 
-fn step_of(instruction: &Instruction) -> Step {
+fn step_of(whole: &crate::Instruction) -> Step {
+    let instruction = &whole.inner;
     match instruction.mnemonic() {
-        _ if repeats(instruction) => Step::Repeated,
+        _ if whole.is_repeated() => Step::Repeated,
         Mnemonic::Pushf | Mnemonic::Pushfq => Step::StoresFlags,
         Mnemonic::Popf | Mnemonic::Popfq | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => {
             Step::LoadsFlags
@@ -185,7 +185,7 @@ fn general(regs: &Registers, register: Register) -> Option<u64> {
 }
 
 /// Bytes by which a register that numbers a bit moves the operand of bt and its relatives.
-fn bit_address(instruction: &Instruction, regs: &Registers) -> u64 {
+pub(crate) fn bit_address(instruction: &Instruction, regs: &Registers) -> u64 {
     let numbered =
         matches!(instruction.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
             && instruction.op0_kind() == OpKind::Memory

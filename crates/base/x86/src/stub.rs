@@ -11,6 +11,7 @@ use iced_x86::{
 
 use crate::decode::{Decoded, Form, number};
 use crate::registers::{FLAGS_AT, NONE, offset};
+use crate::relocation::MachineCode;
 
 /// The arithmetic flags: what a stub loads and saves.
 const ARITHMETIC: u32 = 0x8d5;
@@ -22,6 +23,8 @@ const RDI: u8 = 7;
 /// Neither rax and rdx (the halves use them) nor rdi (it holds the saved registers) nor r12 (its encodings differ).
 const FREE: [u8; 11] = [6, 3, 5, 8, 9, 10, 11, 13, 14, 15, 1];
 
+/// The general registers of 64 bits, by their numbers.
+pub(crate) const GPR64: [Register; 16] = GPR[3];
 const GPR: [[Register; 16]; 4] = [
     [
         Register::AL,
@@ -361,24 +364,9 @@ fn replace_rsp(instruction: &mut Instruction, stand_in: u8) -> Option<()> {
     (needs(instruction).used & 1 << RSP == 0).then_some(())
 }
 
-fn encode(instruction: &Instruction) -> Option<Bytes> {
+fn encode(instruction: &Instruction) -> Option<MachineCode> {
     let list = [*instruction];
     let block = InstructionBlock::new(&list, instruction.ip());
     let result = BlockEncoder::encode(64, block, BlockEncoderOptions::DONT_FIX_BRANCHES).ok()?;
-    let mut bytes = Bytes { bytes: [0; 16], len: result.code_buffer.len() };
-    bytes.bytes.get_mut(..result.code_buffer.len())?.copy_from_slice(&result.code_buffer);
-    Some(bytes)
-}
-
-struct Bytes {
-    bytes: [u8; 16],
-    len: usize,
-}
-
-impl core::ops::Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or(&[])
-    }
+    MachineCode::new(&result.code_buffer)
 }

@@ -191,7 +191,7 @@ fn vector_mask(instruction: &Instruction) -> Option<u8> {
 }
 
 /// Instructions whose memory holds only the chosen elements, without gaps.
-pub fn is_packed(mnemonic: Mnemonic) -> bool {
+pub(crate) fn is_packed(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
     matches!(
         mnemonic,

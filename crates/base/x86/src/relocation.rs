@@ -1,0 +1,142 @@
+//! Instructions made for another address than their own.
+
+use alloc::vec::Vec;
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Encoder, InstructionBlock, MemoryOperand, OpKind, Register,
+};
+
+use crate::instruction::{Instruction, MAX_INSTRUCTION_BYTES};
+use crate::stub::GPR64;
+use crate::transfer::Transfer;
+
+const DISPLACEMENT_BYTES: usize = 4;
+
+/// The bytes of one instruction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineCode {
+    bytes: [u8; MAX_INSTRUCTION_BYTES],
+    len: u8,
+}
+
+impl MachineCode {
+    /// `None` where they are more than one instruction has.
+    pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
+        let mut code = Self { bytes: [0; MAX_INSTRUCTION_BYTES], len: bytes.len() as u8 };
+        code.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(code)
+    }
+}
+
+impl core::ops::Deref for MachineCode {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.len.into()).unwrap_or(&[])
+    }
+}
+
+impl Instruction {
+    /// Its bytes, which are `own`, for the address `to`: it accesses there what it accesses at its own address. `None` where
+    /// that is too far away, or where it names an address to go on at.
+    pub fn moved(&self, own: &[u8], to: u64) -> Option<MachineCode> {
+        if self.transfer().target().is_some() || own.len() != self.len_bytes() {
+            return None;
+        }
+        let mut code = MachineCode::new(own)?;
+        if let Some(operand) = self.rip_relative() {
+            let distance = operand.target.wrapping_sub(to.wrapping_add(own.len() as u64)) as i64;
+            let distance = i32::try_from(distance).ok()?;
+            let at = usize::from(operand.at);
+            code.bytes.get_mut(at..at + DISPLACEMENT_BYTES)?.copy_from_slice(&distance.to_le_bytes());
+        }
+        Some(code)
+    }
+
+    /// Code for the address `to` that does what it does at its own address, and then jumps to the instruction after it. `None`
+    /// where what it refers to is too far away.
+    pub fn displaced(&self, to: u64) -> Option<Vec<u8>> {
+        let back = iced_x86::Instruction::with_branch(Code::Jmp_rel32_64, self.next()).ok()?;
+        let both = [self.inner, back];
+        let block = InstructionBlock::new(&both, to);
+        Some(BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).ok()?.code_buffer)
+    }
+
+    /// An instruction for the address `at` that loads into a general register where this indirect jump or call goes. `None`
+    /// where it is none, or that is too far away.
+    pub fn target_loaded(&self, register: u8, at: u64) -> Option<MachineCode> {
+        if !matches!(self.transfer(), Transfer::JumpIndirect | Transfer::CallIndirect) {
+            return None;
+        }
+        let inner = &self.inner;
+        let into = *GPR64.get(usize::from(register))?;
+        let load = if inner.op0_kind() == OpKind::Register {
+            iced_x86::Instruction::with2(Code::Mov_r64_rm64, into, inner.op0_register())
+        } else {
+            let memory = MemoryOperand::new(
+                inner.memory_base(),
+                inner.memory_index(),
+                inner.memory_index_scale(),
+                inner.memory_displacement64() as i64,
+                inner.memory_displ_size(),
+                false,
+                match inner.segment_prefix() {
+                    segment @ (Register::FS | Register::GS) => segment,
+                    _ => Register::None,
+                },
+            );
+            iced_x86::Instruction::with2(Code::Mov_r64_rm64, into, memory)
+        };
+        let mut encoder = Encoder::new(64);
+        encoder.encode(&load.ok()?, at).ok()?;
+        MachineCode::new(&encoder.take_buffer())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Disassembler;
+
+    /// lea rax, [rip + 0x10]
+    const LEA: [u8; 7] = [0x48, 0x8d, 0x05, 0x10, 0, 0, 0];
+
+    #[test]
+    fn a_moved_instruction_names_the_same_address() {
+        let lea = Instruction::decode(&LEA, 0x1000).expect("it is an instruction");
+        let moved = lea.moved(&LEA, 0x5000).expect("it is near");
+        let again = Instruction::decode(&moved, 0x5000).expect("it is an instruction");
+        assert_eq!(again.rip_relative().map(|operand| operand.target), Some(0x1017));
+        assert!(lea.moved(&LEA, 0x1_0000_0000).is_none());
+        let branch = [0x75, 0x10];
+        let decoded = Instruction::decode(&branch, 0x1000).expect("it is an instruction");
+        assert!(decoded.moved(&branch, 0x5000).is_none());
+    }
+
+    #[test]
+    fn a_displaced_instruction_keeps_its_meaning() {
+        let lea = Instruction::decode(&LEA, 0x1000).expect("it is an instruction");
+        let code = lea.displaced(0x5000).expect("it is near");
+        let all: Vec<Instruction> = Disassembler::new(&code, 0x5000).collect();
+        assert_eq!(all[0].rip_relative().map(|operand| operand.target), Some(0x1017));
+        assert_eq!((all[0].len_bytes(), all[1].transfer()), (7, Transfer::Jump(0x1007)));
+    }
+
+    #[test]
+    fn where_an_indirect_branch_goes_can_be_loaded() {
+        let load = |bytes: &[u8]| {
+            let branch = Instruction::decode(bytes, 0x1000).expect("it is an instruction");
+            branch.target_loaded(1, 0x5000).map(|code| code.to_vec())
+        };
+        // call [rip + 1]: mov rcx, [rip - 0x4000]
+        assert_eq!(
+            load(&[0xff, 0x15, 1, 0, 0, 0]),
+            Some([&[0x48, 0x8b, 0x0d][..], &(-0x4000i32).to_le_bytes()].concat())
+        );
+        // jmp [rax + rcx * 8]; jmp fs:[rax]; call rdx; ret
+        assert_eq!(load(&[0xff, 0x24, 0xc8]), Some([0x48, 0x8b, 0x0c, 0xc8].to_vec()));
+        assert_eq!(load(&[0x64, 0xff, 0x20]), Some([0x64, 0x48, 0x8b, 0x08].to_vec()));
+        assert_eq!(load(&[0xff, 0xd2]), Some([0x48, 0x8b, 0xca].to_vec()));
+        assert_eq!(load(&[0xc3]), None);
+    }
+}
