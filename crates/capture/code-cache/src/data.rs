@@ -14,12 +14,11 @@
 
 use blocks::{BlockAccess, data_words};
 use buffers::flow::{ORDER_AT, POSITION_AT};
-use iced_x86::{Instruction, Register, UsedMemory};
 use memref::AccessKind;
+use x86::{MemoryOperand, SegmentBase};
 
 use crate::code::{Code, RAX, RCX, RDX, RSP};
 use crate::emit::{SPILL_BORROWED, SPILL_RAX, SPILL_RCX, SPILL_RDX};
-use crate::plan::has_memory;
 
 /// Registers that never point into the buffer.
 pub(crate) const BUSY: u16 = 1 << RAX | 1 << RCX | 1 << RDX | 1 << RSP;
@@ -47,25 +46,17 @@ pub(crate) struct Capture {
     pub(crate) word: u8,
 }
 
-/// Whether the instruction's accesses are left to the tracer: those that it makes depend on more than registers.
-pub(crate) fn needs_help(instruction: &Instruction) -> bool {
-    let size = instruction.memory_size().size();
-    x86::repeats(instruction)
-        || has_memory(instruction) && (instruction.op_mask() != Register::None || matches!(size, 3 | 5..=7))
-}
-
 impl Capture {
-    pub(crate) fn new(memory: &UsedMemory, kind: AccessKind, size: u16, pushed: Option<u64>) -> Self {
-        let number = |register: Register| register.is_gpr().then(|| register.full_register().number() as u8);
+    pub(crate) fn new(operand: &MemoryOperand, pushed: Option<u64>) -> Self {
         Self {
-            base: number(memory.base()),
-            index: number(memory.index()),
-            scale: memory.scale().max(1) as u8,
-            displacement: memory.displacement() as i64,
-            short: memory.base().is_gpr32() || memory.index().is_gpr32(),
-            fs: memory.segment() == Register::FS,
-            size,
-            kind,
+            base: operand.base,
+            index: operand.index,
+            scale: operand.scale,
+            displacement: operand.displacement,
+            short: operand.is_short,
+            fs: operand.segment == SegmentBase::Fs,
+            size: operand.len_bytes,
+            kind: operand.kind,
             bare: false,
             pushed,
             word: 0,

@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use buffers::flow::{GATE_AT, ID_BITS, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
-use iced_x86::{Code as Opcode, Encoder, Instruction, MemoryOperand, OpKind, Register};
+use x86::{Instruction, Transfer};
 
 use crate::check::{self, Exits, Site};
 use crate::code::{Code, RAX, RCX, RDX};
@@ -174,8 +174,7 @@ impl Writer<'_> {
             }
             self.code.put(&[TRAP]);
             if let Some(step) = plan.steps.first()
-                && !step.instruction.is_invalid()
-                && step.instruction.flow_control() == iced_x86::FlowControl::Next
+                && step.instruction.transfer() == Transfer::Next
             {
                 // Where the tracer can't do the instruction itself, it goes on here.
                 self.block.parts[0] = (self.distance(), 0);
@@ -488,19 +487,9 @@ impl Writer<'_> {
     fn copy(&mut self, index: usize, bytes: &[u8]) -> Result<(), TooFar> {
         let Some(step) = self.plan.steps.get(index) else { return Ok(()) };
         let from = usize::from(step.offset);
-        let Some(own) = bytes.get(from..from + step.instruction.len()) else { return Err(TooFar(index)) };
-        let here = self.code.here();
-        let Some(at) = step.relative.map(usize::from) else {
-            self.code.put(own);
-            return Ok(());
-        };
-        let target = step.instruction.memory_displacement64();
-        let distance = target.wrapping_sub(here + own.len() as u64) as i64;
-        let Ok(distance) = i32::try_from(distance) else { return Err(TooFar(index)) };
-        let (Some(head), Some(tail)) = (own.get(..at), own.get(at + 4..)) else { return Err(TooFar(index)) };
-        self.code.put(head);
-        self.code.put(&distance.to_le_bytes());
-        self.code.put(tail);
+        let own = bytes.get(from..from + step.instruction.len_bytes());
+        let moved = own.and_then(|own| step.instruction.moved(own, self.code.here()));
+        self.code.put(&moved.ok_or(TooFar(index))?);
         Ok(())
     }
 
@@ -520,7 +509,7 @@ impl Writer<'_> {
                 // Its distance has eight bits: it jumps over the jump to what follows.
                 if let Some(step) = plan.steps.last() {
                     let from = usize::from(step.offset);
-                    let own = bytes.get(from..from + step.instruction.len() - 1).unwrap_or(&[]);
+                    let own = bytes.get(from..from + step.instruction.len_bytes() - 1).unwrap_or(&[]);
                     self.code.put(own);
                 }
                 self.code.put(&[2, 0xeb, 9]);
@@ -584,27 +573,9 @@ impl Writer<'_> {
     /// Moves what an indirect branch names into rcx.
     fn target(&mut self) -> Option<()> {
         let instruction = self.plan.steps.last()?.instruction;
-        if instruction.op0_kind() == OpKind::Register {
-            let register = instruction.op0_register().full_register().number() as u8;
-            if register != RCX {
-                self.code.copy(RCX, register);
-            }
-            return Some(());
+        if instruction.target_register() != Some(RCX) {
+            self.code.put(&instruction.target_loaded(RCX, self.code.here())?);
         }
-        let memory = MemoryOperand::new(
-            instruction.memory_base(),
-            instruction.memory_index(),
-            instruction.memory_index_scale(),
-            instruction.memory_displacement64() as i64,
-            instruction.memory_displ_size(),
-            false,
-            instruction.segment_prefix(),
-        );
-        let load = Instruction::with2(Opcode::Mov_r64_rm64, Register::RCX, memory).ok()?;
-        let mut encoder = Encoder::new(64);
-        encoder.encode(&load, self.code.here()).ok()?;
-        let bytes = encoder.take_buffer();
-        self.code.put(&bytes);
         Some(())
     }
 
@@ -721,23 +692,8 @@ pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Code {
 
 /// The four bits of a branch's condition, as in its opcode.
 fn condition(instruction: &Instruction) -> u8 {
-    use iced_x86::ConditionCode as C;
-    match instruction.condition_code() {
-        C::None | C::o => 0,
-        C::no => 1,
-        C::b => 2,
-        C::ae => 3,
-        C::e => 4,
-        C::ne => 5,
-        C::be => 6,
-        C::a => 7,
-        C::s => 8,
-        C::ns => 9,
-        C::p => 10,
-        C::np => 11,
-        C::l => 12,
-        C::ge => 13,
-        C::le => 14,
-        C::g => 15,
+    match instruction.transfer() {
+        Transfer::Branch(condition, _) => condition.bits(),
+        _ => 0,
     }
 }

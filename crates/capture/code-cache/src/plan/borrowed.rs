@@ -1,0 +1,77 @@
+//! The registers that point into the buffer: for each stretch of a block one that nobody needs there.
+
+use super::end::End;
+use super::{FIRST_MASK, Plan};
+use crate::code::RSP;
+use crate::data;
+
+/// A register that points into the buffer for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Borrowed {
+    pub(crate) register: u8,
+    /// The instruction in front of which it is put aside, and the last one in front of which it points there.
+    pub(crate) from: u16,
+    pub(crate) to: u16,
+    /// The instruction that sets it anyway, behind the commit: it need not be loaded again.
+    pub(crate) until: Option<u16>,
+}
+
+impl Plan {
+    /// The instruction in front of which the header is written: behind the last value, and not before the first access.
+    pub(crate) fn commit(&self) -> u16 {
+        let first = self.accesses.first().map_or(0, |access| access.instruction);
+        self.values.last().map_or(first, |value| value.at)
+    }
+
+    /// Finds registers that nobody needs while they point into the buffer. `false` where there are none: only a block that records
+    /// bytes has but one stretch, and can't take another register for the next.
+    pub(super) fn find_borrowed(&mut self) -> bool {
+        self.borrowed.clear();
+        if self.captures.is_some() {
+            let last = self.steps.len().saturating_sub(1) as u16;
+            let used = self.steps.last().map_or(0, |step| step.used);
+            let free = !(used | data::BUSY);
+            let register = free.trailing_zeros() as u8;
+            self.borrowed.push(Borrowed { register, from: last, to: last, until: None });
+            return free != 0;
+        }
+        let mut from = self.values.first().map_or(self.commit(), |value| value.at);
+        let (mut to, mut busy) = (from, 1u16 << RSP);
+        for group in self.values.chunk_by(|one, other| one.at == other.at) {
+            let Some(at) = group.first().map(|value| value.at) else { continue };
+            let general = group.iter().filter(|value| value.register < FIRST_MASK);
+            let own = general.fold(1 << RSP, |own, value| own | 1 << value.register);
+            let between = self.steps.get(usize::from(to)..usize::from(at)).unwrap_or(&[]);
+            let further = between.iter().fold(busy | own, |used, step| used | step.used);
+            if further == u16::MAX {
+                let register = (!busy).trailing_zeros() as u8;
+                self.borrowed.push(Borrowed { register, from, to, until: None });
+                (from, busy) = (at, own);
+            } else {
+                busy = further;
+            }
+            to = at;
+        }
+        // One that is set before it is used need not be loaded again.
+        let mut seen = busy;
+        let behind =
+            if self.end == End::Repeat { &[] } else { self.steps.get(usize::from(to)..).unwrap_or(&[]) };
+        for (index, step) in behind.iter().enumerate() {
+            let index = to + index as u16;
+            // Where the block branches or leaves, the register must be whole.
+            let is_last = usize::from(index) + 1 == self.steps.len() && self.end != End::Fall;
+            if is_last || self.exits.contains(&index) {
+                break;
+            }
+            let free = step.set & !seen;
+            if free != 0 {
+                let register = free.trailing_zeros() as u8;
+                self.borrowed.push(Borrowed { register, from, to, until: Some(index) });
+                return true;
+            }
+            seen |= step.used;
+        }
+        self.borrowed.push(Borrowed { register: (!busy).trailing_zeros() as u8, from, to, until: None });
+        true
+    }
+}
