@@ -119,9 +119,10 @@ impl Instruction {
         match inner.flow_control() {
             FlowControl::Next => Transfer::Next,
             FlowControl::UnconditionalBranch if is_near => Transfer::Jump(target),
+            // loope and loopne have a condition, too.
             FlowControl::ConditionalBranch if is_near => match Condition::of(inner.condition_code()) {
-                Some(condition) => Transfer::Branch(condition, target),
-                None => Transfer::CountBranch(target),
+                Some(condition) if inner.is_jcc_short_or_near() => Transfer::Branch(condition, target),
+                _ => Transfer::CountBranch(target),
             },
             FlowControl::Call if is_near => Transfer::Call(target),
             FlowControl::Call if inner.code() == Code::Syscall => Transfer::Syscall,
@@ -175,6 +176,8 @@ mod tests {
         check(&[0x0f, 0x8f, 0, 1, 0, 0], Transfer::Branch(Condition(15), 0x1106));
         check(&[0xe3, 0], Transfer::CountBranch(0x1002));
         check(&[0xe2, 0], Transfer::CountBranch(0x1002));
+        check(&[0xe1, 0], Transfer::CountBranch(0x1002));
+        check(&[0xe0, 0], Transfer::CountBranch(0x1002));
         check(&[0xe8, 0, 0, 0, 0], Transfer::Call(0x1005));
         check(&[0xff, 0xe0], Transfer::JumpIndirect);
         check(&[0xff, 0x15, 1, 0, 0, 0], Transfer::CallIndirect);
