@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use iced_x86::{EncodingKind, Mnemonic, OpAccess, OpKind, Register};
 
-use crate::effects::{Effects, writes};
+use crate::effects::{Effects, leave_bytes, writes};
 use crate::register_bytes::{RegisterBytes, RegisterKind};
 
 const RAX: u8 = 0;
@@ -27,7 +27,7 @@ const ALL_KEPT: u8 = 0xff;
 pub struct DataFlow {
     /// What is written.
     pub assignments: Vec<Assignment>,
-    /// The registers whose bytes [`Rule::Join`] joins, besides memory that is read.
+    /// The registers whose bytes [`ByteRule::Join`] joins, besides memory that is read.
     pub inputs: Vec<RegisterBytes>,
     /// A string instruction: the assignments are those of one element, and there may be any number of them.
     pub is_elementwise: bool,
@@ -37,14 +37,14 @@ pub struct DataFlow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// Where it is written.
-    pub target: Target,
+    pub target: ByteTarget,
     /// Where its bytes come from.
-    pub rule: Rule,
+    pub rule: ByteRule,
 }
 
 /// Where a result is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum ByteTarget {
     /// Into a register. The bytes after these, up to the one of that number, become zero.
     Register(RegisterBytes, u8),
     /// Into what the instruction stores.
@@ -64,7 +64,7 @@ pub enum ByteSource {
 
 /// Where the bytes of a result come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum ByteRule {
     /// From nothing of the program's data: numbers in the instruction, zeros, the processor's own counters.
     Constant,
     /// From a comparison or from flags: which of few values it is.
@@ -105,7 +105,7 @@ impl Effects<'_> {
     }
 
     /// Everything that is written, by one rule.
-    fn write_all(&self, rule: Rule, flow: &mut DataFlow) {
+    fn write_all(&self, rule: ByteRule, flow: &mut DataFlow) {
         for used in self.info.used_registers() {
             let register = used.register();
             if writes(used.access())
@@ -116,7 +116,7 @@ impl Effects<'_> {
             }
         }
         if self.info.used_memory().iter().any(|memory| writes(memory.access())) {
-            flow.assignments.push(Assignment { target: Target::Memory, rule });
+            flow.assignments.push(Assignment { target: ByteTarget::Memory, rule });
         }
     }
 
@@ -150,14 +150,15 @@ impl Effects<'_> {
         let rax = RegisterBytes { len, ..RegisterBytes::general(RAX) };
         match self.instruction.mnemonic() {
             M::Movsb | M::Movsw | M::Movsd | M::Movsq => {
-                Some(Assignment { target: Target::Memory, rule: Rule::Move(ByteSource::Memory(len)) })
+                Some(Assignment { target: ByteTarget::Memory, rule: ByteRule::Move(ByteSource::Memory(len)) })
             }
-            M::Stosb | M::Stosw | M::Stosd | M::Stosq => {
-                Some(Assignment { target: Target::Memory, rule: Rule::Move(ByteSource::Register(rax)) })
-            }
+            M::Stosb | M::Stosw | M::Stosd | M::Stosq => Some(Assignment {
+                target: ByteTarget::Memory,
+                rule: ByteRule::Move(ByteSource::Register(rax)),
+            }),
             M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq => Some(Assignment {
-                target: Target::Register(rax, if len == 4 { 8 } else { len }),
-                rule: Rule::Move(ByteSource::Memory(len)),
+                target: ByteTarget::Register(rax, if len == 4 { 8 } else { len }),
+                rule: ByteRule::Move(ByteSource::Memory(len)),
             }),
             _ => None,
         }
@@ -170,7 +171,7 @@ impl Effects<'_> {
         }
         for (to, from) in [(0, 1), (1, 0)] {
             if let Some(target) = self.target(to) {
-                flow.assignments.push(Assignment { target, rule: Rule::Move(self.source(from)) });
+                flow.assignments.push(Assignment { target, rule: ByteRule::Move(self.source(from)) });
             }
         }
         true
@@ -185,8 +186,8 @@ impl Effects<'_> {
         for number in 0..16 {
             let bytes =
                 RegisterBytes { register: RegisterKind::Vector(number), first, len: VECTOR_BYTES - first };
-            let target = Target::Register(bytes, VECTOR_BYTES);
-            flow.assignments.push(Assignment { target, rule: Rule::Constant });
+            let target = ByteTarget::Register(bytes, VECTOR_BYTES);
+            flow.assignments.push(Assignment { target, rule: ByteRule::Constant });
         }
         true
     }
@@ -203,15 +204,15 @@ impl Effects<'_> {
     }
 
     /// An operand as a target.
-    fn target(&self, index: u32) -> Option<Target> {
+    fn target(&self, index: u32) -> Option<ByteTarget> {
         match self.instruction.op_kind(index) {
             OpKind::Register => self.target_register(self.instruction.op_register(index)),
-            _ => Some(Target::Memory),
+            _ => Some(ByteTarget::Memory),
         }
     }
 
     /// A register that is written as a whole: what the encoding says of the rest of it.
-    fn target_register(&self, register: Register) -> Option<Target> {
+    fn target_register(&self, register: Register) -> Option<ByteTarget> {
         let bytes = RegisterBytes::of(register)?;
         let end = bytes.first + bytes.len;
         let zero_to = match bytes.register {
@@ -219,23 +220,24 @@ impl Effects<'_> {
             RegisterKind::Vector(_) if self.instruction.encoding() != EncodingKind::Legacy => VECTOR_BYTES,
             _ => end,
         };
-        Some(Target::Register(bytes, zero_to))
+        Some(ByteTarget::Register(bytes, zero_to))
     }
 
     /// Of an instruction that writes one result, byte by byte from its operands: where, and from what.
-    fn named_rule(&self) -> Option<(Target, Rule)> {
+    fn named_rule(&self) -> Option<(ByteTarget, ByteRule)> {
         let instruction = self.instruction;
         let mnemonic = instruction.mnemonic();
         let count = instruction.op_count();
         if mnemonic == Mnemonic::Leave {
-            let rbp = RegisterBytes::general(RBP);
-            return Some((Target::Register(rbp, 8), Rule::Move(ByteSource::Memory(8))));
+            let len = leave_bytes(instruction);
+            let rbp = RegisterBytes::general(RBP).cut(len.into());
+            return Some((ByteTarget::Register(rbp, len), ByteRule::Move(ByteSource::Memory(len))));
         }
         if count == 0 || instruction.op_mask() != Register::None {
             return None;
         }
         if mnemonic == Mnemonic::Push {
-            return Some((Target::Memory, Rule::Move(self.source(0))));
+            return Some((ByteTarget::Memory, ByteRule::Move(self.source(0))));
         }
         let target = self.target(0)?;
         let last = self.source(count - 1);
@@ -243,12 +245,12 @@ impl Effects<'_> {
         Some(match mnemonic {
             Mnemonic::Pop => {
                 let len = instruction.stack_pointer_increment() as u8;
-                (target, Rule::Move(ByteSource::Memory(len)))
+                (target, ByteRule::Move(ByteSource::Memory(len)))
             }
-            _ if has_equal_sources(instruction) && clears_if_equal(mnemonic) => (target, Rule::Constant),
+            _ if has_equal_sources(instruction) && clears_if_equal(mnemonic) => (target, ByteRule::Constant),
             _ if count == 2 && is_move(mnemonic) => self.moved(target, last),
-            Mnemonic::Movsx | Mnemonic::Movsxd => (target, Rule::SignExtend(last)),
-            Mnemonic::Bswap | Mnemonic::Movbe => (target, Rule::Reverse(last)),
+            Mnemonic::Movsx | Mnemonic::Movsxd => (target, ByteRule::SignExtend(last)),
+            Mnemonic::Bswap | Mnemonic::Movbe => (target, ByteRule::Reverse(last)),
             _ if is_bitwise(mnemonic) => {
                 let kept = if mnemonic == Mnemonic::And && last == ByteSource::Constant {
                     let number = instruction.immediate(count - 1).to_le_bytes();
@@ -256,18 +258,19 @@ impl Effects<'_> {
                 } else {
                     ALL_KEPT
                 };
-                (target, Rule::Bitwise(before_last(), last, kept))
+                (target, ByteRule::Bitwise(before_last(), last, kept))
             }
-            Mnemonic::Pminub | Mnemonic::Vpminub => (target, Rule::Least),
-            _ if is_conditional_move(instruction) => (target, Rule::Either(before_last(), last)),
+            Mnemonic::Pminub | Mnemonic::Vpminub => (target, ByteRule::Least),
+            _ if is_conditional_move(instruction) => (target, ByteRule::Either(before_last(), last)),
             _ => return None,
         })
     }
 
     /// A move of the source, or of its first bytes.
-    fn moved(&self, target: Target, source: ByteSource) -> (Target, Rule) {
+    fn moved(&self, target: ByteTarget, source: ByteSource) -> (ByteTarget, ByteRule) {
         use Mnemonic as M;
-        let between_registers = matches!((target, source), (Target::Register(..), ByteSource::Register(_)));
+        let between_registers =
+            matches!((target, source), (ByteTarget::Register(..), ByteSource::Register(_)));
         let mnemonic = self.instruction.mnemonic();
         let len = match mnemonic {
             M::Movss if between_registers => 4,
@@ -286,21 +289,23 @@ impl Effects<'_> {
         };
         let target = match target {
             // What is above is left alone.
-            Target::Register(bytes, _) if between_registers && matches!(mnemonic, M::Movss | M::Movsd) => {
-                Target::Register(bytes.cut(len), len as u8)
+            ByteTarget::Register(bytes, _)
+                if between_registers && matches!(mnemonic, M::Movss | M::Movsd) =>
+            {
+                ByteTarget::Register(bytes.cut(len), len as u8)
             }
             other => other,
         };
-        (target, Rule::Move(source))
+        (target, ByteRule::Move(source))
     }
 
     /// The rule of an instruction whose results are all alike.
-    fn common_rule(&self) -> Rule {
+    fn common_rule(&self) -> ByteRule {
         use Mnemonic as M;
         match self.instruction.mnemonic() {
-            M::Cpuid | M::Rdtsc | M::Xgetbv | M::Syscall | M::Call | M::Ret | M::Jmp => Rule::Constant,
-            mnemonic if is_comparison(mnemonic) || is_set_by_flags(self.instruction) => Rule::Decision,
-            _ => Rule::Join,
+            M::Cpuid | M::Rdtsc | M::Xgetbv | M::Syscall | M::Call | M::Ret | M::Jmp => ByteRule::Constant,
+            mnemonic if is_comparison(mnemonic) || is_set_by_flags(self.instruction) => ByteRule::Decision,
+            _ => ByteRule::Join,
         }
     }
 }
@@ -515,7 +520,7 @@ mod tests {
         Examiner::new().examine(&instruction).data_flow()
     }
 
-    fn only(bytes: &[u8]) -> (Target, Rule) {
+    fn only(bytes: &[u8]) -> (ByteTarget, ByteRule) {
         let flow = flow(bytes);
         assert_eq!(flow.assignments.len(), 1, "{bytes:x?}: {flow:?}");
         (flow.assignments[0].target, flow.assignments[0].rule)
@@ -532,20 +537,29 @@ mod tests {
     #[test]
     fn moves_are_told_byte_by_byte() {
         use ByteSource::{Constant, Memory, Register};
-        let to = Target::Register;
-        assert_eq!(only(&[0x8b, 0x07]), (to(general(0, 0, 4), 8), Rule::Move(Memory(4))));
+        let to = ByteTarget::Register;
+        assert_eq!(only(&[0x8b, 0x07]), (to(general(0, 0, 4), 8), ByteRule::Move(Memory(4))));
         assert_eq!(
             only(&[0x0f, 0xb6, 0xcc]),
-            (to(general(1, 0, 4), 8), Rule::Move(Register(general(0, 1, 1))))
+            (to(general(1, 0, 4), 8), ByteRule::Move(Register(general(0, 1, 1))))
         );
-        assert_eq!(only(&[0x66, 0x89, 0x06]), (Target::Memory, Rule::Move(Register(general(0, 0, 2)))));
-        assert_eq!(only(&[0xb8, 1, 0, 0, 0]), (to(general(0, 0, 4), 8), Rule::Move(Constant)));
-        assert_eq!(only(&[0x53]), (Target::Memory, Rule::Move(Register(general(3, 0, 8)))));
-        assert_eq!(only(&[0x5b]), (to(general(3, 0, 8), 8), Rule::Move(Memory(8))));
-        assert_eq!(only(&[0x0f, 0xc8]), (to(general(0, 0, 4), 8), Rule::Reverse(Register(general(0, 0, 4)))));
-        assert_eq!(only(&[0x31, 0xc0]), (to(general(0, 0, 4), 8), Rule::Constant));
+        assert_eq!(
+            only(&[0x66, 0x89, 0x06]),
+            (ByteTarget::Memory, ByteRule::Move(Register(general(0, 0, 2))))
+        );
+        assert_eq!(only(&[0xb8, 1, 0, 0, 0]), (to(general(0, 0, 4), 8), ByteRule::Move(Constant)));
+        assert_eq!(only(&[0x53]), (ByteTarget::Memory, ByteRule::Move(Register(general(3, 0, 8)))));
+        assert_eq!(only(&[0x5b]), (to(general(3, 0, 8), 8), ByteRule::Move(Memory(8))));
+        assert_eq!(
+            only(&[0x0f, 0xc8]),
+            (to(general(0, 0, 4), 8), ByteRule::Reverse(Register(general(0, 0, 4))))
+        );
+        assert_eq!(only(&[0x31, 0xc0]), (to(general(0, 0, 4), 8), ByteRule::Constant));
         let masked = only(&[0x81, 0xe3, 0xff, 0, 0, 0]);
-        assert_eq!(masked, (to(general(3, 0, 4), 8), Rule::Bitwise(Register(general(3, 0, 4)), Constant, 1)));
+        assert_eq!(
+            masked,
+            (to(general(3, 0, 4), 8), ByteRule::Bitwise(Register(general(3, 0, 4)), Constant, 1))
+        );
     }
 
     #[test]
@@ -559,8 +573,10 @@ mod tests {
             (&[0x0f, 0x28, 0xca], 16, 16, 16),
             (&[0xc5, 0xf8, 0x28, 0xca], 16, 64, 16),
         ] {
-            let expect =
-                (Target::Register(vector(1, target), zero_to), Rule::Move(Register(vector(2, source))));
+            let expect = (
+                ByteTarget::Register(vector(1, target), zero_to),
+                ByteRule::Move(Register(vector(2, source))),
+            );
             assert_eq!(only(bytes), expect, "{bytes:x?}");
         }
     }
@@ -570,7 +586,7 @@ mod tests {
         let cleared = flow(&[0xc5, 0xf8, 0x77]);
         assert_eq!(cleared.assignments.len(), 16);
         let first = RegisterBytes { first: 16, ..vector(0, 48) };
-        let expect = Assignment { target: Target::Register(first, 64), rule: Rule::Constant };
+        let expect = Assignment { target: ByteTarget::Register(first, 64), rule: ByteRule::Constant };
         assert_eq!(cleared.assignments[0], expect);
     }
 
@@ -591,8 +607,8 @@ mod tests {
 
     #[test]
     fn comparisons_decide() {
-        assert_eq!(only(&[0xc5, 0xfd, 0x74, 0xc1]).1, Rule::Decision);
-        assert_eq!(only(&[0x0f, 0x94, 0xc0]).1, Rule::Decision);
+        assert_eq!(only(&[0xc5, 0xfd, 0x74, 0xc1]).1, ByteRule::Decision);
+        assert_eq!(only(&[0x0f, 0x94, 0xc0]).1, ByteRule::Decision);
         assert_eq!(flow(&[0x39, 0xc8]).assignments, []);
     }
 }

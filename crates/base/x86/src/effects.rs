@@ -9,7 +9,6 @@ use crate::memory_operand::MemoryOperand;
 
 const RBP: u8 = 5;
 const RSP: u8 = 4;
-const WORD_BYTES: i64 = 8;
 
 /// Finds effects; it keeps the memory that this takes from one instruction to the next.
 #[allow(missing_debug_implementations)]
@@ -75,6 +74,11 @@ fn bit_of(register: Register) -> u16 {
     number_of(register).map_or(0, |number| 1 << number)
 }
 
+/// Bytes that leave pops.
+pub(crate) fn leave_bytes(instruction: &iced_x86::Instruction) -> u8 {
+    if instruction.code() == iced_x86::Code::Leavew { 2 } else { 8 }
+}
+
 /// Whether such an access may change a register.
 pub(crate) fn writes(access: OpAccess) -> bool {
     matches!(access, OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite)
@@ -137,11 +141,12 @@ impl Effects<'_> {
 
     fn stack_sum(&self) -> Option<RegisterSum> {
         let instruction = self.instruction;
-        if !instruction.is_stack_instruction() || self.op0() == Register::RSP {
+        if !instruction.is_stack_instruction() || self.op0().full_register() == Register::RSP {
             return None;
         }
         Some(if instruction.mnemonic() == Mnemonic::Leave {
-            RegisterSum { register: RSP, base: Some(RBP), number: WORD_BYTES }
+            let number = i64::from(leave_bytes(instruction));
+            RegisterSum { register: RSP, base: Some(RBP), number }
         } else {
             let number = i64::from(instruction.stack_pointer_increment());
             RegisterSum { register: RSP, base: Some(RSP), number }
@@ -241,6 +246,8 @@ mod tests {
         assert_eq!(sums(&[0x53]), [(4, Some(4), -8)], "push rbx");
         assert_eq!(sums(&[0xc9]), [(4, Some(5), 8)], "leave");
         assert_eq!(sums(&[0x54]), [], "push rsp");
+        assert_eq!(sums(&[0x66, 0x5c]), [], "pop sp");
+        assert_eq!(sums(&[0x66, 0xc9]), [(4, Some(5), 2)], "leave of 16 bits");
         assert_eq!(sums(&[0x01, 0xc8]), [], "add eax, ecx");
     }
 
