@@ -48,7 +48,10 @@ impl Instruction {
     /// What it does to the arithmetic flags.
     pub fn flags(&self) -> FlagUse {
         let inner = &self.inner;
-        let changed = rflags(inner.rflags_modified());
+        // A rotation through the carry by as many bits as there are may change the overflow flag all the same.
+        let may_turn = matches!(inner.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr);
+        let turned = if may_turn { rflags(RflagsBits::CF | RflagsBits::OF) } else { 0 };
+        let changed = rflags(inner.rflags_modified()) | turned;
         // Executed no times, or with a count of zero, they leave the flags.
         let may_leave = inner.is_string_instruction()
             || matches!(
@@ -67,10 +70,10 @@ impl Instruction {
         let reads_all = self.transfer() == Transfer::Syscall
             || matches!(inner.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfq | Mnemonic::Lahf);
         FlagUse {
-            read: if reads_all { ARITHMETIC_FLAGS } else { rflags(inner.rflags_read()) },
+            read: if reads_all { ARITHMETIC_FLAGS } else { rflags(inner.rflags_read()) | turned & 1 },
             changed,
             replaced: if may_leave { 0 } else { changed },
-            undefined: rflags(inner.rflags_undefined()),
+            undefined: rflags(inner.rflags_undefined()) | turned & !1,
         }
     }
 }
