@@ -41,7 +41,7 @@ mod transfer;
 mod vector;
 
 pub use cache::CodeCache;
-pub use data_flow::{Assignment, ByteSource, DataFlow, Rule, Target};
+pub use data_flow::{Assignment, ByteRule, ByteSource, ByteTarget, DataFlow};
 pub use effects::{Effects, Examiner, RegisterSum, RegisterUse};
 pub use facts::{accesses, is_locked, is_repeated, length, mnemonic};
 pub use flags::{ARITHMETIC_FLAGS, FlagUse};
