@@ -13,10 +13,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{Resolver, VariableId};
+use x86::{Instruction, MAX_INSTRUCTION_BYTES};
 
 use super::Site;
 use super::calls::Control;
@@ -34,7 +34,7 @@ pub(crate) enum Nature {
 
 /// What is known of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum CodeKind {
     Ignored,
     /// Of a run-time library whose variables we don't know: nothing of it is reported.
     Runtime,
@@ -57,7 +57,7 @@ enum Type {
 /// What has been found out so far.
 #[derive(Debug, Default)]
 pub(crate) struct Atomics {
-    codes: FxHashMap<u64, (Code, Control)>,
+    codes: FxHashMap<u64, (CodeKind, Control)>,
     types: FxHashMap<VariableId, Type>,
     parts: FxHashMap<(VariableId, u64), Type>,
     /// Addresses that a locked instruction has accessed.
@@ -87,24 +87,21 @@ pub(crate) fn is_inner(module: &str) -> bool {
 /// Libraries whose accesses synchronise and are never reported.
 const RUNTIME: [&str; 4] = ["libstdc++", "libc++", "libatomic", "libasan"];
 
-/// Bytes that the longest instruction has.
-const MAX_BYTES: usize = 15;
-
 impl Atomics {
     /// What an access of such an instruction is.
     #[inline]
     pub(crate) fn of_access(
         &mut self,
         resolver: &mut Resolver,
-        code: Code,
+        code: CodeKind,
         addr: VirtAddr,
         size: u32,
         kind: AccessKind,
     ) -> Nature {
         match code {
-            Code::Ignored => return Nature::Ignored,
-            Code::Runtime => return Nature::Atomic,
-            Code::Locked => {
+            CodeKind::Ignored => return Nature::Ignored,
+            CodeKind::Runtime => return Nature::Atomic,
+            CodeKind::Locked => {
                 self.cells.insert(addr.0);
                 return Nature::Atomic;
             }
@@ -116,17 +113,17 @@ impl Atomics {
         }
         let of = self.variable(resolver, addr);
         let atomic = match (of, code) {
-            (Type::Atomic, _) | (_, Code::AtomicLine) => true,
-            (Type::Plain, Code::PlainLine) => false,
+            (Type::Atomic, _) | (_, CodeKind::AtomicLine) => true,
+            (Type::Plain, CodeKind::PlainLine) => false,
             _ => self.cells.contains(&addr.0),
         };
         if atomic { Nature::Atomic } else { Nature::Plain }
     }
 
     /// What a block operation is, by its caller.
-    pub(crate) fn of_block(code: Code) -> Nature {
+    pub(crate) fn of_block(code: CodeKind) -> Nature {
         match code {
-            Code::Ignored | Code::Runtime => Nature::Ignored,
+            CodeKind::Ignored | CodeKind::Runtime => Nature::Ignored,
             _ => Nature::Plain,
         }
     }
@@ -145,9 +142,9 @@ impl Atomics {
         }
         let of = self.variable(resolver, addr);
         let mut may = |site: Site| match self.code(resolver, VirtAddr(site.ip)).0 {
-            Code::Locked | Code::AtomicLine | Code::Runtime => true,
+            CodeKind::Locked | CodeKind::AtomicLine | CodeKind::Runtime => true,
             _ if site.kind == AccessKind::Modify => false,
-            Code::PlainLine => of != Type::Plain,
+            CodeKind::PlainLine => of != Type::Plain,
             _ => true,
         };
         may(first) && may(second)
@@ -179,45 +176,46 @@ impl Atomics {
 
     /// What is known of an instruction, and what it does about calls.
     #[inline]
-    pub(super) fn code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> (Code, Control) {
+    pub(super) fn code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> (CodeKind, Control) {
         if let Some(&code) = self.codes.get(&ip.0) {
             return code;
         }
-        let instruction = self.bytes(resolver, ip).map_or_else(Instruction::default, |bytes| decode(&bytes));
+        let instruction =
+            self.bytes(resolver, ip).and_then(|bytes| Instruction::decode(&bytes, ip.0)).unwrap_or_default();
         let code = (self.find_code(resolver, ip, &instruction), Control::of(&instruction));
         self.codes.insert(ip.0, code);
         code
     }
 
-    fn find_code(&mut self, resolver: &mut Resolver, ip: VirtAddr, instruction: &Instruction) -> Code {
+    fn find_code(&mut self, resolver: &mut Resolver, ip: VirtAddr, instruction: &Instruction) -> CodeKind {
         let name = resolver.code_name(ip);
         let module = name.as_deref().and_then(|name| name.module.clone());
         if let Some(module) = &module {
             if is_inner(module) {
-                return Code::Ignored;
+                return CodeKind::Ignored;
             }
             if RUNTIME.iter().any(|runtime| module.starts_with(runtime)) {
-                return Code::Runtime;
+                return CodeKind::Runtime;
             }
         }
         // Each thread of Rust takes a lock there when it begins and when it ends, which orders nothing that is the program's.
         let function = name.as_deref().and_then(|name| name.function.clone());
         if function.is_some_and(|function| function.contains("::stack_overflow::")) {
-            return Code::Ignored;
+            return CodeKind::Ignored;
         }
-        if is_locked(instruction) {
-            return Code::Locked;
+        if instruction.is_locked() {
+            return CodeKind::Locked;
         }
-        let Some(name) = name else { return Code::Unknown };
-        let Some(frame) = name.frames().first() else { return Code::Unknown };
-        let Some(line) = &frame.line else { return Code::Unknown };
+        let Some(name) = name else { return CodeKind::Unknown };
+        let Some(frame) = name.frames().first() else { return CodeKind::Unknown };
+        let Some(line) = &frame.line else { return CodeKind::Unknown };
         let file = &*line.file;
         if is_atomic_file(file) {
-            return Code::AtomicLine;
+            return CodeKind::AtomicLine;
         }
-        let Some(number) = line.line else { return Code::Unknown };
-        let Some(text) = self.text(file, number) else { return Code::Unknown };
-        if names_atomic(&text) { Code::AtomicLine } else { Code::PlainLine }
+        let Some(number) = line.line else { return CodeKind::Unknown };
+        let Some(text) = self.text(file, number) else { return CodeKind::Unknown };
+        if names_atomic(&text) { CodeKind::AtomicLine } else { CodeKind::PlainLine }
     }
 
     /// A line of a source file, if the file is there.
@@ -230,7 +228,7 @@ impl Atomics {
     }
 
     /// The first bytes of an instruction, from its file.
-    fn bytes(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<[u8; MAX_BYTES]> {
+    fn bytes(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<[u8; MAX_INSTRUCTION_BYTES]> {
         let (_, instance) = resolver.image().instance_at(ip)?;
         let address = ip.0.wrapping_sub(instance.bias);
         let segment =
@@ -243,23 +241,12 @@ impl Atomics {
             .modules
             .entry(path.to_string_lossy().into_owned())
             .or_insert_with(|| std::fs::read(&path).ok().map(Arc::new));
-        let mut bytes = [0; MAX_BYTES];
+        let mut bytes = [0; MAX_INSTRUCTION_BYTES];
         let rest = content.as_ref()?.get(at..)?;
         let len = rest.len().min(bytes.len());
         bytes[..len].copy_from_slice(&rest[..len]);
         Some(bytes)
     }
-}
-
-/// The instruction that begins with these bytes; an invalid one where none does.
-pub(super) fn decode(bytes: &[u8]) -> Instruction {
-    Decoder::new(64, bytes, DecoderOptions::NONE).decode()
-}
-
-/// Whether an instruction accesses memory atomically: a lock prefix, or an exchange.
-fn is_locked(instruction: &Instruction) -> bool {
-    let exchanges = instruction.mnemonic() == Mnemonic::Xchg && instruction.op0_kind() == OpKind::Memory;
-    instruction.has_lock_prefix() || exchanges
 }
 
 fn is_atomic_file(file: &str) -> bool {
@@ -367,20 +354,6 @@ fn part_type(resolver: &mut Resolver, addr: VirtAddr, offset: u64) -> Type {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn locked_instructions_are_known_by_their_bytes() {
-        // lock inc [rax]; lock cmpxchg [rdi], esi; xchg [rax], ecx; xchg [r8], ax
-        for bytes in
-            [&[0xf0_u8, 0xff, 0x00][..], &[0xf0, 0x0f, 0xb1, 0x37], &[0x87, 0x08], &[0x66, 0x41, 0x87, 0x00]]
-        {
-            assert!(is_locked(&decode(bytes)), "{bytes:x?}");
-        }
-        // inc [rax]; mov [rax], ecx; xchg eax, ecx; nothing
-        for bytes in [&[0xff_u8, 0x00][..], &[0x89, 0x08], &[0x87, 0xc8], &[]] {
-            assert!(!is_locked(&decode(bytes)), "{bytes:x?}");
-        }
-    }
 
     #[test]
     fn atomic_types_and_lines_are_known_by_their_names() {

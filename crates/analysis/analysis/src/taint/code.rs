@@ -3,19 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use iced_x86::{
-    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo,
-    InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-};
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
-
-use super::step::{Manner, manner};
+use x86::{DataFlow, Examiner, Instruction, MAX_INSTRUCTION_BYTES, Transfer};
 
 /// Where an instruction leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(super) enum Successor {
     Next,
     Jump(u64),
     Branch(u64),
@@ -23,60 +18,56 @@ pub(super) enum Flow {
     IndirectJump,
     IndirectCall,
     Return,
-    /// A system call goes on behind it.
+    /// The instruction after it, where the kernel returns to.
     Syscall,
 }
 
 /// One instruction.
 #[derive(Clone, Debug)]
-pub(super) struct Decoded {
+pub(super) struct KnownInstruction {
     pub(super) instruction: Instruction,
-    pub(super) info: InstructionInfo,
-    pub(super) flow: Flow,
+    pub(super) successor: Successor,
     /// How it moves labels.
-    pub(super) manner: Manner,
+    pub(super) flow: DataFlow,
     /// Whether it can be executed without an access that the trace would have.
     pub(super) can_be_silent: bool,
 }
 
-impl Decoded {
-    /// The address behind it.
+impl KnownInstruction {
+    /// The address after it.
     pub(super) fn next(&self) -> u64 {
-        self.instruction.next_ip()
+        self.instruction.next()
     }
 }
 
 /// The code of one process.
-pub(super) struct Code {
+pub(super) struct ProgramCode {
     known: FxHashMap<u64, Option<u32>>,
-    all: Vec<Arc<Decoded>>,
+    all: Vec<Arc<KnownInstruction>>,
     files: HashMap<String, Option<Arc<Vec<u8>>>>,
-    factory: InstructionInfoFactory,
+    examiner: Examiner,
 }
 
-impl Default for Code {
+impl Default for ProgramCode {
     fn default() -> Self {
         Self {
             known: FxHashMap::default(),
             all: Vec::new(),
             files: HashMap::new(),
-            factory: InstructionInfoFactory::new(),
+            examiner: Examiner::new(),
         }
     }
 }
 
-impl std::fmt::Debug for Code {
+impl std::fmt::Debug for ProgramCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Code").field("instructions", &self.all.len()).finish_non_exhaustive()
+        f.debug_struct("ProgramCode").field("instructions", &self.all.len()).finish_non_exhaustive()
     }
 }
 
-/// The longest instruction.
-const MAX_BYTES: usize = 15;
-
-impl Code {
+impl ProgramCode {
     /// The instruction at an address; `None` where there is no file with it.
-    pub(super) fn at(&mut self, resolver: &Resolver, ip: u64) -> Option<Arc<Decoded>> {
+    pub(super) fn at(&mut self, resolver: &Resolver, ip: u64) -> Option<Arc<KnownInstruction>> {
         let index = match self.known.get(&ip) {
             Some(&index) => index,
             None => {
@@ -92,7 +83,7 @@ impl Code {
         self.all.get(index? as usize).map(Arc::clone)
     }
 
-    /// The addresses of instructions that follow each other: `count` of them behind the first `skipped` from `start` on. Fewer
+    /// The addresses of instructions that follow each other: `count` of them after the first `skipped` from `start` on. Fewer
     /// where the code is not known.
     pub(super) fn row(&mut self, resolver: &Resolver, start: u64, skipped: u64, count: u64) -> Vec<u64> {
         let mut row = Vec::with_capacity(count as usize);
@@ -107,7 +98,7 @@ impl Code {
         row
     }
 
-    fn decode(&mut self, resolver: &Resolver, ip: u64) -> Option<Decoded> {
+    fn decode(&mut self, resolver: &Resolver, ip: u64) -> Option<KnownInstruction> {
         let (_, instance) = resolver.image().instance_at(VirtAddr(ip))?;
         let address = ip.wrapping_sub(instance.bias);
         let segment =
@@ -121,49 +112,33 @@ impl Code {
             .entry(path.to_string_lossy().into_owned())
             .or_insert_with(|| std::fs::read(path).ok().map(Arc::new));
         let rest = content.as_ref()?.get(at..)?;
-        let bytes = rest.get(..rest.len().min(MAX_BYTES))?;
-        let instruction = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode();
-        if instruction.is_invalid() {
-            return None;
-        }
-        let info = self.factory.info(&instruction).clone();
-        Some(Decoded {
-            flow: flow(&instruction),
-            manner: manner(&instruction),
-            can_be_silent: can_be_silent(&instruction, &info),
-            info,
+        let bytes = rest.get(..rest.len().min(MAX_INSTRUCTION_BYTES))?;
+        let instruction = Instruction::decode(bytes, ip)?;
+        let effects = self.examiner.examine(&instruction);
+        Some(KnownInstruction {
+            successor: Successor::of(&instruction),
+            flow: effects.data_flow(),
+            can_be_silent: effects.may_access_nothing(),
             instruction,
         })
     }
 }
 
-fn flow(instruction: &Instruction) -> Flow {
-    let near = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64;
-    let target = instruction.near_branch_target();
-    match instruction.flow_control() {
-        FlowControl::UnconditionalBranch if near => Flow::Jump(target),
-        FlowControl::ConditionalBranch if near => Flow::Branch(target),
-        FlowControl::Call if instruction.code() == Opcode::Syscall => Flow::Syscall,
-        FlowControl::Call if near => Flow::Call(target),
-        FlowControl::IndirectBranch => Flow::IndirectJump,
-        FlowControl::IndirectCall => Flow::IndirectCall,
-        FlowControl::Return => Flow::Return,
-        _ => Flow::Next,
+impl Successor {
+    fn of(instruction: &Instruction) -> Self {
+        match instruction.transfer() {
+            Transfer::Jump(target) => Self::Jump(target),
+            Transfer::Branch(_, target) | Transfer::CountBranch(target) => Self::Branch(target),
+            Transfer::Call(target) => Self::Call(target),
+            Transfer::Syscall => Self::Syscall,
+            Transfer::JumpIndirect | Transfer::FarJump => Self::IndirectJump,
+            Transfer::CallIndirect | Transfer::FarCall => Self::IndirectCall,
+            Transfer::Return(_) | Transfer::FarReturn => Self::Return,
+            Transfer::Next
+            | Transfer::Kernel
+            | Transfer::Interrupt
+            | Transfer::Exception
+            | Transfer::Transaction(_) => Self::Next,
+        }
     }
-}
-
-fn can_be_silent(instruction: &Instruction, info: &InstructionInfo) -> bool {
-    if matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop) {
-        return true;
-    }
-    // A count of zero, lanes that are all off.
-    if instruction.has_rep_prefix() || instruction.has_repne_prefix() || instruction.is_vsib() {
-        return true;
-    }
-    let some = |access: OpAccess| !matches!(access, OpAccess::None | OpAccess::NoMemAccess);
-    !info.used_memory().iter().any(|memory| some(memory.access()))
-        || info.used_memory().iter().all(|memory| {
-            matches!(memory.access(), OpAccess::CondRead | OpAccess::CondWrite | OpAccess::ReadCondWrite)
-        })
-        || instruction.op_mask() != iced_x86::Register::None
 }

@@ -13,12 +13,12 @@ mod code;
 mod executed;
 mod labels;
 mod path;
-mod step;
+mod propagate;
+mod registers;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use iced_x86::{Mnemonic, OpKind, Register};
 use memref::{
     Access, Allocation, AllocationKind, BlockFunction, BlockKind, BlockOp, Event, ProcessId, RegionKind,
     ThreadId, VirtAddr,
@@ -28,12 +28,14 @@ use symbols::{HeapChange, Resolver};
 use trace_format::Trace;
 use trace_format::control_flow::BlockEntry;
 use watch_models::{CostModel, Origin, UnitKind, Watched};
+use x86::{Examiner, RegisterBytes, RegisterSum};
 
-use self::code::{Code, Decoded, Flow};
+use self::code::{KnownInstruction, ProgramCode, Successor};
 use self::executed::{Executed, Stretch};
 use self::labels::{Label, Labels, Shadow};
 use self::path::Way;
-use self::step::{Memory, Registers, Step};
+use self::propagate::{LabelledMemory, Propagation};
+use self::registers::RegisterLabels;
 use crate::demand::{UnitFigure, UnitSet, figure};
 use crate::race::atomics::is_inner;
 use crate::{Error, Moment, Session, Tool, flow};
@@ -44,6 +46,10 @@ const OWN_LABELS: u64 = 4096;
 const MAX_CALLS: usize = 4096;
 /// The longest way that is kept to be found again.
 const MAX_KEPT: u64 = 256;
+/// The register of a system call's number.
+const RAX: u8 = 0;
+/// Those of its arguments: rdi, rsi, rdx, r10, r8, r9.
+const SYSCALL_ARGUMENTS: [u8; 6] = [7, 6, 2, 10, 8, 9];
 /// Frames that one unseen return may leave.
 const MAX_UNWIND: usize = 4;
 
@@ -130,7 +136,7 @@ struct Call {
 
 #[derive(Debug, Default)]
 struct Thread {
-    registers: Registers,
+    registers: RegisterLabels,
     /// The last instruction with an access, and its cycle.
     last: Option<(u64, u64)>,
     calls: Vec<Call>,
@@ -140,15 +146,23 @@ struct Thread {
     executed: Option<Executed>,
 }
 
-/// From where, how many instructions, to where, and where a return goes.
-type Ends = (u64, u64, u64, Option<u64>);
+/// What a way is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct WayEnds {
+    from: u64,
+    to: u64,
+    /// How many instructions it has.
+    len: u64,
+    /// Where a return goes.
+    returns: Option<u64>,
+}
 
 #[derive(Debug, Default)]
 struct Process {
     shadow: Shadow,
-    code: Code,
+    code: ProgramCode,
     /// Ways that were found, by their ends, their length, and where a return went.
-    ways: FxHashMap<Ends, Rc<[Way]>>,
+    ways: FxHashMap<WayEnds, Rc<[Way]>>,
     /// The command line's memory.
     arguments: Option<(u64, u64)>,
     threads: Vec<ThreadId>,
@@ -351,10 +365,9 @@ impl Taint {
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let len = cycle.saturating_sub(before + 1);
         // A return has taken its call from the list: see `note_call`.
-        let returned =
-            matches!(process.code.at(at.resolver, from), Some(decoded) if decoded.flow == Flow::Return);
+        let returned = matches!(process.code.at(at.resolver, from), Some(decoded) if decoded.successor == Successor::Return);
         let returns = thread.left.filter(|_| returned).map(|call| call.to);
-        let key = (from, len, ip, returns);
+        let key = WayEnds { from, to: ip, len, returns };
         let ways = match process.ways.get(&key) {
             Some(ways) => Rc::clone(ways),
             None => {
@@ -385,7 +398,7 @@ impl Taint {
 
     /// Executes instructions without accesses, on all ways.
     fn walk(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ways: &[Way]) {
-        let mut joined: Option<Registers> = None;
+        let mut joined: Option<RegisterLabels> = None;
         for way in ways {
             let mut registers = thread.registers.clone();
             for &ip in way {
@@ -396,14 +409,9 @@ impl Taint {
                 let Some(decoded) = process.code.at(at.resolver, ip) else { continue };
                 self.followed += 1;
                 self.sinks(at, &registers, &thread.calls, &decoded, &[]);
-                let step = Step {
-                    instruction: &decoded.instruction,
-                    info: &decoded.info,
-                    manner: decoded.manner,
-                    accesses: &[],
-                };
+                let propagation = Propagation { flow: &decoded.flow, ip, accesses: &[] };
                 let Some(process) = self.processes.get_mut(&at.process) else { return };
-                step.execute(&mut registers, &mut process.shadow, &mut self.labels);
+                propagation.execute(&mut registers, &mut process.shadow, &mut self.labels);
             }
             match &mut joined {
                 Some(joined) => joined.join(&registers),
@@ -416,15 +424,20 @@ impl Taint {
     }
 
     /// Executes an instruction with its accesses.
-    fn execute(&mut self, at: &mut Moment<'_>, thread: &mut Thread, decoded: &Decoded, accesses: &[Access]) {
+    fn execute(
+        &mut self,
+        at: &mut Moment<'_>,
+        thread: &mut Thread,
+        decoded: &KnownInstruction,
+        accesses: &[Access],
+    ) {
         self.followed += 1;
         self.sinks(at, &thread.registers, &thread.calls, decoded, accesses);
         self.format(at, thread, decoded, accesses);
-        let step =
-            Step { instruction: &decoded.instruction, info: &decoded.info, manner: decoded.manner, accesses };
+        let propagation = Propagation { flow: &decoded.flow, ip: decoded.instruction.addr(), accesses };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let mut memory = process.told(at.thread, &mut self.units);
-        step.execute(&mut thread.registers, &mut memory, &mut self.labels);
+        propagation.execute(&mut thread.registers, &mut memory, &mut self.labels);
     }
 
     fn put(&mut self, at: &Moment<'_>, addr: u64, value: &[Label]) {
@@ -437,42 +450,44 @@ impl Taint {
     fn sinks(
         &mut self,
         at: &mut Moment<'_>,
-        registers: &Registers,
+        registers: &RegisterLabels,
         calls: &[Call],
-        decoded: &Decoded,
+        decoded: &KnownInstruction,
         accesses: &[Access],
     ) {
         let instruction = &decoded.instruction;
-        match decoded.flow {
-            Flow::IndirectJump | Flow::IndirectCall | Flow::Return => {
-                let register = (instruction.op_count() > 0 && instruction.op0_kind() == OpKind::Register)
-                    .then(|| instruction.op0_register());
+        match decoded.successor {
+            Successor::IndirectJump | Successor::IndirectCall | Successor::Return => {
                 let Some(process) = self.processes.get(&at.process) else { return };
-                let (label, detail) = match register {
-                    Some(register) => (registers.label(register), format!("{register:?}").to_lowercase()),
+                let (label, detail) = match instruction.target_register() {
+                    Some(number) => (
+                        registers.label(RegisterBytes::general(number)),
+                        x86::general_name(number).to_owned(),
+                    ),
                     None => {
-                        let step =
-                            Step { instruction, info: &decoded.info, manner: decoded.manner, accesses };
-                        let what =
-                            if decoded.flow == Flow::Return { "return address" } else { "target in memory" };
-                        (step.loaded(&process.shadow), what.to_owned())
+                        let propagation =
+                            Propagation { flow: &decoded.flow, ip: instruction.addr(), accesses };
+                        let what = if decoded.successor == Successor::Return {
+                            "return address"
+                        } else {
+                            "target in memory"
+                        };
+                        (propagation.loaded(&process.shadow), what.to_owned())
                     }
                 };
-                self.find(at, SinkKind::Jump, instruction.ip(), label, detail);
+                self.find(at, SinkKind::Jump, instruction.addr(), label, detail);
             }
-            Flow::Syscall => {
-                let number = self.call_number(at, instruction.ip());
+            Successor::Syscall => {
+                let number = self.call_number(at, instruction.addr());
                 let count = number.map_or(0, |number| arguments_of(number).0);
-                let ip = self.caller(at, calls, instruction.ip());
-                let taken =
-                    [Register::RDI, Register::RSI, Register::RDX, Register::R10, Register::R8, Register::R9];
+                let ip = self.caller(at, calls, instruction.addr());
                 let name = number.map_or("?".to_owned(), |number| arguments_of(number).1.to_owned());
-                for (index, register) in taken.into_iter().enumerate().take(count) {
-                    let label = registers.label(register);
+                for (index, number) in SYSCALL_ARGUMENTS.into_iter().enumerate().take(count) {
+                    let label = registers.label(RegisterBytes::general(number));
                     let detail = format!("argument {} of {name}", index + 1);
                     self.find(at, SinkKind::SystemCall, ip, label, detail);
                 }
-                let label = registers.label(Register::RAX);
+                let label = registers.label(RegisterBytes::general(RAX));
                 self.find(at, SinkKind::SystemCall, ip, label, "number".to_owned());
             }
             _ => {}
@@ -484,23 +499,17 @@ impl Taint {
         let name = at.resolver.code_name(VirtAddr(ip))?;
         let start = ip.checked_sub(name.offset).filter(|_| name.function.is_some() && name.offset < 4096)?;
         let process = self.processes.get_mut(&at.process)?;
+        let mut examiner = Examiner::new();
         let mut number = None;
         let mut addr = start;
         while addr < ip {
             let decoded = process.code.at(at.resolver, addr)?;
-            let instruction = &decoded.instruction;
-            let writes_rax = instruction.op_count() > 0
-                && instruction.op0_kind() == OpKind::Register
-                && instruction.op0_register().full_register() == Register::RAX;
-            if writes_rax && instruction.mnemonic() == Mnemonic::Mov {
-                number = match instruction.op1_kind() {
-                    OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64 => {
-                        Some(instruction.immediate(1))
-                    }
-                    _ => number,
-                };
-            } else if writes_rax && instruction.mnemonic() == Mnemonic::Xor {
-                number = Some(0);
+            // The last number that is moved there; an address is none.
+            let sets = |sum: &RegisterSum| sum.register == RAX && sum.base.is_none();
+            if let Some(sum) = examiner.examine(&decoded.instruction).sums().find(sets)
+                && decoded.instruction.rip_relative().is_none()
+            {
+                number = Some(sum.number as u64);
             }
             addr = decoded.next();
         }
@@ -508,7 +517,13 @@ impl Taint {
     }
 
     /// A directive of a format: a byte that printf itself reads, and not a function that it calls to read an argument.
-    fn format(&mut self, at: &mut Moment<'_>, thread: &Thread, decoded: &Decoded, accesses: &[Access]) {
+    fn format(
+        &mut self,
+        at: &mut Moment<'_>,
+        thread: &Thread,
+        decoded: &KnownInstruction,
+        accesses: &[Access],
+    ) {
         let [access] = accesses else { return };
         // Arguments are read as words.
         if access.size != 1 || !access.kind.reads() {
@@ -533,7 +548,7 @@ impl Taint {
                 // It is told where the program called it.
                 let ip = caller
                     .and_then(|index| thread.calls.get(index))
-                    .map_or(decoded.instruction.ip(), |call| call.from);
+                    .map_or(decoded.instruction.addr(), |call| call.from);
                 self.find(at, SinkKind::Format, ip, label, format!("format of {plain}"));
                 return;
             }
@@ -691,23 +706,23 @@ const FORMATTERS: &[(&str, usize)] = &[
 ];
 
 /// Whether an instruction can have led there by itself, and not through a function that is not recorded.
-fn leads(from: &Decoded, calls: &[Call], next: u64) -> bool {
+fn leads(from: &KnownInstruction, calls: &[Call], next: u64) -> bool {
     let behind = from.next();
-    match from.flow {
-        Flow::Next | Flow::Syscall => next == behind,
-        Flow::Jump(target) | Flow::Call(target) => next == target,
-        Flow::Branch(target) => next == target || next == behind,
-        Flow::IndirectCall => next != behind,
+    match from.successor {
+        Successor::Next | Successor::Syscall => next == behind,
+        Successor::Jump(target) | Successor::Call(target) => next == target,
+        Successor::Branch(target) => next == target || next == behind,
+        Successor::IndirectCall => next != behind,
         // The one of a stub to a function that returned from there.
-        Flow::IndirectJump => calls.last().is_none_or(|call| call.to != next),
-        Flow::Return => true,
+        Successor::IndirectJump => calls.last().is_none_or(|call| call.to != next),
+        Successor::Return => true,
     }
 }
 
 /// Keeps the list of calls.
-fn note_call(thread: &mut Thread, decoded: &Decoded, accesses: &[Access]) {
-    match decoded.flow {
-        Flow::Call(_) | Flow::IndirectCall => {
+fn note_call(thread: &mut Thread, decoded: &KnownInstruction, accesses: &[Access]) {
+    match decoded.successor {
+        Successor::Call(_) | Successor::IndirectCall => {
             let Some(slot) = accesses.iter().rev().find(|access| access.kind.writes()) else { return };
             let slot = slot.addr.0;
             while thread.calls.last().is_some_and(|call| call.slot <= slot) {
@@ -716,9 +731,9 @@ fn note_call(thread: &mut Thread, decoded: &Decoded, accesses: &[Access]) {
             if thread.calls.len() >= MAX_CALLS {
                 thread.calls.remove(0);
             }
-            thread.calls.push(Call { slot, to: decoded.next(), from: decoded.instruction.ip() });
+            thread.calls.push(Call { slot, to: decoded.next(), from: decoded.instruction.addr() });
         }
-        Flow::Return => {
+        Successor::Return => {
             let Some(slot) = accesses.first().map(|access| access.addr.0) else { return };
             while thread.calls.last().is_some_and(|call| call.slot < slot) {
                 thread.calls.pop();
@@ -811,7 +826,7 @@ struct Told<'a> {
     units: &'a mut UnitSet,
 }
 
-impl Memory for Told<'_> {
+impl LabelledMemory for Told<'_> {
     fn get(&self, addr: u64) -> Label {
         self.shadow.get(addr)
     }

@@ -8,7 +8,7 @@ use memref::VirtAddr;
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
 
-use super::code::{Code, Flow};
+use super::code::{ProgramCode, Successor};
 
 /// Instructions between two accesses beyond which no way is looked for.
 const MAX_LEN: u64 = 100_000;
@@ -30,23 +30,23 @@ const MAX_UNNAMED: u64 = 4096;
 pub(super) type Way = Vec<u64>;
 
 /// Where the instruction `from` may lead, as far as it says.
-fn starts(code: &mut Code, resolver: &Resolver, from: u64) -> Option<(Flow, Vec<u64>)> {
+fn starts(code: &mut ProgramCode, resolver: &Resolver, from: u64) -> Option<(Successor, Vec<u64>)> {
     let decoded = code.at(resolver, from)?;
     let next = decoded.next();
-    let list = match decoded.flow {
-        Flow::Next | Flow::Syscall => vec![next],
-        Flow::Jump(target) | Flow::Call(target) => vec![target],
-        Flow::Branch(target) if target == next => vec![next],
-        Flow::Branch(target) => vec![next, target],
-        Flow::IndirectJump | Flow::IndirectCall | Flow::Return => Vec::new(),
+    let list = match decoded.successor {
+        Successor::Next | Successor::Syscall => vec![next],
+        Successor::Jump(target) | Successor::Call(target) => vec![target],
+        Successor::Branch(target) if target == next => vec![next],
+        Successor::Branch(target) => vec![next, target],
+        Successor::IndirectJump | Successor::IndirectCall | Successor::Return => Vec::new(),
     };
-    Some((decoded.flow, list))
+    Some((decoded.successor, list))
 }
 
 /// All ways of `len` instructions from `from`, whose own access is behind it, to the access of `to`. `returns` is where a
 /// return goes. Empty where there is none.
 pub(super) fn ways(
-    code: &mut Code,
+    code: &mut ProgramCode,
     resolver: &mut Resolver,
     from: u64,
     len: u64,
@@ -55,11 +55,11 @@ pub(super) fn ways(
 ) -> Vec<Way> {
     let Some((flow, mut first)) = starts(code, resolver, from) else { return Vec::new() };
     let unknown = match flow {
-        Flow::Return => {
+        Successor::Return => {
             first.extend(returns);
             false
         }
-        Flow::IndirectJump | Flow::IndirectCall => true,
+        Successor::IndirectJump | Successor::IndirectCall => true,
         _ => false,
     };
     if len > MAX_LEN {
@@ -108,7 +108,7 @@ fn aligned_before(to: u64) -> Vec<u64> {
 }
 
 /// All ways of `len` instructions from one of `first` to the access of `to`.
-fn search(code: &mut Code, resolver: &mut Resolver, first: Vec<u64>, len: u64, to: u64) -> Vec<Way> {
+fn search(code: &mut ProgramCode, resolver: &mut Resolver, first: Vec<u64>, len: u64, to: u64) -> Vec<Way> {
     if len == 0 {
         return if first.contains(&to) { vec![Way::new()] } else { Vec::new() };
     }
@@ -122,13 +122,13 @@ fn search(code: &mut Code, resolver: &mut Resolver, first: Vec<u64>, len: u64, t
                 continue;
             };
             let behind = decoded.next();
-            let targets = match decoded.flow {
-                Flow::Next | Flow::Syscall => vec![behind],
-                Flow::Jump(target) => vec![target],
-                Flow::Branch(target) if target != behind => vec![behind, target],
-                Flow::Branch(_) => vec![behind],
+            let targets = match decoded.successor {
+                Successor::Next | Successor::Syscall => vec![behind],
+                Successor::Jump(target) => vec![target],
+                Successor::Branch(target) if target != behind => vec![behind, target],
+                Successor::Branch(_) => vec![behind],
                 // A jump through a register: nothing of the trace says where to, but where it is seen next.
-                Flow::IndirectJump => entries(code, resolver, to, Flow::IndirectJump),
+                Successor::IndirectJump => entries(code, resolver, to, Successor::IndirectJump),
                 _ => Vec::new(),
             };
             for target in targets {
@@ -179,14 +179,14 @@ fn back(layers: &[Vec<(u64, Vec<u16>)>], last: usize) -> Vec<Way> {
 
 /// Where an indirect branch may have led if it is at `to` soon: the start of the function there, and for a jump every
 /// instruction of it in front of `to`.
-fn entries(code: &mut Code, resolver: &mut Resolver, to: u64, flow: Flow) -> Vec<u64> {
+fn entries(code: &mut ProgramCode, resolver: &mut Resolver, to: u64, from: Successor) -> Vec<u64> {
     let Some(name) = resolver.code_name(VirtAddr(to)) else { return Vec::new() };
     if name.function.is_none() || name.offset > MAX_SWEEP as u64 {
         return Vec::new();
     }
     let start = to - name.offset;
     let mut list = vec![start];
-    if flow == Flow::IndirectJump {
+    if from == Successor::IndirectJump {
         let mut at = start;
         while at < to
             && let Some(decoded) = code.at(resolver, at)
@@ -202,7 +202,7 @@ fn entries(code: &mut Code, resolver: &mut Resolver, to: u64, flow: Flow) -> Vec
 }
 
 /// The shortest way from `start` to the access of `to`, where nobody counted.
-pub(super) fn way_behind(code: &mut Code, resolver: &Resolver, start: u64, to: u64) -> Option<Way> {
+pub(super) fn way_behind(code: &mut ProgramCode, resolver: &Resolver, start: u64, to: u64) -> Option<Way> {
     let mut came: FxHashMap<u64, u64> = FxHashMap::default();
     let mut layer = vec![start];
     came.insert(start, 0);
@@ -223,10 +223,10 @@ pub(super) fn way_behind(code: &mut Code, resolver: &Resolver, start: u64, to: u
                 continue;
             };
             let behind = decoded.next();
-            let list = match decoded.flow {
-                Flow::Next | Flow::Syscall => [Some(behind), None],
-                Flow::Jump(target) => [Some(target), None],
-                Flow::Branch(target) => [Some(behind), Some(target)],
+            let list = match decoded.successor {
+                Successor::Next | Successor::Syscall => [Some(behind), None],
+                Successor::Jump(target) => [Some(target), None],
+                Successor::Branch(target) => [Some(behind), Some(target)],
                 _ => [None, None],
             };
             for target in list.into_iter().flatten() {
