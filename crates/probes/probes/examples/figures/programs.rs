@@ -1,10 +1,10 @@
 //! Tables 1 and 3 and Figure 14: real programs, as Debian has them. Programs that are not installed are left out.
 
 use crate::svg::Bars;
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use object::{Object, ObjectSection};
 use probes::joined::Profile;
 use std::{path::PathBuf, process::Command};
+use x86::{Disassembler, Transfer};
 
 /// Name, file, and a run of some seconds.
 const PROGRAMS: [(&str, &str, &[&str]); 4] = [
@@ -99,13 +99,11 @@ fn straddlers(file: &str) -> Option<f64> {
     let file = object::File::parse(&*bytes).ok()?;
     let text = file.section_by_name(".text")?;
     let code = text.data().ok()?;
-    let mut decoder = Decoder::with_ip(64, code, text.address(), DecoderOptions::NONE);
     let (mut calls, mut across) = (0u32, 0u32);
-    while decoder.can_decode() {
-        let instruction = decoder.decode();
-        if instruction.flow_control() == FlowControl::Call && instruction.len() == 5 {
+    for instruction in Disassembler::new(code, text.address()) {
+        if matches!(instruction.transfer(), Transfer::Call(_)) && instruction.len_bytes() == 5 {
             calls += 1;
-            across += u32::from(instruction.ip() % 64 > 59);
+            across += u32::from(instruction.addr() % 64 > 59);
         }
     }
     (calls > 0).then(|| 100.0 * f64::from(across) / f64::from(calls))

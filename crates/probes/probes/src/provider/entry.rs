@@ -17,12 +17,9 @@ use crate::{
     registry::{self, Switch},
     trampoline,
 };
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock,
-};
 use patch::{CodeAddr, JMP_REL32, PatchError, Site};
 use std::ops::Range;
+use x86::{Disassembler, Instruction, Transfer};
 
 /// Bytes that a displaced instruction and the jump back may take.
 const BODY_BYTES: usize = 64;
@@ -111,16 +108,15 @@ fn check(symbol: &Symbol, addr: CodeAddr, executable: &[Range<usize>]) -> Result
     }
     // SAFETY: the function's bytes, inside one readable mapping.
     let code = unsafe { std::slice::from_raw_parts(addr.0 as *const u8, symbol.len_bytes) };
-    let mut decoder = Decoder::with_ip(64, code, addr.0 as u64, DecoderOptions::NONE);
-    let first = decoder.decode();
-    if first.is_invalid() {
+    let mut disassembler = Disassembler::new(code, addr.0 as u64);
+    let first = disassembler.next_instruction();
+    if !first.is_valid() {
         return refuse(Reason::Undecodable);
     }
-    if matches!(first.flow_control(), FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt)
-    {
+    if leaves_its_address(&first) {
         return refuse(Reason::NotRelocatable);
     }
-    if may_jump_to_start(code) && jumps_to_start(&mut decoder, addr) {
+    if may_jump_to_start(code) && jumps_to_start(disassembler, addr) {
         return refuse(Reason::LoopToEntry);
     }
     Ok(first)
@@ -135,20 +131,24 @@ fn may_jump_to_start(code: &[u8]) -> bool {
     })
 }
 
-fn jumps_to_start(decoder: &mut Decoder<'_>, start: CodeAddr) -> bool {
-    let mut instruction = Instruction::default();
-    while decoder.can_decode() {
-        decoder.decode_out(&mut instruction);
-        let jumps = matches!(
-            instruction.flow_control(),
-            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::XbeginXabortXend
-        );
-        if jumps && !instruction.is_jmp_near_indirect() && instruction.near_branch_target() == start.0 as u64
-        {
-            return true;
-        }
-    }
-    false
+fn jumps_to_start(mut rest: Disassembler<'_>, start: CodeAddr) -> bool {
+    rest.any(|instruction| match instruction.transfer() {
+        Transfer::Call(_) => false,
+        transfer => transfer.target() == Some(start.0 as u64),
+    })
+}
+
+/// Whether an instruction tells somebody where it is: whom it calls, the kernel, or the handler of a signal.
+fn leaves_its_address(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.transfer(),
+        Transfer::Call(_)
+            | Transfer::CallIndirect
+            | Transfer::FarCall
+            | Transfer::Syscall
+            | Transfer::Kernel
+            | Transfer::Interrupt
+    )
 }
 
 fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Result<ProbeId, ProbeError> {
@@ -157,13 +157,13 @@ fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Res
     let mut has_room = false;
     let body = |at| {
         has_room = true;
-        relocate(first, at)
+        first.displaced(at as u64)
     };
     let detour = trampoline::make_detour(addr, id.0, BODY_BYTES, body).ok_or_else(|| {
         let reason = if has_room { Reason::NotRelocatable } else { Reason::NoRoom };
         unprobeable(&symbol.name, addr, reason)
     })?;
-    let jump = if alone { jump(addr, first.len(), detour) } else { None };
+    let jump = if alone { jump(addr, first.len_bytes(), detour) } else { None };
     let switch = match jump {
         Some((len_bytes, on)) => {
             let site = Site::open(addr, len_bytes).map_err(refused)?;
@@ -177,15 +177,6 @@ fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Res
     };
     registry::complete(id, addr, addr, ProbeKind::EntryWithReturn, Provider::Entry, switch, false)?;
     Ok(id)
-}
-
-/// The displaced instruction for the address `at`, followed by a jump to the rest of the function.
-fn relocate(first: &Instruction, at: usize) -> Option<Vec<u8>> {
-    let back = Instruction::with_branch(Code::Jmp_rel32_64, first.next_ip()).ok()?;
-    let block = [*first, back];
-    let encoded =
-        BlockEncoder::encode(64, InstructionBlock::new(&block, at as u64), BlockEncoderOptions::NONE).ok()?;
-    Some(encoded.code_buffer)
 }
 
 /// A jump from `addr` to `detour` that changes at most `len_bytes` bytes: how many, and which.
@@ -214,19 +205,6 @@ fn jump(addr: CodeAddr, len_bytes: usize, detour: CodeAddr) -> Option<(usize, u6
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_displaced_instruction_keeps_its_meaning() {
-        // lea rax, [rip + 0x10] at 0x1000 reads 0x1017 wherever it is moved.
-        let code = [0x48, 0x8d, 0x05, 0x10, 0, 0, 0];
-        let first = Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE).decode();
-        let moved = relocate(&first, 0x5000).unwrap();
-        let again = Decoder::with_ip(64, &moved, 0x5000, DecoderOptions::NONE).decode();
-        assert_eq!(again.ip_rel_memory_address(), 0x1017);
-        let mut decoder = Decoder::with_ip(64, &moved, 0x5000, DecoderOptions::NONE);
-        assert_eq!(decoder.decode().len(), 7);
-        assert_eq!(decoder.decode().near_branch_target(), 0x1007);
-    }
 
     #[test]
     fn the_quick_look_finds_every_jump_to_the_start() {

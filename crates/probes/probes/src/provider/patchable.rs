@@ -6,8 +6,8 @@
 
 use super::{Found, entry, function_of, is_single_threaded};
 use crate::{ProbeKind, Provider, error::Reason, module::Module, registry};
-use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use patch::{CodeAddr, store};
+use x86::Disassembler;
 
 /// Makes probes of the entries in the section `[start, start + len_bytes)`, an array of addresses.
 pub fn probe(
@@ -69,13 +69,13 @@ enum Space {
 
 fn space(bytes: &[u8; 8]) -> Space {
     // Five bytes are `nop [rax + rax + displacement]`: gcc's displacement is 0, clang's 8.
-    let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
-    match instruction.len() {
+    let instruction = Disassembler::new(bytes, 0).next_instruction();
+    match instruction.len_bytes() {
         _ if bytes[..5] == [0x90; 5] => Space::Bytes,
-        5 if instruction.mnemonic() == Mnemonic::Nop => Space::Five,
-        6.. if instruction.mnemonic() == Mnemonic::Nop => Space::Longer,
+        5 if instruction.is_nop() => Space::Five,
+        6.. if instruction.is_nop() => Space::Longer,
         // Nine bytes and more are prefixes in front of the longest nop: cut off here.
-        _ if bytes[0] == 0x66 && instruction.is_invalid() => Space::Longer,
+        _ if bytes[0] == 0x66 && !instruction.is_valid() => Space::Longer,
         _ => Space::Short,
     }
 }
