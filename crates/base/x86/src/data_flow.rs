@@ -233,7 +233,8 @@ impl Effects<'_> {
             let rbp = RegisterBytes::general(RBP).cut(len.into());
             return Some((ByteTarget::Register(rbp, len), ByteRule::Move(ByteSource::Memory(len))));
         }
-        if count == 0 || instruction.op_mask() != Register::None {
+        // A mask, or a memory operand whose one element is used for all, is not told byte by byte.
+        if count == 0 || instruction.op_mask() != Register::None || instruction.is_broadcast() {
             return None;
         }
         if mnemonic == Mnemonic::Push {
@@ -603,6 +604,12 @@ mod tests {
         let of_lea = flow(&[0x48, 0x8d, 0x14, 0x0b]).inputs;
         assert!(of_lea.contains(&general(3, 0, 8)) && of_lea.contains(&general(1, 0, 8)));
         assert!(flow(&[0x48, 0xf7, 0x20]).inputs.contains(&general(0, 0, 8)));
+    }
+
+    #[test]
+    fn an_element_that_is_used_for_all_comes_to_each_of_them() {
+        // vpord xmm1, xmm2, [rax] of one element
+        assert_eq!(only(&[0x62, 0xf1, 0x6d, 0x18, 0xeb, 0x08]).1, ByteRule::Join);
     }
 
     #[test]
