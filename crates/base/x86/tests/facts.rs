@@ -19,9 +19,9 @@ use x86::{
 };
 
 /// Instructions that each test draws; some tenths of them can be executed.
-const DRAWN: u64 = 25_000;
+const DRAWN: u64 = 60_000;
 /// How often one of a name is executed.
-const MOST_OF_ONE: u32 = 5;
+const MOST_OF_ONE: u32 = 8;
 
 /// Draws instructions, and calls `check` with those that the processor executes without a fault, and with their results. What
 /// is wrong is told at the end, of each kind of instruction once.
@@ -93,7 +93,7 @@ fn contains(ranges: &[std::ops::Range<usize>], place: usize) -> bool {
 
 #[test]
 fn what_is_not_said_to_be_written_stays() {
-    each(1, |processor, case, effects, after| {
+    each(101, |processor, case, effects, after| {
         let written = effects.registers().written;
         let targets = effects.data_flow().assignments;
         for register in registers(after) {
@@ -123,7 +123,7 @@ fn what_is_not_said_to_be_written_stays() {
 
 #[test]
 fn a_register_that_is_said_to_be_set_does_not_depend_on_what_it_held() {
-    each(2, |processor, case, effects, after| {
+    each(200, |processor, case, effects, after| {
         let set = effects.registers().set;
         if set == 0 {
             return;
@@ -138,7 +138,7 @@ fn a_register_that_is_said_to_be_set_does_not_depend_on_what_it_held() {
 
 #[test]
 fn sums_are_what_registers_hold_afterwards() {
-    each(3, |_, case, effects, after| {
+    each(300, |_, case, effects, after| {
         for sum in effects.sums() {
             let base = sum.base.map_or(0, |base| case.state.general.get(base));
             let expect = base.wrapping_add_signed(sum.number);
@@ -149,7 +149,7 @@ fn sums_are_what_registers_hold_afterwards() {
 
 #[test]
 fn flags_matter_only_where_they_are_said_to() {
-    each(4, |processor, case, _, after| {
+    each(400, |processor, case, _, after| {
         let of = case.instruction.flags();
         for flag in (0..12).map(|bit| 1 << bit).filter(|flag| FLAGS & flag & !of.read != 0) {
             let mut other = case.state.clone();
@@ -168,7 +168,7 @@ fn flags_matter_only_where_they_are_said_to() {
 
 #[test]
 fn memory_matters_only_where_it_is_said_to_be_read() {
-    each(5, |processor, case, effects, after| {
+    each(500, |processor, case, effects, after| {
         if !case.instruction.has_known_accesses() {
             return;
         }
@@ -195,7 +195,7 @@ fn memory_matters_only_where_it_is_said_to_be_read() {
 
 #[test]
 fn accesses_have_the_length_that_they_are_said_to_have() {
-    each(6, |processor, case, effects, _| {
+    each(600, |processor, case, effects, _| {
         let mut operands = effects.operands();
         let (Some(operand), None) = (operands.next(), operands.next()) else { return };
         if operand.kind == AccessKind::Prefetch
@@ -214,24 +214,25 @@ fn accesses_have_the_length_that_they_are_said_to_have() {
             let mut moved = case.state.clone();
             let moved_base = moved.general.get(base).wrapping_add(target.wrapping_sub(addr));
             moved.general.set_number(base, moved_base);
-            processor.step(&moved).1
+            // A division may fail for what lies there.
+            !matches!(processor.step(&moved).1, Ended::Fault(libc::SIGSEGV | libc::SIGBUS))
         };
         let end = processor.data + DATA_BYTES as u64;
         // Where an address must be aligned, one byte further is a fault anyway: only what is unaligned tells.
-        let is_anywhere = at(addr + 1) == Ended::Done && at(addr - 1) == Ended::Done;
+        let is_anywhere = at(addr + 1) && at(addr - 1);
         if base == 4 || !is_anywhere {
             return;
         }
-        assert_eq!(at(end - len), Ended::Done, "the last {len} bytes: {}", name(case));
-        assert_eq!(at(processor.data), Ended::Done, "the first {len} bytes: {}", name(case));
-        assert_ne!(at(end - len + 1), Ended::Done, "beyond the end, of {len} bytes: {}", name(case));
-        assert_ne!(at(processor.data - 1), Ended::Done, "before the start, of {len} bytes: {}", name(case));
+        assert!(at(end - len), "the last {len} bytes: {}", name(case));
+        assert!(at(processor.data), "the first {len} bytes: {}", name(case));
+        assert!(!at(end - len + 1), "beyond the end, of {len} bytes: {}", name(case));
+        assert!(!at(processor.data - 1), "before the start, of {len} bytes: {}", name(case));
     });
 }
 
 #[test]
 fn the_oracle_says_the_same_of_accesses() {
-    each(7, |_, case, effects, _| {
+    each(700, |_, case, effects, _| {
         let instruction = &case.instruction;
         if !instruction.has_known_accesses() || instruction.mask().is_some() || instruction.is_repeated() {
             return;
@@ -297,7 +298,7 @@ fn target_bytes(
 
 #[test]
 fn moves_move_the_bytes_that_they_are_said_to() {
-    each(8, |processor, case, effects, after| {
+    each(800, |processor, case, effects, after| {
         let flow = effects.data_flow();
         if flow.is_elementwise {
             return;
@@ -356,7 +357,7 @@ fn moves_move_the_bytes_that_they_are_said_to() {
 
 #[test]
 fn bitwise_results_depend_on_the_bytes_in_their_place_alone() {
-    each(9, |processor, case, effects, after| {
+    each(900, |processor, case, effects, after| {
         let flow = effects.data_flow();
         let [assignment] = flow.assignments[..] else { return };
         let ByteRule::Bitwise(one, other, kept) = assignment.rule else { return };
@@ -424,7 +425,7 @@ fn flip_others(case: &DrawnInstruction, effects: &Effects<'_>, named: &[Register
 
 #[test]
 fn results_depend_on_what_is_said_to_be_read_alone() {
-    each(10, |processor, case, effects, after| {
+    each(1000, |processor, case, effects, after| {
         let flow = effects.data_flow();
         if !case.instruction.has_known_accesses() || case.instruction.is_repeated() {
             return;
@@ -469,7 +470,7 @@ fn register_of(source: ByteSource) -> Vec<RegisterBytes> {
 #[test]
 fn an_instruction_that_is_displaced_does_the_same() {
     const AWAY: u64 = 8192;
-    each(11, |processor, case, _, after| {
+    each(1100, |processor, case, _, after| {
         let to = processor.code + AWAY;
         let mut state = case.state.clone();
         state.general.rip = to;

@@ -8,7 +8,7 @@
 //! both sides.
 
 use std::cell::UnsafeCell;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 use x86::{RegisterBytes, RegisterKind, Registers};
 
@@ -96,21 +96,31 @@ pub struct Processor {
     pub code: u64,
 }
 
-/// Whether the processor has the registers of that part of the state.
-fn has_component(component: u32) -> bool {
-    // SAFETY: the tests are for processors whose system uses xsave.
-    let enabled = unsafe { core::arch::x86_64::_xgetbv(0) };
-    enabled >> component & 1 != 0
+/// Where the components of the vector state are in the standard form, and which there are.
+#[derive(Clone, Copy)]
+struct VectorLayout {
+    ymm_high: usize,
+    masks: usize,
+    zmm_high: usize,
+    zmm_upper: usize,
+    enabled: u64,
 }
 
-/// Where a component is in the standard form.
-fn component_at(component: u32) -> usize {
-    core::arch::x86_64::__cpuid_count(0xd, component).ebx as usize
+/// As the processor says; it is asked once, which under a hypervisor takes long.
+fn layout() -> VectorLayout {
+    static LAYOUT: OnceLock<VectorLayout> = OnceLock::new();
+    *LAYOUT.get_or_init(|| {
+        let at = |component: u32| core::arch::x86_64::__cpuid_count(0xd, component).ebx as usize;
+        // SAFETY: the tests are for processors whose system uses xsave.
+        let enabled = unsafe { core::arch::x86_64::_xgetbv(0) };
+        VectorLayout { ymm_high: at(2), masks: at(5), zmm_high: at(6), zmm_upper: at(7), enabled }
+    })
 }
 
 /// How many vector registers there are, and how many bytes of each.
 pub fn vector_shape() -> (usize, usize) {
-    match (has_component(2), has_component(6) && has_component(7)) {
+    let has = |component: u32| layout().enabled >> component & 1 != 0;
+    match (has(2), has(6) && has(7)) {
         (_, true) => (32, 64),
         (true, _) => (16, 32),
         _ => (16, 16),
@@ -128,6 +138,8 @@ fn map(len: usize, prot: i32) -> u64 {
 impl Processor {
     pub fn new() -> Self {
         static HANDLERS: Once = Once::new();
+        // The handlers find the answer there.
+        layout();
         HANDLERS.call_once(|| {
             for signal in
                 [libc::SIGUSR1, libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE]
@@ -252,24 +264,25 @@ impl SignalFrame {
             each(0, Self::LEGACY_ST_AT + number * 16, &mut bytes);
             *word = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
         }
+        let layout = layout();
         let (_, len) = vector_shape();
         for (number, vector) in state.vectors.iter_mut().enumerate() {
             if number >= 16 {
-                each(7, component_at(7) + (number - 16) * 64, vector);
+                each(7, layout.zmm_upper + (number - 16) * 64, vector);
                 continue;
             }
             each(1, Self::LEGACY_XMM_AT + number * 16, &mut vector[..16]);
             if len >= 32 {
-                each(2, component_at(2) + number * 16, &mut vector[16..32]);
+                each(2, layout.ymm_high + number * 16, &mut vector[16..32]);
             }
             if len >= 64 {
-                each(6, component_at(6) + number * 32, &mut vector[32..64]);
+                each(6, layout.zmm_high + number * 32, &mut vector[32..64]);
             }
         }
         if len >= 64 {
             for (number, mask) in state.masks.iter_mut().enumerate() {
                 let mut bytes = mask.to_le_bytes();
-                each(5, component_at(5) + number * 8, &mut bytes);
+                each(5, layout.masks + number * 8, &mut bytes);
                 *mask = u64::from_le_bytes(bytes);
             }
         }

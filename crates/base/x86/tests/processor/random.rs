@@ -132,6 +132,11 @@ fn is_fit(instruction: &iced_x86::Instruction) -> bool {
     let names_segment = instruction.op_kinds().enumerate().any(|(index, kind)| {
         kind == OpKind::Register && instruction.op_register(index as u32).is_segment_register()
     });
+    // The decoder does not tell a pause from an exchange with r8 that has its prefix, which no program uses.
+    // Of movsxd to 16 bits some processors load four bytes, others two; it is of no use either.
+    if matches!(instruction.code(), iced_x86::Code::Movsxd_r16_rm16) || instruction.mnemonic() == M::Pause {
+        return false;
+    }
     // Processors differ in what they do to what is not defined: the result of a double shift that is too long, or of a half
     // bswap. Others tell of the time, of the processor, or change how later instructions behave.
     let is_undefined = matches!(instruction.mnemonic(), M::Shld | M::Shrd | M::Bswap)
