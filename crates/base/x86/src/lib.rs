@@ -22,6 +22,7 @@ extern crate alloc;
 extern crate std;
 
 mod cache;
+mod call_before;
 mod data_flow;
 mod decode;
 mod effects;
@@ -41,6 +42,7 @@ mod transfer;
 mod vector;
 
 pub use cache::CodeCache;
+pub use call_before::call_before;
 pub use data_flow::{Assignment, ByteRule, ByteSource, ByteTarget, DataFlow};
 pub use effects::{Effects, Examiner, RegisterSum, RegisterUse};
 pub use facts::{accesses, is_locked, is_repeated, length, mnemonic};

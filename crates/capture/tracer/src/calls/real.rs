@@ -130,31 +130,17 @@ pub(crate) use real;
 
 /// The address of a call, from the one that it returns to: the call instruction ends there.
 pub(crate) fn call_site(return_to: u64) -> u64 {
+    /// Bytes of the calls that are looked for, at most.
+    const MOST: u64 = 6;
     if return_to < 16 {
         return return_to;
     }
-    // SAFETY: the bytes of the instruction that has just been executed, and at most a few of what stands before it on
-    // the same page.
-    let at = |distance: u64| unsafe { ((return_to - distance) as *const u8).read() };
-    let same_page = |distance: u64| (return_to - 1) >> 12 == (return_to - distance) >> 12;
-    // call rel32
-    if same_page(5) && at(5) == 0xe8 {
-        return return_to - 5;
-    }
-    // call [rip + disp32], call [reg + disp32]
-    if same_page(6) && at(6) == 0xff && at(5) & 0x38 == 0x10 {
-        return return_to - 6;
-    }
-    // call [reg + disp8]
-    if same_page(3) && at(3) == 0xff && at(2) & 0xf8 == 0x50 {
-        return return_to - 3;
-    }
-    // call r8..r15, call reg
-    if same_page(3) && at(3) == 0x41 && at(2) == 0xff && at(1) & 0xf8 == 0xd0 {
-        return return_to - 3;
-    }
-    if same_page(2) && at(2) == 0xff && matches!(at(1) & 0xf8, 0xd0 | 0x10) {
-        return return_to - 2;
+    let on_page = ((return_to - 1) & 4095) + 1;
+    let len = on_page.min(MOST);
+    // SAFETY: the last bytes of the instruction that has just been executed, and a few of what stands before it on the same page.
+    let bytes = unsafe { core::slice::from_raw_parts((return_to - len) as *const u8, len as usize) };
+    if let Some(len) = x86::call_before(bytes) {
+        return return_to - len as u64;
     }
     // A tail call jumped here: the caller's caller returns to this address.
     return_to
