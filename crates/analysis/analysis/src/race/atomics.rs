@@ -57,7 +57,7 @@ enum Type {
 /// What has been found out so far.
 #[derive(Debug, Default)]
 pub(crate) struct Atomics {
-    codes: FxHashMap<u64, (CodeKind, Control)>,
+    codes: FxHashMap<u64, (CodeKind, CallEffect)>,
     types: FxHashMap<VariableId, Type>,
     parts: FxHashMap<(VariableId, u64), Type>,
     /// Addresses that a locked instruction has accessed.
@@ -134,14 +134,14 @@ impl Atomics {
         &mut self,
         resolver: &mut Resolver,
         addr: VirtAddr,
-        first: Site,
-        second: Site,
+        first: AccessSite,
+        second: AccessSite,
     ) -> bool {
         if !self.cells.contains(&addr.0) {
             return false;
         }
         let of = self.variable(resolver, addr);
-        let mut may = |site: Site| match self.code(resolver, VirtAddr(site.ip)).0 {
+        let mut may = |site: AccessSite| match self.code(resolver, VirtAddr(site.ip)).0 {
             CodeKind::Locked | CodeKind::AtomicLine | CodeKind::Runtime => true,
             _ if site.kind == AccessKind::Modify => false,
             CodeKind::PlainLine => of != Type::Plain,
@@ -176,13 +176,13 @@ impl Atomics {
 
     /// What is known of an instruction, and what it does about calls.
     #[inline]
-    pub(super) fn code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> (CodeKind, Control) {
+    pub(super) fn code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> (CodeKind, CallEffect) {
         if let Some(&code) = self.codes.get(&ip.0) {
             return code;
         }
         let instruction =
             self.bytes(resolver, ip).and_then(|bytes| Instruction::decode(&bytes, ip.0)).unwrap_or_default();
-        let code = (self.find_code(resolver, ip, &instruction), Control::of(&instruction));
+        let code = (self.find_code(resolver, ip, &instruction), CallEffect::of(&instruction));
         self.codes.insert(ip.0, code);
         code
     }

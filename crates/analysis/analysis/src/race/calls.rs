@@ -15,13 +15,13 @@ const CALL_BYTES: u64 = 8;
 
 /// What an instruction does about calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Control {
+pub(super) enum CallEffect {
     Call,
     Return,
     Other,
 }
 
-impl Control {
+impl CallEffect {
     pub(super) fn of(instruction: &Instruction) -> Self {
         match instruction.transfer() {
             Transfer::Call(_) | Transfer::CallIndirect | Transfer::FarCall => Self::Call,
@@ -34,8 +34,15 @@ impl Control {
 /// All rows of calls, each its last one and the row without that. Row 0 is empty.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    list: Vec<(u32, u64)>,
-    known: FxHashMap<(u32, u64), u32>,
+    list: Vec<CallRow>,
+    known: FxHashMap<CallRow, u32>,
+}
+
+/// A row of calls: the instruction of its last one, and the number of the row without that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct CallRow {
+    without_last: u32,
+    ip: u64,
 }
 
 impl Rows {
@@ -44,8 +51,9 @@ impl Rows {
             return row;
         }
         let list = &mut self.list;
-        *self.known.entry((row, ip)).or_insert_with(|| {
-            list.push((row, ip));
+        let longer = CallRow { without_last: row, ip };
+        *self.known.entry(longer).or_insert_with(|| {
+            list.push(longer);
             list.len() as u32
         })
     }
@@ -54,45 +62,62 @@ impl Rows {
     pub(super) fn calls(&self, row: u32) -> impl Iterator<Item = VirtAddr> {
         let mut next = row;
         std::iter::from_fn(move || {
-            let &(before, ip) = self.list.get((next as usize).checked_sub(1)?)?;
-            next = before;
+            let &CallRow { without_last, ip } = self.list.get((next as usize).checked_sub(1)?)?;
+            next = without_last;
             Some(VirtAddr(ip))
         })
         .take(MOST)
     }
 }
 
-/// The calls of one thread that have not returned: where each keeps its return address, its instruction, and the row that it
-/// makes.
+/// The calls of one thread that have not returned.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    list: Vec<(u64, u64, u32)>,
+    list: Vec<CallFrame>,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug)]
+struct CallFrame {
+    /// Where its return address is.
+    slot: u64,
+    /// Its instruction.
+    ip: u64,
+    /// The row that it makes.
+    row: u32,
 }
 
 impl Frames {
     /// The present row.
     pub(super) fn row(&self) -> u32 {
-        self.list.last().map_or(0, |frame| frame.2)
+        self.list.last().map_or(0, |frame| frame.row)
     }
 
     /// Follows an access of an instruction.
-    pub(super) fn follow(&mut self, rows: &mut Rows, control: Control, ip: u64, addr: u64, kind: AccessKind) {
-        let calls = control == Control::Call && kind == AccessKind::Store;
-        if !calls && (control != Control::Return || kind != AccessKind::Load) {
+    pub(super) fn follow(
+        &mut self,
+        rows: &mut Rows,
+        control: CallEffect,
+        ip: u64,
+        addr: u64,
+        kind: AccessKind,
+    ) {
+        let calls = control == CallEffect::Call && kind == AccessKind::Store;
+        if !calls && (control != CallEffect::Return || kind != AccessKind::Load) {
             return;
         }
-        while self.list.last().is_some_and(|frame| frame.0 <= addr) {
+        while self.list.last().is_some_and(|frame| frame.slot <= addr) {
             self.list.pop();
         }
         if calls {
             let row = rows.with(self.row(), ip);
-            self.list.push((addr, ip, row));
+            self.list.push(CallFrame { slot: addr, ip, row });
         }
     }
 
     /// What was called there has returned.
     pub(super) fn leave(&mut self, ip: u64) {
-        if self.list.last().is_some_and(|frame| ip.wrapping_sub(frame.1) <= CALL_BYTES) {
+        if self.list.last().is_some_and(|frame| ip.wrapping_sub(frame.ip) <= CALL_BYTES) {
             self.list.pop();
         }
     }
@@ -108,18 +133,18 @@ mod tests {
         let (mut rows, mut frames) = (Rows::default(), Frames::default());
         let calls =
             |rows: &Rows, frames: &Frames| -> Vec<u64> { rows.calls(frames.row()).map(|ip| ip.0).collect() };
-        frames.follow(&mut rows, Control::Call, 10, 0x1000, Store);
-        frames.follow(&mut rows, Control::Call, 20, 0xf00, Store);
+        frames.follow(&mut rows, CallEffect::Call, 10, 0x1000, Store);
+        frames.follow(&mut rows, CallEffect::Call, 20, 0xf00, Store);
         assert_eq!(calls(&rows, &frames), [20, 10]);
         let row = frames.row();
         // A call by way of memory loads as well.
-        frames.follow(&mut rows, Control::Call, 30, 0x5000, Load);
-        frames.follow(&mut rows, Control::Return, 25, 0xf00, Load);
+        frames.follow(&mut rows, CallEffect::Call, 30, 0x5000, Load);
+        frames.follow(&mut rows, CallEffect::Return, 25, 0xf00, Load);
         assert_eq!(calls(&rows, &frames), [10]);
-        frames.follow(&mut rows, Control::Call, 20, 0xf00, Store);
+        frames.follow(&mut rows, CallEffect::Call, 20, 0xf00, Store);
         assert_eq!(frames.row(), row, "the same calls make the same row");
         // Left by a longjmp, or without a return that was recorded.
-        frames.follow(&mut rows, Control::Call, 40, 0xf80, Store);
+        frames.follow(&mut rows, CallEffect::Call, 40, 0xf80, Store);
         assert_eq!(calls(&rows, &frames), [40, 10]);
         frames.leave(77);
         assert_eq!(calls(&rows, &frames), [40, 10]);

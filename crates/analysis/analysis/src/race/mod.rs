@@ -27,10 +27,10 @@ use rustc_hash::FxHashMap;
 use symbols::{Call, CodeName, HeapChange, Resolver};
 
 use self::atomics::{Atomics, Nature};
-use self::calls::{Control, Frames, Rows};
+use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
 use self::overlap::Overlap;
-use self::shadow::{Found, Shadow};
+use self::shadow::{AccessHistory, EarlierAccess};
 use crate::{Error, Moment, Tool};
 
 /// One side of a race.
@@ -72,7 +72,7 @@ pub struct Race {
 
 /// An access as the shadow remembers it, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Site {
+pub(crate) struct AccessSite {
     ip: u64,
     kind: AccessKind,
     locks: u32,
@@ -82,15 +82,15 @@ pub(crate) struct Site {
 
 /// A lock, and how a thread holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Held {
+struct HeldLock {
     object: u64,
     shared: bool,
 }
 
 #[derive(Debug, Default)]
-struct Thread {
+struct ThreadClocks {
     clock: Clock,
-    held: Vec<Held>,
+    held: Vec<HeldLock>,
     /// The number of the present set of locks.
     locks: u32,
     sites: FxHashMap<(u64, AccessKind, u32), u32>,
@@ -116,8 +116,8 @@ struct Barrier {
 }
 
 #[derive(Debug, Default)]
-struct Process {
-    shadow: Shadow,
+struct ProcessClocks {
+    shadow: AccessHistory,
     objects: FxHashMap<u64, Object>,
     barriers: FxHashMap<u64, Barrier>,
     /// Clocks of threads that were made and have not begun, by number; of threads that ended, by handle.
@@ -127,7 +127,7 @@ struct Process {
     atomics: Atomics,
 }
 
-impl Process {
+impl ProcessClocks {
     /// What lies there from now on is nothing that was there before.
     fn forget(&mut self, addr: VirtAddr, len: u64) {
         self.shadow.forget(addr.0, len);
@@ -136,20 +136,20 @@ impl Process {
 }
 
 /// The key under which a race is counted once.
-type Key = (String, Place, Place);
-type Place = (String, Option<String>, Option<u32>);
+type RaceKey = (String, PlaceName, PlaceName);
+type PlaceName = (String, Option<String>, Option<u32>);
 
 /// Looks for races.
 #[derive(Debug, Default)]
 pub struct Races {
-    threads: Vec<Thread>,
-    processes: BTreeMap<ProcessId, Process>,
-    sites: Vec<Site>,
+    threads: Vec<ThreadClocks>,
+    processes: BTreeMap<ProcessId, ProcessClocks>,
+    sites: Vec<AccessSite>,
     rows: Rows,
-    lock_sets: Vec<Vec<Held>>,
-    lock_numbers: BTreeMap<Vec<Held>, u32>,
-    races: BTreeMap<Key, Race>,
-    found: Vec<Found>,
+    lock_sets: Vec<Vec<HeldLock>>,
+    lock_numbers: BTreeMap<Vec<HeldLock>, u32>,
+    races: BTreeMap<RaceKey, Race>,
+    found: Vec<EarlierAccess>,
     /// Threads with missing events.
     gaps: BTreeSet<ThreadId>,
     gaps_of_all: bool,
@@ -184,10 +184,10 @@ impl Races {
         (races, possibly_ordered)
     }
 
-    fn thread(&mut self, thread: ThreadId) -> &mut Thread {
+    fn thread(&mut self, thread: ThreadId) -> &mut ThreadClocks {
         let index = thread.0 as usize;
         if index >= self.threads.len() {
-            self.threads.resize_with(index + 1, Thread::default);
+            self.threads.resize_with(index + 1, ThreadClocks::default);
             if self.lock_sets.is_empty() {
                 self.lock_sets.push(Vec::new());
                 self.lock_numbers.insert(Vec::new(), 0);
@@ -205,7 +205,7 @@ impl Races {
         let (locks, row) = (state.locks, state.frames.row());
         let sites = &mut self.sites;
         *state.sites.entry((ip, kind, row)).or_insert_with(|| {
-            sites.push(Site { ip, kind, locks, row });
+            sites.push(AccessSite { ip, kind, locks, row });
             sites.len() as u32 - 1
         })
     }
@@ -234,7 +234,7 @@ impl Races {
         if nature != Nature::Ignored {
             self.check(at, ip, (addr.0, len, kind), nature == Nature::Atomic);
         }
-        if !block && control != Control::Other {
+        if !block && control != CallEffect::Other {
             self.threads[at.thread.0 as usize].frames.follow(&mut self.rows, control, ip.0, addr.0, kind);
         }
     }
@@ -260,7 +260,7 @@ impl Races {
         (addr, len, kind): (u64, u64, AccessKind),
         atomic: bool,
         site: u32,
-        found: &mut Vec<Found>,
+        found: &mut Vec<EarlierAccess>,
     ) -> Epoch {
         let process = self.processes.entry(id).or_default();
         let state = &mut self.threads[thread.0 as usize];
@@ -285,7 +285,7 @@ impl Races {
         now
     }
 
-    fn report(&mut self, at: &mut Moment<'_>, hit: &Found, now: Epoch, site: u32) {
+    fn report(&mut self, at: &mut Moment<'_>, hit: &EarlierAccess, now: Epoch, site: u32) {
         let first = self.sites[hit.site as usize];
         let second = self.sites[site as usize];
         if let Some(process) = self.processes.get_mut(&at.process)
@@ -303,7 +303,7 @@ impl Races {
         self.find(key, race, hit.epoch, now);
     }
 
-    fn keep(&mut self, key: Key, race: Race) {
+    fn keep(&mut self, key: RaceKey, race: Race) {
         match self.races.entry(key) {
             Entry::Occupied(mut known) => known.get_mut().times += race.times,
             Entry::Vacant(place) => {
@@ -312,7 +312,7 @@ impl Races {
         }
     }
 
-    fn side(&self, resolver: &mut Resolver, thread: ThreadId, site: Site) -> Side {
+    fn side(&self, resolver: &mut Resolver, thread: ThreadId, site: AccessSite) -> Side {
         let code = resolver.code_name(VirtAddr(site.ip));
         let function = code.as_ref().map_or_else(
             || format!("{:#x}", site.ip),
@@ -399,7 +399,7 @@ impl Races {
                 if !shared {
                     state.clock.join(&lock.read);
                 }
-                state.held.push(Held { object, shared });
+                state.held.push(HeldLock { object, shared });
                 self.locks_changed(at.thread);
             }
             SyncKind::Unlock => {
@@ -488,7 +488,7 @@ fn site_name(variable: &str) -> String {
     stem.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
-fn lock_name(resolver: &mut Resolver, held: &Held) -> String {
+fn lock_name(resolver: &mut Resolver, held: &HeldLock) -> String {
     let mut name = if held.object <= 2 {
         "OpenMP's unnamed critical section".to_owned()
     } else {

@@ -1,10 +1,10 @@
 //! Atomic accesses that a trace does not bring into one order.
 //!
 //! A translated thread's events lie between *marks*, points in the session's one sequence: around each locked instruction, each
-//! event of synchronisation, and at the end of each buffer. Of two threads' *stretches* between marks one lies wholly in front of
+//! event of synchronisation, and at the end of each buffer. Of two threads' *stretches* between marks one lies wholly before
 //! the other, or they overlap, and then an atomic load in one may have seen a store in the other or not. The replay takes the
 //! stretch with the lower mark first, so such a load can come too early in it: the store that it saw is replayed later. That
-//! store is then taken for seen ([`Races::publish`]), by what came behind the load, by what its thread wrote to atomic
+//! store is then taken for seen ([`Races::publish`]), by what came after the load, by what its thread wrote to atomic
 //! variables in that stretch, and by whoever loads those.
 //!
 //! What was found meanwhile waits until the stretches of both accesses are over: it is a race only if no such late store has
@@ -17,12 +17,12 @@ use memref::{Order, ProcessId, ThreadId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::clock::{Clock, Epoch};
-use super::{Key, Process, Race, Races};
+use super::{ProcessClocks, Race, RaceKey, Races};
 
 /// What a thread did between two marks.
 #[derive(Debug, Default)]
-struct Stretch {
-    /// The mark in front of it.
+struct MarkedStretch {
+    /// The mark before it.
     order: Order,
     /// The thread's own time when it began, and when it first loaded an atomic variable.
     start: u32,
@@ -39,16 +39,16 @@ struct Stretch {
 /// A thread's stretches: the present one, and the one before, which what has the same mark as its end may overlap.
 #[derive(Debug, Default)]
 struct Lane {
-    present: Stretch,
-    before: Stretch,
+    present: MarkedStretch,
+    before: MarkedStretch,
 }
 
 impl Lane {
-    /// The stretch in which the thread did something at that time of its own, if it did so behind an atomic load that could
+    /// The stretch in which the thread did something at that time of its own, if it did so after an atomic load that could
     /// have seen more than the replay has shown so far.
-    fn behind_load(&mut self, time: u32) -> Option<&mut Stretch> {
+    fn after_load(&mut self, time: u32) -> Option<&mut MarkedStretch> {
         let Self { present, before, .. } = self;
-        let after = |stretch: &Stretch| stretch.loaded.is_some_and(|loaded| loaded < time);
+        let after = |stretch: &MarkedStretch| stretch.loaded.is_some_and(|loaded| loaded < time);
         if time >= present.start {
             (after(present) || before.loaded.is_some()).then_some(present)
         } else {
@@ -60,7 +60,7 @@ impl Lane {
 /// A race, unless one of its sides' stretches orders them.
 #[derive(Debug)]
 struct Waiting {
-    key: Key,
+    key: RaceKey,
     race: Race,
     /// Stretches that have to end.
     open: u8,
@@ -75,7 +75,7 @@ pub(super) struct Overlap {
     waiting: FxHashMap<u64, Waiting>,
     next: u64,
     /// Found at least once between accesses that may be ordered.
-    ordered: BTreeSet<Key>,
+    ordered: BTreeSet<RaceKey>,
 }
 
 impl Overlap {
@@ -104,7 +104,7 @@ impl Overlap {
     }
 
     /// Which of those that found something can no longer be ordered by it, and which are.
-    fn settle(&mut self, stretch: &mut Stretch) -> Vec<(Key, Race)> {
+    fn settle(&mut self, stretch: &mut MarkedStretch) -> Vec<(RaceKey, Race)> {
         let mut races = Vec::new();
         for (number, other) in stretch.waiting.drain(..) {
             let Entry::Occupied(mut waiting) = self.waiting.entry(number) else { continue };
@@ -122,7 +122,7 @@ impl Overlap {
 }
 
 impl Races {
-    /// A thread does something behind that mark.
+    /// A thread does something after that mark.
     pub(super) fn pass(&mut self, thread: ThreadId, order: Order) {
         let Some(overlap) = &mut self.overlap else { return };
         let lane = overlap.lane(thread);
@@ -131,7 +131,7 @@ impl Races {
         }
         let state = &mut self.threads[thread.0 as usize];
         state.clock.tick(thread);
-        let next = Stretch { order, start: state.clock.get(thread), ..Stretch::default() };
+        let next = MarkedStretch { order, start: state.clock.get(thread), ..MarkedStretch::default() };
         let ended = std::mem::replace(&mut lane.present, next);
         let mut over = std::mem::replace(&mut lane.before, ended);
         for (key, race) in overlap.settle(&mut over) {
@@ -152,7 +152,7 @@ impl Races {
         overlap.ordered.iter().filter(|&key| !self.races.contains_key(key)).count() as u64
     }
 
-    /// A thread loaded an atomic variable. Whether its time goes on: what comes behind the load is told from what came before.
+    /// A thread loaded an atomic variable. Whether its time goes on: what comes after the load is told from what came before.
     pub(super) fn note_load(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> bool {
         let time = self.threads[thread.0 as usize].clock.get(thread);
         self.overlap.as_mut().is_some_and(|overlap| overlap.load(process, thread, addr, time))
@@ -168,7 +168,7 @@ impl Races {
         while let Some((from, addr)) = todo.pop() {
             let clock = self.threads[from.0 as usize].clock.clone();
             if from != thread
-                && let Some(Process { objects, .. }) = self.processes.get_mut(&process)
+                && let Some(ProcessClocks { objects, .. }) = self.processes.get_mut(&process)
             {
                 objects.entry(addr).or_default().written.join(&clock);
             }
@@ -176,7 +176,7 @@ impl Races {
             readers.retain(|&reader| {
                 let lane = &mut overlap.lanes[reader.0 as usize];
                 let (now, then) = (lane.present.loads.contains(&addr), lane.before.loads.contains(&addr));
-                // The mark behind the stretch before is the present one's.
+                // The mark after the stretch before is the present one's.
                 let overlaps_then = then && order <= lane.present.order;
                 if reader != from && (now || overlaps_then) {
                     let known = &mut self.threads[reader.0 as usize].clock;
@@ -198,13 +198,13 @@ impl Races {
     }
 
     /// Keeps what was found until nothing can order the two any more, or at once.
-    pub(super) fn find(&mut self, key: Key, race: Race, first: Epoch, second: Epoch) {
+    pub(super) fn find(&mut self, key: RaceKey, race: Race, first: Epoch, second: Epoch) {
         let Some(overlap) = &mut self.overlap else { return self.keep(key, race) };
         let number = overlap.next;
         overlap.next += 1;
         let mut open = 0;
         for (side, other) in [(first, second), (second, first)] {
-            if let Some(stretch) = overlap.lane(side.thread).behind_load(side.time) {
+            if let Some(stretch) = overlap.lane(side.thread).after_load(side.time) {
                 stretch.waiting.push((number, other));
                 open += 1;
             }
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// An access as it happened: when, and behind which mark of its thread.
+    /// An access as it happened: when, and after which mark of its thread.
     struct Happened {
         thread: usize,
         order: Order,

@@ -24,7 +24,7 @@ const NEVER: Past = Past { epoch: Epoch::NEVER, site: 0, atomic: false };
 
 /// What is remembered of some bytes.
 #[derive(Clone, Debug, PartialEq)]
-struct State {
+struct ByteAccesses {
     write: Past,
     /// The last read, where one thread's reads are all.
     read: Past,
@@ -32,20 +32,20 @@ struct State {
     reads: Option<Vec<Past>>,
 }
 
-const FRESH: State = State { write: NEVER, read: NEVER, reads: None };
+const FRESH: ByteAccesses = ByteAccesses { write: NEVER, read: NEVER, reads: None };
 
 #[derive(Clone, Debug, Default)]
-enum Cell {
+enum WordAccesses {
     #[default]
     Untouched,
-    Whole(Box<State>),
-    Halves(Box<[State; 2]>),
-    Bytes(Box<[State; 8]>),
+    Whole(Box<ByteAccesses>),
+    Halves(Box<[ByteAccesses; 2]>),
+    Bytes(Box<[ByteAccesses; 8]>),
 }
 
 /// An earlier access that a later one races with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct EarlierAccess {
     pub(crate) addr: u64,
     pub(crate) len: u64,
     pub(crate) epoch: Epoch,
@@ -61,7 +61,7 @@ struct Now<'a> {
     atomic: bool,
 }
 
-impl State {
+impl ByteAccesses {
     /// Notes an access; `found` is told of what it races with.
     #[inline]
     fn access(&mut self, now: &Now<'_>, mut found: impl FnMut(Past)) {
@@ -115,11 +115,11 @@ impl State {
 
 /// All bytes of a process.
 #[derive(Debug, Default)]
-pub(crate) struct Shadow {
-    pages: FxHashMap<u64, Box<[Cell]>>,
+pub(crate) struct AccessHistory {
+    pages: FxHashMap<u64, Box<[WordAccesses]>>,
 }
 
-impl Shadow {
+impl AccessHistory {
     /// Notes an access of `len` bytes and appends what it races with, once for each earlier access.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn access(
@@ -131,7 +131,7 @@ impl Shadow {
         kind: AccessKind,
         site: u32,
         atomic: bool,
-        found: &mut Vec<Found>,
+        found: &mut Vec<EarlierAccess>,
     ) {
         let now = Now { clock, epoch: Epoch { thread, time: clock.get(thread) }, kind, site, atomic };
         let end = addr.saturating_add(len);
@@ -140,7 +140,7 @@ impl Shadow {
             let page = self
                 .pages
                 .entry(at / PAGE_BYTES)
-                .or_insert_with(|| vec![Cell::Untouched; CELLS].into_boxed_slice());
+                .or_insert_with(|| vec![WordAccesses::Untouched; CELLS].into_boxed_slice());
             let cell = &mut page[(at % PAGE_BYTES / CELL_BYTES) as usize];
             let base = at & !(CELL_BYTES - 1);
             let stop = end.min(base.saturating_add(CELL_BYTES));
@@ -154,7 +154,7 @@ impl Shadow {
                     {
                         last.len += len;
                     }
-                    _ => found.push(Found { addr, len, epoch: past.epoch, site: past.site }),
+                    _ => found.push(EarlierAccess { addr, len, epoch: past.epoch, site: past.site }),
                 }
             });
             at = stop;
@@ -174,14 +174,14 @@ impl Shadow {
                 let first = (at % PAGE_BYTES / CELL_BYTES) as usize;
                 let last = ((stop - 1) % PAGE_BYTES / CELL_BYTES) as usize;
                 // Blocks of allocators begin at cells and no other block ends in the same one.
-                page[first..=last].fill(Cell::Untouched);
+                page[first..=last].fill(WordAccesses::Untouched);
             }
             at = stop;
         }
     }
 }
 
-impl Cell {
+impl WordAccesses {
     fn access(&mut self, now: &Now<'_>, from: u64, to: u64, found: &mut impl FnMut(Past, u64, u64)) {
         if matches!(self, Self::Untouched) {
             *self = match (from % 4, to % 4, to - from) {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn bytes_race_and_neighbours_do_not() {
-        let mut shadow = Shadow::default();
+        let mut shadow = AccessHistory::default();
         let (first, second) = (clock(&[1, 0]), clock(&[0, 1]));
         let mut found = Vec::new();
         let (load, store) = (AccessKind::Load, AccessKind::Store);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_new_block_knows_nothing_of_the_old_one() {
-        let mut shadow = Shadow::default();
+        let mut shadow = AccessHistory::default();
         let mut found = Vec::new();
         shadow.access(&clock(&[1]), ThreadId(0), 8192, 8192, AccessKind::Store, 0, false, &mut found);
         shadow.forget(8192 + 16, 8192 - 16);

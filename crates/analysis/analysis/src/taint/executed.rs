@@ -5,14 +5,14 @@ use crate::flow::{Entered, Flow};
 
 /// Instructions of one block that were executed one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct ExecutedStretch {
     /// The block's first instruction.
     pub(super) start: u64,
-    /// Instructions of the block in front of them.
+    /// Instructions of the block before them.
     pub(super) skipped: u64,
     /// How many they are. Zero: it is the end that was asked for.
     pub(super) count: u64,
-    /// Whether nothing was executed in front of them that is not recorded.
+    /// Whether nothing was executed before them that is not recorded.
     pub(super) is_whole: bool,
 }
 
@@ -29,9 +29,9 @@ impl Executed {
         Self { flow, inside: None }
     }
 
-    /// What was executed first from cycle `at` on, which becomes the cycle behind it; `to` at most. Cycles must not be asked
+    /// What was executed first from cycle `at` on, which becomes the cycle after it; `to` at most. Cycles must not be asked
     /// for that lie before those of an earlier question.
-    pub(super) fn next(&mut self, at: &mut u64, to: u64) -> Result<Stretch, Error> {
+    pub(super) fn next(&mut self, at: &mut u64, to: u64) -> Result<ExecutedStretch, Error> {
         let mut is_whole = true;
         loop {
             while let Some(entered) = self.flow.peek()?.filter(|entered| entered.cycle <= *at) {
@@ -39,14 +39,14 @@ impl Executed {
                 self.flow.advance()?;
             }
             if *at >= to {
-                return Ok(Stretch { start: 0, skipped: 0, count: 0, is_whole });
+                return Ok(ExecutedStretch { start: 0, skipped: 0, count: 0, is_whole });
             }
             let next = self.flow.peek()?.map_or(u64::MAX, |entered| entered.cycle).min(to);
             if let Some(Entered { cycle, block }) = self.inside {
                 let end = cycle.saturating_add(block.instructions.into()).min(next);
                 if end > *at {
                     let stretch =
-                        Stretch { start: block.ip, skipped: *at - cycle, count: end - *at, is_whole };
+                        ExecutedStretch { start: block.ip, skipped: *at - cycle, count: end - *at, is_whole };
                     *at = end;
                     return Ok(stretch);
                 }
@@ -100,7 +100,7 @@ mod tests {
         let mut at = from;
         for &(start, skipped, count, is_whole) in expected {
             let next = executed.next(&mut at, to).unwrap();
-            assert_eq!(next, Stretch { start, skipped, count, is_whole }, "at {at}");
+            assert_eq!(next, ExecutedStretch { start, skipped, count, is_whole }, "at {at}");
         }
         assert_eq!(at, to);
     }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_block_that_was_left_early_ends_where_the_next_one_begins() {
-        // Left behind two instructions, and then without having executed one.
+        // Left after two instructions, and then without having executed one.
         let mut executed = executed(&[5, 4], &[(0, 0), (2, 1), (2, 0), (7, 1)]);
         check(
             &mut executed,

@@ -8,7 +8,7 @@ pub(super) type Label = u32;
 
 /// Where a label came from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Node {
+pub(super) enum LabelOrigin {
     /// A byte of an input.
     Input {
         /// Its number.
@@ -28,7 +28,7 @@ pub(super) enum Node {
 /// Labels with their history.
 #[derive(Debug)]
 pub(super) struct Labels {
-    nodes: Vec<(Node, u8)>,
+    nodes: Vec<(LabelOrigin, u8)>,
     moved: FxHashMap<(Label, u64), Label>,
 }
 
@@ -39,13 +39,16 @@ const LOOP_STEPS: usize = 8;
 
 impl Default for Labels {
     fn default() -> Self {
-        Self { nodes: vec![(Node::Input { source: u32::MAX, offset: 0 }, 0)], moved: FxHashMap::default() }
+        Self {
+            nodes: vec![(LabelOrigin::Input { source: u32::MAX, offset: 0 }, 0)],
+            moved: FxHashMap::default(),
+        }
     }
 }
 
 impl Labels {
     pub(super) fn input(&mut self, source: u32, offset: u64) -> Label {
-        self.nodes.push((Node::Input { source, offset }, 0));
+        self.nodes.push((LabelOrigin::Input { source, offset }, 0));
         self.nodes.len() as u32 - 1
     }
 
@@ -60,7 +63,8 @@ impl Labels {
         let mut at = from;
         let mut label = 0;
         for _ in 0..LOOP_STEPS {
-            let Some(&(Node::Moved { from: before, ip: step }, _)) = self.nodes.get(at as usize) else {
+            let Some(&(LabelOrigin::Moved { from: before, ip: step }, _)) = self.nodes.get(at as usize)
+            else {
                 break;
             };
             if step == ip {
@@ -74,7 +78,7 @@ impl Labels {
             label = if steps >= MAX_STEPS || self.nodes.len() >= u32::MAX as usize {
                 from
             } else {
-                self.nodes.push((Node::Moved { from, ip }, steps + 1));
+                self.nodes.push((LabelOrigin::Moved { from, ip }, steps + 1));
                 self.nodes.len() as u32 - 1
             };
         }
@@ -88,11 +92,11 @@ impl Labels {
         let mut at = label;
         loop {
             match self.nodes.get(at as usize) {
-                Some(&(Node::Moved { from, ip }, _)) => {
+                Some(&(LabelOrigin::Moved { from, ip }, _)) => {
                     steps.push(ip);
                     at = from;
                 }
-                Some(&(Node::Input { source, offset }, _)) => {
+                Some(&(LabelOrigin::Input { source, offset }, _)) => {
                     steps.reverse();
                     return (source, offset, steps);
                 }
@@ -111,19 +115,19 @@ struct Page {
 
 /// The labels of a process's memory.
 #[derive(Default)]
-pub(super) struct Shadow {
+pub(super) struct TaintedMemory {
     pages: FxHashMap<u64, Box<Page>>,
     /// Pages that were looked at for input that is mapped there.
     looked: FxHashSet<u64>,
 }
 
-impl std::fmt::Debug for Shadow {
+impl std::fmt::Debug for TaintedMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shadow").field("pages", &self.pages.len()).finish_non_exhaustive()
+        f.debug_struct("TaintedMemory").field("pages", &self.pages.len()).finish_non_exhaustive()
     }
 }
 
-impl Shadow {
+impl TaintedMemory {
     /// Pages of a range that nobody has asked about.
     pub(super) fn unseen(&mut self, addr: u64, len: u64) -> Option<u64> {
         let (first, last) = (addr / PAGE, addr.saturating_add(len.max(1) - 1) / PAGE);
@@ -228,7 +232,7 @@ mod tests {
 
     #[test]
     fn memory_keeps_what_is_tainted_alone() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         for addr in 4090..4110 {
             shadow.set(addr, 7);
         }

@@ -17,6 +17,7 @@ mod propagate;
 mod registers;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use memref::{
@@ -31,8 +32,8 @@ use watch_models::{CostModel, Origin, UnitKind, Watched};
 use x86::{Examiner, RegisterBytes, RegisterSum};
 
 use self::code::{KnownInstruction, ProgramCode, Successor};
-use self::executed::{Executed, Stretch};
-use self::labels::{Label, Labels, Shadow};
+use self::executed::{Executed, ExecutedStretch};
+use self::labels::{Label, Labels, TaintedMemory};
 use self::path::Way;
 use self::propagate::{LabelledMemory, Propagation};
 use self::registers::RegisterLabels;
@@ -125,7 +126,7 @@ pub struct Finding {
 
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct OpenCall {
     /// Where its return address is.
     slot: u64,
     /// The return address.
@@ -134,14 +135,20 @@ struct Call {
     from: u64,
 }
 
+/// The last instruction of a thread that made an access.
+#[derive(Clone, Copy, Debug)]
+struct LastAccess {
+    ip: u64,
+    cycle: u64,
+}
+
 #[derive(Debug, Default)]
-struct Thread {
+struct ThreadTaint {
     registers: RegisterLabels,
-    /// The last instruction with an access, and its cycle.
-    last: Option<(u64, u64)>,
-    calls: Vec<Call>,
+    last: Option<LastAccess>,
+    calls: Vec<OpenCall>,
     /// The call that the last return came from.
-    left: Option<Call>,
+    left: Option<OpenCall>,
     /// What it executed, where that was recorded.
     executed: Option<Executed>,
 }
@@ -158,17 +165,17 @@ struct WayEnds {
 }
 
 #[derive(Debug, Default)]
-struct Process {
-    shadow: Shadow,
+struct ProcessTaint {
+    shadow: TaintedMemory,
     code: ProgramCode,
     /// Ways that were found, by their ends, their length, and where a return went.
     ways: FxHashMap<WayEnds, Rc<[Way]>>,
     /// The command line's memory.
-    arguments: Option<(u64, u64)>,
+    arguments: Option<Range<u64>>,
     threads: Vec<ThreadId>,
 }
 
-impl Process {
+impl ProcessTaint {
     /// Its memory, as one of its threads changes it.
     fn told<'a>(&'a mut self, thread: ThreadId, units: &'a mut UnitSet) -> Told<'a> {
         Told { shadow: &mut self.shadow, threads: &self.threads, thread, units }
@@ -178,12 +185,12 @@ impl Process {
 /// Follows input.
 #[derive(Debug)]
 pub struct Taint {
-    threads: FxHashMap<ThreadId, Thread>,
-    processes: BTreeMap<ProcessId, Process>,
+    threads: FxHashMap<ThreadId, ThreadTaint>,
+    processes: BTreeMap<ProcessId, ProcessTaint>,
     labels: Labels,
     inputs: Vec<Input>,
     findings: BTreeMap<(SinkKind, u64, u32), Finding>,
-    arguments: Option<(u64, u64)>,
+    arguments: Option<Range<u64>>,
     units: UnitSet,
     /// The trace and its blocks, where control flow was recorded.
     flow: Option<(Trace, Rc<[BlockEntry]>)>,
@@ -215,7 +222,7 @@ impl Taint {
         let number = |text: Option<&str>| u64::from_str_radix(text?.trim_start_matches("0x"), 16).ok();
         let arguments = properties.get("argv").and_then(|range| {
             let mut words = range.split(' ');
-            Some((number(words.next())?, number(words.next())?))
+            Some(number(words.next())?..number(words.next())?)
         });
         Ok(Self {
             threads: FxHashMap::default(),
@@ -253,11 +260,13 @@ impl Taint {
             .collect()
     }
 
-    fn process(&mut self, at: &Moment<'_>) -> &mut Process {
+    fn process(&mut self, at: &Moment<'_>) -> &mut ProcessTaint {
         let first = self.processes.is_empty();
-        let arguments = self.arguments.filter(|_| first);
-        let process =
-            self.processes.entry(at.process).or_insert_with(|| Process { arguments, ..Default::default() });
+        let arguments = self.arguments.clone().filter(|_| first);
+        let process = self
+            .processes
+            .entry(at.process)
+            .or_insert_with(|| ProcessTaint { arguments, ..Default::default() });
         if !process.threads.contains(&at.thread) {
             process.threads.push(at.thread);
         }
@@ -298,14 +307,20 @@ impl Taint {
         if let Some(decoded) = &decoded {
             note_call(&mut thread, decoded, accesses);
         }
-        thread.last = Some((ip, cycle));
+        thread.last = Some(LastAccess { ip, cycle });
         self.threads.insert(at.thread, thread);
         Ok(())
     }
 
     /// The instructions between a thread's last access and this one, as they were recorded.
-    fn follow(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ip: u64, cycle: u64) -> Result<(), Error> {
-        let Some((from, before)) = thread.last else { return Ok(()) };
+    fn follow(
+        &mut self,
+        at: &mut Moment<'_>,
+        thread: &mut ThreadTaint,
+        ip: u64,
+        cycle: u64,
+    ) -> Result<(), Error> {
+        let Some(LastAccess { ip: from, cycle: before }) = thread.last else { return Ok(()) };
         if (from, before) == (ip, cycle) {
             return Ok(());
         }
@@ -319,7 +334,7 @@ impl Taint {
         let (mut reached, mut last) = (before + 1, from);
         while !thread.registers.are_clean() {
             let Some(executed) = &mut thread.executed else { break };
-            let Stretch { start, skipped, count, is_whole } = executed.next(&mut reached, cycle)?;
+            let ExecutedStretch { start, skipped, count, is_whole } = executed.next(&mut reached, cycle)?;
             let Some(process) = self.processes.get_mut(&at.process) else { break };
             let way = process.code.row(at.resolver, start, skipped, count);
             if way.len() as u64 != count {
@@ -342,7 +357,7 @@ impl Taint {
     }
 
     /// A function that is not recorded, such as malloc, returned to `next`.
-    fn return_to(&mut self, thread: &mut Thread, next: u64) {
+    fn return_to(&mut self, thread: &mut ThreadTaint, next: u64) {
         let inner = thread.calls.len().saturating_sub(MAX_UNWIND);
         match (inner..thread.calls.len()).rev().find(|&depth| thread.calls[depth].to == next) {
             Some(depth) => {
@@ -354,14 +369,14 @@ impl Taint {
     }
 
     /// What happened to the registers is not known.
-    fn lose(&mut self, thread: &mut Thread) {
+    fn lose(&mut self, thread: &mut ThreadTaint) {
         thread.registers.clear();
         self.lost += 1;
     }
 
-    /// The same, where only the number of instructions is known.
-    fn search(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ip: u64, cycle: u64) {
-        let Some((from, before)) = thread.last else { return };
+    /// The instructions between a thread's last access and this one, where only their number is known.
+    fn search(&mut self, at: &mut Moment<'_>, thread: &mut ThreadTaint, ip: u64, cycle: u64) {
+        let Some(LastAccess { ip: from, cycle: before }) = thread.last else { return };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let len = cycle.saturating_sub(before + 1);
         // A return has taken its call from the list: see `note_call`.
@@ -386,7 +401,7 @@ impl Taint {
         // A function that is not recorded, such as malloc: it returned to one of the last callers.
         for depth in 0..MAX_UNWIND.min(thread.calls.len()) {
             let call = thread.calls[thread.calls.len() - 1 - depth];
-            if let Some(way) = path::way_behind(&mut process.code, at.resolver, call.to, ip) {
+            if let Some(way) = path::way_after(&mut process.code, at.resolver, call.to, ip) {
                 thread.registers.after_unseen_call();
                 thread.calls.truncate(thread.calls.len() - 1 - depth);
                 self.walk(at, thread, &[way]);
@@ -397,7 +412,7 @@ impl Taint {
     }
 
     /// Executes instructions without accesses, on all ways.
-    fn walk(&mut self, at: &mut Moment<'_>, thread: &mut Thread, ways: &[Way]) {
+    fn walk(&mut self, at: &mut Moment<'_>, thread: &mut ThreadTaint, ways: &[Way]) {
         let mut joined: Option<RegisterLabels> = None;
         for way in ways {
             let mut registers = thread.registers.clone();
@@ -427,7 +442,7 @@ impl Taint {
     fn execute(
         &mut self,
         at: &mut Moment<'_>,
-        thread: &mut Thread,
+        thread: &mut ThreadTaint,
         decoded: &KnownInstruction,
         accesses: &[Access],
     ) {
@@ -451,7 +466,7 @@ impl Taint {
         &mut self,
         at: &mut Moment<'_>,
         registers: &RegisterLabels,
-        calls: &[Call],
+        calls: &[OpenCall],
         decoded: &KnownInstruction,
         accesses: &[Access],
     ) {
@@ -494,7 +509,7 @@ impl Taint {
         }
     }
 
-    /// The number of a system call, which is mostly a constant in front of it.
+    /// The number of a system call, which is mostly a constant before it.
     fn call_number(&mut self, at: &mut Moment<'_>, ip: u64) -> Option<u64> {
         let name = at.resolver.code_name(VirtAddr(ip))?;
         let start = ip.checked_sub(name.offset).filter(|_| name.function.is_some() && name.offset < 4096)?;
@@ -520,7 +535,7 @@ impl Taint {
     fn format(
         &mut self,
         at: &mut Moment<'_>,
-        thread: &Thread,
+        thread: &ThreadTaint,
         decoded: &KnownInstruction,
         accesses: &[Access],
     ) {
@@ -583,8 +598,10 @@ impl Taint {
     /// A page that was not accessed before: it may be input all the same.
     fn look(&mut self, at: &mut Moment<'_>, addr: u64, len: u64) {
         while let Some(page) = self.process(at).shadow.unseen(addr, len) {
-            let arguments = self.process(at).arguments;
-            if let Some((start, end)) = arguments.filter(|&(start, end)| start < page + 4096 && page < end) {
+            let arguments = self.process(at).arguments.clone();
+            if let Some(Range { start, end }) =
+                arguments.filter(|range| range.start < page + 4096 && page < range.end)
+            {
                 let (from, to) = (start.max(page), end.min(page + 4096));
                 let source = self.input(Input { kind: "argv".into(), spot: None, name: None });
                 self.taint(at, source, from, to - from, from - start);
@@ -671,7 +688,7 @@ impl Taint {
     }
 
     /// The program's own call that leads to an instruction of the C library.
-    fn caller(&self, at: &mut Moment<'_>, calls: &[Call], ip: u64) -> u64 {
+    fn caller(&self, at: &mut Moment<'_>, calls: &[OpenCall], ip: u64) -> u64 {
         for call in calls.iter().rev() {
             let name = at.resolver.code_name(VirtAddr(call.from));
             let inner = name.as_ref().and_then(|name| name.module.as_deref()).is_none_or(is_inner);
@@ -682,7 +699,7 @@ impl Taint {
         ip
     }
 
-    /// As above, for a thread that is not at work.
+    /// The program's own call that leads there, for a thread that is not at work.
     fn caller_of(&self, at: &mut Moment<'_>, ip: u64) -> u64 {
         let calls = self.threads.get(&at.thread).map_or(&[][..], |thread| &thread.calls);
         self.caller(at, calls, ip)
@@ -706,13 +723,13 @@ const FORMATTERS: &[(&str, usize)] = &[
 ];
 
 /// Whether an instruction can have led there by itself, and not through a function that is not recorded.
-fn leads(from: &KnownInstruction, calls: &[Call], next: u64) -> bool {
-    let behind = from.next();
+fn leads(from: &KnownInstruction, calls: &[OpenCall], next: u64) -> bool {
+    let after = from.next();
     match from.successor {
-        Successor::Next | Successor::Syscall => next == behind,
+        Successor::Next | Successor::Syscall => next == after,
         Successor::Jump(target) | Successor::Call(target) => next == target,
-        Successor::Branch(target) => next == target || next == behind,
-        Successor::IndirectCall => next != behind,
+        Successor::Branch(target) => next == target || next == after,
+        Successor::IndirectCall => next != after,
         // The one of a stub to a function that returned from there.
         Successor::IndirectJump => calls.last().is_none_or(|call| call.to != next),
         Successor::Return => true,
@@ -720,7 +737,7 @@ fn leads(from: &KnownInstruction, calls: &[Call], next: u64) -> bool {
 }
 
 /// Keeps the list of calls.
-fn note_call(thread: &mut Thread, decoded: &KnownInstruction, accesses: &[Access]) {
+fn note_call(thread: &mut ThreadTaint, decoded: &KnownInstruction, accesses: &[Access]) {
     match decoded.successor {
         Successor::Call(_) | Successor::IndirectCall => {
             let Some(slot) = accesses.iter().rev().find(|access| access.kind.writes()) else { return };
@@ -731,7 +748,7 @@ fn note_call(thread: &mut Thread, decoded: &KnownInstruction, accesses: &[Access
             if thread.calls.len() >= MAX_CALLS {
                 thread.calls.remove(0);
             }
-            thread.calls.push(Call { slot, to: decoded.next(), from: decoded.instruction.addr() });
+            thread.calls.push(OpenCall { slot, to: decoded.next(), from: decoded.instruction.addr() });
         }
         Successor::Return => {
             let Some(slot) = accesses.first().map(|access| access.addr.0) else { return };
@@ -820,7 +837,7 @@ fn arguments_of(number: u64) -> (usize, &'static str) {
 
 /// Memory whose changes the watchpoint units are told.
 struct Told<'a> {
-    shadow: &'a mut Shadow,
+    shadow: &'a mut TaintedMemory,
     threads: &'a [ThreadId],
     thread: ThreadId,
     units: &'a mut UnitSet,

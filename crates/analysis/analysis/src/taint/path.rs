@@ -16,14 +16,14 @@ const MAX_LEN: u64 = 100_000;
 const MAX_WIDTH: usize = 64;
 /// Ways that are followed at once.
 pub(super) const MAX_WAYS: usize = 4;
-/// Instructions behind a function that was not seen, until the next access.
+/// Instructions after a function that was not seen, until the next access.
 const MAX_BEHIND: u64 = 400;
 /// Instructions before the target that an indirect branch may lead to.
 const MAX_SWEEP: usize = 8192;
 
-/// How far from where it is seen next a function may begin that has a name, and one that has none.
+/// How far from where it is seen next a function may begin that has a name.
 const MAX_DISTANCE: u64 = 64 << 10;
-/// As above.
+/// How far one may begin that has none.
 const MAX_UNNAMED: u64 = 4096;
 
 /// A way: the instructions without an access, in their order.
@@ -43,7 +43,7 @@ fn starts(code: &mut ProgramCode, resolver: &Resolver, from: u64) -> Option<(Suc
     Some((decoded.successor, list))
 }
 
-/// All ways of `len` instructions from `from`, whose own access is behind it, to the access of `to`. `returns` is where a
+/// All ways of `len` instructions from `from`, whose own access is after it, to the access of `to`. `returns` is where a
 /// return goes. Empty where there is none.
 pub(super) fn ways(
     code: &mut ProgramCode,
@@ -121,12 +121,12 @@ fn search(code: &mut ProgramCode, resolver: &mut Resolver, first: Vec<u64>, len:
             let Some(decoded) = code.at(resolver, ip).filter(|decoded| decoded.can_be_silent) else {
                 continue;
             };
-            let behind = decoded.next();
+            let after = decoded.next();
             let targets = match decoded.successor {
-                Successor::Next | Successor::Syscall => vec![behind],
+                Successor::Next | Successor::Syscall => vec![after],
                 Successor::Jump(target) => vec![target],
-                Successor::Branch(target) if target != behind => vec![behind, target],
-                Successor::Branch(_) => vec![behind],
+                Successor::Branch(target) if target != after => vec![after, target],
+                Successor::Branch(_) => vec![after],
                 // A jump through a register: nothing of the trace says where to, but where it is seen next.
                 Successor::IndirectJump => entries(code, resolver, to, Successor::IndirectJump),
                 _ => Vec::new(),
@@ -178,7 +178,7 @@ fn back(layers: &[Vec<(u64, Vec<u16>)>], last: usize) -> Vec<Way> {
 }
 
 /// Where an indirect branch may have led if it is at `to` soon: the start of the function there, and for a jump every
-/// instruction of it in front of `to`.
+/// instruction of it before `to`.
 fn entries(code: &mut ProgramCode, resolver: &mut Resolver, to: u64, from: Successor) -> Vec<u64> {
     let Some(name) = resolver.code_name(VirtAddr(to)) else { return Vec::new() };
     if name.function.is_none() || name.offset > MAX_SWEEP as u64 {
@@ -202,7 +202,7 @@ fn entries(code: &mut ProgramCode, resolver: &mut Resolver, to: u64, from: Succe
 }
 
 /// The shortest way from `start` to the access of `to`, where nobody counted.
-pub(super) fn way_behind(code: &mut ProgramCode, resolver: &Resolver, start: u64, to: u64) -> Option<Way> {
+pub(super) fn way_after(code: &mut ProgramCode, resolver: &Resolver, start: u64, to: u64) -> Option<Way> {
     let mut came: FxHashMap<u64, u64> = FxHashMap::default();
     let mut layer = vec![start];
     came.insert(start, 0);
@@ -222,11 +222,11 @@ pub(super) fn way_behind(code: &mut ProgramCode, resolver: &Resolver, start: u64
             let Some(decoded) = code.at(resolver, ip).filter(|decoded| decoded.can_be_silent) else {
                 continue;
             };
-            let behind = decoded.next();
+            let after = decoded.next();
             let list = match decoded.successor {
-                Successor::Next | Successor::Syscall => [Some(behind), None],
+                Successor::Next | Successor::Syscall => [Some(after), None],
                 Successor::Jump(target) => [Some(target), None],
-                Successor::Branch(target) => [Some(behind), Some(target)],
+                Successor::Branch(target) => [Some(after), Some(target)],
                 _ => [None, None],
             };
             for target in list.into_iter().flatten() {

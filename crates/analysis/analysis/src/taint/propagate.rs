@@ -7,7 +7,7 @@
 use memref::Access;
 use x86::{ByteRule, ByteSource, ByteTarget, DataFlow, RegisterBytes};
 
-use super::labels::{Label, Labels, Shadow};
+use super::labels::{Label, Labels, TaintedMemory};
 use super::registers::{ByteLabels, CLEAN, RegisterLabels, VALUE_BYTES};
 
 const GENERAL_BYTES: usize = 8;
@@ -20,7 +20,7 @@ pub(super) trait LabelledMemory {
     fn put(&mut self, addr: u64, value: &[Label]);
 }
 
-impl LabelledMemory for Shadow {
+impl LabelledMemory for TaintedMemory {
     fn get(&self, addr: u64) -> Label {
         Self::get(self, addr)
     }
@@ -237,7 +237,7 @@ mod tests {
     fn run(
         bytes: &[u8],
         accesses: &[(u64, u32, AccessKind)],
-        shadow: &mut Shadow,
+        shadow: &mut TaintedMemory,
     ) -> (RegisterLabels, Labels) {
         let mut registers = RegisterLabels::default();
         let mut labels = Labels::default();
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn moves_keep_bytes_apart() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         (0..8).for_each(|n| shadow.set(0x100 + n, 1 + n as u32));
         // mov eax, [rdi]; movzx ecx, ah; bswap eax; mov [rsi], ax
         let bytes = [0x8b, 0x07, 0x0f, 0xb6, 0xcc, 0x0f, 0xc8, 0x66, 0x89, 0x06];
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn arithmetic_joins_and_constants_clear() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         shadow.set(0x100, 5);
         // mov al, [rdi]; add rbx, rax; and ebx, 0xff; lea rdx, [rbx+rcx]; xor eax, eax; mov rsi, [rbx]
         let bytes = [
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn vectors_and_strings_move_bytes() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         shadow.set(0x10f, 9);
         // movdqu xmm0, [rdi]; movdqu [rsi], xmm0; movsb; vpcmpeqb ymm0, ymm0, ymm1
         let bytes = [0xf3, 0x0f, 0x6f, 0x07, 0xf3, 0x0f, 0x7f, 0x06, 0xa4, 0xc5, 0xfd, 0x74, 0xc1];
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_stack_keeps_registers() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         shadow.set(0x100, 2);
         // mov rax, [rdi]; push rax; xor eax, eax; pop rbx; xchg rbx, rcx; cmove rdx, rcx
         let bytes = [0x48, 0x8b, 0x07, 0x50, 0x31, 0xc0, 0x5b, 0x48, 0x87, 0xcb, 0x48, 0x0f, 0x44, 0xd1];
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_move_of_a_part_of_a_vector_leaves_the_rest() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         (0..32).for_each(|n| shadow.set(0x100 + n, 1 + n as u32));
         // vmovdqu ymm0, [rdi]; vmovdqu ymm1, [rsi]; movss xmm1, xmm0; movq xmm2, xmm0
         let bytes =
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_move_into_half_a_vector_clears_the_rest_only_if_it_is_a_new_one() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         (0..32).for_each(|n| shadow.set(0x100 + n, 1 + n as u32));
         // vmovdqu ymm0, [rdi]; pxor xmm0, xmm0
         let old = [0xc5, 0xfe, 0x6f, 0x07, 0x66, 0x0f, 0xef, 0xc0];
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn clearing_the_upper_halves_taints_nothing() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         shadow.set(0x100, 5);
         shadow.set(0x11f, 6);
         // vmovdqu ymm0, [rdi]; vzeroupper
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_value_in_an_mmx_register_is_all_tainted() {
-        let mut shadow = Shadow::default();
+        let mut shadow = TaintedMemory::default();
         shadow.set(0x107, 5);
         // movq mm0, [rdi]; movq [rsi], mm0
         let bytes = [0x0f, 0x6f, 0x07, 0x0f, 0x7f, 0x06];
