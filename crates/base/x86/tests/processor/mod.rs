@@ -13,12 +13,12 @@ use std::sync::{Once, OnceLock};
 use x86::{RegisterBytes, RegisterKind, Registers};
 
 /// Bytes of memory that can be accessed.
-pub const DATA_BYTES: usize = 8192;
+pub(crate) const DATA_BYTES: usize = 8192;
 const PAGE: usize = 4096;
 const FRAME_BYTES: usize = 32 << 10;
 const TRAP_FLAG: u64 = 1 << 8;
 /// Flags that are compared and chosen: the arithmetic ones.
-pub const FLAGS: u64 = x86::ARITHMETIC_FLAGS;
+pub(crate) const FLAGS: u64 = x86::ARITHMETIC_FLAGS;
 const DIRECTION_FLAG: u64 = 1 << 10;
 /// Interrupts are on, and the bit that is always set.
 const ALWAYS: u64 = 0x202;
@@ -27,17 +27,17 @@ const MAX_STEPS: usize = 64;
 
 /// The state of a processor and of the memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ProcessorState {
-    pub general: Registers,
-    pub vectors: Vec<[u8; 64]>,
-    pub masks: [u64; 8],
-    pub mmx: [u64; 8],
-    pub memory: Vec<u8>,
+pub(crate) struct ProcessorState {
+    pub(crate) general: Registers,
+    pub(crate) vectors: Vec<[u8; 64]>,
+    pub(crate) masks: [u64; 8],
+    pub(crate) mmx: [u64; 8],
+    pub(crate) memory: Vec<u8>,
 }
 
 impl ProcessorState {
     /// The bytes of a register.
-    pub fn bytes(&self, register: RegisterKind) -> Vec<u8> {
+    pub(crate) fn bytes(&self, register: RegisterKind) -> Vec<u8> {
         match register {
             RegisterKind::General(number) => self.general.get(number).to_le_bytes().to_vec(),
             RegisterKind::Vector(number) => self.vectors[usize::from(number)].to_vec(),
@@ -48,7 +48,7 @@ impl ProcessorState {
     }
 
     /// Changes all bits of some of a register's bytes.
-    pub fn flip(&mut self, bytes: RegisterBytes) {
+    pub(crate) fn flip(&mut self, bytes: RegisterBytes) {
         let range = usize::from(bytes.first)..usize::from(bytes.first + bytes.len);
         let word = || {
             let ones = if bytes.len >= 8 { u64::MAX } else { (1 << (bytes.len * 8)) - 1 };
@@ -70,7 +70,7 @@ impl ProcessorState {
 
 /// How an execution ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     Done,
     /// By that signal.
     Fault(i32),
@@ -79,7 +79,6 @@ pub enum Ended {
 /// What the handlers of one thread's signals know.
 struct Shuttle {
     state: *mut ProcessorState,
-    memory: *mut u8,
     saved_registers: [i64; 23],
     saved_vectors: Vec<u8>,
     signal: i32,
@@ -91,9 +90,9 @@ thread_local! {
 }
 
 /// Memory, code and the processor.
-pub struct Processor {
-    pub data: u64,
-    pub code: u64,
+pub(crate) struct Processor {
+    pub(crate) data: u64,
+    pub(crate) code: u64,
 }
 
 /// Where the components of the vector state are in the standard form, and which there are.
@@ -118,7 +117,7 @@ fn layout() -> VectorLayout {
 }
 
 /// How many vector registers there are, and how many bytes of each.
-pub fn vector_shape() -> (usize, usize) {
+pub(crate) fn vector_shape() -> (usize, usize) {
     let has = |component: u32| layout().enabled >> component & 1 != 0;
     match (has(2), has(6) && has(7)) {
         (_, true) => (32, 64),
@@ -136,7 +135,7 @@ fn map(len: usize, prot: i32) -> u64 {
 }
 
 impl Processor {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static HANDLERS: Once = Once::new();
         // The handlers find the answer there.
         layout();
@@ -166,7 +165,6 @@ impl Processor {
         SHUTTLE.with(|shuttle| unsafe {
             *shuttle.get() = Some(Shuttle {
                 state: std::ptr::null_mut(),
-                memory: data as *mut u8,
                 saved_registers: [0; 23],
                 saved_vectors: vec![0; FRAME_BYTES],
                 signal: 0,
@@ -177,19 +175,19 @@ impl Processor {
     }
 
     /// Writes code where it is executed.
-    pub fn put(&self, at: u64, bytes: &[u8]) {
+    pub(crate) fn put(&self, at: u64, bytes: &[u8]) {
         assert!(at >= self.code && at + bytes.len() as u64 <= self.code + 4 * PAGE as u64);
         // SAFETY: the code's own mapping.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
     }
 
     /// Executes the one instruction at `state.general.rip`, all its repetitions.
-    pub fn step(&self, state: &ProcessorState) -> (ProcessorState, Ended) {
+    pub(crate) fn step(&self, state: &ProcessorState) -> (ProcessorState, Ended) {
         self.run(state, |rip| rip != state.general.rip)
     }
 
     /// Executes instructions until that is where the next one is.
-    pub fn run(&self, state: &ProcessorState, until: impl Fn(u64) -> bool) -> (ProcessorState, Ended) {
+    pub(crate) fn run(&self, state: &ProcessorState, until: impl Fn(u64) -> bool) -> (ProcessorState, Ended) {
         let mut state = state.clone();
         for _ in 0..MAX_STEPS {
             match self.trap(&mut state) {

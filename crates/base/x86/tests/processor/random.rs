@@ -9,21 +9,21 @@ use x86::{Effects, Examiner, Instruction, Registers};
 use super::processor::{DATA_BYTES, FLAGS, Processor, ProcessorState, vector_shape};
 
 /// RandomNumbers that look random and are the same each time (splitmix64).
-pub struct RandomNumbers(u64);
+pub(crate) struct RandomNumbers(u64);
 
 impl RandomNumbers {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub fn word(&mut self) -> u64 {
+    pub(crate) fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31
     }
 
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.word() % end
     }
 
@@ -32,17 +32,17 @@ impl RandomNumbers {
     }
 
     /// Of one in so many it is true.
-    pub fn one_in(&mut self, count: u64) -> bool {
+    pub(crate) fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 }
 
 /// An instruction and a state to execute it in.
-pub struct DrawnInstruction {
-    pub bytes: Vec<u8>,
-    pub inner: iced_x86::Instruction,
-    pub instruction: Instruction,
-    pub state: ProcessorState,
+pub(crate) struct DrawnInstruction {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) inner: iced_x86::Instruction,
+    pub(crate) instruction: Instruction,
+    pub(crate) state: ProcessorState,
 }
 
 /// Bytes with the shape of an encoding.
@@ -177,10 +177,10 @@ fn is_fit(instruction: &iced_x86::Instruction) -> bool {
 }
 
 /// Where accesses are: the middle of the memory, at an address that suits all instructions.
-pub const MIDDLE: u64 = DATA_BYTES as u64 / 2;
+pub(crate) const MIDDLE: u64 = DATA_BYTES as u64 / 2;
 
 /// A state at random: flags and registers that no address needs.
-pub fn state(processor: &Processor, numbers: &mut RandomNumbers) -> ProcessorState {
+pub(crate) fn state(processor: &Processor, numbers: &mut RandomNumbers) -> ProcessorState {
     let mut general =
         Registers { rip: processor.code, rflags: numbers.word() & FLAGS, ..Registers::default() };
     for number in 0..16 {
@@ -244,7 +244,7 @@ fn aim(
 }
 
 /// One instruction and its state; `None` where what was drawn is not fit.
-pub fn draw(
+pub(crate) fn draw(
     processor: &Processor,
     examiner: &mut Examiner,
     numbers: &mut RandomNumbers,
