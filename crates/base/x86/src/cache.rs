@@ -1,7 +1,7 @@
 //! The cache of decoded instructions and their stubs, and the step.
 
-use crate::decode::{Decoded, Form, decode};
-use crate::operand::{Environment, Operand, Outcome, Reason};
+use crate::decode::{Form, Recipe, decode};
+use crate::operand::{Environment, Operand, StepOutcome, Unsupported};
 use crate::registers::{NONE, Registers};
 use crate::stub::{COPY_AT, FAULT_EXIT_AT, HEADER_BYTES, MAX_STUB_BYTES, build, write_header};
 use crate::vector::{Components, Elements, MAX_ELEMENTS};
@@ -16,13 +16,13 @@ const PROBES: usize = 4;
 /// One instruction of the table. An `ip` of zero: none.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Entry {
+struct CachedStep {
     ip: u64,
     bytes: [u8; 16],
     len: u8,
     /// Distance of the stub from the start of the code memory; zero where there is none.
     stub: u32,
-    decoded: Decoded,
+    decoded: Recipe,
 }
 
 /// Decoded instructions and stubs of one thread, in memory that the caller gave.
@@ -31,7 +31,7 @@ struct Entry {
 pub struct CodeCache<'a> {
     code: &'a mut [u8],
     used: usize,
-    table: &'a mut [core::mem::MaybeUninit<Entry>],
+    table: &'a mut [core::mem::MaybeUninit<CachedStep>],
     state_mask: u64,
     components: Components,
 }
@@ -54,7 +54,7 @@ impl<'a> CodeCache<'a> {
         let (code, table) = unsafe {
             (
                 core::slice::from_raw_parts_mut(code, code_len),
-                core::slice::from_raw_parts_mut(table.cast(), table_len / size_of::<Entry>()),
+                core::slice::from_raw_parts_mut(table.cast(), table_len / size_of::<CachedStep>()),
             )
         };
         write_header(code);
@@ -77,17 +77,17 @@ impl<'a> CodeCache<'a> {
         regs: &mut Registers,
         state: *mut u8,
         env: &mut E,
-    ) -> Outcome {
+    ) -> StepOutcome {
         // SAFETY: the caller's promise.
         let Some(entry) = (unsafe { self.find(regs.rip) }) else {
-            return Outcome::NotEmulated(Reason::Space);
+            return StepOutcome::NotEmulated(Unsupported::Space);
         };
         let next = entry.ip.wrapping_add(u64::from(entry.len));
         match entry.decoded.form {
             Form::Plain => {
                 // SAFETY: a stub of ours.
                 if !unsafe { self.run(entry.stub, regs, 0, state) } {
-                    return Outcome::Fault;
+                    return StepOutcome::Fault;
                 }
             }
             Form::Memory => {
@@ -99,10 +99,10 @@ impl<'a> CodeCache<'a> {
                     addr = addr.wrapping_add(shift);
                 }
                 let operand = Operand { addr, len: decoded.len, kind: decoded.kind };
-                let Ok(place) = env.access(operand) else { return Outcome::Refused };
+                let Ok(place) = env.access(operand) else { return StepOutcome::Refused };
                 // SAFETY: a stub of ours; the environment vouches for the place.
                 if !unsafe { self.run(entry.stub, regs, place.wrapping_sub(shift), state) } {
-                    return Outcome::Fault;
+                    return StepOutcome::Fault;
                 }
             }
             Form::Elements(elements) => {
@@ -113,45 +113,45 @@ impl<'a> CodeCache<'a> {
                 };
                 // SAFETY: a stub of ours; the environment vouches for the place of each element.
                 if !unsafe { self.run(entry.stub, regs, place, state) } {
-                    return Outcome::Fault;
+                    return StepOutcome::Fault;
                 }
             }
             Form::Nop => {}
-            Form::Not(reason) => return Outcome::NotEmulated(reason),
+            Form::Not(reason) => return StepOutcome::NotEmulated(reason),
             _ => {
                 // SAFETY: the caller's promise.
                 return unsafe { self.by_hand(&entry.decoded, regs, env) };
             }
         }
         regs.rip = next;
-        Outcome::Executed
+        StepOutcome::Executed
     }
 
     /// Announces the elements that are accessed, and returns what stands for the operand's address (of a gather: for its
     /// base) so that each of them is where the environment wants it.
     unsafe fn place_elements<E: Environment>(
         &self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         elements: Elements,
         regs: &Registers,
         state: *const u8,
         env: &mut E,
-    ) -> Result<u64, Outcome> {
+    ) -> Result<u64, StepOutcome> {
         let base = decoded.effective(regs, env);
         // SAFETY: the caller's promise.
         let enabled = unsafe { elements.enabled(self.components, state) };
         let mut moved = None;
         for element in (0..MAX_ELEMENTS).filter(|element| enabled >> element & 1 != 0) {
-            // SAFETY: as above.
+            // SAFETY: the caller vouches for the state.
             let apart =
                 unsafe { elements.displacement(self.components, state, element, decoded.address.scale) };
             let addr = base.wrapping_add(apart);
             let operand = Operand { addr, len: elements.bytes.into(), kind: decoded.kind };
-            let Ok(place) = env.access(operand) else { return Err(Outcome::Refused) };
+            let Ok(place) = env.access(operand) else { return Err(StepOutcome::Refused) };
             let distance = place.wrapping_sub(addr);
             if *moved.get_or_insert(distance) != distance {
                 // Some elements here, some there: no one address does for both.
-                return Err(Outcome::NotEmulated(Reason::Memory));
+                return Err(StepOutcome::NotEmulated(Unsupported::Memory));
             }
         }
         let distance = moved.unwrap_or(0);
@@ -163,7 +163,7 @@ impl<'a> CodeCache<'a> {
     }
 
     /// If a signal interrupted one of our stubs: makes its return continue where the step ends with
-    /// [`Outcome::Fault`], and says so.
+    /// [`StepOutcome::Fault`], and says so.
     pub fn recover(&self, interrupted: &mut Registers) -> bool {
         if !self.contains(interrupted.rip) {
             return false;
@@ -180,7 +180,7 @@ impl<'a> CodeCache<'a> {
     }
 
     /// The entry of an address, decoded now if need be.
-    unsafe fn find(&mut self, ip: u64) -> Option<Entry> {
+    unsafe fn find(&mut self, ip: u64) -> Option<CachedStep> {
         let places = self.table.len();
         if places == 0 {
             return None;
@@ -206,13 +206,13 @@ impl<'a> CodeCache<'a> {
                 break;
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the caller says that the code at `ip` is readable.
         let entry = unsafe { self.make(ip)? };
         self.table.get_mut(place)?.write(entry);
         Some(entry)
     }
 
-    unsafe fn make(&mut self, ip: u64) -> Option<Entry> {
+    unsafe fn make(&mut self, ip: u64) -> Option<CachedStep> {
         let mut bytes = [0u8; 16];
         let on_page = (4096 - (ip & 4095)) as usize;
         let mut count = on_page.min(MAX_BYTES);
@@ -220,7 +220,7 @@ impl<'a> CodeCache<'a> {
         unsafe { copy_code(ip, &mut bytes, 0, count) };
         let mut decoded = decode(bytes.get(..count)?, ip);
         if decoded.is_none() && count < MAX_BYTES {
-            // SAFETY: the instruction goes on behind the page, so that page must be there to execute it.
+            // SAFETY: the instruction goes on after the page, so that page must be there to execute it.
             unsafe { copy_code(ip, &mut bytes, count, MAX_BYTES) };
             count = MAX_BYTES;
             decoded = decode(bytes.get(..count)?, ip);
@@ -243,13 +243,13 @@ impl<'a> CodeCache<'a> {
                     stub = at as u32;
                     self.used = (at + bytes).next_multiple_of(16);
                 }
-                None => decoded.form = Form::Not(Reason::Memory),
+                None => decoded.form = Form::Not(Unsupported::Memory),
             }
         }
         if let Some(rest) = bytes.get_mut(len..) {
             rest.fill(0);
         }
-        Some(Entry { ip, bytes, len: len as u8, stub, decoded })
+        Some(CachedStep { ip, bytes, len: len as u8, stub, decoded })
     }
 
     /// Forgets all stubs, and with them all entries.
@@ -279,7 +279,7 @@ impl<'a> CodeCache<'a> {
 }
 
 // `ip` is read through a pointer to the entry.
-const _: () = assert!(core::mem::offset_of!(Entry, ip) == 0);
+const _: () = assert!(core::mem::offset_of!(CachedStep, ip) == 0);
 
 /// Bytes that a register's bit number moves an operand of `len` bytes.
 fn bit_offset(bits: u64, len: u32) -> u64 {

@@ -6,7 +6,7 @@ use iced_x86::{
 use memref::AccessKind;
 
 use crate::instruction::{self, has_short_string_address, kind_of};
-use crate::operand::Reason;
+use crate::operand::Unsupported;
 use crate::registers::NONE;
 use crate::transfer::{Condition, Transfer};
 use crate::vector::Elements;
@@ -49,7 +49,7 @@ pub(crate) enum Form {
     /// cld and std.
     Direction,
     /// Not here.
-    Not(Reason),
+    Not(Unsupported),
 }
 
 /// Base and index of an address. A number of `NONE` is none.
@@ -67,7 +67,7 @@ pub(crate) struct Address {
 
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decoded {
+pub(crate) struct Recipe {
     pub(crate) form: Form,
     pub(crate) instruction: Instruction,
     pub(crate) address: Address,
@@ -91,18 +91,18 @@ pub(crate) fn number(register: Register) -> u8 {
 }
 
 /// Decodes the instruction at `ip` from its bytes. `None` where the bytes end too early.
-pub(crate) fn decode(bytes: &[u8], ip: u64) -> Option<Decoded> {
+pub(crate) fn decode(bytes: &[u8], ip: u64) -> Option<Recipe> {
     let instruction = instruction::Disassembler::new(bytes, ip).next_instruction();
     if !instruction.is_valid() {
         if bytes.len() < instruction::MAX_INSTRUCTION_BYTES {
             return None;
         }
-        return Some(Decoded::new(Form::Not(Reason::Invalid), instruction.inner));
+        return Some(Recipe::new(Form::Not(Unsupported::Invalid), instruction.inner));
     }
-    Some(Decoded::of(&instruction))
+    Some(Recipe::of(&instruction))
 }
 
-impl Decoded {
+impl Recipe {
     fn new(form: Form, instruction: Instruction) -> Self {
         let address =
             Address { base: NONE, index: NONE, scale: 1, segment: 0, short: false, displacement: 0 };
@@ -113,7 +113,7 @@ impl Decoded {
         let mut decoded = Self::new(Form::Plain, whole.inner);
         let has_memory = whole.names_memory();
         if has_memory && !decoded.read_address() {
-            decoded.form = Form::Not(Reason::Memory);
+            decoded.form = Form::Not(Unsupported::Memory);
             return decoded;
         }
         decoded.form = decoded.find_form(whole.transfer(), has_memory);
@@ -205,7 +205,7 @@ impl Decoded {
             | Mnemonic::Int3
             | Mnemonic::Int
             | Mnemonic::Int1 => {
-                return Form::Not(Reason::System);
+                return Form::Not(Unsupported::System);
             }
             _ => {}
         }
@@ -218,10 +218,10 @@ impl Decoded {
             Transfer::JumpIndirect => return Form::JumpIndirect,
             Transfer::CallIndirect => return Form::CallIndirect,
             Transfer::Return(_) => return Form::Return,
-            _ => return Form::Not(Reason::System),
+            _ => return Form::Not(Unsupported::System),
         }
         if instruction.is_privileged() || instruction.is_save_restore_instruction() {
-            return Form::Not(Reason::System);
+            return Form::Not(Unsupported::System);
         }
         self.find_access(has_memory)
     }
@@ -233,15 +233,15 @@ impl Decoded {
         let info = factory.info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
         let used = info.used_memory();
         if !has_memory {
-            return if used.is_empty() { Form::Plain } else { Form::Not(Reason::Memory) };
+            return if used.is_empty() { Form::Plain } else { Form::Not(Unsupported::Memory) };
         }
         let (Some(only), true) = (used.first(), used.len() == 1 || instruction.is_vsib()) else {
-            return if used.is_empty() { Form::Nop } else { Form::Not(Reason::Memory) };
+            return if used.is_empty() { Form::Nop } else { Form::Not(Unsupported::Memory) };
         };
         self.kind = match kind_of(only.access()) {
             Some(AccessKind::Prefetch) => return Form::Nop,
             Some(kind) => kind,
-            None => return Form::Not(Reason::Memory),
+            None => return Form::Not(Unsupported::Memory),
         };
         // A mask decides which bytes are accessed at all.
         if let Some(elements) = Elements::of(&instruction) {
@@ -251,7 +251,7 @@ impl Decoded {
             || matches!(only.access(), OpAccess::CondWrite)
             || is_masked(instruction.mnemonic())
         {
-            return Form::Not(Reason::Memory);
+            return Form::Not(Unsupported::Memory);
         }
         self.len = instruction.memory_size().size() as u32;
         if instruction.is_broadcast() {
@@ -262,7 +262,7 @@ impl Decoded {
         {
             self.bit_register = number(instruction.op1_register());
         }
-        if self.len == 0 { Form::Not(Reason::Memory) } else { Form::Memory }
+        if self.len == 0 { Form::Not(Unsupported::Memory) } else { Form::Memory }
     }
 }
 
@@ -279,6 +279,6 @@ fn strings(instruction: &Instruction) -> Form {
     if !has_short_string_address(instruction) && instruction.segment_prefix() == Register::None {
         Form::Strings
     } else {
-        Form::Not(Reason::Memory)
+        Form::Not(Unsupported::Memory)
     }
 }

@@ -4,8 +4,8 @@ use iced_x86::{Mnemonic, OpKind};
 use memref::AccessKind;
 
 use crate::cache::CodeCache;
-use crate::decode::{Decoded, Form, number};
-use crate::operand::{Environment, Operand, Outcome, Reason, Refused};
+use crate::decode::{Form, Recipe, number};
+use crate::operand::{Environment, Operand, Refused, StepOutcome, Unsupported};
 use crate::registers::{NONE, Registers};
 
 const CF: u64 = 1;
@@ -25,19 +25,19 @@ const RDI: u8 = 7;
 const MAX_ELEMENTS: u32 = 4096;
 
 /// Why a step by hand ends early.
-enum Stop {
+enum EarlyEnd {
     Refused,
     Fault,
     Not,
 }
 
-impl From<Refused> for Stop {
+impl From<Refused> for EarlyEnd {
     fn from(_: Refused) -> Self {
         Self::Refused
     }
 }
 
-impl Decoded {
+impl Recipe {
     /// The address of the memory operand without its segment.
     #[inline]
     fn offset(&self, regs: &Registers) -> u64 {
@@ -86,10 +86,10 @@ impl CodeCache<'_> {
     /// Executes an instruction that has no stub.
     pub(crate) unsafe fn by_hand<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &mut Registers,
         env: &mut E,
-    ) -> Outcome {
+    ) -> StepOutcome {
         // SAFETY: the promise of `step`.
         let done = unsafe {
             match decoded.form {
@@ -101,11 +101,11 @@ impl CodeCache<'_> {
                     } else {
                         decoded.instruction.next_ip()
                     };
-                    return Outcome::Executed;
+                    return StepOutcome::Executed;
                 }
                 Form::Jump => {
                     regs.rip = decoded.instruction.near_branch64();
-                    return Outcome::Executed;
+                    return StepOutcome::Executed;
                 }
                 Form::CountBranch => return count_branch(decoded, regs),
                 Form::Lea => {
@@ -127,37 +127,37 @@ impl CodeCache<'_> {
                 Form::Push => self.push(decoded, regs, env),
                 Form::Pop => self.pop(decoded, regs, env),
                 Form::Leave => self.leave(decoded, regs, env),
-                _ => Err(Stop::Not),
+                _ => Err(EarlyEnd::Not),
             }
         };
         match done {
             Ok(next) => {
                 regs.rip = next;
-                Outcome::Executed
+                StepOutcome::Executed
             }
-            Err(Stop::Refused) => Outcome::Refused,
-            Err(Stop::Fault) => Outcome::Fault,
-            Err(Stop::Not) => Outcome::NotEmulated(Reason::Memory),
+            Err(EarlyEnd::Refused) => StepOutcome::Refused,
+            Err(EarlyEnd::Fault) => StepOutcome::Fault,
+            Err(EarlyEnd::Not) => StepOutcome::NotEmulated(Unsupported::Memory),
         }
     }
 
-    unsafe fn load<E: Environment>(&mut self, env: &mut E, addr: u64, len: u32) -> Result<u64, Stop> {
+    unsafe fn load<E: Environment>(&mut self, env: &mut E, addr: u64, len: u32) -> Result<u64, EarlyEnd> {
         let place = env.access(Operand { addr, len, kind: AccessKind::Load })?;
         let mut value = 0u64;
         // SAFETY: the environment vouches for the place, or it faults and the copy says so.
         if unsafe { self.copy(&raw mut value as u64, place, len.into()) } {
             Ok(value)
         } else {
-            Err(Stop::Fault)
+            Err(EarlyEnd::Fault)
         }
     }
 
-    unsafe fn store_at(&mut self, place: u64, value: u64, len: u32) -> Result<(), Stop> {
-        // SAFETY: as in `load`.
+    unsafe fn store_at(&mut self, place: u64, value: u64, len: u32) -> Result<(), EarlyEnd> {
+        // SAFETY: the environment vouches for the place, or it faults and the copy says so.
         if unsafe { self.copy(place, &raw const value as u64, len.into()) } {
             Ok(())
         } else {
-            Err(Stop::Fault)
+            Err(EarlyEnd::Fault)
         }
     }
 
@@ -167,23 +167,23 @@ impl CodeCache<'_> {
         addr: u64,
         value: u64,
         len: u32,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EarlyEnd> {
         let place = env.access(Operand { addr, len, kind: AccessKind::Store })?;
-        // SAFETY: as in `load`.
+        // SAFETY: the environment vouches for the place that it names.
         unsafe { self.store_at(place, value, len) }
     }
 
     /// Where an indirect branch goes.
     unsafe fn target<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &Registers,
         env: &mut E,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, EarlyEnd> {
         match decoded.instruction.op0_kind() {
             OpKind::NearBranch64 => Ok(decoded.instruction.near_branch64()),
             OpKind::Register => match number(decoded.instruction.op0_register()) {
-                NONE => Err(Stop::Not),
+                NONE => Err(EarlyEnd::Not),
                 register => Ok(regs.get(register)),
             },
             OpKind::Memory => {
@@ -191,16 +191,16 @@ impl CodeCache<'_> {
                 // SAFETY: the promise of `step`.
                 unsafe { self.load(env, addr, 8) }
             }
-            _ => Err(Stop::Not),
+            _ => Err(EarlyEnd::Not),
         }
     }
 
     unsafe fn call<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &mut Registers,
         env: &mut E,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, EarlyEnd> {
         // SAFETY: the promise of `step`.
         unsafe {
             let target = self.target(decoded, regs, env)?;
@@ -213,10 +213,10 @@ impl CodeCache<'_> {
 
     unsafe fn ret<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &mut Registers,
         env: &mut E,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, EarlyEnd> {
         // SAFETY: the promise of `step`.
         let target = unsafe { self.load(env, regs.rsp, 8)? };
         let more =
@@ -227,10 +227,10 @@ impl CodeCache<'_> {
 
     unsafe fn push<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &mut Registers,
         env: &mut E,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, EarlyEnd> {
         let instruction = &decoded.instruction;
         let len = instruction.stack_pointer_increment().unsigned_abs();
         // SAFETY: the promise of `step`.
@@ -252,10 +252,10 @@ impl CodeCache<'_> {
 
     unsafe fn pop<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &mut Registers,
         env: &mut E,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, EarlyEnd> {
         let instruction = &decoded.instruction;
         let len = instruction.stack_pointer_increment().unsigned_abs();
         // SAFETY: the promise of `step`.
@@ -274,7 +274,7 @@ impl CodeCache<'_> {
                     self.store(env, addr, value, len)?;
                     regs.rsp = after.rsp;
                 }
-                _ => return Err(Stop::Not),
+                _ => return Err(EarlyEnd::Not),
             }
         }
         Ok(instruction.next_ip())
@@ -282,10 +282,10 @@ impl CodeCache<'_> {
 
     unsafe fn leave<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &mut Registers,
         env: &mut E,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, EarlyEnd> {
         let frame = regs.get(RBP);
         // SAFETY: the promise of `step`.
         let value = unsafe { self.load(env, frame, 8)? };
@@ -297,10 +297,10 @@ impl CodeCache<'_> {
     /// A string instruction, or a part of its repetitions.
     unsafe fn strings<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &mut Registers,
         env: &mut E,
-    ) -> Outcome {
+    ) -> StepOutcome {
         let instruction = &decoded.instruction;
         let repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
         let next = instruction.next_ip();
@@ -308,7 +308,7 @@ impl CodeCache<'_> {
         while left > 0 {
             if repeated && regs.get(RCX) == 0 {
                 regs.rip = next;
-                return Outcome::Executed;
+                return StepOutcome::Executed;
             }
             // SAFETY: the promise of `step`.
             let compared = match unsafe { self.element(decoded, regs, env) } {
@@ -316,34 +316,34 @@ impl CodeCache<'_> {
                 Err(stop) if left < MAX_ELEMENTS && repeated => {
                     // What was done before is done; the fault comes again at the next step.
                     let _ = stop;
-                    return Outcome::Again;
+                    return StepOutcome::Again;
                 }
-                Err(Stop::Refused) => return Outcome::Refused,
-                Err(Stop::Fault) => return Outcome::Fault,
-                Err(Stop::Not) => return Outcome::NotEmulated(Reason::Memory),
+                Err(EarlyEnd::Refused) => return StepOutcome::Refused,
+                Err(EarlyEnd::Fault) => return StepOutcome::Fault,
+                Err(EarlyEnd::Not) => return StepOutcome::NotEmulated(Unsupported::Memory),
             };
             if !repeated {
                 regs.rip = next;
-                return Outcome::Executed;
+                return StepOutcome::Executed;
             }
             regs.set(RCX, regs.get(RCX).wrapping_sub(1));
             let equal = regs.rflags & ZF != 0;
             if compared && equal == instruction.has_repne_prefix() {
                 regs.rip = next;
-                return Outcome::Executed;
+                return StepOutcome::Executed;
             }
             left -= 1;
         }
-        Outcome::Again
+        StepOutcome::Again
     }
 
     /// One element. Whether it was a comparison.
     unsafe fn element<E: Environment>(
         &mut self,
-        decoded: &Decoded,
+        decoded: &Recipe,
         regs: &mut Registers,
         env: &mut E,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, EarlyEnd> {
         use Mnemonic as M;
         let mnemonic = decoded.instruction.mnemonic();
         let len = match mnemonic {
@@ -393,7 +393,7 @@ impl CodeCache<'_> {
 }
 
 /// jrcxz, jecxz, loop, loope, loopne.
-fn count_branch(decoded: &Decoded, regs: &mut Registers) -> Outcome {
+fn count_branch(decoded: &Recipe, regs: &mut Registers) -> StepOutcome {
     let instruction = &decoded.instruction;
     let short = matches!(instruction.mnemonic(), Mnemonic::Jecxz)
         || instruction.op0_kind() == OpKind::NearBranch64 && uses_ecx(instruction);
@@ -411,10 +411,10 @@ fn count_branch(decoded: &Decoded, regs: &mut Registers) -> Outcome {
                     _ => true,
                 }
         }
-        _ => return Outcome::NotEmulated(Reason::System),
+        _ => return StepOutcome::NotEmulated(Unsupported::System),
     };
     regs.rip = if taken { instruction.near_branch64() } else { instruction.next_ip() };
-    Outcome::Executed
+    StepOutcome::Executed
 }
 
 /// Whether a loop counts in ecx: it has an address size prefix.

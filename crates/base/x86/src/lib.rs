@@ -52,8 +52,8 @@ pub use instruction::{
 };
 pub use memory_operand::{MemoryOperand, SegmentBase};
 pub use memref::AccessKind;
-pub use operand::{Environment, Operand, Outcome, Reason, Refused};
-pub use oracle::{Oracle, Step};
+pub use operand::{Environment, Operand, Refused, StepOutcome, Unsupported};
+pub use oracle::{Oracle, StepKind};
 pub use register_bytes::{RegisterBytes, RegisterKind, general_name};
 pub use registers::Registers;
 pub use relocation::MachineCode;

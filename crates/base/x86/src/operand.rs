@@ -35,7 +35,7 @@ pub trait Environment {
 
 /// Why an instruction is not executed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum Unsupported {
     /// Its bytes are no instruction.
     Invalid,
     /// It enters the kernel, or changes what the engine rests on.
@@ -48,13 +48,13 @@ pub enum Reason {
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The instruction is done; rip is behind it.
+pub enum StepOutcome {
+    /// The instruction is done; rip is after it.
     Executed,
     /// A part of a repeated instruction is done; rip stays.
     Again,
     /// The engine does not execute this one; nothing has changed.
-    NotEmulated(Reason),
+    NotEmulated(Unsupported),
     /// The environment refused an access; nothing has changed.
     Refused,
     /// The processor raised a fault; no register has changed.

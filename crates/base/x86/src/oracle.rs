@@ -1,6 +1,6 @@
 //! What the instruction at a state accesses, for comparison with what a recorder says of it.
 //!
-//! The answer comes from the whole state of the processor in front of the instruction - registers, masks, vectors - and
+//! The answer comes from the whole state of the processor before the instruction - registers, masks, vectors - and
 //! shares nothing with code that was made ahead of it. Of a repeated string instruction it is one element: under the trap
 //! flag each of them is a step.
 
@@ -15,7 +15,7 @@ use crate::vector::{Components, Elements, MAX_ELEMENTS};
 
 /// What stepping over an instruction has to mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum StepKind {
     /// Nothing.
     Plain,
     /// A string instruction with a prefix that repeats it: an element at a time.
@@ -24,7 +24,7 @@ pub enum Step {
     StoresFlags,
     /// It loads the flags.
     LoadsFlags,
-    /// No trap comes behind it.
+    /// No trap comes after it.
     Hidden,
 }
 
@@ -58,12 +58,13 @@ impl Oracle {
         state: *const u8,
         fs_base: u64,
         mut each: impl FnMut(Operand),
-    ) -> Option<Step> {
+    ) -> Option<StepKind> {
         // SAFETY: the caller's promise.
         let instruction = unsafe { crate::Instruction::at(regs.rip) }?;
         let step = step_of(&instruction);
         let instruction = instruction.inner;
-        if names_without_access(&instruction) || step == Step::Repeated && count(&instruction, regs) == 0 {
+        if names_without_access(&instruction) || step == StepKind::Repeated && count(&instruction, regs) == 0
+        {
             return Some(step);
         }
         let mut factory = InstructionInfoFactory::new();
@@ -128,20 +129,20 @@ impl Oracle {
     }
 }
 
-fn step_of(whole: &crate::Instruction) -> Step {
+fn step_of(whole: &crate::Instruction) -> StepKind {
     let instruction = &whole.inner;
     match instruction.mnemonic() {
-        _ if whole.is_repeated() => Step::Repeated,
-        Mnemonic::Pushf | Mnemonic::Pushfq => Step::StoresFlags,
+        _ if whole.is_repeated() => StepKind::Repeated,
+        Mnemonic::Pushf | Mnemonic::Pushfq => StepKind::StoresFlags,
         Mnemonic::Popf | Mnemonic::Popfq | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => {
-            Step::LoadsFlags
+            StepKind::LoadsFlags
         }
         Mnemonic::Mov | Mnemonic::Pop
             if instruction.op0_kind() == OpKind::Register && instruction.op0_register() == Register::SS =>
         {
-            Step::Hidden
+            StepKind::Hidden
         }
-        _ => Step::Plain,
+        _ => StepKind::Plain,
     }
 }
 
@@ -208,7 +209,7 @@ mod tests {
     use std::vec::Vec;
 
     /// What the instruction of these bytes accesses, with rcx 2, rdi 0x1000, rsi 0x2000, rbx 0x3000, rax 0x1ff, rsp 0x4000.
-    fn check(bytes: &[u8], step: Step, expect: &[(u64, u32, AccessKind)]) {
+    fn check(bytes: &[u8], step: StepKind, expect: &[(u64, u32, AccessKind)]) {
         let mut code = [0x90u8; 4096];
         code[..bytes.len()].copy_from_slice(bytes);
         let regs = Registers {
@@ -234,22 +235,22 @@ mod tests {
     #[test]
     fn accesses_follow_from_the_state() {
         use AccessKind::{Load, Modify, Prefetch, Store};
-        check(&[0x48, 0x8b, 0x44, 0xcb, 0x08], Step::Plain, &[(0x3018, 8, Load)]);
+        check(&[0x48, 0x8b, 0x44, 0xcb, 0x08], StepKind::Plain, &[(0x3018, 8, Load)]);
         // push qword [rdi]; movsb alone and repeated; xlatb; bt [rdi], rax
-        check(&[0xff, 0x37], Step::Plain, &[(0x1000, 8, Load), (0x3ff8, 8, Store)]);
-        check(&[0xa4], Step::Plain, &[(0x2000, 1, Load), (0x1000, 1, Store)]);
-        check(&[0xf3, 0xa4], Step::Repeated, &[(0x2000, 1, Load), (0x1000, 1, Store)]);
-        check(&[0xd7], Step::Plain, &[(0x30ff, 1, Load)]);
-        check(&[0x48, 0x0f, 0xa3, 0x07], Step::Plain, &[(0x1038, 8, Load)]);
+        check(&[0xff, 0x37], StepKind::Plain, &[(0x1000, 8, Load), (0x3ff8, 8, Store)]);
+        check(&[0xa4], StepKind::Plain, &[(0x2000, 1, Load), (0x1000, 1, Store)]);
+        check(&[0xf3, 0xa4], StepKind::Repeated, &[(0x2000, 1, Load), (0x1000, 1, Store)]);
+        check(&[0xd7], StepKind::Plain, &[(0x30ff, 1, Load)]);
+        check(&[0x48, 0x0f, 0xa3, 0x07], StepKind::Plain, &[(0x1038, 8, Load)]);
         // lea; prefetcht0 [rdi]; mov rax, fs:[0x28]; lock inc dword [rbx]; pushfq; popfq
-        check(&[0x48, 0x8d, 0x07], Step::Plain, &[]);
-        check(&[0x0f, 0x18, 0x0f], Step::Plain, &[(0x1000, 64, Prefetch)]);
-        check(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0], Step::Plain, &[(0x7028, 8, Load)]);
-        check(&[0xf0, 0xff, 0x03], Step::Plain, &[(0x3000, 4, Modify)]);
-        check(&[0x9c], Step::StoresFlags, &[(0x3ff8, 8, Store)]);
-        check(&[0x9d], Step::LoadsFlags, &[(0x4000, 8, Load)]);
+        check(&[0x48, 0x8d, 0x07], StepKind::Plain, &[]);
+        check(&[0x0f, 0x18, 0x0f], StepKind::Plain, &[(0x1000, 64, Prefetch)]);
+        check(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0], StepKind::Plain, &[(0x7028, 8, Load)]);
+        check(&[0xf0, 0xff, 0x03], StepKind::Plain, &[(0x3000, 4, Modify)]);
+        check(&[0x9c], StepKind::StoresFlags, &[(0x3ff8, 8, Store)]);
+        check(&[0x9d], StepKind::LoadsFlags, &[(0x4000, 8, Load)]);
         // mov ss, eax
-        check(&[0x8e, 0xd0], Step::Hidden, &[]);
+        check(&[0x8e, 0xd0], StepKind::Hidden, &[]);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Registers {
     }
 
     fn words(&self) -> &[u64; 18] {
-        // SAFETY: as in `set`.
+        // SAFETY: `Registers` is 18 words in `repr(C)`.
         unsafe { &*(&raw const *self).cast() }
     }
 

@@ -34,7 +34,7 @@ pub(crate) fn bytes(instruction: &Instruction, regs: &Registers) -> Option<u32> 
     let asked = enabled & (regs.rdx << 32 | regs.rax & 0xffff_ffff);
     let mut end = FIRST_BYTES;
     for part in (2..PARTS).filter(|part| asked >> part & 1 != 0) {
-        let Part { start, len, aligned } = Part::of_processor(part);
+        let StateComponent { start, len, aligned } = StateComponent::of_processor(part);
         end = match compact {
             true if aligned => end.next_multiple_of(64) + len,
             true => end + len,
@@ -52,13 +52,13 @@ fn has_xsave() -> bool {
 
 /// A part of the state: where it is in the standard form, its length, and whether it is aligned to 64 in the compact one.
 #[derive(Clone, Copy)]
-struct Part {
+struct StateComponent {
     start: u32,
     len: u32,
     aligned: bool,
 }
 
-impl Part {
+impl StateComponent {
     /// As the processor says. It is asked once, which under a hypervisor takes long.
     fn of_processor(part: usize) -> Self {
         const KNOWN: u64 = 1 << 63;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn xsave_stores_what_is_said_and_nothing_behind_it() {
+    fn xsave_stores_what_is_said_and_nothing_after_it() {
         let xsave64 = [0x48, 0x0f, 0xae, 0x27];
         for mask in [1, 3, 7, 0xe7, 0x2ff] {
             let mut area = vec![0xaau8; 16 << 10];

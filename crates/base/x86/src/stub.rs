@@ -9,7 +9,7 @@ use iced_x86::{
     OpKind, Register, RflagsBits,
 };
 
-use crate::decode::{Decoded, Form, number};
+use crate::decode::{Form, Recipe, number};
 use crate::registers::{FLAGS_AT, NONE, offset};
 use crate::relocation::MachineCode;
 
@@ -113,14 +113,14 @@ pub(crate) const FAULT_EXIT_AT: usize = 64;
 pub(crate) const COPY_AT: usize = 128;
 
 /// Writes machine code to a place, remembering where in the code memory that is.
-pub(crate) struct Code<'a> {
+pub(crate) struct StubWriter<'a> {
     bytes: &'a mut [u8],
     len: usize,
     /// Distance of `bytes` from the start of the code memory.
     at: usize,
 }
 
-impl<'a> Code<'a> {
+impl<'a> StubWriter<'a> {
     pub(crate) fn new(bytes: &'a mut [u8], at: usize) -> Self {
         Self { bytes, len: 0, at }
     }
@@ -174,12 +174,12 @@ impl<'a> Code<'a> {
 /// Writes the fixed routines.
 pub(crate) fn write_header(bytes: &mut [u8]) {
     if let Some(place) = bytes.get_mut(FAULT_EXIT_AT..COPY_AT) {
-        let mut code = Code::new(place, FAULT_EXIT_AT);
+        let mut code = StubWriter::new(place, FAULT_EXIT_AT);
         code.header(&[0x48, 0x8b, 0x25], SAVED_RSP_AT);
         code.leave(1);
     }
     if let Some(place) = bytes.get_mut(COPY_AT..HEADER_BYTES) {
-        let mut code = Code::new(place, COPY_AT);
+        let mut code = StubWriter::new(place, COPY_AT);
         code.enter();
         // mov rcx, rdx; rep movsb
         code.put(&[0x48, 0x89, 0xd1, 0xf3, 0xa4]);
@@ -234,7 +234,7 @@ fn is_general(instruction: &Instruction) -> bool {
 
 /// Writes the stub of a decoded instruction; `at` is its distance from the start of the code memory, `state_mask` the
 /// components of the vector state. The number of bytes, or `None` where it can't be made.
-pub(crate) fn build(decoded: &Decoded, bytes: &mut [u8], at: usize, state_mask: u64) -> Option<usize> {
+pub(crate) fn build(decoded: &Recipe, bytes: &mut [u8], at: usize, state_mask: u64) -> Option<usize> {
     let mut instruction = decoded.instruction;
     let gather = matches!(decoded.form, Form::Elements(elements) if elements.is_gather());
     let memory = matches!(decoded.form, Form::Memory | Form::Elements(_));
@@ -265,7 +265,7 @@ pub(crate) fn build(decoded: &Decoded, bytes: &mut [u8], at: usize, state_mask: 
         stand_in = free.next()?;
         replace_rsp(&mut instruction, stand_in)?;
     }
-    let mut code = Code::new(bytes, at);
+    let mut code = StubWriter::new(bytes, at);
     code.enter();
     code.header(&[0x48, 0x89, 0x3d], SAVED_REGS_AT);
     if explicit.vectors {

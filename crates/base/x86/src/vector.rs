@@ -62,7 +62,7 @@ impl Components {
 pub(crate) enum Chosen {
     /// Those whose bit in a mask register is set.
     Mask(u8),
-    /// As many as bits are set, one behind the other.
+    /// As many as bits are set, one after the other.
     Packed(u8),
     /// All of one, if any bit is set.
     Any(u8),

@@ -5,7 +5,7 @@ use std::arch::asm;
 
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
-use x86::{AccessKind, CodeCache, Environment, Operand, Outcome, Refused, Registers};
+use x86::{AccessKind, CodeCache, Environment, Operand, Refused, Registers, StepOutcome};
 
 const DATA_BYTES: usize = 8192;
 /// The middle of the data: room for negative offsets.
@@ -132,8 +132,8 @@ impl Bench {
         loop {
             // SAFETY: the code is a whole instruction, and all places of the environment are mapped.
             match unsafe { self.cache.step(&mut engine, state, &mut view) } {
-                Outcome::Executed => break,
-                Outcome::Again => {}
+                StepOutcome::Executed => break,
+                StepOutcome::Again => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -9,7 +9,7 @@ use buffers::Pool;
 use memref::AccessKind;
 use tracee::frame::UContext;
 use tracee::{sys, tls};
-use x86::{Environment, Operand, Outcome, Refused};
+use x86::{Environment, Operand, Refused, StepOutcome};
 
 use crate::protect::pages::{self, PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE};
 use crate::protect::sharing::{self, Sharing};
@@ -248,15 +248,15 @@ pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst 
         // signal frame.
         let outcome = unsafe { (*engine).step(regs, state, &mut memory) };
         match outcome {
-            Outcome::Executed | Outcome::Again => memory.commit(),
+            StepOutcome::Executed | StepOutcome::Again => memory.commit(),
             _ => memory.end(),
         }
         match outcome {
-            Outcome::Executed | Outcome::Again => {}
-            Outcome::NotEmulated(_) if steps == 0 => return Burst::NotEmulated,
-            Outcome::Refused | Outcome::Fault if steps == 0 => return Burst::Faulted,
+            StepOutcome::Executed | StepOutcome::Again => {}
+            StepOutcome::NotEmulated(_) if steps == 0 => return Burst::NotEmulated,
+            StepOutcome::Refused | StepOutcome::Fault if steps == 0 => return Burst::Faulted,
             // Natively it will fault or trap again, with the context that the program expects.
-            Outcome::NotEmulated(_) | Outcome::Refused | Outcome::Fault => break,
+            StepOutcome::NotEmulated(_) | StepOutcome::Refused | StepOutcome::Fault => break,
         }
         steps += 1;
         quiet = if memory.touched { 0 } else { quiet + 1 };
@@ -293,7 +293,7 @@ pub(crate) fn execute_one(thread: &mut TracedThread, context: &mut UContext) {
     };
     memory.before_it = *regs;
     // SAFETY: as in `burst`.
-    if unsafe { (*engine).step(regs, state, &mut memory) } == Outcome::Executed {
+    if unsafe { (*engine).step(regs, state, &mut memory) } == StepOutcome::Executed {
         memory.commit();
     }
     memory.end();

@@ -6,7 +6,7 @@ use memref::{AccessKind, MarkerKind, VirtAddr};
 use tracee::frame::{SigInfo, UContext};
 use tracee::text::Text;
 use tracee::tls;
-use x86::{Operand, Outcome, Refused};
+use x86::{Operand, Refused, StepOutcome};
 
 use crate::process::{breakpoint, control};
 use crate::protect::sharing;
@@ -66,9 +66,9 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
     let outcome = unsafe { (*engine).step(regs, state, &mut held) };
     match outcome {
         // Of a repeated instruction that was left at an element that can't be accessed those before it are done.
-        Outcome::Again if held.begun > before.wrapping_sub(registers::of(context).rcx) => {}
-        Outcome::Executed | Outcome::Again => held.tell(true),
-        Outcome::Fault => {
+        StepOutcome::Again if held.begun > before.wrapping_sub(registers::of(context).rcx) => {}
+        StepOutcome::Executed | StepOutcome::Again => held.tell(true),
+        StepOutcome::Fault => {
             let own = thread.nested.take().unwrap_or(SigInfo::fault(libc::SIGSEGV, 1, 0));
             if own.code != SEGV_ACCERR || !code_changes::on_write_for_program(own.addr, 1) {
                 // SAFETY: the context that we return to.
@@ -78,7 +78,7 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
             context::leave(thread, context);
             return;
         }
-        Outcome::NotEmulated(_) | Outcome::Refused => {
+        StepOutcome::NotEmulated(_) | StepOutcome::Refused => {
             held.count = 0;
             held.watched.clear();
             let regs = *registers::of(context);
@@ -93,7 +93,7 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
         // It may have been the one that sets the base of fs.
         live.set_spill(FS_SPILL, tls::fs_base());
     }
-    if recorded && outcome != Outcome::Again {
+    if recorded && outcome != StepOutcome::Again {
         if PROCESS.settings().flow {
             // SAFETY: the cache has read the instruction from there.
             let len = unsafe { x86::length(addr) };
@@ -109,7 +109,7 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
     } else {
         verify::not_recorded(thread);
     }
-    if outcome == Outcome::Executed || outcome == Outcome::Again {
+    if outcome == StepOutcome::Executed || outcome == StepOutcome::Again {
         context::leave(thread, context);
     }
 }

@@ -23,7 +23,7 @@ use code_cache::Place;
 use memref::VirtAddr;
 use tracee::frame::{SigInfo, UContext};
 use tracee::tls;
-use x86::{Oracle, Outcome, Step};
+use x86::{Oracle, StepKind, StepOutcome};
 
 use crate::registers::{self, DIRECTION_FLAG, TRAP_FLAG, TRAP_TRACE};
 use crate::signal::delivery;
@@ -153,7 +153,7 @@ pub(crate) fn on_step(thread: &mut TracedThread, info: &SigInfo, context: &mut U
         return is_done(alone && inside);
     };
     let repeats =
-        thread.window.pending.is_some_and(|pending| pending.step == Step::Repeated && pending.rip == rip);
+        thread.window.pending.is_some_and(|pending| pending.step == StepKind::Repeated && pending.rip == rip);
     thread.window.commit(repeats);
     if front.is_start && (thread.window.left == 0 || thread.window.is_full()) {
         finish(thread);
@@ -178,7 +178,8 @@ pub(crate) fn on_step(thread: &mut TracedThread, info: &SigInfo, context: &mut U
         }
         let step = observe(thread, context, regs, None);
         let ends = must_stop(step, &regs);
-        let is_long = step == Some(Step::Repeated) && (thread.window.left == 0 || thread.window.is_full());
+        let is_long =
+            step == Some(StepKind::Repeated) && (thread.window.left == 0 || thread.window.is_full());
         if ends {
             thread.window.left = 0;
         }
@@ -190,11 +191,11 @@ pub(crate) fn on_step(thread: &mut TracedThread, info: &SigInfo, context: &mut U
 }
 
 /// Whether the thread can't be stepped over that instruction.
-fn must_stop(step: Option<Step>, regs: &x86::Registers) -> bool {
+fn must_stop(step: Option<StepKind>, regs: &x86::Registers) -> bool {
     match step {
-        Some(Step::Hidden) => true,
+        Some(StepKind::Hidden) => true,
         // SAFETY: the word that the program is about to load from its stack.
-        Some(Step::LoadsFlags) => unsafe {
+        Some(StepKind::LoadsFlags) => unsafe {
             (regs.rsp as *const u16).read_unaligned() & TRAP_FLAG as u16 != 0
         },
         _ => false,
@@ -204,10 +205,10 @@ fn must_stop(step: Option<Step>, regs: &x86::Registers) -> bool {
 /// What was stored of the flags by the instruction that was just stepped shows the trap flag: the program's word does not.
 fn hide_flag(thread: &mut TracedThread, context: &UContext) {
     if let Some(pending) = &mut thread.window.pending
-        && pending.step == Step::StoresFlags
+        && pending.step == StepKind::StoresFlags
         && pending.rip != context.gregs.rip
     {
-        pending.step = Step::Plain;
+        pending.step = StepKind::Plain;
         // SAFETY: the second byte of the flags that the program has just pushed.
         unsafe { *((context.gregs.rsp + 1) as *mut u8) &= !((TRAP_FLAG >> 8) as u8) };
     }
@@ -220,7 +221,7 @@ fn observe(
     context: &UContext,
     mut regs: x86::Registers,
     addr: Option<u64>,
-) -> Option<Step> {
+) -> Option<StepKind> {
     let rip = context.gregs.rip;
     let ip = addr.or_else(|| program_address(rip))?;
     regs.rip = ip;
@@ -239,7 +240,7 @@ fn observe(
         })
     };
     window.is_known &= step.is_some();
-    let step_of = step.unwrap_or(Step::Plain);
+    let step_of = step.unwrap_or(StepKind::Plain);
     if looks {
         window.look_at(base, accesses, false);
     }
@@ -323,12 +324,12 @@ pub(crate) fn before_special(thread: &mut TracedThread, context: &mut UContext, 
 }
 
 /// It has executed it, of a repeated one perhaps a part; or the instruction itself is about to run.
-pub(crate) fn executed(thread: &mut TracedThread, context: &mut UContext, outcome: Outcome) {
+pub(crate) fn executed(thread: &mut TracedThread, context: &mut UContext, outcome: StepOutcome) {
     let window = &mut thread.window;
     if let Some(pending) = &mut window.pending {
-        pending.looks &= matches!(outcome, Outcome::Executed | Outcome::Again);
+        pending.looks &= matches!(outcome, StepOutcome::Executed | StepOutcome::Again);
     }
-    let Some(pending) = window.pending.filter(|pending| pending.step == Step::Repeated) else {
+    let Some(pending) = window.pending.filter(|pending| pending.step == StepKind::Repeated) else {
         window.commit(false);
         return;
     };
@@ -352,7 +353,7 @@ pub(crate) fn executed(thread: &mut TracedThread, context: &mut UContext, outcom
         window.count += pending.accesses;
     }
     window.left = window.left.saturating_sub(elements.min(u32::MAX.into()) as u32);
-    window.executed += u64::from(outcome != Outcome::Again);
+    window.executed += u64::from(outcome != StepOutcome::Again);
 }
 
 /// It faulted, or recording has ended before it.

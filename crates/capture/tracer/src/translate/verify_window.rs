@@ -2,7 +2,7 @@
 
 use memref::AccessKind;
 use tracee::sys;
-use x86::{Oracle, Step};
+use x86::{Oracle, StepKind};
 
 use crate::syscall::program_memory;
 use crate::translate::code_views;
@@ -31,7 +31,7 @@ pub(crate) struct Expected {
 pub(crate) struct AwaitedStep {
     /// Where in the cache it is.
     pub(crate) rip: u64,
-    pub(crate) step: Step,
+    pub(crate) step: StepKind,
     pub(crate) accesses: usize,
     /// The bytes of its accesses are compared.
     pub(crate) looks: bool,
