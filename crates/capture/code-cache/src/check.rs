@@ -1,9 +1,9 @@
-//! Blocks that look in front of each access whether watched bytes are near (`marks`).
+//! Blocks that look before each access whether watched bytes are near (`marks`).
 //!
 //! In line there is a look at the mark of the access's line, by way of rcx and without touching flags that are needed.
-//! Behind the block, for each instruction that accesses memory, there is what happens where a line is marked: the cache is
+//! After the block, for each instruction that accesses memory, there is what happens where a line is marked: the cache is
 //! left by its gate, and the tracer looks at the bytes. If they are not watched the instruction is executed in its place. If
-//! they are, a copy of the instruction is, which leaves the cache behind it once more, so that the tracer can tell what was
+//! they are, a copy of the instruction is, which leaves the cache after it once more, so that the tracer can tell what was
 //! written; or, where that can't be done (branches, repeated and masked instructions), a trap asks the tracer to execute it.
 
 use alloc::boxed::Box;
@@ -104,7 +104,7 @@ pub(crate) fn emit_look(code: &mut Code, marks: u32, kind: AccessKind, flags: bo
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) addr: u64,
-    /// Where it stands in the cache, and what is behind it there.
+    /// Where it stands in the cache, and what is after it there.
     pub(crate) resume: u64,
     pub(crate) behind: u64,
     /// Where it goes on if watched bytes are accessed.
@@ -112,7 +112,7 @@ pub(crate) struct Site {
     pub(crate) checks: Box<[Check]>,
 }
 
-/// An instruction in front of which the cache was left because of the lines that it accesses.
+/// An instruction before which the cache was left because of the lines that it accesses.
 #[derive(Clone, Copy, Debug)]
 pub struct Checked {
     /// Its own address.

@@ -1,12 +1,12 @@
 //! Blocks that record the bytes of accesses, too.
 //!
-//! Such a block ends behind its first instruction that accesses memory. In front of that the address of each access is
-//! computed and written; then, for a load, the bytes that lie there, and for a store or modify, behind the instruction,
+//! Such a block ends after its first instruction that accesses memory. Before that the address of each access is
+//! computed and written; then, for a load, the bytes that lie there, and for a store or modify, after the instruction,
 //! those that lie there then. All by moves and lea, so that the flags stay. What another thread writes between the two is
 //! not what the instruction read: no instruction reads for itself and for us.
 //!
 //! A locked instruction has a block of its own, also where no bytes are asked for. Once the process has threads an order of the
-//! session is drawn in front of it, and the last one that was drawn is read behind it: of two such instructions the first
+//! session is drawn before it, and the last one that was drawn is read after it: of two such instructions the first
 //! one's order was drawn before the second's was read, so what cannot have been is known.
 //!
 //! rax and rcx are put aside meanwhile, each time anew, so that the instruction finds them; the register that points into
@@ -111,7 +111,7 @@ impl Capture {
         1 + self.data_words()
     }
 
-    /// Whether its bytes are found behind the instruction.
+    /// Whether its bytes are found after the instruction.
     pub(crate) fn is_behind(&self) -> bool {
         self.kind.writes() && self.pushed.is_none() && !self.bare
     }
@@ -143,7 +143,7 @@ impl Capture {
         }
     }
 
-    /// Copies its bytes, which rax points to, behind its address, by way of rcx. `fault` is told of each place that may.
+    /// Copies its bytes, which rax points to, after its address, by way of rcx. `fault` is told of each place that may.
     fn copy(&self, code: &mut Code, buffer: u8, mut fault: impl FnMut(&Code)) {
         let size = i32::from(self.size);
         let mut at = 0;
@@ -161,7 +161,7 @@ impl Capture {
     }
 }
 
-/// Where the orders of a locked instruction are written, and whether it or what comes behind it needs the flags.
+/// Where the orders of a locked instruction are written, and whether it or what comes after it needs the flags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Orders {
     /// Their first word in the buffer.
@@ -169,7 +169,7 @@ pub(crate) struct Orders {
     pub(crate) keep_flags: bool,
 }
 
-/// Writes what comes in front of the block's last instruction.
+/// Writes what comes before the block's last instruction.
 pub(crate) fn emit_before(
     captures: &[Capture],
     orders: Option<Orders>,
@@ -227,7 +227,7 @@ fn draw_order(orders: Orders, code: &mut Code, buffer: u8) {
     code.load_gs(RDX, SPILL_RDX);
 }
 
-/// Writes the last order that was given out; the instruction itself was the barrier that keeps this load behind it.
+/// Writes the last order that was given out; the instruction itself was the barrier that keeps this load after it.
 pub(crate) fn read_order(orders: Orders, code: &mut Code, buffer: u8) {
     code.store_gs(SPILL_RCX, RCX);
     code.load_gs(RCX, ORDER_AT);
@@ -239,7 +239,7 @@ pub(crate) fn read_order(orders: Orders, code: &mut Code, buffer: u8) {
     code.load_gs(RCX, SPILL_RCX);
 }
 
-/// Writes what comes behind it.
+/// Writes what comes after it.
 pub(crate) fn emit_behind(capture: &Capture, code: &mut Code, buffer: u8, fault: impl FnMut(&Code)) {
     code.store_gs(SPILL_RAX, RAX);
     code.store_gs(SPILL_RCX, RCX);

@@ -1,7 +1,7 @@
 //! The code cache: a program's code in blocks, copied and extended so that they write down what they access.
 //!
-//! A block is one entry and what runs on from there: it goes on behind branches that lead forwards, as if they were not
-//! taken, where jumps lead that go forwards, and for some turns of a loop; where a branch goes the other way, code behind the
+//! A block is one entry and what runs on from there: it goes on after branches that lead forwards, as if they were not
+//! taken, where jumps lead that go forwards, and for some turns of a loop; where a branch goes the other way, code after the
 //! block makes what was executed a shorter block and leaves.
 //!
 //! A block is decoded once ([`plan`]): which registers must be kept so that the addresses of all its accesses follow
@@ -13,7 +13,7 @@
 //! is not translated yet and for calls of the tracer's own functions, by a trap for an instruction that needs a closer
 //! look, because the trap's handler has the whole state of the processor.
 //!
-//! Instead of writing down accesses, blocks can look in front of each whether watched bytes are near (`check`, [`Marks`]).
+//! Instead of writing down accesses, blocks can look before each whether watched bytes are near (`check`, [`Marks`]).
 //!
 //! A program's state can be had at every instruction ([`Engine::place`]): native addresses stay on the stack, and the one
 //! register that a block borrows is put aside where its handler finds it.

@@ -18,8 +18,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{Resolver, VariableId};
 use x86::{Instruction, MAX_INSTRUCTION_BYTES};
 
-use super::Site;
-use super::calls::Control;
+use super::AccessSite;
+use super::calls::CallEffect;
 
 /// What an access means to other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,15 +9,15 @@ use crate::data;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Borrowed {
     pub(crate) register: u8,
-    /// The instruction in front of which it is put aside, and the last one in front of which it points there.
+    /// The instruction before which it is put aside, and the last one before which it points there.
     pub(crate) from: u16,
     pub(crate) to: u16,
-    /// The instruction that sets it anyway, behind the commit: it need not be loaded again.
+    /// The instruction that sets it anyway, after the commit: it need not be loaded again.
     pub(crate) until: Option<u16>,
 }
 
 impl Plan {
-    /// The instruction in front of which the header is written: behind the last value, and not before the first access.
+    /// The instruction before which the header is written: after the last value, and not before the first access.
     pub(crate) fn commit(&self) -> u16 {
         let first = self.accesses.first().map_or(0, |access| access.instruction);
         self.values.last().map_or(first, |value| value.at)
@@ -54,9 +54,9 @@ impl Plan {
         }
         // One that is set before it is used need not be loaded again.
         let mut seen = busy;
-        let behind =
+        let rest =
             if self.end == End::Repeat { &[] } else { self.steps.get(usize::from(to)..).unwrap_or(&[]) };
-        for (index, step) in behind.iter().enumerate() {
+        for (index, step) in rest.iter().enumerate() {
             let index = to + index as u16;
             // Where the block branches or leaves, the register must be whole.
             let is_last = usize::from(index) + 1 == self.steps.len() && self.end != End::Fall;

@@ -116,7 +116,7 @@ impl Plan {
         self.joins() && is_read && (target > from || distance == 0 && !self.exits.is_empty())
     }
 
-    /// Whether that instruction is a jump behind which the block goes on: it does nothing there.
+    /// Whether that instruction is a jump after which the block goes on: it does nothing there.
     pub(crate) fn is_followed(&self, index: usize) -> bool {
         let is_jump = |step: &Planned| matches!(step.instruction.transfer(), Transfer::Jump(_));
         index + 1 < self.steps.len() && self.steps.get(index).is_some_and(is_jump)
@@ -130,12 +130,12 @@ impl Plan {
         TURNS.min(limit / self.steps.len()).min((MAX_EXITS + 1) / (self.exits.len() + 1))
     }
 
-    /// Where a branch in the middle leads if the block does not go on behind it.
+    /// Where a branch in the middle leads if the block does not go on after it.
     pub(crate) fn exit_target(&self, branch: &Instruction) -> u64 {
         if self.repeats(branch) { branch.next() } else { branch.transfer().target().unwrap_or(branch.next()) }
     }
 
-    /// Whether a branch in the middle is one of a loop: behind it comes what it leads to.
+    /// Whether a branch in the middle is one of a loop: after it comes what it leads to.
     pub(crate) fn repeats(&self, branch: &Instruction) -> bool {
         branch.transfer().target() == Some(self.addr)
     }
@@ -162,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// The stretches between its branches: the first instruction of each, and the one behind its last.
+    /// The stretches between its branches: the first instruction of each, and the one after its last.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (u16, u16)> {
         let starts = core::iter::once(0).chain(self.exits.iter().map(|exit| exit + 1));
         let ends = self.exits.iter().map(|exit| exit + 1).chain([self.steps.len() as u16]);
@@ -174,7 +174,7 @@ impl Plan {
         self.steps.push(Planned { instruction, offset, used: registers.used, set: registers.set });
     }
 
-    /// Makes the block end in front of that instruction.
+    /// Makes the block end before that instruction.
     pub(crate) fn truncate(&mut self, len: usize) {
         if len < self.steps.len()
             && let Some(last) = len.checked_sub(1).and_then(|last| self.steps.get(last))

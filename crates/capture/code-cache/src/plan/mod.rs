@@ -128,7 +128,7 @@ impl Plan {
         !self.accesses.is_empty() || is_full && self.end != End::Special
     }
 
-    /// The address behind it.
+    /// The address after it.
     pub(crate) fn next(&self) -> u64 {
         self.addr.wrapping_add(u64::from(self.len))
     }
@@ -148,12 +148,12 @@ impl Plan {
         self.ordered = false;
     }
 
-    /// Words that an execution writes in front of its header.
+    /// Words that an execution writes before its header.
     pub(crate) fn words(&self) -> usize {
         self.words_of_accesses() + if self.ordered { ORDER_WORDS } else { 0 }
     }
 
-    /// As above, without the orders, which come last.
+    /// Words that an execution writes of its accesses; the orders come after them.
     pub(crate) fn words_of_accesses(&self) -> usize {
         match &self.captures {
             Some(captures) => captures.iter().map(Capture::words).sum(),
@@ -161,7 +161,7 @@ impl Plan {
         }
     }
 
-    /// Where these are.
+    /// Where the orders of its locked instruction are written, if it has one.
     pub(crate) fn orders(&self) -> Option<data::Orders> {
         let keep_flags = self.flags_dead & 1 == 0;
         self.ordered.then(|| data::Orders { word: self.words_of_accesses(), keep_flags })

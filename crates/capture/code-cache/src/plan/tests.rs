@@ -20,7 +20,7 @@ fn branch(distance: i8) -> [u8; 8] {
 }
 
 #[test]
-fn a_block_goes_on_behind_branches_that_lead_forwards() {
+fn a_block_goes_on_after_branches_that_lead_forwards() {
     let forwards = plan(&branch(16), Some(Task::Addresses));
     assert_eq!((forwards.steps.len(), forwards.end), (4, End::Return(0)));
     assert_eq!(forwards.exits, [1]);
@@ -38,7 +38,7 @@ fn a_block_goes_on_behind_branches_that_lead_forwards() {
 }
 
 #[test]
-fn a_block_that_is_cut_behind_a_branch_ends_with_it() {
+fn a_block_that_is_cut_after_a_branch_ends_with_it() {
     let mut plan = plan(&branch(16), Some(Task::Addresses));
     plan.shorten(2);
     assert_eq!((plan.steps.len(), plan.end), (2, End::Branch(AT + 4 + 16)));
@@ -101,7 +101,7 @@ fn where_the_tracer_must_be_asked_a_loop_has_one_turn() {
 
 #[test]
 fn a_loop_with_branches_has_fewer_turns() {
-    // jz behind it; jz behind it; jnz the start
+    // jz after it; jz after it; jnz the start
     let plan = plan(&[0x74, 4, 0x74, 2, 0x75, 0xfa, 0xc3], Some(Task::Addresses));
     assert_eq!((plan.steps.len(), plan.exits.as_slice()), (6, &[0, 1, 2, 3, 4][..]));
     assert_eq!((plan.end, plan.next()), (End::Branch(AT), AT + 6));
@@ -120,7 +120,7 @@ fn a_block_goes_on_where_a_jump_leads() {
     assert_eq!((followed.values.len(), followed.next(), followed.covered()), (2, AT + 12, 12));
     followed.shorten(2);
     assert_eq!((followed.end, followed.is_followed(1)), (End::Jump(AT + 7), false));
-    // What was not read, and what is behind.
+    // What was not read, and what lies before.
     assert_eq!(plan(&code, Some(Task::Addresses)).end, End::Jump(AT + 7));
     assert_eq!(plan(&[0xeb, 0xf0, 0x90], Some(Task::Addresses)).end, End::Jump(AT - 14));
     let stopped = Plan::new(AT, &padded, MAX_INSTRUCTIONS, (None, Flow::Accesses), |at| at == AT + 7);
@@ -149,7 +149,7 @@ fn where_all_blocks_are_written_each_is_a_basic_block() {
 
 #[test]
 fn a_loop_that_ends_with_a_jump_has_several_turns() {
-    // dec ecx; jz behind it; inc qword [rsi]; add rsi, 8; jmp the start; ret
+    // dec ecx; jz after it; inc qword [rsi]; add rsi, 8; jmp the start; ret
     let code = [0xff, 0xc9, 0x74, 9, 0x48, 0xff, 0x06, 0x48, 0x83, 0xc6, 8, 0xeb, 0xf3, 0xc3];
     let padded = [&code[..], &[0x90; 16]].concat();
     let plan = plan(&padded, Some(Task::Addresses));
