@@ -14,6 +14,9 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A picture can't be made of pixels.
+    #[error("the picture can't be made: {0}")]
+    Picture(String),
 }
 
 impl Error {

@@ -8,6 +8,7 @@ pub mod error;
 pub mod heatmap;
 pub mod latency;
 pub mod pages;
+pub mod png;
 pub mod realtime;
 
 pub use error::Error;

@@ -2,15 +2,12 @@
 //! accesses. White: no access. Grey: not traced. Stretches of either are drawn as one band. A translating tracer also sees
 //! accesses to what it does not trace as a whole, the loader's data beside its own: these pages have their colour.
 //!
-//! `layout` decides where what is; `svg` and `png` draw the same layout.
+//! `layout` decides where what is, `svg` draws it; as PNG it is rendered from that by [`crate::png`].
 
-mod font;
 mod layout;
-mod png;
 mod svg;
 
 pub use layout::{Layout, MapRegion, Only};
-pub use png::to_png;
 pub use svg::escape;
 pub use svg::to_svg;
 

@@ -8,7 +8,7 @@ use analysis::{By, Pages, Session, Tally, coverage};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use memref::{Access, ProcessId, RegionKind, VirtAddr};
-use report::heatmap::{Layout, MapRegion, Only, to_png, to_svg};
+use report::heatmap::{Layout, MapRegion, Only, to_svg};
 
 /// Which accesses are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -90,11 +90,9 @@ fn only(args: &Args) -> Only {
 
 fn draw(args: &Args, layout: &Layout, png: bool) -> Result<ExitCode> {
     let shown = args.output.display();
-    let bytes = if png {
-        to_png(layout).with_context(|| format!("{shown}: the picture is too large"))?
-    } else {
-        to_svg(layout).into_bytes()
-    };
+    let svg = to_svg(layout);
+    let bytes =
+        if png { report::png::from_svg(&svg).with_context(|| shown.to_string())? } else { svg.into_bytes() };
     std::fs::write(&args.output, bytes).with_context(|| format!("{shown}: can't be written"))?;
     Ok(ExitCode::SUCCESS)
 }
