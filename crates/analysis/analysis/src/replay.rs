@@ -22,9 +22,9 @@ pub struct Moment<'a> {
     pub resolver: &'a mut Resolver,
     /// Whose events these are.
     pub process: ProcessId,
-    /// As above.
+    /// Of which of its threads.
     pub thread: ThreadId,
-    /// They came behind that order, and those with a lower one have been seen.
+    /// They came after that order, and those with a lower one have been seen.
     pub order: Order,
 }
 
@@ -97,6 +97,19 @@ struct Thread {
     pending: Option<Event<String>>,
 }
 
+/// Kinds of events that tell an order: they are read whether they are wanted or not, since the names of what follows depend
+/// on them.
+const ORDERED: KindSet = KindSet(KindSet::ORDERS.0 | KindSet::ALLOCATIONS.0 | KindSet::SYNCS.0);
+
+/// Whether an event that was read for its order is wanted itself.
+fn is_wanted(kinds: KindSet, event: &Event<String>) -> bool {
+    match event {
+        Event::Allocation(event) => kinds.intersects(KindSet::allocation(event.kind)),
+        Event::Sync(_) => kinds.intersects(KindSet::SYNCS),
+        _ => true,
+    }
+}
+
 /// The order that an event has drawn or tells of.
 fn order_of(event: &Event<String>) -> Option<Order> {
     match event {
@@ -120,12 +133,7 @@ impl Session {
         tool: &mut T,
     ) -> Result<Vec<Resolver>, Error> {
         let trace = self.trace();
-        if let Some(thread) = only
-            && !trace.threads().iter().any(|record| record.thread == thread)
-        {
-            let last = trace.threads().len().saturating_sub(1) as u32;
-            return Err(Error::NoThread { thread: thread.0, last });
-        }
+        self.has_thread(only)?;
         let mut changes = self.changes()?;
         let mut threads = self.threads(filter, only)?;
         let mut processes: BTreeMap<ProcessId, Process> = BTreeMap::new();
@@ -145,7 +153,9 @@ impl Session {
             };
             if let Some(event) = thread.pending.take() {
                 // All that others did before it has been seen.
-                tool.event(&mut at, &event)?;
+                if is_wanted(filter.kinds, &event) {
+                    tool.event(&mut at, &event)?;
+                }
             }
             let over = loop {
                 match thread.cursor.next_batch()? {
@@ -157,7 +167,8 @@ impl Session {
                             thread.pending = Some(event);
                             break false;
                         }
-                        _ => tool.event(&mut at, &event)?,
+                        _ if is_wanted(filter.kinds, &event) => tool.event(&mut at, &event)?,
+                        _ => {}
                     },
                 }
             };
@@ -173,6 +184,47 @@ impl Session {
             process.advance(self, Order::MAX, tool);
         }
         Ok(processes.into_values().map(|process| process.resolver).collect())
+    }
+
+    /// Gives a tool the events that match, one thread after the other, or with `only` one thread's. Nothing is named: the
+    /// resolver of the moment knows nothing, and changes of the heap are not told.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or the tool fails.
+    pub fn replay_by_thread<T: Tool + ?Sized>(
+        &self,
+        filter: &Filter,
+        only: Option<ThreadId>,
+        tool: &mut T,
+    ) -> Result<(), Error> {
+        self.has_thread(only)?;
+        for record in self.trace().threads() {
+            if only.is_some_and(|only| only != record.thread) {
+                continue;
+            }
+            let mut resolver = self.resolver(record.process);
+            let (process, thread) = (record.process, record.thread);
+            let mut at = Moment { resolver: &mut resolver, process, thread, order: 0 };
+            let mut cursor = self.trace().shard(thread).events(filter);
+            while let Some(batch) = cursor.next_batch()? {
+                match batch {
+                    Batch::Accesses(accesses) => tool.accesses(&mut at, accesses)?,
+                    Batch::Event(event) => tool.event(&mut at, &event)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails where the trace has no thread of that number.
+    fn has_thread(&self, only: Option<ThreadId>) -> Result<(), Error> {
+        let threads = self.trace().threads();
+        match only {
+            Some(thread) if !threads.iter().any(|record| record.thread == thread) => {
+                Err(Error::NoThread { thread: thread.0, last: threads.len().saturating_sub(1) as u32 })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// All changes by process, each list in its order.
@@ -199,7 +251,9 @@ impl Session {
 
     fn threads(&self, filter: &Filter, only: Option<ThreadId>) -> Result<Vec<Thread>, Error> {
         let mut wanted = filter.clone();
-        wanted.kinds = KindSet(filter.kinds.0 | KindSet::ORDERS.0);
+        // Where nothing is wanted nothing is named.
+        let ordered = if filter.kinds == KindSet::NONE { KindSet::ORDERS } else { ORDERED };
+        wanted.kinds = KindSet(filter.kinds.0 | ordered.0);
         let mut threads = Vec::new();
         for record in self.trace().threads() {
             if only.is_some_and(|only| only != record.thread) {

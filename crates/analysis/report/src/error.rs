@@ -14,9 +14,33 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The trace can't be read.
+    #[error(transparent)]
+    Analysis(#[from] analysis::Error),
+    /// The output can't be written; the message is the writer's.
+    #[error("{0}")]
+    Output(#[from] std::io::Error),
+    /// The format has no place for something that happened.
+    #[error("{0}")]
+    Format(&'static str),
+    /// The trace is not that of a machine.
+    #[error("--stream {stream} is for the trace of a machine (record --tracer qemu)")]
+    NoMachine {
+        /// The stream asked for.
+        stream: &'static str,
+    },
+    /// The trace has no control flow.
+    #[error("its control flow was not recorded (record --flow full)")]
+    NoFlow,
     /// A picture can't be made of pixels.
     #[error("the picture can't be made: {0}")]
     Picture(String),
+}
+
+impl From<trace_format::Error> for Error {
+    fn from(error: trace_format::Error) -> Self {
+        Self::Analysis(error.into())
+    }
 }
 
 impl Error {

@@ -5,10 +5,21 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod export;
 pub mod heatmap;
 pub mod latency;
+mod number;
 pub mod pages;
 pub mod png;
 pub mod realtime;
+pub mod streams;
+pub mod tables;
 
 pub use error::Error;
+pub use number::grouped;
+
+/// The program of a trace with its arguments, as far as the trace tells.
+pub fn title(session: &analysis::Session) -> &str {
+    let properties = session.trace().properties();
+    properties.get("args").or(properties.get("program")).map_or("trace", |args| args)
+}

@@ -43,7 +43,7 @@ pub use listener::{Heard, Hit, Listener};
 pub use output::Remote;
 pub use program::{Linkage, check, find};
 pub use running::{Running, check as check_running};
-pub use sink::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, Totals, Verified};
+pub use sink::{Totals, Verified};
 
 /// How long data may wait in memory before it is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);

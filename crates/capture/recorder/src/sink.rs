@@ -20,16 +20,9 @@ use memref::{
 use stepped::Stretch;
 pub use stepped::Verified;
 use trace_format::{
-    CounterRecord, Error, ModuleRecord, ProcessRecord, ShardWriter, ThreadRecord, TraceWriter,
+    COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, CounterRecord, Error, ModuleRecord,
+    ProcessRecord, ShardWriter, ThreadRecord, TraceWriter,
 };
-
-/// The code of a counter that counts instructions on the slow path.
-pub const COUNTER_SLOW_PATH: u32 = 0;
-/// The code of a counter whose name is a program that could not be traced.
-pub const COUNTER_UNTRACED_PROGRAM: u32 = 1;
-
-/// The code of a counter of the tracer's own work.
-pub const COUNTER_WORK: u32 = 2;
 
 /// Nanoseconds since 1970.
 pub(crate) fn now_ns() -> u64 {

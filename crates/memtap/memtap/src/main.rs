@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd {
+    pub(crate) mod analysis_args;
     pub(crate) mod check;
     pub(crate) mod copy;
     pub(crate) mod determinism;
@@ -19,7 +20,6 @@ mod cmd {
     pub(crate) mod serve;
     pub(crate) mod stat;
     pub(crate) mod taint;
-    pub(crate) mod units;
     pub(crate) mod watch;
 
     /// When a trace is forced to disk.
@@ -134,7 +134,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => cmd::watch::run(&args),
     };
     result.unwrap_or_else(|error| {
-        if error.is::<output::ReaderGone>() {
+        if output::is_reader_gone(&error) {
             return ExitCode::SUCCESS;
         }
         eprintln!("memtap: {}", output::error_line(&error));

@@ -66,7 +66,10 @@ pub use reader::{
     AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Report, SegmentInfo,
     Shard, StreamInfo, StreamReader, Trace, TypedCursor, TypedFrame, ValueCursor,
 };
-pub use record::{CounterRecord, DataAccess, DataValue, ModuleRecord, ProcessRecord, ThreadRecord};
+pub use record::{
+    COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, CounterRecord, DataAccess, DataValue,
+    ModuleRecord, ProcessRecord, ThreadRecord,
+};
 pub use simtrace::{SimEntry, SimStore, SimStream};
 pub use storage::{FileStorage, Source, Storage};
 pub use stream::StreamDescription;

@@ -55,6 +55,13 @@ pub struct ModuleRecord {
     pub build_id: String,
 }
 
+/// The code of a counter that counts instructions on the tracer's slow path.
+pub const COUNTER_SLOW_PATH: u32 = 0;
+/// The code of a counter whose name is a program that could not be traced.
+pub const COUNTER_UNTRACED_PROGRAM: u32 = 1;
+/// The code of a counter of the tracer's own work.
+pub const COUNTER_WORK: u32 = 2;
+
 /// How often something happened at an instruction. Records that differ in `count` alone add up.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CounterRecord {

@@ -4,10 +4,12 @@
 //! Start with [`run_trace`]; [`Run`] is the result, from which every output is made.
 
 mod blocks;
+mod munmap;
 mod result;
 mod synthetic;
 mod trace;
 
+pub use munmap::{MunmapCurve, MunmapPoint};
 pub use result::{Findings, Run, Spread, System, spreads};
 pub use synthetic::run as run_synthetic;
 pub use trace::run as run_trace;

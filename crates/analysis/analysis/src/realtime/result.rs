@@ -1,7 +1,6 @@
 //! The result of replays, from which every output is made.
 
 use rtvm::replay::{Outcome, Replay};
-use serde_json::{Value, json};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,26 +95,6 @@ impl Run {
         [(System::Rtmmu, &self.rtmmu), (System::Conventional, &self.conventional)]
     }
 
-    /// The rows of Table I.
-    pub fn rows(&self) -> [Value; 2] {
-        self.systems().map(|(system, outcome)| {
-            json!({
-                "workload": self.workload,
-                "seed": self.seed,
-                "system": system.name(),
-                "allocations": outcome.allocations,
-                "frees": outcome.frees,
-                "accesses": outcome.accesses,
-                "max_alloc_touches": outcome.max_alloc_touches,
-                "max_free_touches": outcome.max_free_touches,
-                "max_alloc_ns": outcome.max_alloc_ns,
-                "max_free_ns": outcome.max_free_ns,
-                "peak_pages": outcome.peak_pages,
-                "max_pages_unmapped_by_one_free": outcome.max_pages_unmapped_by_one_free,
-            })
-        })
-    }
-
     /// How much worse the conventional system is: worst release, pages.
     pub fn ratios(&self) -> [(&'static str, f64); 4] {
         let (a, b) = (&self.rtmmu, &self.conventional);
@@ -126,20 +105,6 @@ impl Run {
             ("max_free_touches", ratio(b.max_free_touches as f64, a.max_free_touches as f64)),
             ("peak_pages", ratio(f64::from(b.peak_pages), f64::from(a.peak_pages))),
         ]
-    }
-
-    /// What the systems could not do, by system.
-    pub fn failures(&self) -> Value {
-        let of = |outcome: &Outcome| {
-            let f = outcome.failures;
-            json!({
-                "out_of_frames": f.out_of_frames,
-                "out_of_address_space": f.out_of_address_space,
-                "other": f.other,
-                "on_missing_blocks": f.on_missing_blocks,
-            })
-        };
-        json!({"rtmmu": of(&self.rtmmu), "conventional": of(&self.conventional)})
     }
 }
 

@@ -70,7 +70,7 @@ impl MapRegion {
 
 /// A part of the picture, from top to bottom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum LayoutPart {
     /// Regions that were not traced, or without accesses: one band for all.
     Band { label: String, traced: bool },
     /// A region's pages, row by row. Where it was not traced, a page without an access is one of which nothing is known.
@@ -80,7 +80,7 @@ pub(crate) enum Part {
 /// What is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<LayoutPart>,
     pub(crate) columns: usize,
     /// Edge of a cell in pixels.
     pub(crate) cell: usize,
@@ -108,7 +108,7 @@ impl Layout {
             let first = touched.partition_point(|&(other, page, _)| (other, page.0) < (process, start));
             touched.get(first).is_some_and(|&(other, page, _)| other == process && page.0 < stop)
         };
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<LayoutPart> = Vec::new();
         let mut quiet: Vec<&MapRegion> = Vec::new();
         let mut end = (ProcessId(0), 0u64);
         let mut most = 0;
@@ -145,7 +145,7 @@ impl Layout {
                 let at = start + offset as u64 * VirtAddr::PAGE_BYTES;
                 let label =
                     format!("{who}{name}  {at:#x}  {}", size(cells.len() as u64 * VirtAddr::PAGE_BYTES));
-                parts.push(Part::Pages { label, cells, traced: region.traced });
+                parts.push(LayoutPart::Pages { label, cells, traced: region.traced });
             }
         }
         flush(&mut quiet, &mut parts);
@@ -187,7 +187,7 @@ fn pieces(counts: &[u64]) -> Vec<(usize, Vec<u64>)> {
 }
 
 /// One band a run of regions that are alike.
-fn flush(quiet: &mut Vec<&MapRegion>, parts: &mut Vec<Part>) {
+fn flush(quiet: &mut Vec<&MapRegion>, parts: &mut Vec<LayoutPart>) {
     for traced in [true, false] {
         let some: Vec<&&MapRegion> = quiet.iter().filter(|region| region.traced == traced).collect();
         let Some(first) = some.first() else { continue };
@@ -201,7 +201,7 @@ fn flush(quiet: &mut Vec<&MapRegion>, parts: &mut Vec<Part>) {
             1 => format!("{name}{kind}: {}, {what}", size(bytes)),
             n => format!("{n} regions from {name}{kind}: {}, {what}", size(bytes)),
         };
-        parts.push(Part::Band { label, traced });
+        parts.push(LayoutPart::Band { label, traced });
     }
     quiet.clear();
 }
@@ -243,9 +243,16 @@ mod tests {
         assert_eq!(
             layout.parts,
             [
-                Part::Band { label: "2 regions from a (text): 8192 B, not traced".into(), traced: false },
-                Part::Pages { label: "[heap]  0x4000  12 KiB".into(), cells: vec![0, 2, 0], traced: true },
-                Part::Band {
+                LayoutPart::Band {
+                    label: "2 regions from a (text): 8192 B, not traced".into(),
+                    traced: false
+                },
+                LayoutPart::Pages {
+                    label: "[heap]  0x4000  12 KiB".into(),
+                    cells: vec![0, 2, 0],
+                    traced: true
+                },
+                LayoutPart::Band {
                     label: "2 regions from [stack] (stack): 12 KiB, not traced".into(),
                     traced: false
                 },
@@ -253,7 +260,7 @@ mod tests {
         );
         assert_eq!(layout.most, 2);
         let loads = Layout::new("a", &regions, &pages, Only::Loads);
-        assert!(loads.parts.iter().all(|part| matches!(part, Part::Band { .. })));
+        assert!(loads.parts.iter().all(|part| matches!(part, LayoutPart::Band { .. })));
     }
 
     /// The report counts them, too: the loader's own data in a translated trace.
@@ -271,12 +278,16 @@ mod tests {
         assert_eq!(
             layout.parts,
             [
-                Part::Pages { label: "[tracer]  0x4000  8192 B".into(), cells: vec![0, 1], traced: false },
-                Part::Band { label: "[tracer]: 4096 B, not traced".into(), traced: false },
+                LayoutPart::Pages {
+                    label: "[tracer]  0x4000  8192 B".into(),
+                    cells: vec![0, 1],
+                    traced: false
+                },
+                LayoutPart::Band { label: "[tracer]: 4096 B, not traced".into(), traced: false },
             ]
         );
         let stores = Layout::new("a", &regions, &pages, Only::Stores);
-        assert!(stores.parts.iter().all(|part| matches!(part, Part::Band { .. })));
+        assert!(stores.parts.iter().all(|part| matches!(part, LayoutPart::Band { .. })));
     }
 
     #[test]

@@ -5,11 +5,63 @@
 //! `layout` decides where what is, `svg` draws it; as PNG it is rendered from that by [`crate::png`].
 
 mod layout;
+mod physical;
 mod svg;
 
 pub use layout::{Layout, MapRegion, Only};
-pub use svg::escape;
+pub use physical::physical_memory;
 pub use svg::to_svg;
+
+use std::io::Write;
+
+use analysis::{By, coverage};
+
+use crate::export::{Exporter, Figures, Needs};
+use crate::{Error, png};
+
+/// Writes the heat map of a program's address space.
+#[derive(Debug)]
+pub struct HeatMap {
+    /// Which accesses count.
+    pub only: Only,
+    /// As what.
+    pub form: PictureForm,
+}
+
+/// What a picture is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureForm {
+    /// Shapes and text.
+    Svg,
+    /// Pixels.
+    Png,
+}
+
+impl PictureForm {
+    /// Draws a layout.
+    ///
+    /// # Errors
+    /// Where it is too large for pixels.
+    pub fn draw(self, layout: &Layout) -> Result<Vec<u8>, Error> {
+        let svg = to_svg(layout);
+        match self {
+            Self::Svg => Ok(svg.into_bytes()),
+            Self::Png => png::from_svg(&svg),
+        }
+    }
+}
+
+impl Exporter for HeatMap {
+    fn needs(&self) -> Needs {
+        Needs { tables: vec![By::Page], ..Needs::default() }
+    }
+
+    fn finish(&mut self, figures: &Figures<'_>, out: &mut dyn Write) -> Result<(), Error> {
+        let layout = Layout::new(figures.title(), &figures.regions(), figures.tally.pages(), self.only)
+            .with_coverage(coverage(figures.session));
+        Ok(out.write_all(&self.form.draw(&layout)?)?)
+    }
+}
 
 /// The colour of a page with that many accesses, where the most accessed one has `most`: from pale yellow to dark red, by
 /// the logarithm.

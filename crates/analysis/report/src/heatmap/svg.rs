@@ -2,16 +2,12 @@
 
 use std::fmt::Write;
 
-use super::layout::{Layout, Only, Part};
+use super::layout::{Layout, LayoutPart, Only};
 use super::{EDGE, UNTRACED, colour, legend, short};
+use crate::pages::skeleton::escape;
 
 const MARGIN: usize = 16;
 const LINE: usize = 16;
-
-/// Text for use between tags.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 fn hex(colour: [u8; 3]) -> String {
     format!("#{:02x}{:02x}{:02x}", colour[0], colour[1], colour[2])
@@ -58,7 +54,7 @@ pub fn to_svg(layout: &Layout) -> String {
     y += 2 * LINE;
     for part in &layout.parts {
         match part {
-            Part::Band { label, traced } => {
+            LayoutPart::Band { label, traced } => {
                 let fill = if *traced { "#ffffff".into() } else { hex(UNTRACED) };
                 let (edge, wide) = (hex(EDGE), layout.columns * layout.cell);
                 let _ = writeln!(
@@ -68,7 +64,7 @@ pub fn to_svg(layout: &Layout) -> String {
                 text(&mut body, MARGIN + 6, y + 12, 11, label);
                 y += LINE + 4;
             }
-            Part::Pages { label, cells, traced } => {
+            LayoutPart::Pages { label, cells, traced } => {
                 text(&mut body, MARGIN, y + 12, 12, label);
                 y += LINE + 2;
                 y = rows(&mut body, layout, cells, *traced, y) + 6;

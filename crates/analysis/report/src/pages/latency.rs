@@ -1,12 +1,13 @@
 //! The profile as one HTML page that needs nothing else: a flame graph of the call paths, the table, and a latency
 //! histogram of the function that is chosen.
 
+use super::skeleton;
 use crate::latency::json;
 use probes::joined::Profile;
 use probes::profile::histogram;
 use serde_json::{Value, json};
 
-const PAGE: &str = include_str!("latency.html");
+const BODY: &str = include_str!("latency.html");
 
 /// The page.
 #[must_use]
@@ -32,5 +33,6 @@ pub fn page(profile: &Profile) -> String {
         "histograms": histograms,
     });
     // Inside a script element only `</` could end it early.
-    PAGE.replace("/*DATA*/null", &data.to_string().replace("</", "<\\/"))
+    let body = BODY.replace("/*DATA*/null", &data.to_string().replace("</", "<\\/"));
+    skeleton::page("memtap probe", &profile.program, &body)
 }

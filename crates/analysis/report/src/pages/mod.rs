@@ -2,4 +2,5 @@
 
 pub mod latency;
 pub mod realtime;
+pub(crate) mod skeleton;
 pub mod trace;

@@ -1,53 +1,73 @@
 //! The report as one self-contained HTML page: nothing is loaded from anywhere, and it works without a network.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write;
 
-use crate::heatmap::escape;
-use analysis::{Row, Stale, Summary};
+use analysis::{By, Row, Stale, Summary, coverage};
+
+use super::skeleton::{self, escape};
+use crate::Error;
+use crate::export::{Exporter, Figures, Needs};
+use crate::heatmap::{Layout, Only, to_svg};
+use crate::number::grouped_html as grouped;
 
 /// Rows of a table that the page shows; the rest is counted in a note. Whole traces don't belong into a browser.
 const MOST_ROWS: usize = 500;
 
-/// What the page shows.
+/// Writes the page of a trace.
 #[derive(Debug)]
-pub struct Content<'a> {
-    /// The program and its arguments.
-    pub title: &'a str,
-    /// What the trace covers.
-    pub coverage: Option<&'a str>,
-    /// Totals.
-    pub summary: &'a Summary,
-    /// Tables: title, what the size column says, rows.
-    pub tables: &'a [(&'a str, &'a str, Vec<Row>)],
-    /// Accesses to released memory.
-    pub stale: &'a Stale,
-    /// The heat map as SVG.
-    pub heatmap: &'a str,
-}
+pub struct TracePage;
 
-/// A number with its thousands apart.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
+impl Exporter for TracePage {
+    fn needs(&self) -> Needs {
+        let tables = vec![By::Variable, By::Function, By::Allocation, By::Page];
+        Needs { tables, stale: true, summary: true, ..Needs::default() }
     }
-    text
+
+    fn finish(&mut self, figures: &Figures<'_>, out: &mut dyn Write) -> Result<(), Error> {
+        let table = |title, size, by| PageTable { title, size, rows: figures.rows(by) };
+        let tables = [
+            table("Variables and blocks", "size", By::Variable),
+            table("Functions", "", By::Function),
+            table("Allocation sites", "bytes allocated", By::Allocation),
+        ];
+        let map = Layout::new(figures.title(), &figures.regions(), figures.tally.pages(), Only::All);
+        let coverage = coverage(figures.session);
+        let content = PageContent {
+            title: figures.title(),
+            coverage: coverage.as_deref(),
+            summary: &figures.summary,
+            tables: &tables,
+            stale: &figures.stale,
+            heatmap: &to_svg(&map),
+        };
+        Ok(out.write_all(to_html(&content).as_bytes())?)
+    }
 }
 
-const STYLE: &str = "
-:root{color-scheme:light dark;--line:#d0d0d0;--soft:#f3f3f3;--mark:#a3282d}
-@media(prefers-color-scheme:dark){:root{--line:#444;--soft:#222;--mark:#ff8a80}}
-body{font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:70rem;padding:1rem}
-h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin-top:2rem}
-table{border-collapse:collapse;width:100%}th,td{padding:.25rem .6rem;text-align:left;border-bottom:1px solid var(--line)}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.name{overflow-wrap:anywhere;font-family:ui-monospace,monospace}
-th button{all:unset;cursor:pointer}th button:focus-visible{outline:2px solid}
-tr:nth-child(even){background:var(--soft)}.wide{overflow-x:auto}.finding{color:var(--mark)}
-svg{max-width:100%;height:auto;background:#fafafa}";
+/// A table of the page.
+struct PageTable<'a> {
+    title: &'a str,
+    /// What the column of sizes says.
+    size: &'a str,
+    rows: Vec<Row>,
+}
+
+/// What the page shows.
+struct PageContent<'a> {
+    /// The program and its arguments.
+    title: &'a str,
+    /// What the trace covers.
+    coverage: Option<&'a str>,
+    /// Totals.
+    summary: &'a Summary,
+    /// Tables, in their order.
+    tables: &'a [PageTable<'a>],
+    /// Accesses to released memory.
+    stale: &'a Stale,
+    /// The heat map as SVG.
+    heatmap: &'a str,
+}
 
 const SCRIPT: &str = "
 for(const b of document.querySelectorAll('th button'))b.addEventListener('click',()=>{
@@ -57,8 +77,7 @@ const rows=[...t.tBodies[0].rows].sort((x,y)=>{const a=v(x),z=v(y);return d*(typ
 t.tBodies[0].append(...rows);for(const o of t.querySelectorAll('th'))o.removeAttribute('aria-sort');
 h.setAttribute('aria-sort',d<0?'descending':'ascending')});";
 
-/// Writes the page.
-pub fn to_html(content: &Content<'_>) -> String {
+fn to_html(content: &PageContent<'_>) -> String {
     let mut body = String::new();
     if let Some(coverage) = content.coverage {
         // Writing to a string can't fail.
@@ -66,14 +85,15 @@ pub fn to_html(content: &Content<'_>) -> String {
     }
     summary(&mut body, content.summary);
     stale(&mut body, content.stale);
-    for (title, size, rows) in content.tables {
-        table(&mut body, title, size, rows);
+    for one in content.tables {
+        table(&mut body, one.title, one.size, &one.rows);
     }
     // Writing to a string can't fail.
     let _ = write!(body, "<h2>Heat map</h2>\n<div class=\"wide\">{}</div>\n", content.heatmap);
-    let title = escape(content.title);
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>memtap: {title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    skeleton::page(
+        &format!("memtap: {}", content.title),
+        content.title,
+        &format!("{body}<script>{SCRIPT}</script>\n"),
     )
 }
 
@@ -177,8 +197,8 @@ mod tests {
             line: Some("a.c:3".into()),
         }];
         let summary = Summary::default();
-        let tables = [("Variables", "size", rows)];
-        let content = Content {
+        let tables = [PageTable { title: "Variables", size: "size", rows }];
+        let content = PageContent {
             title: "a <b>",
             coverage: Some("recorded by <c>"),
             summary: &summary,
@@ -192,6 +212,5 @@ mod tests {
         assert!(html.contains("<p id=\"coverage\">recorded by &lt;c&gt;</p>"));
         assert!(html.contains("data-v=\"12345\""));
         assert!(!html.contains("http"), "nothing is loaded");
-        assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
     }
 }

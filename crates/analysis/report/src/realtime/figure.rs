@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::heatmap::escape;
+use analysis::realtime::MunmapCurve;
 use rtvm::replay::{Scatter, Series};
+
+use crate::pages::skeleton::escape;
 
 const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 360.0;
@@ -144,12 +146,13 @@ impl Canvas {
     }
 }
 
-/// Figures 5 and 6: modelled time against size, for each call; and what Linux's munmap costs, where that was measured.
-pub fn scatters(title: &str, names: [&str; 2], points: [&Scatter; 2], munmap: &[(f64, f64)]) -> String {
+/// Figures 5 and 6: modelled time against size, for each call; and what Linux's munmap cost where that was measured.
+pub fn scatters(title: &str, names: [&str; 2], points: [&Scatter; 2], munmap: Option<&MunmapCurve>) -> String {
+    let measured = munmap.map_or(&[][..], |curve| &curve.points);
     let cells = points.map(Scatter::cells);
     let all = || cells.iter().flatten();
     let x = Axis::decades(all().map(|c| c.0));
-    let y = Axis::decades(all().map(|c| c.1).chain(munmap.iter().map(|m| m.1)));
+    let y = Axis::decades(all().map(|c| c.1).chain(measured.iter().map(|point| point.time_ns)));
     let mut canvas = Canvas::new(title, names, (x, "bytes of the block"), (y, "ns"));
     for (panel, cells) in cells.iter().enumerate() {
         let most = cells.iter().map(|c| c.2).max().unwrap_or(1) as f64;
@@ -168,11 +171,11 @@ pub fn scatters(title: &str, names: [&str; 2], points: [&Scatter; 2], munmap: &[
                 COLORS[panel]
             );
         }
-        let line: Vec<String> = munmap
+        let line: Vec<String> = measured
             .iter()
-            .filter(|(bytes, _)| (x.low..=x.high).contains(bytes))
-            .map(|&(bytes, ns)| {
-                let (x, y) = canvas.at(panel, bytes, ns);
+            .filter(|point| (x.low..=x.high).contains(&(point.bytes as f64)))
+            .map(|point| {
+                let (x, y) = canvas.at(panel, point.bytes as f64, point.time_ns);
                 format!("{x:.1},{y:.1}")
             })
             .collect();
@@ -180,7 +183,7 @@ pub fn scatters(title: &str, names: [&str; 2], points: [&Scatter; 2], munmap: &[
             let (x, y) = last.split_once(',').unwrap_or(("0", "0"));
             let _ = writeln!(
                 canvas.svg,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"#333\" stroke-dasharray=\"5 3\"/><text x=\"{x}\" y=\"{y}\" dy=\"-6\" text-anchor=\"end\" fill=\"#333\" stroke=\"#fafafa\" stroke-width=\"3\" paint-order=\"stroke\">Linux munmap, measured</text>",
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"#333\" stroke-dasharray=\"5 3\"/><text x=\"{x}\" y=\"{y}\" dy=\"-6\" text-anchor=\"end\" fill=\"#333\" stroke=\"#fafafa\" stroke-width=\"3\" paint-order=\"stroke\">Linux munmap, where this was drawn</text>",
                 line.join(" ")
             );
         }
@@ -239,7 +242,7 @@ mod tests {
 
     #[test]
     fn empty_figures_are_figures() {
-        let svg = scatters("a <b>", ["x", "y"], [&Scatter::default(), &Scatter::default()], &[]);
+        let svg = scatters("a <b>", ["x", "y"], [&Scatter::default(), &Scatter::default()], None);
         assert!(svg.contains("a &lt;b&gt;") && svg.ends_with("</svg>\n"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         let svg = footprints("t", ["x", "y"], [&Series::default(), &Series::default()]);

@@ -7,7 +7,9 @@ use anyhow::Result;
 use clap::Parser;
 use trace_format::Trace;
 
-use crate::output::{Out, grouped};
+use report::grouped;
+
+use crate::output::Out;
 
 /// Say whether a trace is whole, and what can be read of a damaged one
 #[derive(Debug, Parser)]

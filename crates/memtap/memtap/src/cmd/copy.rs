@@ -9,7 +9,7 @@ use clap::Parser;
 use trace_format::{CopyOptions, CreateOptions, FileSink, Level, SegmentSink, StreamKind, SyncPolicy, Trace};
 
 use super::dump::parse_range;
-use crate::output::grouped;
+use report::grouped;
 
 /// Copy a trace, or a part of it, encoded anew
 #[derive(Debug, Parser)]

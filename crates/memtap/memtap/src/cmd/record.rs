@@ -14,7 +14,7 @@ use trace_server::Address;
 
 use recorder::{self as record, Job, Linkage, Remote, Running};
 
-use crate::output::grouped;
+use report::grouped;
 
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,15 +4,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::machine::{self, Machine};
-use analysis::{By, Row, Session, Stale, Summary, Tally, coverage};
+use analysis::{By, Row, Session};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
-use report::heatmap::{Layout, MapRegion, Only, to_svg};
-use report::pages::trace::{Content, to_html};
-use serde_json::{Value, json};
+use report::export::{Selection, export};
+use report::pages::trace::TracePage;
+use report::tables::machine::processes;
+use report::tables::rows::{self, Rows};
 use symbols::{Module, SearchPath};
 
-use crate::output::{Out, grouped, note_problems};
+use crate::output::{Out, note_problems};
 
 /// What the rows of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,29 +79,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if let Some(html) = &args.html {
-        write_page(&session, html)?;
+        let mut page = Vec::new();
+        export(&session, &Selection::default(), &mut TracePage, &mut page)?;
+        std::fs::write(html, page).with_context(|| format!("{}: can't be written", html.display()))?;
         if !args.json {
             eprintln!("memtap: wrote {}", html.display());
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let mut tally = Tally::new(&[by]);
-    let resolvers = session.replay(&Default::default(), None, &mut tally)?;
-    let mut rows = tally.rows(by, &session, &resolvers);
-    rows.truncate(args.top.unwrap_or(usize::MAX));
+    let mut rows = Rows { by, json: args.json, most: args.most() };
     let mut out = Out::stdout();
-    if args.json {
-        let rows: Vec<Value> = rows.iter().map(to_json).collect();
-        out.line(&serde_json::to_string_pretty(&rows)?)?;
-    } else {
-        if let Some(words) = coverage(&session) {
-            out.line(&words)?;
-        }
-        print(&mut out, &rows)?;
-    }
+    export(&session, &Selection::default(), &mut rows, &mut out)?;
     out.finish()?;
     note_problems(&session);
     Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// How many rows are printed at most.
+    fn most(&self) -> usize {
+        self.top.unwrap_or(usize::MAX)
+    }
 }
 
 /// A machine's accesses by process of the guest, kernel and user mode apart.
@@ -110,32 +109,9 @@ fn by_process(session: &Session, args: &Args) -> Result<ExitCode> {
     }
     let mut rows: Vec<_> = machine::by_process(session.trace())?.into_iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(count.accesses()));
-    rows.truncate(args.top.unwrap_or(usize::MAX));
+    rows.truncate(args.most());
     let mut out = Out::stdout();
-    if args.json {
-        let row = |((owner, mode), count): &((machine::Owner, machine::Mode), analysis::Count)| {
-            json!({
-                "name": owner.name, "process": owner.process, "mode": mode.name(), "loads": count.loads,
-                "stores": count.stores, "modifies": count.modifies, "bytes": count.bytes,
-            })
-        };
-        out.line(&serde_json::to_string_pretty(&rows.iter().map(row).collect::<Vec<_>>())?)?;
-    } else {
-        out.line(&format!(
-            "{:>14} {:>14} {:>14} {:>16}  {:<8} {:>7} process",
-            "loads", "stores", "modifies", "bytes", "mode", "pid"
-        ))?;
-        for ((owner, mode), count) in &rows {
-            let [loads, stores, modifies, bytes] =
-                [count.loads, count.stores, count.modifies, count.bytes].map(grouped);
-            let process = owner.process.map_or_else(|| "-".to_owned(), |process| process.to_string());
-            out.line(&format!(
-                "{loads:>14} {stores:>14} {modifies:>14} {bytes:>16}  {:<8} {process:>7} {}",
-                mode.name(),
-                owner.name
-            ))?;
-        }
-    }
+    processes(&rows, args.json, &mut out)?;
     out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -165,75 +141,9 @@ fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Resul
     };
     let mut rows: Vec<Row> = counts.into_iter().map(row).collect();
     rows.sort_by(|a, b| b.count.accesses().cmp(&a.count.accesses()).then_with(|| a.name.cmp(&b.name)));
-    rows.truncate(args.top.unwrap_or(usize::MAX));
+    rows.truncate(args.most());
     let mut out = Out::stdout();
-    if args.json {
-        let rows: Vec<Value> = rows.iter().map(to_json).collect();
-        out.line(&serde_json::to_string_pretty(&rows)?)?;
-    } else {
-        print(&mut out, &rows)?;
-    }
+    rows::write(&rows, args.json, &mut out)?;
     out.finish()?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn to_json(row: &Row) -> Value {
-    json!({
-        "name": row.name,
-        "region": row.region,
-        "loads": row.count.loads,
-        "stores": row.count.stores,
-        "modifies": row.count.modifies,
-        "bytes": row.count.bytes,
-        "size": row.size,
-        "things": row.things,
-        "line": row.line,
-    })
-}
-
-fn print(out: &mut Out, rows: &[Row]) -> Result<()> {
-    out.line(&format!(
-        "{:>14} {:>14} {:>14} {:>16}  {:<8} name",
-        "loads", "stores", "modifies", "bytes", "memory"
-    ))?;
-    for row in rows {
-        let count = &row.count;
-        let [loads, stores, modifies, bytes] =
-            [count.loads, count.stores, count.modifies, count.bytes].map(grouped);
-        let line = row.line.as_deref().map_or_else(String::new, |line| format!("  ({line})"));
-        let things =
-            if row.things > 1 { format!("  [{} of them]", grouped(row.things)) } else { String::new() };
-        out.line(&format!(
-            "{loads:>14} {stores:>14} {modifies:>14} {bytes:>16}  {:<8} {}{things}{line}",
-            row.region, row.name
-        ))?;
-    }
-    Ok(())
-}
-
-fn write_page(session: &Session, path: &std::path::Path) -> Result<()> {
-    let wanted = [By::Variable, By::Function, By::Allocation, By::Page];
-    let mut tools = (Tally::new(&wanted), (Stale::default(), Summary::default()));
-    let resolvers = session.replay(&Default::default(), None, &mut tools)?;
-    let (tally, (stale, summary)) = tools;
-    let rows = |by| tally.rows(by, session, &resolvers);
-    let tables = [
-        ("Variables and blocks", "size", rows(By::Variable)),
-        ("Functions", "", rows(By::Function)),
-        ("Allocation sites", "bytes allocated", rows(By::Allocation)),
-    ];
-    let properties = session.trace().properties();
-    let title = properties.get("args").or(properties.get("program")).map_or("trace", |args| args);
-    let map = Layout::new(title, &MapRegion::all(&resolvers), tally.pages(), Only::All);
-    let heatmap = to_svg(&map);
-    let coverage = coverage(session);
-    let content = Content {
-        title,
-        coverage: coverage.as_deref(),
-        summary: &summary,
-        tables: &tables,
-        stale: &stale,
-        heatmap: &heatmap,
-    };
-    std::fs::write(path, to_html(&content)).with_context(|| format!("{}: can't be written", path.display()))
 }

@@ -4,18 +4,18 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::realtime::{Run, run_synthetic, run_trace, spreads};
+use analysis::realtime::{MunmapCurve, run_synthetic, run_trace};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
+use report::{pages, tables};
 use rtvm::replay::{Costs, Options, Sizes, Synthetic};
-use serde_json::{Value, json};
 
 use super::rtvm_options::{parse_bytes, parse_sizes};
-use crate::output::{Out, grouped};
+use crate::output::Out;
 
 /// A set of constants of the cost model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Constants {
+pub(crate) enum CostConstants {
     /// The paper's prototype on an FPGA
     Paper,
     /// This kind of processor, all in software
@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Write the figures (SVG), the table (JSON) and one page with all of it (HTML) into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// With --out: measure now what Linux's munmap takes on this machine, and draw it beside the modelled releases
+    #[arg(long, requires = "out")]
+    munmap: bool,
     /// Synthetic: the first seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -63,7 +66,7 @@ pub(crate) struct Args {
     memory: Option<u64>,
     /// What touches cost
     #[arg(long, value_enum, default_value = "paper")]
-    costs: Constants,
+    costs: CostConstants,
 }
 
 impl Args {
@@ -82,8 +85,8 @@ impl Args {
         }
         let pages = pages as u32;
         let costs = match self.costs {
-            Constants::Paper => Costs::PAPER,
-            Constants::Measured => Costs::MEASURED,
+            CostConstants::Paper => Costs::PAPER,
+            CostConstants::Measured => Costs::MEASURED,
         };
         // A trace has regions beside its heap.
         let heap_pages = if self.synthetic || self.heap_only { pages } else { pages / 2 };
@@ -102,96 +105,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.file {
         runs.push(run_trace(&options, file, args.heap_only)?);
     }
-    let table = to_json(&options, &runs);
+    let table = tables::realtime::to_json(&options, &runs);
     if let Some(dir) = &args.out {
-        report::pages::realtime::write(dir, &runs, &table)?;
+        let munmap = args.munmap.then(MunmapCurve::measure);
+        pages::realtime::write(dir, &runs, &table, munmap.as_ref())?;
     }
     let mut out = Out::stdout();
     if args.json {
-        out.line(&serde_json::to_string_pretty(&table)?)?;
+        tables::json(&table, &mut out)?;
     } else {
-        print(&mut out, &runs)?;
+        tables::realtime::text(&runs, &mut out)?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn to_json(options: &Options, runs: &[Run]) -> Value {
-    let rows: Vec<Value> = runs.iter().flat_map(Run::rows).collect();
-    let ratios: serde_json::Map<String, Value> = spreads(runs)
-        .into_iter()
-        .map(|(name, s)| (name.to_owned(), json!({"min": s.min, "median": s.median, "max": s.max})))
-        .collect();
-    let findings: Vec<Value> = runs
-        .iter()
-        .map(|run| run.findings.named().into_iter().map(|(name, n)| (name.to_owned(), json!(n))).collect())
-        .map(Value::Object)
-        .collect();
-    json!({
-        "rows": rows,
-        "conventional_over_rtmmu": ratios,
-        "findings": findings,
-        "failures": runs.iter().map(Run::failures).collect::<Vec<_>>(),
-        "points_above_conventional": runs.iter().map(|run| run.points_above).sum::<u64>(),
-        "page_bytes": 1_u64 << options.page_bits,
-        "space_pages": options.pages,
-        "memory_pages": options.frames,
-        "costs": options.costs.name,
-    })
-}
-
-fn print(out: &mut Out, runs: &[Run]) -> Result<()> {
-    out.line(&format!(
-        "{:<16} {:>6}  {:<12} {:>12} {:>12} {:>14} {:>14} {:>12} {:>12}",
-        "workload",
-        "seed",
-        "system",
-        "alloc touch",
-        "free touch",
-        "alloc us",
-        "free us",
-        "peak pages",
-        "unmapped"
-    ))?;
-    for run in runs {
-        for (system, outcome) in run.systems() {
-            let seed = run.seed.map_or_else(|| "-".to_owned(), |seed| seed.to_string());
-            out.line(&format!(
-                "{:<16} {seed:>6}  {:<12} {:>12} {:>12} {:>14.3} {:>14.3} {:>12} {:>12}",
-                run.workload,
-                system.name(),
-                grouped(outcome.max_alloc_touches),
-                grouped(outcome.max_free_touches),
-                outcome.max_alloc_ns / 1000.0,
-                outcome.max_free_ns / 1000.0,
-                grouped(u64::from(outcome.peak_pages)),
-                grouped(u64::from(outcome.max_pages_unmapped_by_one_free)),
-            ))?;
-        }
-    }
-    out.line("\nconventional / rtmmu (smallest, middle, largest of the runs)")?;
-    for (name, s) in spreads(runs) {
-        out.line(&format!("  {name:<18} {:>10.2} {:>10.2} {:>10.2}", s.min, s.median, s.max))?;
-    }
-    for run in runs {
-        for (name, count) in run.findings.named() {
-            if count > 0 {
-                out.line(&format!("{}: {} {}", run.workload, grouped(count), name.replace('_', " ")))?;
-            }
-        }
-        for (system, outcome) in run.systems() {
-            let f = outcome.failures;
-            for (name, count) in [
-                ("calls or accesses that found no free frame", f.out_of_frames),
-                ("calls that found no free part of the address space", f.out_of_address_space),
-                ("actions on blocks that could not be made", f.on_missing_blocks),
-                ("other failures", f.other),
-            ] {
-                if count > 0 {
-                    out.line(&format!("{} ({}): {} {name}", run.workload, system.name(), grouped(count)))?;
-                }
-            }
-        }
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use recorder::watching::list::Wanted;
 use recorder::watching::live::{Place, Report};
 
 use super::stop::Stop;
-use crate::output::call_json;
+use report::tables::call_json;
 
 /// Writes hits.
 pub(crate) struct Log<'a> {

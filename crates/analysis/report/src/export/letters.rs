@@ -4,7 +4,7 @@ use memref::{AllocationKind, BlockKind};
 
 /// An event that has a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Letter {
+pub(super) enum Letter {
     Load,
     Store,
     Block(BlockKind),
@@ -12,7 +12,7 @@ pub(crate) enum Letter {
 }
 
 /// Its letter; `None` for what the paper does not log (the end of the heap).
-pub(crate) fn letter(event: Letter) -> Option<char> {
+pub(super) fn letter(event: Letter) -> Option<char> {
     Some(match event {
         Letter::Load => 'L',
         Letter::Store => 'S',

@@ -1,0 +1,113 @@
+//! Feeds an exporter with what it needs, in one pass over the trace.
+
+use std::io::{self, Write};
+
+use analysis::{Moment, Session, Tool};
+use memref::{Access, Allocation, Event};
+use symbols::{HeapChange, Resolver};
+use trace_format::KindSet;
+
+use super::{AccessBytes, EventOrder, Exporter, Figures, Needs, Selection};
+use crate::Error;
+
+pub(super) fn run(
+    session: &Session,
+    selection: &Selection,
+    exporter: &mut dyn Exporter,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let needs = exporter.needs();
+    let counts = !needs.tables.is_empty() || needs.stale || needs.summary;
+    let kinds = if counts { KindSet::ALL } else { needs.kinds };
+    let filter = selection.filter(kinds);
+    let bytes = if needs.bytes { AccessBytes::of(session, &filter) } else { AccessBytes::default() };
+    let mut feed = Feed { figures: Figures::new(session, &needs), needs, exporter, out, bytes, failed: None };
+    let read = match feed.needs.events {
+        EventOrder::ByThread if !counts => {
+            session.replay_by_thread(&filter, selection.thread, &mut feed).map(|()| Vec::new())
+        }
+        _ => session.replay(&filter, selection.thread, &mut feed),
+    };
+    if let Some(error) = feed.failed {
+        return Err(error);
+    }
+    feed.figures.resolvers = read?;
+    feed.exporter.finish(&feed.figures, feed.out)
+}
+
+/// The tool that the replay sees.
+struct Feed<'a> {
+    needs: Needs,
+    exporter: &'a mut dyn Exporter,
+    out: &'a mut dyn Write,
+    bytes: AccessBytes,
+    figures: Figures<'a>,
+    /// What went wrong in the exporter; it ended the replay.
+    failed: Option<Error>,
+}
+
+impl Feed<'_> {
+    /// Whether events of these kinds go to the exporter.
+    fn wants(&self, kinds: KindSet) -> bool {
+        self.needs.events != EventOrder::None && self.needs.kinds.intersects(kinds)
+    }
+
+    /// Ends the replay where the exporter failed.
+    fn note(&mut self, written: Result<(), Error>) -> Result<(), analysis::Error> {
+        written.map_err(|error| {
+            self.failed = Some(error);
+            analysis::Error::Output(io::ErrorKind::Other.into())
+        })
+    }
+}
+
+impl Tool for Feed<'_> {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), analysis::Error> {
+        self.figures.tally.accesses(at, accesses)?;
+        if self.needs.stale {
+            self.figures.stale.accesses(at, accesses)?;
+        }
+        if self.needs.summary {
+            self.figures.summary.accesses(at, accesses)?;
+        }
+        if self.wants(KindSet::ACCESSES) {
+            let written = self.exporter.accesses(at, accesses, &mut self.bytes, self.out);
+            self.note(written)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), analysis::Error> {
+        if self.needs.stale {
+            self.figures.stale.event(at, event)?;
+        }
+        if self.needs.summary {
+            self.figures.summary.event(at, event)?;
+        }
+        let kinds = match event {
+            Event::Access(_) => KindSet::ACCESSES,
+            Event::Block(_) => KindSet::BLOCKS,
+            Event::Allocation(_) => KindSet::ALLOCATIONS,
+            Event::Marker(_) => KindSet::MARKERS,
+            Event::Gap(_) => KindSet::GAPS,
+            Event::Sync(_) => KindSet::SYNCS,
+            Event::Order(_) => KindSet::ORDERS,
+        };
+        if self.wants(kinds) {
+            let written = match event {
+                Event::Access(access) => {
+                    self.exporter.accesses(at, std::slice::from_ref(access), &mut self.bytes, self.out)
+                }
+                _ => self.exporter.event(at, event, self.out),
+            };
+            self.note(written)?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, resolver: &mut Resolver, event: &Allocation, change: HeapChange) {
+        if self.needs.stale {
+            self.figures.stale.change(resolver, event, change);
+        }
+    }
+}

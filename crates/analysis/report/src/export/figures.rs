@@ -1,0 +1,49 @@
+//! What is counted of a whole trace. Every view takes its figures from here, so the same figure is the same in each.
+
+use analysis::{By, Row, Session, Stale, Summary, Tally};
+use symbols::Resolver;
+
+use super::Needs;
+use crate::heatmap::MapRegion;
+
+/// The figures that an exporter asked for; those that it did not ask for are empty.
+#[derive(Debug)]
+pub struct Figures<'a> {
+    /// The trace.
+    pub session: &'a Session,
+    /// Accesses by name and page.
+    pub tally: Tally,
+    /// Accesses to released memory.
+    pub stale: Stale,
+    /// The totals.
+    pub summary: Summary,
+    /// The names of each process, as they were at its end.
+    pub resolvers: Vec<Resolver>,
+}
+
+impl<'a> Figures<'a> {
+    pub(super) fn new(session: &'a Session, needs: &Needs) -> Self {
+        Self {
+            session,
+            tally: Tally::new(&needs.tables),
+            stale: Stale::default(),
+            summary: Summary::default(),
+            resolvers: Vec::new(),
+        }
+    }
+
+    /// The rows of a table, most accessed first.
+    pub fn rows(&self, by: By) -> Vec<Row> {
+        self.tally.rows(by, self.session, &self.resolvers)
+    }
+
+    /// Every region that a process ever had.
+    pub fn regions(&self) -> Vec<MapRegion> {
+        MapRegion::all(&self.resolvers)
+    }
+
+    /// The program with its arguments, as far as the trace tells.
+    pub fn title(&self) -> &str {
+        crate::title(self.session)
+    }
+}

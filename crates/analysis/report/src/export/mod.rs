@@ -1,0 +1,147 @@
+//! Formats that a trace is written in: one file a format, each an [`Exporter`]. A format is fed an event at a time, or with
+//! figures that were counted over the whole trace, or both; what it has to be fed with it says itself ([`Needs`]).
+//!
+//! Reading the trace, names and counting are left to `analysis`. To add a format, write a file here with its exporter.
+
+mod access_bytes;
+mod din;
+mod entries64;
+mod feed;
+mod figures;
+mod jsonl;
+mod lackey;
+mod letters;
+mod madt;
+mod names;
+
+use std::io::Write;
+use std::ops::Range;
+
+use analysis::{By, Moment, Session};
+use memref::{Access, Event, ThreadId, VirtAddr};
+use trace_format::{Filter, KindSet};
+
+use crate::Error;
+
+pub use access_bytes::AccessBytes;
+pub use din::Din;
+pub use entries64::Entries64;
+pub use figures::Figures;
+pub use jsonl::JsonLines;
+pub use lackey::Lackey;
+pub use madt::Madt;
+pub(crate) use names::code_name;
+
+/// The order in which an exporter is fed with events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventOrder {
+    /// With none: figures are enough.
+    #[default]
+    None,
+    /// All threads' events in an order in which addresses mean what they meant, with a resolver that names them.
+    Session,
+    /// One thread after the other; nothing is named, which is faster.
+    ByThread,
+}
+
+/// What an exporter is fed with.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// Events, in which order.
+    pub events: EventOrder,
+    /// The kinds of them that it writes.
+    pub kinds: KindSet,
+    /// The bytes that were loaded and stored, where they were recorded.
+    pub bytes: bool,
+    /// Counts for these tables.
+    pub tables: Vec<By>,
+    /// Accesses to released memory.
+    pub stale: bool,
+    /// The totals.
+    pub summary: bool,
+}
+
+/// Writes a trace in one format. Its methods are called in the order in which they stand here; what it returns as an error
+/// ends the export.
+pub trait Exporter {
+    /// What it is to be fed with.
+    fn needs(&self) -> Needs;
+
+    /// Accesses of one thread, without any other event of it between them. `bytes` has one entry for each of them, in their order.
+    ///
+    /// # Errors
+    /// Where the output can't be written, or the format has no place for what happened.
+    fn accesses(
+        &mut self,
+        at: &mut Moment<'_>,
+        accesses: &[Access],
+        bytes: &mut AccessBytes,
+        out: &mut dyn Write,
+    ) -> Result<(), Error> {
+        let _ = (at, accesses, bytes, out);
+        Ok(())
+    }
+
+    /// Any other event. An allocation has been applied to the resolver already.
+    ///
+    /// # Errors
+    /// See [`Self::accesses`].
+    fn event(
+        &mut self,
+        at: &mut Moment<'_>,
+        event: &Event<String>,
+        out: &mut dyn Write,
+    ) -> Result<(), Error> {
+        let _ = (at, event, out);
+        Ok(())
+    }
+
+    /// The end, with what was counted.
+    ///
+    /// # Errors
+    /// See [`Self::accesses`].
+    fn finish(&mut self, figures: &Figures<'_>, out: &mut dyn Write) -> Result<(), Error> {
+        let _ = (figures, out);
+        Ok(())
+    }
+}
+
+/// The part of a trace that is written; the default is all of it.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Events of these kinds.
+    pub kinds: KindSet,
+    /// Accesses by their numbers among those of their thread.
+    pub entries: Option<Range<u64>>,
+    /// Events that touch these addresses.
+    pub addresses: Option<Range<VirtAddr>>,
+    /// Events at these cycles.
+    pub cycles: Option<Range<u64>>,
+    /// One thread's events.
+    pub thread: Option<ThreadId>,
+}
+
+impl Selection {
+    fn filter(&self, kinds: KindSet) -> Filter {
+        Filter {
+            index: self.entries.clone(),
+            cycles: self.cycles.clone(),
+            kinds: KindSet(self.kinds.0 & kinds.0),
+            addresses: self.addresses.iter().cloned().collect(),
+            ..Default::default()
+        }
+    }
+}
+
+/// Writes a trace, or a part of it.
+///
+/// # Errors
+/// Where the trace can't be read or the output can't be written.
+pub fn export(
+    session: &Session,
+    selection: &Selection,
+    exporter: &mut dyn Exporter,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    feed::run(session, selection, exporter, out)
+}

@@ -1,0 +1,50 @@
+//! What an analysis would take on watchpoint hardware (Unlimited Watchpoints, Figures 6 to 11).
+
+use std::io::{self, Write};
+
+use analysis::demand::UnitFigure;
+use serde_json::json;
+use watch_models::CostModel;
+
+use super::json as write_json;
+
+/// Writes the figures of an analysis, relative to a baseline in words.
+///
+/// # Errors
+/// Where the output can't be written.
+pub fn write(
+    analysis: &str,
+    baseline: &str,
+    model: &CostModel,
+    figures: &[UnitFigure],
+    as_json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if as_json {
+        let object = json!({
+            "analysis": analysis, "baseline": baseline, "costs": model, "units": figures,
+        });
+        return write_json(&object, out);
+    }
+    writeln!(out, "{analysis}, relative to {baseline}, costs {}", model.name)?;
+    writeln!(
+        out,
+        "unit          granule  accesses/miss  with lookaside   faults  false faults   changes  performance"
+    )?;
+    let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.1}"));
+    for figure in figures {
+        writeln!(
+            out,
+            "{:<13} {:>7} {:>14} {:>15} {:>8} {:>13} {:>9} {:>12.4}",
+            figure.unit,
+            figure.granule,
+            number(figure.accesses_per_miss),
+            number(figure.accesses_per_any_miss),
+            figure.counters.faults,
+            figure.counters.false_faults,
+            figure.counters.changes,
+            figure.relative_performance
+        )?;
+    }
+    Ok(())
+}

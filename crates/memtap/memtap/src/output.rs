@@ -1,0 +1,103 @@
+//! Standard output: buffered, and quiet where the reader has seen enough; and what is said beside the results.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use analysis::Session;
+
+/// Standard output. Once its reader is gone (`| head`), writing fails with [`ReaderGone`], with which the command ends well.
+pub(crate) struct Out {
+    inner: BufWriter<StdoutLock<'static>>,
+}
+
+/// The reader of standard output is gone: no error, but a reason to stop.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of standard output is gone")]
+struct ReaderGone;
+
+/// Standard output can't be written.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output can't be written: {0}")]
+struct StdoutFailed(io::Error);
+
+impl Out {
+    /// Standard output.
+    pub(crate) fn stdout() -> Self {
+        Self { inner: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, text: &str) -> anyhow::Result<()> {
+        self.write_all(text.as_bytes())?;
+        self.write_all(b"\n")?;
+        Ok(())
+    }
+
+    /// Writes what is buffered.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        Ok(self.flush()?)
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write(bytes).map_err(told)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.inner.write_all(bytes).map_err(told)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush().map_err(told)
+    }
+}
+
+fn told(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone),
+        kind => io::Error::new(kind, StdoutFailed(error)),
+    }
+}
+
+/// Whether an error says only that nobody reads standard output any more.
+pub(crate) fn is_reader_gone(error: &anyhow::Error) -> bool {
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.filter_map(io::Error::get_ref).any(|inner| inner.is::<ReaderGone>())
+}
+
+/// An error with its causes in one line; what an error says of its cause already is not said again.
+pub(crate) fn error_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line.push_str(": ");
+            line.push_str(&cause);
+        }
+    }
+    line
+}
+
+/// Says what could not be read of the session's files, beside the results.
+pub(crate) fn note_problems(session: &Session) {
+    for problem in session.problems() {
+        eprintln!("memtap: note: {problem}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_library_tells_that_the_reader_is_gone() {
+        let gone = io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone);
+        assert!(is_reader_gone(&anyhow::Error::new(report::Error::Output(gone))));
+        let other = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(
+            !is_reader_gone(&report::Error::Output(other).into()),
+            "a socket's pipe is not standard output"
+        );
+    }
+}
