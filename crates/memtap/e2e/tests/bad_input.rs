@@ -200,6 +200,8 @@ fn the_command_line_is_wrong() {
         &["stat"],
         &["dump", "x.memtap", "--format", "poem"],
         &["dump", "x.memtap", "--range", "9..x"],
+        &["dump", "x.memtap", "--stream", "physical", "--format", "lackey"],
+        &["rtvm", "--synthetic", "--munmap"],
         &["report", "x.memtap", "--by", "colour"],
         &["import", "--format", "lackey"],
     ] {
@@ -475,4 +477,20 @@ fn damaged_debug_information_is_said_to_be() {
     // A variable has its symbol's name, and not its field.
     let rows = recording.trace.variables();
     assert!(e2e::total_of(&rows, "entries").stores > 0, "{rows:?}");
+}
+
+/// Streams that are no events of a program took any format, and wrote their own.
+#[test]
+fn streams_of_their_own_form_refuse_other_formats() {
+    for stream in ["tasks", "found", "physical", "flow"] {
+        for format in ["raw", "both", "lackey", "din", "entries64"] {
+            let outcome = ask(&["dump", "x.memtap", "--stream", stream, "--format", format]);
+            assert_eq!(outcome.status, 2, "{stream} as {format}: {}", outcome.err());
+            let words = outcome.err();
+            assert!(
+                words.lines().count() == 1 && words.contains("jsonl") && words.contains(stream),
+                "{words}"
+            );
+        }
+    }
 }

@@ -104,3 +104,34 @@ fn filters_give_a_part_of_the_whole() {
     assert_eq!(part.len(), 21);
     assert_eq!(part, whole);
 }
+
+/// The accesses alone had no names for blocks of the heap: the allocations that give them their names were left out, too.
+#[test]
+fn accesses_alone_have_the_names_of_their_blocks() {
+    let trace = TestProgram::named("heap.c").record().trace;
+    let events = |options: &[&str]| -> Vec<String> {
+        let out = trace.ask("dump", &[&["--format", "jsonl"], options].concat());
+        assert_eq!(out.status, 0, "{}", out.err());
+        let is_access = |line: &&str| {
+            ["load", "store", "modify"].iter().any(|kind| line.contains(&format!("\"type\":\"{kind}\"")))
+        };
+        out.out().lines().filter(is_access).map(str::to_owned).collect()
+    };
+    let (whole, alone) = (events(&[]), events(&["--stream", "accesses"]));
+    assert!(whole.iter().any(|line| line.contains("@by_calloc")), "a block has its name");
+    assert_eq!(whole.len(), alone.len());
+    for (whole, alone) in whole.iter().zip(&alone) {
+        assert_eq!(whole, alone);
+    }
+}
+
+/// `--range` was documented as addresses, and takes entry numbers.
+#[test]
+fn a_range_is_of_entry_numbers() {
+    let trace = TestProgram::named("statics.c").record().trace;
+    let part = trace.ask("dump", &["--format", "lackey", "--range", "10..25"]);
+    assert_eq!(part.status, 0, "{}", part.err());
+    assert_eq!(e2e::parse_lackey(&part.out()), trace.references()[10..25]);
+    let help = trace.ask("dump", &["--help"]).out();
+    assert!(help.contains("entry numbers"), "{help}");
+}

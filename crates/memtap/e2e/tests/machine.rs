@@ -425,6 +425,9 @@ fn says_who(trace: &Trace, dir: &Path) {
     let workload = rows.iter().find(|row| row["name"] == "workload" && row["mode"] == "user");
     assert!(workload.expect("just found").get("stores").and_then(Value::as_u64) >= Some(65_536));
     let tasks = trace.ask("dump", &["--stream", "tasks"]).out();
+    let objects = trace.ask("dump", &["--stream", "tasks", "--format", "jsonl"]).out();
+    assert_eq!(objects.lines().count(), tasks.lines().count());
+    assert!(objects.lines().all(|line| line.starts_with('{') && line.contains("\"type\":\"task\"")));
     for change in ["create", "exec", "exit", "switch"] {
         // A process is made by a shell, and called after its program from then on.
         let name = if change == "create" { " sh" } else { " workload" };

@@ -100,12 +100,33 @@ fn figures_and_a_page_are_written() {
     }
     assert!(!page.contains("src=") && !page.contains("href="), "nothing is loaded");
     let peak = number(&rows(&table_)[1], "peak_pages").to_string();
-    assert!(page.contains(&format!("<td>{peak}</td>")));
+    assert!(page.contains(&format!("<td class=\"n\">{peak}</td>")));
     let figures: Value = serde_json::from_str(&read("figures.json")).expect("JSON");
     let calls: u64 =
         figures["figure6"]["rtmmu"].as_array().expect("cells").iter().map(|cell| number(cell, "calls")).sum();
     assert_eq!(calls, number(&rows(&table_)[0], "frees"), "every release is in the figure");
+}
+
+/// Writing the page of a run measured munmap on the machine of whoever wrote the page, and drew it as if it were the run's.
+#[test]
+fn a_page_measures_only_what_it_is_asked_to() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let written = |options: &[&str], name: &str| {
+        let out = dir.path().join(name);
+        let common = ["--synthetic", "--actions", "5000", "--json", "--out", out.to_str().expect("UTF-8")];
+        table(&[&common[..], options].concat());
+        let read = |file: &str| std::fs::read_to_string(out.join(file)).expect("it was written");
+        let figures: Value = serde_json::from_str(&read("figures.json")).expect("JSON");
+        (figures, read("index.html"))
+    };
+    let (figures, page) = written(&[], "plain");
+    assert_eq!((&figures["munmap"], &figures["munmap_measured_on"]), (&Value::Array(vec![]), &Value::Null));
+    assert!(!page.contains("munmap"), "nothing was measured");
+    let (figures, page) = written(&["--munmap"], "measured");
     assert!(figures["munmap"].as_array().is_some_and(|curve| curve.len() > 5));
+    let machine = figures["munmap_measured_on"].as_str().expect("the machine has a name");
+    assert!(machine.contains("Linux") && page.contains("measured when this page was written"), "{machine}");
+    assert!(page.contains(machine), "{machine} is named on the page");
 }
 
 /// Builds a program of `benches/workloads`.

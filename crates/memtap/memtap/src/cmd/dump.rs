@@ -64,6 +64,7 @@ pub(crate) enum DumpStream {
     /// Synchronisation
     Syncs,
     /// Blocks of code that were entered (text or jsonl)
+    #[value(alias = "guest-flow")]
     Flow,
     /// A machine: what tasks did (text or jsonl)
     Tasks,

@@ -84,6 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         std::fs::write(html, page).with_context(|| format!("{}: can't be written", html.display()))?;
         if !args.json {
             eprintln!("memtap: wrote {}", html.display());
+            note_problems(&session);
             return Ok(ExitCode::SUCCESS);
         }
     }
