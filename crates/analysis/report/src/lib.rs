@@ -1,7 +1,14 @@
 //! What people and programs read of memtap's results: tables, JSON, pages, pictures and exported events.
 //!
 //! One file an output format. What is shown is computed elsewhere ([`analysis`], `probes`, `rtvm`), so the same figure is the
-//! same in every output; nothing here reads the command line or decides an exit status.
+//! same in every output; nothing here reads the command line or decides an exit status. Where a new output goes:
+//!
+//! - a format that a trace is exported in: a file in [`export`], an [`export::Exporter`];
+//! - a view of figures: [`tables`] for a terminal and JSON, [`pages`] for HTML, [`heatmap`] and [`svg`] for pictures;
+//! - a stream of the file that is no event of the program: [`streams`];
+//! - what the latency profiler found: [`latency`]; real-time virtual memory: [`realtime`].
+//!
+//! Start with [`export::export`], which feeds an exporter.
 #![forbid(unsafe_code)]
 
 pub mod error;
@@ -13,6 +20,7 @@ pub mod pages;
 pub mod png;
 pub mod realtime;
 pub mod streams;
+pub mod svg;
 pub mod tables;
 
 pub use error::Error;

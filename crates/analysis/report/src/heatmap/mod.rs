@@ -90,15 +90,6 @@ const UNTRACED: [u8; 3] = [190, 190, 190];
 /// The edge of cells without an access.
 const EDGE: [u8; 3] = [225, 225, 225];
 
-/// A number as people write it.
-fn short(value: u64) -> String {
-    match value {
-        0..=9_999 => value.to_string(),
-        10_000..=9_999_999 => format!("{} k", value / 1000),
-        _ => format!("{} M", value / 1_000_000),
-    }
-}
-
 /// The steps of the legend: powers of ten up to the most accessed page, and that one.
 fn legend(most: u64) -> Vec<u64> {
     let mut steps: Vec<u64> = std::iter::successors(Some(1u64), |step| step.checked_mul(10))

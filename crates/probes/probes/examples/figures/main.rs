@@ -4,12 +4,12 @@
 //! It takes about two minutes. Nothing is asserted: pictures are for looking at.
 
 mod programs;
-mod svg;
 
 use patch::{
     CallSite, CodeAddr, Encoding, Progress, Site, calibrate, exercise::Executor, near, patch_all, sys::ticks,
 };
 use probes::{ProbeId, ProbeKind, Provider, registry};
+use report::svg::{Bar, Bars, Chart, ChartMark, ChartPoint, ChartSeries, short};
 use std::{
     arch::asm,
     collections::BTreeMap,
@@ -20,7 +20,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use svg::{Bars, Chart, Series};
 
 fn main() {
     let out = std::env::args().nth(1).unwrap_or_else(|| "docs/figures".to_owned());
@@ -41,6 +40,10 @@ fn main() {
     }
 }
 
+fn mark(x: f64, words: &str) -> ChartMark {
+    ChartMark { x, words: words.to_owned() }
+}
+
 /// The share of toggles that some execution saw torn, by the wait between the steps.
 fn figure_9() -> String {
     let waits = [1, 100, 200, 400, 600, 800, 1_200, 1_600, 2_400, 3_200, 6_400, 12_800];
@@ -59,27 +62,28 @@ fn figure_9() -> String {
     let names = ["hot", "cold lines", "TLB thrashed"];
     let series = lines
         .iter()
-        .map(|((page, executor), points)| Series {
+        .map(|((page, executor), points)| ChartSeries {
             name: format!("{}, {}", if *page { "page" } else { "line" }, names[usize::from(*executor)]),
             // A floor for none: the axis is logarithmic.
             points: points
                 .iter()
-                .map(|(wait, (torn, toggles))| {
-                    (*wait as f64, (*torn as f64 / (*toggles).max(1) as f64).max(1e-7))
+                .map(|(wait, (torn, toggles))| ChartPoint {
+                    x: *wait as f64,
+                    y: (*torn as f64 / (*toggles).max(1) as f64).max(1e-7),
                 })
                 .collect(),
         })
         .collect();
     Chart {
         title: "Figure 9: torn executions a toggle, by the wait between the steps of a straddler",
-        paper: "Four splits joined; 1e-7 stands for none.|The paper: none from 400 to 600 ticks on; with two sockets it waits 3,000.",
+        subtitle: "Four splits joined; 1e-7 stands for none.\nThe paper: none from 400 to 600 ticks on; with two sockets it waits 3,000.",
         x: "wait, TSC ticks",
         y: "torn executions a toggle",
         x_log: true,
         y_log: true,
         steps: false,
         series,
-        marks: vec![(400.0, "paper: i7-3770".to_owned()), (600.0, "paper: all single-socket".to_owned()), (3000.0, "paper: two sockets".to_owned())],
+        marks: vec![mark(400.0, "paper: i7-3770"), mark(600.0, "paper: all single-socket"), mark(3000.0, "paper: two sockets")],
     }
     .svg()
 }
@@ -127,9 +131,9 @@ fn figure_10() -> String {
             .iter()
             .enumerate()
             .step_by(20)
-            .map(|(i, c)| (c.max(10.0), 100.0 * i as f64 / costs.len() as f64));
-        series.push(Series {
-            name: format!("{name} (median {})", svg::short(percentile(&costs, 0.5))),
+            .map(|(i, c)| ChartPoint { x: c.max(10.0), y: 100.0 * i as f64 / costs.len() as f64 });
+        series.push(ChartSeries {
+            name: format!("{name} (median {})", short(percentile(&costs, 0.5))),
             points: points.collect(),
         });
     };
@@ -169,7 +173,7 @@ fn figure_10() -> String {
     add("callpatch, deactivate", timed(&mut |i| used(registry::switch(calls[i], false))));
     Chart {
         title: "Figure 10: cost of switching one probe, cumulated; one site in ten is a straddler",
-        paper: "The paper: two modes for synchronous wordpatch, 300 and 8,850;|one mode for asynchronous and callpatch, 315 to 432.",
+        subtitle: "The paper: two modes for synchronous wordpatch, 300 and 8,850;\none mode for asynchronous and callpatch, 315 to 432.",
         x: "TSC ticks",
         y: "per cent of the probes cost at most",
         x_log: true,
@@ -177,9 +181,9 @@ fn figure_10() -> String {
         steps: true,
         series,
         marks: vec![
-            (300.0, "paper: in a line".to_owned()),
-            (8850.0, "paper: straddler".to_owned()),
-            (batch, "here: batch of 2,000, each".to_owned()),
+            mark(300.0, "paper: in a line"),
+            mark(8850.0, "paper: straddler"),
+            mark(batch, "here: batch of 2,000, each"),
         ],
     }
     .svg()
@@ -259,21 +263,23 @@ fn figure_11() -> String {
         let on_on = (1..=4).map(|n| {
             let toggle =
                 |i: u64| used(registry::set_handler(id, if i.is_multiple_of(2) { other } else { empty }));
-            (n as f64, throughput(at, n, rate, toggle))
+            ChartPoint { x: n as f64, y: throughput(at, n, rate, toggle) }
         });
-        series.push(Series {
-            name: format!("handlers exchanged {}/s", svg::short(rate)),
+        series.push(ChartSeries {
+            name: format!("handlers exchanged {}/s", short(rate)),
             points: on_on.collect(),
         });
     }
     for rate in [1e3, 1e5] {
-        let on_off =
-            (1..=4).map(|n| (n as f64, throughput(at, n, rate, |i| used(registry::switch(id, i % 2 == 1)))));
-        series.push(Series { name: format!("off and on {}/s", svg::short(rate)), points: on_off.collect() });
+        let on_off = (1..=4).map(|n| ChartPoint {
+            x: n as f64,
+            y: throughput(at, n, rate, |i| used(registry::switch(id, i % 2 == 1))),
+        });
+        series.push(ChartSeries { name: format!("off and on {}/s", short(rate)), points: on_off.collect() });
     }
     Chart {
         title: "Figure 11: calls through one probe, by executing threads",
-        paper: "The paper (16 cores): linear in threads at every rate.|This machine has two processors: calls a second of each thread's processor time, added.",
+        subtitle: "The paper (16 cores): linear in threads at every rate.\nThis machine has two processors: calls a second of each thread's processor time, added.",
         x: "executing threads",
         y: "calls a second of processor time",
         x_log: false,
@@ -288,25 +294,28 @@ fn figure_11() -> String {
 fn figure_12() -> String {
     let (at, id) = probe();
     let series = [1, 2]
-        .map(|n| Series {
+        .map(|n| ChartSeries {
             name: format!("{n} executing"),
             points: RATES
                 .iter()
-                .map(|r| (*r, throughput(at, n, *r, |i| used(registry::switch(id, i % 2 == 1)))))
+                .map(|r| ChartPoint {
+                    x: *r,
+                    y: throughput(at, n, *r, |i| used(registry::switch(id, i % 2 == 1))),
+                })
                 .collect(),
         })
         .into_iter()
         .collect();
     Chart {
         title: "Figure 12: calls through a probe that is switched off and on, by toggles a second",
-        paper: "The paper: unaffected through 100,000 toggles a second, then falling.",
+        subtitle: "The paper: unaffected through 100,000 toggles a second, then falling.",
         x: "toggles a second asked for",
         y: "calls a second of processor time",
         x_log: true,
         y_log: false,
         steps: false,
         series,
-        marks: vec![(1e5, "paper: falls from here".to_owned())],
+        marks: vec![mark(1e5, "paper: falls from here")],
     }
     .svg()
 }
@@ -321,9 +330,9 @@ fn figure_13() -> String {
             // SAFETY: a nop and `test eax, imm32`, without effect where they are executed.
             let toggle =
                 |i: u64| used(unsafe { site.patch(if i.is_multiple_of(2) { TEST_EAX } else { nop }) });
-            (*rate, throughput(at, 1, *rate, toggle))
+            ChartPoint { x: *rate, y: throughput(at, 1, *rate, toggle) }
         });
-        series.push(Series { name: name.to_owned(), points: points.collect() });
+        series.push(ChartSeries { name: name.to_owned(), points: points.collect() });
     }
     for (name, encoding) in
         [("callpatch, one byte", Encoding::OneByte), ("callpatch, paper's", Encoding::Paper)]
@@ -335,13 +344,13 @@ fn figure_13() -> String {
             unsafe { CallSite::prepare(CodeAddr(at), callee, encoding) }.expect("a nop can be prepared");
         let points = RATES.iter().map(|rate| {
             let toggle = |i: u64| used(if i.is_multiple_of(2) { call.activate() } else { call.deactivate() });
-            (*rate, throughput(at, 1, *rate, toggle))
+            ChartPoint { x: *rate, y: throughput(at, 1, *rate, toggle) }
         });
-        series.push(Series { name: format!("{name}, straddler"), points: points.collect() });
+        series.push(ChartSeries { name: format!("{name}, straddler"), points: points.collect() });
     }
     Chart {
         title: "Figure 13: calls through a patched site, by patches a second",
-        paper: "The paper: all fall at high rates, wordpatch on straddlers and Java's VolatileCallSite far more.",
+        subtitle: "The paper: all fall at high rates, wordpatch on straddlers and Java's VolatileCallSite far more.",
         x: "patches a second asked for",
         y: "calls a second of processor time",
         x_log: true,
@@ -377,14 +386,14 @@ fn table_2() -> String {
         // SAFETY: a nop and `test eax, imm32`; nothing executes them.
         median(&mut |i| used(unsafe { site.patch(if i.is_multiple_of(2) { TEST_EAX } else { nop }) }))
     };
-    let paper = |name: &str, value: f64| (format!("paper: {name}"), value, true);
-    let here = |name: &str, value: f64| (name.to_owned(), value, false);
+    let paper = |name: &str, value: f64| Bar { label: format!("paper: {name}"), value, is_reference: true };
+    let here = |name: &str, value: f64| Bar { label: name.to_owned(), value, is_reference: false };
     Bars {
         title: "Table 2: TSC ticks to switch a probe, and to hit it",
-        paper: "Means in the paper, medians here.|XRay, uprobes and retour on this machine: cargo xtask bench probes others.",
-        unit: "TSC ticks",
+        subtitle: "Means in the paper, medians here.\nXRay, uprobes and retour on this machine: cargo xtask bench probes others.",
+        note: "TSC ticks, logarithmic; blue: this machine, grey: the paper",
         log: true,
-        rows: vec![
+        bars: vec![
             here("switch a probe, callpatch", toggle),
             paper("activation, callpatch", 432.0),
             paper("deactivation, callpatch", 315.0),

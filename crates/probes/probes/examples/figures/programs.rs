@@ -1,8 +1,8 @@
 //! Tables 1 and 3 and Figure 14: real programs, as Debian has them. Programs that are not installed are left out.
 
-use crate::svg::Bars;
 use object::{Object, ObjectSection};
 use probes::joined::Profile;
+use report::svg::{Bar, Bars};
 use std::{path::PathBuf, process::Command};
 use x86::{Disassembler, Transfer};
 
@@ -109,6 +109,14 @@ fn straddlers(file: &str) -> Option<f64> {
     (calls > 0).then(|| 100.0 * f64::from(across) / f64::from(calls))
 }
 
+fn here(label: String, value: f64) -> Bar {
+    Bar { label, value, is_reference: false }
+}
+
+fn paper_bar(name: &str, value: f64) -> Bar {
+    Bar { label: format!("paper: {name}"), value, is_reference: true }
+}
+
 pub(crate) fn figures() -> Vec<(&'static str, String)> {
     let results = std::env::temp_dir().join(format!("memtap-figures-{}", std::process::id()));
     std::fs::create_dir_all(&results).expect("a directory for results");
@@ -130,33 +138,30 @@ pub(crate) fn figures() -> Vec<(&'static str, String)> {
             native.push(without);
         }
         let native = median(native);
-        starts.push((
-            format!("{name}: {:.0} ms of {native:.1} s", 1000.0 * start),
-            100.0 * start / native,
-            false,
-        ));
-        slowdowns.push((name.to_owned(), median(ratios), false));
+        starts
+            .push(here(format!("{name}: {:.0} ms of {native:.1} s", 1000.0 * start), 100.0 * start / native));
+        slowdowns.push(here(name.to_owned(), median(ratios)));
         if let Ok(profile) = Profile::read(&results) {
             let seconds = profile.elapsed_ns as f64 / 1e9;
             let samples: u64 = profile.rows.iter().map(|row| row.sampled).sum();
-            rates.push((
+            rates.push(here(
                 format!("{name}: {} probes, samples a second", profile.probes),
                 samples as f64 / seconds,
-                false,
             ));
         }
         if let Some(share) = straddlers(file) {
-            shares.push((name.to_owned(), share, false));
+            shares.push(here(name.to_owned(), share));
         }
     }
     for file in ["/usr/bin/python3", "/usr/bin/git", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/gcc-12"] {
         if let Some(share) = straddlers(file) {
-            shares.push((file.rsplit('/').next().unwrap_or(file).to_owned(), share, false));
+            shares.push(here(file.rsplit('/').next().unwrap_or(file).to_owned(), share));
         }
     }
     let _ = std::fs::remove_dir_all(&results);
     let paper = |rows: &[(&str, f64)]| {
-        rows.iter().map(|(name, v)| (format!("paper: {name}"), *v, true)).collect::<Vec<_>>()
+        let bar = |(name, value): &(&str, f64)| paper_bar(name, *value);
+        rows.iter().map(bar).collect::<Vec<_>>()
     };
     starts.extend(paper(&PAPER_1));
     slowdowns.extend(paper(&PAPER_3));
@@ -166,16 +171,16 @@ pub(crate) fn figures() -> Vec<(&'static str, String)> {
         ("perl", 211_346.0),
         ("bzip", 10_638.0),
     ]));
-    shares.push(("paper: all seven programs, about".to_owned(), 10.0, true));
+    shares.push(paper_bar("all seven programs, about", 10.0));
     vec![
         (
             "table1-initialisation.svg",
             Bars {
                 title: "Table 1: making the probes, as a share of the run",
-                paper: "Here all functions of the program at its start, reading its symbols included;|in the paper those that are called.",
-                unit: "per cent of the processor time of the run",
+                subtitle: "Here all functions of the program at its start, reading its symbols included;\nin the paper those that are called.",
+                note: "per cent of the processor time of the run, logarithmic; blue: this machine, grey: the paper",
                 log: true,
-                rows: starts.into_iter().map(|(n, v, p)| (n, v.max(0.001), p)).collect(),
+                bars: starts.into_iter().map(|bar| Bar { value: bar.value.max(0.001), ..bar }).collect(),
             }
             .svg(),
         ),
@@ -183,10 +188,10 @@ pub(crate) fn figures() -> Vec<(&'static str, String)> {
             "table3-slowdown.svg",
             Bars {
                 title: "Table 3: slowdown by the profiler, 10 samples and 10 ms epochs",
-                paper: "Processor time. Here Debian's stripped programs as they are;|the paper's are instrumented by their compiler.",
-                unit: "per cent",
+                subtitle: "Processor time. Here Debian's stripped programs as they are;\nthe paper's are instrumented by their compiler.",
+                note: "per cent; blue: this machine, grey: the paper",
                 log: false,
-                rows: slowdowns,
+                bars: slowdowns,
             }
             .svg(),
         ),
@@ -194,10 +199,10 @@ pub(crate) fn figures() -> Vec<(&'static str, String)> {
             "table3-samples.svg",
             Bars {
                 title: "Table 3: samples a second",
-                paper: "Calls measured by the profiler in the runs of the figure above.",
-                unit: "samples a second",
+                subtitle: "Calls measured by the profiler in the runs of the figure above.",
+                note: "samples a second, logarithmic; blue: this machine, grey: the paper",
                 log: true,
-                rows: rates,
+                bars: rates,
             }
             .svg(),
         ),
@@ -205,10 +210,10 @@ pub(crate) fn figures() -> Vec<(&'static str, String)> {
             "figure14-straddlers.svg",
             Bars {
                 title: "Figure 14: share of five-byte calls that straddle a cache line",
-                paper: "All calls in .text here; calls of the instrumentation in the paper, about 10 % in each program.",
-                unit: "per cent",
+                subtitle: "All calls in .text here; calls of the instrumentation in the paper, about 10 % in each program.",
+                note: "per cent; blue: this machine, grey: the paper",
                 log: false,
-                rows: shares,
+                bars: shares,
             }
             .svg(),
         ),
