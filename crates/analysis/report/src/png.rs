@@ -12,6 +12,8 @@ use crate::Error;
 const FAMILY: &str = "DejaVu Sans";
 /// See `font/README.md`.
 static FONT: &[u8] = include_bytes!("../font/DejaVuSans-subset.ttf");
+/// The largest picture: a gigabyte while it is drawn.
+const MOST_PIXELS: u64 = 1 << 28;
 
 fn fonts() -> Arc<fontdb::Database> {
     static FONTS: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
@@ -33,6 +35,9 @@ pub fn from_svg(svg: &str) -> Result<Vec<u8>, Error> {
     let tree = Tree::from_str(svg, &options).map_err(|error| Error::Picture(error.to_string()))?;
     let size = tree.size().to_int_size();
     let too_large = || Error::Picture(format!("{} x {} pixels are too many", size.width(), size.height()));
+    if u64::from(size.width()) * u64::from(size.height()) > MOST_PIXELS {
+        return Err(too_large());
+    }
     let mut pixels = Pixmap::new(size.width(), size.height()).ok_or_else(too_large)?;
     resvg::render(&tree, Transform::identity(), &mut pixels.as_mut());
     pixels.encode_png().map_err(|error| Error::Picture(error.to_string()))
