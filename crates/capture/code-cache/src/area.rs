@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use tracee::sys;
 
-use crate::code::Code;
-use crate::place::Block;
+use crate::assembler::Assembler;
+use crate::place::CachedBlock;
 
 /// Bytes of one area, and of smaller ones where there is no room for that between what the program has mapped. Pages are taken
 /// when they are first written.
@@ -21,7 +21,7 @@ pub(crate) struct Area {
     end: u64,
     pub(crate) next: u64,
     /// Its blocks, in the order of their code.
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<CachedBlock>,
 }
 
 impl Area {
@@ -85,7 +85,7 @@ impl Area {
     }
 
     /// Appends code that branches lead to and that is no block's, at the beginning of a fetch. Returns where it is.
-    pub(crate) fn append_entry(&mut self, emit: impl FnOnce(u64) -> Code) -> u64 {
+    pub(crate) fn append_entry(&mut self, emit: impl FnOnce(u64) -> Assembler) -> u64 {
         let at = self.next.next_multiple_of(16);
         let code = emit(at);
         self.next = at;

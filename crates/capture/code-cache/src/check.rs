@@ -3,7 +3,7 @@
 //! In line there is a look at the mark of the access's line, by way of rcx and without touching flags that are needed.
 //! After the block, for each instruction that accesses memory, there is what happens where a line is marked: the cache is
 //! left by its gate, and the tracer looks at the bytes. If they are not watched the instruction is executed in its place. If
-//! they are, a copy of the instruction is, which leaves the cache after it once more, so that the tracer can tell what was
+//! they are, a copy of the instruction is, which then leaves the cache once more, so that the tracer can tell what was
 //! written; or, where that can't be done (branches, repeated and masked instructions), a trap asks the tracer to execute it.
 
 use alloc::boxed::Box;
@@ -11,12 +11,14 @@ use alloc::vec::Vec;
 
 use memref::AccessKind;
 
-use crate::code::{Code, RCX};
-use crate::data::Capture;
-use crate::emit::{SPILL_FS, SPILL_LINE};
+use crate::assembler::{Assembler, JumpWhen, LineBy};
+use crate::capture::Capture;
 use crate::marks::REACH;
-use crate::processor;
+use crate::register::Gpr;
+use crate::slot::SPILL_FS;
 
+/// The condition of jne, as in its opcode.
+const NOT_EQUAL: u8 = 5;
 /// Accesses that one checked instruction can have.
 const MOST: usize = 4;
 
@@ -40,17 +42,17 @@ impl Check {
     }
 
     /// rcx = its address, where the registers are the program's. `false`: that takes more registers.
-    pub(crate) fn address(&self, code: &mut Code) -> bool {
+    pub(crate) fn address(&self, code: &mut Assembler) -> bool {
         let place = &self.place;
         if !place.is_in_fs() {
-            place.address(code, RCX);
+            place.address(code, Gpr::RCX);
             return true;
         }
-        let Some(displacement) = place.distance_from_base().filter(|_| !place.uses(RCX)) else {
+        let Some(displacement) = place.distance_from_base().filter(|_| !place.uses(Gpr::RCX)) else {
             return false;
         };
-        code.load_gs(RCX, SPILL_FS);
-        code.lea_any(RCX, place.base(), Some(RCX), 1, displacement, false);
+        code.load_gs(Gpr::RCX, SPILL_FS);
+        code.lea_any(Gpr::RCX, place.base(), Some(Gpr::RCX), 1, displacement, false);
         true
     }
 
@@ -61,42 +63,28 @@ impl Check {
         if !self.repeated {
             return (addr, size);
         }
-        let count = register(RCX);
+        let count = register(Gpr::RCX.number());
         let len = count.saturating_mul(size);
         if backwards && count > 0 { (addr.wrapping_sub(len - size), len) } else { (addr, len) }
     }
 }
 
-/// Writes the look at the mark of the line that rcx points into; what follows is executed where it is not set. `flags`:
-/// whether they must stay. Returns where the distance of the jump is that is taken where it is set.
-pub(crate) fn emit_look(code: &mut Code, marks: u32, kind: AccessKind, flags: bool) -> u64 {
+/// Writes the look at the mark of the line that rcx points into; what follows is executed where it is not set. `line` says how the
+/// line is taken, and so whether the flags must stay. Returns where the distance of the jump is that is taken where it is set.
+pub(crate) fn emit_look(code: &mut Assembler, marks: u32, kind: AccessKind, line: LineBy) -> u64 {
     let (at, both) = match kind {
         AccessKind::Modify => (marks, true),
         kind => (marks + u32::from(kind.writes()), false),
     };
-    if flags && !processor::rotates() {
-        // The middle of the address, by way of memory.
-        code.store_gs(SPILL_LINE, RCX);
-        code.load_gs_short(RCX, SPILL_LINE + 1);
-    } else {
-        // rorx rcx, rcx, 8, or shr rcx, 8; then mov ecx, ecx: bits 8 to 39.
-        code.put(if flags { &[0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 8] } else { &[0x48, 0xc1, 0xe9, 8] });
-        code.put(&[0x89, 0xc9]);
+    code.line_of_rcx(line);
+    if line == LineBy::Shift {
+        code.compare_mark(at, both);
+        return code.jump(JumpWhen::Condition(NOT_EQUAL));
     }
-    if flags {
-        // movzx ecx, [rcx * 2 + marks]; jrcxz over the jump.
-        code.put(&[0x0f, if both { 0xb7 } else { 0xb6 }, 0x0c, 0x4d]);
-        code.put(&at.to_le_bytes());
-        code.put(&[0xe3, 5, 0xe9]);
-    } else {
-        // cmp [rcx * 2 + marks], 0; jne.
-        code.put(if both { &[0x66, 0x83] } else { &[0x80] });
-        code.put(&[0x3c, 0x4d]);
-        code.put(&at.to_le_bytes());
-        code.put(&[0, 0x0f, 0x85]);
-    }
-    let distance = code.here();
-    code.put(&[0; 4]);
+    code.load_mark(at, both);
+    let not_set = code.jump_if_rcx_is_zero();
+    let distance = code.jump(JumpWhen::Always);
+    code.land(not_set);
     distance
 }
 
@@ -104,9 +92,9 @@ pub(crate) fn emit_look(code: &mut Code, marks: u32, kind: AccessKind, flags: bo
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) addr: u64,
-    /// Where it stands in the cache, and what is after it there.
+    /// Where it stands in the cache, and what comes after it there.
     pub(crate) resume: u64,
-    pub(crate) behind: u64,
+    pub(crate) after: u64,
     /// Where it goes on if watched bytes are accessed.
     pub(crate) hit: u64,
     pub(crate) checks: Box<[Check]>,
@@ -163,5 +151,14 @@ pub(crate) fn of(checks: &[Check], instruction: u16) -> &[Check] {
     checks.get(first..end).unwrap_or(&[])
 }
 
-/// Code for hits that was not written yet: the distances of jumps that lead there, by instruction.
-pub(crate) type Exits = Vec<(u16, u64)>;
+/// A jump that leads to code for hits that was not written yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckExit {
+    /// Which instruction of the block is checked.
+    pub(crate) instruction: u16,
+    /// Where the jump's distance is.
+    pub(crate) distance: u64,
+}
+
+/// All of a block, in the order of their instructions.
+pub(crate) type Exits = Vec<CheckExit>;

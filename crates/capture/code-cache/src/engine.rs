@@ -12,8 +12,9 @@ use crate::area::Area;
 use crate::check::{Checked, Site};
 use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
 use crate::marks::Marks;
-use crate::place::{Front, Kind, Place};
+use crate::place::{CachedBlock, Front, Place, Recording};
 use crate::plan::{MAX_EXITS, Plan};
+use crate::processor;
 use crate::table::Table;
 
 /// Why the cache is left through its gate: the upper bits of the reason; the lower ones are a number.
@@ -355,7 +356,8 @@ impl Engine {
             Task::Addresses | Task::Data => None,
         };
         let next_site = self.sites.len() as u32;
-        let around = Around { mode, id, at, ways, next_link, stop: own, next_site, marks };
+        let rotates = marks.is_some() && processor::rotates();
+        let around = Around { mode, id, at, ways, next_link, stop: own, next_site, marks, rotates };
         if stop {
             plan.make_special();
         }
@@ -373,7 +375,7 @@ impl Engine {
         if code.len() > MAX_BLOCK_BYTES {
             return Err(Untranslatable::Full);
         }
-        if block.record == Kind::Values {
+        if block.recording == Recording::Values {
             let addr = VirtAddr(addr);
             let extent = Extent { addr, instructions: plan.steps.len() as u16, bytes: plan.covered() };
             let whole = Defined { extent, values: plan.recorded(), accesses: &plan.accesses };
@@ -451,7 +453,7 @@ impl Engine {
             _ if number & CHECK_DONE != 0 => self
                 .sites
                 .get((number & !CHECK_DONE) as usize)
-                .map(|site| Exit::Checked(site.addr, site.behind)),
+                .map(|site| Exit::Checked(site.addr, site.after)),
             _ => Some(Exit::Check(number)),
         }
     }
@@ -506,7 +508,7 @@ impl Engine {
 }
 
 impl Area {
-    pub(crate) fn block(&self, addr: u64) -> Option<&crate::place::Block> {
+    pub(crate) fn block(&self, addr: u64) -> Option<&CachedBlock> {
         let index = self.blocks.partition_point(|block| block.code <= addr);
         self.blocks.get(index.checked_sub(1)?)
     }

@@ -25,19 +25,23 @@
 extern crate alloc;
 
 mod area;
+mod assembler;
+mod capture;
 mod check;
-mod code;
-mod data;
 mod emit;
 mod engine;
+#[cfg(test)]
+mod listing;
 mod marks;
 mod place;
 mod plan;
 mod processor;
+mod register;
+mod slot;
 mod table;
 
 pub use check::Checked;
-pub use emit::FS_SPILL;
 pub use engine::{Defined, Engine, Environment, Exit, Flow, Mode, Task, Trap, Untranslatable, Via};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
 pub use place::{Front, Place, Record};
+pub use slot::FS_SPILL;

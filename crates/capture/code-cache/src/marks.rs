@@ -30,6 +30,10 @@ pub const STORES: u8 = 2;
 pub struct Marks(());
 
 impl Marks {
+    /// For tests of what is emitted: it is never looked at.
+    #[cfg(test)]
+    pub(crate) const UNMAPPED: Self = Self(());
+
     /// Makes an empty one, of which a process can have one. `None` where its place is taken.
     pub fn new() -> Option<Self> {
         let rw = sys::PROT_READ | sys::PROT_WRITE;

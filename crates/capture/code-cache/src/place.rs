@@ -2,6 +2,9 @@
 
 use alloc::boxed::Box;
 
+use crate::register::Gpr;
+use crate::slot::aside;
+
 /// Where the recording of a block stands at one of its instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -68,16 +71,63 @@ pub struct Front {
 
 /// One instruction of a block in the cache.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct CachedStep {
     /// Its distance in the program from the block's address.
     pub(crate) offset: u16,
     /// The distance of its copy from the block's code.
     pub(crate) at: u16,
 }
 
+/// A stretch of instructions before which a register is borrowed: it points into the buffer, and the program's value of it is in
+/// spill 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BorrowedRange {
+    pub(crate) from: u16,
+    /// The first instruction that it is not borrowed before.
+    pub(crate) until: u16,
+    pub(crate) register: Gpr,
+}
+
+/// A stretch of a block's code in which a register points into the buffer, by its distances.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PointerRange {
+    pub(crate) from: u16,
+    pub(crate) until: u16,
+    pub(crate) register: Gpr,
+}
+
+/// Where instructions are counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountAt {
+    /// Before which instruction.
+    pub(crate) instruction: u16,
+    /// How many of the block are counted from there on.
+    pub(crate) counted: u16,
+}
+
+/// A place in a block's code, and the instruction that it is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodeWith {
+    pub(crate) distance: u16,
+    pub(crate) instruction: u16,
+}
+
+/// A place at which another instruction makes accesses of the block's last one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartAt {
+    /// Its distance; zero: there is none.
+    pub(crate) distance: u16,
+    /// Registers that are spilled there, as in [`Place::At`].
+    pub(crate) aside: u8,
+}
+
+impl PartAt {
+    pub(crate) const NONE: Self = Self { distance: 0, aside: 0 };
+}
+
 /// A block in the cache.
 #[derive(Clone, Debug)]
-pub(crate) struct Block {
+pub(crate) struct CachedBlock {
     pub(crate) addr: u64,
     pub(crate) code: u64,
     pub(crate) id: u32,
@@ -85,34 +135,28 @@ pub(crate) struct Block {
     /// The distance in the program of what comes behind its last instruction, and of the end of them all.
     pub(crate) len: u16,
     pub(crate) covered: u16,
-    pub(crate) steps: Box<[Step]>,
-    /// From which instruction on, and up to which (not included), a register is borrowed; and which.
-    pub(crate) borrowed: Box<[(u16, u16, u8)]>,
-    /// Between which distances a register points into the buffer; and which.
-    pub(crate) pointers: Box<[(u16, u16, u8)]>,
+    pub(crate) steps: Box<[CachedStep]>,
+    pub(crate) borrowed: Box<[BorrowedRange]>,
+    pub(crate) pointers: Box<[PointerRange]>,
     /// Before which instruction the block is written.
     pub(crate) commit: u16,
-    /// Before which instructions some are counted, and how many are from there on.
-    pub(crate) counts: Box<[(u16, u16)]>,
-    pub(crate) record: Kind,
-    /// The distance of the code behind the last instruction, where a system call returns to.
-    pub(crate) behind: u16,
-    /// Distances at which the last instruction's own accesses are made by other instructions, and which registers are
-    /// aside there.
-    pub(crate) parts: [(u16, u8); 2],
-    /// Whether it is a repeated string instruction, and the values written in front of it.
+    pub(crate) counts: Box<[CountAt]>,
+    pub(crate) recording: Recording,
+    /// The distance of the code after the last instruction, where a system call returns to; zero: it is none.
+    pub(crate) after: u16,
+    pub(crate) parts: [PartAt; 2],
+    /// Whether it is a repeated string instruction, and the values written before it.
     pub(crate) repeated: Option<u8>,
-    /// Distances at which recording code looks at the program's memory, and how many instructions are executed there.
-    pub(crate) looks: Box<[(u16, u16)]>,
-    /// Distances of the copies of instructions that are executed where they access watched bytes, and of traps in their
-    /// place; and which instructions those are.
-    pub(crate) copies: Box<[(u16, u16)]>,
-    pub(crate) traps: Box<[(u16, u16)]>,
+    /// Where recording code looks at the program's memory, and how many instructions are executed there.
+    pub(crate) looks: Box<[CodeWith]>,
+    /// The copies of instructions that are executed where they access watched bytes, and traps in their place.
+    pub(crate) copies: Box<[CodeWith]>,
+    pub(crate) traps: Box<[CodeWith]>,
 }
 
 /// How a block is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Recording {
     Values,
     Counted,
     Quiet,
@@ -121,33 +165,35 @@ pub(crate) enum Kind {
     Trap,
 }
 
-impl Block {
+impl CachedBlock {
     /// The register that is put aside in front of an instruction.
     fn borrowed(&self, step: u16) -> Option<u8> {
-        self.borrowed.iter().find(|&&(from, until, _)| (from..until).contains(&step)).map(|own| own.2)
+        let own = self.borrowed.iter().find(|own| (own.from..own.until).contains(&step))?;
+        Some(own.register.number())
     }
 
     /// The register that points into the buffer at an address of the block, where recording code writes.
     pub(crate) fn pointer(&self, addr: u64) -> Option<u8> {
         let distance = u16::try_from(addr.wrapping_sub(self.code)).ok()?;
-        self.pointers.iter().find(|&&(from, until, _)| (from..until).contains(&distance)).map(|own| own.2)
+        let own = self.pointers.iter().find(|own| (own.from..own.until).contains(&distance))?;
+        Some(own.register.number())
     }
 
     /// How many instructions are counted in front of one.
     fn counted(&self, step: usize) -> u16 {
-        let counts = self.counts.iter().take_while(|&&(at, _)| usize::from(at) <= step);
-        counts.last().map_or(0, |&(_, count)| count)
+        let counts = self.counts.iter().take_while(|count| usize::from(count.instruction) <= step);
+        counts.last().map_or(0, |count| count.counted)
     }
 
     /// The instruction that a trap at an address of the block stands for: its own address, and where it stands natively
     /// in the cache.
     pub(crate) fn trapped(&self, addr: u64) -> Option<(u64, Option<u64>)> {
-        if self.record == Kind::Trap {
-            let native = self.parts[0].0;
+        if self.recording == Recording::Trap {
+            let native = self.parts[0].distance;
             return Some((self.addr, (native != 0).then(|| self.code + u64::from(native))));
         }
-        let &(_, index) = self.traps.iter().find(|trap| self.code + u64::from(trap.0) == addr)?;
-        let step = self.steps.get(usize::from(index))?;
+        let trap = self.traps.iter().find(|trap| self.code + u64::from(trap.distance) == addr)?;
+        let step = self.steps.get(usize::from(trap.instruction))?;
         Some((self.addr + u64::from(step.offset), Some(self.code + u64::from(step.at))))
     }
 
@@ -163,7 +209,7 @@ impl Block {
             step: number,
             is_start: distance == 0,
             is_instruction: step.is_some(),
-            is_trap: self.record == Kind::Trap,
+            is_trap: self.recording == Recording::Trap,
             borrowed: step.and_then(|_| self.borrowed(number)),
         })
     }
@@ -178,13 +224,13 @@ impl Block {
         let Ok(distance) = u16::try_from(distance) else { return Place::Between };
         let at = |step: usize, aside: u8, executed: usize| {
             let done = step >= usize::from(self.commit);
-            let record = match self.record {
-                Kind::Values if done => Record::Done,
-                Kind::Values => Record::Open(self.id, self.values),
-                Kind::Counted => Record::Counted(self.counted(step)),
-                Kind::Quiet => Record::Quiet(self.counted(step)),
-                Kind::Uncounted => Record::Uncounted,
-                Kind::Trap => Record::Trap,
+            let record = match self.recording {
+                Recording::Values if done => Record::Done,
+                Recording::Values => Record::Open(self.id, self.values),
+                Recording::Counted => Record::Counted(self.counted(step)),
+                Recording::Quiet => Record::Quiet(self.counted(step)),
+                Recording::Uncounted => Record::Uncounted,
+                Recording::Trap => Record::Trap,
             };
             let borrowed = self.borrowed(step as u16);
             Place::At {
@@ -202,12 +248,12 @@ impl Block {
         }
         if distance == 0 {
             // Nothing is done yet, not even the recording in front of the first instruction.
-            let record = match self.record {
-                Kind::Values => Record::Open(self.id, self.values),
-                Kind::Counted => Record::Counted(0),
-                Kind::Quiet => Record::Quiet(0),
-                Kind::Uncounted => Record::Uncounted,
-                Kind::Trap => Record::Trap,
+            let record = match self.recording {
+                Recording::Values => Record::Open(self.id, self.values),
+                Recording::Counted => Record::Counted(0),
+                Recording::Quiet => Record::Quiet(0),
+                Recording::Uncounted => Record::Uncounted,
+                Recording::Trap => Record::Trap,
             };
             return Place::At {
                 addr: self.addr,
@@ -219,13 +265,15 @@ impl Block {
                 repeated: None,
             };
         }
-        if let Some(&(_, executed)) = self.looks.iter().find(|look| look.0 == distance) {
+        if let Some(&CodeWith { instruction: executed, .. }) =
+            self.looks.iter().find(|look| look.distance == distance)
+        {
             return Place::At {
                 addr: self.native(executed.into()),
                 executed,
                 instructions: self.steps.len() as u16,
-                borrowed: self.borrowed.first().map(|own| own.2),
-                aside: crate::data::ASIDE,
+                borrowed: self.borrowed.first().map(|own| own.register.number()),
+                aside: aside::CAPTURE,
                 record: if usize::from(executed) == self.steps.len() {
                     Record::Unread(self.id, self.values)
                 } else {
@@ -235,13 +283,13 @@ impl Block {
             };
         }
         let last = self.steps.len().saturating_sub(1);
-        if let Some(&(_, aside)) = self.parts.iter().find(|part| part.0 != 0 && part.0 == distance) {
-            return at(last, aside, last);
+        if let Some(part) = self.parts.iter().find(|part| part.distance != 0 && part.distance == distance) {
+            return at(last, part.aside, last);
         }
-        if let Some(&(_, step)) = self.copies.iter().find(|copy| copy.0 == distance) {
-            return at(step.into(), 0, step.into());
+        if let Some(copy) = self.copies.iter().find(|copy| copy.distance == distance) {
+            return at(copy.instruction.into(), 0, copy.instruction.into());
         }
-        if self.behind != 0 && distance == self.behind {
+        if self.after != 0 && distance == self.after {
             return at(self.steps.len(), 0, self.steps.len());
         }
         Place::Between

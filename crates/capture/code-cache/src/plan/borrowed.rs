@@ -1,15 +1,15 @@
 //! The registers that point into the buffer: for each stretch of a block one that nobody needs there.
 
+use super::Plan;
 use super::end::End;
-use super::{FIRST_MASK, Plan};
-use crate::code::RSP;
-use crate::data;
+use crate::capture;
+use crate::register::Gpr;
 
 /// A register that points into the buffer for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Borrowed {
-    pub(crate) register: u8,
-    /// The instruction before which it is put aside, and the last one before which it points there.
+    pub(crate) register: Gpr,
+    /// The instruction in front of which it is put aside, and the last one in front of which it points there.
     pub(crate) from: u16,
     pub(crate) to: u16,
     /// The instruction that sets it anyway, after the commit: it need not be loaded again.
@@ -30,21 +30,20 @@ impl Plan {
         if self.captures.is_some() {
             let last = self.steps.len().saturating_sub(1) as u16;
             let used = self.steps.last().map_or(0, |step| step.used);
-            let free = !(used | data::BUSY);
-            let register = free.trailing_zeros() as u8;
+            let free = !(used | capture::BUSY);
+            let Some(register) = Gpr::first_of(free) else { return false };
             self.borrowed.push(Borrowed { register, from: last, to: last, until: None });
-            return free != 0;
+            return true;
         }
         let mut from = self.values.first().map_or(self.commit(), |value| value.at);
-        let (mut to, mut busy) = (from, 1u16 << RSP);
+        let (mut to, mut busy) = (from, Gpr::RSP.bit());
         for group in self.values.chunk_by(|one, other| one.at == other.at) {
             let Some(at) = group.first().map(|value| value.at) else { continue };
-            let general = group.iter().filter(|value| value.register < FIRST_MASK);
-            let own = general.fold(1 << RSP, |own, value| own | 1 << value.register);
+            let own = group.iter().fold(Gpr::RSP.bit(), |own, value| own | value.register.bit());
             let between = self.steps.get(usize::from(to)..usize::from(at)).unwrap_or(&[]);
             let further = between.iter().fold(busy | own, |used, step| used | step.used);
             if further == u16::MAX {
-                let register = (!busy).trailing_zeros() as u8;
+                let Some(register) = Gpr::first_of(!busy) else { return false };
                 self.borrowed.push(Borrowed { register, from, to, until: None });
                 (from, busy) = (at, own);
             } else {
@@ -63,15 +62,14 @@ impl Plan {
             if is_last || self.exits.contains(&index) {
                 break;
             }
-            let free = step.set & !seen;
-            if free != 0 {
-                let register = free.trailing_zeros() as u8;
+            if let Some(register) = Gpr::first_of(step.set & !seen) {
                 self.borrowed.push(Borrowed { register, from, to, until: Some(index) });
                 return true;
             }
             seen |= step.used;
         }
-        self.borrowed.push(Borrowed { register: (!busy).trailing_zeros() as u8, from, to, until: None });
+        let Some(register) = Gpr::first_of(!busy) else { return false };
+        self.borrowed.push(Borrowed { register, from, to, until: None });
         true
     }
 }

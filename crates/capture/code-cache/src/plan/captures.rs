@@ -7,10 +7,10 @@ use x86::Examiner;
 
 use super::end::End;
 use super::{ORDER_WORDS, Plan, Planned};
+use crate::capture::Capture;
 use crate::check::Check;
-use crate::code::{RDI, RSI};
-use crate::data::Capture;
 use crate::engine::Task;
+use crate::register::Gpr;
 
 impl Plan {
     /// Ends the block after the first instruction that accesses memory, and finds what is to be written of that.
@@ -44,7 +44,7 @@ impl Plan {
             self.accesses.push(capture.access(index as u16, step.offset));
         }
         // What is written after the instruction comes last, and no place in the buffer is left out before it.
-        let late = captures.iter().position(Capture::is_behind);
+        let late = captures.iter().position(Capture::is_late);
         let orders = if self.ordered { ORDER_WORDS } else { 0 };
         let fits = word + orders <= MAX_VALUES && late.is_none_or(|late| late + 1 == captures.len());
         self.captures = Some(captures);
@@ -64,7 +64,8 @@ impl Plan {
                 if operand.kind == AccessKind::Prefetch {
                     continue;
                 }
-                let repeated = self.end == End::Repeat && matches!(operand.base, Some(RSI | RDI));
+                let repeated = self.end == End::Repeat
+                    && matches!(operand.base.map(Gpr::numbered), Some(Gpr::RSI | Gpr::RDI));
                 let place = Capture::new(&operand, None);
                 checks.push(Check { instruction: index as u16, place, repeated, masked });
             }

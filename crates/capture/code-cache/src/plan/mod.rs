@@ -17,17 +17,17 @@ use alloc::vec::Vec;
 use blocks::{BlockAccess, MAX_INSTRUCTIONS, RecordedValues};
 use x86::Instruction;
 
+use crate::capture::{self, Capture};
 use crate::check::Check;
-use crate::code::{RCX, RDI, RSI};
-use crate::data::{self, Capture};
 use crate::engine::{Flow, Task};
+use crate::register::{Gpr, KeptRegister};
 
 pub(crate) use self::borrowed::Borrowed;
 pub(crate) use self::end::End;
 pub(crate) use self::extent::MAX_EXITS;
 
 /// The registers that a repeated string instruction moves, in the order in which they are kept.
-pub(crate) const REPEATED: [u8; 3] = [RSI, RDI, RCX];
+pub(crate) const REPEATED: [Gpr; 3] = [Gpr::RSI, Gpr::RDI, Gpr::RCX];
 
 /// An instruction of the block.
 #[derive(Clone, Debug)]
@@ -44,15 +44,11 @@ pub(crate) struct Planned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeptValue {
     pub(crate) at: u16,
-    /// A general register, or from [`FIRST_MASK`] on a mask register.
-    pub(crate) register: u8,
+    pub(crate) register: KeptRegister,
 }
 
 /// Words of a locked instruction's orders.
 const ORDER_WORDS: usize = 2;
-
-/// The number of k0 among the registers whose values are kept.
-pub(crate) const FIRST_MASK: u8 = 16;
 
 /// A block.
 #[derive(Clone, Debug)]
@@ -161,10 +157,10 @@ impl Plan {
         }
     }
 
-    /// Where the orders of its locked instruction are written, if it has one.
-    pub(crate) fn orders(&self) -> Option<data::Orders> {
+    /// Where these are.
+    pub(crate) fn orders(&self) -> Option<capture::Orders> {
         let keep_flags = self.flags_dead & 1 == 0;
-        self.ordered.then(|| data::Orders { word: self.words_of_accesses(), keep_flags })
+        self.ordered.then(|| capture::Orders { word: self.words_of_accesses(), keep_flags })
     }
 
     /// What the recorder has to know of these words.

@@ -4,7 +4,6 @@ use blocks::NO_VALUE;
 
 use super::extent::{FORWARD_EXITS, TURNS};
 use super::*;
-use crate::code::RSP;
 use alloc::vec;
 use proptest::prelude::*;
 
@@ -181,8 +180,8 @@ proptest! {
         bytes.push(0xc3);
         let plan = plan(&bytes, Some(Task::Addresses));
         for borrowed in &plan.borrowed {
-            let bit = 1u16 << borrowed.register;
-            prop_assert!(borrowed.register != RSP);
+            let bit = borrowed.register.bit();
+            prop_assert!(borrowed.register != Gpr::RSP);
             for step in &plan.steps[usize::from(borrowed.from)..usize::from(borrowed.to)] {
                 prop_assert_eq!(step.used & bit, 0, "an instruction needs it");
             }
@@ -199,9 +198,9 @@ proptest! {
         }
         for value in &plan.values {
             let own = plan.borrowed.iter().filter(|own| (own.from..=own.to).contains(&value.at));
-            let registers: Vec<u8> = own.map(|own| own.register).collect();
+            let registers: Vec<Gpr> = own.map(|own| own.register).collect();
             prop_assert_eq!(registers.len(), 1, "one range holds it");
-            prop_assert!(registers[0] != value.register);
+            prop_assert!(KeptRegister::General(registers[0]) != value.register);
         }
         if plan.records() {
             prop_assert_eq!(plan.borrowed.last().map(|own| own.to), Some(plan.commit()));

@@ -7,8 +7,8 @@ use blocks::{BlockAccess, Chosen, MAX_ACCESSES, MAX_VALUES, Masked, NO_VALUE, Re
 use x86::{Effects, ElementChoice, Examiner, Instruction, MemoryOperand, SegmentBase};
 
 use super::end::End;
-use super::{FIRST_MASK, KeptValue, Plan, REPEATED};
-use crate::code::{RDI, RSI};
+use super::{KeptValue, Plan, REPEATED};
+use crate::register::{Gpr, KeptRegister, MaskRegister};
 
 /// What is known of a register: a value that was kept plus a constant, or a constant alone.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,8 @@ impl Plan {
                 }
                 KnownValue::Nothing => {
                     let value = self.values.len() as u8;
-                    self.values.push(KeptValue { at: index, register: number });
+                    let register = KeptRegister::General(Gpr::numbered(number));
+                    self.values.push(KeptValue { at: index, register });
                     *place = KnownValue::Kept(value, 0);
                     value
                 }
@@ -94,7 +95,8 @@ impl Plan {
         let value = keep(operand.index, i64::from(operand.scale));
         let masked = instruction.mask().map(|mask| {
             let kept = self.values.len() as u8;
-            self.values.push(KeptValue { at: index, register: FIRST_MASK + mask.register });
+            let register = KeptRegister::Mask(MaskRegister::numbered(mask.register));
+            self.values.push(KeptValue { at: index, register });
             let chosen = match mask.choice {
                 ElementChoice::Each => Chosen::Each,
                 ElementChoice::Packed => Chosen::Packed,
@@ -124,9 +126,9 @@ impl Plan {
         let Some(step) = self.steps.first() else { return false };
         let instruction = step.instruction;
         for operand in Examiner::new().examine(&instruction).operands() {
-            let base = match operand.base {
-                Some(RSI) => 0,
-                Some(RDI) => 1,
+            let base = match operand.base.map(Gpr::numbered) {
+                Some(Gpr::RSI) => 0,
+                Some(Gpr::RDI) => 1,
                 _ => return false,
             };
             self.accesses.push(BlockAccess {
@@ -141,7 +143,7 @@ impl Plan {
         }
         for at in [0, 1] {
             for register in REPEATED {
-                self.values.push(KeptValue { at, register });
+                self.values.push(KeptValue { at, register: KeptRegister::General(register) });
             }
         }
         true

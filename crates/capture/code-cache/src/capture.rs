@@ -17,19 +17,18 @@ use buffers::flow::{ORDER_AT, POSITION_AT};
 use memref::AccessKind;
 use x86::{MemoryOperand, SegmentBase};
 
-use crate::code::{Code, RAX, RCX, RDX, RSP};
-use crate::emit::{SPILL_BORROWED, SPILL_RAX, SPILL_RCX, SPILL_RDX};
+use crate::assembler::Assembler;
+use crate::register::Gpr;
+use crate::slot::{SPILL_BORROWED, SPILL_RAX, SPILL_RCX, SPILL_RDX};
 
 /// Registers that never point into the buffer.
-pub(crate) const BUSY: u16 = 1 << RAX | 1 << RCX | 1 << RDX | 1 << RSP;
-/// rax and rcx are put aside.
-pub(crate) const ASIDE: u8 = 3;
+pub(crate) const BUSY: u16 = Gpr::RAX.bit() | Gpr::RCX.bit() | Gpr::RDX.bit() | Gpr::RSP.bit();
 
 /// One access, and how its address and its bytes are found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Capture {
-    base: Option<u8>,
-    index: Option<u8>,
+    base: Option<Gpr>,
+    index: Option<Gpr>,
     scale: u8,
     displacement: i64,
     /// The registers are those of 32 bits.
@@ -49,8 +48,8 @@ pub(crate) struct Capture {
 impl Capture {
     pub(crate) fn new(operand: &MemoryOperand, pushed: Option<u64>) -> Self {
         Self {
-            base: operand.base,
-            index: operand.index,
+            base: operand.base.map(Gpr::numbered),
+            index: operand.index.map(Gpr::numbered),
             scale: operand.scale,
             displacement: operand.displacement,
             short: operand.is_short,
@@ -74,12 +73,12 @@ impl Capture {
     }
 
     /// The first of its registers.
-    pub(crate) fn base(&self) -> Option<u8> {
+    pub(crate) fn base(&self) -> Option<Gpr> {
         self.base
     }
 
     /// Whether its address follows from that register.
-    pub(crate) fn uses(&self, register: u8) -> bool {
+    pub(crate) fn uses(&self, register: Gpr) -> bool {
         self.base == Some(register) || self.index == Some(register)
     }
 
@@ -90,7 +89,7 @@ impl Capture {
 
     /// Its address, with these registers.
     pub(crate) fn locate(&self, register: impl Fn(u8) -> u64, fs_base: u64) -> u64 {
-        let value = |number: Option<u8>| number.map_or(0, &register);
+        let value = |own: Option<Gpr>| own.map_or(0, |own| register(own.number()));
         let index = value(self.index).wrapping_mul(self.scale.into());
         let addr = value(self.base).wrapping_add(index).wrapping_add(self.displacement as u64);
         let addr = if self.short { addr & 0xffff_ffff } else { addr };
@@ -111,8 +110,8 @@ impl Capture {
         1 + self.data_words()
     }
 
-    /// Whether its bytes are found after the instruction.
-    pub(crate) fn is_behind(&self) -> bool {
+    /// Whether its bytes are found behind the instruction.
+    pub(crate) fn is_late(&self) -> bool {
         self.kind.writes() && self.pushed.is_none() && !self.bare
     }
 
@@ -135,7 +134,7 @@ impl Capture {
     }
 
     /// `into` = its address, without fs. All other registers are the program's.
-    pub(crate) fn address(&self, code: &mut Code, into: u8) {
+    pub(crate) fn address(&self, code: &mut Assembler, into: Gpr) {
         if self.base.is_none() && self.index.is_none() {
             code.number(into, self.displacement as u64);
         } else {
@@ -143,8 +142,8 @@ impl Capture {
         }
     }
 
-    /// Copies its bytes, which rax points to, after its address, by way of rcx. `fault` is told of each place that may.
-    fn copy(&self, code: &mut Code, buffer: u8, mut fault: impl FnMut(&Code)) {
+    /// Copies its bytes, which rax points to, behind its address, by way of rcx. `fault` is told of each place that may.
+    fn copy(&self, code: &mut Assembler, buffer: Gpr, mut fault: impl FnMut(&Assembler)) {
         let size = i32::from(self.size);
         let mut at = 0;
         let mut place = self.place() + 8;
@@ -153,8 +152,8 @@ impl Capture {
             // Of a size above 8 the last 8 bytes, some of them for the second time.
             let (from, bytes) = if bytes < 8 && size > 8 { (size - 8, 8) } else { (at, bytes) };
             fault(code);
-            code.load_sized(RCX, RAX, from, bytes as u8, self.fs);
-            code.store(buffer, place, RCX);
+            code.load_sized(Gpr::RCX, Gpr::RAX, from, bytes as u8, self.fs);
+            code.store(buffer, place, Gpr::RCX);
             place += 8;
             at += 8;
         }
@@ -173,24 +172,24 @@ pub(crate) struct Orders {
 pub(crate) fn emit_before(
     captures: &[Capture],
     orders: Option<Orders>,
-    code: &mut Code,
-    buffer: u8,
-    mut fault: impl FnMut(&Code),
+    code: &mut Assembler,
+    buffer: Gpr,
+    mut fault: impl FnMut(&Assembler),
 ) {
     code.store_gs(SPILL_BORROWED, buffer);
     code.load_gs(buffer, POSITION_AT);
-    code.store_gs(SPILL_RAX, RAX);
-    code.store_gs(SPILL_RCX, RCX);
+    code.store_gs(SPILL_RAX, Gpr::RAX);
+    code.store_gs(SPILL_RCX, Gpr::RCX);
     for capture in captures {
         if capture.word > 0 {
-            code.load_gs(RAX, SPILL_RAX);
-            code.load_gs(RCX, SPILL_RCX);
+            code.load_gs(Gpr::RAX, SPILL_RAX);
+            code.load_gs(Gpr::RCX, SPILL_RCX);
         }
-        capture.address(code, RAX);
-        code.store(buffer, capture.place(), RAX);
+        capture.address(code, Gpr::RAX);
+        code.store(buffer, capture.place(), Gpr::RAX);
         if let Some(pushed) = capture.pushed {
-            code.number(RAX, pushed);
-            code.store(buffer, capture.place() + 8, RAX);
+            code.number(Gpr::RAX, pushed);
+            code.store(buffer, capture.place() + 8, Gpr::RAX);
         } else if capture.kind == AccessKind::Load && !capture.bare {
             capture.copy(code, buffer, &mut fault);
         }
@@ -198,53 +197,53 @@ pub(crate) fn emit_before(
     if let Some(orders) = orders {
         draw_order(orders, code, buffer);
     }
-    code.load_gs(RAX, SPILL_RAX);
-    code.load_gs(RCX, SPILL_RCX);
+    code.load_gs(Gpr::RAX, SPILL_RAX);
+    code.load_gs(Gpr::RCX, SPILL_RCX);
 }
 
 /// Draws an order that nobody else sees, as `Control::next_own_order` does, and writes it; zero where the thread is alone. rax
 /// and rcx are aside.
-fn draw_order(orders: Orders, code: &mut Code, buffer: u8) {
-    code.store_gs(SPILL_RDX, RDX);
+fn draw_order(orders: Orders, code: &mut Assembler, buffer: Gpr) {
+    code.store_gs(SPILL_RDX, Gpr::RDX);
     if orders.keep_flags {
-        // lahf; seto al
-        code.put(&[0x9f, 0x0f, 0x90, 0xc0]);
+        code.flags_to_ax();
     }
-    // mov edx, 0
-    code.put(&[0xba, 0, 0, 0, 0]);
-    code.load_gs(RCX, ORDER_AT);
-    code.put(&[0xe3, 0]);
-    let alone = code.len();
-    // mov edx, 2; lock xadd [rcx], rdx
-    code.put(&[0xba, 2, 0, 0, 0, 0xf0, 0x48, 0x0f, 0xc1, 0x11]);
-    code.lea(RDX, RDX, 1);
-    code.patch_short(alone, code.len());
-    code.store(buffer, orders.word as i32 * 8, RDX);
+    code.short_number(Gpr::RDX, 0);
+    code.load_gs(Gpr::RCX, ORDER_AT);
+    let alone = code.jump_if_rcx_is_zero();
+    code.short_number(Gpr::RDX, 2);
+    code.exchange_and_add_rdx();
+    code.lea(Gpr::RDX, Gpr::RDX, 1);
+    code.land(alone);
+    code.store(buffer, orders.word as i32 * 8, Gpr::RDX);
     if orders.keep_flags {
-        // add al, 127 overflows if al is 1; sahf
-        code.put(&[0x04, 0x7f, 0x9e]);
+        code.flags_from_ax();
     }
-    code.load_gs(RDX, SPILL_RDX);
+    code.load_gs(Gpr::RDX, SPILL_RDX);
 }
 
-/// Writes the last order that was given out; the instruction itself was the barrier that keeps this load after it.
-pub(crate) fn read_order(orders: Orders, code: &mut Code, buffer: u8) {
-    code.store_gs(SPILL_RCX, RCX);
-    code.load_gs(RCX, ORDER_AT);
-    code.put(&[0xe3, 0]);
-    let alone = code.len();
-    code.load(RCX, RCX, 0);
-    code.patch_short(alone, code.len());
-    code.store(buffer, orders.word as i32 * 8 + 8, RCX);
-    code.load_gs(RCX, SPILL_RCX);
+/// Writes the last order that was given out; the instruction itself was the barrier that keeps this load behind it.
+pub(crate) fn read_order(orders: Orders, code: &mut Assembler, buffer: Gpr) {
+    code.store_gs(SPILL_RCX, Gpr::RCX);
+    code.load_gs(Gpr::RCX, ORDER_AT);
+    let alone = code.jump_if_rcx_is_zero();
+    code.load(Gpr::RCX, Gpr::RCX, 0);
+    code.land(alone);
+    code.store(buffer, orders.word as i32 * 8 + 8, Gpr::RCX);
+    code.load_gs(Gpr::RCX, SPILL_RCX);
 }
 
-/// Writes what comes after it.
-pub(crate) fn emit_behind(capture: &Capture, code: &mut Code, buffer: u8, fault: impl FnMut(&Code)) {
-    code.store_gs(SPILL_RAX, RAX);
-    code.store_gs(SPILL_RCX, RCX);
-    code.load(RAX, buffer, capture.place());
+/// Writes what comes behind it.
+pub(crate) fn emit_after(
+    capture: &Capture,
+    code: &mut Assembler,
+    buffer: Gpr,
+    fault: impl FnMut(&Assembler),
+) {
+    code.store_gs(SPILL_RAX, Gpr::RAX);
+    code.store_gs(SPILL_RCX, Gpr::RCX);
+    code.load(Gpr::RAX, buffer, capture.place());
     capture.copy(code, buffer, fault);
-    code.load_gs(RAX, SPILL_RAX);
-    code.load_gs(RCX, SPILL_RCX);
+    code.load_gs(Gpr::RAX, SPILL_RAX);
+    code.load_gs(Gpr::RCX, SPILL_RCX);
 }

@@ -1,0 +1,93 @@
+//! How a block ends: the program's last instruction, or what does the same in the cache.
+
+use super::{BlockEmitter, PushedWord, TooFar, condition};
+use crate::assembler::JumpWhen;
+use crate::place::PartAt;
+use crate::plan::End;
+use crate::register::Gpr;
+use crate::slot::{SPILL_RCX, SPILL_RDX, aside};
+
+impl BlockEmitter<'_> {
+    /// Writes the end of the block.
+    pub(super) fn end(&mut self) -> Result<(), TooFar> {
+        let plan = self.plan;
+        let next = plan.next();
+        match plan.end {
+            End::Fall | End::Repeat => self.link_to(next),
+            End::Jump(target) => self.link_to(target),
+            End::Branch(target) => {
+                let condition = plan.steps.last().map_or(0, |step| condition(&step.instruction));
+                self.link(JumpWhen::Condition(condition), target);
+                self.link_to(next);
+            }
+            End::CountBranch(target) => {
+                let own = plan.steps.last().map_or(&[][..], |step| {
+                    let from = usize::from(step.offset);
+                    self.bytes.get(from..from + step.instruction.len_bytes() - 1).unwrap_or(&[])
+                });
+                let ways = self.code.count_branch(own);
+                self.link_to(target);
+                self.code.other_way(ways);
+                self.link_to(next);
+            }
+            End::Call(target) => {
+                self.push_return(next);
+                self.link_to(target);
+            }
+            End::JumpIndirect | End::CallIndirect | End::Return(_) => self.end_indirectly(next)?,
+            End::Syscall => {
+                self.code.system_call();
+                self.block.after = self.distance();
+                self.link_to(next);
+            }
+            End::Special => {}
+        }
+        Ok(())
+    }
+
+    /// An indirect branch: its target goes to rcx, and the look-up begins.
+    fn end_indirectly(&mut self, next: u64) -> Result<(), TooFar> {
+        let plan = self.plan;
+        self.code.store_gs(SPILL_RCX, Gpr::RCX);
+        self.code.store_gs(SPILL_RDX, Gpr::RDX);
+        let part = |distance| PartAt { distance, aside: aside::INDIRECT };
+        self.block.parts[0] = part(self.distance());
+        match plan.end {
+            End::Return(bytes) => {
+                self.code.pop(Gpr::RCX);
+                if bytes > 0 {
+                    self.code.lea(Gpr::RSP, Gpr::RSP, i32::from(bytes));
+                }
+            }
+            _ => self.target().ok_or(TooFar(plan.steps.len().saturating_sub(1)))?,
+        }
+        if plan.end == End::CallIndirect {
+            self.block.parts[1] = part(self.distance());
+            self.push_return(next);
+        }
+        self.code.low_half_of_rcx();
+        self.code.jump_by_table(self.around.ways);
+        Ok(())
+    }
+
+    /// Pushes the native return address by one instruction: as a number, or from a word after the block.
+    fn push_return(&mut self, next: u64) {
+        match i32::try_from(next as i64) {
+            Ok(small) => self.code.push_number(small),
+            Err(_) => {
+                let distance = self.code.push_word();
+                self.pushed = Some(PushedWord { address: next, distance });
+            }
+        }
+    }
+
+    /// Moves what an indirect branch names into rcx.
+    fn target(&mut self) -> Option<()> {
+        let rcx = Gpr::RCX.number();
+        let instruction = self.plan.steps.last()?.instruction;
+        if instruction.target_register() != Some(rcx) {
+            self.code.put(&instruction.target_loaded(rcx, self.code.here())?);
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,571 @@
+//! Every form of block that is emitted, decoded and compared with what was meant, instruction by instruction.
+//!
+//! Expectations leave out what all blocks have: the entry before the code, and the exit stubs after it, which are compared with what
+//! a stub is ([`without_stubs`]).
+
+mod accesses;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+use blocks::MAX_INSTRUCTIONS;
+
+use super::*;
+use crate::engine::{Flow, Task};
+use crate::listing::listing;
+use crate::marks::Marks;
+
+/// A program that is linked low, and one whose return addresses are no 32 bits.
+const LOW: u64 = 0x40_0000;
+const HIGH: u64 = 0x7f00_0040_0000;
+const CACHE: u64 = 0x3000_0000;
+const CHECK: Task = Task::Check(Marks::UNMAPPED);
+
+/// What is emitted for the program's code `bytes`.
+struct Form<'a> {
+    bytes: &'a [u8],
+    at: u64,
+    mode: Mode,
+    task: Task,
+    stop: Option<u32>,
+    rotates: bool,
+}
+
+/// A block that records addresses.
+fn recorded(bytes: &[u8]) -> Form<'_> {
+    Form { bytes, at: LOW, mode: Mode::Record, task: Task::Addresses, stop: None, rotates: true }
+}
+
+/// A block that neither records nor counts: the program's own instructions, and what stands for them.
+fn quiet(bytes: &[u8]) -> Form<'_> {
+    Form { mode: Mode::Quiet, ..recorded(bytes) }
+}
+
+impl Form<'_> {
+    /// All lines, with the distances in them counted from the code's first byte in the cache.
+    fn lines(&self) -> Vec<String> {
+        let bytes = [self.bytes, &[0x90; 16]].concat();
+        let task = (self.mode == Mode::Record).then_some(self.task);
+        let planned = Plan::new(self.at, &bytes, MAX_INSTRUCTIONS, (task, Flow::Accesses), |_| false);
+        let mut plan = planned.expect("it is code");
+        if self.stop.is_some() {
+            plan.make_special();
+        }
+        let around = Around {
+            mode: self.mode,
+            id: 0x20,
+            at: self.at - 0x10_0000,
+            ways: 0x7e41_0008,
+            next_link: 7,
+            stop: self.stop,
+            next_site: 3,
+            marks: matches!(self.task, Task::Check(_)).then_some(0x5000_0000),
+            rotates: self.rotates,
+        };
+        let emitted = emit(&plan, &bytes, &around).expect("nothing is far away");
+        listing(emitted.code.bytes(), around.at)
+    }
+
+    /// Compares the lines between the entry and the exit stubs.
+    fn check(&self, expect: &str) {
+        let lines = without_stubs(self.lines());
+        let entry = lines.iter().position(|line| line == "mov rdx, gs:[spill_rdx]").expect("an entry");
+        assert!(lines[..entry].iter().all(|line| line == "nop"));
+        let expect: Vec<&str> = expect.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        assert_eq!(lines[entry + 1..], expect, "{:x?}:\n{}", self.bytes, lines[entry + 1..].join("\n"));
+    }
+}
+
+/// Takes the exit stubs off the end: each jumps through a word that says where it leaves the cache, and names its link.
+fn without_stubs(mut lines: Vec<String>) -> Vec<String> {
+    let is_stub = |line: &String| line.starts_with("jmp [+");
+    let mut number = 0;
+    while let Some(first) = lines.iter().position(is_stub) {
+        let reason = format!("mov eax, {:#x}", 7 + number);
+        let stub: Vec<String> = lines.drain(first..first + 5).collect();
+        assert!(stub[1].starts_with("dq +"));
+        assert_eq!(stub[2..], ["mov gs:[spill_rax], rax", &reason, "jmp gs:[gate]"]);
+        // They are aligned.
+        let nops = lines[..first].iter().rev().take_while(|line| *line == "nop").count();
+        lines.drain(first - nops..first);
+        number += 1;
+    }
+    lines
+}
+
+/// The listing at the head of the module is what is emitted.
+#[test]
+fn the_listing_at_the_head_is_true() {
+    let code = [0x48, 0x8b, 0x0e, 0x85, 0xc0, 0x75, 16, 0x49, 0x8b, 0x00, 0xc3];
+    let head = include_str!("../mod.rs").split("```").nth(1).expect("a listing").lines().skip(1);
+    let mut expect = vec![];
+    for line in head {
+        let line = line.trim_start_matches("//!").trim_start_matches(" .");
+        let line = line.split(';').next().unwrap_or("").trim();
+        match line {
+            "nop (7)" => expect.extend(["nop"; 7].map(ToString::to_string)),
+            line if line.is_empty() || line.ends_with(':') => {}
+            line => expect.push(line.to_string()),
+        }
+    }
+    assert_eq!(recorded(&code).lines(), expect);
+}
+
+/// Values are stored after the position by a register that nobody needs; where one is set before it is used, it is not loaded again.
+#[test]
+fn values_go_after_the_position() {
+    // mov rax, [rdi + 8]; add [rsi], rax; jmp
+    recorded(&[0x48, 0x8b, 0x47, 8, 0x48, 0x01, 0x06, 0xeb, 0xf0]).check(
+        "
+        mov gs:[spill], rcx
+        mov rcx, gs:[position]
+        mov [rcx], rdi
+        mov rax, [rdi + 0x8]
+        mov [rcx + 0x8], rsi
+        mov [rcx + 0x10], 0x20
+        lea rcx, [rcx + 0x18]
+        mov gs:[position], rcx
+        mov rcx, gs:[spill]
+        add [rsi], rax
+        jmp +0x5a",
+    );
+    // all general registers are needed, in two stretches: mov rax, [rax], and so on
+    recorded(&ALL_REGISTERS).check(
+        "
+        mov gs:[spill], r15
+        mov r15, gs:[position]
+        mov [r15], rax
+        mov rax, [rax]
+        mov [r15 + 0x8], rcx
+        mov rcx, [rcx]
+        mov [r15 + 0x10], rdx
+        mov rdx, [rdx]
+        mov [r15 + 0x18], rbx
+        mov rbx, [rbx]
+        mov [r15 + 0x20], rbp
+        mov rbp, [rbp]
+        mov [r15 + 0x28], rsi
+        mov rsi, [rsi]
+        mov [r15 + 0x30], rdi
+        mov rdi, [rdi]
+        mov [r15 + 0x38], r8
+        mov r8, [r8]
+        mov [r15 + 0x40], r9
+        mov r9, [r9]
+        mov [r15 + 0x48], r10
+        mov r10, [r10]
+        mov [r15 + 0x50], r11
+        mov r11, [r11]
+        mov [r15 + 0x58], r12
+        mov r12, [r12]
+        mov [r15 + 0x60], r13
+        mov r13, [r13]
+        mov [r15 + 0x68], r14
+        mov r15, gs:[spill]
+        mov r14, [r14]
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        mov [rax + 0x70], r15
+        mov [rax + 0x78], 0x20
+        lea rax, [rax + 0x80]
+        mov gs:[position], rax
+        mov rax, gs:[spill]
+        mov r15, [r15]
+        jmp +0xd2",
+    );
+    // what is relative to rip is still the same address: mov rax, [rip + 0x100]; jmp
+    recorded(&[0x48, 0x8b, 0x05, 0, 1, 0, 0, 0xeb, 0xf0]).check(
+        "
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        mov [rax], 0x20
+        lea rax, [rax + 0x8]
+        mov gs:[position], rax
+        mov rax, [0x400107]
+        nop
+        jmp +0x4a",
+    );
+    // rep movsb keeps its registers before and after
+    recorded(&[0xf3, 0xa4]).check(
+        "
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        mov [rax], rsi
+        mov [rax + 0x8], rdi
+        mov [rax + 0x10], rcx
+        rep movsb
+        mov [rax + 0x18], rsi
+        mov [rax + 0x20], rdi
+        mov [rax + 0x28], rcx
+        mov [rax + 0x30], 0x20
+        lea rax, [rax + 0x38]
+        mov gs:[position], rax
+        mov rax, gs:[spill]
+        jmp +0x62",
+    );
+}
+
+/// Without accesses: in the header before the position, or apart inside a function that is one event.
+#[test]
+fn instructions_are_counted() {
+    // mov eax, ebx; je: the flags are needed
+    recorded(&[0x89, 0xd8, 0x74, 0xf0]).check(
+        "
+        mov gs:[spill], rax
+        mov gs:[spill_2], rcx
+        mov rax, gs:[position]
+        mov rcx, [rax - 0x8]
+        lea rcx, [rcx + 0x800000]
+        mov [rax - 0x8], rcx
+        mov rcx, gs:[spill_2]
+        mov rax, gs:[spill]
+        mov eax, ebx
+        je +0x5a
+        jmp +0x82",
+    );
+    // add eax, ebx; je: they are not
+    recorded(&[0x01, 0xd8, 0x74, 0xf0]).check(
+        "
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        add [rax - 0x8], 0x800000
+        mov rax, gs:[spill]
+        add eax, ebx
+        je +0x42
+        jmp +0x6a",
+    );
+    Form { mode: Mode::Silent, ..recorded(&[0x89, 0xd8, 0x74, 0xf0]) }.check(
+        "
+        mov gs:[spill], rax
+        mov rax, gs:[quiet]
+        lea rax, [rax + 0x2]
+        mov gs:[quiet], rax
+        mov rax, gs:[spill]
+        mov eax, ebx
+        je +0x4a
+        jmp +0x72",
+    );
+    Form { mode: Mode::Silent, ..recorded(&[0x01, 0xd8, 0x74, 0xf0]) }.check(
+        "
+        add gs:[quiet], 0x2
+        add eax, ebx
+        je +0x2a
+        jmp +0x52",
+    );
+}
+
+#[test]
+fn side_exits_make_shorter_blocks() {
+    // test eax, eax; jne; mov rax, [rsi]; ret: nothing was accessed before
+    recorded(&[0x85, 0xc0, 0x75, 16, 0x48, 0x8b, 0x06, 0xc3]).check(
+        "
+        test eax, eax
+        jne +0x70
+        mov gs:[spill], rcx
+        mov rcx, gs:[position]
+        mov [rcx], rsi
+        mov rax, [rsi]
+        mov [rcx + 0x8], rsp
+        mov [rcx + 0x10], 0x20
+        lea rcx, [rcx + 0x18]
+        mov gs:[position], rcx
+        mov rcx, gs:[spill]
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        pop rcx
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]
+        mov gs:[spill], rax
+        mov gs:[spill_2], rcx
+        mov rax, gs:[position]
+        mov rcx, [rax - 0x8]
+        lea rcx, [rcx + 0x800000]
+        mov [rax - 0x8], rcx
+        mov rcx, gs:[spill_2]
+        mov rax, gs:[spill]
+        jmp +0xb2",
+    );
+    // mov rcx, [rsi]; jne; mov rax, [rsi + 8]; jmp: the header was written before; its number is changed
+    recorded(&[0x48, 0x8b, 0x0e, 0x75, 16, 0x48, 0x8b, 0x46, 8, 0xeb, 0xf0]).check(
+        "
+        mov gs:[spill], rcx
+        mov rcx, gs:[position]
+        mov [rcx], rsi
+        mov [rcx + 0x8], 0x20
+        lea rcx, [rcx + 0x10]
+        mov gs:[position], rcx
+        mov rcx, [rsi]
+        jne +0x4d
+        mov rax, [rsi + 0x8]
+        jmp +0x7a
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        mov [rax - 0x8], 0x21
+        mov rax, gs:[spill]
+        jmp +0xa2",
+    );
+    // mov [rsi], rax; jne the start; ret, which goes on where it leads: the branch leaves where it is not taken
+    recorded(&[0x48, 0x89, 0x06, 0x75, 0xfb, 0xc3]).check(
+        "
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        mov [rax], rsi
+        mov [rax + 0x8], 0x20
+        lea rax, [rax + 0x10]
+        mov gs:[position], rax
+        mov rax, gs:[spill]
+        mov [rsi], rax
+        je +0x6d
+        mov [rsi], rax
+        je +0x95
+        mov [rsi], rax
+        je +0xbd
+        mov [rsi], rax
+        jne +0xea
+        jmp +0x112
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        mov [rax - 0x8], 0x21
+        mov rax, gs:[spill]
+        jmp +0x13a
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        mov [rax - 0x8], 0x22
+        mov rax, gs:[spill]
+        jmp +0x162
+        mov gs:[spill], rax
+        mov rax, gs:[position]
+        mov [rax - 0x8], 0x23
+        mov rax, gs:[spill]
+        jmp +0x18a",
+    );
+    // where nothing is recorded it is a link
+    quiet(&[0x85, 0xc0, 0x75, 16, 0x48, 0x8b, 0x06, 0xeb, 0xf0]).check(
+        "
+        test eax, eax
+        jne +0x22
+        mov rax, [rsi]
+        jmp +0x4a",
+    );
+}
+
+#[test]
+fn blocks_end_as_the_program_goes_on() {
+    // jmp
+    quiet(&[0xeb, 0xf0]).check(
+        "
+        jmp +0x1a",
+    );
+    // jg
+    quiet(&[0x7f, 0xf0]).check(
+        "
+        jg +0x22
+        jmp +0x4a",
+    );
+    // loop
+    quiet(&[0xe2, 0xf0]).check(
+        "
+        loop +0x14
+        jmp +0x1d
+        jmp +0x2a
+        nop
+        nop
+        nop
+        nop
+        nop
+        nop
+        jmp +0x52",
+    );
+    // jrcxz
+    quiet(&[0xe3, 0xf0]).check(
+        "
+        jrcxz +0x14
+        jmp +0x1d
+        jmp +0x2a
+        nop
+        nop
+        nop
+        nop
+        nop
+        nop
+        jmp +0x52",
+    );
+    // syscall
+    quiet(&[0x0f, 0x05]).check(
+        "
+        syscall
+        jmp +0x1a",
+    );
+}
+
+#[test]
+fn calls_push_native_addresses() {
+    // call
+    quiet(&[0xe8, 0, 1, 0, 0]).check(
+        "
+        push 0x400005
+        jmp +0x1a",
+    );
+    // call rax
+    quiet(&[0xff, 0xd0]).check(
+        "
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        mov rcx, rax
+        push 0x400002
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]",
+    );
+    // call [rip + 0x100]
+    quiet(&[0xff, 0x15, 0, 1, 0, 0]).check(
+        "
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        mov rcx, [0x400106]
+        push 0x400006
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]",
+    );
+}
+
+#[test]
+fn indirect_branches_are_looked_up() {
+    // jmp rax
+    quiet(&[0xff, 0xe0]).check(
+        "
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        mov rcx, rax
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]",
+    );
+    // jmp rcx
+    quiet(&[0xff, 0xe1]).check(
+        "
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]",
+    );
+    // jmp [rax*8 + 0x600000]
+    quiet(&[0xff, 0x24, 0xc5, 0, 0, 0x60, 0]).check(
+        "
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        mov rcx, [rax*8 + 0x600000]
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]",
+    );
+    // ret
+    quiet(&[0xc3]).check(
+        "
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        pop rcx
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]",
+    );
+    // ret 16
+    quiet(&[0xc2, 16, 0]).check(
+        "
+        mov gs:[spill_rcx], rcx
+        mov gs:[spill_rdx], rdx
+        pop rcx
+        lea rsp, [rsp + 0x10]
+        movzx edx, cx
+        jmp [rdx*8 + 0x7e410008]",
+    );
+}
+
+#[test]
+fn what_the_tracer_executes_is_a_trap() {
+    // vpgatherdd xmm1, [rax + xmm2*4], xmm0, which stands after the trap for when the tracer can't
+    recorded(&[0xc4, 0xe2, 0x79, 0x90, 0x0c, 0x90]).check(
+        "
+        int3
+        vpgatherdd xmm1, dword [rax + xmm2*4], xmm0
+        jmp +0x22",
+    );
+    // int3: it does not go on
+    recorded(&[0xcc]).check(
+        "
+        int3",
+    );
+    // a function of the tracer's own
+    Form { stop: Some(5), ..recorded(&[0x90]) }.check(
+        "
+        mov gs:[spill_rax], rax
+        mov eax, 0x80000005
+        jmp gs:[gate]",
+    );
+}
+
+/// A call whose return address is no number of 32 bits pushes a word that stands after the block.
+#[test]
+fn far_calls_push_a_word() {
+    let lines = Form { at: HIGH, ..quiet(&[0xe8, 0, 1, 0, 0]) }.lines();
+    let push = lines.iter().position(|line| line.starts_with("push")).expect("a push");
+    let word = lines[push].strip_prefix("push ").expect("of a word");
+    assert_eq!(
+        lines[push + 1..].iter().find(|line| line.starts_with("dq 0x7f")),
+        Some(&"dq 0x7f0000400005".to_string()),
+        "{lines:#?}"
+    );
+    assert!(word.starts_with("[+"), "{word}");
+}
+
+fn check_lines(lines: &[String], expect: &str) {
+    let expect: Vec<&str> = expect.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines, expect);
+}
+
+#[test]
+fn a_way_leads_to_its_target_or_to_the_search() {
+    let way = emit_way(CACHE, 0x7f00_1234_5678, CACHE + 0x100, 0x7e40_0000);
+    check_lines(
+        &listing(way.bytes(), CACHE),
+        "
+        mov rdx, 0xffff80ffedcba988
+        lea rcx, [rcx + rdx]
+        jrcxz +0x25
+        mov rdx, 0x7f0012345678
+        lea rcx, [rcx + rdx]
+        jmp [0x7e400000]
+        mov rcx, gs:[spill_rcx]
+        jmp 0x30000100",
+    );
+}
+
+#[test]
+fn the_search_ends_at_a_pair_or_out_of_the_cache() {
+    let search = emit_probe(CACHE, 0x7e00_0000, Mode::Silent);
+    check_lines(
+        &listing(search.bytes(), CACHE),
+        "
+        mov gs:[spill_rax], rax
+        mov gs:[target], rcx
+        movzx edx, cx
+        lea edx, [rdx + rdx]
+        mov rax, [rdx*8 + 0x7e000000]
+        lea rcx, [rcx + rax]
+        jrcxz +0x3c
+        mov rcx, rax
+        jrcxz +0x55
+        lea edx, [rdx + 0x2]
+        mov rcx, gs:[target]
+        jmp +0x18
+        mov rcx, gs:[spill_rcx]
+        mov rax, gs:[spill_rax]
+        jmp [rdx*8 + 0x7e000008]
+        mov eax, 0x40000002
+        jmp gs:[gate]",
+    );
+}
+
+/// mov rax, [rax]; mov rcx, [rcx]; and so on, without rsp; jmp
+const ALL_REGISTERS: [u8; 51] = [
+    0x48, 0x8b, 0x00, 0x48, 0x8b, 0x09, 0x48, 0x8b, 0x12, 0x48, 0x8b, 0x1b, 0x48, 0x8b, 0x6d, 0, 0x48, 0x8b,
+    0x36, 0x48, 0x8b, 0x3f, 0x4d, 0x8b, 0x00, 0x4d, 0x8b, 0x09, 0x4d, 0x8b, 0x12, 0x4d, 0x8b, 0x1b, 0x4d,
+    0x8b, 0x24, 0x24, 0x4d, 0x8b, 0x6d, 0, 0x4d, 0x8b, 0x36, 0x4d, 0x8b, 0x3f, 0xeb, 0xf0, 0x90,
+];
