@@ -95,11 +95,11 @@ impl Enter {
 pub struct Ready {
     /// Its id.
     pub tid: u64,
-    /// Where it stands, on which stack, with which base of gs.
+    /// The instruction that it stands at.
     pub rip: u64,
-    /// See above.
+    /// Its stack pointer.
     pub rsp: u64,
-    /// See above.
+    /// Its base of gs.
     pub gs_base: u64,
     /// The result of the system call that it is in.
     pub rax: u64,

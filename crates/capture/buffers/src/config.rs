@@ -48,7 +48,7 @@ pub struct Config {
     pub regions: u32,
     /// Whether processes that a traced one makes are traced too.
     pub children: bool,
-    /// Whether a handler goes on executing behind the access that faulted.
+    /// Whether a handler goes on executing after the access that faulted.
     pub bursts: bool,
     /// Whether each access takes two signals and two mprotects, as in the paper: for measuring.
     pub two_signals: bool,

@@ -25,13 +25,17 @@ pub(crate) const MAX_WAITING: usize = 64;
 /// slots that nobody enters are never made.
 pub const PROCESS_COUNT: usize = 1 << 16;
 
-const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = memref::VirtAddr::PAGE_BYTES as usize;
 const MAGIC: u64 = u64::from_le_bytes(*b"memtap!\0");
+
+/// Bytes of a [`crate::BufferHeader`], and of a [`crate::flow::Live`], which are larger where a model checker runs them.
+pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const LIVE_BYTES: usize = 512;
 
 pub(crate) const PROCESSES_AT: usize = PAGE_BYTES;
 pub(crate) const HEADERS_AT: usize = PROCESSES_AT + PROCESS_COUNT * size_of::<ProcessSlot>();
-pub(crate) const LIVES_AT: usize = HEADERS_AT + BUFFER_COUNT * 64;
-pub(crate) const BUFFERS_AT: usize = LIVES_AT + BUFFER_COUNT * 512;
+pub(crate) const LIVES_AT: usize = HEADERS_AT + BUFFER_COUNT * HEADER_BYTES;
+pub(crate) const BUFFERS_AT: usize = LIVES_AT + BUFFER_COUNT * LIVE_BYTES;
 /// Bytes of a pool.
 pub const POOL_BYTES: usize = BUFFERS_AT + BUFFER_COUNT * BUFFER_BYTES;
 
@@ -48,7 +52,7 @@ const _: () = {
 pub struct Control {
     /// Written once by the recorder, before anybody else sees the pool.
     magic: AtomicU64,
-    /// As above.
+    /// [`VERSION`]; written once by the recorder, before `magic`.
     version: AtomicU32,
     /// Counts hand-overs; the recorder waits on it. Written by producers after a buffer's state.
     pub(crate) submitted: AtomicU32,
@@ -94,7 +98,7 @@ impl Control {
     /// Draws an order that nobody observes: [`Self::current_order`] is beyond it from here on, so that what came later can
     /// be told from what this order is for.
     pub fn next_own_order(&self) -> u64 {
-        // AcqRel: as above.
+        // AcqRel: whoever later reads this order also sees what led to it.
         self.order.fetch_add(2, Ordering::AcqRel) + 1
     }
 

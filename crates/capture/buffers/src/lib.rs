@@ -19,7 +19,6 @@ extern crate std;
 pub mod attach;
 mod config;
 pub mod flow;
-mod flow_writer;
 mod layout;
 pub mod list;
 mod machine;
@@ -32,7 +31,7 @@ mod writer;
 pub use config::{
     Breakpoint, BreakpointKind, CONFIG_BYTES, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES, MAX_PATH_BYTES,
 };
-pub use flow_writer::{DefinitionWriter, FLOW_BYTES};
+pub use flow::{DefinitionWriter, FLOW_BYTES};
 pub use layout::{
     BUFFER_BYTES, BUFFER_COUNT, Control, POOL_BYTES, PROCESS_COUNT, ProcessSlot, ProcessState, VERSION,
 };

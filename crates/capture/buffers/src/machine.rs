@@ -96,7 +96,7 @@ pub enum MachineRecord<'a> {
         size_shift: u8,
         /// Whether it writes.
         store: bool,
-        /// What is in memory behind a store, or what a load read; low bytes first.
+        /// What is in memory after a store, or what a load read; low bytes first.
         value: Option<u128>,
     },
     /// A block was entered.
@@ -112,7 +112,7 @@ pub enum MachineRecord<'a> {
         page: u64,
         /// Whether a device answers there.
         device: bool,
-        /// Whether it is about the page behind that of the access's first byte.
+        /// Whether it is about the page after that of the access's first byte.
         behind: bool,
     },
     /// The vCPU that what follows is about.
@@ -456,7 +456,7 @@ impl MachineWriter {
         let Some(buffer) = self.buffer.filter(|_| self.has_room(words.len())) else { return false };
         // SAFETY: `words` more words lie inside the buffer by the check above; the buffer is aligned to 8 and owned by us.
         let place = unsafe { buffer.start().cast::<u64>().add(self.words) };
-        // SAFETY: as above; `words` is memory of the caller, which is not shared.
+        // SAFETY: `words` more words lie inside the buffer; they are memory of the caller, which is not shared.
         unsafe { core::ptr::copy_nonoverlapping(words.as_ptr(), place, words.len()) };
         self.words += words.len();
         buffer.header().publish(self.words * 8);

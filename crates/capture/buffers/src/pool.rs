@@ -32,7 +32,7 @@ pub struct BufferHeader {
     filled: AtomicU32,
     /// Written by the owner when it takes the buffer.
     process: AtomicU32,
-    /// As above.
+    /// The thread's number in the session. Written by the owner when it takes the buffer, last.
     thread: AtomicU32,
     /// The owner's thread id as the kernel counts.
     tid: AtomicU32,
@@ -41,6 +41,9 @@ pub struct BufferHeader {
     /// What is in it, a [`Content`]. Written by the owner when it takes the buffer.
     content: AtomicU32,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<BufferHeader>() == crate::layout::HEADER_BYTES);
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +165,7 @@ pub struct Pool {
 // SAFETY: the pool is shared memory; all its fields are atomics, and the bytes of a buffer are only touched by whom the
 // buffer's state names.
 unsafe impl Send for Pool {}
-// SAFETY: as above.
+// SAFETY: all fields of the pool are atomics, and the bytes of a buffer are only touched by whom the buffer's state names.
 unsafe impl Sync for Pool {}
 
 /// One buffer of a pool.
@@ -359,10 +362,11 @@ mod loom_tests {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::layout::PAGE_BYTES;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
 
     fn with_pool(test: impl FnOnce(Pool)) {
-        let layout = Layout::from_size_align(POOL_BYTES, 4096).unwrap();
+        let layout = Layout::from_size_align(POOL_BYTES, PAGE_BYTES).unwrap();
         // SAFETY: the layout is not empty.
         let base = unsafe { alloc_zeroed(layout) };
         assert!(!base.is_null());

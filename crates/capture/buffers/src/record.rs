@@ -196,7 +196,7 @@ pub enum Record<'a> {
     Arguments {
         /// Where it is in memory.
         addr: VirtAddr,
-        /// Its bytes: each argument with a zero behind it.
+        /// Its bytes: each argument with a zero after it.
         name: &'a [u8],
     },
     /// The thread's fs base, from here on: where its thread-local variables are.
@@ -204,9 +204,9 @@ pub enum Record<'a> {
         /// The address.
         addr: VirtAddr,
     },
-    /// From here on the thread is stepped: what it records is compared with what follows in front of [`Record::StepEnd`].
+    /// From here on the thread is stepped: what it records is compared with what follows before [`Record::StepEnd`].
     StepBegin {
-        /// Whether a window begins, or goes on behind something that is not stepped.
+        /// Whether a window begins, or goes on after something that is not stepped.
         first: bool,
     },
     /// An access that stepping saw.

@@ -1,15 +1,15 @@
 //! The tracer's hand in a translated thread's buffer: what is written there by its handlers, between the entries that the
 //! thread's own code writes.
 
-use crate::flow::{CUT, CUT_ALL, EMBED, ID_BITS, Live, PAD};
-use crate::layout::BUFFER_BYTES;
-use crate::pool::{Buffer, Content, Pool};
+use super::{CUT, CUT_ALL, EMBED, ID_BITS, Live, PAD};
+use crate::layout::{BUFFER_BYTES, PAGE_BYTES};
+use crate::pool::{Buffer, Pool};
 use crate::record::{MAX_RECORD_BYTES, Record, encode};
 use crate::writer::Full;
 
 /// Bytes of a buffer that a thread's own code can reach. Behind them it faults, and gets the next buffer; handlers go on
 /// to the buffer's end, so that what belongs to the last entry finds room.
-pub const FLOW_BYTES: usize = BUFFER_BYTES - 4096;
+pub const FLOW_BYTES: usize = BUFFER_BYTES - PAGE_BYTES;
 /// What a cut takes, and is left for it.
 const CUT_BYTES: usize = 24;
 
@@ -19,7 +19,7 @@ impl Live {
         let len = payload.len() + 16;
         let buffer = pool.buffer(self.buffer() as usize).filter(|_| filled + len + reserve <= BUFFER_BYTES);
         let Some(buffer) = buffer else { return Err(Full) };
-        // SAFETY: the buffer is this thread's (`begin`), and payload, header and the empty header behind them lie inside it
+        // SAFETY: the buffer is this thread's (`begin`), and payload, header and the empty header after them lie inside it
         // by the check above.
         unsafe {
             let at = buffer.start().add(filled);
@@ -51,7 +51,7 @@ impl Live {
         Some(unsafe { buffer.start().add(at) }.cast())
     }
 
-    /// Writes the header of the block whose `values` values stand behind the position already.
+    /// Writes the header of the block whose `values` values stand after the position already.
     pub fn close_block(&self, pool: &Pool, id: u32, values: u8) {
         let at = self.filled() + usize::from(values) * 8;
         if let Some(place) = self.word(pool, at) {
@@ -61,14 +61,14 @@ impl Live {
         }
     }
 
-    /// A value behind the position.
+    /// A value after the position.
     pub fn open_value(&self, pool: &Pool, index: u8) -> u64 {
         // SAFETY: a word of this thread's buffer.
         self.word(pool, self.filled() + usize::from(index) * 8)
             .map_or(0, |place| unsafe { place.read_unaligned() })
     }
 
-    /// Sets a value behind the position.
+    /// Sets a value after the position.
     pub fn set_open_value(&self, pool: &Pool, index: u8, value: u64) {
         if let Some(place) = self.word(pool, self.filled() + usize::from(index) * 8) {
             // SAFETY: a word of this thread's buffer.
@@ -76,7 +76,7 @@ impl Live {
         }
     }
 
-    /// Adds instructions (or takes some back) to the header in front of the position. `false` where there is none.
+    /// Adds instructions (or takes some back) to the header before the position. `false` where there is none.
     pub fn add_instructions(&self, pool: &Pool, count: i64) -> bool {
         let Some(place) = self.filled().checked_sub(8).and_then(|at| self.word(pool, at)) else {
             return false;
@@ -97,7 +97,7 @@ impl Live {
         self.set_position(base + 8);
     }
 
-    /// Copies words to the position that another buffer held behind its own.
+    /// Copies words to the position that another buffer held after its own.
     pub fn carry(&self, pool: &Pool, words: &[u64]) {
         for (index, &word) in words.iter().enumerate() {
             self.set_open_value(pool, index as u8, word);
@@ -119,63 +119,19 @@ impl Live {
     }
 }
 
-/// Writes a process's definitions of blocks.
-#[derive(Debug)]
-pub struct DefinitionWriter {
-    buffer: Option<Buffer>,
-    len: usize,
-    sequence: u32,
-}
-
-impl Default for DefinitionWriter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl DefinitionWriter {
-    /// Without a buffer.
-    pub const fn new() -> Self {
-        Self { buffer: None, len: 0, sequence: 0 }
-    }
-
-    /// Writes one, visible at once. [`Full`]: no buffer is free just now.
-    pub fn write(&mut self, pool: &Pool, process: u32, bytes: &[u8]) -> Result<(), Full> {
-        if self.buffer.is_none() || self.len + bytes.len() > BUFFER_BYTES {
-            if let Some(full) = self.buffer.take() {
-                pool.submit(full);
-            }
-            let buffer = pool.take(process, u32::MAX, 0, self.sequence, Content::Definitions).ok_or(Full)?;
-            self.buffer = Some(buffer);
-            self.len = 0;
-            self.sequence = self.sequence.wrapping_add(1);
-        }
-        let Some(buffer) = self.buffer else { return Err(Full) };
-        // SAFETY: inside the buffer by the check above, behind what is published; the caller is the only writer.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.start().add(self.len), bytes.len()) };
-        self.len += bytes.len();
-        buffer.header().publish(self.len);
-        Ok(())
-    }
-
-    /// Forgets the buffer: after a fork it is the parent's.
-    pub fn forget(&mut self) {
-        *self = Self::new();
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::flow::{Entry, entry, find_entries};
     use crate::layout::POOL_BYTES;
+    use crate::pool::Content;
     use memref::VirtAddr;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::vec::Vec;
 
     #[test]
     fn handlers_write_between_the_threads_entries() {
-        let layout = Layout::from_size_align(POOL_BYTES, 4096).unwrap();
+        let layout = Layout::from_size_align(POOL_BYTES, PAGE_BYTES).unwrap();
         // SAFETY: the layout is not empty.
         let base = unsafe { alloc_zeroed(layout) };
         // SAFETY: fresh zeroed memory of the right size and alignment, freed after the last use.
@@ -216,18 +172,18 @@ mod tests {
 
     #[test]
     fn a_full_buffer_keeps_room_for_a_cut() {
-        let layout = Layout::from_size_align(POOL_BYTES, 4096).unwrap();
-        // SAFETY: as above.
+        let layout = Layout::from_size_align(POOL_BYTES, PAGE_BYTES).unwrap();
+        // SAFETY: the layout is not empty.
         let base = unsafe { alloc_zeroed(layout) };
-        // SAFETY: as above.
+        // SAFETY: fresh zeroed memory of the right size and alignment, freed after the last use.
         let pool = unsafe { Pool::new(base) };
         let live = pool.take_live(0).unwrap();
         let buffer = pool.take(0, 1, 2, 0, Content::Flow).unwrap();
-        live.begin_buffer(buffer, 4096);
+        live.begin_buffer(buffer, PAGE_BYTES as u64);
         while live.record(&pool, &Record::ThreadEnd).is_ok() {}
         assert_eq!(live.cut(&pool, 0, true), Ok(()));
         assert!(live.filled() <= BUFFER_BYTES);
-        // SAFETY: as above.
+        // SAFETY: allocated above with this layout.
         unsafe { dealloc(base, layout) };
     }
 }

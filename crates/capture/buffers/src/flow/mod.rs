@@ -1,0 +1,42 @@
+//! What a translated thread writes into its buffers: for each block of code an identifier and the registers from which the
+//! addresses of its accesses follow. What the block is stands once, in a definition (crate `blocks`), in a buffer of its own.
+//!
+//! A buffer is a row of *entries*, each a payload of words and then one header word: bits 0..22 say what the entry is, the
+//! upper 42 bits are a number. So the last header always stands just before the write position, where code without accesses
+//! adds the instructions that it executes, and a buffer is read from its end.
+//!
+//! | low bits | payload | number |
+//! |---|---|---|
+//! | 0 [`PAD`] | - | instructions that follow without an access |
+//! | 1 [`EMBED`] | a [`crate::Record`], padded to words | words of the payload |
+//! | 2 [`CUT`] | one word: instructions of the block before that were executed; bit 32: all its accesses count | unused |
+//! | 16 and up | the values of that block, a word each | instructions that follow without an access |
+//!
+//! The thread's position is a word of its [`Live`] slot, in shared memory: what it filled is known even when it is killed
+//! at any instruction.
+
+mod definitions;
+mod entry;
+mod live;
+mod writer;
+
+pub use definitions::DefinitionWriter;
+pub use entry::{Entry, entry, find_entries, is_cut_or_empty, word_at};
+pub use live::{
+    GATE_AT, IN_GATE_AT, Live, ORDER_AT, POSITION_AT, QUIET_AT, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT,
+    THREAD_AT,
+};
+pub use writer::FLOW_BYTES;
+
+/// Bits of a header that say what the entry is.
+pub const ID_BITS: u32 = 22;
+/// Header of an entry without payload: instructions without accesses.
+pub const PAD: u64 = 0;
+/// Header of a record.
+pub const EMBED: u64 = 1;
+/// Header of a cut: how much of the block before was executed.
+pub const CUT: u64 = 2;
+/// The first number of a block.
+pub const FIRST_BLOCK: u32 = 16;
+/// In a cut: the accesses of the whole block count.
+pub const CUT_ALL: u64 = 1 << 32;
