@@ -121,7 +121,7 @@ pub fn encode_definition(
 }
 
 impl<'a> Definition<'a> {
-    /// Reads the definition at the front of `bytes`; its length beside it. `None` where there is no whole one.
+    /// Reads the definition at the front of `bytes`, and says its length. `None` where there is no whole one.
     pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let len = word(0)? as usize;

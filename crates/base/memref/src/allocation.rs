@@ -37,7 +37,7 @@ impl AllocationKind {
 }
 
 coded! {
-    /// The call behind an allocation event.
+    /// The call that made an allocation event.
     AllocationFunction: u8 {
         /// malloc
         Malloc = 0 "malloc",

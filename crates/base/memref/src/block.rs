@@ -124,14 +124,14 @@ coded! {
     }
 }
 
-/// One block operation of one thread. It stands for `len` bytes; the single accesses behind it are not recorded.
+/// One block operation of one thread. It stands for `len` bytes; the single accesses that it is made of are not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockOp {
     /// When, on the thread's own clock.
     pub cycle: Cycle,
     /// When, among the session's ordered events as far as this thread had seen them.
     pub order: Order,
-    /// The address of the call (of the instruction behind it where only the return address is known).
+    /// The address of the call (of the instruction after it where only the return address is known).
     pub ip: VirtAddr,
     /// What was done.
     pub kind: BlockKind,

@@ -26,7 +26,7 @@ coded! {
         Acquire = 8 "acquire",
         /// Comes to the barrier `object`.
         Arrive = 9 "arrive",
-        /// Goes on behind the barrier `object`: what came before it in all threads that arrived has happened.
+        /// Goes on after the barrier `object`: what came before it in all threads that arrived has happened.
         Depart = 10 "depart",
     }
 }

@@ -1,7 +1,7 @@
 //! The recorder's side of the pool: makes it, hands it to processes that connect, and waits for buffers. And [`Region`]:
 //! the shared memory of the trace store's clients.
 //!
-//! A crate of its own because `segment` is linked into traced processes, without std. It reads no records.
+//! A crate of its own because `buffers` is linked into traced processes, without std. It reads no records.
 
 mod region;
 
@@ -100,7 +100,7 @@ impl Drop for OwnedPool {
     }
 }
 
-/// Where traced processes connect: an abstract Unix socket, so that no file is left behind.
+/// Where traced processes connect: an abstract Unix socket, so that no file is left over.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,

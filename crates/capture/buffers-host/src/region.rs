@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
+const PAGE_BYTES: usize = memref::VirtAddr::PAGE_BYTES as usize;
+
 /// Mapped memory, all zeros at first, unmapped when dropped.
 #[derive(Debug)]
 pub struct Region {
@@ -21,7 +23,7 @@ pub struct Region {
 
 // SAFETY: the memory is only reached through atomics, and the mapping lives as long as the region.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: the memory is only reached through atomics, which allow any sharing.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -51,7 +53,7 @@ impl Region {
     }
 
     fn map(memory: OwnedFd, len: usize, populate: bool) -> io::Result<Self> {
-        if len == 0 || !len.is_multiple_of(4096) {
+        if len == 0 || !len.is_multiple_of(PAGE_BYTES) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "shared memory is a number of whole pages",

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use crate::ram::Ram;
 
+const PAGE: u64 = memref::VirtAddr::PAGE_BYTES;
 const CHUNK: usize = 1 << 20;
 /// More than the tables of the largest kernels.
 const TABLES_BYTES: usize = 24 << 20;
@@ -91,24 +92,24 @@ fn symbols(bytes: &[u8], tokens: usize, index: usize) -> Option<HashMap<String, 
         if !(MIN_SYMBOLS..MAX_SYMBOLS).contains(&count) {
             return None;
         }
-        let fits = |behind: usize| {
-            let markers = tokens.checked_sub(behind + up(4 * count.div_ceil(256), 8))?;
+        let fits = |between: usize| {
+            let markers = tokens.checked_sub(between + up(4 * count.div_ceil(256), 8))?;
             let second = u32_at(bytes, markers + 4)? as usize;
             let right = markers > names && u32_at(bytes, markers)? == 0 && marker_holds(bytes, names, second);
             right.then_some((names, count))
         };
         fits(0).or_else(|| fits(up(3 * count, 8)))
     })?;
-    // Where the addresses are: before the number of symbols, or behind the index of tokens.
+    // Where the addresses are: before the number of symbols, or after the index of tokens.
     let before = names
         .checked_sub(16)
         .and_then(|base| Some((base.checked_sub(up(4 * count, 8))?, u64_at(bytes, base)?)));
-    let behind = {
+    let after = {
         let offsets = up(index + 512, 8);
         u64_at(bytes, up(offsets + 4 * count, 8)).map(|base| (offsets, base))
     };
     let (offsets, base) =
-        [before, behind].into_iter().flatten().find(|(_, base)| base >> 31 == 0x1_ffff_ffff)?;
+        [before, after].into_iter().flatten().find(|(_, base)| base >> 31 == 0x1_ffff_ffff)?;
     let offset = |number: usize| u32_at(bytes, offsets + 4 * number).map(|offset| offset as i32);
     // Negative ones are relative to the base where per-CPU symbols are absolute; all are where none is negative.
     let per_cpu = (0..count).any(|number| offset(number).is_some_and(|offset| offset < 0));
@@ -251,7 +252,7 @@ impl Kernel {
 
     /// The kernel whose table of tokens has its digits there.
     fn around(ram: &Ram, digits: u64) -> Option<Result<Self, &'static str>> {
-        let first = digits.saturating_sub(TABLES_BYTES as u64) & !4095;
+        let first = digits.saturating_sub(TABLES_BYTES as u64) & !(PAGE - 1);
         let last = (digits + TABLES_BYTES as u64).min(ram.len());
         let mut bytes = vec![0; (last - first) as usize];
         if !ram.read(first, &mut bytes) {
@@ -294,8 +295,8 @@ impl Kernel {
         const TEXT: &[u8] = b"Linux version ";
         let mut text = [0; TEXT.len()];
         ram.touched().into_iter().find_map(|span| {
-            let first = (span.start & !4095) + (banner & 4095);
-            (first..span.end).step_by(4096).find_map(|at| {
+            let first = (span.start & !(PAGE - 1)) + (banner & (PAGE - 1));
+            (first..span.end).step_by(PAGE as usize).find_map(|at| {
                 // A kernel starts at a multiple of 2 MiB, and its image has no holes.
                 let right =
                     ram.read(at, &mut text) && text == TEXT && banner.wrapping_sub(at) & 0x1f_ffff == 0;

@@ -21,7 +21,7 @@ use core::ffi::{CStr, c_char, c_int};
 pub use api::{Info, qemu_plugin_version};
 
 use api::{Api, PluginId};
-use options::Options;
+use options::PluginOptions;
 
 fn refuse(why: &str) -> c_int {
     eprintln!("memtap: {why}");
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         // SAFETY: below `argc`, so a string of QEMU's, which lives as long as the plugin.
         unsafe { CStr::from_ptr(*argv.add(index)) }.to_str().unwrap_or("")
     });
-    let options = match Options::parse(arguments) {
+    let options = match PluginOptions::parse(arguments) {
         Ok(options) => options,
         Err(why) => return refuse(&why),
     };

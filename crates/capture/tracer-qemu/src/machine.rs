@@ -17,16 +17,18 @@ use buffers::{
     PAGE_SLOTS, Pool, access_word, encode_machine, enter_words, page_slot, page_word,
 };
 
-use crate::api::{Api, MemInfo, PluginId, Tb};
+use memref::VirtAddr;
+
+use crate::api::{Api, CB_NO_REGS, MEM_RW, MemInfo, PluginId, Tb};
 use crate::channel;
-use crate::options::{Options, Span};
+use crate::options::{NumberRange, PluginOptions};
 use crate::ram::Ram;
 use crate::task::Tasks;
 
-const PAGE_SHIFT: u32 = 12;
-const PAGE_MASK: u64 = (1 << PAGE_SHIFT) - 1;
-/// Kinds of accesses whose description is remembered.
-const KINDS: usize = 256;
+const PAGE_SHIFT: u32 = VirtAddr::PAGE_BYTES.trailing_zeros();
+const PAGE_MASK: u64 = VirtAddr::PAGE_BYTES - 1;
+/// Descriptions of accesses that are remembered.
+const FORMS: usize = 256;
 /// How often memory is compared while the machine runs.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 /// How long a machine is idle before memory is compared; devices may go on writing, so it is compared again every
@@ -48,7 +50,7 @@ pub(crate) const TEXT_MEMORY: u32 = 2;
 pub(crate) const TEXT_SYMBOL: u32 = 3;
 
 /// A block that was translated. Lives as long as QEMU: translated code has its address.
-pub(crate) struct Block {
+pub(crate) struct TranslatedBlock {
     number: u32,
     instructions: u32,
     ip: u64,
@@ -56,9 +58,20 @@ pub(crate) struct Block {
     hook: AtomicU64,
 }
 
+/// Where a page lies, as it was told last.
+#[derive(Clone, Copy)]
+struct ToldPage {
+    /// The number of the virtual page; all ones: none.
+    virt: u64,
+    /// The number of the physical page.
+    phys: u64,
+    /// Whether a device answers there.
+    device: bool,
+}
+
 /// What an access's description says.
 #[derive(Clone, Copy)]
-struct Kind {
+struct AccessForm {
     info: MemInfo,
     size_shift: u8,
     store: bool,
@@ -67,7 +80,7 @@ struct Kind {
 /// Everything.
 pub(crate) struct Machine {
     api: Api,
-    options: Options,
+    options: PluginOptions,
     pool: Pool,
     writer: MachineWriter,
     /// Whether accesses are recorded now.
@@ -82,16 +95,17 @@ pub(crate) struct Machine {
     told_cpu: u32,
     /// Instructions executed when the present block was entered.
     cycle: u64,
-    block: *const Block,
+    block: *const TranslatedBlock,
     /// The instruction of the present block that made an access last.
     last_access: u32,
     /// Its last instruction.
     last_index: u32,
     /// Blocks whose last instruction this vCPU had reached when the present block was entered.
     tail: u64,
-    pages: Box<[(u64, u64)]>,
-    kinds: Box<[Kind]>,
-    blocks: HashMap<(u64, Vec<u8>), *const Block>,
+    /// The pages that were told, by [`page_slot`].
+    pages: Box<[ToldPage]>,
+    forms: Box<[AccessForm]>,
+    blocks: HashMap<(u64, Vec<u8>), *const TranslatedBlock>,
     next_block: u32,
     ram: Option<Ram>,
     /// Whether all of memory can be known: written data is recorded, of all of it.
@@ -110,14 +124,14 @@ pub(crate) struct Machine {
     thread: Option<std::thread::ThreadId>,
 }
 
-struct Cell(UnsafeCell<Option<Machine>>);
+struct MachineCell(UnsafeCell<Option<Machine>>);
 
 // SAFETY: who may touch it is described at the head of this file.
-unsafe impl Sync for Cell {}
-// SAFETY: as above.
+unsafe impl Sync for MachineCell {}
+// SAFETY: its pointers are to blocks, which live as long as QEMU; who may touch it is described at the head of this file.
 unsafe impl Send for Machine {}
 
-static MACHINE: Cell = Cell(UnsafeCell::new(None));
+static MACHINE: MachineCell = MachineCell(UnsafeCell::new(None));
 /// The cycle at which the vCPU thread looks at conditions next; 0 asks it to look at once. Written by all.
 static LOOK_AT: AtomicU64 = AtomicU64::new(0);
 /// Whether somebody asks for a comparison. Written by the idle thread, cleared by the vCPU thread.
@@ -144,9 +158,9 @@ unsafe fn machine() -> Option<&'static mut Machine> {
 }
 
 /// Starts: registers callbacks.
-pub(crate) fn start(id: PluginId, api: Api, version: i32, options: Options, pool: Pool) {
+pub(crate) fn start(id: PluginId, api: Api, version: i32, options: PluginOptions, pool: Pool) {
     let complete = options.data && options.stores && options.virt.is_none();
-    let kind = Kind { info: MemInfo::MAX, size_shift: 0, store: false };
+    let form = AccessForm { info: MemInfo::MAX, size_shift: 0, store: false };
     let parent = rustix::process::getppid();
     let mut new = Machine {
         api,
@@ -162,8 +176,8 @@ pub(crate) fn start(id: PluginId, api: Api, version: i32, options: Options, pool
         last_access: NO_ACCESS,
         last_index: 0,
         tail: 0,
-        pages: vec![(u64::MAX, 0); PAGE_SLOTS].into_boxed_slice(),
-        kinds: vec![kind; KINDS].into_boxed_slice(),
+        pages: vec![ToldPage { virt: u64::MAX, phys: 0, device: false }; PAGE_SLOTS].into_boxed_slice(),
+        forms: vec![form; FORMS].into_boxed_slice(),
         blocks: HashMap::new(),
         next_block: 0,
         ram: None,
@@ -312,40 +326,45 @@ impl Machine {
     /// In the callback of that block's translation.
     unsafe fn translate(&mut self, tb: Tb) {
         let api = self.api;
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise: the block that is being translated.
         let (count, ip) = unsafe { ((api.tb_n_insns)(tb), (api.tb_vaddr)(tb)) };
         let count = count.min(MAX_BLOCK_INSTRUCTIONS);
         let mut sizes = Vec::with_capacity(count);
         for index in 0..count {
-            // SAFETY: as above; the index is below the number of instructions.
+            // SAFETY: the block that is being translated; the index is below the number of its instructions.
             let insn = unsafe { (api.tb_get_insn)(tb, index) };
-            // SAFETY: as above.
+            // SAFETY: an instruction of the block that is being translated.
             sizes.push(unsafe { (api.insn_size)(insn) } as u8);
-            // SAFETY: as above; each callback has the type that QEMU calls.
+            // SAFETY: an instruction of the block that is being translated; each callback has the type that QEMU calls.
             unsafe {
-                (api.register_vcpu_mem_cb)(insn, accessed, 0, 3, index as *mut c_void);
+                (api.register_vcpu_mem_cb)(insn, accessed, CB_NO_REGS, MEM_RW, index as *mut c_void);
                 if index + 1 == count && count > 1 {
                     (api.count_insn)(insn);
                 }
             }
             if sizes[index] == 8 {
                 let mut bytes = [0; 16];
-                // SAFETY: as above.
+                // SAFETY: an instruction of the block that is being translated.
                 let len = unsafe { (api.insn_data)(insn, &mut bytes) };
                 if let Some(mark) = marker(&bytes[..len]) {
-                    // SAFETY: as above.
+                    // SAFETY: an instruction of the block that is being translated; the callback has the type that QEMU calls.
                     unsafe {
-                        (api.register_vcpu_insn_exec_cb)(insn, marked, 0, mark as usize as *mut c_void)
+                        (api.register_vcpu_insn_exec_cb)(
+                            insn,
+                            marked,
+                            CB_NO_REGS,
+                            mark as usize as *mut c_void,
+                        )
                     };
                 }
             }
         }
         let block = self.block_of(ip, sizes);
-        // SAFETY: as above.
-        unsafe { (api.register_vcpu_tb_exec_cb)(tb, entered, 0, block.cast_mut().cast()) };
+        // SAFETY: the block that is being translated; the callback has the type that QEMU calls.
+        unsafe { (api.register_vcpu_tb_exec_cb)(tb, entered, CB_NO_REGS, block.cast_mut().cast()) };
     }
 
-    fn block_of(&mut self, ip: u64, sizes: Vec<u8>) -> *const Block {
+    fn block_of(&mut self, ip: u64, sizes: Vec<u8>) -> *const TranslatedBlock {
         if let Some(&block) = self.blocks.get(&(ip, sizes.clone())) {
             return block;
         }
@@ -353,8 +372,8 @@ impl Machine {
         self.next_block += 1;
         self.record(&MachineRecord::Block { block: number, ip, sizes: &sizes });
         let hook = AtomicU64::new(self.tasks.hook(ip));
-        let block = Box::new(Block { number, instructions: sizes.len() as u32, ip, hook });
-        let block: *const Block = Box::leak(block);
+        let block = Box::new(TranslatedBlock { number, instructions: sizes.len() as u32, ip, hook });
+        let block: *const TranslatedBlock = Box::leak(block);
         self.blocks.insert((ip, sizes), block);
         block
     }
@@ -371,7 +390,7 @@ impl Machine {
         if block.instructions > 1 {
             // SAFETY: this vCPU executed.
             if self.tail == unsafe { (self.api.tail)(self.cpu) } {
-                // Its last instruction was not reached: one behind the last access stopped it.
+                // Its last instruction was not reached: one after the last access stopped it.
                 let executed = if self.last_access == NO_ACCESS { 0 } else { self.last_access + 1 };
                 self.cycle += u64::from(executed.min(block.instructions));
                 return;
@@ -381,7 +400,7 @@ impl Machine {
     }
 
     #[inline]
-    fn enter(&mut self, cpu: u32, block: *const Block) {
+    fn enter(&mut self, cpu: u32, block: *const TranslatedBlock) {
         self.leave_block();
         if cpu != self.cpu {
             self.cpu = cpu;
@@ -480,13 +499,13 @@ impl Machine {
     }
 
     #[inline]
-    fn kind(&mut self, info: MemInfo) -> Kind {
-        let slot = &mut self.kinds[(info ^ info >> 8 ^ info >> 16) as usize % KINDS];
+    fn form(&mut self, info: MemInfo) -> AccessForm {
+        let slot = &mut self.forms[(info ^ info >> 8 ^ info >> 16) as usize % FORMS];
         if slot.info != info {
             // SAFETY: in the callback of that access.
             let (size_shift, store) =
                 unsafe { ((self.api.mem_size_shift)(info) as u8, (self.api.mem_is_store)(info)) };
-            *slot = Kind { info, size_shift, store };
+            *slot = AccessForm { info, size_shift, store };
         }
         *slot
     }
@@ -499,7 +518,7 @@ impl Machine {
         if place.is_null() {
             return None;
         }
-        // SAFETY: as above.
+        // SAFETY: QEMU's description of that access's place, in its callback.
         Some((unsafe { (self.api.hwaddr_phys_addr)(place) }, place))
     }
 
@@ -508,28 +527,27 @@ impl Machine {
     fn tell_page(&mut self, addr: u64, physical: u64, place: *const c_void, behind: bool) -> bool {
         let page = addr >> PAGE_SHIFT;
         let slot = page_slot(page);
-        // Bit 63 of what is remembered: a device.
-        let known = self.pages[slot];
-        let new = physical >> PAGE_SHIFT;
-        if known.0 == page && known.1 & !(1 << 63) == new {
-            return known.1 >> 63 != 0;
+        let told = self.pages[slot];
+        let phys = physical >> PAGE_SHIFT;
+        if told.virt == page && told.phys == phys {
+            return told.device;
         }
         // SAFETY: in the callback of that access.
         let device = unsafe { (self.api.hwaddr_is_io)(place) };
         // Memory of devices and firmware is theirs too: what is rebuilt is the guest's main memory.
         let device = device || self.ram.as_ref().is_some_and(|ram| physical >= ram.len());
-        self.pages[slot] = (page, new | u64::from(device) << 63);
+        self.pages[slot] = ToldPage { virt: page, phys, device };
         self.make_room(1);
-        self.writer.put(&[page_word(new, device, behind)]);
+        self.writer.put(&[page_word(phys, device, behind)]);
         device
     }
 
     #[inline]
     fn access(&mut self, info: MemInfo, addr: u64, index: u16) {
-        let kind = self.kind(info);
-        let size = 1usize << kind.size_shift;
-        let wanted = self.on && if kind.store { self.options.stores } else { self.options.loads };
-        let task_switch = kind.store && self.tasks.is_watched(addr);
+        let form = self.form(info);
+        let size = 1usize << form.size_shift;
+        let wanted = self.on && if form.store { self.options.stores } else { self.options.loads };
+        let task_switch = form.store && self.tasks.is_watched(addr);
         if !wanted && !task_switch {
             return;
         }
@@ -538,7 +556,8 @@ impl Machine {
             let events = self.tasks.switched(physical, self.cpu, ram);
             self.tell_tasks(events);
         }
-        let outside = |span: &Option<Span>, at: u64| span.as_ref().is_some_and(|span| !span.contains(&at));
+        let outside =
+            |span: &Option<NumberRange>, at: u64| span.as_ref().is_some_and(|span| !span.contains(&at));
         if !wanted || outside(&self.options.phys, physical) || outside(&self.options.virt, addr) {
             return;
         }
@@ -555,12 +574,12 @@ impl Machine {
                 behind = Some(physical);
             }
         }
-        let value = if device || !(self.options.read_data || kind.store && self.options.data) {
+        let value = if device || !(self.options.read_data || form.store && self.options.data) {
             None
         } else {
             self.value(info, size, physical, in_page, behind)
         };
-        let word = access_word(addr, index, kind.size_shift, kind.store, value.is_some());
+        let word = access_word(addr, index, form.size_shift, form.store, value.is_some());
         let Some(value) = value else {
             self.make_room(1);
             self.writer.put(&[word]);
@@ -568,8 +587,8 @@ impl Machine {
         };
         self.make_room(3);
         let words = [word, value as u64, (value >> 64) as u64];
-        self.writer.put(if kind.size_shift > 3 { &words } else { &words[..2] });
-        if kind.store
+        self.writer.put(if form.size_shift > 3 { &words } else { &words[..2] });
+        if form.store
             && let Some(ram) = &mut self.ram
         {
             let first = size.min(in_page);

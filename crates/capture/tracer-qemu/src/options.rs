@@ -1,11 +1,11 @@
 //! What the recorder asks for: arguments on QEMU's command line, `name=value`.
 
-/// A half-open range.
-pub(crate) type Span = core::ops::Range<u64>;
+/// A half-open range of cycles, milliseconds or addresses.
+pub(crate) type NumberRange = core::ops::Range<u64>;
 
 /// What to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct PluginOptions {
     /// The recorder's socket.
     pub(crate) channel: String,
     /// Whether written bytes are recorded.
@@ -21,20 +21,20 @@ pub(crate) struct Options {
     /// Bytes of the guest's memory that have the same place in QEMU's memory and in the guest's.
     pub(crate) ram_bytes: u64,
     /// Record only in these cycles.
-    pub(crate) cycles: Option<Span>,
+    pub(crate) cycles: Option<NumberRange>,
     /// Record only in these milliseconds since the machine started.
-    pub(crate) millis: Option<Span>,
+    pub(crate) millis: Option<NumberRange>,
     /// Record only accesses to these virtual addresses.
-    pub(crate) virt: Option<Span>,
+    pub(crate) virt: Option<NumberRange>,
     /// Record only accesses to these physical addresses.
-    pub(crate) phys: Option<Span>,
+    pub(crate) phys: Option<NumberRange>,
     /// Record only while a process of this name executes.
     pub(crate) process: Option<String>,
     /// Record only between the guest's marker instructions.
     pub(crate) marked: bool,
 }
 
-impl Default for Options {
+impl Default for PluginOptions {
     fn default() -> Self {
         Self {
             channel: String::new(),
@@ -62,14 +62,14 @@ fn number(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| format!("{text}: not a number"))
 }
 
-fn span(text: &str) -> Result<Span, String> {
+fn span(text: &str) -> Result<NumberRange, String> {
     let (start, end) = text.split_once("..").ok_or_else(|| format!("{text}: not a range A..B"))?;
     let start = if start.is_empty() { 0 } else { number(start)? };
     let end = if end.is_empty() { u64::MAX } else { number(end)? };
     Ok(start..end)
 }
 
-impl Options {
+impl PluginOptions {
     /// From QEMU's arguments.
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut options = Self::default();
@@ -103,19 +103,19 @@ mod tests {
 
     #[test]
     fn arguments_are_read() {
-        let options = Options::parse(
+        let options = PluginOptions::parse(
             ["channel=x", "data=on", "loads=off", "phys=0x1000..0x2000", "cycles=5.."].into_iter(),
         );
-        let expected = Options {
+        let expected = PluginOptions {
             channel: "x".into(),
             data: true,
             loads: false,
             phys: Some(0x1000..0x2000),
             cycles: Some(5..u64::MAX),
-            ..Options::default()
+            ..PluginOptions::default()
         };
         assert_eq!(options, Ok(expected));
-        assert!(Options::parse(["colour=red"].into_iter()).is_err());
-        assert!(Options::parse(["phys=5"].into_iter()).is_err());
+        assert!(PluginOptions::parse(["colour=red"].into_iter()).is_err());
+        assert!(PluginOptions::parse(["phys=5"].into_iter()).is_err());
     }
 }

@@ -11,9 +11,9 @@ use std::os::fd::AsFd;
 use rustix::fs::SeekFrom;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::options::Span;
+use crate::options::NumberRange;
 
-const PAGE: usize = 4096;
+const PAGE: usize = memref::VirtAddr::PAGE_BYTES as usize;
 /// Equal words between two differing ones that are not worth a new run.
 const BRIDGE_WORDS: usize = 3;
 /// What QEMU calls the memory of the backend that the recorder puts on its command line.
@@ -47,7 +47,7 @@ impl Ram {
             rustix::mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), 0)
         };
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: as above.
+        // SAFETY: a new mapping of nobody's memory replaces nothing.
         let copy = unsafe {
             rustix::mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
         };
@@ -95,7 +95,7 @@ impl Ram {
     }
 
     /// The parts of memory that were ever touched: the others are zero and cost nothing.
-    pub(crate) fn touched(&self) -> Vec<Span> {
+    pub(crate) fn touched(&self) -> Vec<NumberRange> {
         let mut spans = Vec::new();
         let mut at = 0;
         while let Ok(start) = rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
@@ -108,7 +108,7 @@ impl Ram {
 
     /// Compares memory with the copy inside `within`, tells `found` of each run of bytes that differ, in multiples of
     /// eight, and brings the copy up to date.
-    pub(crate) fn compare(&mut self, within: &Span, mut found: impl FnMut(u64, &[u8])) {
+    pub(crate) fn compare(&mut self, within: &NumberRange, mut found: impl FnMut(u64, &[u8])) {
         let mut page = [0u64; PAGE / 8];
         let mut known = [0u64; PAGE / 8];
         for span in self.touched() {
@@ -130,7 +130,7 @@ impl Ram {
                     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
                     found(addr + start as u64 * 8, &bytes);
                 });
-                // SAFETY: as above; the copy is ours.
+                // SAFETY: both ranges are pages inside of the mapping and of `page`; the copy is ours.
                 unsafe { core::ptr::copy_nonoverlapping(page.as_ptr().cast(), self.copy.add(at), PAGE) };
             }
         }

@@ -25,6 +25,13 @@ extern "C" fn choose() {
     qemu_plugin_version.store(detect(), Ordering::Relaxed);
 }
 
+/// `QEMU_PLUGIN_CB_NO_REGS`: a callback reads and writes no registers of the guest.
+pub(crate) const CB_NO_REGS: c_int = 0;
+/// `QEMU_PLUGIN_MEM_RW`: loads and stores.
+pub(crate) const MEM_RW: c_int = 3;
+/// `QEMU_PLUGIN_INLINE_ADD_U64`: the only inline operation there is.
+const INLINE_ADD_U64: c_int = 0;
+
 /// QEMU's number of a plugin.
 pub(crate) type PluginId = u64;
 /// A block while it is translated.

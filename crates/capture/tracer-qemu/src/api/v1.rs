@@ -3,16 +3,14 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::{Insn, function};
-
-const ADD_U64: c_int = 0;
+use super::{INLINE_ADD_U64, Insn, function};
 
 type InsnData = unsafe extern "C" fn(Insn) -> *const u8;
 type InsnExecInline = unsafe extern "C" fn(Insn, c_int, *mut c_void, u64);
 
 /// Written by `bind`, before any callback.
 static INSN_DATA: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-/// As above.
+/// Written by `bind`, before any callback.
 static INSN_EXEC_INLINE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 /// Written by translated code: one load, one store, not atomic. The vCPUs of our machines run in one thread.
 static TAIL: AtomicU64 = AtomicU64::new(0);
@@ -40,11 +38,11 @@ pub(super) unsafe fn insn_data(insn: Insn, out: &mut [u8; 16]) -> usize {
     // SAFETY: the caller's promise.
     let len = unsafe { super::function::<unsafe extern "C" fn(Insn) -> usize>(c"qemu_plugin_insn_size") }
         .map_or(0, |size| {
-            // SAFETY: as above.
+            // SAFETY: the caller's instruction.
             unsafe { size(insn) }
         })
         .min(out.len());
-    // SAFETY: as above; QEMU keeps as many bytes as the instruction has until the translation is done.
+    // SAFETY: the caller's instruction; QEMU keeps as many bytes as the instruction has until the translation is done.
     let bytes = unsafe { core::slice::from_raw_parts(data(insn), len) };
     out[..len].copy_from_slice(bytes);
     len
@@ -56,7 +54,7 @@ pub(super) unsafe fn count_insn(insn: Insn) {
     // SAFETY: stored by `bind` from a pointer of that type.
     let inline: InsnExecInline = unsafe { core::mem::transmute(INSN_EXEC_INLINE.load(Ordering::Relaxed)) };
     // SAFETY: the counter is a static.
-    unsafe { inline(insn, ADD_U64, TAIL.as_ptr().cast(), 1) };
+    unsafe { inline(insn, INLINE_ADD_U64, TAIL.as_ptr().cast(), 1) };
 }
 
 /// # Safety

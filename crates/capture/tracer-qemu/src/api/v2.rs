@@ -4,14 +4,12 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{Api, Insn, MemInfo, Value, function};
-
-const ADD_U64: c_int = 0;
+use super::{Api, INLINE_ADD_U64, Insn, MemInfo, Value, function};
 
 /// `qemu_plugin_u64`: a field of a scoreboard's cells.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Entry {
+struct ScoreboardField {
     score: *mut c_void,
     offset: usize,
 }
@@ -26,7 +24,7 @@ struct MemValue {
 
 type InsnDataPointer = unsafe extern "C" fn(Insn) -> *const u8;
 type InsnDataCopy = unsafe extern "C" fn(Insn, *mut c_void, usize) -> usize;
-type InsnExecInline = unsafe extern "C" fn(Insn, c_int, Entry, u64);
+type InsnExecInline = unsafe extern "C" fn(Insn, c_int, ScoreboardField, u64);
 type ScoreboardNew = unsafe extern "C" fn(usize) -> *mut c_void;
 type ScoreboardFind = unsafe extern "C" fn(*mut c_void, c_uint) -> *mut c_void;
 type MemGetValue = unsafe extern "C" fn(MemInfo) -> MemValue;
@@ -75,11 +73,11 @@ unsafe fn insn_data_pointer(insn: Insn, out: &mut [u8; 16]) -> usize {
     // SAFETY: the caller's promise; the type of that function in all versions.
     let len = unsafe { function::<unsafe extern "C" fn(Insn) -> usize>(c"qemu_plugin_insn_size") }
         .map_or(0, |size| {
-            // SAFETY: as above.
+            // SAFETY: the caller's instruction.
             unsafe { size(insn) }
         })
         .min(out.len());
-    // SAFETY: as above; QEMU keeps as many bytes as the instruction has until the translation is done.
+    // SAFETY: the caller's instruction; QEMU keeps as many bytes as the instruction has until the translation is done.
     out[..len].copy_from_slice(unsafe { core::slice::from_raw_parts(data(insn), len) });
     len
 }
@@ -98,9 +96,9 @@ unsafe fn insn_data_copy(insn: Insn, out: &mut [u8; 16]) -> usize {
 unsafe fn count_insn(insn: Insn) {
     // SAFETY: stored by `bind` from a pointer of that type.
     let inline: InsnExecInline = unsafe { core::mem::transmute(INSN_EXEC_INLINE.load(Ordering::Relaxed)) };
-    let entry = Entry { score: SCOREBOARD.load(Ordering::Relaxed), offset: 0 };
+    let field = ScoreboardField { score: SCOREBOARD.load(Ordering::Relaxed), offset: 0 };
     // SAFETY: the scoreboard lives as long as QEMU.
-    unsafe { inline(insn, ADD_U64, entry, 1) };
+    unsafe { inline(insn, INLINE_ADD_U64, field, 1) };
 }
 
 /// # Safety
