@@ -79,7 +79,7 @@ impl Area {
 
     /// Appends code that was made for `self.next`.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
-        // SAFETY: `serves` left 64 KiB, more than one block takes; the memory behind `next` is nobody's yet.
+        // SAFETY: `serves` left 64 KiB, more than one block takes; the memory after `next` is nobody's yet.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.next as *mut u8, bytes.len()) };
         self.next += bytes.len() as u64;
     }
@@ -119,7 +119,7 @@ mod tests {
         }
         let area = Area::new(near).expect("there is room again");
         assert_eq!(area.end - area.start, 128 << 20);
-        // SAFETY: as above.
+        // SAFETY: nothing runs in the area.
         unsafe { area.unmap() };
     }
 }

@@ -9,7 +9,7 @@
 //! session is drawn before it, and the last one that was drawn is read after it: of two such instructions the first
 //! one's order was drawn before the second's was read, so what cannot have been is known.
 //!
-//! rax and rcx are put aside meanwhile, each time anew, so that the instruction finds them; the register that points into
+//! rax and rcx are spilled meanwhile, each time anew, so that the instruction finds them; the register that points into
 //! the buffer is none of its own.
 
 use blocks::{BlockAccess, data_words};
@@ -110,7 +110,7 @@ impl Capture {
         1 + self.data_words()
     }
 
-    /// Whether its bytes are found behind the instruction.
+    /// Whether its bytes are found after the instruction.
     pub(crate) fn is_late(&self) -> bool {
         self.kind.writes() && self.pushed.is_none() && !self.bare
     }
@@ -142,7 +142,7 @@ impl Capture {
         }
     }
 
-    /// Copies its bytes, which rax points to, behind its address, by way of rcx. `fault` is told of each place that may.
+    /// Copies its bytes, which rax points to, to the words after its address, by way of rcx. `fault` is told of each place that may.
     fn copy(&self, code: &mut Assembler, buffer: Gpr, mut fault: impl FnMut(&Assembler)) {
         let size = i32::from(self.size);
         let mut at = 0;
@@ -201,8 +201,8 @@ pub(crate) fn emit_before(
     code.load_gs(Gpr::RCX, SPILL_RCX);
 }
 
-/// Draws an order that nobody else sees, as `Control::next_own_order` does, and writes it; zero where the thread is alone. rax
-/// and rcx are aside.
+/// Draws an order that nobody else sees, as `buffers::Control::next_own_order` does, and writes it; zero where the thread is alone. rax
+/// and rcx are spilled.
 fn draw_order(orders: Orders, code: &mut Assembler, buffer: Gpr) {
     code.store_gs(SPILL_RDX, Gpr::RDX);
     if orders.keep_flags {
@@ -222,7 +222,7 @@ fn draw_order(orders: Orders, code: &mut Assembler, buffer: Gpr) {
     code.load_gs(Gpr::RDX, SPILL_RDX);
 }
 
-/// Writes the last order that was given out; the instruction itself was the barrier that keeps this load behind it.
+/// Writes the last order that was given out; the instruction itself was the barrier that keeps this load after it.
 pub(crate) fn read_order(orders: Orders, code: &mut Assembler, buffer: Gpr) {
     code.store_gs(SPILL_RCX, Gpr::RCX);
     code.load_gs(Gpr::RCX, ORDER_AT);
@@ -233,7 +233,7 @@ pub(crate) fn read_order(orders: Orders, code: &mut Assembler, buffer: Gpr) {
     code.load_gs(Gpr::RCX, SPILL_RCX);
 }
 
-/// Writes what comes behind it.
+/// Writes what comes after the block's last instruction.
 pub(crate) fn emit_after(
     capture: &Capture,
     code: &mut Assembler,

@@ -9,7 +9,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use memref::AccessKind;
+use memref::{AccessKind, VirtAddr};
 
 use crate::assembler::{Assembler, JumpWhen, LineBy};
 use crate::capture::Capture;
@@ -56,16 +56,18 @@ impl Check {
         true
     }
 
-    /// First byte and length in bytes of what the access can touch, with these registers.
-    fn span(&self, register: impl Fn(u8) -> u64, fs_base: u64, backwards: bool) -> (u64, u64) {
+    /// What the access can touch, with these registers.
+    fn reach(&self, register: impl Fn(u8) -> u64, fs_base: u64, backwards: bool) -> CheckedAccess {
+        let kind = self.place.kind;
         let addr = self.place.locate(&register, fs_base);
         let size = u64::from(self.place.size());
         if !self.repeated {
-            return (addr, size);
+            return CheckedAccess { addr: VirtAddr(addr), len_bytes: size, kind };
         }
         let count = register(Gpr::RCX.number());
         let len = count.saturating_mul(size);
-        if backwards && count > 0 { (addr.wrapping_sub(len - size), len) } else { (addr, len) }
+        let first = if backwards && count > 0 { addr.wrapping_sub(len - size) } else { addr };
+        CheckedAccess { addr: VirtAddr(first), len_bytes: len, kind }
     }
 }
 
@@ -90,7 +92,7 @@ pub(crate) fn emit_look(code: &mut Assembler, marks: u32, kind: AccessKind, line
 
 /// An instruction of a block whose accesses are looked at.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub(crate) struct CheckSite {
     pub(crate) addr: u64,
     /// Where it stands in the cache, and what comes after it there.
     pub(crate) resume: u64,
@@ -98,6 +100,21 @@ pub(crate) struct Site {
     /// Where it goes on if watched bytes are accessed.
     pub(crate) hit: u64,
     pub(crate) checks: Box<[Check]>,
+}
+
+/// What an access can touch; of a repeated instruction's all of its elements.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedAccess {
+    /// The first byte.
+    pub addr: VirtAddr,
+    /// Bytes.
+    pub len_bytes: u64,
+    /// What is done.
+    pub kind: AccessKind,
+}
+
+impl CheckedAccess {
+    const NONE: Self = Self { addr: VirtAddr(0), len_bytes: 0, kind: AccessKind::Load };
 }
 
 /// An instruction before which the cache was left because of the lines that it accesses.
@@ -109,18 +126,18 @@ pub struct Checked {
     pub resume: u64,
     /// Where it goes on if something is.
     pub hit: u64,
-    accesses: [(u64, u64, AccessKind); MOST],
+    accesses: [CheckedAccess; MOST],
     count: usize,
 }
 
 impl Checked {
-    /// Its accesses: first byte, length in bytes, and what is done; of a repeated one all that it can touch.
-    pub fn accesses(&self) -> &[(u64, u64, AccessKind)] {
+    /// Its accesses.
+    pub fn accesses(&self) -> &[CheckedAccess] {
         self.accesses.get(..self.count).unwrap_or(&[])
     }
 }
 
-impl Site {
+impl CheckSite {
     /// With these registers; `backwards`: the direction flag is set.
     pub(crate) fn checked(
         &self,
@@ -132,12 +149,11 @@ impl Site {
             addr: self.addr,
             resume: self.resume,
             hit: self.hit,
-            accesses: [(0, 0, AccessKind::Load); MOST],
+            accesses: [CheckedAccess::NONE; MOST],
             count: 0,
         };
         for (check, place) in self.checks.iter().zip(&mut checked.accesses) {
-            let (addr, len) = check.span(register, fs_base, backwards);
-            *place = (addr, len, check.place.kind);
+            *place = check.reach(register, fs_base, backwards);
             checked.count += 1;
         }
         checked

@@ -9,13 +9,13 @@ use buffers::flow::{FIRST_BLOCK, ID_BITS};
 use memref::VirtAddr;
 
 use crate::area::Area;
-use crate::check::{Checked, Site};
+use crate::check::{CheckSite, Checked};
 use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
 use crate::marks::Marks;
 use crate::place::{CachedBlock, Front, Place, Recording};
 use crate::plan::{MAX_EXITS, Plan};
 use crate::processor;
-use crate::table::Table;
+use crate::table::BranchTable;
 
 /// Why the cache is left through its gate: the upper bits of the reason; the lower ones are a number.
 pub(crate) const EXIT_LINK: u32 = 0;
@@ -69,7 +69,7 @@ pub trait Environment {
     /// Reads code; the number of bytes that could be read.
     fn read(&self, addr: u64, into: &mut [u8]) -> usize;
 
-    /// Where code at `addr` really is: another address for functions that the tracer stands in front of.
+    /// Where code at `addr` really is: another address for functions that the tracer stands in for.
     fn resolve(&self, addr: u64, mode: Mode) -> u64;
 
     /// Whether the tracer must be asked before the instruction at `addr` runs.
@@ -113,7 +113,7 @@ pub enum Exit {
     Own(u64),
     /// The checked instruction of that number is about to access a marked line ([`Engine::checked`]).
     Check(u32),
-    /// It was executed. Its own address, and where the cache goes on behind it.
+    /// It was executed. Its own address, and where the cache goes on after it.
     Checked(u64, u64),
 }
 
@@ -128,27 +128,47 @@ pub enum Trap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via(u32);
 
+/// How much was translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TranslatedAmount {
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes of the program in them.
+    pub program_bytes: u64,
+}
+
+impl TranslatedAmount {
+    const NONE: Self = Self { blocks: 0, program_bytes: 0 };
+}
+
+/// Which code: a block exists once for each mode that needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CodeKey {
+    addr: u64,
+    mode: Mode,
+}
+
 /// The code cache of a process.
 #[derive(Debug)]
 pub struct Engine {
     areas: Vec<Area>,
     /// Code by address and mode.
-    blocks: BTreeMap<(u64, Mode), u64>,
+    blocks: BTreeMap<CodeKey, u64>,
     /// Code for addresses with a stop, as if there was none.
-    behind: BTreeMap<(u64, Mode), u64>,
+    after_stops: BTreeMap<CodeKey, u64>,
     links: Vec<Link>,
-    tables: [Option<Table>; 3],
+    tables: [Option<BranchTable>; 3],
     next_id: u32,
     /// Functions of the tracer that are called, by their numbers.
     own: Vec<u64>,
     /// Addresses to which branches in code of that kind always leave the cache.
-    stops: BTreeSet<(u64, u8)>,
+    stops: BTreeSet<CodeKey>,
     /// Bytes of code of the program that were translated, and blocks: for the tracer's own counters.
-    translated: (u64, u64),
+    translated: TranslatedAmount,
     task: Task,
     flow: Flow,
     /// Checked instructions, by their numbers.
-    sites: Vec<Site>,
+    sites: Vec<CheckSite>,
 }
 
 impl Default for Engine {
@@ -163,13 +183,13 @@ impl Engine {
         Self {
             areas: Vec::new(),
             blocks: BTreeMap::new(),
-            behind: BTreeMap::new(),
+            after_stops: BTreeMap::new(),
             links: Vec::new(),
             tables: [None, None, None],
             next_id: FIRST_BLOCK,
             own: Vec::new(),
             stops: BTreeSet::new(),
-            translated: (0, 0),
+            translated: TranslatedAmount::NONE,
             task: Task::Addresses,
             flow: Flow::Accesses,
             sites: Vec::new(),
@@ -181,7 +201,7 @@ impl Engine {
         (self.task, self.flow) = (task, flow);
         for place in &mut self.tables {
             if place.is_none() {
-                *place = Table::new();
+                *place = BranchTable::new();
             }
         }
         self.tables.iter().all(Option::is_some)
@@ -209,13 +229,13 @@ impl Engine {
     }
 
     /// Blocks translated so far, and bytes of the program in them.
-    pub fn translated(&self) -> (u64, u64) {
-        (self.translated.1, self.translated.0)
+    pub fn translated(&self) -> TranslatedAmount {
+        self.translated
     }
 
     /// Forgets how much was translated.
     pub fn forget_counts(&mut self) {
-        self.translated = (0, 0);
+        self.translated = TranslatedAmount::NONE;
     }
 
     /// Bytes of code in the cache.
@@ -225,7 +245,7 @@ impl Engine {
 
     /// Whether there is code for an address.
     pub fn has(&self, addr: u64, mode: Mode) -> bool {
-        self.blocks.contains_key(&(addr, mode))
+        self.blocks.contains_key(&CodeKey { addr, mode })
     }
 
     /// The code for an address, made if it does not exist.
@@ -235,13 +255,13 @@ impl Engine {
         mode: Mode,
         environment: &mut impl Environment,
     ) -> Result<u64, Untranslatable> {
-        if let Some(&code) = self.blocks.get(&(addr, mode)) {
+        if let Some(&code) = self.blocks.get(&CodeKey { addr, mode }) {
             return Ok(code);
         }
         let real = environment.resolve(addr, mode);
         if real != addr {
             let code = self.code(real, mode, environment)?;
-            self.blocks.insert((addr, mode), code);
+            self.blocks.insert(CodeKey { addr, mode }, code);
             return Ok(code);
         }
         self.translate(addr, mode, environment.is_stop(addr), environment)
@@ -254,13 +274,13 @@ impl Engine {
         mode: Mode,
         environment: &mut impl Environment,
     ) -> Result<u64, Untranslatable> {
-        if let Some(&code) = self.behind.get(&(addr, mode)) {
+        if let Some(&code) = self.after_stops.get(&CodeKey { addr, mode }) {
             return Ok(code);
         }
         self.translate(addr, mode, false, environment)
     }
 
-    /// As [`Engine::code`], and lets indirect branches find it.
+    /// The code for an address, made if it does not exist, which indirect branches find from then on.
     pub fn code_for_indirect(
         &mut self,
         addr: u64,
@@ -268,7 +288,7 @@ impl Engine {
         environment: &mut impl Environment,
     ) -> Result<u64, Untranslatable> {
         let code = self.code(addr, mode, environment)?;
-        if self.stops.contains(&(addr, mode as u8)) {
+        if self.stops.contains(&CodeKey { addr, mode }) {
             return Ok(code);
         }
         if let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref) {
@@ -297,7 +317,7 @@ impl Engine {
 
     /// From now on indirect branches from code of that kind to that address leave the cache.
     pub fn intercept(&mut self, addr: u64, mode: Mode) {
-        if self.stops.insert((addr, mode as u8))
+        if self.stops.insert(CodeKey { addr, mode })
             && let Some(table) = self.tables.get(mode as usize).and_then(Option::as_ref)
         {
             table.remove(addr);
@@ -345,7 +365,7 @@ impl Engine {
         let index = self.area(addr).ok_or(Untranslatable::Full)?;
         let id = self.next_id;
         let at = self.areas.get(index).ok_or(Untranslatable::Full)?.next;
-        let ways = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, Table::ways);
+        let ways = self.tables.get(mode as usize).and_then(Option::as_ref).map_or(0, BranchTable::ways);
         let own = (stop && environment.is_own(addr)).then_some(self.own.len() as u32);
         if own.is_some() {
             self.own.push(addr);
@@ -396,27 +416,27 @@ impl Engine {
             }
         }
         let start = block.code;
-        self.translated.0 += u64::from(block.covered);
-        self.translated.1 += 1;
+        self.translated.program_bytes += u64::from(block.covered);
+        self.translated.blocks += 1;
         let area = self.areas.get_mut(index).ok_or(Untranslatable::Full)?;
         area.append(code.bytes());
         area.blocks.push(block);
         self.links.extend(links);
         self.sites.extend(sites);
-        let known = if stop || !environment.is_stop(addr) { &mut self.blocks } else { &mut self.behind };
-        known.insert((addr, mode), start);
+        let known = if stop || !environment.is_stop(addr) { &mut self.blocks } else { &mut self.after_stops };
+        known.insert(CodeKey { addr, mode }, start);
         // Links to code that exists are set at once.
         let from = around.next_link as usize;
         for number in from..self.links.len() {
             let Some(link) = self.links.get(number).copied() else { break };
-            if let Some(&code) = self.blocks.get(&(link.target, link.mode)) {
+            if let Some(&code) = self.blocks.get(&CodeKey { addr: link.target, mode: link.mode }) {
                 self.set_link(Via(number as u32), code);
             }
         }
         Ok(start)
     }
 
-    /// What the trap instruction in front of `rip` means; `None` where it is none of the cache's.
+    /// What the trap instruction before `rip` means; `None` where it is none of the cache's.
     pub fn trap(&self, rip: u64) -> Option<Trap> {
         let trap = rip.wrapping_sub(1);
         let area = self.areas.iter().find(|area| area.contains(trap))?;
@@ -464,7 +484,7 @@ impl Engine {
         area.block(rip).map_or(Place::Between, |block| block.place(rip))
     }
 
-    /// What of a block an address of the cache is in front of; `None` between its instructions.
+    /// What of a block comes next at an address of the cache; `None` between its instructions.
     pub fn front(&self, rip: u64) -> Option<Front> {
         let area = self.areas.iter().find(|area| area.contains(rip))?;
         area.block(rip)?.front(rip)
@@ -473,17 +493,18 @@ impl Engine {
     /// Forgets the code of a range of the program: it was changed or unmapped. Threads in it go on to its end.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         let from = start.saturating_sub(MAX_INSTRUCTIONS as u64 * 15);
-        self.behind.retain(|&(addr, _), _| !(from..end).contains(&addr));
+        self.after_stops.retain(|key, _| !(from..end).contains(&key.addr));
         let mut gone = BTreeSet::new();
-        for (&(addr, mode), &code) in self.blocks.range((from, Mode::Record)..(end, Mode::Record)) {
+        let first = |addr| CodeKey { addr, mode: Mode::Record };
+        for (&key, &code) in self.blocks.range(first(from)..first(end)) {
             let len = self
                 .areas
                 .iter()
                 .find(|area| area.contains(code))
                 .and_then(|area| area.block(code))
                 .map_or(0, |block| u64::from(block.covered));
-            if addr + len > start {
-                gone.insert((addr, mode));
+            if key.addr + len > start {
+                gone.insert(key);
             }
         }
         if gone.is_empty() {
@@ -491,12 +512,14 @@ impl Engine {
         }
         for key in &gone {
             self.blocks.remove(key);
-            if let Some(table) = self.tables.get(key.1 as usize).and_then(Option::as_ref) {
-                table.remove(key.0);
+            if let Some(table) = self.tables.get(key.mode as usize).and_then(Option::as_ref) {
+                table.remove(key.addr);
             }
         }
         for link in &self.links {
-            if (from..end).contains(&link.target) && gone.contains(&(link.target, link.mode)) {
+            if (from..end).contains(&link.target)
+                && gone.contains(&CodeKey { addr: link.target, mode: link.mode })
+            {
                 write_slot(link.slot, link.way_out);
                 let distance = link.stub.wrapping_sub(link.distance + 4) as i64;
                 if let Ok(distance) = i32::try_from(distance) {

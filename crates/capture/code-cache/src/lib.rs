@@ -2,7 +2,7 @@
 //!
 //! A block is one entry and what runs on from there: it goes on after branches that lead forwards, as if they were not
 //! taken, where jumps lead that go forwards, and for some turns of a loop; where a branch goes the other way, code after the
-//! block makes what was executed a shorter block and leaves.
+//! block (a *side exit*) makes what was executed a shorter block and leaves.
 //!
 //! A block is decoded once ([`plan`]): which registers must be kept so that the addresses of all its accesses follow
 //! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point
@@ -16,7 +16,7 @@
 //! Instead of writing down accesses, blocks can look before each whether watched bytes are near (`check`, [`Marks`]).
 //!
 //! A program's state can be had at every instruction ([`Engine::place`]): native addresses stay on the stack, and the one
-//! register that a block borrows is put aside where its handler finds it.
+//! scratch register of a block is spilled where its handler finds it.
 //!
 //! The crate knows nothing of signals, system calls and threads: that is the tracer's (crate `tracer`). Start with
 //! [`Engine`].
@@ -40,8 +40,10 @@ mod register;
 mod slot;
 mod table;
 
-pub use check::Checked;
-pub use engine::{Defined, Engine, Environment, Exit, Flow, Mode, Task, Trap, Untranslatable, Via};
+pub use check::{Checked, CheckedAccess};
+pub use engine::{
+    Defined, Engine, Environment, Exit, Flow, Mode, Task, TranslatedAmount, Trap, Untranslatable, Via,
+};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
 pub use place::{Front, Place, Record};
 pub use slot::FS_SPILL;

@@ -1,7 +1,7 @@
-//! Which stretches of memory hold watched bytes: what blocks look up in front of each access.
+//! Which stretches of memory hold watched bytes: what blocks look up before each access.
 //!
 //! Two bytes for each *line* of 256 bytes, not zero where a load or a store that begins in the line can touch watched
-//! bytes: a line is also marked for what lies up to 63 bytes behind it, because the longest access that is looked up has
+//! bytes: a line is also marked for what lies up to 63 bytes after it, because the longest access that is looked up has
 //! 64. The table is a window of 8 GiB of address space that code reaches by absolute address, indexed by bits 8 to 39 of an
 //! address: lines a TiB apart share their marks, and a mark only means that the tracer looks closely. Nothing is committed
 //! of it but what is marked or looked up, a page for half a MiB of the program's memory.
@@ -106,7 +106,7 @@ mod tests {
             assert_eq!(found, expect, "{line:#x}");
         };
         let at = 0x7fff_1234_5600;
-        // An access of 64 bytes that begins 63 bytes in front of a range reaches it.
+        // An access of 64 bytes that begins 63 bytes before a range reaches it.
         marks.add(at + 63, at + 64, STORES);
         check(at - 256, [0, 0]);
         check(at, [0, STORES]);

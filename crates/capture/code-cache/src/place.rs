@@ -10,7 +10,7 @@ use crate::slot::aside;
 pub enum Record {
     /// The block is written and counts as executed.
     Done,
-    /// Its values are being written behind the position; block, and number of values.
+    /// Its values are being written after the position; block, and number of values.
     Open(u32, u8),
     /// As before, and all of it is executed: the bytes that its last instruction stored are still to be written. Only a fault
     /// ends it here.
@@ -32,7 +32,7 @@ pub enum Place {
     Outside,
     /// Between two instructions of the program there is more to do first.
     Between,
-    /// In front of an instruction of the program (or behind the block's last one).
+    /// Before an instruction of the program (or after the block's last one).
     At {
         /// That instruction's own address.
         addr: u64,
@@ -40,19 +40,19 @@ pub enum Place {
         executed: u16,
         /// Instructions of the block.
         instructions: u16,
-        /// The register that is put aside in spill 0.
+        /// The scratch register whose own value is in spill 0.
         borrowed: Option<u8>,
-        /// Whether rax, rcx and rdx are in spills 1 to 3, as far as bits 0 to 2 say.
+        /// Which of rax, rcx and rdx are in spills 1 to 3, as far as bits 0 to 2 say.
         aside: u8,
         /// What is written.
         record: Record,
-        /// A repeated string instruction that may be half done: how many of the values are written in front of it. As
-        /// many follow behind it.
+        /// A repeated string instruction that may be half done: how many of the values are written before it. As
+        /// many follow after it.
         repeated: Option<u8>,
     },
 }
 
-/// A place in the cache that is in front of a copy of one of the program's instructions, or of a whole block.
+/// A place in the cache that is just before a copy of one of the program's instructions, or of a whole block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
     /// The code of the block.
@@ -61,11 +61,11 @@ pub struct Front {
     pub step: u16,
     /// Nothing of the block is done, not even what records it.
     pub is_start: bool,
-    /// Only the program's instruction is left to do; otherwise there is recording code in front of it.
+    /// Only the program's instruction is left to do; otherwise there is recording code before it.
     pub is_instruction: bool,
     /// The tracer executes it.
     pub is_trap: bool,
-    /// The register that is put aside in spill 0.
+    /// The scratch register whose own value is in spill 0.
     pub borrowed: Option<u8>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct CachedBlock {
     pub(crate) code: u64,
     pub(crate) id: u32,
     pub(crate) values: u8,
-    /// The distance in the program of what comes behind its last instruction, and of the end of them all.
+    /// The distance in the program of what comes after its last instruction, and of the end of them all.
     pub(crate) len: u16,
     pub(crate) covered: u16,
     pub(crate) steps: Box<[CachedStep]>,
@@ -166,7 +166,7 @@ pub(crate) enum Recording {
 }
 
 impl CachedBlock {
-    /// The register that is put aside in front of an instruction.
+    /// The scratch register before an instruction.
     fn borrowed(&self, step: u16) -> Option<u8> {
         let own = self.borrowed.iter().find(|own| (own.from..own.until).contains(&step))?;
         Some(own.register.number())
@@ -179,7 +179,7 @@ impl CachedBlock {
         Some(own.register.number())
     }
 
-    /// How many instructions are counted in front of one.
+    /// How many instructions are counted before one.
     fn counted(&self, step: usize) -> u16 {
         let counts = self.counts.iter().take_while(|count| usize::from(count.instruction) <= step);
         counts.last().map_or(0, |count| count.counted)
@@ -214,7 +214,7 @@ impl CachedBlock {
         })
     }
 
-    /// The program's own address of an instruction; behind the last one where the block ends.
+    /// The program's own address of an instruction; after the last one where the block ends.
     fn native(&self, index: usize) -> u64 {
         self.addr + u64::from(self.steps.get(index).map_or(self.len, |step| step.offset))
     }
@@ -247,7 +247,7 @@ impl CachedBlock {
             return at(step, 0, step);
         }
         if distance == 0 {
-            // Nothing is done yet, not even the recording in front of the first instruction.
+            // Nothing is done yet, not even the recording before the first instruction.
             let record = match self.recording {
                 Recording::Values => Record::Open(self.id, self.values),
                 Recording::Counted => Record::Counted(0),

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use tracee::sys;
 
 const PAIRS: usize = 65_536;
-/// Places behind the last, so that a search needs no wrapping.
+/// Places after the last, so that a search needs no wrapping.
 const SPARE: usize = 256;
 /// The last pair is never entered, so that a search ends there; its second word is where searches begin.
 const PROBE_AT: usize = (PAIRS + SPARE) * 16 + 8;
@@ -24,11 +24,11 @@ const DEAD: u64 = 1;
 
 /// One table.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct BranchTable {
     base: u64,
 }
 
-impl Table {
+impl BranchTable {
     /// Makes an empty one. `None` where there is no room below 2 GiB.
     pub(crate) fn new() -> Option<Self> {
         let rw = sys::PROT_READ | sys::PROT_WRITE;

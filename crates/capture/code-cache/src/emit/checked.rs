@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::stubs::leave;
 use super::{BlockEmitter, TooFar};
 use crate::assembler::{JumpWhen, LineBy};
-use crate::check::{self, CheckExit, Site};
+use crate::check::{self, CheckExit, CheckSite};
 use crate::engine::{CHECK_DONE, EXIT_CHECK};
 use crate::place::CachedStep;
 use crate::plan::End;
@@ -41,7 +41,7 @@ impl BlockEmitter<'_> {
     }
 
     /// Writes what happens where checks leave the line.
-    pub(super) fn sites(&mut self, steps: &[CachedStep]) -> Result<Vec<Site>, TooFar> {
+    pub(super) fn sites(&mut self, steps: &[CachedStep]) -> Result<Vec<CheckSite>, TooFar> {
         let exits = core::mem::take(&mut self.exits);
         let (mut sites, mut copies, mut traps) = (Vec::new(), Vec::new(), Vec::new());
         for own in exits.chunk_by(|one, other| one.instruction == other.instruction) {
@@ -75,7 +75,7 @@ impl BlockEmitter<'_> {
                 continue;
             }
             let step = steps.get(usize::from(index)).copied().unwrap_or(CachedStep { offset: 0, at: 0 });
-            sites.push(Site {
+            sites.push(CheckSite {
                 addr: self.plan.addr + u64::from(step.offset),
                 resume: self.start + u64::from(step.at),
                 after: end.unwrap_or(0),

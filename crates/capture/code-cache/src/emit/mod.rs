@@ -68,7 +68,7 @@ use x86::{Instruction, Transfer};
 
 use self::stubs::leave;
 use crate::assembler::Assembler;
-use crate::check::{Exits, Site};
+use crate::check::{CheckSite, Exits};
 use crate::engine::{EXIT_STOP, Mode};
 use crate::place::{
     BorrowedRange, CachedBlock, CachedStep, CodeWith, CountAt, PartAt, PointerRange, Recording,
@@ -89,7 +89,7 @@ pub(crate) struct Emitted {
     pub(crate) code: Assembler,
     pub(crate) block: CachedBlock,
     pub(crate) links: Vec<Link>,
-    pub(crate) sites: Vec<Site>,
+    pub(crate) sites: Vec<CheckSite>,
 }
 
 /// An instruction can't stand at its place in the cache: what it refers to is too far away.
@@ -103,7 +103,7 @@ pub(crate) struct Around {
     pub(crate) id: u32,
     /// Where the code will stand.
     pub(crate) at: u64,
-    /// The mode's ways to targets of indirect branches ([`crate::table::Table::ways`]).
+    /// The mode's ways to targets of indirect branches ([`crate::table::BranchTable::ways`]).
     pub(crate) ways: u32,
     /// The number that the next link will have.
     pub(crate) next_link: u32,

@@ -70,8 +70,8 @@ fn on_exit(thread: &mut TracedThread, context: &mut UContext, exit: Exit) {
 /// An instruction is about to access a marked line: goes on where it stands, or where hits go.
 fn check(thread: &mut TracedThread, gregs: &mut Gregs, checked: &Checked) {
     thread.watch.stepped.clear();
-    for &(addr, len, kind) in checked.accesses() {
-        thread.watch.stepped.note(addr, len, kind, true);
+    for access in checked.accesses() {
+        thread.watch.stepped.note(access.addr.0, access.len_bytes, access.kind, true);
     }
     if thread.watch.stepped.is_empty() {
         gregs.rip = checked.resume;

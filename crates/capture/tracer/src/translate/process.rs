@@ -46,15 +46,15 @@ pub(crate) fn tell_work(thread: &mut TracedThread) {
     if thread.translation.live().is_none() {
         return;
     }
-    let ((blocks, bytes), cache) = {
+    let (translated, cache) = {
         let engine = ENGINE.lock();
         (engine.translated(), engine.cache_bytes())
     };
     let mut tell = |name: &str, count: u64| {
         thread.emit(&Record::Counter { ip: VirtAddr(0), count, name: name.as_bytes() });
     };
-    tell("blocks translated", blocks);
-    tell("bytes of code translated", bytes);
+    tell("blocks translated", translated.blocks);
+    tell("bytes of code translated", translated.program_bytes);
     tell("bytes of the code cache", cache);
     let names = [
         "exits of the cache",

@@ -87,18 +87,18 @@ fn repeated() -> BlockAccess {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum PushedStep {
     /// Block, values, instructions before.
     Execution(usize, [u64; 4], u64),
     Single(u64, u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PushedStep> {
     let value = prop_oneof![0x1000u64..0x1100, 0x7fff_0000_0000u64..0x7fff_0000_1000, any::<u64>()];
     prop_oneof![
         6 => (0usize..6, prop::array::uniform4(value), 0u64..3)
-            .prop_map(|(block, values, step)| Step::Execution(block, values, step)),
-        1 => (any::<u64>(), 0u64..9).prop_map(|(addr, step)| Step::Single(addr, step)),
+            .prop_map(|(block, values, step)| PushedStep::Execution(block, values, step)),
+        1 => (any::<u64>(), 0u64..9).prop_map(|(addr, step)| PushedStep::Single(addr, step)),
     ]
 }
 
@@ -117,7 +117,7 @@ proptest! {
             let (mut cycle, mut expected) = (77, Vec::new());
             for step in &steps {
                 match *step {
-                    Step::Execution(number, mut values, before) => {
+                    PushedStep::Execution(number, mut values, before) => {
                         if number == 5 {
                             // It went down by not too many.
                             values[2] = values[1].wrapping_sub(values[1] % 50);
@@ -135,7 +135,7 @@ proptest! {
                         prop_assert_eq!(&pieces, &expected[len..]);
                         cycle += u64::from(block.instructions());
                     }
-                    Step::Single(addr, before) => {
+                    PushedStep::Single(addr, before) => {
                         cycle += before;
                         let access = Access {
                             cycle, ip: VirtAddr(1), addr: VirtAddr(addr), size: 3, kind: AccessKind::Load,
