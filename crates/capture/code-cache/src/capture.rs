@@ -19,7 +19,7 @@ use x86::{MemoryOperand, SegmentBase};
 
 use crate::assembler::Assembler;
 use crate::register::Gpr;
-use crate::slot::{SPILL_BORROWED, SPILL_RAX, SPILL_RCX, SPILL_RDX};
+use crate::slot::{SPILL_RAX, SPILL_RCX, SPILL_RDX, SPILL_SCRATCH};
 
 /// Registers that never point into the buffer.
 pub(crate) const BUSY: u16 = Gpr::RAX.bit() | Gpr::RCX.bit() | Gpr::RDX.bit() | Gpr::RSP.bit();
@@ -176,7 +176,7 @@ pub(crate) fn emit_before(
     buffer: Gpr,
     mut fault: impl FnMut(&Assembler),
 ) {
-    code.store_gs(SPILL_BORROWED, buffer);
+    code.store_gs(SPILL_SCRATCH, buffer);
     code.load_gs(buffer, POSITION_AT);
     code.store_gs(SPILL_RAX, Gpr::RAX);
     code.store_gs(SPILL_RCX, Gpr::RCX);

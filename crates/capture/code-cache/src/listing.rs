@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use buffers::flow::{GATE_AT, ORDER_AT, POSITION_AT, QUIET_AT, SPILLS_AT, TARGET_AT};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 
-use crate::slot::{SPILL_BORROWED, SPILL_FS, SPILL_LINE, SPILL_RAX, SPILL_RCX, SPILL_RDX};
+use crate::slot::{SPILL_FS, SPILL_LINE, SPILL_RAX, SPILL_RCX, SPILL_RDX, SPILL_SCRATCH};
 
 /// Lists code that stands at `at`.
 pub(crate) fn listing(bytes: &[u8], at: u64) -> Vec<String> {
@@ -112,7 +112,7 @@ fn slot_word(offset: u32) -> String {
         TARGET_AT => "target",
         GATE_AT => "gate",
         ORDER_AT => "order",
-        SPILL_BORROWED => "spill",
+        SPILL_SCRATCH => "spill",
         SPILL_RAX => "spill_rax",
         SPILL_RCX => "spill_rcx",
         SPILL_RDX => "spill_rdx",

@@ -78,12 +78,12 @@ pub(crate) struct CachedStep {
     pub(crate) at: u16,
 }
 
-/// A stretch of instructions before which a register is borrowed: it points into the buffer, and the program's value of it is in
-/// spill 0.
+/// A stretch of instructions before which a register is the scratch register: it points into the buffer, and the program's
+/// value of it is in spill 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BorrowedRange {
+pub(crate) struct ScratchRange {
     pub(crate) from: u16,
-    /// The first instruction that it is not borrowed before.
+    /// The first instruction that it is the program's before.
     pub(crate) until: u16,
     pub(crate) register: Gpr,
 }
@@ -136,7 +136,7 @@ pub(crate) struct CachedBlock {
     pub(crate) len: u16,
     pub(crate) covered: u16,
     pub(crate) steps: Box<[CachedStep]>,
-    pub(crate) borrowed: Box<[BorrowedRange]>,
+    pub(crate) scratch: Box<[ScratchRange]>,
     pub(crate) pointers: Box<[PointerRange]>,
     /// Before which instruction the block is written.
     pub(crate) commit: u16,
@@ -167,8 +167,8 @@ pub(crate) enum Recording {
 
 impl CachedBlock {
     /// The scratch register before an instruction.
-    fn borrowed(&self, step: u16) -> Option<u8> {
-        let own = self.borrowed.iter().find(|own| (own.from..own.until).contains(&step))?;
+    fn scratch(&self, step: u16) -> Option<u8> {
+        let own = self.scratch.iter().find(|own| (own.from..own.until).contains(&step))?;
         Some(own.register.number())
     }
 
@@ -210,7 +210,7 @@ impl CachedBlock {
             is_start: distance == 0,
             is_instruction: step.is_some(),
             is_trap: self.recording == Recording::Trap,
-            borrowed: step.and_then(|_| self.borrowed(number)),
+            borrowed: step.and_then(|_| self.scratch(number)),
         })
     }
 
@@ -232,7 +232,7 @@ impl CachedBlock {
                 Recording::Uncounted => Record::Uncounted,
                 Recording::Trap => Record::Trap,
             };
-            let borrowed = self.borrowed(step as u16);
+            let borrowed = self.scratch(step as u16);
             Place::At {
                 addr: self.native(executed),
                 executed: executed as u16,
@@ -272,7 +272,7 @@ impl CachedBlock {
                 addr: self.native(executed.into()),
                 executed,
                 instructions: self.steps.len() as u16,
-                borrowed: self.borrowed.first().map(|own| own.register.number()),
+                borrowed: self.scratch.first().map(|own| own.register.number()),
                 aside: aside::CAPTURE,
                 record: if usize::from(executed) == self.steps.len() {
                     Record::Unread(self.id, self.values)

@@ -6,7 +6,7 @@
 use buffers::flow::SPILLS_AT;
 
 /// Spill 0: the scratch register that points into the buffer, whichever it is.
-pub(crate) const SPILL_BORROWED: u32 = SPILLS_AT;
+pub(crate) const SPILL_SCRATCH: u32 = SPILLS_AT;
 /// Spill 1: rax.
 pub(crate) const SPILL_RAX: u32 = SPILLS_AT + 8;
 /// Spill 2: rcx.

@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 use super::{BlockEmitter, TooFar};
 use crate::assembler::Assembler;
 use crate::capture::{self, Capture};
-use crate::place::{BorrowedRange, CachedStep, CodeWith};
+use crate::place::{CachedStep, CodeWith, ScratchRange};
 use crate::plan::End;
 
 impl BlockEmitter<'_> {
     /// A block whose last instruction accesses memory, with the bytes of that.
     pub(super) fn capture(&mut self, captures: &[Capture]) -> Result<Vec<CachedStep>, TooFar> {
         let plan = self.plan;
-        let Some(&borrowed) = plan.borrowed.first() else { return Err(TooFar(0)) };
-        let register = borrowed.register;
+        let Some(&scratch) = plan.scratch.first() else { return Err(TooFar(0)) };
+        let register = scratch.register;
         let last = plan.steps.len() - 1;
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, step) in plan.steps.iter().enumerate().take(last) {
@@ -32,13 +32,13 @@ impl BlockEmitter<'_> {
         let late = captures.iter().find(|capture| capture.is_late());
         let is_late = late.is_some() || orders.is_some();
         if !is_late {
-            self.commit(borrowed);
+            self.commit(scratch);
         }
         let offset = plan.steps.get(last).map_or(0, |step| step.offset);
         steps.push(CachedStep { offset, at: self.distance() });
         // Before the instruction the register points into the buffer, or no longer.
         let until = if is_late { plan.steps.len() } else { last } as u16;
-        self.block.borrowed = Box::new([BorrowedRange { from: last as u16, until, register }]);
+        self.block.scratch = Box::new([ScratchRange { from: last as u16, until, register }]);
         self.block.commit = until;
         if plan.end == End::Fall {
             self.copy(last)?;
@@ -50,7 +50,7 @@ impl BlockEmitter<'_> {
             capture::emit_after(late, &mut self.code, register, |code| look(code, last + 1));
         }
         if is_late {
-            self.commit(borrowed);
+            self.commit(scratch);
         }
         self.points(0, register);
         self.block.looks = looks.into_boxed_slice();

@@ -8,7 +8,7 @@ use buffers::flow::{ID_BITS, POSITION_AT, QUIET_AT};
 use super::BlockEmitter;
 use crate::place::Recording;
 use crate::register::Gpr;
-use crate::slot::{SPILL_BORROWED, SPILL_SECOND};
+use crate::slot::{SPILL_SCRATCH, SPILL_SECOND};
 
 impl BlockEmitter<'_> {
     /// Counts instructions: in the header before the position, or apart. `dead`: the flags need not be kept.
@@ -19,27 +19,27 @@ impl BlockEmitter<'_> {
         match (self.recording, dead) {
             (Recording::Quiet, true) => self.code.add_gs(QUIET_AT, instructions),
             (Recording::Quiet, false) => {
-                self.code.store_gs(SPILL_BORROWED, first);
+                self.code.store_gs(SPILL_SCRATCH, first);
                 self.code.load_gs(first, QUIET_AT);
                 self.code.lea(first, first, instructions as i32);
                 self.code.store_gs(QUIET_AT, first);
-                self.code.load_gs(first, SPILL_BORROWED);
+                self.code.load_gs(first, SPILL_SCRATCH);
             }
             (_, true) => {
-                self.code.store_gs(SPILL_BORROWED, first);
+                self.code.store_gs(SPILL_SCRATCH, first);
                 self.code.load_gs(first, POSITION_AT);
                 self.code.add_number(first, -8, instructions << ID_BITS);
-                self.code.load_gs(first, SPILL_BORROWED);
+                self.code.load_gs(first, SPILL_SCRATCH);
             }
             (_, false) => {
-                self.code.store_gs(SPILL_BORROWED, first);
+                self.code.store_gs(SPILL_SCRATCH, first);
                 self.code.store_gs(SPILL_SECOND, second);
                 self.code.load_gs(first, POSITION_AT);
                 self.code.load(second, first, -8);
                 self.code.lea(second, second, (instructions << ID_BITS) as i32);
                 self.code.store(first, -8, second);
                 self.code.load_gs(second, SPILL_SECOND);
-                self.code.load_gs(first, SPILL_BORROWED);
+                self.code.load_gs(first, SPILL_SCRATCH);
             }
         }
         // The tracer may have written up to the buffer's end, so this may fault as what records does.

@@ -71,11 +71,11 @@ use crate::assembler::Assembler;
 use crate::check::{CheckSite, Exits};
 use crate::engine::{EXIT_STOP, Mode};
 use crate::place::{
-    BorrowedRange, CachedBlock, CachedStep, CodeWith, CountAt, PartAt, PointerRange, Recording,
+    CachedBlock, CachedStep, CodeWith, CountAt, PartAt, PointerRange, Recording, ScratchRange,
 };
-use crate::plan::{Borrowed, End, Plan, REPEATED};
+use crate::plan::{End, Plan, REPEATED, ScratchRegister};
 use crate::register::{Gpr, KeptRegister};
-use crate::slot::{SPILL_BORROWED, SPILL_RDX};
+use crate::slot::{SPILL_RDX, SPILL_SCRATCH};
 
 pub(crate) use self::lookup::{emit_probe, emit_way};
 pub(crate) use self::stubs::Link;
@@ -138,7 +138,7 @@ pub(crate) fn emit(plan: &Plan, bytes: &[u8], around: &Around) -> Result<Emitted
         len: plan.len,
         covered: plan.covered(),
         steps: Box::new([]),
-        borrowed: Box::new([]),
+        scratch: Box::new([]),
         pointers: Box::new([]),
         commit: 0,
         counts: Box::new([]),
@@ -275,12 +275,12 @@ impl BlockEmitter<'_> {
         match self.recording {
             Recording::Values => {
                 self.block.commit = plan.commit();
-                let range = |own: &Borrowed| BorrowedRange {
+                let range = |own: &ScratchRegister| ScratchRange {
                     from: own.from,
                     until: own.until.map_or(own.to, |until| until + 1),
                     register: own.register,
                 };
-                self.block.borrowed = plan.borrowed.iter().map(range).collect();
+                self.block.scratch = plan.scratch.iter().map(range).collect();
             }
             Recording::Counted | Recording::Quiet => {
                 let counts = plan.parts().map(|(from, until)| CountAt {
@@ -307,11 +307,11 @@ impl BlockEmitter<'_> {
             }
             Recording::Uncounted | Recording::Trap => return,
         }
-        for borrowed in plan.borrowed.iter().filter(|own| (own.from..=own.to).contains(&index)) {
+        for scratch in plan.scratch.iter().filter(|own| (own.from..=own.to).contains(&index)) {
             let from = self.distance();
-            let register = borrowed.register;
-            if index == borrowed.from {
-                self.code.store_gs(SPILL_BORROWED, register);
+            let register = scratch.register;
+            if index == scratch.from {
+                self.code.store_gs(SPILL_SCRATCH, register);
                 self.code.load_gs(register, POSITION_AT);
             }
             while let Some(value) = plan.values.get(*next_value).filter(|value| value.at == index) {
@@ -322,11 +322,11 @@ impl BlockEmitter<'_> {
                 }
                 *next_value += 1;
             }
-            if index == borrowed.to {
+            if index == scratch.to {
                 if index == self.block.commit {
-                    self.commit(*borrowed);
+                    self.commit(*scratch);
                 } else {
-                    self.code.load_gs(register, SPILL_BORROWED);
+                    self.code.load_gs(register, SPILL_SCRATCH);
                 }
             }
             if self.distance() > from {
@@ -336,14 +336,14 @@ impl BlockEmitter<'_> {
     }
 
     /// Writes the header, moves the position past it, and loads the scratch register again.
-    fn commit(&mut self, borrowed: Borrowed) {
-        let register = borrowed.register;
+    fn commit(&mut self, scratch: ScratchRegister) {
+        let register = scratch.register;
         let header = i32::from(self.block.values) * 8;
         self.code.store_number(register, header, self.around.id);
         self.code.lea(register, register, header + 8);
         self.code.store_gs(POSITION_AT, register);
-        if borrowed.until.is_none() {
-            self.code.load_gs(register, SPILL_BORROWED);
+        if scratch.until.is_none() {
+            self.code.load_gs(register, SPILL_SCRATCH);
         }
     }
 

@@ -9,7 +9,7 @@ use super::{BlockEmitter, TakenBranch, condition};
 use crate::assembler::JumpWhen;
 use crate::place::Recording;
 use crate::register::Gpr;
-use crate::slot::SPILL_BORROWED;
+use crate::slot::SPILL_SCRATCH;
 
 impl BlockEmitter<'_> {
     /// A branch in the middle.
@@ -44,11 +44,11 @@ impl BlockEmitter<'_> {
     /// Writes the header of the shorter block that ends with that instruction; where the whole block's header is written already,
     /// over its number.
     fn commit_shorter(&mut self, index: u16, values: u8, id: u32) {
-        let borrowed = self.block.borrowed.iter().find(|own| (own.from..own.until).contains(&index));
-        let (register, is_borrowed) = borrowed.map_or((Gpr::RAX, false), |own| (own.register, true));
+        let scratch = self.block.scratch.iter().find(|own| (own.from..own.until).contains(&index));
+        let (register, is_scratch) = scratch.map_or((Gpr::RAX, false), |own| (own.register, true));
         let from = self.distance();
-        if !is_borrowed {
-            self.code.store_gs(SPILL_BORROWED, register);
+        if !is_scratch {
+            self.code.store_gs(SPILL_SCRATCH, register);
             self.code.load_gs(register, POSITION_AT);
         }
         if index >= self.block.commit {
@@ -59,7 +59,7 @@ impl BlockEmitter<'_> {
             self.code.lea(register, register, header + 8);
             self.code.store_gs(POSITION_AT, register);
         }
-        self.code.load_gs(register, SPILL_BORROWED);
+        self.code.load_gs(register, SPILL_SCRATCH);
         self.points(from, register);
     }
 }

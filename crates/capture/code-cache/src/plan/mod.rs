@@ -2,13 +2,13 @@
 //!
 //! What an instruction does is asked of the crate `x86`. How far a block goes is in `extent`, how it ends in `end`, which
 //! values it keeps in `values`, what else is written of accesses in `captures`, which registers are free for that in
-//! `borrowed`, and where the flags are in `liveness`. Start with [`Plan::new`].
+//! `scratch`, and where the flags are in `liveness`. Start with [`Plan::new`].
 
-mod borrowed;
 mod captures;
 mod end;
 mod extent;
 mod liveness;
+mod scratch;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -22,9 +22,9 @@ use crate::check::Check;
 use crate::engine::{Flow, Task};
 use crate::register::{Gpr, KeptRegister};
 
-pub(crate) use self::borrowed::Borrowed;
 pub(crate) use self::end::End;
 pub(crate) use self::extent::MAX_EXITS;
+pub(crate) use self::scratch::ScratchRegister;
 
 /// The registers that a repeated string instruction moves, in the order in which they are kept.
 pub(crate) const REPEATED: [Gpr; 3] = [Gpr::RSI, Gpr::RDI, Gpr::RCX];
@@ -63,7 +63,7 @@ pub(crate) struct Plan {
     /// The instructions before which the flags are dead, a bit each.
     pub(crate) flags_dead: u64,
     /// Registers that point into the buffer, one after the other.
-    pub(crate) borrowed: Vec<Borrowed>,
+    pub(crate) scratch: Vec<ScratchRegister>,
     /// Branches in the middle, by their instructions: the block ends there where one is taken.
     pub(crate) exits: Vec<u16>,
     /// Where the bytes of accesses are recorded, or an order: what is written of its only instruction that accesses memory.
@@ -94,7 +94,7 @@ impl Plan {
             end: End::Fall,
             len: 0,
             flags_dead: 0,
-            borrowed: Vec::new(),
+            scratch: Vec::new(),
             exits: Vec::new(),
             captures: (task == Some(Task::Data)).then(Vec::new),
             checks: matches!(task, Some(Task::Check(_))).then(Vec::new),
@@ -104,7 +104,7 @@ impl Plan {
         };
         plan.decode(bytes, limit.min(MAX_INSTRUCTIONS), stops)?;
         loop {
-            if plan.find_values() && (!plan.records() || plan.find_borrowed()) {
+            if plan.find_values() && (!plan.records() || plan.find_scratch()) {
                 break;
             }
             let shorter = (plan.steps.len() / 2).max(1);
@@ -149,7 +149,7 @@ impl Plan {
         self.words_of_accesses() + if self.ordered { ORDER_WORDS } else { 0 }
     }
 
-    /// Words that an execution writes of its accesses; the orders come after them.
+    /// Words that an execution writes before its orders, which come last.
     pub(crate) fn words_of_accesses(&self) -> usize {
         match &self.captures {
             Some(captures) => captures.iter().map(Capture::words).sum(),
@@ -157,13 +157,13 @@ impl Plan {
         }
     }
 
-    /// Where these are.
+    /// Where the orders are written, if there are any.
     pub(crate) fn orders(&self) -> Option<capture::Orders> {
         let keep_flags = self.flags_dead & 1 == 0;
         self.ordered.then(|| capture::Orders { word: self.words_of_accesses(), keep_flags })
     }
 
-    /// What the recorder has to know of these words.
+    /// What the recorder has to know of the words of an execution.
     pub(crate) fn recorded(&self) -> RecordedValues {
         RecordedValues { count: self.words() as u8, ordered: self.ordered }
     }
@@ -178,7 +178,7 @@ impl Plan {
     /// Plans again, with fewer instructions.
     pub(crate) fn shorten(&mut self, len: usize) {
         self.truncate(len);
-        while !(self.find_values() && (!self.records() || self.find_borrowed())) {
+        while !(self.find_values() && (!self.records() || self.find_scratch())) {
             let shorter = self.steps.len() / 2;
             if shorter == 0 {
                 self.make_special();

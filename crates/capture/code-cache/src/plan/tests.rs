@@ -100,7 +100,7 @@ fn where_the_tracer_must_be_asked_a_loop_has_one_turn() {
 
 #[test]
 fn a_loop_with_branches_has_fewer_turns() {
-    // jz after it; jz after it; jnz the start
+    // jz to its end; jz to its end; jnz the start
     let plan = plan(&[0x74, 4, 0x74, 2, 0x75, 0xfa, 0xc3], Some(Task::Addresses));
     assert_eq!((plan.steps.len(), plan.exits.as_slice()), (6, &[0, 1, 2, 3, 4][..]));
     assert_eq!((plan.end, plan.next()), (End::Branch(AT), AT + 6));
@@ -119,7 +119,7 @@ fn a_block_goes_on_where_a_jump_leads() {
     assert_eq!((followed.values.len(), followed.next(), followed.covered()), (2, AT + 12, 12));
     followed.shorten(2);
     assert_eq!((followed.end, followed.is_followed(1)), (End::Jump(AT + 7), false));
-    // What was not read, and what lies before.
+    // What was not read, and what comes before.
     assert_eq!(plan(&code, Some(Task::Addresses)).end, End::Jump(AT + 7));
     assert_eq!(plan(&[0xeb, 0xf0, 0x90], Some(Task::Addresses)).end, End::Jump(AT - 14));
     let stopped = Plan::new(AT, &padded, MAX_INSTRUCTIONS, (None, Flow::Accesses), |at| at == AT + 7);
@@ -136,7 +136,7 @@ fn where_all_blocks_are_written_each_is_a_basic_block() {
         let first = full(&branch(16), Some(task));
         assert_eq!((first.steps.len(), first.end), (2, End::Branch(AT + 4 + 16)), "{task:?}");
         assert!(first.records() && first.accesses.is_empty() && first.captures.is_none());
-        assert_eq!((first.commit(), first.borrowed.len(), first.covered()), (0, 1, 4));
+        assert_eq!((first.commit(), first.scratch.len(), first.covered()), (0, 1, 4));
     }
     let turn = full(&LOOP, Some(Task::Addresses));
     assert_eq!((turn.steps.len(), turn.end, turn.exits.len()), (4, End::Branch(AT), 0));
@@ -148,7 +148,7 @@ fn where_all_blocks_are_written_each_is_a_basic_block() {
 
 #[test]
 fn a_loop_that_ends_with_a_jump_has_several_turns() {
-    // dec ecx; jz after it; inc qword [rsi]; add rsi, 8; jmp the start; ret
+    // dec ecx; jz to its end; inc qword [rsi]; add rsi, 8; jmp the start; ret
     let code = [0xff, 0xc9, 0x74, 9, 0x48, 0xff, 0x06, 0x48, 0x83, 0xc6, 8, 0xeb, 0xf3, 0xc3];
     let padded = [&code[..], &[0x90; 16]].concat();
     let plan = plan(&padded, Some(Task::Addresses));
@@ -175,35 +175,35 @@ fn instruction() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn borrowed_registers_are_nobodys(instructions in proptest::collection::vec(instruction(), 1..40)) {
+    fn scratch_registers_are_nobodys(instructions in proptest::collection::vec(instruction(), 1..40)) {
         let mut bytes = instructions.concat();
         bytes.push(0xc3);
         let plan = plan(&bytes, Some(Task::Addresses));
-        for borrowed in &plan.borrowed {
-            let bit = borrowed.register.bit();
-            prop_assert!(borrowed.register != Gpr::RSP);
-            for step in &plan.steps[usize::from(borrowed.from)..usize::from(borrowed.to)] {
+        for scratch in &plan.scratch {
+            let bit = scratch.register.bit();
+            prop_assert!(scratch.register != Gpr::RSP);
+            for step in &plan.steps[usize::from(scratch.from)..usize::from(scratch.to)] {
                 prop_assert_eq!(step.used & bit, 0, "an instruction needs it");
             }
-            if let Some(until) = borrowed.until {
-                for (index, step) in plan.steps.iter().enumerate().take(usize::from(until)).skip(usize::from(borrowed.to)) {
+            if let Some(until) = scratch.until {
+                for (index, step) in plan.steps.iter().enumerate().take(usize::from(until)).skip(usize::from(scratch.to)) {
                     prop_assert_eq!(step.used & bit, 0);
                     prop_assert!(!plan.exits.contains(&(index as u16)), "a branch leads away with it");
                 }
                 prop_assert!(plan.steps[usize::from(until)].set & bit != 0);
             }
         }
-        for pair in plan.borrowed.windows(2) {
+        for pair in plan.scratch.windows(2) {
             prop_assert!(pair[0].to < pair[1].from && pair[0].until.is_none());
         }
         for value in &plan.values {
-            let own = plan.borrowed.iter().filter(|own| (own.from..=own.to).contains(&value.at));
+            let own = plan.scratch.iter().filter(|own| (own.from..=own.to).contains(&value.at));
             let registers: Vec<Gpr> = own.map(|own| own.register).collect();
             prop_assert_eq!(registers.len(), 1, "one range holds it");
             prop_assert!(KeptRegister::General(registers[0]) != value.register);
         }
         if plan.records() {
-            prop_assert_eq!(plan.borrowed.last().map(|own| own.to), Some(plan.commit()));
+            prop_assert_eq!(plan.scratch.last().map(|own| own.to), Some(plan.commit()));
         }
         for &exit in &plan.exits {
             let (values, accesses) = plan.before(exit);

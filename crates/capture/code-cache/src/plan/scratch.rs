@@ -7,9 +7,9 @@ use crate::register::Gpr;
 
 /// A register that points into the buffer for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Borrowed {
+pub(crate) struct ScratchRegister {
     pub(crate) register: Gpr,
-    /// The instruction in front of which it is put aside, and the last one in front of which it points there.
+    /// The instruction before which it is spilled, and the last one before which it points there.
     pub(crate) from: u16,
     pub(crate) to: u16,
     /// The instruction that sets it anyway, after the commit: it need not be loaded again.
@@ -25,14 +25,14 @@ impl Plan {
 
     /// Finds registers that nobody needs while they point into the buffer. `false` where there are none: only a block that records
     /// bytes has but one stretch, and can't take another register for the next.
-    pub(super) fn find_borrowed(&mut self) -> bool {
-        self.borrowed.clear();
+    pub(super) fn find_scratch(&mut self) -> bool {
+        self.scratch.clear();
         if self.captures.is_some() {
             let last = self.steps.len().saturating_sub(1) as u16;
             let used = self.steps.last().map_or(0, |step| step.used);
             let free = !(used | capture::BUSY);
             let Some(register) = Gpr::first_of(free) else { return false };
-            self.borrowed.push(Borrowed { register, from: last, to: last, until: None });
+            self.scratch.push(ScratchRegister { register, from: last, to: last, until: None });
             return true;
         }
         let mut from = self.values.first().map_or(self.commit(), |value| value.at);
@@ -44,7 +44,7 @@ impl Plan {
             let further = between.iter().fold(busy | own, |used, step| used | step.used);
             if further == u16::MAX {
                 let Some(register) = Gpr::first_of(!busy) else { return false };
-                self.borrowed.push(Borrowed { register, from, to, until: None });
+                self.scratch.push(ScratchRegister { register, from, to, until: None });
                 (from, busy) = (at, own);
             } else {
                 busy = further;
@@ -53,9 +53,9 @@ impl Plan {
         }
         // One that is set before it is used need not be loaded again.
         let mut seen = busy;
-        let rest =
+        let later =
             if self.end == End::Repeat { &[] } else { self.steps.get(usize::from(to)..).unwrap_or(&[]) };
-        for (index, step) in rest.iter().enumerate() {
+        for (index, step) in later.iter().enumerate() {
             let index = to + index as u16;
             // Where the block branches or leaves, the register must be whole.
             let is_last = usize::from(index) + 1 == self.steps.len() && self.end != End::Fall;
@@ -63,13 +63,13 @@ impl Plan {
                 break;
             }
             if let Some(register) = Gpr::first_of(step.set & !seen) {
-                self.borrowed.push(Borrowed { register, from, to, until: Some(index) });
+                self.scratch.push(ScratchRegister { register, from, to, until: Some(index) });
                 return true;
             }
             seen |= step.used;
         }
         let Some(register) = Gpr::first_of(!busy) else { return false };
-        self.borrowed.push(Borrowed { register, from, to, until: None });
+        self.scratch.push(ScratchRegister { register, from, to, until: None });
         true
     }
 }
