@@ -104,17 +104,13 @@ pub(crate) fn mappings(pid: u32) -> Result<Vec<MappedFile>, Error> {
 }
 
 fn parse(line: &str) -> Option<MappedFile> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let rights = words.next()?;
-    let offset = words.next()?;
-    let path = words.nth(2).unwrap_or("").trim();
+    let mapping = proc_maps::parse(line.as_bytes())?;
     Some(MappedFile {
-        start: usize::from_str_radix(start, 16).ok()?,
-        end: usize::from_str_radix(end, 16).ok()?,
-        offset: u64::from_str_radix(offset, 16).ok()?,
-        executable: rights.contains('x'),
-        path: path.to_owned(),
+        start: mapping.start as usize,
+        end: mapping.end as usize,
+        offset: mapping.offset,
+        executable: mapping.is_executable(),
+        path: String::from_utf8_lossy(mapping.name).into_owned(),
     })
 }
 

@@ -42,28 +42,9 @@ impl<const N: usize> core::fmt::Write for Text<N> {
     }
 }
 
-/// The number that `digits` starts with in base `radix`, and the rest.
-pub fn number(digits: &[u8], radix: u32) -> Option<(u64, &[u8])> {
-    let mut value = 0u64;
-    let mut used = 0;
-    for &byte in digits {
-        let Some(digit) = (byte as char).to_digit(radix) else { break };
-        value = value.checked_mul(radix.into())?.checked_add(digit.into())?;
-        used += 1;
-    }
-    Some((value, digits.get(used..)?)).filter(|_| used > 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_end_where_digits_end() {
-        assert_eq!(number(b"7f-x", 16), Some((0x7f, b"-x".as_slice())));
-        assert_eq!(number(b"x", 16), None);
-        assert_eq!(number(b"99999999999999999999", 10), None);
-    }
 
     #[test]
     fn text_is_cut_at_its_end() {

@@ -115,9 +115,9 @@ fn damaged_tables_are_read_to_no_end_but_their_own() {
 }
 
 /// A stack of words from 0x1000 on, and no tables.
-struct Words(Vec<u64>);
+struct StackWords(Vec<u64>);
 
-impl UnwindSource for Words {
+impl UnwindSource for StackWords {
     fn word(&mut self, addr: u64) -> Option<u64> {
         self.0.get(usize::try_from(addr.checked_sub(0x1000)? / 8).ok()?).copied()
     }
@@ -136,7 +136,7 @@ fn frame(rip: u64, rsp: u64, rbp: u64) -> StackFrame {
 #[test]
 fn frame_records_lead_where_there_are_no_tables() {
     // Two records; the second one leads down, as no stack does.
-    let mut words = Words(vec![7, 0x1018, 0xaaa1, 0x1000, 0xbbb1, 0x1000]);
+    let mut words = StackWords(vec![7, 0x1018, 0xaaa1, 0x1000, 0xbbb1, 0x1000]);
     let mut seen = Vec::new();
     unwind(&mut Cache::new(), &mut words, frame(0xccc0, 0x1000, 0x1008), |place, frame| {
         seen.push((place, frame.sp()));
@@ -155,7 +155,7 @@ fn frame_records_lead_where_there_are_no_tables() {
 #[test]
 fn expressions_compute() {
     let check = |bytes: &[u8], expect| {
-        let mut words = Words(vec![41]);
+        let mut words = StackWords(vec![41]);
         assert_eq!(
             expression::evaluate(bytes, &frame(0x1b, 0x1000, 0), &mut |addr| words.word(addr), None),
             expect,

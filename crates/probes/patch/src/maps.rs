@@ -89,25 +89,14 @@ pub fn find(addr: usize) -> Option<Mapping> {
 }
 
 fn parse(line: &[u8]) -> Option<Mapping> {
-    let dash = line.iter().position(|b| *b == b'-')?;
-    let space = line.iter().position(|b| *b == b' ')?;
-    let rights = line.get(space + 1..space + 5)?;
+    let mapping = proc_maps::parse(line)?;
     Some(Mapping {
-        start: hex(line.get(..dash)?)?,
-        end: hex(line.get(dash + 1..space)?)?,
-        readable: rights[0] == b'r',
-        writable: rights[1] == b'w',
-        executable: rights[2] == b'x',
-        shared: rights[3] == b's',
-    })
-}
-
-fn hex(digits: &[u8]) -> Option<usize> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0usize, |value, digit| {
-        Some(value.checked_mul(16)? + (*digit as char).to_digit(16)? as usize)
+        start: mapping.start as usize,
+        end: mapping.end as usize,
+        readable: mapping.is_readable(),
+        writable: mapping.is_writable(),
+        executable: mapping.is_executable(),
+        shared: mapping.shared,
     })
 }
 

@@ -1,6 +1,8 @@
 //! The shared libraries of a program: which the loader will take, and where a process has them.
 
 use std::cell::OnceCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -58,12 +60,10 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn base_in(pid: u32, file: Identity) -> Option<u64> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     maps.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let (range, offset) = (words.next()?, words.nth(1)?);
-        let path = line.find('/').and_then(|at| line.get(at..))?;
-        let is_first =
-            u64::from_str_radix(offset, 16) == Ok(0) && identity(Path::new(path)).ok() == Some(file);
-        is_first.then(|| u64::from_str_radix(range.split_once('-')?.0, 16).ok())?
+        let mapping = proc_maps::parse(line.as_bytes())?;
+        let path = Path::new(OsStr::from_bytes(mapping.name));
+        (mapping.offset == 0 && path.is_absolute() && identity(path).ok() == Some(file))
+            .then_some(mapping.start)
     })
 }
 

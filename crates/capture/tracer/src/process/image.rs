@@ -194,7 +194,7 @@ pub(crate) fn carrier() -> Text<64> {
     let settings = PROCESS.settings();
     let channel = settings.channel.get(..settings.channel_len).unwrap_or(&[]);
     let mut path = Text::new();
-    if let Some((pid, _)) = channel.strip_prefix(b"memtap-").and_then(|rest| tracee::text::number(rest, 10))
+    if let Some((pid, _)) = channel.strip_prefix(b"memtap-").and_then(|rest| proc_maps::number(rest, 10))
         && write!(path, "/proc/{pid}/exe\0").is_err()
     {
         return Text::new();

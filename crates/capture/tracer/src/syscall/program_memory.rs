@@ -25,11 +25,12 @@ pub(crate) unsafe fn message_vectors(header: u64) -> (u64, u64) {
 
 /// Bytes of a string of the program that the kernel has accepted; longer than any path where it did not.
 pub(crate) unsafe fn string_len(addr: u64) -> u64 {
+    let byte = |index: u64| {
+        // SAFETY: the caller knows that the string is there, and nothing after its zero is read.
+        unsafe { (pages::open_address(addr + index) as *const u8).read_volatile() }
+    };
     let mut len = 0;
-    // SAFETY: the caller knows that the string is there.
-    while len < libc::PATH_MAX as u64
-        && unsafe { (pages::open_address(addr + len) as *const u8).read_volatile() } != 0
-    {
+    while len < libc::PATH_MAX as u64 && byte(len) != 0 {
         len += 1;
     }
     len
