@@ -98,12 +98,12 @@ pub(crate) fn figure(
 
 /// Regions of a process that are watched, as far as they are known.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownRegions {
     lens: FxHashMap<RegionId, u64>,
     ranges: Vec<Range<u64>>,
 }
 
-impl Known {
+impl KnownRegions {
     /// The part of the region of `addr` that was not known yet.
     fn discover(&mut self, resolver: &mut Resolver, addr: u64) -> Option<Range<u64>> {
         let id = resolver.resolve_region(memref::VirtAddr(addr))?;
@@ -132,7 +132,7 @@ fn parts(block: &BlockOp) -> impl Iterator<Item = (u64, u64, AccessKind)> {
 #[derive(Debug)]
 pub struct Sharing {
     units: UnitSet,
-    known: FxHashMap<ProcessId, Known>,
+    known: FxHashMap<ProcessId, KnownRegions>,
     threads: FxHashMap<ProcessId, Vec<ThreadId>>,
 }
 
@@ -218,7 +218,7 @@ const PAGE_BYTES: u64 = 4096;
 pub struct ReadWriteSets {
     /// 4 KiB at a time in virtual memory, the baseline, and 64 bytes at a time.
     sets: [(u64, UnitSet); 2],
-    known: FxHashMap<ProcessId, Known>,
+    known: FxHashMap<ProcessId, KnownRegions>,
     threads: FxHashMap<ProcessId, Vec<ThreadId>>,
 }
 

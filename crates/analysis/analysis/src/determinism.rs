@@ -41,16 +41,16 @@ pub struct Conflict {
 
 /// What a thread does between two points at which its memory is merged with others'.
 #[derive(Clone, Debug)]
-pub struct Region {
-    /// Whose.
+pub struct MergeRegion {
+    /// The process of its thread.
     pub process: ProcessId,
-    /// Whose.
+    /// The thread that executed it.
     pub thread: ThreadId,
-    /// Its first access: function, file and line.
+    /// The function of its first access.
     pub function: String,
-    /// As above.
+    /// The source file of that access, where known.
     pub file: Option<String>,
-    /// As above.
+    /// The line there.
     pub line: Option<u32>,
     /// Pages, lines and bytes read.
     pub reads: [u64; 3],
@@ -68,14 +68,14 @@ struct Touched {
 }
 
 /// A region's index, a line that it touched, and how.
-type Part = (usize, u64, Touched);
+type RegionLine = (usize, u64, Touched);
 
 /// A point in the forks and joins of the threads.
 type Clock = FxHashMap<ThreadId, u32>;
 
 #[derive(Debug)]
-struct Open {
-    region: Region,
+struct OpenRegion {
+    region: MergeRegion,
     clock: Clock,
     /// Its place in the thread's own time.
     time: u32,
@@ -83,7 +83,7 @@ struct Open {
 }
 
 #[derive(Debug, Default)]
-struct Thread {
+struct ForkThread {
     clock: Clock,
     open: Option<usize>,
     parent: Option<ThreadId>,
@@ -93,8 +93,8 @@ struct Thread {
 /// Finds regions that would roll back.
 #[derive(Debug, Default)]
 pub struct Determinism {
-    threads: BTreeMap<ThreadId, Thread>,
-    regions: Vec<Open>,
+    threads: BTreeMap<ThreadId, ForkThread>,
+    regions: Vec<OpenRegion>,
     created: FxHashMap<(ProcessId, u64), (ThreadId, Clock)>,
     ended: FxHashMap<(ProcessId, u64), Clock>,
     objects: FxHashMap<(ProcessId, u64), Clock>,
@@ -168,7 +168,7 @@ impl Determinism {
         let thread = self.threads.entry(at.thread).or_default();
         let time = thread.clock.entry(at.thread).or_insert(1);
         let time = *time;
-        let region = Region {
+        let region = MergeRegion {
             process: at.process,
             thread: at.thread,
             function,
@@ -181,7 +181,7 @@ impl Determinism {
         let index = self.regions.len();
         thread.open = Some(index);
         let clock = thread.clock.clone();
-        self.regions.push(Open { region, clock, time, lines: FxHashMap::default() });
+        self.regions.push(OpenRegion { region, clock, time, lines: FxHashMap::default() });
         index
     }
 
@@ -235,8 +235,9 @@ impl Determinism {
     }
 
     /// Whether `b` runs on memory that does not know what `a` did, and `a` comes first in a sequential program.
-    fn precedes(&self, a: &Open, b: &Open) -> bool {
-        let unknown = |a: &Open, b: &Open| b.clock.get(&a.region.thread).copied().unwrap_or(0) < a.time;
+    fn precedes(&self, a: &OpenRegion, b: &OpenRegion) -> bool {
+        let unknown =
+            |a: &OpenRegion, b: &OpenRegion| b.clock.get(&a.region.thread).copied().unwrap_or(0) < a.time;
         if a.region.thread == b.region.thread || !unknown(a, b) || !unknown(b, a) {
             return false;
         }
@@ -262,8 +263,8 @@ impl Determinism {
     }
 
     /// The regions with their sets and conflicts, in the order in which they began.
-    pub fn into_regions(mut self) -> Vec<Region> {
-        let mut pages: BTreeMap<(ProcessId, u64), Vec<Part>> = BTreeMap::new();
+    pub fn into_regions(mut self) -> Vec<MergeRegion> {
+        let mut pages: BTreeMap<(ProcessId, u64), Vec<RegionLine>> = BTreeMap::new();
         for (index, open) in self.regions.iter_mut().enumerate() {
             let mut read_pages = std::collections::BTreeSet::new();
             let mut written_pages = std::collections::BTreeSet::new();
@@ -313,7 +314,9 @@ impl Determinism {
             }
         }
         let regions = self.regions.into_iter().enumerate();
-        regions.map(|(index, open)| Region { conflict: conflicts.remove(&index), ..open.region }).collect()
+        regions
+            .map(|(index, open)| MergeRegion { conflict: conflicts.remove(&index), ..open.region })
+            .collect()
     }
 }
 

@@ -36,4 +36,4 @@ pub use replay::{Moment, Tool};
 pub use session::Session;
 pub use stale::{Stale, StaleAccess};
 pub use summary::Summary;
-pub use tally::{By, Row, Tally};
+pub use tally::{AccessRow, By, Tally};

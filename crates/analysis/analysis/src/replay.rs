@@ -52,13 +52,13 @@ enum Change {
 }
 
 /// A process on its way through its changes.
-struct Process {
+struct ReplayedProcess {
     resolver: Resolver,
     changes: Vec<(Order, Change)>,
     next: usize,
 }
 
-impl Process {
+impl ReplayedProcess {
     fn advance<T: Tool + ?Sized>(&mut self, session: &Session, order: Order, tool: &mut T) {
         while let Some((at, change)) = self.changes.get(self.next).filter(|(at, _)| *at <= order) {
             let _ = at;
@@ -88,7 +88,7 @@ fn first_order(shard: &trace_format::Shard) -> Result<Order, Error> {
 }
 
 /// One thread's cursor.
-struct Thread {
+struct ReplayedThread {
     thread: ThreadId,
     process: ProcessId,
     cursor: EventCursor,
@@ -136,7 +136,7 @@ impl Session {
         self.has_thread(only)?;
         let mut changes = self.changes()?;
         let mut threads = self.threads(filter, only)?;
-        let mut processes: BTreeMap<ProcessId, Process> = BTreeMap::new();
+        let mut processes: BTreeMap<ProcessId, ReplayedProcess> = BTreeMap::new();
         // The lowest order first; of equals the lowest thread.
         while let Some(index) =
             (0..threads.len()).min_by_key(|&index| (threads[index].order, threads[index].thread))
@@ -249,7 +249,7 @@ impl Session {
         Ok(changes)
     }
 
-    fn threads(&self, filter: &Filter, only: Option<ThreadId>) -> Result<Vec<Thread>, Error> {
+    fn threads(&self, filter: &Filter, only: Option<ThreadId>) -> Result<Vec<ReplayedThread>, Error> {
         let mut wanted = filter.clone();
         // Where nothing is wanted nothing is named.
         let ordered = if filter.kinds == KindSet::NONE { KindSet::ORDERS } else { ORDERED };
@@ -275,7 +275,7 @@ impl Session {
                 }
             }
             let cursor = shard.events(&wanted);
-            threads.push(Thread {
+            threads.push(ReplayedThread {
                 thread: record.thread,
                 process: record.process,
                 cursor,
@@ -291,7 +291,7 @@ impl Session {
         &self,
         id: ProcessId,
         order: Order,
-        processes: &mut BTreeMap<ProcessId, Process>,
+        processes: &mut BTreeMap<ProcessId, ReplayedProcess>,
         changes: &mut BTreeMap<ProcessId, Vec<(Order, Change)>>,
         tool: &mut T,
     ) {
@@ -316,6 +316,6 @@ impl Session {
                 }
             }
         };
-        processes.insert(id, Process { resolver, changes: own, next: 0 });
+        processes.insert(id, ReplayedProcess { resolver, changes: own, next: 0 });
     }
 }

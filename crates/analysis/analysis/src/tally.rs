@@ -28,7 +28,7 @@ pub enum By {
 
 /// One row of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct AccessRow {
     /// What was accessed, or who accessed.
     pub name: String,
     /// The kind of memory, where the row has one.
@@ -85,7 +85,7 @@ impl Tally {
     }
 
     /// The rows of a table, most accessed first, equals by name.
-    pub fn rows(&self, by: By, session: &Session, resolvers: &[Resolver]) -> Vec<Row> {
+    pub fn rows(&self, by: By, session: &Session, resolvers: &[Resolver]) -> Vec<AccessRow> {
         let mut rows = match by {
             By::Variable => self.by_variable(session),
             By::Field => self.by_field(session),
@@ -105,11 +105,11 @@ impl Tally {
         counts.filter(|(_, count)| count.accesses() > 0).map(|(id, count)| (VariableId(id as u32), *count))
     }
 
-    fn by_variable(&self, session: &Session) -> Vec<Row> {
+    fn by_variable(&self, session: &Session) -> Vec<AccessRow> {
         let mut rows = Vec::new();
         for (id, count) in self.each_variable() {
             let Some(variable) = session.names().variable(id) else { continue };
-            rows.push(Row {
+            rows.push(AccessRow {
                 name: variable.name.to_string(),
                 region: variable.region.to_string(),
                 count,
@@ -121,11 +121,11 @@ impl Tally {
         rows
     }
 
-    fn by_field(&self, session: &Session) -> Vec<Row> {
+    fn by_field(&self, session: &Session) -> Vec<AccessRow> {
         let mut rows = Vec::new();
         for ((id, path), count) in &self.fields {
             let Some(variable) = session.names().variable(*id) else { continue };
-            rows.push(Row {
+            rows.push(AccessRow {
                 name: format!("{}{path}", variable.name),
                 region: variable.region.to_string(),
                 count: *count,
@@ -137,11 +137,11 @@ impl Tally {
         rows
     }
 
-    fn by_function(&self, session: &Session) -> Vec<Row> {
-        let mut functions: HashMap<symbols::FunctionId, Row> = HashMap::new();
+    fn by_function(&self, session: &Session) -> Vec<AccessRow> {
+        let mut functions: HashMap<symbols::FunctionId, AccessRow> = HashMap::new();
         for (index, count) in self.codes.iter().enumerate().filter(|(_, count)| count.accesses() > 0) {
             let Some(code) = session.names().code(CodeId(index as u32)) else { continue };
-            let row = functions.entry(code.function_id).or_insert_with(|| Row {
+            let row = functions.entry(code.function_id).or_insert_with(|| AccessRow {
                 name: code.function.as_deref().or(code.module.as_deref()).unwrap_or("[unknown]").to_owned(),
                 region: code.module.as_deref().unwrap_or("").to_owned(),
                 count: Count::default(),
@@ -156,8 +156,8 @@ impl Tally {
         functions.into_values().collect()
     }
 
-    fn by_allocation(&self, session: &Session, resolvers: &[Resolver]) -> Vec<Row> {
-        let mut sites: HashMap<String, Row> = HashMap::new();
+    fn by_allocation(&self, session: &Session, resolvers: &[Resolver]) -> Vec<AccessRow> {
+        let mut sites: HashMap<String, AccessRow> = HashMap::new();
         let mut counts: HashMap<(ProcessId, SiteId), Count> = HashMap::new();
         for (id, count) in self.each_variable() {
             let Some(variable) = session.names().variable(id) else { continue };
@@ -181,7 +181,7 @@ impl Tally {
                 let code = resolver.code_name(ip.0);
                 let place = code.as_ref().map_or_else(|| ip.0.to_string(), |code| code.to_string());
                 let name = format!("{} at {place}", ip.1);
-                let row = sites.entry(name.clone()).or_insert_with(|| Row {
+                let row = sites.entry(name.clone()).or_insert_with(|| AccessRow {
                     name,
                     region: String::new(),
                     count: Count::default(),
@@ -201,7 +201,7 @@ impl Tally {
         sites.into_values().collect()
     }
 
-    fn by_page(&self, resolvers: &[Resolver]) -> Vec<Row> {
+    fn by_page(&self, resolvers: &[Resolver]) -> Vec<AccessRow> {
         let several = resolvers.len() > 1;
         let region = |process, page| {
             let resolver: &Resolver = resolvers.iter().find(|resolver| resolver.process() == process)?;
@@ -216,7 +216,7 @@ impl Tally {
         touched
             .map(|(process, page, count)| {
                 let found = region(process, page);
-                Row {
+                AccessRow {
                     name: if several { format!("process {} {page}", process.0) } else { page.to_string() },
                     region: found.map_or_else(String::new, |region| region.kind.to_string()),
                     count,
@@ -228,14 +228,14 @@ impl Tally {
             .collect()
     }
 
-    fn by_region(&self, session: &Session) -> Vec<Row> {
-        let mut regions: BTreeMap<(String, String), Row> = BTreeMap::new();
+    fn by_region(&self, session: &Session) -> Vec<AccessRow> {
+        let mut regions: BTreeMap<(String, String), AccessRow> = BTreeMap::new();
         for (id, count) in self.each_variable() {
             let Some(variable) = session.names().variable(id) else { continue };
             let module = variable.module.as_deref().unwrap_or("").to_owned();
             let kind = variable.region.to_string();
             let name = if module.is_empty() { format!("[{kind}]") } else { format!("{module} {kind}") };
-            let row = regions.entry((kind.clone(), module)).or_insert_with(|| Row {
+            let row = regions.entry((kind.clone(), module)).or_insert_with(|| AccessRow {
                 name,
                 region: kind,
                 count: Count::default(),
@@ -249,7 +249,7 @@ impl Tally {
         regions.into_values().collect()
     }
 
-    fn by_thread(&self, session: &Session) -> Vec<Row> {
+    fn by_thread(&self, session: &Session) -> Vec<AccessRow> {
         let name = |process: ProcessId, thread: ThreadId| {
             let record = session.trace().processes().iter().find(|record| record.process == process);
             let exe = record.map_or("", |record| record.exe.rsplit('/').next().unwrap_or(""));
@@ -257,7 +257,7 @@ impl Tally {
         };
         let threads = self.threads.iter();
         threads
-            .map(|(&thread, &(process, count))| Row {
+            .map(|(&thread, &(process, count))| AccessRow {
                 name: name(process, thread),
                 region: String::new(),
                 count,

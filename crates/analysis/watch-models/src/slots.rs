@@ -10,7 +10,7 @@ const HINTS: usize = 1024;
 
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot<T> {
+pub(crate) struct CacheSlot<T> {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) status: T,
@@ -20,7 +20,7 @@ pub(crate) struct Slot<T> {
 /// The cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<CacheSlot<T>>,
     free: Vec<u16>,
     /// Starts in order, and whose they are.
     starts: Vec<u64>,
@@ -37,7 +37,7 @@ fn hint(addr: u64) -> usize {
 impl<T: Copy + Default> Slots<T> {
     pub(crate) fn new(entries: usize) -> Self {
         let entries = entries.clamp(2, usize::from(u16::MAX));
-        let empty = Slot { start: u64::MAX, end: 0, status: T::default(), dirty: false };
+        let empty = CacheSlot { start: u64::MAX, end: 0, status: T::default(), dirty: false };
         Self {
             slots: vec![empty; entries],
             free: (0..entries as u16).rev().collect(),
@@ -50,7 +50,7 @@ impl<T: Copy + Default> Slots<T> {
 
     /// The entry that holds `addr`; it is then the last used one.
     #[inline]
-    pub(crate) fn find(&mut self, addr: u64) -> Option<Slot<T>> {
+    pub(crate) fn find(&mut self, addr: u64) -> Option<CacheSlot<T>> {
         let guess = self.hints[hint(addr)];
         let slot = &self.slots[usize::from(guess)];
         if slot.start <= addr && addr < slot.end {
@@ -61,7 +61,7 @@ impl<T: Copy + Default> Slots<T> {
     }
 
     #[inline(never)]
-    fn search(&mut self, addr: u64) -> Option<Slot<T>> {
+    fn search(&mut self, addr: u64) -> Option<CacheSlot<T>> {
         let at = self.starts.partition_point(|&start| start <= addr);
         let owner = *self.owners.get(at.checked_sub(1)?)?;
         let slot = self.slots[usize::from(owner)];
@@ -81,19 +81,19 @@ impl<T: Copy + Default> Slots<T> {
     }
 
     /// The entry that ends where `addr` is.
-    pub(crate) fn ending_at(&self, addr: u64) -> Option<Slot<T>> {
+    pub(crate) fn ending_at(&self, addr: u64) -> Option<CacheSlot<T>> {
         let at = self.starts.partition_point(|&start| start < addr).checked_sub(1)?;
         Some(self.slots[usize::from(self.owners[at])]).filter(|slot| slot.end == addr)
     }
 
     /// The entry that starts at `addr`.
-    pub(crate) fn starting_at(&self, addr: u64) -> Option<Slot<T>> {
+    pub(crate) fn starting_at(&self, addr: u64) -> Option<CacheSlot<T>> {
         let at = self.starts.binary_search(&addr).ok()?;
         Some(self.slots[usize::from(self.owners[at])])
     }
 
     /// The first entry that meets `range`, not counted as a use.
-    pub(crate) fn first_in(&self, range: &Range<u64>) -> Option<Slot<T>> {
+    pub(crate) fn first_in(&self, range: &Range<u64>) -> Option<CacheSlot<T>> {
         let at = self.starts.partition_point(|&start| start <= range.start);
         let before = at.checked_sub(1).map(|at| self.slots[usize::from(self.owners[at])]);
         let next = self.owners.get(at).map(|&owner| self.slots[usize::from(owner)]);
@@ -106,7 +106,7 @@ impl<T: Copy + Default> Slots<T> {
     }
 
     /// Removes the entry to give up next.
-    pub(crate) fn evict(&mut self) -> Slot<T> {
+    pub(crate) fn evict(&mut self) -> CacheSlot<T> {
         let slot = self.slots[self.recency.victim()];
         self.remove(slot.start);
         slot
@@ -118,13 +118,14 @@ impl<T: Copy + Default> Slots<T> {
         let owner = self.owners[at];
         self.starts.remove(at);
         self.owners.remove(at);
-        self.slots[usize::from(owner)] = Slot { start: u64::MAX, end: 0, status: T::default(), dirty: false };
+        self.slots[usize::from(owner)] =
+            CacheSlot { start: u64::MAX, end: 0, status: T::default(), dirty: false };
         self.recency.forget(owner.into());
         self.free.push(owner);
     }
 
     /// Enters an entry that meets no other; there must be room.
-    pub(crate) fn insert(&mut self, slot: Slot<T>) {
+    pub(crate) fn insert(&mut self, slot: CacheSlot<T>) {
         let owner = self.free.pop().expect("the caller evicts first");
         let at = self.starts.partition_point(|&start| start < slot.start);
         self.starts.insert(at, slot.start);

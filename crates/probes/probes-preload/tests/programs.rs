@@ -2,7 +2,7 @@
 //! percentiles with sampling, and programs that go on behaving as they did.
 
 use probes::{
-    joined::{Profile, Row},
+    joined::{FunctionFigures, Profile},
     profile::settings::Settings,
 };
 use std::{
@@ -67,7 +67,7 @@ fn run_program(program: &Path, change: impl FnOnce(&mut Settings)) -> Run {
 }
 
 impl Run {
-    fn row(&self, function: &str) -> &Row {
+    fn row(&self, function: &str) -> &FunctionFigures {
         let rows = &self.profile.rows;
         rows.iter()
             .find(|row| row.function == function)

@@ -20,17 +20,19 @@ const ARENA_BYTES: usize = 64 << 30;
 const PAGE_BYTES: usize = 4096;
 
 /// The heap, and what makes it once.
-struct Slot {
+struct ProcessHeap {
     /// Written by `start` alone, before anyone can read it.
     heap: UnsafeCell<MaybeUninit<Heap>>,
     once: UnsafeCell<libc::pthread_once_t>,
 }
 
 // SAFETY: pthread_once orders the one write before every read, and is made for several threads.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for ProcessHeap {}
 
-static SLOT: Slot =
-    Slot { heap: UnsafeCell::new(MaybeUninit::uninit()), once: UnsafeCell::new(libc::PTHREAD_ONCE_INIT) };
+static SLOT: ProcessHeap = ProcessHeap {
+    heap: UnsafeCell::new(MaybeUninit::uninit()),
+    once: UnsafeCell::new(libc::PTHREAD_ONCE_INIT),
+};
 
 /// A line without an allocation.
 struct Line {

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 use std::time::Instant;
 
-use rtvm::replay::{Action, Options, Sizes, Synthetic, with_replay};
+use rtvm::replay::{Action, ReplayOptions, Sizes, Synthetic, with_replay};
 use rtvm::{
     AddressSpace, BitTrie, Counted, LayeredTree, Mmu, Page, PhysicalMemory, Random, Rights, RtHeap,
     SpaceWords, VirtualRegionsTree, munmap_ns,
@@ -431,7 +431,7 @@ fn replays() {
         ("blocks filled word by word", local(4_000_000)),
     ] {
         let time = rounds(|| {
-            with_replay(&Options::default(), 1, |replay| {
+            with_replay(&ReplayOptions::default(), 1, |replay| {
                 time(|| actions.chunks(8192).for_each(|a| replay.run(0, a)))
             })
             .expect("a model")
@@ -455,7 +455,7 @@ fn footprints() {
         let mut columns: [Vec<f64>; 4] = Default::default();
         for seed in 1..=10 {
             let actions: Vec<Action> = Synthetic::new(seed, 1_000_000, sizes).collect();
-            with_replay(&Options::default(), 1, |replay| {
+            with_replay(&ReplayOptions::default(), 1, |replay| {
                 actions.chunks(8192).for_each(|a| replay.run(0, a));
                 let (a, b) = (replay.rtmmu(), replay.conventional());
                 columns[0].push(b.max_free_touches as f64 / a.max_free_touches as f64);

@@ -1,9 +1,9 @@
 //! The conventional system of the comparison: a page table, unmapping page by page, and a heap that only shrinks at its end
 //! (section V-A).
 
-use crate::{Error, Frame, Mmu, Page, PhysicalMemory, Rights, VirtualRegionsTree, WordStore};
+use crate::{Error, FrameNumber, Mmu, Page, PhysicalMemory, Rights, VirtualRegionsTree, WordStore};
 
-/// An address space with a page table. A heap lies at its start, up to the break; regions lie behind it.
+/// An address space with a page table. A heap lies at its start, up to the break; regions lie after it.
 #[derive(Clone, Debug)]
 pub struct Conventional<S, T> {
     /// One word a page: frame + 1, or zero.
@@ -85,7 +85,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Conventional<S, T> {
             let entry = self.table.load(page as usize);
             if let Some(frame) = entry.checked_sub(1) {
                 self.table.store(page as usize, 0);
-                memory.release_one(Frame(frame));
+                memory.release_one(FrameNumber(frame));
                 released += 1;
             }
         }
@@ -129,10 +129,10 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for Conventional<S, T> {
             self.tree.split(first.0);
         }
         self.regions.store(first.0 as usize, pages | MAPPED | u32::from(rights.bits()) << 29);
-        let behind = first.0 + pages;
-        if behind < end {
-            self.tree.split(behind);
-            self.regions.store(behind as usize, end - behind);
+        let after = first.0 + pages;
+        if after < end {
+            self.tree.split(after);
+            self.regions.store(after as usize, end - after);
         }
         Ok(())
     }
@@ -152,10 +152,10 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for Conventional<S, T> {
         }
         let (mut start, mut pages) = (first.0, region & LEN);
         let released = self.unmap_pages(start, start + pages, memory);
-        let behind = start + pages;
-        if behind < self.pages && self.regions.load(behind as usize) & MAPPED == 0 {
-            self.tree.union(behind);
-            pages += self.regions.load(behind as usize);
+        let after = start + pages;
+        if after < self.pages && self.regions.load(after as usize) & MAPPED == 0 {
+            self.tree.union(after);
+            pages += self.regions.load(after as usize);
         }
         if let Some(before) = start.checked_sub(1).and_then(|page| self.tree.find(page))
             && self.regions.load(before as usize) & MAPPED == 0
@@ -174,12 +174,12 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for Conventional<S, T> {
         page: Page,
         wanted: Rights,
         memory: &mut PhysicalMemory<F>,
-    ) -> Result<Frame, Error> {
+    ) -> Result<FrameNumber, Error> {
         if !self.rights(page)?.allow(wanted) {
             return Err(Error::Denied { page, wanted });
         }
         if let Some(frame) = self.table.load(page.0 as usize).checked_sub(1) {
-            return Ok(Frame(frame));
+            return Ok(FrameNumber(frame));
         }
         let frame = memory.take()?;
         self.table.store(page.0 as usize, frame.0 + 1);
@@ -188,7 +188,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for Conventional<S, T> {
     }
 
     #[inline]
-    fn translate(&self, page: Page, wanted: Rights) -> Result<Option<Frame>, Error> {
+    fn translate(&self, page: Page, wanted: Rights) -> Result<Option<FrameNumber>, Error> {
         if page.0 >= self.pages {
             return Err(Error::NoRegion { page });
         }
@@ -196,7 +196,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for Conventional<S, T> {
         if page.0 >= self.brk && !self.rights(page)?.allow(wanted) {
             return Err(Error::Denied { page, wanted });
         }
-        Ok(Some(Frame(frame)))
+        Ok(Some(FrameNumber(frame)))
     }
 
     fn mapped(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! Physical memory: frames in linked lists, so that a whole list is released in constant time (section IV-A1).
 
-use crate::{Error, Frame, WordStore};
+use crate::{Error, FrameNumber, WordStore};
 
 /// No frame.
 const END: u32 = u32::MAX;
@@ -10,13 +10,13 @@ const END: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameList {
     /// The last frame; its link leads to the first.
-    pub last: Frame,
+    pub last: FrameNumber,
 }
 
 /// The frames that all address spaces share.
 #[derive(Clone, Debug)]
 pub struct PhysicalMemory<S> {
-    /// The frame behind each in its list.
+    /// The frame after each in its list.
     next: S,
     /// The last frame of the circle of released frames, or `END`.
     free: u32,
@@ -58,7 +58,7 @@ impl<S: WordStore<u32>> PhysicalMemory<S> {
     /// # Errors
     /// Where none is free.
     #[inline]
-    pub fn take(&mut self) -> Result<Frame, Error> {
+    pub fn take(&mut self) -> Result<FrameNumber, Error> {
         if self.free != END {
             let first = self.next.load(self.free as usize);
             if first == self.free {
@@ -68,25 +68,25 @@ impl<S: WordStore<u32>> PhysicalMemory<S> {
                 self.next.store(self.free as usize, second);
             }
             self.released -= 1;
-            return Ok(Frame(first));
+            return Ok(FrameNumber(first));
         }
         if self.fresh == self.frames {
             return Err(Error::OutOfFrames);
         }
         self.fresh += 1;
-        Ok(Frame(self.fresh - 1))
+        Ok(FrameNumber(self.fresh - 1))
     }
 
     /// A list of one frame.
     #[inline]
-    pub fn list_of(&mut self, frame: Frame) -> FrameList {
+    pub fn list_of(&mut self, frame: FrameNumber) -> FrameList {
         self.next.store(frame.0 as usize, frame.0);
         FrameList { last: frame }
     }
 
-    /// Puts a frame in front of a list.
+    /// Puts a frame at the head of a list.
     #[inline]
-    pub fn push(&mut self, list: FrameList, frame: Frame) {
+    pub fn push(&mut self, list: FrameList, frame: FrameNumber) {
         let first = self.next.load(list.last.0 as usize);
         self.next.store(frame.0 as usize, first);
         self.next.store(list.last.0 as usize, frame.0);
@@ -108,23 +108,23 @@ impl<S: WordStore<u32>> PhysicalMemory<S> {
 
     /// Releases one frame.
     #[inline]
-    pub fn release_one(&mut self, frame: Frame) {
+    pub fn release_one(&mut self, frame: FrameNumber) {
         if self.free == END {
             let list = self.list_of(frame);
             self.free = list.last.0;
         } else {
-            self.push(FrameList { last: Frame(self.free) }, frame);
+            self.push(FrameList { last: FrameNumber(self.free) }, frame);
         }
         self.released += 1;
     }
 
     /// The frames of a list, first to last.
-    pub fn iter(&self, list: FrameList) -> impl Iterator<Item = Frame> + '_ {
+    pub fn iter(&self, list: FrameList) -> impl Iterator<Item = FrameNumber> + '_ {
         let mut at = Some(self.next.load(list.last.0 as usize));
         core::iter::from_fn(move || {
             let frame = at?;
             at = (frame != list.last.0).then(|| self.next.load(frame as usize));
-            Some(Frame(frame))
+            Some(FrameNumber(frame))
         })
     }
 }

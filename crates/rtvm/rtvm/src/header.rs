@@ -1,6 +1,6 @@
 //! Virtual Region Headers: what is kept where a region begins (section IV-A2a).
 
-use crate::{Frame, FrameList, Page, WordStore};
+use crate::{FrameList, FrameNumber, Page, WordStore};
 
 /// The header of a region. Its rights and the depth of its stack are in its [`crate::StackPointer`], which every access
 /// reads anyway.
@@ -60,7 +60,7 @@ impl<S: WordStore<u32>> RegionHeaders<S> {
     /// Frames of the region at `start`.
     #[inline]
     pub fn frames(&self, start: Page) -> FrameList {
-        FrameList { last: Frame(self.frames.load(start.0 as usize)) }
+        FrameList { last: FrameNumber(self.frames.load(start.0 as usize)) }
     }
 
     /// Sets them.

@@ -46,6 +46,6 @@ pub use pva::{PagesValidityArray, StackPointer};
 pub use random::Random;
 pub use space::{AddressSpace, Lookups, SpaceWords};
 pub use tree::{BitTrie, LayeredTree, VirtualRegionsTree};
-pub use units::{Frame, Page, Rights};
+pub use units::{FrameNumber, Page, Rights};
 pub use vrc::VirtualRegionsCache;
 pub use words::{Counted, Lane, TwoLevel, WordStore};

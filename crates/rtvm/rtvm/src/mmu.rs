@@ -1,6 +1,6 @@
 //! What the two systems that are compared have in common.
 
-use crate::{Error, Frame, Page, PhysicalMemory, Rights, WordStore};
+use crate::{Error, FrameNumber, Page, PhysicalMemory, Rights, WordStore};
 
 /// A system of virtual memory: regions of pages, whose frames come at the first access.
 pub trait Mmu {
@@ -33,13 +33,13 @@ pub trait Mmu {
         page: Page,
         wanted: Rights,
         memory: &mut PhysicalMemory<F>,
-    ) -> Result<Frame, Error>;
+    ) -> Result<FrameNumber, Error>;
 
     /// The frame of a page, or `None` where a page fault would be taken.
     ///
     /// # Errors
     /// [`Error::Denied`] where the region forbids the access.
-    fn translate(&self, page: Page, wanted: Rights) -> Result<Option<Frame>, Error>;
+    fn translate(&self, page: Page, wanted: Rights) -> Result<Option<FrameNumber>, Error>;
 
     /// Pages that have a frame.
     fn mapped(&self) -> u32;
@@ -54,7 +54,7 @@ pub trait Mmu {
         page: Page,
         wanted: Rights,
         memory: &mut PhysicalMemory<F>,
-    ) -> Result<Frame, Error> {
+    ) -> Result<FrameNumber, Error> {
         if page.0 >= self.pages() {
             return Err(Error::NoRegion { page });
         }

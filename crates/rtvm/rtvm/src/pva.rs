@@ -1,6 +1,6 @@
 //! The Pages Validity Array: one initialisation-free array for each region, all of them in the same words (Figure 4).
 
-use crate::{Frame, Page, Rights, WordStore};
+use crate::{FrameNumber, Page, Rights, WordStore};
 
 /// The stack pointer of a region, with what else is asked at every access.
 ///
@@ -96,8 +96,8 @@ impl<S: WordStore<u32>> PagesValidityArray<S> {
 
     /// `d[page]` and `h[page]`, which hardware reads at once, whether they mean anything or not.
     #[inline]
-    pub fn page(&self, page: Page) -> (Frame, u32) {
-        (Frame(self.table.load(page.0 as usize)), self.helper.load(page.0 as usize))
+    pub fn page(&self, page: Page) -> (FrameNumber, u32) {
+        (FrameNumber(self.table.load(page.0 as usize)), self.helper.load(page.0 as usize))
     }
 
     /// Brings what belongs to a page near, uncounted.
@@ -114,7 +114,7 @@ impl<S: WordStore<u32>> PagesValidityArray<S> {
 
     /// Pushes a page that is not on the stack of its region.
     #[inline]
-    pub fn push(&mut self, start: Page, pointer: StackPointer, page: Page, frame: Frame) {
+    pub fn push(&mut self, start: Page, pointer: StackPointer, page: Page, frame: FrameNumber) {
         let place = pointer.top().max(start.0);
         self.helper.store(page.0 as usize, place);
         self.stack.store(place as usize, page.0);

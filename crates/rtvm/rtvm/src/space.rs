@@ -4,7 +4,7 @@
 use core::cell::Cell;
 
 use crate::{
-    Error, Frame, Mmu, Page, PagesValidityArray, PhysicalMemory, RegionHeader, RegionHeaders, Rights,
+    Error, FrameNumber, Mmu, Page, PagesValidityArray, PhysicalMemory, RegionHeader, RegionHeaders, Rights,
     StackPointer, VirtualRegionsCache, VirtualRegionsTree, WordStore,
 };
 
@@ -18,7 +18,7 @@ pub struct Lookups {
     pub read_pointer: u64,
     /// Those that read a place of a stack as well.
     pub read_stack: u64,
-    /// Case 1: the cache points behind the page.
+    /// Case 1: the cache points after the page.
     pub case_1: u64,
     /// Case 2.1: the stack that the cache points to is empty.
     pub case_2_1: u64,
@@ -32,7 +32,7 @@ pub struct Lookups {
 
 /// What a lookup found.
 enum Lookup {
-    Hit(Frame, StackPointer),
+    Hit(FrameNumber, StackPointer),
     /// A page fault; with the cached start of a region whose stack is not empty.
     Fault(Option<Page>),
 }
@@ -192,7 +192,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> AddressSpace<S, T> {
         wanted: Rights,
         memory: &mut PhysicalMemory<F>,
         cached: Option<Page>,
-    ) -> Result<Frame, Error> {
+    ) -> Result<FrameNumber, Error> {
         let start = self.find(page)?;
         if let Some(cached) = cached {
             self.count(|l| {
@@ -220,7 +220,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> AddressSpace<S, T> {
         Ok(frame)
     }
 
-    /// Lets a region end where the next one begins: joins the free region behind `start` to it.
+    /// Lets a region end where the next one begins: joins the free region after `start` to it.
     fn join_free(&mut self, start: Page, pages: u32) -> u32 {
         let next = start.0 + pages;
         if next >= self.pages || self.validity.pointer(Page(next)).is_mapped() {
@@ -252,11 +252,11 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for AddressSpace<S, T> {
         }
         self.headers.set_pages(first, pages);
         self.validity.set_pointer(first, StackPointer::empty(rights));
-        let behind = Page(first.0 + pages);
-        if behind.0 < end {
-            self.tree.split(behind.0);
-            self.headers.set_pages(behind, end - behind.0);
-            self.validity.set_pointer(behind, StackPointer::NONE);
+        let after = Page(first.0 + pages);
+        if after.0 < end {
+            self.tree.split(after.0);
+            self.headers.set_pages(after, end - after.0);
+            self.validity.set_pointer(after, StackPointer::NONE);
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for AddressSpace<S, T> {
         page: Page,
         wanted: Rights,
         memory: &mut PhysicalMemory<F>,
-    ) -> Result<Frame, Error> {
+    ) -> Result<FrameNumber, Error> {
         match self.translate(page, wanted)? {
             Some(frame) => Ok(frame),
             None => self.fault(page, wanted, memory, None),
@@ -301,7 +301,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for AddressSpace<S, T> {
     }
 
     #[inline]
-    fn translate(&self, page: Page, wanted: Rights) -> Result<Option<Frame>, Error> {
+    fn translate(&self, page: Page, wanted: Rights) -> Result<Option<FrameNumber>, Error> {
         if page.0 >= self.pages {
             return Err(Error::NoRegion { page });
         }
@@ -318,7 +318,7 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Mmu for AddressSpace<S, T> {
         page: Page,
         wanted: Rights,
         memory: &mut PhysicalMemory<F>,
-    ) -> Result<Frame, Error> {
+    ) -> Result<FrameNumber, Error> {
         if page.0 >= self.pages {
             return Err(Error::NoRegion { page });
         }

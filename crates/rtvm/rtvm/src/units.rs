@@ -10,7 +10,7 @@ pub struct Page(pub u32);
 /// A physical frame, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct Frame(pub u32);
+pub struct FrameNumber(pub u32);
 
 /// What a region allows, or an access wants: a set of read, write and execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rtvm::model::{ModelHeap, ModelMemory, Paging};
-use rtvm::replay::{Action, Options, Sizes, Synthetic, with_replay};
+use rtvm::replay::{Action, ReplayOptions, Sizes, Synthetic, with_replay};
 use rtvm::tlsf::{MIN_BLOCK, TAG_BYTES};
 use rtvm::{AddressSpace, BitTrie, Conventional, Error, Mmu, PhysicalMemory, Random, Rights, SpaceWords};
 
@@ -256,7 +256,7 @@ fn a_release_gives_back_every_whole_page_at_once() {
 
 /// Words that the worst calls touch, for sizes that differ by a million.
 fn worst(most: u64, seed: u64) -> (u64, u64, u64, u64) {
-    let options = Options { pages: 1 << 22, frames: 1 << 22, ..Options::default() };
+    let options = ReplayOptions { pages: 1 << 22, frames: 1 << 22, ..ReplayOptions::default() };
     with_replay(&options, 1, |replay| {
         let actions: Vec<Action> = Synthetic::new(seed, 200_000, Sizes::Uniform(most)).collect();
         replay.run(0, &actions);
@@ -283,7 +283,7 @@ fn the_worst_release_does_not_depend_on_sizes() {
 #[test]
 fn a_replay_repeats_exactly() {
     let run = || {
-        with_replay(&Options::default(), 2, |replay| {
+        with_replay(&ReplayOptions::default(), 2, |replay| {
             for space in 0..2 {
                 let actions: Vec<Action> = Synthetic::new(5, 50_000, Sizes::LogUniform(1 << 20)).collect();
                 replay.run(space, &actions);
@@ -308,7 +308,7 @@ fn a_replay_repeats_exactly() {
 #[test]
 fn a_replay_without_enough_memory_counts_what_failed() {
     for (frames, sizes) in [(40, 100_000), (1 << 12, 4 << 20)] {
-        let options = Options { pages: 1 << 12, frames, ..Options::default() };
+        let options = ReplayOptions { pages: 1 << 12, frames, ..ReplayOptions::default() };
         with_replay(&options, 1, |replay| {
             let actions: Vec<Action> = Synthetic::new(5, 20_000, Sizes::Uniform(sizes)).collect();
             replay.run(0, &actions);

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use rtvm::{
-    AddressSpace, BitTrie, Conventional, Counted, Error, Frame, LayeredTree, Mmu, Page, PhysicalMemory,
+    AddressSpace, BitTrie, Conventional, Counted, Error, FrameNumber, LayeredTree, Mmu, Page, PhysicalMemory,
     Random, Rights, SpaceWords, TwoLevel, VirtualRegionsTree, WordStore,
 };
 
@@ -36,7 +36,7 @@ fn memory(frames: u32) -> PhysicalMemory<Vec<u32>> {
 #[derive(Default)]
 struct Model {
     regions: BTreeMap<u32, (u32, Rights)>,
-    pages: BTreeMap<u32, Frame>,
+    pages: BTreeMap<u32, FrameNumber>,
 }
 
 impl Model {
@@ -198,10 +198,10 @@ fn an_accidental_link_beyond_the_stack_is_no_mapping() {
     for page in 0..8 {
         assert_eq!(space.translate(Page(page), RW), Ok(None), "page {page}");
     }
-    assert_eq!(space.access(Page(5), RW, &mut memory), Ok(Frame(0)));
+    assert_eq!(space.access(Page(5), RW, &mut memory), Ok(FrameNumber(0)));
     // The stack now has one place, 0, which is page 5's; page 0 claims it too.
     assert_eq!(space.translate(Page(0), RW), Ok(None));
-    assert_eq!(space.translate(Page(5), RW), Ok(Some(Frame(0))));
+    assert_eq!(space.translate(Page(5), RW), Ok(Some(FrameNumber(0))));
 }
 
 /// An address space all of whose words are counted.

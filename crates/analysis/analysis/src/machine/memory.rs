@@ -19,14 +19,14 @@ pub struct Image<'a> {
 }
 
 /// Runs of bytes that were found, in order.
-struct Found {
+struct FoundBytes {
     entries: std::vec::IntoIter<FoundEntry>,
     data: Option<TypedCursor>,
     frame: Vec<u8>,
     first: u64,
 }
 
-impl Found {
+impl FoundBytes {
     fn open(session: &Session) -> Result<Self, Error> {
         let trace = session.trace();
         let entries = super::found(trace)?;
@@ -96,7 +96,7 @@ pub fn memory_at<E: From<Error>>(
     let mut replay = Replay {
         image: vec![0; (range.end - range.start) as usize],
         range: range.clone(),
-        found: Found::open(session)?,
+        found: FoundBytes::open(session)?,
         next_found: None,
         cpus: Vec::new(),
     };
@@ -118,7 +118,7 @@ pub fn memory_at<E: From<Error>>(
 struct Replay {
     image: Vec<u8>,
     range: Range<u64>,
-    found: Found,
+    found: FoundBytes,
     next_found: Option<FoundEntry>,
     cpus: Vec<Stores>,
 }

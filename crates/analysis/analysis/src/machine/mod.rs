@@ -12,7 +12,7 @@ mod walk;
 
 pub use memory::{Image, memory_at};
 pub use names::{GuestProgram, Named, by_name};
-pub use process::{Mode, Owner, by_process, kernel_since, tasks};
+pub use process::{GuestMode, Owner, by_process, kernel_since, tasks};
 pub use symbols::GuestSymbols;
 pub use walk::{Physical, walk, walk_data};
 

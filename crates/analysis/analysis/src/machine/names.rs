@@ -1,11 +1,11 @@
-//! Names for a machine's accesses: the kernel's own symbols, and those of the guest's programs whose files are given.
+//! GuestNames for a machine's accesses: the kernel's own symbols, and those of the guest's programs whose files are given.
 
 use std::collections::{BTreeMap, HashMap};
 
 use symbols::Module;
 use trace_format::Trace;
 
-use super::process::{Mode, Owner, walk_owned};
+use super::process::{GuestMode, Owner, walk_owned};
 use super::symbols::GuestSymbols;
 use crate::{Count, Error};
 
@@ -50,8 +50,8 @@ pub fn by_name(
     trace: &Trace,
     named: Named,
     programs: &[GuestProgram],
-) -> Result<BTreeMap<(Mode, String), Count>, Error> {
-    let mut names = Names {
+) -> Result<BTreeMap<(GuestMode, String), Count>, Error> {
+    let mut names = GuestNames {
         symbols: GuestSymbols::of(trace)?,
         programs,
         named,
@@ -61,12 +61,12 @@ pub fn by_name(
     let mut counts: Vec<Count> = Vec::new();
     for record in trace.threads() {
         // (owner, mode, address) to a name's number.
-        let mut near = vec![(usize::MAX, Mode::Boot, 0, 0); NEAR];
+        let mut near = vec![(usize::MAX, GuestMode::Boot, 0, 0); NEAR];
         walk_owned(trace, record.thread, |number, owner, mode, access| {
             let address = if named == Named::Function { access.ip.0 } else { access.addr.0 };
             let slot = &mut near[(address ^ address >> 16) as usize % NEAR];
             // The kernel's names are everybody's.
-            let number = if mode == Mode::Kernel && address >> 63 != 0 { usize::MAX } else { number };
+            let number = if mode == GuestMode::Kernel && address >> 63 != 0 { usize::MAX } else { number };
             if (slot.0, slot.1, slot.2) != (number, mode, address) || slot.3 == 0 {
                 *slot = (number, mode, address, names.number(owner, mode, address) + 1);
             }
@@ -84,16 +84,16 @@ pub fn by_name(
     Ok(all)
 }
 
-struct Names<'a> {
+struct GuestNames<'a> {
     symbols: GuestSymbols,
     programs: &'a [GuestProgram],
     named: Named,
-    list: Vec<(Mode, String)>,
-    numbers: HashMap<(Mode, String), usize>,
+    list: Vec<(GuestMode, String)>,
+    numbers: HashMap<(GuestMode, String), usize>,
 }
 
-impl Names<'_> {
-    fn number(&mut self, owner: &Owner, mode: Mode, address: u64) -> usize {
+impl GuestNames<'_> {
+    fn number(&mut self, owner: &Owner, mode: GuestMode, address: u64) -> usize {
         let key = (mode, self.name(owner, mode, address));
         if let Some(&number) = self.numbers.get(&key) {
             return number;
@@ -103,11 +103,11 @@ impl Names<'_> {
         self.list.len() - 1
     }
 
-    fn name(&self, owner: &Owner, mode: Mode, address: u64) -> String {
+    fn name(&self, owner: &Owner, mode: GuestMode, address: u64) -> String {
         if address >> 63 != 0 {
             return self.symbols.name(address).map_or_else(|| "[kernel]".to_owned(), str::to_owned);
         }
-        if mode == Mode::Boot {
+        if mode == GuestMode::Boot {
             return "[boot]".to_owned();
         }
         let program = self.programs.iter().find(|program| program.name == owner.name);

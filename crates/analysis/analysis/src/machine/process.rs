@@ -13,7 +13,7 @@ const CHANGE_EXIT: u8 = 3;
 
 /// In which mode the processor was, as the address of the instruction tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
+pub enum GuestMode {
     /// Firmware and boot loader: before a vCPU came to the kernel.
     Boot,
     /// A program.
@@ -22,7 +22,7 @@ pub enum Mode {
     Kernel,
 }
 
-impl Mode {
+impl GuestMode {
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ pub fn kernel_since(trace: &Trace, thread: ThreadId) -> Result<u64, Error> {
 pub(crate) fn walk_owned(
     trace: &Trace,
     thread: ThreadId,
-    mut each: impl FnMut(usize, &Owner, Mode, &Access),
+    mut each: impl FnMut(usize, &Owner, GuestMode, &Access),
 ) -> Result<(), Error> {
     // Of creations and ends nobody else executes.
     let tasks = tasks(trace, thread)?;
@@ -104,7 +104,7 @@ pub(crate) fn walk_owned(
                 number += 1;
                 next = tasks.next();
             }
-            each(number, &owner, Mode::of(access.ip.0, &mut seen_kernel), access);
+            each(number, &owner, GuestMode::of(access.ip.0, &mut seen_kernel), access);
         }
     }
     Ok(())
@@ -114,8 +114,8 @@ pub(crate) fn walk_owned(
 ///
 /// # Errors
 /// Where the trace can't be read.
-pub fn by_process(trace: &Trace) -> Result<BTreeMap<(Owner, Mode), Count>, Error> {
-    let mut counts: BTreeMap<(Owner, Mode), Count> = BTreeMap::new();
+pub fn by_process(trace: &Trace) -> Result<BTreeMap<(Owner, GuestMode), Count>, Error> {
+    let mut counts: BTreeMap<(Owner, GuestMode), Count> = BTreeMap::new();
     for record in trace.threads() {
         let mut present: Option<(usize, Owner)> = None;
         let mut modes = [Count::default(); 3];
@@ -134,8 +134,8 @@ pub fn by_process(trace: &Trace) -> Result<BTreeMap<(Owner, Mode), Count>, Error
     Ok(counts)
 }
 
-fn settle(counts: &mut BTreeMap<(Owner, Mode), Count>, owner: &Owner, modes: &mut [Count; 3]) {
-    for (mode, count) in [Mode::Boot, Mode::User, Mode::Kernel].into_iter().zip(modes) {
+fn settle(counts: &mut BTreeMap<(Owner, GuestMode), Count>, owner: &Owner, modes: &mut [Count; 3]) {
+    for (mode, count) in [GuestMode::Boot, GuestMode::User, GuestMode::Kernel].into_iter().zip(modes) {
         if count.accesses() > 0 {
             *counts.entry((owner.clone(), mode)).or_default() += std::mem::take(count);
         }

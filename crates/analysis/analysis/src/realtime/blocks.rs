@@ -13,7 +13,7 @@ const PAGE_BITS: u32 = 12;
 
 /// What a number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RangeKind {
     /// A block of the heap.
     Block,
     /// What the program mapped.
@@ -23,17 +23,17 @@ pub(crate) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct NumberedRange {
     start: u64,
     /// Zero where the number is unused.
     len: u64,
-    kind: Kind,
+    kind: RangeKind,
 }
 
-/// Blocks and regions of one process.
+/// NumberedBlocks and regions of one process.
 #[derive(Debug)]
-pub(crate) struct Blocks {
-    slots: Vec<Slot>,
+pub(crate) struct NumberedBlocks {
+    slots: Vec<NumberedRange>,
     unused: Vec<BlockId>,
     live: BTreeMap<u64, BlockId>,
     /// Released blocks that nothing has taken the place of: start to end.
@@ -59,7 +59,7 @@ fn slot_of(page: u64) -> usize {
     page as usize & (CACHED - 1)
 }
 
-impl Default for Blocks {
+impl Default for NumberedBlocks {
     fn default() -> Self {
         Self {
             slots: vec![],
@@ -73,8 +73,8 @@ impl Default for Blocks {
     }
 }
 
-impl Blocks {
-    fn number(&mut self, slot: Slot) -> BlockId {
+impl NumberedBlocks {
+    fn number(&mut self, slot: NumberedRange) -> BlockId {
         if let Some(id) = self.unused.pop() {
             self.slots[id as usize] = slot;
             return id;
@@ -84,14 +84,14 @@ impl Blocks {
     }
 
     /// The block or mapping that begins at an address.
-    pub(crate) fn starting_at(&self, start: u64) -> Option<(BlockId, Kind, u64)> {
+    pub(crate) fn starting_at(&self, start: u64) -> Option<(BlockId, RangeKind, u64)> {
         let id = *self.live.get(&start)?;
         let slot = self.slots[id as usize];
         Some((id, slot.kind, slot.len))
     }
 
-    /// Blocks and mappings that have bytes in a range.
-    pub(crate) fn overlapping(&self, start: u64, len: u64) -> Vec<(BlockId, Kind, u64, u64)> {
+    /// NumberedBlocks and mappings that have bytes in a range.
+    pub(crate) fn overlapping(&self, start: u64, len: u64) -> Vec<(BlockId, RangeKind, u64, u64)> {
         let of = |id: BlockId| {
             let slot = self.slots[id as usize];
             (id, slot.kind, slot.start, slot.len)
@@ -104,8 +104,8 @@ impl Blocks {
     }
 
     /// A new block or mapping; nothing else may be in its range.
-    pub(crate) fn insert(&mut self, start: u64, len: u64, kind: Kind) -> BlockId {
-        let id = self.number(Slot { start, len: len.max(1), kind });
+    pub(crate) fn insert(&mut self, start: u64, len: u64, kind: RangeKind) -> BlockId {
+        let id = self.number(NumberedRange { start, len: len.max(1), kind });
         self.place(id, start, len);
         id
     }
@@ -140,7 +140,7 @@ impl Blocks {
     pub(crate) fn replace(&mut self, id: BlockId, start: u64, len: u64) {
         let old = self.slots[id as usize];
         self.live.remove(&old.start);
-        self.slots[id as usize] = Slot { start, len: len.max(1), ..old };
+        self.slots[id as usize] = NumberedRange { start, len: len.max(1), ..old };
         self.place(id, start, len);
     }
 
@@ -158,7 +158,7 @@ impl Blocks {
 
     /// Whether a number is a block of the heap.
     pub(crate) fn is_heap(&self, id: BlockId) -> bool {
-        self.slots[id as usize].kind == Kind::Block
+        self.slots[id as usize].kind == RangeKind::Block
     }
 
     /// Whether a released block begins there.
@@ -199,7 +199,7 @@ impl Blocks {
         let offset = addr & (CHUNK_BYTES - 1);
         let Some(&id) = self.chunks.get(&number) else {
             // Its range lies outside of `live`, and is never asked for by containment: it has no length here.
-            let id = self.number(Slot { start: 0, len: 0, kind: Kind::Chunk });
+            let id = self.number(NumberedRange { start: 0, len: 0, kind: RangeKind::Chunk });
             self.chunks.insert(number, id);
             return Target::NewChunk(id, CHUNK_BYTES, offset);
         };
@@ -224,9 +224,9 @@ mod tests {
 
     #[test]
     fn addresses_find_their_blocks() {
-        let mut blocks = Blocks::default();
-        let a = blocks.insert(0x1000, 0x100, Kind::Block);
-        let b = blocks.insert(0x1100, 0x2000, Kind::Block);
+        let mut blocks = NumberedBlocks::default();
+        let a = blocks.insert(0x1000, 0x100, RangeKind::Block);
+        let b = blocks.insert(0x1100, 0x2000, RangeKind::Block);
         for _ in 0..2 {
             assert_eq!(blocks.target(0x1000), Target::Known(a, 0));
             assert_eq!(blocks.target(0x10ff), Target::Known(a, 0xff));
@@ -236,7 +236,7 @@ mod tests {
         assert!(blocks.was_released(0x1000));
         assert_eq!(blocks.target(0x1000), Target::Released);
         assert_eq!(blocks.target(0x1100), Target::Known(b, 0));
-        let c = blocks.insert(0x1010, 0x10, Kind::Block);
+        let c = blocks.insert(0x1010, 0x10, RangeKind::Block);
         assert_eq!(blocks.target(0x1010), Target::Known(c, 0));
         assert_eq!(blocks.target(0x2000), Target::Known(b, 0xf00));
         blocks.replace(b, 0x9000, 0x10);
@@ -246,14 +246,14 @@ mod tests {
 
     #[test]
     fn memory_beside_the_heap_comes_in_chunks() {
-        let mut blocks = Blocks::default();
+        let mut blocks = NumberedBlocks::default();
         let addr = 5 * CHUNK_BYTES + 0x1234;
         let Target::NewChunk(chunk, CHUNK_BYTES, 0x1234) = blocks.target(addr) else { panic!("a new chunk") };
         for _ in 0..3 {
             assert_eq!(blocks.target(addr), Target::Known(chunk, 0x1234));
         }
         // A block that is put where the cache says there is none.
-        let block = blocks.insert(addr - 4, 16, Kind::Block);
+        let block = blocks.insert(addr - 4, 16, RangeKind::Block);
         assert_eq!(blocks.target(addr), Target::Known(block, 4));
         assert_eq!(blocks.target(addr + 0x100), Target::Known(chunk, 0x1334));
         assert_eq!(blocks.target(addr), Target::Known(block, 4));

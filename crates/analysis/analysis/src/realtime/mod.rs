@@ -1,7 +1,7 @@
 //! A workload under real-time virtual memory management and under a page table (Böhnert and Scholl, section V): a trace or
 //! the paper's synthetic one, as actions that the crate `rtvm` replays in both systems.
 //!
-//! Start with [`run_trace`]; [`Run`] is the result, from which every output is made.
+//! Start with [`run_trace`]; [`ComparedRun`] is the result, from which every output is made.
 
 mod blocks;
 mod munmap;
@@ -10,6 +10,6 @@ mod synthetic;
 mod trace;
 
 pub use munmap::{MunmapCurve, MunmapPoint};
-pub use result::{Findings, Run, Spread, System, spreads};
+pub use result::{ComparedRun, Findings, Spread, System, spreads};
 pub use synthetic::run as run_synthetic;
 pub use trace::run as run_trace;

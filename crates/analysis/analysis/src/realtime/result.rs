@@ -1,6 +1,6 @@
 //! The result of replays, from which every output is made.
 
-use rtvm::replay::{Outcome, Replay};
+use rtvm::replay::{Replay, ReplayOutcome};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,22 +63,22 @@ impl Findings {
 
 /// One workload through both systems.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ComparedRun {
     /// The program, or `synthetic`.
     pub workload: String,
     /// The seed of a synthetic workload.
     pub seed: Option<u64>,
     /// What it took real-time virtual memory.
-    pub rtmmu: Outcome,
+    pub rtmmu: ReplayOutcome,
     /// What it took the page table.
-    pub conventional: Outcome,
+    pub conventional: ReplayOutcome,
     /// Points in time at which real-time virtual memory had more pages than the page table.
     pub points_above: u64,
     /// What the workload had that could not be replayed.
     pub findings: Findings,
 }
 
-impl Run {
+impl ComparedRun {
     pub(super) fn new(workload: String, seed: Option<u64>, replay: &Replay<'_>, findings: Findings) -> Self {
         Self {
             workload,
@@ -91,7 +91,7 @@ impl Run {
     }
 
     /// Both systems with their outcomes, in the order of tables.
-    pub fn systems(&self) -> [(System, &Outcome); 2] {
+    pub fn systems(&self) -> [(System, &ReplayOutcome); 2] {
         [(System::Rtmmu, &self.rtmmu), (System::Conventional, &self.conventional)]
     }
 
@@ -128,8 +128,8 @@ impl Spread {
 }
 
 /// The spread of each ratio over the runs.
-pub fn spreads(runs: &[Run]) -> Vec<(&'static str, Spread)> {
-    let names = runs.first().map(Run::ratios).into_iter().flatten();
+pub fn spreads(runs: &[ComparedRun]) -> Vec<(&'static str, Spread)> {
+    let names = runs.first().map(ComparedRun::ratios).into_iter().flatten();
     names
         .enumerate()
         .map(|(index, (name, _))| (name, Spread::of(runs.iter().map(|run| run.ratios()[index].1).collect())))

@@ -1,8 +1,8 @@
 //! The synthetic workload, one seed after the other.
 
-use rtvm::replay::{Action, Options, Sizes, Synthetic, with_replay};
+use rtvm::replay::{Action, ReplayOptions, Sizes, Synthetic, with_replay};
 
-use super::{Findings, Run};
+use super::{ComparedRun, Findings};
 use crate::Error;
 
 /// Actions that the systems take turns with.
@@ -12,7 +12,7 @@ const BATCH: usize = 4096;
 ///
 /// # Errors
 /// Where there is no memory for the systems.
-pub fn run(options: &Options, seed: u64, actions: u64, sizes: Sizes) -> Result<Run, Error> {
+pub fn run(options: &ReplayOptions, seed: u64, actions: u64, sizes: Sizes) -> Result<ComparedRun, Error> {
     let run = with_replay(options, 1, |replay| {
         let mut workload = Synthetic::new(seed, actions, sizes);
         let mut batch: Vec<Action> = Vec::with_capacity(BATCH);
@@ -24,7 +24,7 @@ pub fn run(options: &Options, seed: u64, actions: u64, sizes: Sizes) -> Result<R
             }
             replay.run(0, &batch);
         }
-        Run::new("synthetic".to_owned(), Some(seed), replay, Findings::default())
+        ComparedRun::new("synthetic".to_owned(), Some(seed), replay, Findings::default())
     })?;
     Ok(run)
 }

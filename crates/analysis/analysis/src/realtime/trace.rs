@@ -5,11 +5,11 @@ use std::path::Path;
 use memref::{
     Access, AccessKind, Allocation, AllocationFunction, AllocationKind, BlockFunction, BlockOp, Event,
 };
-use rtvm::replay::{Action, Options, Replay, with_replay};
+use rtvm::replay::{Action, Replay, ReplayOptions, with_replay};
 use symbols::{HeapChange, Resolver};
 
-use super::blocks::{Blocks, Kind, Target};
-use super::{Findings, Run};
+use super::blocks::{NumberedBlocks, RangeKind, Target};
+use super::{ComparedRun, Findings};
 use crate::{Error, Moment, Session, Tool};
 
 /// Actions that the systems take turns with.
@@ -19,7 +19,7 @@ const BATCH: usize = 8192;
 ///
 /// # Errors
 /// Where the trace can't be read, or there is no memory for the systems.
-pub fn run(options: &Options, file: &Path, heap_only: bool) -> Result<Run, Error> {
+pub fn run(options: &ReplayOptions, file: &Path, heap_only: bool) -> Result<ComparedRun, Error> {
     let session = Session::open(file)?;
     let properties = session.trace().properties();
     // An imported trace may not know its program.
@@ -31,7 +31,7 @@ pub fn run(options: &Options, file: &Path, heap_only: bool) -> Result<Run, Error
     with_replay(options, spaces, |replay| {
         let mut tool = Feeder {
             replay,
-            processes: (0..spaces).map(|_| Blocks::default()).collect(),
+            processes: (0..spaces).map(|_| NumberedBlocks::default()).collect(),
             batch: Vec::with_capacity(BATCH),
             space: 0,
             findings: Findings::default(),
@@ -41,14 +41,14 @@ pub fn run(options: &Options, file: &Path, heap_only: bool) -> Result<Run, Error
         session.replay(&Default::default(), None, &mut tool)?;
         tool.flush();
         let findings = tool.findings;
-        Ok(Run::new(workload, None, tool.replay, findings))
+        Ok(ComparedRun::new(workload, None, tool.replay, findings))
     })?
 }
 
 /// Turns events into actions.
 struct Feeder<'r, 'a> {
     replay: &'r mut Replay<'a>,
-    processes: Vec<Blocks>,
+    processes: Vec<NumberedBlocks>,
     batch: Vec<Action>,
     /// Whose actions the batch has.
     space: usize,
@@ -137,24 +137,24 @@ impl Feeder<'_, '_> {
     fn clear(&mut self, start: u64, len: u64) {
         for (id, kind, ..) in self.processes[self.space].overlapping(start, len) {
             // An allocator of the program's own puts blocks into its mappings.
-            if kind == Kind::Block {
+            if kind == RangeKind::Block {
                 self.findings.overlapping_blocks += 1;
                 self.release(id, kind, false);
             }
         }
     }
 
-    fn release(&mut self, id: u32, kind: Kind, remember: bool) {
+    fn release(&mut self, id: u32, kind: RangeKind, remember: bool) {
         self.processes[self.space].remove(id, remember);
         match kind {
-            Kind::Block => self.push(Action::Free { id }),
-            Kind::Mapping if !self.heap_only => self.push(Action::Unmap { id }),
+            RangeKind::Block => self.push(Action::Free { id }),
+            RangeKind::Mapping if !self.heap_only => self.push(Action::Unmap { id }),
             _ => {}
         }
     }
 
-    fn allocate(&mut self, event: &Allocation, kind: Kind) {
-        if kind == Kind::Block {
+    fn allocate(&mut self, event: &Allocation, kind: RangeKind) {
+        if kind == RangeKind::Block {
             self.clear(event.addr.0, event.len.max(1));
         } else if !self.processes[self.space].overlapping(event.addr.0, event.len).is_empty() {
             // It takes the place of a part of another one, which keeps its pages together.
@@ -163,7 +163,7 @@ impl Feeder<'_, '_> {
         }
         let id = self.processes[self.space].insert(event.addr.0, event.len, kind);
         match kind {
-            Kind::Block => {
+            RangeKind::Block => {
                 let aligned = matches!(
                     event.function,
                     AllocationFunction::PosixMemalign
@@ -183,7 +183,7 @@ impl Feeder<'_, '_> {
     fn unmap(&mut self, start: u64, len: u64) {
         let overlapping = self.processes[self.space].overlapping(start, len);
         for (id, kind, from, bytes) in overlapping {
-            if kind != Kind::Mapping {
+            if kind != RangeKind::Mapping {
                 continue;
             }
             if start <= from && from.saturating_add(bytes) <= start.saturating_add(len) {
@@ -223,9 +223,9 @@ impl Tool for Feeder<'_, '_> {
         self.enter(resolver.process().0);
         let blocks = &mut self.processes[self.space];
         match event.kind {
-            AllocationKind::Malloc | AllocationKind::Calloc => self.allocate(event, Kind::Block),
+            AllocationKind::Malloc | AllocationKind::Calloc => self.allocate(event, RangeKind::Block),
             AllocationKind::Realloc => match blocks.starting_at(event.old_addr.0) {
-                Some((id, Kind::Block, _)) => {
+                Some((id, RangeKind::Block, _)) => {
                     if event.addr != event.old_addr {
                         self.clear(event.addr.0, event.len.max(1));
                     }
@@ -234,23 +234,23 @@ impl Tool for Feeder<'_, '_> {
                 }
                 _ => {
                     self.findings.unknown_frees += u64::from(event.old_addr.0 != 0);
-                    self.allocate(event, Kind::Block);
+                    self.allocate(event, RangeKind::Block);
                 }
             },
             AllocationKind::Free => match blocks.starting_at(event.addr.0) {
-                Some((id, Kind::Block, _)) => self.release(id, Kind::Block, true),
+                Some((id, RangeKind::Block, _)) => self.release(id, RangeKind::Block, true),
                 _ if blocks.was_released(event.addr.0) => self.findings.double_frees += 1,
                 _ => self.findings.unknown_frees += u64::from(event.addr.0 != 0),
             },
             AllocationKind::Mmap => {
                 // A mapping over another one takes its place, which is no mistake.
                 self.unmap(event.addr.0, event.len);
-                self.allocate(event, Kind::Mapping);
+                self.allocate(event, RangeKind::Mapping);
             }
             AllocationKind::Mremap => {
                 self.unmap(event.old_addr.0, event.old_len);
                 self.unmap(event.addr.0, event.len);
-                self.allocate(event, Kind::Mapping);
+                self.allocate(event, RangeKind::Mapping);
             }
             AllocationKind::Munmap => self.unmap(event.addr.0, event.len),
             AllocationKind::Brk => {}
@@ -262,7 +262,7 @@ impl Tool for Feeder<'_, '_> {
 mod tests {
     use super::*;
     use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
-    use rtvm::replay::Outcome;
+    use rtvm::replay::ReplayOutcome;
     use trace_format::{CreateOptions, ProcessRecord, ThreadRecord, TraceWriter};
 
     /// What one thread did, with its times filled in.
@@ -324,9 +324,14 @@ mod tests {
         Event::Access(access)
     }
 
-    fn check(events: &[Event<&'static str>], heap_only: bool) -> Run {
+    fn check(events: &[Event<&'static str>], heap_only: bool) -> ComparedRun {
         let (_dir, path) = trace(events);
-        let options = Options { pages: 1 << 20, heap_pages: 1 << 19, frames: 1 << 20, ..Options::default() };
+        let options = ReplayOptions {
+            pages: 1 << 20,
+            heap_pages: 1 << 19,
+            frames: 1 << 20,
+            ..ReplayOptions::default()
+        };
         let run = run(&options, &path, heap_only).unwrap();
         assert_eq!(run.points_above, 0);
         for outcome in [&run.rtmmu, &run.conventional] {
@@ -335,7 +340,7 @@ mod tests {
         run
     }
 
-    fn counts(outcome: &Outcome) -> (u64, u64, u64) {
+    fn counts(outcome: &ReplayOutcome) -> (u64, u64, u64) {
         (outcome.allocations, outcome.frees, outcome.accesses)
     }
 
@@ -357,7 +362,7 @@ mod tests {
         let run = check(&events, false);
         assert_eq!(counts(&run.rtmmu), (3, 2, 4));
         assert_eq!(run.findings.named().iter().map(|n| n.1).sum::<u64>(), 0, "{:?}", run.findings);
-        // The last release gives back the page that was written, and that of the tag behind it.
+        // The last release gives back the page that was written, and that of the tag after it.
         assert_eq!(run.rtmmu.max_pages_unmapped_by_one_free, 2);
         assert!(run.conventional.peak_pages > run.rtmmu.peak_pages);
     }

@@ -1,6 +1,6 @@
 //! What is counted of a whole trace. Every view takes its figures from here, so the same figure is the same in each.
 
-use analysis::{By, Row, Session, Stale, Summary, Tally};
+use analysis::{AccessRow, By, Session, Stale, Summary, Tally};
 use symbols::Resolver;
 
 use super::Needs;
@@ -33,7 +33,7 @@ impl<'a> Figures<'a> {
     }
 
     /// The rows of a table, most accessed first.
-    pub fn rows(&self, by: By) -> Vec<Row> {
+    pub fn rows(&self, by: By) -> Vec<AccessRow> {
         self.tally.rows(by, self.session, &self.resolvers)
     }
 

@@ -79,7 +79,7 @@ pub(crate) enum LayoutPart {
 
 /// What is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct HeatMapLayout {
     pub(crate) parts: Vec<LayoutPart>,
     pub(crate) columns: usize,
     /// Edge of a cell in pixels.
@@ -96,7 +96,7 @@ const WIDTH: usize = 960;
 /// Runs of untouched pages longer than this are cut out of a region.
 const LONGEST_REST: usize = 512;
 
-impl Layout {
+impl HeatMapLayout {
     /// Lays regions out. Regions that share addresses (one after the other) are merged into the larger one.
     pub fn new(title: &str, regions: &[MapRegion], pages: &Pages, only: Only) -> Self {
         let mut sorted: Vec<&MapRegion> = regions.iter().filter(|region| region.len > 0).collect();
@@ -239,7 +239,7 @@ mod tests {
             region(0x4000, 3, RegionKind::Heap, true, "[heap]"),
             region(0xa000, 1, RegionKind::Tracer, false, ""),
         ];
-        let layout = Layout::new("a", &regions, &pages, Only::All);
+        let layout = HeatMapLayout::new("a", &regions, &pages, Only::All);
         assert_eq!(
             layout.parts,
             [
@@ -259,7 +259,7 @@ mod tests {
             ]
         );
         assert_eq!(layout.most, 2);
-        let loads = Layout::new("a", &regions, &pages, Only::Loads);
+        let loads = HeatMapLayout::new("a", &regions, &pages, Only::Loads);
         assert!(loads.parts.iter().all(|part| matches!(part, LayoutPart::Band { .. })));
     }
 
@@ -274,7 +274,7 @@ mod tests {
             region(0x4000, 2, RegionKind::Tracer, false, ""),
             region(0x9000, 1, RegionKind::Tracer, false, ""),
         ];
-        let layout = Layout::new("a", &regions, &pages, Only::All);
+        let layout = HeatMapLayout::new("a", &regions, &pages, Only::All);
         assert_eq!(
             layout.parts,
             [
@@ -286,7 +286,7 @@ mod tests {
                 LayoutPart::Band { label: "[tracer]: 4096 B, not traced".into(), traced: false },
             ]
         );
-        let stores = Layout::new("a", &regions, &pages, Only::Stores);
+        let stores = HeatMapLayout::new("a", &regions, &pages, Only::Stores);
         assert!(stores.parts.iter().all(|part| matches!(part, LayoutPart::Band { .. })));
     }
 

@@ -8,7 +8,7 @@ mod layout;
 mod physical;
 mod svg;
 
-pub use layout::{Layout, MapRegion, Only};
+pub use layout::{HeatMapLayout, MapRegion, Only};
 pub use physical::physical_memory;
 pub use svg::to_svg;
 
@@ -42,7 +42,7 @@ impl PictureForm {
     ///
     /// # Errors
     /// Where it is too large for pixels.
-    pub fn draw(self, layout: &Layout) -> Result<Vec<u8>, Error> {
+    pub fn draw(self, layout: &HeatMapLayout) -> Result<Vec<u8>, Error> {
         let svg = to_svg(layout);
         match self {
             Self::Svg => Ok(svg.into_bytes()),
@@ -57,8 +57,9 @@ impl Exporter for HeatMap {
     }
 
     fn finish(&mut self, figures: &Figures<'_>, out: &mut dyn Write) -> Result<(), Error> {
-        let layout = Layout::new(figures.title(), &figures.regions(), figures.tally.pages(), self.only)
-            .with_coverage(coverage(figures.session));
+        let layout =
+            HeatMapLayout::new(figures.title(), &figures.regions(), figures.tally.pages(), self.only)
+                .with_coverage(coverage(figures.session));
         Ok(out.write_all(&self.form.draw(&layout)?)?)
     }
 }

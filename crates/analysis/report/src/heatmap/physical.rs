@@ -4,14 +4,14 @@ use analysis::machine::{Machine, walk};
 use analysis::{Pages, Session};
 use memref::{Access, ProcessId, RegionKind, VirtAddr};
 
-use super::{Layout, MapRegion, Only};
+use super::{HeatMapLayout, MapRegion, Only};
 use crate::Error;
 
 /// Lays the physical memory of a machine out.
 ///
 /// # Errors
 /// Where the trace can't be read.
-pub fn physical_memory(session: &Session, machine: &Machine, only: Only) -> Result<Layout, Error> {
+pub fn physical_memory(session: &Session, machine: &Machine, only: Only) -> Result<HeatMapLayout, Error> {
     let mut pages = Pages::default();
     let mut end = machine.ram_bytes;
     for record in session.trace().threads() {
@@ -31,5 +31,5 @@ pub fn physical_memory(session: &Session, machine: &Machine, only: Only) -> Resu
         traced: true,
         name: "physical memory".into(),
     };
-    Ok(Layout::new(crate::title(session), &[region], &pages, only))
+    Ok(HeatMapLayout::new(crate::title(session), &[region], &pages, only))
 }

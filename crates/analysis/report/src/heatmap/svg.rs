@@ -1,6 +1,6 @@
 //! The heat map as SVG. Neighbouring cells of one colour are one rectangle, so that the file stays small.
 
-use super::layout::{Layout, LayoutPart, Only};
+use super::layout::{HeatMapLayout, LayoutPart, Only};
 use super::{EDGE, UNTRACED, colour, legend};
 use crate::svg::{Drawing, short};
 
@@ -12,7 +12,7 @@ fn hex(colour: [u8; 3]) -> String {
 }
 
 /// Draws a layout. Lengths are pixels.
-pub fn to_svg(layout: &Layout) -> String {
+pub fn to_svg(layout: &HeatMapLayout) -> String {
     let width = layout.columns * layout.cell + 2 * MARGIN;
     let mut drawing = Drawing::default();
     let mut y = MARGIN + LINE;
@@ -76,7 +76,7 @@ pub fn to_svg(layout: &Layout) -> String {
 }
 
 /// The cells of one region; returns where they end.
-fn rows(drawing: &mut Drawing, layout: &Layout, cells: &[u64], traced: bool, mut y: usize) -> usize {
+fn rows(drawing: &mut Drawing, layout: &HeatMapLayout, cells: &[u64], traced: bool, mut y: usize) -> usize {
     let cell = layout.cell;
     let none = if traced { "#ffffff".into() } else { hex(UNTRACED) };
     for row in cells.chunks(layout.columns) {

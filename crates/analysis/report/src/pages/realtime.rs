@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use analysis::realtime::{MunmapCurve, Run, System};
+use analysis::realtime::{ComparedRun, MunmapCurve, System};
 use rtvm::replay::{Scatter, Series};
 use serde_json::{Value, json};
 
@@ -18,7 +18,12 @@ const NAMES: [&str; 2] = ["RTMMU: every free is immediate", "conventional: page 
 ///
 /// # Errors
 /// Where a file can't be written.
-pub fn write(dir: &Path, runs: &[Run], table: &Value, munmap: Option<&MunmapCurve>) -> Result<(), Error> {
+pub fn write(
+    dir: &Path,
+    runs: &[ComparedRun],
+    table: &Value,
+    munmap: Option<&MunmapCurve>,
+) -> Result<(), Error> {
     let Some(run) = runs.first() else { return Ok(()) };
     std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
     let (a, b) = (&run.rtmmu, &run.conventional);
@@ -59,7 +64,7 @@ pub fn write(dir: &Path, runs: &[Run], table: &Value, munmap: Option<&MunmapCurv
     put("index.html", &html(&name, table, munmap, &figures))
 }
 
-fn of_systems(run: &Run, get: impl Fn(&rtvm::replay::Outcome) -> Value) -> Value {
+fn of_systems(run: &ComparedRun, get: impl Fn(&rtvm::replay::ReplayOutcome) -> Value) -> Value {
     let pairs = run.systems().map(|(system, outcome): (System, _)| (system.name().to_owned(), get(outcome)));
     Value::Object(pairs.into_iter().collect())
 }

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use analysis::{By, Row, Stale, Summary, coverage};
+use analysis::{AccessRow, By, Stale, Summary, coverage};
 
 use super::skeleton::{self, escape};
 use crate::Error;
 use crate::export::{Exporter, Figures, Needs};
-use crate::heatmap::{Layout, Only, to_svg};
+use crate::heatmap::{HeatMapLayout, Only, to_svg};
 use crate::number::grouped_html as grouped;
 
 /// Rows of a table that the page shows; the rest is counted in a note. Whole traces don't belong into a browser.
@@ -31,7 +31,7 @@ impl Exporter for TracePage {
             table("Functions", "", By::Function),
             table("Allocation sites", "bytes allocated", By::Allocation),
         ];
-        let map = Layout::new(figures.title(), &figures.regions(), figures.tally.pages(), Only::All);
+        let map = HeatMapLayout::new(figures.title(), &figures.regions(), figures.tally.pages(), Only::All);
         let coverage = coverage(figures.session);
         let content = PageContent {
             title: figures.title(),
@@ -50,7 +50,7 @@ struct PageTable<'a> {
     title: &'a str,
     /// What the column of sizes says.
     size: &'a str,
-    rows: Vec<Row>,
+    rows: Vec<AccessRow>,
 }
 
 /// What the page shows.
@@ -143,7 +143,7 @@ fn stale(body: &mut String, stale: &Stale) {
     body.push_str("</ul>\n");
 }
 
-fn table(body: &mut String, title: &str, size: &str, rows: &[Row]) {
+fn table(body: &mut String, title: &str, size: &str, rows: &[AccessRow]) {
     let _ = write!(body, "<h2>{}</h2>\n<div class=\"wide\"><table><thead><tr>", escape(title));
     for (name, class) in [
         ("name", ""),
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_page_is_whole_and_its_names_are_harmless() {
-        let rows = vec![Row {
+        let rows = vec![AccessRow {
             name: "<malloc0001@main+3>".into(),
             region: "heap".into(),
             count: Count { loads: 12_345, stores: 1, modifies: 0, bytes: 7 },

@@ -37,13 +37,13 @@ pub(super) fn write(
             return false;
         }
         let mode = if access.ip.0 >> 63 != 0 {
-            machine::Mode::Kernel
+            machine::GuestMode::Kernel
         } else {
             let since =
                 kernel_since.get_or_insert_with(|| machine::kernel_since(session.trace(), record.thread));
             match since {
-                Ok(since) if access.cycle >= *since => machine::Mode::User,
-                _ => machine::Mode::Boot,
+                Ok(since) if access.cycle >= *since => machine::GuestMode::User,
+                _ => machine::GuestMode::Boot,
             }
         };
         let entry = PhysicalAccess {
@@ -70,7 +70,7 @@ pub(super) fn write(
 struct PhysicalAccess<'a> {
     access: &'a Access,
     cpu: u32,
-    mode: machine::Mode,
+    mode: machine::GuestMode,
     /// `None` for a device, or where the page was not known.
     physical: Option<u64>,
     function: Option<&'a str>,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::determinism::{Granularity, Region};
+use analysis::determinism::{Granularity, MergeRegion};
 use serde_json::{Value, json};
 
 use super::json as write_json;
@@ -11,7 +11,7 @@ use super::json as write_json;
 ///
 /// # Errors
 /// Where the output can't be written.
-pub fn write(regions: &[Region], missing: u64, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(regions: &[MergeRegion], missing: u64, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
     if !as_json {
         return text(regions, out);
     }
@@ -28,7 +28,7 @@ pub fn write(regions: &[Region], missing: u64, as_json: bool, out: &mut dyn Writ
 }
 
 /// Regions that would roll back where reads and writes are known that exactly: finer conflicts are coarser ones too.
-fn rollbacks(regions: &[Region], granularity: Granularity) -> usize {
+fn rollbacks(regions: &[MergeRegion], granularity: Granularity) -> usize {
     regions
         .iter()
         .filter_map(|region| region.conflict.as_ref())
@@ -36,7 +36,7 @@ fn rollbacks(regions: &[Region], granularity: Granularity) -> usize {
         .count()
 }
 
-fn to_json(index: usize, region: &Region) -> Value {
+fn to_json(index: usize, region: &MergeRegion) -> Value {
     let counts = |[pages, lines, bytes]: [u64; 3]| json!({"pages": pages, "lines": lines, "bytes": bytes});
     let conflict = region.conflict.as_ref();
     let rolls_back = |granularity| conflict.is_some_and(|conflict| conflict.granularity >= granularity);
@@ -53,7 +53,7 @@ fn to_json(index: usize, region: &Region) -> Value {
     })
 }
 
-fn text(regions: &[Region], out: &mut dyn Write) -> io::Result<()> {
+fn text(regions: &[MergeRegion], out: &mut dyn Write) -> io::Result<()> {
     for (index, region) in regions.iter().enumerate() {
         let Some(conflict) = &region.conflict else { continue };
         let why = match conflict.granularity {

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 
 use analysis::Count;
-use analysis::machine::{Mode, Owner};
+use analysis::machine::{GuestMode, Owner};
 use serde_json::json;
 
 use super::json as write_json;
 use crate::number::grouped;
 
 /// A process of the guest in one mode.
-pub type ProcessRow = ((Owner, Mode), Count);
+pub type ProcessRow = ((Owner, GuestMode), Count);
 
 /// Writes processes.
 ///

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use analysis::realtime::{Run, spreads};
-use rtvm::replay::{Options, Outcome};
+use analysis::realtime::{ComparedRun, spreads};
+use rtvm::replay::{ReplayOptions, ReplayOutcome};
 use serde_json::{Value, json};
 
 use crate::number::grouped;
 
 /// The table of the runs as JSON.
-pub fn to_json(options: &Options, runs: &[Run]) -> Value {
+pub fn to_json(options: &ReplayOptions, runs: &[ComparedRun]) -> Value {
     let rows: Vec<Value> = runs.iter().flat_map(rows).collect();
     let ratios: serde_json::Map<String, Value> = spreads(runs)
         .into_iter()
@@ -37,7 +37,7 @@ pub fn to_json(options: &Options, runs: &[Run]) -> Value {
 ///
 /// # Errors
 /// Where the output can't be written.
-pub fn text(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+pub fn text(runs: &[ComparedRun], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:<16} {:>6}  {:<12} {:>12} {:>12} {:>14} {:>14} {:>12} {:>12}",
@@ -96,7 +96,7 @@ pub fn text(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The rows of Table I.
-fn rows(run: &Run) -> [Value; 2] {
+fn rows(run: &ComparedRun) -> [Value; 2] {
     run.systems().map(|(system, outcome)| {
         json!({
             "workload": run.workload,
@@ -116,8 +116,8 @@ fn rows(run: &Run) -> [Value; 2] {
 }
 
 /// What the systems could not do, by system.
-fn failures(run: &Run) -> Value {
-    let of = |outcome: &Outcome| {
+fn failures(run: &ComparedRun) -> Value {
+    let of = |outcome: &ReplayOutcome| {
         let f = outcome.failures;
         json!({
             "out_of_frames": f.out_of_frames,

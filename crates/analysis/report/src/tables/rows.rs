@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::{By, Row, coverage};
+use analysis::{AccessRow, By, coverage};
 use serde_json::{Value, json};
 
 use super::json as write_json;
@@ -42,11 +42,11 @@ impl Exporter for Rows {
 ///
 /// # Errors
 /// Where the output can't be written.
-pub fn write(rows: &[Row], as_json: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(rows: &[AccessRow], as_json: bool, out: &mut dyn Write) -> io::Result<()> {
     if as_json { write_json(&rows.iter().map(to_json).collect(), out) } else { text(rows, out) }
 }
 
-fn to_json(row: &Row) -> Value {
+fn to_json(row: &AccessRow) -> Value {
     json!({
         "name": row.name,
         "region": row.region,
@@ -60,7 +60,7 @@ fn to_json(row: &Row) -> Value {
     })
 }
 
-fn text(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+fn text(rows: &[AccessRow], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:>14} {:>14} {:>14} {:>16}  {:<8} name",

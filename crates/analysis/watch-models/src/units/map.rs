@@ -10,12 +10,12 @@ use crate::bits::{BLOCK_BYTES, BlockBits};
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
 
 #[derive(Clone, Debug)]
-enum Block {
+enum WatchedBlock {
     Uniform(Watched),
     Bits(Box<BlockBits>),
 }
 
-impl Block {
+impl WatchedBlock {
     #[inline]
     fn meets(&self, from: u64, to: u64, watched: Watched) -> bool {
         match self {
@@ -28,14 +28,14 @@ impl Block {
 #[derive(Clone, Debug, Default)]
 struct Map {
     blocks: FxHashMap<u64, u32>,
-    all: Vec<Block>,
+    all: Vec<WatchedBlock>,
     /// The last block looked up, and its place; none has the number `u64::MAX`.
     last: Option<(u64, u32)>,
 }
 
 impl Map {
     #[inline]
-    fn find(&mut self, number: u64) -> Option<&mut Block> {
+    fn find(&mut self, number: u64) -> Option<&mut WatchedBlock> {
         let place = match self.last {
             Some((last, place)) if last == number => place,
             _ => {
@@ -55,23 +55,23 @@ impl Map {
             let end = range.end.min(base + BLOCK_BYTES);
             if self.find(number).is_none() {
                 self.blocks.insert(number, self.all.len() as u32);
-                self.all.push(Block::Uniform(Watched::NONE));
+                self.all.push(WatchedBlock::Uniform(Watched::NONE));
             }
             let Some(block) = self.find(number) else { return };
             match block {
-                Block::Uniform(all) if end - at == BLOCK_BYTES => *all = change.apply(*all),
-                Block::Uniform(all) if change.apply(*all) == *all => {}
-                Block::Uniform(all) => {
+                WatchedBlock::Uniform(all) if end - at == BLOCK_BYTES => *all = change.apply(*all),
+                WatchedBlock::Uniform(all) if change.apply(*all) == *all => {}
+                WatchedBlock::Uniform(all) => {
                     let mut bits = Box::new(BlockBits::new(*all));
                     bits.change(at - base, end - base, change);
-                    *block = Block::Bits(bits);
+                    *block = WatchedBlock::Bits(bits);
                 }
-                Block::Bits(bits) => {
+                WatchedBlock::Bits(bits) => {
                     bits.change(at - base, end - base, change);
                     if end - at == BLOCK_BYTES
                         && let Some(all) = bits.uniform()
                     {
-                        *block = Block::Uniform(all);
+                        *block = WatchedBlock::Uniform(all);
                     }
                 }
             }

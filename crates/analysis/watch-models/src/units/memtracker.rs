@@ -97,14 +97,14 @@ impl Line {
 }
 
 #[derive(Clone, Debug)]
-struct Core {
+struct CoreCache {
     lines: Vec<Line>,
     ways: usize,
     clock: u64,
     tree: RangeTree,
 }
 
-impl Core {
+impl CoreCache {
     fn new(options: &MemTrackerOptions) -> Self {
         let ways = options.ways.max(1);
         let sets = (options.cache_bytes / 64 / ways).max(1);
@@ -168,7 +168,7 @@ impl Core {
 #[derive(Clone, Debug)]
 pub struct MemTracker {
     options: MemTrackerOptions,
-    cores: PerThread<Core>,
+    cores: PerThread<CoreCache>,
     counters: Counters,
 }
 
@@ -190,7 +190,7 @@ impl WatchpointUnit for MemTracker {
         if hit.is_none() {
             return false;
         }
-        let core = self.cores.get(thread, || Core::new(&self.options));
+        let core = self.cores.get(thread, || CoreCache::new(&self.options));
         let end = addr.saturating_add(len);
         let mut at = addr;
         let mut fault = false;
@@ -210,7 +210,7 @@ impl WatchpointUnit for MemTracker {
         if range.is_empty() {
             return;
         }
-        let core = self.cores.get(thread, || Core::new(&self.options));
+        let core = self.cores.get(thread, || CoreCache::new(&self.options));
         // Whole lines go to the backing store as one range; the ends are changed in the cache.
         let first = range.start.div_ceil(LINE_BYTES);
         let last = range.end / LINE_BYTES;

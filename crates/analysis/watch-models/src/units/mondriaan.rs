@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::per_thread::PerThread;
 use crate::bits::{BLOCK_BYTES, BlockBits};
-use crate::slots::{Slot, Slots};
+use crate::slots::{CacheSlot, Slots};
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
 
 const FAN_OUT: u64 = 1024;
@@ -30,39 +30,42 @@ impl Default for MondriaanOptions {
 }
 
 #[derive(Clone, Debug)]
-enum Node {
+enum TrieNode {
     Uniform(Watched),
     Leaf(Box<BlockBits>),
-    Table(Box<[Node]>),
+    Table(Box<[TrieNode]>),
 }
 
 /// What a lookaside entry holds.
 #[derive(Clone, Copy, Debug)]
-enum Status {
+enum LookasideBits {
     Uniform(Watched),
     /// Of 64 bytes, for reads and writes.
     Bits(u64, u64),
 }
 
-impl Default for Status {
+impl Default for LookasideBits {
     fn default() -> Self {
         Self::Uniform(Watched::NONE)
     }
 }
 
-impl Node {
+impl TrieNode {
     /// The entry for `addr` in a node that begins at `base`; counts the entries read.
-    fn find(&self, base: u64, bytes: u64, addr: u64, loads: &mut u64) -> Slot<Status> {
+    fn find(&self, base: u64, bytes: u64, addr: u64, loads: &mut u64) -> CacheSlot<LookasideBits> {
         *loads += 1;
         match self {
-            Self::Uniform(watched) => {
-                Slot { start: base, end: base + bytes, status: Status::Uniform(*watched), dirty: false }
-            }
+            Self::Uniform(watched) => CacheSlot {
+                start: base,
+                end: base + bytes,
+                status: LookasideBits::Uniform(*watched),
+                dirty: false,
+            },
             Self::Leaf(bits) => {
                 *loads += 1;
                 let start = addr & !63;
                 let (read, write) = bits.words(start - base);
-                Slot { start, end: start + 64, status: Status::Bits(read, write), dirty: false }
+                CacheSlot { start, end: start + 64, status: LookasideBits::Bits(read, write), dirty: false }
             }
             Self::Table(children) => {
                 let bytes = bytes / FAN_OUT;
@@ -141,16 +144,16 @@ impl Node {
 }
 
 #[derive(Clone, Debug)]
-struct Core {
-    buffer: Slots<Status>,
-    roots: FxHashMap<u64, Node>,
+struct CoreTrie {
+    buffer: Slots<LookasideBits>,
+    roots: FxHashMap<u64, TrieNode>,
 }
 
 /// The unit.
 #[derive(Clone, Debug)]
 pub struct Mondriaan {
     options: MondriaanOptions,
-    cores: PerThread<Core>,
+    cores: PerThread<CoreTrie>,
     counters: Counters,
 }
 
@@ -162,10 +165,10 @@ impl Mondriaan {
 
     fn core<'a>(
         options: &MondriaanOptions,
-        cores: &'a mut PerThread<Core>,
+        cores: &'a mut PerThread<CoreTrie>,
         thread: ThreadId,
-    ) -> &'a mut Core {
-        cores.get(thread, || Core { buffer: Slots::new(options.entries), roots: FxHashMap::default() })
+    ) -> &'a mut CoreTrie {
+        cores.get(thread, || CoreTrie { buffer: Slots::new(options.entries), roots: FxHashMap::default() })
     }
 }
 
@@ -198,8 +201,8 @@ impl WatchpointUnit for Mondriaan {
                         }
                         None => {
                             let start = root * ROOT_BYTES;
-                            let status = Status::default();
-                            Slot { start, end: start.saturating_add(ROOT_BYTES), status, dirty: false }
+                            let status = LookasideBits::default();
+                            CacheSlot { start, end: start.saturating_add(ROOT_BYTES), status, dirty: false }
                         }
                     };
                     // Upper levels may stand by now for what older entries hold; an address is in one entry only.
@@ -215,8 +218,8 @@ impl WatchpointUnit for Mondriaan {
             };
             let stop = end.min(slot.end);
             fault |= match slot.status {
-                Status::Uniform(watched) => watched.meets(hit),
-                Status::Bits(read, write) => {
+                LookasideBits::Uniform(watched) => watched.meets(hit),
+                LookasideBits::Bits(read, write) => {
                     let bits = (u64::MAX >> (64 - (stop - at))) << (at - slot.start);
                     hit.meets(Watched::READ) && read & bits != 0
                         || hit.meets(Watched::WRITE) && write & bits != 0
@@ -236,7 +239,7 @@ impl WatchpointUnit for Mondriaan {
         }
         let core = Self::core(&self.options, &mut self.cores, thread);
         for root in range.start / ROOT_BYTES..=(range.end - 1) / ROOT_BYTES {
-            let node = core.roots.entry(root).or_insert(Node::Uniform(Watched::NONE));
+            let node = core.roots.entry(root).or_insert(TrieNode::Uniform(Watched::NONE));
             node.change(root * ROOT_BYTES, ROOT_BYTES, &range, change, counters);
         }
         while let Some(slot) = core.buffer.first_in(&range) {

@@ -8,7 +8,7 @@ use memref::{AccessKind, ThreadId};
 
 use super::per_thread::PerThread;
 use crate::bits::{BLOCK_BYTES, BlockBits};
-use crate::slots::{Slot, Slots};
+use crate::slots::{CacheSlot, Slots};
 use crate::tree::RangeTree;
 use crate::{Change, Counters, Origin, UnitKind, Watched, WatchpointUnit};
 
@@ -57,7 +57,7 @@ impl RangeCacheOptions {
 
 /// The status bits of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
+enum CachedBits {
     Uniform(Watched),
     /// Two bits a byte, from the entry's start.
     OnChip(u64),
@@ -65,30 +65,30 @@ enum Status {
     Bitmap(u32),
 }
 
-impl Default for Status {
+impl Default for CachedBits {
     fn default() -> Self {
         Self::Uniform(Watched::NONE)
     }
 }
 
-type Entry = Slot<Status>;
+type CachedRange = CacheSlot<CachedBits>;
 
-impl Slot<Status> {
+impl CacheSlot<CachedBits> {
     /// The bits of `range` as an on-chip bitmap that begins there. Only for entries that are no bitmap in memory.
     fn bits(&self, range: &Range<u64>) -> u64 {
         let len = range.end - range.start;
         let all = if len >= 32 { u64::MAX } else { (1 << (2 * len)) - 1 };
         match self.status {
-            Status::Uniform(watched) => all & (0x5555_5555_5555_5555 * u64::from(watched.bits())),
-            Status::OnChip(bits) => bits >> (2 * (range.start - self.start)) & all,
-            Status::Bitmap(_) => 0,
+            CachedBits::Uniform(watched) => all & (0x5555_5555_5555_5555 * u64::from(watched.bits())),
+            CachedBits::OnChip(bits) => bits >> (2 * (range.start - self.start)) & all,
+            CachedBits::Bitmap(_) => 0,
         }
     }
 
     /// The part of it inside `range`.
     fn part(&self, range: Range<u64>) -> Self {
         let status = match self.status {
-            Status::OnChip(_) => on_chip(self.bits(&range), range.end - range.start),
+            CachedBits::OnChip(_) => on_chip(self.bits(&range), range.end - range.start),
             other => other,
         };
         Self { start: range.start, end: range.end, status, dirty: self.dirty }
@@ -96,8 +96,8 @@ impl Slot<Status> {
 
     /// Its runs of equal watchpoints. Only for entries that are no bitmap in memory.
     fn runs(&self) -> Vec<(Range<u64>, Watched)> {
-        let Status::OnChip(bits) = self.status else {
-            let Status::Uniform(watched) = self.status else { return Vec::new() };
+        let CachedBits::OnChip(bits) = self.status else {
+            let CachedBits::Uniform(watched) = self.status else { return Vec::new() };
             return vec![(self.start..self.end, watched)];
         };
         let get = |at: u64| Watched::from_bits((bits >> (2 * (at - self.start))) as u8);
@@ -114,13 +114,13 @@ impl Slot<Status> {
 }
 
 /// Bits as a status: uniform where all are equal.
-fn on_chip(bits: u64, len: u64) -> Status {
+fn on_chip(bits: u64, len: u64) -> CachedBits {
     let all = if len >= 32 { u64::MAX } else { (1 << (2 * len)) - 1 };
     let watched = Watched::from_bits(bits as u8);
     if bits == all & (0x5555_5555_5555_5555 * u64::from(watched.bits())) {
-        Status::Uniform(watched)
+        CachedBits::Uniform(watched)
     } else {
-        Status::OnChip(bits)
+        CachedBits::OnChip(bits)
     }
 }
 
@@ -172,9 +172,9 @@ impl Lookaside {
 /// One thread's part: its cache, and its watchpoints in memory. An entry of the cache stands above a bitmap, and that
 /// above the tree.
 #[derive(Clone, Debug)]
-struct Core {
+struct CoreRanges {
     options: RangeCacheOptions,
-    cache: Slots<Status>,
+    cache: Slots<CachedBits>,
     lookaside: Lookaside,
     tree: RangeTree,
     /// Bitmaps by the first byte of their block.
@@ -183,7 +183,7 @@ struct Core {
     unused: Vec<u32>,
 }
 
-impl Core {
+impl CoreRanges {
     fn new(options: &RangeCacheOptions) -> Self {
         Self {
             options: *options,
@@ -197,7 +197,7 @@ impl Core {
     }
 
     /// Makes an entry; where there is no room, another one is given up.
-    fn insert(&mut self, entry: Entry, counters: &mut Counters) {
+    fn insert(&mut self, entry: CachedRange, counters: &mut Counters) {
         if self.cache.is_full() {
             let old = self.cache.evict();
             self.write_back(&old, counters);
@@ -206,12 +206,12 @@ impl Core {
     }
 
     /// The eviction handler.
-    fn write_back(&mut self, entry: &Entry, counters: &mut Counters) {
+    fn write_back(&mut self, entry: &CachedRange, counters: &mut Counters) {
         if !entry.dirty {
             return;
         }
         counters.write_backs += 1;
-        if let Status::Bitmap(place) = entry.status {
+        if let CachedBits::Bitmap(place) = entry.status {
             counters.software_stores += 1;
             counters.software_store_levels += self.tree.levels();
             if self.bitmaps[place as usize].ranges() < self.options.from_bitmap_below {
@@ -264,7 +264,7 @@ impl Core {
 
     /// The miss handler: brings in what is known about `addr`.
     #[inline(never)]
-    fn load(&mut self, addr: u64, counters: &mut Counters) -> Entry {
+    fn load(&mut self, addr: u64, counters: &mut Counters) -> CachedRange {
         counters.misses += 1;
         counters.software_loads += 1;
         counters.software_load_levels += self.tree.levels();
@@ -283,7 +283,7 @@ impl Core {
         }
         let space = self.cache.space(addr);
         let (start, end) = (range.start.max(space.start), range.end.min(space.end));
-        let entry = Entry { start, end, status: Status::Uniform(watched), dirty: false };
+        let entry = CachedRange { start, end, status: CachedBits::Uniform(watched), dirty: false };
         self.insert(entry, counters);
         entry
     }
@@ -317,7 +317,7 @@ impl Core {
         true
     }
 
-    fn load_bitmap(&mut self, block: u64, addr: u64, counters: &mut Counters) -> Entry {
+    fn load_bitmap(&mut self, block: u64, addr: u64, counters: &mut Counters) -> CachedRange {
         let whole = block..block + BLOCK_BYTES;
         // What the cache knows better goes into the bitmap.
         while let Some(entry) = self.cache.first_in(&whole) {
@@ -336,7 +336,12 @@ impl Core {
             return self.load(addr, counters);
         };
         self.lookaside.evict(&whole);
-        let entry = Entry { start: whole.start, end: whole.end, status: Status::Bitmap(place), dirty: false };
+        let entry = CachedRange {
+            start: whole.start,
+            end: whole.end,
+            status: CachedBits::Bitmap(place),
+            dirty: false,
+        };
         self.insert(entry, counters);
         entry
     }
@@ -344,7 +349,7 @@ impl Core {
     /// Changes a part of a bitmap that the cache has.
     fn change_bitmap(
         &mut self,
-        entry: &Entry,
+        entry: &CachedRange,
         place: u32,
         part: Range<u64>,
         change: Change,
@@ -358,12 +363,12 @@ impl Core {
     }
 
     /// The entry of the cache that holds `addr`, where that is a bitmap that `range` does not replace as a whole.
-    fn bitmap_in_part(&mut self, addr: u64, range: &Range<u64>) -> Option<(Entry, u32)> {
+    fn bitmap_in_part(&mut self, addr: u64, range: &Range<u64>) -> Option<(CachedRange, u32)> {
         if !self.options.bitmaps {
             return None;
         }
         let entry = self.cache.first_in(&(addr..addr + 1))?;
-        let Status::Bitmap(place) = entry.status else { return None };
+        let CachedBits::Bitmap(place) = entry.status else { return None };
         (entry.start < range.start || entry.end > range.end).then_some((entry, place))
     }
 
@@ -398,33 +403,38 @@ impl Core {
                 self.insert(entry.part(range.end..entry.end), counters);
             }
         }
-        let entry =
-            Entry { start: range.start, end: range.end, status: Status::Uniform(watched), dirty: true };
+        let entry = CachedRange {
+            start: range.start,
+            end: range.end,
+            status: CachedBits::Uniform(watched),
+            dirty: true,
+        };
         self.insert_merged(entry, counters);
         split || touched > 1
     }
 
     /// Makes an entry one with its neighbours where they have the same watchpoints, or fit into one on-chip bitmap.
-    fn insert_merged(&mut self, mut entry: Entry, counters: &mut Counters) {
+    fn insert_merged(&mut self, mut entry: CachedRange, counters: &mut Counters) {
         loop {
             let before = self.cache.ending_at(entry.start);
-            let behind = self.cache.starting_at(entry.end);
-            let one = [before, behind].into_iter().flatten().find_map(|other| {
+            let after = self.cache.starting_at(entry.end);
+            let one = [before, after].into_iter().flatten().find_map(|other| {
                 let (first, second) = if other.start < entry.start { (other, entry) } else { (entry, other) };
-                if matches!(other.status, Status::Bitmap(_)) {
+                if matches!(other.status, CachedBits::Bitmap(_)) {
                     return None;
                 }
                 let len = second.end - first.start;
-                let status = if matches!(first.status, Status::Uniform(_)) && first.status == second.status {
-                    first.status
-                } else if len <= self.options.on_chip_bytes {
-                    let low = first.bits(&(first.start..first.end));
-                    let high = second.bits(&(second.start..second.end));
-                    on_chip(low | high << (2 * (first.end - first.start)), len)
-                } else {
-                    return None;
-                };
-                let merged = Entry { start: first.start, end: second.end, status, dirty: true };
+                let status =
+                    if matches!(first.status, CachedBits::Uniform(_)) && first.status == second.status {
+                        first.status
+                    } else if len <= self.options.on_chip_bytes {
+                        let low = first.bits(&(first.start..first.end));
+                        let high = second.bits(&(second.start..second.end));
+                        on_chip(low | high << (2 * (first.end - first.start)), len)
+                    } else {
+                        return None;
+                    };
+                let merged = CachedRange { start: first.start, end: second.end, status, dirty: true };
                 Some((other.start, merged))
             });
             let Some((other, merged)) = one else { break };
@@ -448,7 +458,7 @@ impl Core {
             at = part.end;
             pieces += 1;
             match entry.status {
-                Status::Bitmap(place) => self.change_bitmap(&entry, place, part, change, counters),
+                CachedBits::Bitmap(place) => self.change_bitmap(&entry, place, part, change, counters),
                 _ => {
                     for (run, old) in entry.part(part).runs() {
                         let new = change.apply(old);
@@ -467,7 +477,7 @@ impl Core {
 #[derive(Clone, Debug)]
 pub struct RangeCache {
     options: RangeCacheOptions,
-    cores: PerThread<Core>,
+    cores: PerThread<CoreRanges>,
     counters: Counters,
 }
 
@@ -485,12 +495,12 @@ impl RangeCache {
     /// `read rc entry`: the ranges that a thread's cache holds just now, by address, unwatched ones included; bitmaps as
     /// what all their bytes together are watched for.
     pub fn entries(&mut self, thread: ThreadId) -> Vec<(Range<u64>, Watched)> {
-        let core = self.cores.get(thread, || Core::new(&self.options));
+        let core = self.cores.get(thread, || CoreRanges::new(&self.options));
         let mut all = Vec::new();
         let mut at = 0;
         while let Some(entry) = core.cache.first_in(&(at..u64::MAX)) {
             match entry.status {
-                Status::Bitmap(place) => {
+                CachedBits::Bitmap(place) => {
                     let union = core.bitmaps[place as usize].union(0, BLOCK_BYTES);
                     all.push((entry.start..entry.end, union));
                 }
@@ -515,7 +525,7 @@ impl WatchpointUnit for RangeCache {
         if hit.is_none() {
             return false;
         }
-        let core = self.cores.get(thread, || Core::new(&self.options));
+        let core = self.cores.get(thread, || CoreRanges::new(&self.options));
         let end = addr.saturating_add(len);
         let mut at = addr;
         let mut fault = false;
@@ -526,12 +536,12 @@ impl WatchpointUnit for RangeCache {
             };
             let stop = end.min(entry.end);
             fault |= match entry.status {
-                Status::Uniform(watched) => watched.meets(hit),
-                Status::OnChip(_) => {
+                CachedBits::Uniform(watched) => watched.meets(hit),
+                CachedBits::OnChip(_) => {
                     let mask = 0x5555_5555_5555_5555 * u64::from(hit.bits());
                     entry.bits(&(at..stop)) & mask != 0
                 }
-                Status::Bitmap(place) => {
+                CachedBits::Bitmap(place) => {
                     for line in at / LINE_BYTES..=(stop - 1) / LINE_BYTES {
                         if !core.lookaside.use_line(line) {
                             counters.lookaside_misses += 1;
@@ -553,7 +563,7 @@ impl WatchpointUnit for RangeCache {
         if range.is_empty() {
             return;
         }
-        let core = self.cores.get(thread, || Core::new(&self.options));
+        let core = self.cores.get(thread, || CoreRanges::new(&self.options));
         let complex = match change {
             Change::Set(watched) => core.set(range, watched, counters),
             _ => core.update(range, change, counters),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::machine::{self, Machine};
-use analysis::{By, Row, Session};
+use analysis::{AccessRow, By, Session};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use report::export::{Selection, export};
@@ -132,7 +132,7 @@ fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Resul
         programs.push(program);
     }
     let counts = machine::by_name(session.trace(), named, &programs)?;
-    let row = |((mode, name), count): ((machine::Mode, String), analysis::Count)| Row {
+    let row = |((mode, name), count): ((machine::GuestMode, String), analysis::Count)| AccessRow {
         name,
         region: mode.name().to_owned(),
         count,
@@ -140,7 +140,7 @@ fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Resul
         things: 1,
         line: None,
     };
-    let mut rows: Vec<Row> = counts.into_iter().map(row).collect();
+    let mut rows: Vec<AccessRow> = counts.into_iter().map(row).collect();
     rows.sort_by(|a, b| b.count.accesses().cmp(&a.count.accesses()).then_with(|| a.name.cmp(&b.name)));
     rows.truncate(args.most());
     let mut out = Out::stdout();

@@ -8,7 +8,7 @@ use analysis::realtime::{MunmapCurve, run_synthetic, run_trace};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use report::{pages, tables};
-use rtvm::replay::{Costs, Options, Sizes, Synthetic};
+use rtvm::replay::{Costs, ReplayOptions, Sizes, Synthetic};
 
 use super::rtvm_options::{parse_bytes, parse_sizes};
 use crate::output::Out;
@@ -70,7 +70,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn options(&self) -> Result<Options> {
+    fn options(&self) -> Result<ReplayOptions> {
         if !self.page.is_power_of_two() || !(64..=2 << 20).contains(&self.page) {
             bail!("--page {}: a page has a power of two of bytes, 64 to 2m", self.page);
         }
@@ -90,7 +90,7 @@ impl Args {
         };
         // A trace has regions beside its heap.
         let heap_pages = if self.synthetic || self.heap_only { pages } else { pages / 2 };
-        Ok(Options { pages, heap_pages, page_bits: self.page.ilog2(), frames: frames as u32, costs })
+        Ok(ReplayOptions { pages, heap_pages, page_bits: self.page.ilog2(), frames: frames as u32, costs })
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VALUE", value_parser = number)]
     value: Option<u64>,
     /// How accesses are found: protect closes the pages that hold watched bytes, so that all else is as fast as ever;
-    /// translate looks in front of each access, on stacks too, so that the program is slower and a hit cheaper. Without
+    /// translate looks before each access, on stacks too, so that the program is slower and a hit cheaper. Without
     /// this: translate for thread-local variables and for watched bytes in more than 8192 places, else protect
     #[arg(long, value_enum)]
     tracer: Option<Tracer>,

@@ -5,4 +5,4 @@
 pub mod profile;
 pub mod source;
 
-pub use profile::{Profile, Row};
+pub use profile::{FunctionFigures, Profile};

@@ -12,7 +12,7 @@ use std::{collections::HashMap, io, path::Path};
 
 /// One function's figures. Times in nanoseconds.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct FunctionFigures {
     /// Its name, demangled.
     pub function: String,
     /// Source file, where debug information names it.
@@ -60,7 +60,7 @@ pub struct PathNode {
 
 /// One call on the timeline.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
+pub struct TimedCall {
     /// The process.
     pub pid: u32,
     /// The thread.
@@ -89,11 +89,11 @@ pub struct Profile {
     /// Probes in all.
     pub probes: u64,
     /// The functions, the largest total first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FunctionFigures>,
     /// The call paths.
     pub paths: Vec<PathNode>,
     /// The latest calls.
-    pub calls: Vec<Call>,
+    pub calls: Vec<TimedCall>,
     /// Functions without a probe.
     pub unprobed: Vec<RawUnprobed>,
     /// What is missing.
@@ -186,7 +186,7 @@ impl Profile {
                 .collect();
             profile.add_paths(p, &rows, ns_per_tick, &mut nodes);
             let offset_ns = (p.start_ticks - first_ticks) as f64 * ns_per_tick;
-            profile.calls.extend(p.events.iter().map(|e| Call {
+            profile.calls.extend(p.events.iter().map(|e| TimedCall {
                 pid: p.pid,
                 tid: e.tid,
                 row: rows[e.function as usize],
@@ -234,7 +234,7 @@ impl Profile {
     fn name_rows(&mut self, sums: Vec<(Sum, String, u64)>) {
         let mut sources = Sources::default();
         let ns_per_tick = self.ns_per_tick;
-        let mut rows: Vec<(usize, Row)> = sums
+        let mut rows: Vec<(usize, FunctionFigures)> = sums
             .into_iter()
             .map(|(sum, module, offset)| {
                 let source = sources.find(&module, offset);
@@ -246,7 +246,7 @@ impl Profile {
                 };
                 let sampled = sum.sampled.max(1) as f64;
                 let scale = if self.sample.is_none() { 1.0 } else { sum.calls / sampled };
-                Row {
+                FunctionFigures {
                     function: name::demangle(&sum.symbol),
                     file: source.as_ref().map(|s| s.0.clone()),
                     line: source.map(|s| s.1),

@@ -3,12 +3,12 @@
 use object::{Object, ObjectSection};
 use std::{collections::HashMap, rc::Rc};
 
-type Reader = gimli::EndianRcSlice<gimli::RunTimeEndian>;
+type DwarfReader = gimli::EndianRcSlice<gimli::RunTimeEndian>;
 
 /// The debug information of the modules asked for so far.
 #[derive(Default)]
 pub struct Sources {
-    modules: HashMap<String, Option<addr2line::Context<Reader>>>,
+    modules: HashMap<String, Option<addr2line::Context<DwarfReader>>>,
 }
 
 impl Sources {
@@ -20,13 +20,13 @@ impl Sources {
     }
 }
 
-fn load(path: &str) -> Option<addr2line::Context<Reader>> {
+fn load(path: &str) -> Option<addr2line::Context<DwarfReader>> {
     let bytes = std::fs::read(path).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
-    let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+    let section = |id: gimli::SectionId| -> Result<DwarfReader, gimli::Error> {
         let data =
             file.section_by_name(id.name()).and_then(|s| s.uncompressed_data().ok()).unwrap_or_default();
-        Ok(Reader::new(Rc::from(&*data), gimli::RunTimeEndian::Little))
+        Ok(DwarfReader::new(Rc::from(&*data), gimli::RunTimeEndian::Little))
     };
     addr2line::Context::from_dwarf(gimli::Dwarf::load(section).ok()?).ok()
 }

@@ -4,7 +4,7 @@
 use core::ptr::NonNull;
 
 use crate::Error;
-use crate::tlsf::{CONTROL_WORDS, Field, HeapMemory, Merge, Span};
+use crate::tlsf::{BlockSpan, CONTROL_WORDS, HeapMemory, Merge, TagWord};
 
 /// Bytes of a listed block that hold its tag, its links, the links of the list, and the range that waits.
 const LISTED_BYTES: u64 = 64;
@@ -13,21 +13,21 @@ const PREVIOUS_DIRTY: u64 = 40;
 const DIRTY_START: u64 = 48;
 const DIRTY_END: u64 = 56;
 const NONE: u64 = u64::MAX;
-const NO_RANGE: Span = Span { start: 0, end: 0 };
+const NO_RANGE: BlockSpan = BlockSpan { start: 0, end: 0 };
 
 /// The smallest range with both.
-fn hull(a: Span, b: Span) -> Span {
+fn hull(a: BlockSpan, b: BlockSpan) -> BlockSpan {
     if a.is_empty() {
         return b;
     }
     if b.is_empty() {
         return a;
     }
-    Span { start: a.start.min(b.start), end: a.end.max(b.end) }
+    BlockSpan { start: a.start.min(b.start), end: a.end.max(b.end) }
 }
 
-fn common(a: Span, b: Span) -> Span {
-    let both = Span { start: a.start.max(b.start), end: a.end.min(b.end) };
+fn common(a: BlockSpan, b: BlockSpan) -> BlockSpan {
+    let both = BlockSpan { start: a.start.max(b.start), end: a.end.min(b.end) };
     if both.is_empty() { NO_RANGE } else { both }
 }
 
@@ -41,7 +41,7 @@ pub(super) struct ArenaMemory {
     /// The first block of the list.
     dirty: u64,
     /// What waits in the blocks that the running operation took off their lists.
-    pending: Span,
+    pending: BlockSpan,
     /// Whether the block that is being released has given its pages back already.
     clean: bool,
     #[cfg(test)]
@@ -100,19 +100,19 @@ impl ArenaMemory {
         unsafe { self.pointer(offset).cast::<u64>().write(word) };
     }
 
-    /// The whole pages of a block behind what the list needs, in bytes.
+    /// The whole pages of a block after what the list needs, in bytes.
     #[inline]
-    pub(super) fn whole_bytes(&self, block: Span) -> Span {
+    pub(super) fn whole_bytes(&self, block: BlockSpan) -> BlockSpan {
         let Some(bits) = self.page_bits else { return NO_RANGE };
         let mask = (1_u64 << bits) - 1;
         common(
-            Span { start: (block.start + LISTED_BYTES + mask) & !mask, end: block.end & !mask },
-            Span { start: 0, end: u64::MAX },
+            BlockSpan { start: (block.start + LISTED_BYTES + mask) & !mask, end: block.end & !mask },
+            BlockSpan { start: 0, end: u64::MAX },
         )
     }
 
     /// A block with pages that wait, and the part of it that should be taken out for them.
-    pub(super) fn some_dirty(&self, most: u64) -> Option<(u64, Span)> {
+    pub(super) fn some_dirty(&self, most: u64) -> Option<(u64, BlockSpan)> {
         if self.dirty == NONE {
             return None;
         }
@@ -122,7 +122,7 @@ impl ArenaMemory {
         // A part loses one page to the tag of the rest, so fewer would never come to an end.
         let end = end.min(start.saturating_add(most.max(4 * page)));
         // The part's own words come right before its first page.
-        Some((block, Span { start: (start - LISTED_BYTES).max(block), end }))
+        Some((block, BlockSpan { start: (start - LISTED_BYTES).max(block), end }))
     }
 
     fn link(&mut self, block: u64) {
@@ -168,23 +168,23 @@ impl HeapMemory for ArenaMemory {
     }
 
     #[inline]
-    fn tag(&mut self, block: u64, field: Field) -> u64 {
+    fn tag(&mut self, block: u64, field: TagWord) -> u64 {
         self.word(block + field.offset())
     }
 
     #[inline]
-    fn set_tag(&mut self, block: u64, field: Field, word: u64) {
+    fn set_tag(&mut self, block: u64, field: TagWord, word: u64) {
         self.set_word(block + field.offset(), word);
     }
 
     /// A tombstone: a second free of the block finds no block.
     #[inline]
     fn erase_tag(&mut self, block: u64) {
-        self.set_word(block + Field::Size.offset(), 0);
+        self.set_word(block + TagWord::Size.offset(), 0);
     }
 
     #[inline]
-    fn carve(&mut self, _: Span, _: &[u64], _: Span) -> Result<(), Error> {
+    fn carve(&mut self, _: BlockSpan, _: &[u64], _: BlockSpan) -> Result<(), Error> {
         Ok(())
     }
 
@@ -197,11 +197,11 @@ impl HeapMemory for ArenaMemory {
         let own = if self.clean {
             // The page with the tag of the rest, which was cut off and waits: now it is whole.
             let start = merge.freed.end & !mask;
-            let shared = Span { start, end: start + mask + 1 };
+            let shared = BlockSpan { start, end: start + mask + 1 };
             if merge.right && self.pending.start == shared.end { shared } else { NO_RANGE }
         } else {
             // Its own bytes; the pages that it shared with free neighbours come with it.
-            Span { start: merge.freed.start & !mask, end: (merge.freed.end + mask) & !mask }
+            BlockSpan { start: merge.freed.start & !mask, end: (merge.freed.end + mask) & !mask }
         };
         self.pending = hull(self.pending, own);
         self.pending = common(self.pending, self.whole_bytes(merge.merged));
@@ -209,7 +209,7 @@ impl HeapMemory for ArenaMemory {
     }
 
     #[inline]
-    fn listed(&mut self, block: Span, dirty: bool, on: bool) {
+    fn listed(&mut self, block: BlockSpan, dirty: bool, on: bool) {
         if !dirty {
             return;
         }
@@ -227,8 +227,10 @@ impl HeapMemory for ArenaMemory {
             }
             return;
         }
-        let waits =
-            Span { start: self.word(block.start + DIRTY_START), end: self.word(block.start + DIRTY_END) };
+        let waits = BlockSpan {
+            start: self.word(block.start + DIRTY_START),
+            end: self.word(block.start + DIRTY_END),
+        };
         if !waits.is_empty() {
             self.unlink(block.start);
             self.pending = hull(self.pending, waits);

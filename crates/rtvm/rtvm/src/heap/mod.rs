@@ -15,7 +15,7 @@ use arena::ArenaMemory;
 pub use global::{RawLock, RtAlloc, TicketLock};
 
 use crate::Error;
-use crate::tlsf::{MIN_BLOCK, Span, TAG_BYTES, Tlsf, Walk};
+use crate::tlsf::{BlockSpan, HeapCensus, MIN_BLOCK, TAG_BYTES, Tlsf};
 
 /// Words that the longest malloc touches, whatever the heap looks like.
 pub const MALLOC_TOUCHES: u64 = 24 + 16;
@@ -37,7 +37,7 @@ unsafe impl Send for RtHeap {}
 #[derive(Debug)]
 #[must_use = "the block stays out of the heap until `end_return`"]
 pub struct Return {
-    block: Span,
+    block: BlockSpan,
     /// The first page.
     pub pages: NonNull<u8>,
     /// Bytes, a multiple of the page size.
@@ -167,7 +167,7 @@ impl RtHeap {
         self.tlsf.free(addr).map_err(|e| self.shown(e))
     }
 
-    /// Changes the size of a block: in place where its own bytes or a free block behind it do, which takes a constant
+    /// Changes the size of a block: in place where its own bytes or a free block after it do, which takes a constant
     /// number of touches; by moving it elsewhere otherwise, which is linear in its bytes.
     ///
     /// # Safety
@@ -225,7 +225,7 @@ impl RtHeap {
     ///
     /// # Errors
     /// The first tag that was written over.
-    pub fn check(&mut self) -> Result<Walk, Error> {
+    pub fn check(&mut self) -> Result<HeapCensus, Error> {
         self.tlsf.check().map_err(|e| self.shown(e))
     }
 

@@ -35,7 +35,7 @@ impl Drop for Arena {
 }
 
 /// A block, and what its bytes should be.
-type Live = BTreeMap<NonNull<u8>, (usize, u8)>;
+type LiveBlocks = BTreeMap<NonNull<u8>, (usize, u8)>;
 
 fn fill(block: NonNull<u8>, bytes: usize, byte: u8) {
     // SAFETY: a live block of at least that many bytes.
@@ -66,7 +66,7 @@ fn long_run(page: Option<usize>, seed: u64, steps: u32, most: u64) -> [u64; 3] {
     let arena = Arena::new(1 << 20);
     let mut heap = arena.heap(page);
     let mut random = Random::new(seed);
-    let mut live = Live::new();
+    let mut live = LiveBlocks::new();
     let mut worst = [0; 3];
     for round in 0..steps {
         let largest = if random.below(4) == 0 { most } else { 300 };
@@ -180,7 +180,7 @@ fn wrong_frees_are_errors_with_addresses() {
     // SAFETY: not a block any more.
     let twice = unsafe { heap.free(a) }.unwrap_err();
     assert_eq!(twice, Error::AlreadyFree { addr: a.as_ptr() as u64 });
-    // Over the end of a free block into the tag behind it.
+    // Over the end of a free block into the tag after it.
     fill(at(b, -16), 16, 0xff);
     // SAFETY: its tag is gone, so nothing is released.
     assert!(unsafe { heap.free(b) }.is_err());

@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 
 use super::{Paging, TagMap};
-use crate::tlsf::{CONTROL_WORDS, Field, HeapMemory, Merge, Span, TAG_BYTES, Tlsf};
+use crate::tlsf::{BlockSpan, CONTROL_WORDS, HeapMemory, Merge, TAG_BYTES, TagWord, Tlsf};
 use crate::{Error, Page, PhysicalMemory, Rights, WordStore};
 
 /// The memory of a modelled heap: the whole address space.
@@ -110,7 +110,7 @@ impl<'a, P: Paging, F: WordStore<u32>> ModelMemory<'a, P, F> {
     }
 
     #[inline]
-    fn touch_tag(&mut self, block: u64, field: Field, wanted: Rights) {
+    fn touch_tag(&mut self, block: u64, field: TagWord, wanted: Rights) {
         self.tag_touches += 1;
         let mapped = self.paging.mapped();
         let result = self.access(block + field.offset(), wanted);
@@ -139,7 +139,7 @@ impl<P: Paging, F: WordStore<u32>> HeapMemory for ModelMemory<'_, P, F> {
     }
 
     #[inline]
-    fn tag(&mut self, block: u64, field: Field) -> u64 {
+    fn tag(&mut self, block: u64, field: TagWord) -> u64 {
         match self.tags.get(block, field) {
             Some(word) => {
                 self.touch_tag(block, field, Rights::READ);
@@ -151,7 +151,7 @@ impl<P: Paging, F: WordStore<u32>> HeapMemory for ModelMemory<'_, P, F> {
     }
 
     #[inline]
-    fn set_tag(&mut self, block: u64, field: Field, word: u64) {
+    fn set_tag(&mut self, block: u64, field: TagWord, word: u64) {
         self.tags.set(block, field, word);
         self.touch_tag(block, field, Rights::WRITE);
     }
@@ -160,7 +160,7 @@ impl<P: Paging, F: WordStore<u32>> HeapMemory for ModelMemory<'_, P, F> {
         self.tags.erase(block);
     }
 
-    fn carve(&mut self, free: Span, cuts: &[u64], block: Span) -> Result<(), Error> {
+    fn carve(&mut self, free: BlockSpan, cuts: &[u64], block: BlockSpan) -> Result<(), Error> {
         self.paging.carve(free, cuts, block, self.page_bits, &mut self.frames.borrow_mut())
     }
 

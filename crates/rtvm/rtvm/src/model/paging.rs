@@ -1,6 +1,6 @@
 //! What each system does with pages when the allocator hands out and takes back blocks.
 
-use crate::tlsf::{MIN_BLOCK, Merge, Span};
+use crate::tlsf::{BlockSpan, MIN_BLOCK, Merge};
 use crate::{
     AddressSpace, Conventional, Error, Lookups, Mmu, Page, PhysicalMemory, Rights, VirtualRegionsTree,
     WordStore,
@@ -37,9 +37,9 @@ pub trait Paging: Mmu {
     /// Where no frame is free for a tag; nothing has changed then.
     fn carve<F: WordStore<u32>>(
         &mut self,
-        free: Span,
+        free: BlockSpan,
         cuts: &[u64],
-        block: Span,
+        block: BlockSpan,
         page_bits: u32,
         memory: &mut PhysicalMemory<F>,
     ) -> Result<(), Error>;
@@ -79,9 +79,9 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Paging for AddressSpace<S, T> {
 
     fn carve<F: WordStore<u32>>(
         &mut self,
-        free: Span,
+        free: BlockSpan,
         cuts: &[u64],
-        block: Span,
+        block: BlockSpan,
         page_bits: u32,
         memory: &mut PhysicalMemory<F>,
     ) -> Result<(), Error> {
@@ -174,14 +174,14 @@ impl<S: WordStore<u32>, T: VirtualRegionsTree> Paging for Conventional<S, T> {
 
     fn carve<F: WordStore<u32>>(
         &mut self,
-        free: Span,
+        free: BlockSpan,
         cuts: &[u64],
-        block: Span,
+        block: BlockSpan,
         page_bits: u32,
         memory: &mut PhysicalMemory<F>,
     ) -> Result<(), Error> {
         let brk = self.brk();
-        // The tag behind the block, where one is made, and the block itself.
+        // The tag after the block, where one is made, and the block itself.
         let last = if block.end < free.end { block.end + MIN_BLOCK } else { block.end };
         let needed = last.div_ceil(1 << page_bits) as u32;
         if needed > brk {

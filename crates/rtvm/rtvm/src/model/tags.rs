@@ -1,16 +1,16 @@
 //! Contents of the modelled memory, as far as anyone asks: the tags of blocks.
 
-use crate::tlsf::Field;
+use crate::tlsf::TagWord;
 
 /// Tags by block, in an open hash table.
 #[derive(Clone, Debug)]
 pub struct TagMap {
-    entries: Vec<Entry>,
+    entries: Vec<TagLine>,
     len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TagLine {
     block: u64,
     words: [u64; 4],
 }
@@ -19,7 +19,7 @@ const EMPTY: u64 = u64::MAX;
 
 impl Default for TagMap {
     fn default() -> Self {
-        Self { entries: vec![Entry { block: EMPTY, words: [0; 4] }; 1024], len: 0 }
+        Self { entries: vec![TagLine { block: EMPTY, words: [0; 4] }; 1024], len: 0 }
     }
 }
 
@@ -42,14 +42,14 @@ impl TagMap {
 
     /// A word of a tag, or `None` where there is none.
     #[inline]
-    pub fn get(&self, block: u64, field: Field) -> Option<u64> {
+    pub fn get(&self, block: u64, field: TagWord) -> Option<u64> {
         let entry = &self.entries[self.slot(block)];
         (entry.block == block).then(|| entry.words[field as usize])
     }
 
     /// Writes one.
     #[inline]
-    pub fn set(&mut self, block: u64, field: Field, word: u64) {
+    pub fn set(&mut self, block: u64, field: TagWord, word: u64) {
         let mut slot = self.slot(block);
         if self.entries[slot].block == EMPTY {
             if self.len * 2 >= self.entries.len() {
@@ -57,7 +57,7 @@ impl TagMap {
                 slot = self.slot(block);
             }
             self.len += 1;
-            self.entries[slot] = Entry { block, words: [0; 4] };
+            self.entries[slot] = TagLine { block, words: [0; 4] };
         }
         self.entries[slot].words[field as usize] = word;
     }
@@ -70,7 +70,7 @@ impl TagMap {
             return;
         }
         self.len -= 1;
-        // Those behind that were pushed on by it move up.
+        // Those after that were pushed on by it move up.
         let mut at = (hole + 1) & mask;
         while self.entries[at].block != EMPTY {
             let home = self.place(self.entries[at].block);
@@ -84,7 +84,7 @@ impl TagMap {
     }
 
     fn grow(&mut self) {
-        let larger = vec![Entry { block: EMPTY, words: [0; 4] }; self.entries.len() * 2];
+        let larger = vec![TagLine { block: EMPTY, words: [0; 4] }; self.entries.len() * 2];
         for entry in std::mem::replace(&mut self.entries, larger) {
             if entry.block != EMPTY {
                 let slot = self.slot(entry.block);
@@ -108,14 +108,14 @@ mod tests {
             let block = random.below(4000) * 16;
             match random.below(3) {
                 0 => {
-                    tags.set(block, Field::Size, random.bits() >> 1);
-                    model.insert(block, tags.get(block, Field::Size));
+                    tags.set(block, TagWord::Size, random.bits() >> 1);
+                    model.insert(block, tags.get(block, TagWord::Size));
                 }
                 1 => {
                     tags.erase(block);
                     model.remove(&block);
                 }
-                _ => assert_eq!(tags.get(block, Field::Size), model.get(&block).copied().flatten()),
+                _ => assert_eq!(tags.get(block, TagWord::Size), model.get(&block).copied().flatten()),
             }
         }
     }

@@ -14,8 +14,8 @@ mod synthetic;
 
 pub use action::{Action, BlockId};
 pub use costs::Costs;
-pub use outcome::{Failures, Outcome};
-pub use runner::{Options, Replay, with_replay};
+pub use outcome::{Failures, ReplayOutcome};
+pub use runner::{Replay, ReplayOptions, with_replay};
 pub use scatter::Scatter;
 pub use series::Series;
 pub use synthetic::{Sizes, Synthetic};

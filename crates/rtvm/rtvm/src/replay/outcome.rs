@@ -28,7 +28,7 @@ impl Failures {
 
 /// A row of Table I, and its figures.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct ReplayOutcome {
     /// Calls that allocate.
     pub allocations: u64,
     /// Calls that release.
@@ -53,6 +53,6 @@ pub struct Outcome {
     pub alloc_points: Scatter,
     /// Releases: bytes against modelled time (Figure 6).
     pub free_points: Scatter,
-    /// Frames in use, before and behind each allocation and release (Figure 7).
+    /// Frames in use, before and after each allocation and release (Figure 7).
     pub footprint: Series,
 }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::area::Area;
-use super::{Action, BlockId, Costs, Outcome};
+use super::{Action, BlockId, Costs, ReplayOutcome};
 use crate::model::{Meter, ModelHeap, ModelMemory, Paging, Touches};
 use crate::tlsf::HeapMemory;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 
 /// What is modelled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct ReplayOptions {
     /// Pages of each address space.
     pub pages: u32,
     /// How many of them are for the heap; the rest is for regions beside it.
@@ -26,7 +26,7 @@ pub struct Options {
     pub costs: Costs,
 }
 
-impl Default for Options {
+impl Default for ReplayOptions {
     /// 16 GiB of address space in pages of 4 KiB, all for the heap, and as much memory.
     fn default() -> Self {
         Self { pages: 1 << 22, heap_pages: 1 << 22, page_bits: 12, frames: 1 << 22, costs: Costs::PAPER }
@@ -38,13 +38,13 @@ const AHEAD: usize = 64;
 
 /// Arrays of the RTMMU that lie beside each other.
 const LANES: usize = 8;
-/// Words of a cache line.
+/// CountedWords of a cache line.
 const LINE_WORDS: usize = 16;
 
-type Words<'a> = Counted<'a, Lane<'a, u32, LANES>>;
+type CountedWords<'a> = Counted<'a, Lane<'a, u32, LANES>>;
 type Plain<'a> = Counted<'a, Vec<u32>>;
 type Tree<'a> = BitTrie<Counted<'a, Vec<u64>>>;
-type Rtmmu<'a> = AddressSpace<Words<'a>, Tree<'a>>;
+type Rtmmu<'a> = AddressSpace<CountedWords<'a>, Tree<'a>>;
 type Classic<'a> = Conventional<Plain<'a>, Tree<'a>>;
 type Frames<'a> = RefCell<PhysicalMemory<Plain<'a>>>;
 
@@ -60,9 +60,9 @@ struct Runner<'a, P> {
     costs: Costs,
     /// Where the last access went, while nothing has changed since: the next one to the same page can only be a hit.
     last: Option<(usize, u64, bool)>,
-    /// Frames in use before and behind each call of the batch.
+    /// Frames in use before and after each call of the batch.
     points: Vec<u32>,
-    outcome: Outcome,
+    outcome: ReplayOutcome,
 }
 
 impl<'a, P: Paging> Runner<'a, P> {
@@ -70,7 +70,7 @@ impl<'a, P: Paging> Runner<'a, P> {
         spaces: Vec<P>,
         frames: &'a Frames<'a>,
         meter: &'a Meter,
-        options: &Options,
+        options: &ReplayOptions,
     ) -> Result<Self, Error> {
         let blocks = spaces.iter().map(|_| Vec::new()).collect();
         let areas = spaces.iter().map(|_| Area::new(options.heap_pages, options.pages)).collect();
@@ -78,7 +78,7 @@ impl<'a, P: Paging> Runner<'a, P> {
             .into_iter()
             .map(|space| ModelMemory::heap(space, frames, options.page_bits, options.heap_pages))
             .collect::<Result<_, _>>()?;
-        let outcome = Outcome { peak_pages: frames.borrow().used(), ..Default::default() };
+        let outcome = ReplayOutcome { peak_pages: frames.borrow().used(), ..Default::default() };
         Ok(Self {
             heaps,
             blocks,
@@ -330,12 +330,12 @@ impl Replay<'_> {
     }
 
     /// The RTMMU's outcome so far.
-    pub fn rtmmu(&self) -> &Outcome {
+    pub fn rtmmu(&self) -> &ReplayOutcome {
         &self.rtmmu.outcome
     }
 
     /// The conventional system's outcome so far.
-    pub fn conventional(&self) -> &Outcome {
+    pub fn conventional(&self) -> &ReplayOutcome {
         &self.conventional.outcome
     }
 
@@ -358,7 +358,7 @@ impl Replay<'_> {
 /// # Panics
 /// Where there are more than 2^27 pages.
 pub fn with_replay<R>(
-    options: &Options,
+    options: &ReplayOptions,
     spaces: usize,
     run: impl FnOnce(&mut Replay<'_>) -> R,
 ) -> Result<R, Error> {

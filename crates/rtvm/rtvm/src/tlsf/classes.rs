@@ -2,7 +2,7 @@
 
 /// Every block begins and ends at a multiple of this.
 pub const GRANULE: u64 = 16;
-/// Bytes of a tag, in front of every payload.
+/// Bytes of a tag, before every payload.
 pub const TAG_BYTES: u64 = 16;
 /// Bytes of the smallest block: a tag, and the two links of a free one.
 pub const MIN_BLOCK: u64 = 32;

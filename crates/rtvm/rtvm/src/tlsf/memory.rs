@@ -5,7 +5,7 @@ use crate::Error;
 
 /// A word of a block's tag, or of a free block's links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum TagWord {
     /// Where the block before it begins.
     Before = 0,
     /// Its bytes, its flags, and a seal.
@@ -16,7 +16,7 @@ pub enum Field {
     Previous = 3,
 }
 
-impl Field {
+impl TagWord {
     /// Bytes from the start of the block.
     pub const fn offset(self) -> u64 {
         self as u64 * 8
@@ -25,14 +25,14 @@ impl Field {
 
 /// The bytes `start..end` of a block, tag included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct BlockSpan {
     /// The first byte.
     pub start: u64,
-    /// The byte behind the last.
+    /// The byte after the last.
     pub end: u64,
 }
 
-impl Span {
+impl BlockSpan {
     /// Bytes.
     pub const fn len(self) -> u64 {
         self.end - self.start
@@ -43,7 +43,7 @@ impl Span {
         self.start >= self.end
     }
 
-    /// The pages that lie whole behind the tag and the links, by number: what a free block does not need.
+    /// The pages that lie whole after the tag and the links, by number: what a free block does not need.
     pub const fn whole_pages(self, page_bits: u32) -> (u32, u32) {
         let first = (self.start + MIN_BLOCK).div_ceil(1 << page_bits) as u32;
         let end = (self.end >> page_bits) as u32;
@@ -55,12 +55,12 @@ impl Span {
 #[derive(Clone, Copy, Debug)]
 pub struct Merge {
     /// The free block that there is now.
-    pub merged: Span,
+    pub merged: BlockSpan,
     /// The block that was released.
-    pub freed: Span,
+    pub freed: BlockSpan,
     /// Whether the block before it was free.
     pub left: bool,
-    /// Whether the block behind it was free.
+    /// Whether the block after it was free.
     pub right: bool,
     /// Whether the free block is the last one of the heap.
     pub at_end: bool,
@@ -80,9 +80,9 @@ pub trait HeapMemory {
     fn set_control(&mut self, index: usize, word: u64);
 
     /// A word of a tag. Zero where there is none.
-    fn tag(&mut self, block: u64, field: Field) -> u64;
+    fn tag(&mut self, block: u64, field: TagWord) -> u64;
     /// Writes one. The page was prepared by [`HeapMemory::carve`].
-    fn set_tag(&mut self, block: u64, field: Field, word: u64);
+    fn set_tag(&mut self, block: u64, field: TagWord, word: u64);
     /// The tag will not be asked for any more: its block became part of another one.
     fn erase_tag(&mut self, block: u64);
 
@@ -91,14 +91,14 @@ pub trait HeapMemory {
     ///
     /// # Errors
     /// Where that is not possible. Nothing has changed then.
-    fn carve(&mut self, free: Span, cuts: &[u64], block: Span) -> Result<(), Error>;
+    fn carve(&mut self, free: BlockSpan, cuts: &[u64], block: BlockSpan) -> Result<(), Error>;
 
     /// A block was released: whole pages inside the merged one can be given back. Its tag and links are in place. Returns
     /// whether the merged block still holds pages that should be given back some time.
     fn merge(&mut self, merge: &Merge) -> bool;
 
     /// A free block is put on a list, or taken from it.
-    fn listed(&mut self, block: Span, dirty: bool, on: bool) {
+    fn listed(&mut self, block: BlockSpan, dirty: bool, on: bool) {
         let _ = (block, dirty, on);
     }
 

@@ -8,7 +8,7 @@ mod classes;
 mod memory;
 
 pub use classes::{GRANULE, MAX_BLOCK, MIN_BLOCK, TAG_BYTES};
-pub use memory::{Field, HeapMemory, Merge, Span};
+pub use memory::{BlockSpan, HeapMemory, Merge, TagWord};
 
 use crate::Error;
 use classes::{Class, FIRSTS, SECONDS, class_of, round_up};
@@ -57,8 +57,8 @@ impl<M: HeapMemory> Tlsf<M> {
             return Err(Error::OutOfAddressSpace { bytes });
         }
         let mut heap = Self { memory, end };
-        heap.memory.set_tag(0, Field::Before, NONE);
-        heap.insert(Span { start: 0, end }, false);
+        heap.memory.set_tag(0, TagWord::Before, NONE);
+        heap.insert(BlockSpan { start: 0, end }, false);
         Ok(heap)
     }
 
@@ -79,7 +79,7 @@ impl<M: HeapMemory> Tlsf<M> {
 
     #[inline(always)]
     fn read(&mut self, block: u64) -> Result<Tag, Error> {
-        let word = self.memory.tag(block, Field::Size);
+        let word = self.memory.tag(block, TagWord::Size);
         let tag = Tag { bytes: word & SIZE, free: word & FREE != 0, dirty: word & DIRTY != 0 };
         if word & SEAL != seal(block) || tag.bytes > self.end - block {
             return Err(Error::Corrupt { addr: block + TAG_BYTES });
@@ -88,8 +88,8 @@ impl<M: HeapMemory> Tlsf<M> {
     }
 
     #[inline]
-    fn write(&mut self, block: Span, flags: u64) {
-        self.memory.set_tag(block.start, Field::Size, block.len() | flags | seal(block.start));
+    fn write(&mut self, block: BlockSpan, flags: u64) {
+        self.memory.set_tag(block.start, TagWord::Size, block.len() | flags | seal(block.start));
     }
 
     #[inline]
@@ -112,14 +112,14 @@ impl<M: HeapMemory> Tlsf<M> {
         self.memory.set_control(Self::head(class), word);
     }
 
-    /// Writes the tag of a free block and puts it in front of its list.
+    /// Writes the tag of a free block and puts it at the head of its list.
     #[inline(always)]
-    fn insert(&mut self, block: Span, dirty: bool) {
+    fn insert(&mut self, block: BlockSpan, dirty: bool) {
         self.write(block, FREE | if dirty { DIRTY } else { 0 });
         let class = class_of(block.len());
         let next = self.first_of(class);
-        self.memory.set_tag(block.start, Field::Next, next);
-        self.memory.set_tag(block.start, Field::Previous, NONE);
+        self.memory.set_tag(block.start, TagWord::Next, next);
+        self.memory.set_tag(block.start, TagWord::Previous, NONE);
         self.set_first(class, block.start);
         if next == NONE {
             let firsts = self.memory.control(0);
@@ -127,23 +127,23 @@ impl<M: HeapMemory> Tlsf<M> {
             self.memory.set_control(0, firsts | 1 << class.first);
             self.memory.set_control(1 + class.first, seconds | 1 << class.second);
         } else {
-            self.memory.set_tag(next, Field::Previous, block.start);
+            self.memory.set_tag(next, TagWord::Previous, block.start);
         }
         self.memory.listed(block, dirty, true);
     }
 
     /// Takes a free block off its list.
     #[inline(always)]
-    fn remove(&mut self, block: Span, dirty: bool) {
+    fn remove(&mut self, block: BlockSpan, dirty: bool) {
         self.memory.listed(block, dirty, false);
         let class = class_of(block.len());
-        let next = self.memory.tag(block.start, Field::Next);
-        let previous = self.memory.tag(block.start, Field::Previous);
+        let next = self.memory.tag(block.start, TagWord::Next);
+        let previous = self.memory.tag(block.start, TagWord::Previous);
         if next != NONE {
-            self.memory.set_tag(next, Field::Previous, previous);
+            self.memory.set_tag(next, TagWord::Previous, previous);
         }
         if previous != NONE {
-            self.memory.set_tag(previous, Field::Next, next);
+            self.memory.set_tag(previous, TagWord::Next, next);
             return;
         }
         self.set_first(class, next);
@@ -209,7 +209,7 @@ impl<M: HeapMemory> Tlsf<M> {
         let slack = if align > GRANULE { align + MIN_BLOCK } else { 0 };
         let free = self.find(need + slack).ok_or(too_much)?;
         let tag = self.read(free)?;
-        let free = Span { start: free, end: free + tag.bytes };
+        let free = BlockSpan { start: free, end: free + tag.bytes };
         let mut start = free.start;
         if align > GRANULE {
             start = (free.start + TAG_BYTES).next_multiple_of(align) - TAG_BYTES;
@@ -219,14 +219,14 @@ impl<M: HeapMemory> Tlsf<M> {
         }
         let rest = start + need;
         let end = if free.end - rest >= MIN_BLOCK { rest } else { free.end };
-        self.occupy(free, tag.dirty, Span { start, end })?;
+        self.occupy(free, tag.dirty, BlockSpan { start, end })?;
         Ok(start + TAG_BYTES)
     }
 
-    /// Makes a part of a free block a block in use; what is before and behind it stays free.
+    /// Makes a part of a free block a block in use; what is before and after it stays free.
     #[inline(always)]
-    fn occupy(&mut self, free: Span, dirty: bool, block: Span) -> Result<(), Error> {
-        let Span { start, end } = block;
+    fn occupy(&mut self, free: BlockSpan, dirty: bool, block: BlockSpan) -> Result<(), Error> {
+        let BlockSpan { start, end } = block;
         let (mut cuts, mut len) = ([0; 2], 0);
         for (cut, made) in [(start, start > free.start), (end, end < free.end)] {
             if made {
@@ -237,15 +237,15 @@ impl<M: HeapMemory> Tlsf<M> {
         self.memory.carve(free, &cuts[..len], block)?;
         self.remove(free, dirty);
         if start > free.start {
-            self.insert(Span { start: free.start, end: start }, dirty);
-            self.memory.set_tag(start, Field::Before, free.start);
+            self.insert(BlockSpan { start: free.start, end: start }, dirty);
+            self.memory.set_tag(start, TagWord::Before, free.start);
         }
         if end < free.end {
-            self.memory.set_tag(end, Field::Before, start);
-            self.insert(Span { start: end, end: free.end }, dirty);
+            self.memory.set_tag(end, TagWord::Before, start);
+            self.insert(BlockSpan { start: end, end: free.end }, dirty);
         }
         if len > 0 && free.end < self.end {
-            self.memory.set_tag(free.end, Field::Before, if end < free.end { end } else { start });
+            self.memory.set_tag(free.end, TagWord::Before, if end < free.end { end } else { start });
         }
         self.write(block, 0);
         Ok(())
@@ -253,7 +253,7 @@ impl<M: HeapMemory> Tlsf<M> {
 
     /// The block in use whose payload begins at `addr`.
     #[inline(always)]
-    fn used(&mut self, addr: u64) -> Result<Span, Error> {
+    fn used(&mut self, addr: u64) -> Result<BlockSpan, Error> {
         let wrong = Error::NotABlock { addr };
         let start = addr.checked_sub(TAG_BYTES).ok_or(wrong)?;
         if !start.is_multiple_of(GRANULE) || addr >= self.end {
@@ -266,20 +266,20 @@ impl<M: HeapMemory> Tlsf<M> {
         if tag.bytes < MIN_BLOCK {
             return Err(wrong);
         }
-        Ok(Span { start, end: start + tag.bytes })
+        Ok(BlockSpan { start, end: start + tag.bytes })
     }
 
-    /// The block behind one, where there is one, and what its tag says.
+    /// The block after one, where there is one, and what its tag says.
     #[inline(always)]
-    fn behind(&mut self, block: Span) -> Result<Option<(Span, Tag)>, Error> {
+    fn after(&mut self, block: BlockSpan) -> Result<Option<(BlockSpan, Tag)>, Error> {
         if block.end >= self.end {
             return Ok(None);
         }
         let tag = self.read(block.end)?;
-        if self.memory.tag(block.end, Field::Before) != block.start {
+        if self.memory.tag(block.end, TagWord::Before) != block.start {
             return Err(Error::Corrupt { addr: block.end + TAG_BYTES });
         }
-        Ok(Some((Span { start: block.end, end: block.end + tag.bytes }, tag)))
+        Ok(Some((BlockSpan { start: block.end, end: block.end + tag.bytes }, tag)))
     }
 
     /// Releases a block.
@@ -289,8 +289,8 @@ impl<M: HeapMemory> Tlsf<M> {
     /// changed then.
     pub fn free(&mut self, addr: u64) -> Result<(), Error> {
         let freed = self.used(addr)?;
-        let right = self.behind(freed)?.filter(|(_, tag)| tag.free);
-        let before = self.memory.tag(freed.start, Field::Before);
+        let right = self.after(freed)?.filter(|(_, tag)| tag.free);
+        let before = self.memory.tag(freed.start, TagWord::Before);
         let left = match before {
             NONE => None,
             before if before >= freed.start => return Err(Error::Corrupt { addr }),
@@ -299,7 +299,7 @@ impl<M: HeapMemory> Tlsf<M> {
                 if before + tag.bytes != freed.start {
                     return Err(Error::Corrupt { addr });
                 }
-                tag.free.then_some((Span { start: before, end: freed.start }, tag))
+                tag.free.then_some((BlockSpan { start: before, end: freed.start }, tag))
             }
         };
         let mut merged = freed;
@@ -315,7 +315,7 @@ impl<M: HeapMemory> Tlsf<M> {
             (merged.start, dirty) = (block.start, dirty | tag.dirty);
         }
         if merged != freed && merged.end < self.end {
-            self.memory.set_tag(merged.end, Field::Before, merged.start);
+            self.memory.set_tag(merged.end, TagWord::Before, merged.start);
         }
         let merge = Merge {
             merged,
@@ -353,15 +353,15 @@ impl<M: HeapMemory> Tlsf<M> {
                 self.cut(block, need)?;
                 return Ok(addr);
             }
-            if let Some((behind, tag)) = self.behind(block)?.filter(|(_, tag)| tag.free)
-                && old + behind.len() >= need
+            if let Some((after, tag)) = self.after(block)?.filter(|(_, tag)| tag.free)
+                && old + after.len() >= need
             {
-                self.remove(behind, tag.dirty);
-                self.memory.erase_tag(behind.start);
-                let whole = Span { start: block.start, end: behind.end };
+                self.remove(after, tag.dirty);
+                self.memory.erase_tag(after.start);
+                let whole = BlockSpan { start: block.start, end: after.end };
                 self.write(whole, 0);
                 if whole.end < self.end {
-                    self.memory.set_tag(whole.end, Field::Before, whole.start);
+                    self.memory.set_tag(whole.end, TagWord::Before, whole.start);
                 }
                 self.cut(whole, need)?;
                 return Ok(addr);
@@ -384,17 +384,17 @@ impl<M: HeapMemory> Tlsf<M> {
     }
 
     /// Releases what a block has beyond `need` bytes.
-    fn cut(&mut self, block: Span, need: u64) -> Result<(), Error> {
-        let rest = Span { start: block.start + need, end: block.end };
+    fn cut(&mut self, block: BlockSpan, need: u64) -> Result<(), Error> {
+        let rest = BlockSpan { start: block.start + need, end: block.end };
         if rest.len() < MIN_BLOCK {
             return Ok(());
         }
-        self.memory.set_tag(rest.start, Field::Before, block.start);
+        self.memory.set_tag(rest.start, TagWord::Before, block.start);
         self.write(rest, 0);
         if rest.end < self.end {
-            self.memory.set_tag(rest.end, Field::Before, rest.start);
+            self.memory.set_tag(rest.end, TagWord::Before, rest.start);
         }
-        self.write(Span { start: block.start, end: rest.start }, 0);
+        self.write(BlockSpan { start: block.start, end: rest.start }, 0);
         self.free(rest.start + TAG_BYTES)
     }
 
@@ -403,14 +403,14 @@ impl<M: HeapMemory> Tlsf<M> {
     ///
     /// # Errors
     /// Where no free block begins at `start`, the part is not inside it, or a tag was written over.
-    pub fn take_out(&mut self, start: u64, part: Span) -> Result<Span, Error> {
+    pub fn take_out(&mut self, start: u64, part: BlockSpan) -> Result<BlockSpan, Error> {
         let tag = self.read(start)?;
-        let block = Span { start, end: start + tag.bytes };
+        let block = BlockSpan { start, end: start + tag.bytes };
         let inside = block.start <= part.start && part.start < part.end && part.end <= block.end;
         if !tag.free || !inside {
             return Err(Error::NotABlock { addr: start + TAG_BYTES });
         }
-        let mut part = Span { start: part.start & !(GRANULE - 1), end: part.end & !(GRANULE - 1) };
+        let mut part = BlockSpan { start: part.start & !(GRANULE - 1), end: part.end & !(GRANULE - 1) };
         if part.start - block.start < MIN_BLOCK {
             part.start = block.start;
         }
@@ -428,7 +428,7 @@ impl<M: HeapMemory> Tlsf<M> {
     ///
     /// # Errors
     /// As [`Tlsf::free`].
-    pub fn give_back(&mut self, block: Span) -> Result<(), Error> {
+    pub fn give_back(&mut self, block: BlockSpan) -> Result<(), Error> {
         self.free(block.start + TAG_BYTES)
     }
 
@@ -436,13 +436,15 @@ impl<M: HeapMemory> Tlsf<M> {
     ///
     /// # Errors
     /// The first thing that does not fit.
-    pub fn check(&mut self) -> Result<Walk, Error> {
-        let mut walk = Walk::default();
+    pub fn check(&mut self) -> Result<HeapCensus, Error> {
+        let mut walk = HeapCensus::default();
         let (mut at, mut before, mut was_free) = (0, NONE, false);
         while at < self.end {
             let tag = self.read(at)?;
             let wrong = Error::Corrupt { addr: at + TAG_BYTES };
-            if tag.bytes < MIN_BLOCK || self.memory.tag(at, Field::Before) != before || (was_free && tag.free)
+            if tag.bytes < MIN_BLOCK
+                || self.memory.tag(at, TagWord::Before) != before
+                || (was_free && tag.free)
             {
                 return Err(wrong);
             }
@@ -470,12 +472,14 @@ impl<M: HeapMemory> Tlsf<M> {
                 while at != NONE {
                     let tag = self.read(at)?;
                     let fits = tag.free && class_of(tag.bytes) == class;
-                    if !fits || self.memory.tag(at, Field::Previous) != previous || listed > walk.free_blocks
+                    if !fits
+                        || self.memory.tag(at, TagWord::Previous) != previous
+                        || listed > walk.free_blocks
                     {
                         return Err(Error::Corrupt { addr: at + TAG_BYTES });
                     }
                     listed += 1;
-                    (previous, at) = (at, self.memory.tag(at, Field::Next));
+                    (previous, at) = (at, self.memory.tag(at, TagWord::Next));
                 }
             }
         }
@@ -488,7 +492,7 @@ impl<M: HeapMemory> Tlsf<M> {
 
 /// What a heap consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
+pub struct HeapCensus {
     /// Blocks in use.
     pub used_blocks: u64,
     /// Their bytes, tags included.

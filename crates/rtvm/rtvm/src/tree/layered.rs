@@ -23,12 +23,12 @@ pub struct LayeredTree<S> {
 
 /// A node: where it lies and over how many bits.
 #[derive(Clone, Copy)]
-struct Node {
+struct TreeNode {
     at: usize,
     bits: u32,
 }
 
-impl Node {
+impl TreeNode {
     fn low_bits(self) -> u32 {
         self.bits - self.bits / 2
     }
@@ -79,24 +79,24 @@ impl<S: WordStore<u32>> LayeredTree<S> {
         Self { words, sizes: sizes(), bits: bits_for(pages), pages }
     }
 
-    fn root(&self) -> Node {
-        Node { at: 0, bits: self.bits }
+    fn root(&self) -> TreeNode {
+        TreeNode { at: 0, bits: self.bits }
     }
 
-    fn cluster(&self, node: Node, high: u32) -> Node {
+    fn cluster(&self, node: TreeNode, high: u32) -> TreeNode {
         let bits = node.low_bits();
         let clusters = node.at + 2 + self.sizes[node.bits as usize / 2];
-        Node { at: clusters + high as usize * self.sizes[bits as usize], bits }
+        TreeNode { at: clusters + high as usize * self.sizes[bits as usize], bits }
     }
 
     /// The smallest member.
-    fn min(&self, node: Node) -> Option<u32> {
+    fn min(&self, node: TreeNode) -> Option<u32> {
         let word = self.words.load(node.at);
         if node.is_leaf() { (word != 0).then(|| word.trailing_zeros()) } else { word.checked_sub(1) }
     }
 
     /// The largest member.
-    fn max(&self, node: Node) -> Option<u32> {
+    fn max(&self, node: TreeNode) -> Option<u32> {
         if node.is_leaf() {
             self.words.load(node.at).checked_ilog2()
         } else {
@@ -105,7 +105,7 @@ impl<S: WordStore<u32>> LayeredTree<S> {
     }
 
     /// Makes `member` the only one of an empty node.
-    fn set_only(&mut self, node: Node, member: u32) {
+    fn set_only(&mut self, node: TreeNode, member: u32) {
         if node.is_leaf() {
             self.words.store(node.at, 1 << member);
         } else {
@@ -114,7 +114,7 @@ impl<S: WordStore<u32>> LayeredTree<S> {
         }
     }
 
-    fn contains(&self, mut node: Node, mut member: u32) -> bool {
+    fn contains(&self, mut node: TreeNode, mut member: u32) -> bool {
         while !node.is_leaf() {
             match self.min(node) {
                 None => return false,
@@ -128,7 +128,7 @@ impl<S: WordStore<u32>> LayeredTree<S> {
         self.words.load(node.at) >> member & 1 != 0
     }
 
-    fn predecessor(&self, mut node: Node, mut member: u32) -> Option<u32> {
+    fn predecessor(&self, mut node: TreeNode, mut member: u32) -> Option<u32> {
         // What the clusters gone through contribute.
         let mut prefix = 0;
         loop {
@@ -157,7 +157,7 @@ impl<S: WordStore<u32>> LayeredTree<S> {
     }
 
     /// Inserts what is not a member.
-    fn insert(&mut self, mut node: Node, mut member: u32) {
+    fn insert(&mut self, mut node: TreeNode, mut member: u32) {
         loop {
             let Some(min) = self.min(node) else { return self.set_only(node, member) };
             if node.is_leaf() {
@@ -183,7 +183,7 @@ impl<S: WordStore<u32>> LayeredTree<S> {
     }
 
     /// Removes a member.
-    fn remove(&mut self, node: Node, mut member: u32) {
+    fn remove(&mut self, node: TreeNode, mut member: u32) {
         if node.is_leaf() {
             let word = self.words.load(node.at);
             return self.words.store(node.at, word & !(1 << member));
