@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use trace_format::{Coding, Encoded, Encoders, EntryType, Field, FieldRole, Guid, Part};
+use trace_format::{Coding, Encoded, Encoders, EntryType, Field, FieldRole, Guid, Attribute};
 
 /// Encoders 0 to 8; number 7 is not given away again.
 const ENCODERS: u32 = 9;
@@ -40,9 +40,9 @@ fuzz_target!(|input: (u8, u8, u16, Vec<(u8, Vec<u8>)>, Vec<u8>)| {
     let encoders = Encoders::default();
     let Some(encoder) = encoders.get(u32::from(encoder) % ENCODERS) else { return };
     let entry_type = entry_type(number);
-    let parts: Vec<Part> = parts
+    let parts: Vec<Attribute> = parts
         .into_iter()
-        .map(|(kind, bytes)| Part { kind: (kind % 64).into(), coding: Coding::Stored, bytes })
+        .map(|(kind, bytes)| Attribute { kind: (kind % 64).into(), coding: Coding::Stored, bytes })
         .collect();
     let encoded = Encoded { entry_type: &entry_type, count: count.into(), parts: &parts };
     let _ = encoder.decode(&encoded, &mut Vec::new());

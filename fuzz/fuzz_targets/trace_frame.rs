@@ -1,5 +1,5 @@
 //! Frames whose checksums hold although their content is arbitrary: the input is a list of header, attribute and payload
-//! bytes behind a valid file header, sealed here.
+//! bytes after a valid file header, sealed here.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use trace_format::{Coding, Encoded, Encoder, Encoders, EntryType, Guid, Part};
+use trace_format::{Attribute, Coding, Encoded, Encoder, Encoders, EntryType, Guid};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -80,7 +80,9 @@ fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8], out: &mut Vec<
     let start = cpu_ns();
     let (parts, level) = match way {
         Way::Encoder(encoder, level) => (encoder.encode(entry_type, segment), *level),
-        Way::Zstd(level) => (vec![Part { kind: 0, coding: Coding::Zstd, bytes: segment.to_vec() }], *level),
+        Way::Zstd(level) => {
+            (vec![Attribute { kind: 0, coding: Coding::Zstd, bytes: segment.to_vec() }], *level)
+        }
     };
     let mut stored = Vec::new();
     for part in &parts {
@@ -95,7 +97,7 @@ fn measure(way: &Way<'_>, entry_type: &EntryType, segment: &[u8], out: &mut Vec<
     let mut read = Vec::new();
     for (part, (coding, bytes)) in parts.iter().zip(&stored) {
         let bytes = coding.restore(bytes, part.bytes.len()).ok_or("a payload cannot be decompressed")?;
-        read.push(Part { kind: part.kind, coding: *coding, bytes });
+        read.push(Attribute { kind: part.kind, coding: *coding, bytes });
     }
     match way {
         Way::Encoder(encoder, _) => encoder.decode(&Encoded { entry_type, count, parts: &read }, out)?,

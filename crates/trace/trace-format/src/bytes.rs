@@ -1,11 +1,11 @@
 //! Little-endian integers, varints and strings, read with bounds checks.
 
 /// Reads from the front of a slice; `None` where it is too short.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ByteReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A string behind its length (u16).
+    /// A string: its length u16, then its bytes.
     pub(crate) fn string(&mut self) -> Option<String> {
         let len = self.u16()?;
         String::from_utf8(self.take(len.into())?.to_vec()).ok()
@@ -86,7 +86,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a string behind its length; strings are cut at 65,535 bytes (at a character).
+/// Appends a string: its length u16, then its bytes. Strings are cut at 65,535 bytes (at a character).
 pub(crate) fn put_string(out: &mut Vec<u8>, text: &str) {
     let mut len = text.len().min(usize::from(u16::MAX));
     while !text.is_char_boundary(len) {
@@ -139,7 +139,7 @@ mod tests {
         fn varints_and_zigzag_round_trip(value: u64) {
             let mut out = Vec::new();
             put_varint(&mut out, value);
-            let mut reader = Reader::new(&out);
+            let mut reader = ByteReader::new(&out);
             prop_assert_eq!(reader.varint(), Some(value));
             prop_assert!(reader.is_empty());
             prop_assert_eq!(unzigzag(zigzag(value)), value);
@@ -147,20 +147,23 @@ mod tests {
 
         #[test]
         fn varints_of_any_bytes_do_not_panic(bytes: Vec<u8>) {
-            let _ = Reader::new(&bytes).varint();
+            let _ = ByteReader::new(&bytes).varint();
         }
     }
 
     #[test]
     fn varints_longer_than_64_bits_are_refused() {
-        assert_eq!(Reader::new(&[0xff; 11]).varint(), None);
-        assert_eq!(Reader::new(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]).varint(), None);
+        assert_eq!(ByteReader::new(&[0xff; 11]).varint(), None);
+        assert_eq!(
+            ByteReader::new(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]).varint(),
+            None
+        );
     }
 
     #[test]
     fn long_strings_are_cut_at_a_character() {
         let mut out = Vec::new();
         put_string(&mut out, &"é".repeat(40_000));
-        assert_eq!(Reader::new(&out).string().map(|text| text.len()), Some(65_534));
+        assert_eq!(ByteReader::new(&out).string().map(|text| text.len()), Some(65_534));
     }
 }

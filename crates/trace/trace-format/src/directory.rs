@@ -1,8 +1,8 @@
 //! Directories and the end: how a reader finds every frame without scanning (docs/format.md, *Directory*, *End*).
 
 use crate::{
-    bytes::Reader,
-    encoder::{Coding, Part},
+    bytes::ByteReader,
+    encoder::{Attribute, Coding},
     frame::{self, FrameHeader, FrameKind},
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    pub(crate) fn part(&self) -> Part {
+    pub(crate) fn part(&self) -> Attribute {
         let mut bytes = Vec::with_capacity(16 + self.frames.len() * REFERENCE_BYTES);
         bytes.extend(self.previous.unwrap_or(NONE).to_le_bytes());
         bytes.extend((self.frames.len() as u64).to_le_bytes());
@@ -40,12 +40,12 @@ impl Directory {
             bytes.extend(frame.header.mirror());
             bytes.extend(frame.checksum.to_le_bytes());
         }
-        Part { kind: ATTRIBUTE_DIRECTORY, coding: Coding::Zstd, bytes }
+        Attribute { kind: ATTRIBUTE_DIRECTORY, coding: Coding::Zstd, bytes }
     }
 
-    pub(crate) fn parse(parts: &[Part]) -> Option<Self> {
-        let [Part { kind: ATTRIBUTE_DIRECTORY, bytes, .. }] = parts else { return None };
-        let mut reader = Reader::new(bytes);
+    pub(crate) fn parse(parts: &[Attribute]) -> Option<Self> {
+        let [Attribute { kind: ATTRIBUTE_DIRECTORY, bytes, .. }] = parts else { return None };
+        let mut reader = ByteReader::new(bytes);
         let previous = reader.u64().map(|offset| (offset != NONE).then_some(offset))?;
         let count = reader.u64()?;
         if count > CAPACITY as u64 || bytes.len() as u64 != 16 + count * REFERENCE_BYTES as u64 {
@@ -70,10 +70,10 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn part(self) -> Part {
+    pub(crate) fn part(self) -> Attribute {
         let mut bytes = self.last_directory.unwrap_or(NONE).to_le_bytes().to_vec();
         bytes.extend(self.frames.to_le_bytes());
-        Part { kind: ATTRIBUTE_END, coding: Coding::Stored, bytes }
+        Attribute { kind: ATTRIBUTE_END, coding: Coding::Stored, bytes }
     }
 
     pub(crate) fn parse(frame: &[u8], session: u64) -> Option<Self> {
@@ -82,8 +82,8 @@ impl End {
             return None;
         }
         let parts = frame::parts(frame, &head.header, false).ok()?;
-        let [Part { kind: ATTRIBUTE_END, bytes, .. }] = parts.as_slice() else { return None };
-        let mut reader = Reader::new(bytes);
+        let [Attribute { kind: ATTRIBUTE_END, bytes, .. }] = parts.as_slice() else { return None };
+        let mut reader = ByteReader::new(bytes);
         let last_directory = reader.u64().map(|offset| (offset != NONE).then_some(offset))?;
         let frames = reader.u64()?;
         reader.is_empty().then_some(Self { last_directory, frames })

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{
     Bounds, KindSet, MAX_FRAME_ENTRIES,
     bounds::Interval,
-    encoder::{Coding, MAX_UNCOMPRESSED, Part},
+    encoder::{Attribute, Coding, MAX_UNCOMPRESSED},
 };
 
 /// Bytes of the header without the attribute table.
@@ -144,7 +144,7 @@ impl FrameHeader {
 pub(crate) fn build(
     session: u64,
     mut header: FrameHeader,
-    parts: &[Part],
+    parts: &[Attribute],
     zstd_level: i32,
 ) -> (FrameHeader, Vec<u8>, u64) {
     let stored: Vec<_> = parts.iter().map(|part| part.store(zstd_level)).collect();
@@ -207,7 +207,7 @@ pub(crate) fn parts(
     frame: &[u8],
     header: &FrameHeader,
     verify_only: bool,
-) -> Result<Vec<Part>, &'static str> {
+) -> Result<Vec<Attribute>, &'static str> {
     const SHORT: &str = "its payloads do not fit its length";
     let mut at = header.head_bytes();
     let mut parts = Vec::new();
@@ -238,7 +238,7 @@ pub(crate) fn parts(
         let coding = Coding::from_code(coding).ok_or("an attribute has an unknown coding or size")?;
         let bytes = coding.restore(stored, uncompressed as usize);
         let bytes = bytes.ok_or("an attribute cannot be decompressed")?;
-        parts.push(Part { kind, coding, bytes });
+        parts.push(Attribute { kind, coding, bytes });
     }
     if at as u64 != header.total_bytes || at != frame.len() {
         return Err(SHORT);

@@ -55,7 +55,7 @@ mod writer;
 
 pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
-pub use encoder::{BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, Level, Part};
+pub use encoder::{Attribute, BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, Level};
 pub use entry::gap_entry;
 pub use entry_type::{EntryType, Field, FieldRole};
 pub use error::Error;
@@ -71,11 +71,11 @@ pub use record::{
     ModuleRecord, ProcessRecord, ThreadRecord,
 };
 pub use simtrace::{SimEntry, SimStore, SimStream};
-pub use storage::{FileStorage, Source, Storage};
+pub use storage::{FileStorage, Storage, TraceSource};
 pub use stream::StreamDescription;
 pub use stream_kind::StreamKind;
 pub use writer::{
-    BlockWriter, Content, CreateOptions, FileSink, NewSegment, SegmentSink, ShardWriter, SyncPolicy,
+    BlockWriter, CreateOptions, FileSink, NewSegment, SegmentContent, SegmentSink, ShardWriter, SyncPolicy,
     TraceWriter, TypedWriter,
 };
 

@@ -10,14 +10,14 @@ use std::{
 };
 
 use crate::{
-    Error, Source,
+    Error, TraceSource,
     encoder::{
         lzma,
         vpc::{self, ColumnsRef, MemoryEntry, Shape},
     },
 };
 
-/// Frames begin behind it.
+/// Frames begin after it.
 const FILE_HEADER_BYTES: u64 = 4096;
 const DIRECTORY_ENTRIES: u64 = 1024;
 const DIRECTORY_ENTRY_BYTES: u64 = 128;
@@ -94,18 +94,25 @@ struct SimFrame {
     total_bytes: u64,
 }
 
+/// Which data frame: those of a stream follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SimFrameKey {
+    stream: u32,
+    sequence: u32,
+}
+
 /// A decoded frame of a hidden stream, by stream: sequence number and bytes.
-type Decoded = BTreeMap<u32, (u32, Vec<u8>)>;
+type DecodedColumns = BTreeMap<u32, (u32, Vec<u8>)>;
 
 /// An open store.
 pub struct SimStore {
     path: PathBuf,
-    source: Box<dyn Source>,
+    source: Box<dyn TraceSource>,
     len: u64,
     streams: Vec<SimStream>,
-    /// Data frames of all streams, by stream and sequence number.
-    frames: BTreeMap<(u32, u32), SimFrame>,
-    decoded: Decoded,
+    /// Data frames of all streams.
+    frames: BTreeMap<SimFrameKey, SimFrame>,
+    decoded: DecodedColumns,
 }
 
 impl std::fmt::Debug for SimStore {
@@ -150,7 +157,7 @@ impl SimStore {
     }
 
     /// As [`Self::open`], from anything that holds the bytes; `path` is what errors call it.
-    pub fn open_on(source: Box<dyn Source>, path: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn open_on(source: Box<dyn TraceSource>, path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref().to_path_buf();
         let failed =
             |source| Error::Io { path: path.clone(), operation: "ask for the length", offset: 0, source };
@@ -242,7 +249,8 @@ impl SimStore {
         let mut associated = BTreeMap::new();
         for frame in frames {
             if frame.sequence != METADATA_SEQUENCE {
-                self.frames.insert((frame.stream, frame.sequence), *frame);
+                let key = SimFrameKey { stream: frame.stream, sequence: frame.sequence };
+                self.frames.insert(key, *frame);
                 continue;
             }
             for (kind, bytes) in self.attributes(frame)? {
@@ -279,7 +287,12 @@ impl SimStore {
             if hidden.len() != 1 + 2 * shape.fields() {
                 return Err(self.broken(frame.offset, "a memory stream has another number of hidden streams"));
             }
-            let segments = self.frames.range((number, 0)..(number, METADATA_SEQUENCE));
+            let segments = self.frames.range(
+                SimFrameKey { stream: number, sequence: 0 }..SimFrameKey {
+                    stream: number,
+                    sequence: METADATA_SEQUENCE,
+                },
+            );
             self.streams.push(SimStream {
                 name: text(0, 256),
                 write: WRITES.contains(&frame.guid) || type_name.contains("write"),
@@ -338,7 +351,7 @@ impl SimStore {
         if self.decoded.get(&stream).is_some_and(|(last, _)| *last == sequence) {
             return Ok(());
         }
-        let frame = self.frames.get(&(stream, sequence)).copied();
+        let frame = self.frames.get(&SimFrameKey { stream, sequence }).copied();
         // A column without literals has no frame.
         let mut bytes = Vec::new();
         if let Some(frame) = frame {

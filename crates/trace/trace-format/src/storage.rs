@@ -3,14 +3,14 @@
 use std::{fs::File, io, os::unix::fs::FileExt};
 
 /// The bytes of a trace to read. Several threads read at once.
-pub trait Source: Send + Sync {
+pub trait TraceSource: Send + Sync {
     /// How many bytes there are.
     fn len_bytes(&self) -> io::Result<u64>;
     /// Fills `bytes` from `offset` on, which the length allows.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 }
 
-impl Source for File {
+impl TraceSource for File {
     fn len_bytes(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
@@ -20,7 +20,7 @@ impl Source for File {
     }
 }
 
-impl Source for Vec<u8> {
+impl TraceSource for Vec<u8> {
     fn len_bytes(&self) -> io::Result<u64> {
         Ok(self.len() as u64)
     }

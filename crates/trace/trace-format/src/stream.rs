@@ -4,8 +4,8 @@ use memref::{ProcessId, ThreadId};
 
 use crate::{
     EntryType, Field, FieldRole, Guid, StreamKind,
-    bytes::{Reader, put_string},
-    encoder::{Coding, Part},
+    bytes::{ByteReader, put_string},
+    encoder::{Attribute, Coding},
 };
 
 const ATTRIBUTE_DESCRIPTION: u16 = 1;
@@ -117,19 +117,19 @@ impl StreamDescription {
         out
     }
 
-    pub(crate) fn part(&self) -> Part {
-        Part { kind: ATTRIBUTE_DESCRIPTION, coding: Coding::Stored, bytes: self.to_bytes() }
+    pub(crate) fn part(&self) -> Attribute {
+        Attribute { kind: ATTRIBUTE_DESCRIPTION, coding: Coding::Stored, bytes: self.to_bytes() }
     }
 
-    pub(crate) fn parse(parts: &[Part]) -> Option<Self> {
-        let [Part { kind: ATTRIBUTE_DESCRIPTION, bytes, .. }] = parts else { return None };
+    pub(crate) fn parse(parts: &[Attribute]) -> Option<Self> {
+        let [Attribute { kind: ATTRIBUTE_DESCRIPTION, bytes, .. }] = parts else { return None };
         Self::from_bytes(bytes)
     }
 
     /// The inverse of [`Self::to_bytes`], but for names that memtap's own streams had in earlier versions of the format: they
     /// get those of this one, so that nobody else has to know the old ones. `None` where the bytes are no description.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let guid = Guid(reader.take(16)?.try_into().ok()?);
         let encoder = reader.u32()?;
         let entry_bytes = reader.u32().filter(|bytes| (1..=MAX_ENTRY_BYTES).contains(bytes))?;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use memref::{Event, GapReason, ThreadId};
-use trace_format::{CreateOptions, Encoders, Filter, Source, Storage, SyncPolicy, Trace, TraceWriter};
+use trace_format::{CreateOptions, Encoders, Filter, Storage, SyncPolicy, Trace, TraceSource, TraceWriter};
 
 use common::{events, small};
 
@@ -71,7 +71,7 @@ impl Storage for Failing {
     }
 }
 
-impl Source for Failing {
+impl TraceSource for Failing {
     fn len_bytes(&self) -> io::Result<u64> {
         if self.fails() { Err(full()) } else { Ok(self.bytes.lock().unwrap().len() as u64) }
     }

@@ -15,8 +15,9 @@ use memref::{
 use trace_format::control_flow::{self, BlockEntry, FlowEntry};
 use trace_format::machine::{CheckpointEntry, FoundEntry, PLACE_DEVICE, PageEntry, TaskEntry};
 use trace_format::{
-    Content, CopyOptions, CreateOptions, DataAccess, Encoders, EntryType, FileSink, Filter, Guid, NewSegment,
-    ProcessRecord, SegmentSink, StreamDescription, StreamKind, ThreadRecord, Trace, TraceWriter, copy,
+    CopyOptions, CreateOptions, DataAccess, Encoders, EntryType, FileSink, Filter, Guid, NewSegment,
+    ProcessRecord, SegmentContent, SegmentSink, StreamDescription, StreamKind, ThreadRecord, Trace,
+    TraceWriter, copy,
 };
 
 use common::{assert_nothing_wrong, fixed, open, small, small_file};
@@ -302,7 +303,7 @@ fn a_stream_of_an_encoder_that_was_given_up_is_named() {
     (description.entry_type, description.encoder) = (entry_type.clone(), 7);
     let stream = sink.add_stream(&description).unwrap();
     let (sequence, first_index, wall_ns, bounds) = (0, 0, 0, None);
-    let content = Content::Entries(&[7; 16]);
+    let content = SegmentContent::Entries(&[7; 16]);
     let entry_type = &entry_type;
     sink.add_segment(&NewSegment {
         stream,

@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 use trace_format::{
-    Content, CreateOptions, EntryType, Field, FieldRole, FileSink, Guid, NewSegment, SegmentSink,
+    CreateOptions, EntryType, Field, FieldRole, FileSink, Guid, NewSegment, SegmentContent, SegmentSink,
     StreamDescription,
 };
 
@@ -41,7 +41,7 @@ fn write(sink: &FileSink, entry_type: EntryType, encoder: u32, entries: &[u8]) -
             first_index,
             wall_ns: 0,
             bounds: None,
-            content: Content::Entries(entries),
+            content: SegmentContent::Entries(entries),
         })
         .unwrap();
         first_index += (entries.len() / width) as u64;

@@ -2,8 +2,8 @@
 
 use memref::{Access, AccessKind, VirtAddr};
 use trace_format::{
-    Content, CreateOptions, EntryFilter, EntryType, Field, FieldRole, FileSink, Filter, Guid, NewSegment,
-    ProcessRecord, SegmentSink, StreamDescription, ThreadRecord, Trace, TraceWriter,
+    CreateOptions, EntryFilter, EntryType, Field, FieldRole, FileSink, Filter, Guid, NewSegment,
+    ProcessRecord, SegmentContent, SegmentSink, StreamDescription, ThreadRecord, Trace, TraceWriter,
 };
 
 fn accesses(range: std::ops::Range<u64>) -> Vec<Access> {
@@ -118,7 +118,7 @@ fn streams_of_any_type_are_found_by_index_cycle_and_time_and_filtered() {
             first_index,
             wall_ns: 0,
             bounds: None,
-            content: Content::Entries(&entries),
+            content: SegmentContent::Entries(&entries),
         })
         .unwrap();
     }

@@ -229,7 +229,7 @@ fn sealed(fields: &[u8; 136], payload: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn any_content_behind_good_checksums_is_read_or_refused(
+    fn any_content_under_good_checksums_is_read_or_refused(
         frames in prop::collection::vec(
             (any::<[u8; 32]>(), any::<u64>(), any::<[u64; 12]>(), prop::collection::vec(any::<u8>(), 0..300)), 0..5),
         description in any::<prop::sample::Index>(),

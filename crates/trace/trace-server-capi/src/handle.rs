@@ -40,7 +40,7 @@ pub(crate) fn engine() -> Result<&'static Engine, Failure> {
 /// # Safety
 /// `handle` must be null or one that this library gave out, not closed, and not used by another thread during the call.
 pub(crate) unsafe fn of<'a, T>(handle: *mut T) -> Result<&'a mut T, Failure> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that it is null, or live and used by nobody else.
     unsafe { handle.as_mut() }.ok_or_else(|| argument("the handle is null"))
 }
 
@@ -52,7 +52,7 @@ pub(crate) unsafe fn give<T>(place: *mut *mut T, object: T) -> Result<(), Failur
     if place.is_null() {
         return Err(argument("the place for the handle is null"));
     }
-    // SAFETY: not null; the caller promises the rest.
+    // SAFETY: not null, and a place is valid for the write.
     unsafe { place.write(Box::into_raw(Box::new(object))) };
     Ok(())
 }

@@ -2,6 +2,13 @@
 //!
 //! Only this: pointers are checked for null, text for UTF-8, and each call becomes one of `trace_server::Client`. Errors
 //! are numbers, and a text that the thread keeps.
+//!
+//! What can't be checked, every caller promises by including the header; `# Safety` sections and `SAFETY` lines mean this:
+//!
+//! - A *handle* is null, or came from this library and was not closed; one thread uses it at a time, but for shared writers.
+//! - A *text* is null, or ends with a zero byte and stays unchanged during the call.
+//! - A *place* for a result is null, or valid for a write of its type.
+//! - An *array* has as many elements as the count beside it says, which stay unchanged during the call.
 
 mod handle;
 mod read;
@@ -57,7 +64,7 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> 
     if text.is_null() {
         return Err(argument(&format!("{what} is null")));
     }
-    // SAFETY: not null; the caller promises the rest.
+    // SAFETY: not null, and a text ends with a zero byte.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| argument(&format!("{what} is not UTF-8")))
 }
@@ -68,7 +75,7 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> 
 /// `place` must be null or valid for a write.
 unsafe fn put<T>(place: *mut T, value: T) {
     if !place.is_null() {
-        // SAFETY: not null; the caller promises the rest.
+        // SAFETY: not null, and a place is valid for the write.
         unsafe { place.write(value) };
     }
 }

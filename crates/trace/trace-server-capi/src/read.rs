@@ -48,7 +48,7 @@ fn filter(asked: &CFilter) -> Filter {
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_reader_open(
     client: *mut CClient,
@@ -57,9 +57,9 @@ pub(crate) unsafe extern "C" fn memtap_reader_open(
     reader: *mut *mut CReader,
 ) -> c_int {
     let open = || {
-        // SAFETY: null or the caller's filter.
+        // SAFETY: a filter is null, or one that stays unchanged during the call.
         let filter = unsafe { asked.as_ref() }.map_or_else(Filter::default, filter);
-        // SAFETY: the caller's handle and place.
+        // SAFETY: a handle is null or live and used by nobody else, a place is null or valid for the write.
         unsafe {
             let opened = of(client)?.client.reader(stream, &filter)?;
             give(reader, CReader { reader: opened, entries: Vec::new(), indices: Vec::new() })
@@ -69,7 +69,7 @@ pub(crate) unsafe extern "C" fn memtap_reader_open(
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_read(
     reader: *mut CReader,
@@ -78,7 +78,7 @@ pub(crate) unsafe extern "C" fn memtap_read(
     batch: *mut CBatch,
 ) -> c_int {
     let read = || {
-        // SAFETY: the caller's handle.
+        // SAFETY: a handle is null or live, and used by nobody else during the call.
         let CReader { reader, entries, indices } = unsafe { of(reader) }?;
         if batch.is_null() {
             return Err(argument("the place for the batch is null"));
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn memtap_read(
         let (next_index, end_index, lost) = (got.next_index(), got.end_index(), got.lost());
         let first_index = indices.first().copied().unwrap_or(next_index);
         let entries = entries.as_ptr().cast();
-        // SAFETY: not null, the caller's place.
+        // SAFETY: not null, and a place is valid for the write.
         unsafe { batch.write(CBatch { entries, count, first_index, next_index, end_index, lost }) };
         Ok(())
     };
@@ -105,18 +105,18 @@ pub(crate) unsafe extern "C" fn memtap_read(
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_entry_index(reader: *const CReader, place: usize) -> u64 {
-    // SAFETY: the caller's handle.
+    // SAFETY: a handle is null or live, and used by nobody else during the call.
     let reader = unsafe { reader.as_ref() };
     reader.and_then(|reader| reader.indices.get(place)).copied().unwrap_or(u64::MAX)
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_reader_close(reader: *mut CReader) {
-    // SAFETY: the caller's handle, for the last time.
+    // SAFETY: a handle is null or live; the caller gives it back here and never uses it again.
     drop(unsafe { take(reader) });
 }

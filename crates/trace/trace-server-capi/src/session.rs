@@ -37,7 +37,7 @@ pub(crate) struct CStreamInfo {
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_connect(
     url: *const c_char,
@@ -48,28 +48,28 @@ pub(crate) unsafe extern "C" fn memtap_connect(
         let connected = if url.is_null() {
             Client::embedded(engine()?)
         } else {
-            // SAFETY: the caller's texts.
+            // SAFETY: a text is null or ends with a zero byte.
             let address: Address = unsafe { text(url, "the url") }?.parse()?;
-            // SAFETY: as above.
+            // SAFETY: not null, and a text ends with a zero byte.
             let token = if token.is_null() { None } else { Some(unsafe { text(token, "the token") }?) };
             Client::connect(&address, token)?
         };
-        // SAFETY: the caller's place.
+        // SAFETY: a place is null or valid for the write.
         unsafe { give(client, CClient { client: connected, types: Vec::new() }) }
     };
     status(connect())
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_disconnect(client: *mut CClient) {
-    // SAFETY: the caller's handle, for the last time.
+    // SAFETY: a handle is null or live; the caller gives it back here and never uses it again.
     drop(unsafe { take(client) });
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_session_create(
     client: *mut CClient,
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn memtap_session_create(
     session: *mut u64,
 ) -> c_int {
     let create = || {
-        // SAFETY: the caller's handle, text and place.
+        // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte, a place is null or valid.
         unsafe {
             let number = of(client)?.client.create_session(text(name, "the name")?)?;
             put(session, number);
@@ -88,23 +88,23 @@ pub(crate) unsafe extern "C" fn memtap_session_create(
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_session_open(client: *mut CClient, session: u64) -> c_int {
-    // SAFETY: the caller's handle.
+    // SAFETY: a handle is null or live, and used by nobody else during the call.
     status(unsafe { of(client) }.and_then(|client| Ok(client.client.open_session(session)?)))
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_session_leave(client: *mut CClient) -> c_int {
-    // SAFETY: the caller's handle.
+    // SAFETY: a handle is null or live, and used by nobody else during the call.
     status(unsafe { of(client) }.and_then(|client| Ok(client.client.leave_session()?)))
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_trace_create(
     client: *mut CClient,
@@ -122,7 +122,7 @@ pub(crate) unsafe extern "C" fn memtap_trace_create(
             _ => SyncWhen::Flushed,
         };
         let options = TraceOptions { replace: flags & REPLACE != 0, sync, segment_entries };
-        // SAFETY: the caller's handle and text.
+        // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
         let (client, specifier) = unsafe { (of(client)?, text(specifier, "the specifier")?) };
         Ok(client.client.create_trace(specifier, &options)?)
     };
@@ -130,35 +130,35 @@ pub(crate) unsafe extern "C" fn memtap_trace_create(
 }
 
 /// # Safety
-/// As `memtap_trace_open`.
+/// The promises at the head of `lib.rs` hold for the arguments.
 unsafe fn open(client: *mut CClient, specifier: *const c_char, mode: OpenMode) -> Result<(), Failure> {
-    // SAFETY: the caller's handle and text.
+    // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
     let (client, specifier) = unsafe { (of(client)?, text(specifier, "the specifier")?) };
     Ok(client.client.open_trace(specifier, mode)?)
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_trace_open(client: *mut CClient, specifier: *const c_char) -> c_int {
-    // SAFETY: the caller's handle and text.
+    // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
     status(unsafe { open(client, specifier, OpenMode::Read) })
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_trace_append(client: *mut CClient, specifier: *const c_char) -> c_int {
-    // SAFETY: the caller's handle and text.
+    // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
     status(unsafe { open(client, specifier, OpenMode::Append) })
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_trace_close(client: *mut CClient, file_bytes: *mut u64) -> c_int {
     let close = || {
-        // SAFETY: the caller's handle and place.
+        // SAFETY: a handle is null or live and used by nobody else, a place is null or valid for the write.
         unsafe { put(file_bytes, of(client)?.client.close_trace()?) };
         Ok(())
     };
@@ -166,7 +166,7 @@ pub(crate) unsafe extern "C" fn memtap_trace_close(client: *mut CClient, file_by
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_property(
     client: *mut CClient,
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn memtap_property(
     value: *const c_char,
 ) -> c_int {
     let add = || {
-        // SAFETY: the caller's handle and texts.
+        // SAFETY: a handle is null or live and used by nobody else, texts are null or end with a zero byte.
         let (client, key, value) = unsafe { (of(client)?, text(key, "the key")?, text(value, "the value")?) };
         Ok(client.client.add_property(key, value)?)
     };
@@ -187,7 +187,7 @@ fn add_type(client: &mut CClient, entry_type: EntryType) -> u32 {
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_type_register(
     client: *mut CClient,
@@ -199,17 +199,17 @@ pub(crate) unsafe extern "C" fn memtap_type_register(
     number: *mut u32,
 ) -> c_int {
     let register = || {
-        // SAFETY: the caller's handle and text.
+        // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
         let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
         if guid.is_null() || (fields.is_null() && field_count > 0) {
             return Err(argument("the GUID or the fields are null"));
         }
-        // SAFETY: not null, and the header asks for 16 bytes.
+        // SAFETY: not null, and a GUID has 16 bytes.
         let guid = Guid(unsafe { guid.cast::<[u8; 16]>().read_unaligned() });
         let fields = if field_count == 0 {
             &[]
         } else {
-            // SAFETY: not null, and the header asks for that many fields.
+            // SAFETY: not null, and an array has as many fields as its count says.
             unsafe { std::slice::from_raw_parts(fields, field_count) }
         };
         let fields = fields.iter().map(|field| {
@@ -219,7 +219,7 @@ pub(crate) unsafe extern "C" fn memtap_type_register(
                 2 => FieldRole::Address,
                 _ => return Err(argument("there is no such role of a field")),
             };
-            // SAFETY: the caller's text.
+            // SAFETY: a text is null or ends with a zero byte.
             let name = unsafe { text(field.name, "the name of a field") }?.to_owned();
             Ok(Field { name, offset: field.offset, bytes: field.bytes, role })
         });
@@ -231,7 +231,7 @@ pub(crate) unsafe extern "C" fn memtap_type_register(
             let what = "entries have 1 to 4096 bytes; fields have 1, 2, 4 or 8 bytes, lie inside and come in their order";
             return Err(argument(what));
         }
-        // SAFETY: the caller's place.
+        // SAFETY: a place is null or valid for the write.
         unsafe { put(number, add_type(client, entry_type)) };
         Ok(())
     };
@@ -239,7 +239,7 @@ pub(crate) unsafe extern "C" fn memtap_type_register(
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_type_own(
     client: *mut CClient,
@@ -247,11 +247,11 @@ pub(crate) unsafe extern "C" fn memtap_type_own(
     number: *mut u32,
 ) -> c_int {
     let own = || {
-        // SAFETY: the caller's handle and text.
+        // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
         let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
         let entry_type = EntryType::own(name)
             .ok_or_else(|| argument(&format!("{name}: memtap has no type of that name")))?;
-        // SAFETY: the caller's place.
+        // SAFETY: a place is null or valid for the write.
         unsafe { put(number, add_type(client, entry_type)) };
         Ok(())
     };
@@ -261,7 +261,7 @@ pub(crate) unsafe extern "C" fn memtap_type_own(
 /// Adds a stream of a known type, with what `describe` says of it.
 ///
 /// # Safety
-/// As the header says of the arguments.
+/// The promises at the head of `lib.rs` hold for the arguments.
 unsafe fn register(
     client: *mut CClient,
     name: *const c_char,
@@ -270,14 +270,14 @@ unsafe fn register(
     describe: impl FnOnce(&mut StreamDescription),
 ) -> c_int {
     let register = || {
-        // SAFETY: the caller's handle and text.
+        // SAFETY: a handle is null or live and used by nobody else, a text is null or ends with a zero byte.
         let (client, name) = unsafe { (of(client)?, text(name, "the name")?) };
         let known = (number as usize).checked_sub(1).and_then(|place| client.types.get(place));
         let entry_type = known.ok_or_else(|| argument("there is no such type"))?.clone();
         let mut description = EntryStream::new(name, entry_type);
         describe(&mut description);
         let number = client.client.add_stream(&description)?;
-        // SAFETY: the caller's place.
+        // SAFETY: a place is null or valid for the write.
         unsafe { put(stream, number) };
         Ok(())
     };
@@ -285,7 +285,7 @@ unsafe fn register(
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_stream_register(
     client: *mut CClient,
@@ -293,12 +293,12 @@ pub(crate) unsafe extern "C" fn memtap_stream_register(
     number: u32,
     stream: *mut u32,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: these are this function's own arguments, with the caller's promises for them.
     unsafe { register(client, name, number, stream, |_| ()) }
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_thread_stream_register(
     client: *mut CClient,
@@ -312,12 +312,12 @@ pub(crate) unsafe extern "C" fn memtap_thread_stream_register(
         description.process = Some(ProcessId(process));
         description.thread = Some(ThreadId(thread));
     };
-    // SAFETY: the caller's.
+    // SAFETY: these are this function's own arguments, with the caller's promises for them.
     unsafe { register(client, name, number, stream, of_thread) }
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_streams(
     client: *mut CClient,
@@ -326,7 +326,7 @@ pub(crate) unsafe extern "C" fn memtap_streams(
     count: *mut usize,
 ) -> c_int {
     let list = || {
-        // SAFETY: the caller's handle.
+        // SAFETY: a handle is null or live, and used by nobody else during the call.
         let streams = unsafe { of(client) }?.client.streams()?;
         if infos.is_null() && capacity > 0 {
             return Err(argument("the place for the streams is null"));
@@ -347,10 +347,10 @@ pub(crate) unsafe extern "C" fn memtap_streams(
                 last_wall_ns: stream.wall_ns.max,
                 name,
             };
-            // SAFETY: not null, and the caller promises room for `capacity`.
+            // SAFETY: not null, and an array has as many elements as `capacity` says.
             unsafe { infos.add(place).write(info) };
         }
-        // SAFETY: the caller's place.
+        // SAFETY: a place is null or valid for the write.
         unsafe { put(count, streams.len()) };
         Ok(())
     };
@@ -358,15 +358,15 @@ pub(crate) unsafe extern "C" fn memtap_streams(
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_flush(client: *mut CClient, sync: c_int) -> c_int {
-    // SAFETY: the caller's handle.
+    // SAFETY: a handle is null or live, and used by nobody else during the call.
     status(unsafe { of(client) }.and_then(|client| Ok(client.client.flush(sync != 0)?)))
 }
 
 /// # Safety
-/// As the header says.
+/// The promises at the head of `lib.rs` hold for the arguments.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memtap_seek(
     client: *mut CClient,
@@ -382,7 +382,7 @@ pub(crate) unsafe extern "C" fn memtap_seek(
             2 => By::WallNs,
             _ => return Err(argument("a seek goes by index, cycle or wall clock")),
         };
-        // SAFETY: the caller's handle and place.
+        // SAFETY: a handle is null or live and used by nobody else, a place is null or valid for the write.
         unsafe { put(index, of(client)?.client.seek(stream, by, value)?) };
         Ok(())
     };

@@ -1,15 +1,15 @@
-//! Copying a trace: whole or a part of it, encoded anew. What is damaged stays behind; for each thread, what it lost is a gap.
+//! Copying a trace: whole or a part of it, encoded anew. What is damaged is left out; what a thread lost by that becomes a gap of it.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use memref::{Access, Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 
-use super::output::Output;
+use super::output::CopiedStream;
 use crate::{
     DataAccess, EntryFilter, Error, Filter, Interval, Level, SegmentSink, StreamDescription, StreamKind,
     Trace,
-    entry::{Entry, REFERENCE, VALUE_NONE, ValueEntry},
-    reader::{FrameError, Inner, Stream},
+    entry::{REFERENCE, StreamEntry, VALUE_NONE, ValueEntry},
+    reader::{FrameError, Stream, TraceData},
 };
 
 /// What to copy, and how.
@@ -63,13 +63,19 @@ fn rank(kind: Option<StreamKind>) -> usize {
     }
 }
 
+/// Entries of one frame that are lost, and the cycle at which they were.
+struct FrameLoss {
+    cycle: u64,
+    count: u64,
+}
+
 struct Copy<'c> {
-    inner: &'c Inner,
+    inner: &'c TraceData,
     sink: &'c dyn SegmentSink,
     options: &'c CopyOptions,
     report: CopyReport,
-    /// What each thread lost: cycle and count.
-    losses: BTreeMap<ThreadId, Vec<(u64, u64)>>,
+    /// What each thread lost.
+    losses: BTreeMap<ThreadId, Vec<FrameLoss>>,
 }
 
 /// Copies a trace into a sink that has no stream yet, and does not close it.
@@ -112,7 +118,7 @@ impl Copy<'_> {
         let of_thread = thread.is_some() && !description.variable;
         let filter = Filter { cycles: self.options.cycles.clone(), ..Filter::default() };
         let filter = EntryFilter::new(&filter, &description.entry_type);
-        let mut output = Output::new(self.sink, description, self.options.segment_entries);
+        let mut output = CopiedStream::new(self.sink, description, self.options.segment_entries);
         let (mut bytes, mut chosen) = (Vec::new(), Vec::new());
         if stream.kind == Some(StreamKind::Gaps) {
             return self.gaps(stream, output);
@@ -164,7 +170,7 @@ impl Copy<'_> {
             let cycle = stream.frames[place].header.bounds.cycles.min;
             let cycles = self.options.cycles.clone().unwrap_or(0..u64::MAX);
             if cycles.contains(&cycle) {
-                self.losses.entry(thread).or_default().push((cycle, count));
+                self.losses.entry(thread).or_default().push(FrameLoss { cycle, count });
             }
         }
     }
@@ -173,7 +179,7 @@ impl Copy<'_> {
     fn with_values(&mut self, stream: &Stream, values: &Stream) -> Result<(), Error> {
         let mut description = self.description(stream);
         description.entry_type = StreamKind::DataAccesses.entry_type();
-        let mut output = Output::new(self.sink, description, self.options.segment_entries);
+        let mut output = CopiedStream::new(self.sink, description, self.options.segment_entries);
         let mut known: BTreeMap<u64, ValueEntry> = BTreeMap::new();
         let mut next = 0;
         let (mut block, mut value_block): (Vec<Access>, Vec<ValueEntry>) = (Vec::new(), Vec::new());
@@ -221,7 +227,7 @@ impl Copy<'_> {
     }
 
     /// The gaps that the thread had, and those that it has now.
-    fn gaps(&mut self, stream: &Stream, output: Output<'_>) -> Result<(), Error> {
+    fn gaps(&mut self, stream: &Stream, output: CopiedStream<'_>) -> Result<(), Error> {
         let mut gaps = Vec::new();
         let mut block: Vec<Gap> = Vec::new();
         for (place, frame) in stream.frames.iter().enumerate() {
@@ -243,9 +249,9 @@ impl Copy<'_> {
         mut gaps: Vec<Gap>,
         process: Option<ProcessId>,
         thread: ThreadId,
-        mut output: Output<'_>,
+        mut output: CopiedStream<'_>,
     ) -> Result<(), Error> {
-        for (cycle, count) in self.losses.remove(&thread).unwrap_or_default() {
+        for FrameLoss { cycle, count } in self.losses.remove(&thread).unwrap_or_default() {
             let (process, reason, addr) = (process.unwrap_or_default(), GapReason::DamagedFrame, VirtAddr(0));
             gaps.push(Gap { process, thread, cycle, count, reason, addr });
         }
@@ -267,7 +273,7 @@ impl Copy<'_> {
             // A thread that the trace does not know has no events that a reader would ask for.
             let Some(process) = record.map(|record| record.process) else { continue };
             let description = StreamDescription::of_kind(StreamKind::Gaps, Some((process, thread)));
-            let output = Output::new(self.sink, description, self.options.segment_entries);
+            let output = CopiedStream::new(self.sink, description, self.options.segment_entries);
             self.write_gaps(Vec::new(), Some(process), thread, output)?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use memref::{Event, Marker, ProcessId, RegionEvent, ThreadId};
 
-use super::output::Output;
+use super::output::CopiedStream;
 use crate::{
     CounterRecord, CreateOptions, Error, Filter, ModuleRecord, ProcessRecord, SegmentSink, StreamDescription,
     StreamKind, ThreadRecord, Trace, TraceWriter, TypedWriter,
@@ -71,7 +71,7 @@ fn session(writer: &TraceWriter, trace: &Trace, number: usize, numbers: &mut Num
     Ok(())
 }
 
-/// Regions, modules and counters; returns the order behind the last.
+/// Regions, modules and counters; returns the order after the last.
 fn tables(writer: &TraceWriter, trace: &Trace, numbers: &Numbers) -> Result<u64, Error> {
     let mut next = numbers.order;
     let mut order = |order: u64| {
@@ -94,7 +94,7 @@ fn tables(writer: &TraceWriter, trace: &Trace, numbers: &Numbers) -> Result<u64,
     Ok(next)
 }
 
-/// The events of a thread; returns the order behind the last.
+/// The events of a thread; returns the order after the last.
 fn shard(
     writer: &TraceWriter,
     trace: &Trace,
@@ -213,7 +213,7 @@ fn foreign(
             thread: info.description.thread.map(|thread| numbers.thread(thread)),
             ..info.description
         };
-        let mut output = Output::new(sink, description, segment_entries);
+        let mut output = CopiedStream::new(sink, description, segment_entries);
         let mut bytes = Vec::new();
         for place in 0..reader.segments() {
             if reader.read(place, &mut bytes)?

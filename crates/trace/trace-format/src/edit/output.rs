@@ -1,11 +1,12 @@
 //! One stream that is written from entries of another.
 
 use crate::{
-    Bounds, Content, EntryType, Error, Interval, NewSegment, SegmentSink, StreamDescription, var::BLOCK_BYTES,
+    Bounds, EntryType, Error, Interval, NewSegment, SegmentContent, SegmentSink, StreamDescription,
+    var::BLOCK_BYTES,
 };
 
 /// Collects entries into segments of the wished length.
-pub(super) struct Output<'s> {
+pub(super) struct CopiedStream<'s> {
     sink: &'s dyn SegmentSink,
     description: StreamDescription,
     stream: Option<u32>,
@@ -16,7 +17,7 @@ pub(super) struct Output<'s> {
     segment_bytes: usize,
 }
 
-impl<'s> Output<'s> {
+impl<'s> CopiedStream<'s> {
     pub(super) fn new(
         sink: &'s dyn SegmentSink,
         description: StreamDescription,
@@ -89,7 +90,7 @@ impl<'s> Output<'s> {
             first_index: self.first_index,
             wall_ns: bounds.wall_ns.min,
             bounds: Some(bounds),
-            content: Content::Entries(&self.entries),
+            content: SegmentContent::Entries(&self.entries),
         })?;
         self.sequence += 1;
         self.first_index = self.next_index();

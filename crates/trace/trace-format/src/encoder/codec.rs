@@ -5,7 +5,7 @@
 
 use memref::Access;
 
-use super::{part::Part, words};
+use super::{attribute::Attribute, words};
 use crate::{DataAccess, EntryType, entry::entries};
 
 /// A frame's content is not what its encoder writes.
@@ -24,7 +24,7 @@ pub struct Encoded<'a> {
     /// How many there are.
     pub count: usize,
     /// What was made of them.
-    pub parts: &'a [Part],
+    pub parts: &'a [Attribute],
 }
 
 /// Turns segments into attributes and back. Stateless: one instance serves all streams and threads at once.
@@ -36,14 +36,14 @@ pub trait Encoder: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Encodes whole entries of `entry_type`: at least one, at most [`crate::MAX_FRAME_ENTRIES`].
-    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part>;
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Attribute>;
 
     /// Decodes exactly as many entries as it says and appends them to `out`. The parts have passed their checksums but may
     /// still be anything.
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt>;
 
-    /// As [`Self::decode`] for entries that are accesses, without the detour over their bytes where the encoder knows one.
-    /// With `end`, it may stop behind the first access whose cycle is not below that: cycles never decrease, and nobody wants
+    /// Decodes entries that are accesses, as [`Self::decode`] would, without the detour over their bytes where the encoder knows one.
+    /// With `end`, it may stop after the first access whose cycle is not below that: cycles never decrease, and nobody wants
     /// those that follow.
     fn decode_accesses(
         &self,

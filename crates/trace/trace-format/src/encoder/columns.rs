@@ -2,14 +2,14 @@
 //! *Encoders*, 1). Bytes that no field covers are kept where they are not zero.
 
 use super::{
+    attribute::{Attribute, Coding},
     codec::{Corrupt, Encoded, Encoder},
     number,
-    part::{Coding, Part},
     uncovered::{between, put_between, uncovered},
 };
 use crate::{
     EntryType, Field, FieldRole,
-    bytes::{Reader, put_varint, unzigzag, zigzag},
+    bytes::{ByteReader, put_varint, unzigzag, zigzag},
 };
 
 /// Attribute type of the bytes that no field covers.
@@ -37,7 +37,7 @@ impl Encoder for Columns {
         number::name_of(number::COLUMNS)
     }
 
-    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Attribute> {
         let mut bytes = Vec::new();
         let mut column = Vec::new();
         let rows = || entries.chunks_exact(entry_type.entry_bytes as usize);
@@ -58,11 +58,11 @@ impl Encoder for Columns {
             bytes.extend((column.len() as u64).to_le_bytes());
             bytes.extend_from_slice(&column);
         }
-        let mut parts = vec![Part { kind: 0, coding: Coding::Zstd, bytes }];
+        let mut parts = vec![Attribute { kind: 0, coding: Coding::Zstd, bytes }];
         let rest = uncovered(entry_type, entry_type.fields.len());
         let bytes = between(entries, entry_type.entry_bytes as usize, &rest);
         if bytes.iter().any(|&byte| byte != 0) {
-            parts.push(Part { kind: BETWEEN, coding: Coding::Zstd, bytes });
+            parts.push(Attribute { kind: BETWEEN, coding: Coding::Zstd, bytes });
         }
         parts
     }
@@ -71,11 +71,13 @@ impl Encoder for Columns {
         let &Encoded { entry_type, count, parts } = encoded;
         const SHORT: Corrupt = Corrupt("a column is too short");
         let (columns, rest) = match parts {
-            [Part { kind: 0, bytes, .. }] => (bytes, None),
-            [Part { kind: 0, bytes, .. }, Part { kind: BETWEEN, bytes: rest, .. }] => (bytes, Some(rest)),
+            [Attribute { kind: 0, bytes, .. }] => (bytes, None),
+            [Attribute { kind: 0, bytes, .. }, Attribute { kind: BETWEEN, bytes: rest, .. }] => {
+                (bytes, Some(rest))
+            }
             _ => return Err(Corrupt("the frame has an attribute that its encoder does not write")),
         };
-        let mut reader = Reader::new(columns);
+        let mut reader = ByteReader::new(columns);
         let width = entry_type.entry_bytes as usize;
         let start = out.len();
         // Before anything is allocated: each field takes a byte an entry or more.
@@ -100,7 +102,7 @@ impl Encoder for Columns {
                 }
                 continue;
             }
-            let mut column = Reader::new(column);
+            let mut column = ByteReader::new(column);
             let mut last = 0_u64;
             for row in rows.chunks_exact_mut(width) {
                 last = last.wrapping_add(unzigzag(column.varint().ok_or(SHORT)?));
@@ -142,7 +144,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_decoded_or_refused(kind in prop::sample::select(StreamKind::ALL), bytes: Vec<u8>, count in 0..99_usize) {
-            let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
+            let parts = [Attribute { kind: 0, coding: Coding::Stored, bytes }];
             let encoded = Encoded { entry_type: &kind.entry_type(), count, parts: &parts };
             let _ = Columns.decode(&encoded, &mut Vec::new());
         }

@@ -4,14 +4,14 @@
 use std::ops::Range;
 
 use super::{
+    attribute::{Attribute, Coding},
     codec::{Corrupt, Encoded, Encoder},
     number,
-    part::{Coding, Part},
     uncovered::{between, put_between, uncovered},
 };
 use crate::{
     EntryType,
-    bytes::{Reader, put_varint, unzigzag, zigzag},
+    bytes::{ByteReader, put_varint, unzigzag, zigzag},
 };
 
 /// Attribute types: the forms, then a column a field, then the bytes between.
@@ -121,7 +121,7 @@ fn parse(form: u8, bytes: usize, count: usize, column: &[u8]) -> Option<Vec<u64>
             Some(plane(column)?.into_iter().map(sum).collect())
         }
         DIFFERENCES => {
-            let mut reader = Reader::new(column);
+            let mut reader = ByteReader::new(column);
             let mut values = Vec::with_capacity(count.min(column.len()));
             for _ in 0..count {
                 values.push(sum(reader.varint()?));
@@ -150,19 +150,19 @@ impl Encoder for Generic {
         number::name_of(number::GENERIC)
     }
 
-    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Attribute> {
         let width = entry_type.entry_bytes as usize;
         let (columns, rest) = columns(entry_type);
-        let mut parts = vec![Part { kind: FORMS, coding: Coding::Stored, bytes: Vec::new() }];
+        let mut parts = vec![Attribute { kind: FORMS, coding: Coding::Stored, bytes: Vec::new() }];
         for (number, column) in columns.iter().enumerate() {
             let values: Vec<u64> = entries.chunks_exact(width).map(|entry| value(entry, column)).collect();
             let best = best_form(&values, column.bytes);
             parts[0].bytes.push(best);
             let bytes = form(best, &values, column.bytes);
-            parts.push(Part { kind: COLUMNS + number as u16, coding: Coding::Zstd, bytes });
+            parts.push(Attribute { kind: COLUMNS + number as u16, coding: Coding::Zstd, bytes });
         }
         let bytes = between(entries, width, &rest);
-        parts.push(Part { kind: COLUMNS + columns.len() as u16, coding: Coding::Zstd, bytes });
+        parts.push(Attribute { kind: COLUMNS + columns.len() as u16, coding: Coding::Zstd, bytes });
         parts
     }
 
@@ -172,7 +172,7 @@ impl Encoder for Generic {
         let width = entry_type.entry_bytes as usize;
         let (columns, rest) = columns(entry_type);
         let [forms, parts @ .., rest_part] = parts else { return Err(WRONG) };
-        let in_order = |(number, part): (usize, &Part)| part.kind == COLUMNS + number as u16;
+        let in_order = |(number, part): (usize, &Attribute)| part.kind == COLUMNS + number as u16;
         if forms.kind != FORMS
             || forms.bytes.len() != columns.len()
             || parts.len() != columns.len()

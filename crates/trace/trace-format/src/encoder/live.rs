@@ -1,28 +1,28 @@
 //! The encoder of accesses that are being recorded, when time counts more than bytes: per-instruction prediction, one byte an
 //! access that says what was predicted, and columns with what was not (docs/format.md, *Encoders*, 2).
 //!
-//! Encoder and decoder walk the same [`Model`]: a table of the frame's instructions, each with its two last successors, its
+//! Encoder and decoder walk the same [`LiveModel`]: a table of the frame's instructions, each with its two last successors, its
 //! last address, stride and so on, and a table of the last values by address. Wherever a program repeats itself, the bytes are
 //! zero, and zstd makes them vanish.
 
 use memref::Access;
 
 use super::{
+    attribute::{Attribute, Coding},
     codec::{Corrupt, Encoded, Encoder, NO_ACCESSES},
     index::Index,
     number,
-    part::{Coding, Part},
     raw::{OTHERS, entries_part, others, raw_bytes},
-    words::{DATA_BYTES, PLAIN_BYTES, Words, has_data},
+    words::{AccessWords, DATA_BYTES, PLAIN_BYTES, has_data},
 };
 use crate::{
     EntryType,
-    bytes::{Reader, put_varint, unzigzag, zigzag},
+    bytes::{ByteReader, put_varint, unzigzag, zigzag},
 };
 
 /// Accesses, by prediction.
 #[derive(Debug)]
-pub(crate) struct Live;
+pub(crate) struct LiveEncoder;
 
 /// Without data the last column is left out.
 const COLUMNS: usize = 9;
@@ -61,8 +61,8 @@ struct Instruction {
 
 const _: () = assert!(size_of::<Instruction>() == 64);
 
-/// What entry after entry leaves behind.
-struct Model {
+/// What is remembered from entry to entry.
+struct LiveModel {
     instructions: Vec<Instruction>,
     previous: usize,
     cycle: u64,
@@ -76,7 +76,7 @@ struct Model {
 
 const VALUES_BITS: u32 = 14;
 
-impl Model {
+impl LiveModel {
     fn new(data: bool) -> Self {
         let values = if data { vec![0; 1 << VALUES_BITS] } else { Vec::new() };
         Self {
@@ -102,11 +102,11 @@ fn shape_bytes(data: bool) -> usize {
     5 + usize::from(data)
 }
 
-fn encode_all<const BYTES: usize>(entries: &[u8]) -> Vec<Part> {
+fn encode_all<const BYTES: usize>(entries: &[u8]) -> Vec<Attribute> {
     let data = BYTES == DATA_BYTES;
     let mut columns: [Vec<u8>; COLUMNS] = Default::default();
     columns[0].reserve_exact(entries.len() / BYTES);
-    let mut model = Model::new(data);
+    let mut model = LiveModel::new(data);
     let mut numbers = Index::new();
     for entry in entries.as_chunks::<BYTES>().0 {
         encode_one(&mut model, &mut numbers, &mut columns, entry);
@@ -122,10 +122,10 @@ fn encode_all<const BYTES: usize>(entries: &[u8]) -> Vec<Part> {
     for column in columns {
         bytes.extend_from_slice(column);
     }
-    vec![Part { kind: 0, coding: Coding::Zstd, bytes }]
+    vec![Attribute { kind: 0, coding: Coding::Zstd, bytes }]
 }
 
-impl Encoder for Live {
+impl Encoder for LiveEncoder {
     fn id(&self) -> u32 {
         number::LIVE
     }
@@ -134,7 +134,7 @@ impl Encoder for Live {
         number::name_of(number::LIVE)
     }
 
-    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Attribute> {
         match entry_type.entry_bytes as usize {
             PLAIN_BYTES => encode_all::<PLAIN_BYTES>(entries),
             DATA_BYTES => encode_all::<DATA_BYTES>(entries),
@@ -143,7 +143,7 @@ impl Encoder for Live {
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        if let [Part { kind: OTHERS, bytes, .. }] = encoded.parts {
+        if let [Attribute { kind: OTHERS, bytes, .. }] = encoded.parts {
             return raw_bytes(encoded, bytes, out);
         }
         let data = has_data(encoded.entry_type);
@@ -159,7 +159,7 @@ impl Encoder for Live {
         _end: Option<u64>,
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
-        if let [Part { kind: OTHERS, .. }] = encoded.parts {
+        if let [Attribute { kind: OTHERS, .. }] = encoded.parts {
             return Err(NO_ACCESSES);
         }
         decode_all(encoded, |entry| {
@@ -170,10 +170,10 @@ impl Encoder for Live {
 }
 
 /// Gives each entry to `emit`, which may refuse it.
-fn decode_all(encoded: &Encoded<'_>, mut emit: impl FnMut(Words) -> Option<()>) -> Result<(), Corrupt> {
+fn decode_all(encoded: &Encoded<'_>, mut emit: impl FnMut(AccessWords) -> Option<()>) -> Result<(), Corrupt> {
     const SHORT: Corrupt = Corrupt("a column is too short");
     let data = has_data(encoded.entry_type);
-    let mut reader = Reader::new(entries_part(encoded.parts)?);
+    let mut reader = ByteReader::new(entries_part(encoded.parts)?);
     let used = COLUMNS - usize::from(!data);
     let mut lens = [0; COLUMNS];
     for len in &mut lens[..used] {
@@ -187,25 +187,25 @@ fn decode_all(encoded: &Encoded<'_>, mut emit: impl FnMut(Words) -> Option<()>) 
     if codes.len() != encoded.count || !reader.is_empty() {
         return Err(Corrupt("the columns do not have the length that the header says"));
     }
-    let mut rest = rest.map(Reader::new);
-    let mut model = Model::new(data);
+    let mut rest = rest.map(ByteReader::new);
+    let mut model = LiveModel::new(data);
     for &code in codes {
         let words = decode_one(&mut model, data, code, &mut rest)
             .ok_or(Corrupt("a column is too short, or has a code that stands for nothing"))?;
         emit(words).ok_or(Corrupt("an entry has a number that stands for nothing"))?;
     }
-    if rest.iter().all(Reader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
+    if rest.iter().all(ByteReader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
 }
 
 #[inline]
 fn encode_one<const BYTES: usize>(
-    model: &mut Model,
+    model: &mut LiveModel,
     numbers: &mut Index,
     columns: &mut [Vec<u8>; COLUMNS],
     entry: &[u8; BYTES],
 ) {
     let data = BYTES == DATA_BYTES;
-    let Words { cycle, ip, addr, shape, value } = Words::of(entry);
+    let AccessWords { cycle, ip, addr, shape, value } = AccessWords::of(entry);
     let step = cycle.wrapping_sub(model.cycle);
     let [_, new, known, steps, shapes, by_1, by_2, by_4, values] = columns;
     let previous = model.instructions[model.previous];
@@ -283,11 +283,11 @@ fn encode_one<const BYTES: usize>(
 /// Moves the model on by one entry.
 #[inline]
 fn decode_one(
-    model: &mut Model,
+    model: &mut LiveModel,
     data: bool,
     code: u8,
-    columns: &mut [Reader<'_>; COLUMNS - 1],
-) -> Option<Words> {
+    columns: &mut [ByteReader<'_>; COLUMNS - 1],
+) -> Option<AccessWords> {
     let [new, known, steps, shapes, by_1, by_2, by_4, values] = columns;
     let previous = model.instructions.get(model.previous)?;
     let (number, predicted) = match code & 3 {
@@ -333,7 +333,7 @@ fn decode_one(
     } else if code & VALUE != 0 {
         return None;
     }
-    Some(Words { cycle, ip, addr, shape, value })
+    Some(AccessWords { cycle, ip, addr, shape, value })
 }
 
 /// A number of at most 8 bytes.
@@ -372,20 +372,20 @@ mod tests {
     use super::*;
     use crate::{
         DataAccess, StreamKind,
-        entry::{Entry, REFERENCE},
+        entry::{REFERENCE, StreamEntry},
     };
 
     fn round_trip(accesses: &[Access]) -> usize {
         let mut entries = Vec::new();
         accesses.iter().for_each(|access| access.put(&mut entries));
         let entry_type = StreamKind::Accesses.entry_type();
-        let parts = Live.encode(&entry_type, &entries);
+        let parts = LiveEncoder.encode(&entry_type, &entries);
         let encoded = Encoded { entry_type: &entry_type, count: accesses.len(), parts: &parts };
         let mut decoded = Vec::new();
-        assert_eq!(Live.decode(&encoded, &mut decoded), Ok(()));
+        assert_eq!(LiveEncoder.decode(&encoded, &mut decoded), Ok(()));
         assert!(decoded == entries);
         let mut direct = Vec::new();
-        assert_eq!(Live.decode_accesses(&encoded, None, &mut direct), Ok(()));
+        assert_eq!(LiveEncoder.decode_accesses(&encoded, None, &mut direct), Ok(()));
         assert!(direct == accesses);
         parts[0].bytes.len() - 8 * (COLUMNS - 1) - accesses.len()
     }
@@ -411,13 +411,13 @@ mod tests {
                 DataAccess { access, value, value_bytes }.put(&mut entries);
             }
             let entry_type = StreamKind::DataAccesses.entry_type();
-            let parts = Live.encode(&entry_type, &entries);
+            let parts = LiveEncoder.encode(&entry_type, &entries);
             let (mut decoded, mut direct) = (Vec::new(), Vec::new());
             let count = entries.len() / DATA_BYTES;
             let encoded = Encoded { entry_type: &entry_type, count, parts: &parts };
-            prop_assert_eq!(Live.decode(&encoded, &mut decoded), Ok(()));
+            prop_assert_eq!(LiveEncoder.decode(&encoded, &mut decoded), Ok(()));
             prop_assert!(decoded == entries);
-            prop_assert_eq!(Live.decode_accesses(&encoded, None, &mut direct), Ok(()));
+            prop_assert_eq!(LiveEncoder.decode_accesses(&encoded, None, &mut direct), Ok(()));
             prop_assert_eq!(direct.len(), count);
         }
 
@@ -429,9 +429,9 @@ mod tests {
                 let columns = &columns[..used];
                 let mut bytes: Vec<u8> = columns.iter().flat_map(|column| (column.len() as u64).to_le_bytes()).collect();
                 columns.iter().for_each(|column| bytes.extend(column));
-                let parts = [Part { kind: 0, coding: Coding::Stored, bytes }];
+                let parts = [Attribute { kind: 0, coding: Coding::Stored, bytes }];
                 let encoded = Encoded { entry_type: &kind.entry_type(), count: columns[0].len(), parts: &parts };
-                let _ = Live.decode(&encoded, &mut Vec::new());
+                let _ = LiveEncoder.decode(&encoded, &mut Vec::new());
             }
         }
     }
@@ -441,12 +441,12 @@ mod tests {
         for entry_bytes in [20, 32, 40] {
             let entry_type = EntryType { entry_bytes, ..StreamKind::Accesses.entry_type() };
             let entries: Vec<u8> = (1..=entry_bytes as u8 * 3).map(|byte| byte | 1).collect();
-            let parts = Live.encode(&entry_type, &entries);
+            let parts = LiveEncoder.encode(&entry_type, &entries);
             let encoded = Encoded { entry_type: &entry_type, count: 3, parts: &parts };
             let mut decoded = Vec::new();
-            assert_eq!(Live.decode(&encoded, &mut decoded), Ok(()));
+            assert_eq!(LiveEncoder.decode(&encoded, &mut decoded), Ok(()));
             assert_eq!(decoded, entries);
-            assert_eq!(Live.decode_accesses(&encoded, None, &mut Vec::new()), Err(NO_ACCESSES));
+            assert_eq!(LiveEncoder.decode_accesses(&encoded, None, &mut Vec::new()), Err(NO_ACCESSES));
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Start with [`Encoder`] in `codec.rs`. A new encoder is a file here, a number and a name in `number.rs`, a line in
 //! `registry.rs`, and a section of docs/format.md. The default of accesses is in `predict`, the one of recorders in `live.rs`
-//! and `blocks.rs`. This file only hands on names.
+//! and `blocks`. This file only hands on names.
 
+mod attribute;
 pub(crate) mod blocks;
 mod codec;
 mod columns;
@@ -13,7 +14,6 @@ mod level;
 mod live;
 pub(crate) mod lzma;
 pub(crate) mod number;
-mod part;
 mod predict;
 mod raw;
 mod registry;
@@ -21,10 +21,10 @@ mod uncovered;
 pub(crate) mod vpc;
 mod words;
 
+pub(crate) use attribute::MAX_UNCOMPRESSED;
+pub use attribute::{Attribute, Coding};
 pub use blocks::{BlockFrame, CodedFrame};
 pub use codec::{Corrupt, Encoded, Encoder};
 pub use level::Level;
-pub(crate) use part::MAX_UNCOMPRESSED;
-pub use part::{Coding, Part};
 pub(crate) use raw::raw;
 pub use registry::Encoders;

@@ -1,9 +1,9 @@
 //! Entries as they are: encoder 0, and what every other encoder does with entries that are not of its kind.
 
 use super::{
+    attribute::{Attribute, Coding},
     codec::{Corrupt, Encoded, Encoder},
     number,
-    part::{Coding, Part},
 };
 use crate::EntryType;
 
@@ -20,7 +20,7 @@ impl Encoder for Raw {
         number::name_of(number::RAW)
     }
 
-    fn encode(&self, _: &EntryType, entries: &[u8]) -> Vec<Part> {
+    fn encode(&self, _: &EntryType, entries: &[u8]) -> Vec<Attribute> {
         raw(entries)
     }
 
@@ -44,21 +44,21 @@ pub(super) fn raw_bytes(encoded: &Encoded<'_>, bytes: &[u8], out: &mut Vec<u8>) 
 }
 
 /// What encoder 0 makes of any entries.
-pub(crate) fn raw(entries: &[u8]) -> Vec<Part> {
-    vec![Part { kind: 0, coding: Coding::Zstd, bytes: entries.to_vec() }]
+pub(crate) fn raw(entries: &[u8]) -> Vec<Attribute> {
+    vec![Attribute { kind: 0, coding: Coding::Zstd, bytes: entries.to_vec() }]
 }
 
 /// The attribute type of entries as they are, where an encoder of accesses finds that they are none.
 pub(super) const OTHERS: u16 = 32;
 
-pub(super) fn others(entries: &[u8]) -> Vec<Part> {
-    vec![Part { kind: OTHERS, coding: Coding::Zstd, bytes: entries.to_vec() }]
+pub(super) fn others(entries: &[u8]) -> Vec<Attribute> {
+    vec![Attribute { kind: OTHERS, coding: Coding::Zstd, bytes: entries.to_vec() }]
 }
 
 /// The one attribute of type 0.
-pub(crate) fn entries_part(parts: &[Part]) -> Result<&[u8], Corrupt> {
+pub(crate) fn entries_part(parts: &[Attribute]) -> Result<&[u8], Corrupt> {
     match parts {
-        [Part { kind: 0, bytes, .. }] => Ok(bytes),
+        [Attribute { kind: 0, bytes, .. }] => Ok(bytes),
         _ => Err(Corrupt("the frame does not consist of one attribute with entries")),
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use super::{
-    blocks::ExecutionEncoder, codec::Encoder, columns::Columns, generic::Generic, live::Live, number,
+    blocks::ExecutionEncoder, codec::Encoder, columns::Columns, generic::Generic, live::LiveEncoder, number,
     predict::AccessEncoder, raw::Raw, vpc::Vpc,
 };
 
@@ -44,7 +44,7 @@ impl Default for Encoders {
         let mut encoders = Self(BTreeMap::new());
         encoders.add(Arc::new(Raw));
         encoders.add(Arc::new(Columns));
-        encoders.add(Arc::new(Live));
+        encoders.add(Arc::new(LiveEncoder));
         encoders.add(Arc::new(AccessEncoder { archive: false }));
         encoders.add(Arc::new(AccessEncoder { archive: true }));
         encoders.add(Arc::new(Generic));

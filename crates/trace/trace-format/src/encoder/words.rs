@@ -16,7 +16,7 @@ pub(super) fn has_data(entry_type: &EntryType) -> bool {
 
 /// An entry's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct AccessWords {
     pub(super) cycle: u64,
     pub(super) ip: u64,
     pub(super) addr: u64,
@@ -26,7 +26,7 @@ pub(super) struct Words {
     pub(super) value: u64,
 }
 
-impl Words {
+impl AccessWords {
     /// Those of an entry with data or without.
     #[inline]
     pub(super) fn of<const BYTES: usize>(entry: &[u8; BYTES]) -> Self {

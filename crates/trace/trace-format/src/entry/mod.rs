@@ -9,10 +9,10 @@ pub(crate) use session::{
 };
 pub(crate) use thread::{MarkerEntry, REFERENCE, allocation_ranges};
 
-use crate::{Bounds, Corrupt, Encoded, Encoder, StreamKind, bytes::Reader};
+use crate::{Bounds, Corrupt, Encoded, Encoder, StreamKind, bytes::ByteReader};
 
 /// A fixed-size entry.
-pub(crate) trait Entry: Sized + Clone {
+pub(crate) trait StreamEntry: Sized + Clone {
     /// The kind of stream it lives in, which also says its size.
     const KIND: StreamKind;
 
@@ -20,12 +20,12 @@ pub(crate) trait Entry: Sized + Clone {
     fn put(&self, out: &mut Vec<u8>);
 
     /// Reads one; `None` where a number stands for nothing.
-    fn get(reader: &mut Reader<'_>) -> Option<Self>;
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self>;
 
     /// Widens the bounds of its frame.
     fn bound(&self, bounds: &mut Bounds);
 
-    /// Decodes a segment's entries and appends them. With `end`, those behind the first one of that cycle or a later one may be
+    /// Decodes a segment's entries and appends them. With `end`, those after the first one of that cycle or a later one may be
     /// left out.
     fn decode(
         encoder: &dyn Encoder,
@@ -40,10 +40,10 @@ pub(crate) trait Entry: Sized + Clone {
 }
 
 /// Appends the entries in decoded bytes.
-pub(crate) fn entries<E: Entry>(bytes: &[u8], out: &mut Vec<E>) -> Result<(), Corrupt> {
+pub(crate) fn entries<E: StreamEntry>(bytes: &[u8], out: &mut Vec<E>) -> Result<(), Corrupt> {
     out.reserve(bytes.len() / E::KIND.entry_bytes());
     for entry in bytes.chunks_exact(E::KIND.entry_bytes()) {
-        let entry = E::get(&mut Reader::new(entry));
+        let entry = E::get(&mut ByteReader::new(entry));
         out.push(entry.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
     }
     Ok(())
@@ -69,12 +69,12 @@ mod tests {
 
     use super::{session::*, thread::*, *};
 
-    fn check<T: Entry + PartialEq + Debug>(entry: T) {
+    fn check<T: StreamEntry + PartialEq + Debug>(entry: T) {
         let mut bytes = Vec::new();
         entry.put(&mut bytes);
         assert_eq!(bytes.len(), T::KIND.entry_bytes(), "{entry:?}");
-        assert_eq!(T::get(&mut Reader::new(&bytes)).as_ref(), Some(&entry));
-        assert_eq!(T::get(&mut Reader::new(&bytes[1..])), None);
+        assert_eq!(T::get(&mut ByteReader::new(&bytes)).as_ref(), Some(&entry));
+        assert_eq!(T::get(&mut ByteReader::new(&bytes[1..])), None);
         for field in T::KIND.entry_type().fields {
             assert!(usize::from(field.offset) + usize::from(field.bytes) <= bytes.len(), "{}", field.name);
         }

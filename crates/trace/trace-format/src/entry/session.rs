@@ -2,8 +2,8 @@
 
 use memref::{ProcessId, RegionChange, RegionKind, ThreadId, VirtAddr};
 
-use super::{Entry, pad};
-use crate::{Bounds, StreamKind, ThreadRecord, bytes::Reader};
+use super::{StreamEntry, pad};
+use crate::{Bounds, StreamKind, ThreadRecord, bytes::ByteReader};
 
 /// A thread, an end or a reference that is not there.
 const NONE: u64 = u64::MAX;
@@ -14,7 +14,7 @@ pub(crate) struct PropertyEntry {
     pub(crate) value: u64,
 }
 
-impl Entry for PropertyEntry {
+impl StreamEntry for PropertyEntry {
     const KIND: StreamKind = StreamKind::Properties;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -22,7 +22,7 @@ impl Entry for PropertyEntry {
         out.extend(self.value.to_le_bytes());
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         Some(Self { key: reader.u64()?, value: reader.u64()? })
     }
 
@@ -42,7 +42,7 @@ pub(crate) struct ProcessEntry {
     pub(crate) flags: u32,
 }
 
-impl Entry for ProcessEntry {
+impl StreamEntry for ProcessEntry {
     const KIND: StreamKind = StreamKind::Processes;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -56,7 +56,7 @@ impl Entry for ProcessEntry {
         pad(out, 12);
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let entry = Self {
             process: reader.u32()?,
             pid: reader.u32()?,
@@ -75,7 +75,7 @@ impl Entry for ProcessEntry {
     fn bound(&self, _: &mut Bounds) {}
 }
 
-impl Entry for ThreadRecord {
+impl StreamEntry for ThreadRecord {
     const KIND: StreamKind = StreamKind::Threads;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -86,7 +86,7 @@ impl Entry for ThreadRecord {
         out.extend(self.end_ns.unwrap_or(NONE).to_le_bytes());
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (thread, process) = (ThreadId(reader.u32()?), ProcessId(reader.u32()?));
         let (tid, _) = (reader.u32()?, reader.u32()?);
         let (start_ns, end_ns) = (reader.u64()?, reader.u64()?);
@@ -110,7 +110,7 @@ pub(crate) struct RegionEntry {
     pub(crate) name: u64,
 }
 
-impl Entry for RegionEntry {
+impl StreamEntry for RegionEntry {
     const KIND: StreamKind = StreamKind::Regions;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -122,7 +122,7 @@ impl Entry for RegionEntry {
         }
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let entry = Self {
             order: reader.u64()?,
             process: reader.u32()?,
@@ -155,7 +155,7 @@ pub(crate) struct ModuleEntry {
     pub(crate) build_id: u64,
 }
 
-impl Entry for ModuleEntry {
+impl StreamEntry for ModuleEntry {
     const KIND: StreamKind = StreamKind::Modules;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -165,7 +165,7 @@ impl Entry for ModuleEntry {
         }
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         Some(Self {
             process: u32::try_from(reader.u64()?).ok()?,
             order: reader.u64()?,
@@ -192,7 +192,7 @@ pub(crate) struct CounterEntry {
     pub(crate) code: u32,
 }
 
-impl Entry for CounterEntry {
+impl StreamEntry for CounterEntry {
     const KIND: StreamKind = StreamKind::Counters;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -203,7 +203,7 @@ impl Entry for CounterEntry {
         }
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         Some(Self {
             process: reader.u32()?,
             thread: reader.u32()?,
@@ -230,7 +230,7 @@ pub(crate) struct ValueEntry {
     pub(crate) reference: u64,
 }
 
-impl Entry for ValueEntry {
+impl StreamEntry for ValueEntry {
     const KIND: StreamKind = StreamKind::Values;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -239,7 +239,7 @@ impl Entry for ValueEntry {
         }
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (index, value) = (reader.u64()?, reader.u64()?);
         let len = u32::try_from(reader.u64()?).ok()?;
         Some(Self { index, value, len, reference: reader.u64()? })

@@ -3,10 +3,10 @@
 use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync};
 
 use super::{
-    CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, ValueEntry,
+    CounterEntry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamEntry, ValueEntry,
 };
 use crate::{
-    Bounds, DataAccess, EntryType, FieldRole, Interval, KindSet, StreamKind, ThreadRecord, bytes::Reader,
+    Bounds, DataAccess, EntryType, FieldRole, Interval, KindSet, StreamKind, ThreadRecord, bytes::ByteReader,
 };
 
 impl Bounds {
@@ -47,10 +47,10 @@ impl Bounds {
     }
 }
 
-fn own<E: Entry>(entries: &[u8]) -> Bounds {
+fn own<E: StreamEntry>(entries: &[u8]) -> Bounds {
     let mut bounds = Bounds::NONE;
     for bytes in entries.chunks_exact(E::KIND.entry_bytes()) {
-        match E::get(&mut Reader::new(bytes)) {
+        match E::get(&mut ByteReader::new(bytes)) {
             Some(entry) => entry.bound(&mut bounds),
             None => return everything(),
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_of_no_kind_hides_behind_no_filter() {
+    fn an_access_of_no_kind_is_hidden_by_no_filter() {
         let mut bytes = [0; 32];
         bytes[28] = 200;
         let bounds = Bounds::of(&StreamKind::Accesses.entry_type(), &bytes);

@@ -5,13 +5,13 @@ use memref::{
     Gap, GapReason, MarkerKind, OrderMark, ProcessId, Sync, SyncFunction, SyncKind, ThreadId, VirtAddr,
 };
 
-use super::{Entry, pad};
-use crate::{Bounds, Corrupt, DataAccess, Encoded, Encoder, KindSet, StreamKind, bytes::Reader};
+use super::{StreamEntry, pad};
+use crate::{Bounds, Corrupt, DataAccess, Encoded, Encoder, KindSet, StreamKind, bytes::ByteReader};
 
 /// The `value_bytes` of an entry whose `value` refers to `values-data`.
 pub(crate) const REFERENCE: u8 = 0xff;
 
-impl Entry for Access {
+impl StreamEntry for Access {
     const KIND: StreamKind = StreamKind::Accesses;
 
     #[inline]
@@ -26,7 +26,7 @@ impl Entry for Access {
     }
 
     #[inline]
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (cycle, ip, addr) = (reader.u64()?, VirtAddr(reader.u64()?), VirtAddr(reader.u64()?));
         let (size, rest) = (reader.u32()?, reader.u32()?);
         Some(Self { cycle, ip, addr, size, kind: AccessKind::from_code(u8::try_from(rest).ok()?)? })
@@ -53,7 +53,7 @@ impl Entry for Access {
     }
 }
 
-impl Entry for DataAccess {
+impl StreamEntry for DataAccess {
     const KIND: StreamKind = StreamKind::DataAccesses;
 
     #[inline]
@@ -65,7 +65,7 @@ impl Entry for DataAccess {
     }
 
     #[inline]
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (cycle, ip, addr) = (reader.u64()?, VirtAddr(reader.u64()?), VirtAddr(reader.u64()?));
         let (size, kind, value_bytes, rest) = (reader.u32()?, reader.u8()?, reader.u8()?, reader.u16()?);
         let value = reader.u64()?;
@@ -81,7 +81,7 @@ impl Entry for DataAccess {
     }
 }
 
-impl Entry for BlockOp {
+impl StreamEntry for BlockOp {
     const KIND: StreamKind = StreamKind::BlockOps;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -92,7 +92,7 @@ impl Entry for BlockOp {
         pad(out, 6);
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (cycle, order, ip) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
         let (dst, src, len) = (VirtAddr(reader.u64()?), VirtAddr(reader.u64()?), reader.u64()?);
         let kind = BlockKind::from_code(reader.u8()?)?;
@@ -112,7 +112,7 @@ impl Entry for BlockOp {
     }
 }
 
-impl Entry for Allocation {
+impl StreamEntry for Allocation {
     const KIND: StreamKind = StreamKind::Allocations;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -124,7 +124,7 @@ impl Entry for Allocation {
         pad(out, 14);
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (cycle, order, ip) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
         let (addr, len) = (VirtAddr(reader.u64()?), reader.u64()?);
         let (old_addr, old_len) = (VirtAddr(reader.u64()?), reader.u64()?);
@@ -161,7 +161,7 @@ pub(crate) struct MarkerEntry {
     pub(crate) name: u64,
 }
 
-impl Entry for MarkerEntry {
+impl StreamEntry for MarkerEntry {
     const KIND: StreamKind = StreamKind::Markers;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -172,7 +172,7 @@ impl Entry for MarkerEntry {
         pad(out, 7);
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (cycle, order, ip) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
         let name = reader.u64()?;
         let kind = MarkerKind::from_code(reader.u8()?)?;
@@ -188,7 +188,7 @@ impl Entry for MarkerEntry {
     }
 }
 
-impl Entry for OrderMark {
+impl StreamEntry for OrderMark {
     const KIND: StreamKind = StreamKind::Orders;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -196,7 +196,7 @@ impl Entry for OrderMark {
         out.extend(self.order.to_le_bytes());
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         Some(Self { cycle: reader.u64()?, order: reader.u64()? })
     }
 
@@ -207,7 +207,7 @@ impl Entry for OrderMark {
     }
 }
 
-impl Entry for Sync {
+impl StreamEntry for Sync {
     const KIND: StreamKind = StreamKind::Syncs;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -218,7 +218,7 @@ impl Entry for Sync {
         pad(out, 6);
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (cycle, order, ip) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
         let (object, value) = (VirtAddr(reader.u64()?), reader.u64()?);
         let kind = SyncKind::from_code(reader.u8()?)?;
@@ -235,7 +235,7 @@ impl Entry for Sync {
     }
 }
 
-impl Entry for Gap {
+impl StreamEntry for Gap {
     const KIND: StreamKind = StreamKind::Gaps;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -248,7 +248,7 @@ impl Entry for Gap {
         pad(out, 7);
     }
 
-    fn get(reader: &mut Reader<'_>) -> Option<Self> {
+    fn get(reader: &mut ByteReader<'_>) -> Option<Self> {
         let (cycle, count, addr) = (reader.u64()?, reader.u64()?, VirtAddr(reader.u64()?));
         let (process, thread) = (ProcessId(reader.u32()?), ThreadId(reader.u32()?));
         let reason = GapReason::from_code(reader.u8()?)?;

@@ -4,12 +4,12 @@ use std::fmt;
 
 use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, ThreadId};
 
-use super::{Damage, Trace, file::FrameError, session::NameReader, stream::Stream};
+use super::{damage::Damage, file::FrameError, session::NameReader, stream::Stream, trace::Trace};
 use crate::{
     Bounds, DataAccess, Error, StreamKind, ThreadRecord,
     directory::FrameRef,
     entry::{
-        self, CounterEntry, Entry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry,
+        self, CounterEntry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamEntry,
         VALUE_NONE, ValueEntry,
     },
 };
@@ -63,7 +63,7 @@ impl Report {
 }
 
 /// What is carried from frame to frame of a stream.
-struct Walk<'t> {
+struct StreamCheck<'t> {
     trace: &'t Trace,
     names: NameReader,
     cycle: u64,
@@ -117,7 +117,8 @@ impl Trace {
         damage: &mut Vec<Damage>,
         report: &mut Report,
     ) -> Result<(), Error> {
-        let mut walk = Walk { trace: self, names: NameReader::new(&self.inner), cycle: 0, index: None };
+        let mut walk =
+            StreamCheck { trace: self, names: NameReader::new(&self.inner), cycle: 0, index: None };
         let mut bytes = Vec::new();
         let number = stream.number;
         for frame in &stream.frames {
@@ -149,7 +150,7 @@ impl Trace {
     }
 }
 
-impl Walk<'_> {
+impl StreamCheck<'_> {
     fn entries_of(&mut self, kind: StreamKind, bytes: &[u8], bounds: &Bounds) -> Result<(), FrameError> {
         match kind {
             StreamKind::Accesses => self.cycles::<Access>(bytes, bounds, |entry| entry.cycle),
@@ -219,7 +220,7 @@ impl Walk<'_> {
         }
     }
 
-    fn cycles<E: Entry>(
+    fn cycles<E: StreamEntry>(
         &mut self,
         bytes: &[u8],
         bounds: &Bounds,
@@ -234,7 +235,7 @@ impl Walk<'_> {
         })
     }
 
-    fn each<E: Entry>(
+    fn each<E: StreamEntry>(
         &mut self,
         bytes: &[u8],
         bounds: &Bounds,

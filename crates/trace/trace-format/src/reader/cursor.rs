@@ -4,11 +4,17 @@ use std::{ops::Range, sync::Arc};
 
 use memref::{Access, Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 
-use super::{Filter, Inner, Shard, file::FrameError, filter::Filtered, stream::Stream};
+use super::{
+    file::FrameError,
+    filter::{Filter, Filtered},
+    shard::Shard,
+    stream::Stream,
+    trace::TraceData,
+};
 use crate::{Error, KindSet, directory::FrameRef};
 
 /// What a cursor came to.
-pub(crate) enum Step {
+pub(crate) enum CursorStep {
     /// Entries: in [`StreamCursor::block`].
     Block,
     /// Entries that are lost.
@@ -18,7 +24,7 @@ pub(crate) enum Step {
 /// A cursor over the matching entries of one stream.
 #[derive(Debug)]
 pub(crate) struct StreamCursor<E> {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<TraceData>,
     process: ProcessId,
     thread: ThreadId,
     stream: Option<Arc<Stream>>,
@@ -59,9 +65,9 @@ impl<E: Filtered> StreamCursor<E> {
         self.first_index
     }
 
-    fn gap(&self, cycle: u64, count: u64) -> Option<Step> {
+    fn gap(&self, cycle: u64, count: u64) -> Option<CursorStep> {
         let wanted = self.filter.kinds.intersects(KindSet::GAPS);
-        (wanted && count > 0).then_some(Step::Gap(Gap {
+        (wanted && count > 0).then_some(CursorStep::Gap(Gap {
             process: self.process,
             thread: self.thread,
             cycle,
@@ -72,7 +78,7 @@ impl<E: Filtered> StreamCursor<E> {
     }
 
     /// Lost entries right before a frame that exists, if the filter may have asked for them.
-    fn hole(&self, stream: &Stream, place: usize) -> Option<Step> {
+    fn hole(&self, stream: &Stream, place: usize) -> Option<CursorStep> {
         let missing = stream.missing_before(place);
         let header = &stream.frames[place].header;
         let first = header.first_index - missing;
@@ -86,7 +92,7 @@ impl<E: Filtered> StreamCursor<E> {
     }
 
     /// Goes on to the next block or gap; `None` at the end.
-    pub(crate) fn step(&mut self) -> Result<Option<Step>, Error> {
+    pub(crate) fn step(&mut self) -> Result<Option<CursorStep>, Error> {
         let Some(stream) = self.stream.clone() else { return Ok(None) };
         if self.next == 0
             && E::BY_INDEX
@@ -108,7 +114,7 @@ impl<E: Filtered> StreamCursor<E> {
             }
             match self.load(&stream, frame) {
                 Ok(()) if self.chosen.is_empty() => {}
-                Ok(()) => return Ok(Some(Step::Block)),
+                Ok(()) => return Ok(Some(CursorStep::Block)),
                 Err(FrameError::Damaged(_)) => {
                     self.chosen = 0..0;
                     if let Some(gap) = self.gap(frame.header.bounds.cycles.min, frame.header.entries) {
@@ -148,6 +154,13 @@ impl<E: Filtered> StreamCursor<E> {
     }
 }
 
+impl Shard {
+    /// The accesses that match: the fast path.
+    pub fn accesses(&self, filter: &Filter) -> AccessCursor {
+        AccessCursor::new(self, filter)
+    }
+}
+
 /// Goes through the matching accesses of a shard, a block at a time.
 #[derive(Debug)]
 pub struct AccessCursor {
@@ -166,8 +179,8 @@ impl AccessCursor {
     pub fn next_block(&mut self) -> Result<Option<&[Access]>, Error> {
         loop {
             match self.cursor.step()? {
-                Some(Step::Block) => return Ok(Some(self.cursor.block())),
-                Some(Step::Gap(gap)) => self.gaps.push(gap),
+                Some(CursorStep::Block) => return Ok(Some(self.cursor.block())),
+                Some(CursorStep::Gap(gap)) => self.gaps.push(gap),
                 None => return Ok(None),
             }
         }

@@ -5,19 +5,23 @@ use std::ops::Range;
 use memref::{Access, Allocation, BlockOp, Event, Gap, Marker, OrderMark, Sync};
 
 use super::{
-    Filter, Shard,
-    cursor::{Step, StreamCursor},
-    filter::Filtered,
+    cursor::{CursorStep, StreamCursor},
+    filter::{Filter, Filtered},
     session::NameReader,
+    shard::Shard,
 };
 use crate::{Error, entry::MarkerEntry};
 
-/// The position in the merged order: cycle, then kind.
-type Key = (u64, u8);
+/// The position of an event in the merged order: by cycle, at equal cycles by kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MergePosition {
+    cycle: u64,
+    rank: u8,
+}
 
 /// One stream of the merge.
 #[derive(Debug)]
-struct Source<E> {
+struct MergedStream<E> {
     cursor: StreamCursor<E>,
     rank: u8,
     at: usize,
@@ -33,28 +37,28 @@ enum Head<E> {
     Gap(Gap),
 }
 
-impl<E: Filtered> Source<E> {
+impl<E: Filtered> MergedStream<E> {
     fn new(shard: &Shard, filter: &Filter, rank: u8) -> Self {
         Self { cursor: StreamCursor::new(shard, filter), rank, at: 0, gap: None, started: false }
     }
 
     /// Where the next event of this stream belongs; `None` at its end.
-    fn key(&mut self) -> Result<Option<Key>, Error> {
+    fn key(&mut self) -> Result<Option<MergePosition>, Error> {
         while self.gap.is_none() && self.at >= self.cursor.block().len() {
             if self.started && self.cursor.block().is_empty() {
                 return Ok(None);
             }
             self.started = true;
             self.at = 0;
-            if let Some(Step::Gap(gap)) = self.cursor.step()? {
+            if let Some(CursorStep::Gap(gap)) = self.cursor.step()? {
                 self.gap = Some(gap);
                 self.at = self.cursor.block().len();
                 self.started = false;
             }
         }
         Ok(match (&self.gap, self.cursor.block().get(self.at)) {
-            (Some(gap), _) => Some((gap.cycle, GAP_RANK)),
-            (None, entry) => entry.map(|entry| (entry.cycle(), self.rank)),
+            (Some(gap), _) => Some(MergePosition { cycle: gap.cycle, rank: GAP_RANK }),
+            (None, entry) => entry.map(|entry| MergePosition { cycle: entry.cycle(), rank: self.rank }),
         })
     }
 
@@ -83,20 +87,28 @@ enum Next {
     Event(Event<String>),
 }
 
+impl Shard {
+    /// All kinds of events that match, merged by cycle. At equal cycles: order marks, gaps, markers, allocations, block
+    /// operations, accesses.
+    pub fn events(&self, filter: &Filter) -> EventCursor {
+        EventCursor::new(self, filter)
+    }
+}
+
 /// Goes through all matching events of a shard in order: as batches with [`Self::next_batch`], which is the fast path, or
 /// one by one as an iterator.
 #[derive(Debug)]
 pub struct EventCursor {
-    orders: Source<OrderMark>,
-    gaps: Source<Gap>,
-    markers: Source<MarkerEntry>,
-    syncs: Source<Sync>,
-    allocations: Source<Allocation>,
-    blocks: Source<BlockOp>,
-    accesses: Source<Access>,
+    orders: MergedStream<OrderMark>,
+    gaps: MergedStream<Gap>,
+    markers: MergedStream<MarkerEntry>,
+    syncs: MergedStream<Sync>,
+    allocations: MergedStream<Allocation>,
+    blocks: MergedStream<BlockOp>,
+    accesses: MergedStream<Access>,
     names: NameReader,
     /// Keys of the sources, in the order of the fields; those at `stale` must be asked again.
-    keys: [Option<Key>; 7],
+    keys: [Option<MergePosition>; 7],
     stale: [bool; 7],
     /// Accesses of the current block that the iterator has yet to give.
     run: Range<usize>,
@@ -108,13 +120,13 @@ const ACCESSES: usize = 6;
 impl EventCursor {
     pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
         Self {
-            orders: Source::new(shard, filter, 0),
-            gaps: Source::new(shard, filter, GAP_RANK),
-            markers: Source::new(shard, filter, 2),
-            syncs: Source::new(shard, filter, 3),
-            allocations: Source::new(shard, filter, 4),
-            blocks: Source::new(shard, filter, 5),
-            accesses: Source::new(shard, filter, 6),
+            orders: MergedStream::new(shard, filter, 0),
+            gaps: MergedStream::new(shard, filter, GAP_RANK),
+            markers: MergedStream::new(shard, filter, 2),
+            syncs: MergedStream::new(shard, filter, 3),
+            allocations: MergedStream::new(shard, filter, 4),
+            blocks: MergedStream::new(shard, filter, 5),
+            accesses: MergedStream::new(shard, filter, 6),
             names: NameReader::new(&shard.inner),
             keys: [None; 7],
             stale: [true; 7],
@@ -173,7 +185,7 @@ impl EventCursor {
         let others = self.keys[..ACCESSES].iter().flatten().min();
         let rest = &self.accesses.cursor.block()[self.accesses.at..];
         let len = match others {
-            Some(&(cycle, _)) => before(rest, cycle),
+            Some(position) => before(rest, position.cycle),
             None => rest.len(),
         };
         // The first one is due, or this would not have been called.

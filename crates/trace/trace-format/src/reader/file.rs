@@ -7,11 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use super::Damage;
+use super::damage::Damage;
 use crate::{
-    Error, FORMAT_VERSION, Source,
+    Error, FORMAT_VERSION, TraceSource,
     directory::{Directory, END_BYTES, End, FrameRef},
-    encoder::Part,
+    encoder::Attribute,
     file_header::{self, FileHeader, Refusal},
     frame::{self, FrameKind, Head},
 };
@@ -32,7 +32,7 @@ pub(crate) enum FrameError {
 /// An open file.
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
-    source: Arc<dyn Source>,
+    source: Arc<dyn TraceSource>,
     pub(crate) len: u64,
     /// None where the header is damaged and no frame was found yet.
     pub(crate) session: u64,
@@ -55,7 +55,10 @@ impl fmt::Debug for TraceFile {
 }
 
 impl TraceFile {
-    pub(crate) fn open(path: &Path, source: Box<dyn Source>) -> Result<(Self, Option<FileHeader>), Error> {
+    pub(crate) fn open(
+        path: &Path,
+        source: Box<dyn TraceSource>,
+    ) -> Result<(Self, Option<FileHeader>), Error> {
         let failed =
             |source| Error::Io { path: path.into(), operation: "ask for the length", offset: 0, source };
         let len = source.len_bytes().map_err(failed)?;
@@ -126,7 +129,7 @@ impl TraceFile {
     }
 
     /// Reads a frame and verifies that it is the one that the reference speaks of.
-    pub(crate) fn parts(&self, frame: &FrameRef, verify_only: bool) -> Result<Vec<Part>, FrameError> {
+    pub(crate) fn parts(&self, frame: &FrameRef, verify_only: bool) -> Result<Vec<Attribute>, FrameError> {
         let end = frame.offset.checked_add(frame.header.total_bytes);
         if end.is_none_or(|end| end > self.len) {
             return Err(FrameError::Damaged("it reaches beyond the end of the file"));

@@ -7,7 +7,7 @@ use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, VirtAddr};
 
 use crate::{
     DataAccess, KindSet,
-    entry::{Entry, MarkerEntry, ValueEntry, allocation_ranges},
+    entry::{MarkerEntry, StreamEntry, ValueEntry, allocation_ranges},
     frame::FrameHeader,
 };
 
@@ -77,7 +77,7 @@ impl Filter {
 }
 
 /// Entries that a filter knows.
-pub(crate) trait Filtered: Entry {
+pub(crate) trait Filtered: StreamEntry {
     /// Whether the filter's indices speak of this type.
     const BY_INDEX: bool = false;
     /// Whether the entries have cycles and kinds.

@@ -4,11 +4,11 @@ use std::{fs::File, os::unix::fs::FileExt, time::Instant};
 
 use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
 
-use super::Trace;
+use super::trace::Trace;
 use crate::{
     Bounds, Encoders, Filter, Guid, Interval, KindSet, StreamDescription, StreamKind,
     directory::{CAPACITY, Directory, End, FrameRef},
-    entry::Entry,
+    entry::StreamEntry,
     file_header::FileHeader,
     frame::{self, FrameHeader, FrameKind},
 };
@@ -47,7 +47,7 @@ fn ten_billion_entries_are_opened_and_read_anywhere() {
     )
     .unwrap();
     let mut end = 64;
-    let mut put = |header: FrameHeader, parts: &[crate::Part], room: u64| {
+    let mut put = |header: FrameHeader, parts: &[crate::Attribute], room: u64| {
         let (header, bytes, checksum) = frame::build(session, header, parts, 1);
         file.write_all_at(&bytes, end).unwrap();
         let reference = FrameRef { offset: end, header, checksum };

@@ -2,8 +2,8 @@
 
 use std::{fs::File, path::Path};
 
-use super::{Damage, Trace, file::TraceFile};
-use crate::{Encoders, Error, Source};
+use super::{damage::Damage, file::TraceFile, trace::Trace};
+use crate::{Encoders, Error, TraceSource};
 
 impl Trace {
     /// Opens a trace that may still be written: what is complete can be read, and [`Self::refresh`] finds what came since.
@@ -15,7 +15,11 @@ impl Trace {
     }
 
     /// As [`Self::open_live`], from anything that holds the bytes; `path` is what errors call it.
-    pub fn open_live_on(source: Box<dyn Source>, path: &Path, encoders: Encoders) -> Result<Self, Error> {
+    pub fn open_live_on(
+        source: Box<dyn TraceSource>,
+        path: &Path,
+        encoders: Encoders,
+    ) -> Result<Self, Error> {
         let (file, header) = TraceFile::open(path, source)?;
         let mut list = file.list()?;
         if !list.closed {

@@ -4,7 +4,12 @@ use std::{ops::Range, sync::Arc};
 
 use memref::VirtAddr;
 
-use super::{Filter, Inner, Trace, file::FrameError, stream::Stream};
+use super::{
+    file::FrameError,
+    filter::Filter,
+    stream::Stream,
+    trace::{Trace, TraceData},
+};
 use crate::{Bounds, EntryType, Error, Field, FieldRole, KindSet, StreamDescription, StreamKind};
 
 /// What is known of a segment without decoding it.
@@ -23,7 +28,7 @@ pub struct SegmentInfo {
 /// One stream of an open trace. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StreamReader {
-    inner: Arc<Inner>,
+    inner: Arc<TraceData>,
     stream: Arc<Stream>,
 }
 

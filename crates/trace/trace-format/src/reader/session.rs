@@ -4,10 +4,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use memref::{ProcessId, RegionEvent, ThreadId, VirtAddr};
 
-use super::{Damage, Inner, Trace, file::FrameError, stream::VarReader};
+use super::{
+    damage::Damage,
+    file::FrameError,
+    stream::VarReader,
+    trace::{Trace, TraceData},
+};
 use crate::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, StreamKind, ThreadRecord,
-    entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry},
+    entry::{CounterEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamEntry},
 };
 
 /// The name that stands for one that was lost.
@@ -23,12 +28,12 @@ pub(crate) struct NameReader {
 }
 
 impl NameReader {
-    pub(crate) fn new(inner: &Inner) -> Self {
+    pub(crate) fn new(inner: &TraceData) -> Self {
         Self { reader: VarReader::new(inner.stream(StreamKind::Names, None)) }
     }
 
     /// The name, or `None` where it is lost.
-    pub(crate) fn find(&mut self, inner: &Inner, reference: u64) -> Result<Option<String>, Error> {
+    pub(crate) fn find(&mut self, inner: &TraceData, reference: u64) -> Result<Option<String>, Error> {
         if reference == NONE_64 {
             return Ok(Some(String::new()));
         }
@@ -37,13 +42,13 @@ impl NameReader {
     }
 
     /// The name, or what stands for a lost one.
-    pub(crate) fn get(&mut self, inner: &Inner, reference: u64) -> Result<String, Error> {
+    pub(crate) fn get(&mut self, inner: &TraceData, reference: u64) -> Result<String, Error> {
         Ok(self.find(inner, reference)?.unwrap_or_else(|| LOST_NAME.into()))
     }
 }
 
 /// All readable entries of a session's stream.
-pub(crate) fn all<E: Entry>(inner: &Inner, damage: &mut Vec<Damage>) -> Result<Vec<E>, Error> {
+pub(crate) fn all<E: StreamEntry>(inner: &TraceData, damage: &mut Vec<Damage>) -> Result<Vec<E>, Error> {
     let mut all = Vec::new();
     let Some(stream) = inner.stream(E::KIND, None) else { return Ok(all) };
     let mut block = Vec::new();
@@ -67,7 +72,7 @@ pub(crate) struct Tables {
     pub(crate) threads: Vec<ThreadRecord>,
 }
 
-pub(crate) fn tables(inner: &Arc<Inner>, damage: &mut Vec<Damage>) -> Result<Tables, Error> {
+pub(crate) fn tables(inner: &Arc<TraceData>, damage: &mut Vec<Damage>) -> Result<Tables, Error> {
     let mut names = NameReader::new(inner);
     let mut properties = BTreeMap::new();
     for entry in all::<PropertyEntry>(inner, damage)? {

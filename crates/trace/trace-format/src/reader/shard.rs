@@ -5,20 +5,21 @@ use std::sync::Arc;
 use memref::{ProcessId, ThreadId};
 
 use super::{
-    AccessCursor, DataCursor, EventCursor, Filter, Inner, StreamInfo, ValueCursor, info, stream::Stream,
+    stream::Stream,
+    trace::{StreamInfo, TraceData, info},
 };
 use crate::StreamKind;
 
-/// One thread's events. Cheap to clone and to send to another thread.
+/// One thread's events: [`Self::accesses`], [`Self::data_accesses`], [`Self::events`] and [`Self::values`] go through them. Cheap to clone and to send to another thread.
 #[derive(Clone, Debug)]
 pub struct Shard {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<TraceData>,
     pub(crate) process: ProcessId,
     pub(crate) thread: ThreadId,
 }
 
 impl Shard {
-    pub(crate) fn new(inner: Arc<Inner>, process: ProcessId, thread: ThreadId) -> Self {
+    pub(crate) fn new(inner: Arc<TraceData>, process: ProcessId, thread: ThreadId) -> Self {
         Self { inner, process, thread }
     }
 
@@ -42,26 +43,5 @@ impl Shard {
     pub fn access_count(&self) -> u64 {
         let stream = self.inner.stream(StreamKind::Accesses, Some(self.thread));
         stream.map_or(0, |stream| info(&stream, self.inner.file.len).entries)
-    }
-
-    /// The accesses that match: the fast path.
-    pub fn accesses(&self, filter: &Filter) -> AccessCursor {
-        AccessCursor::new(self, filter)
-    }
-
-    /// All kinds of events that match, merged by cycle. At equal cycles: order marks, gaps, markers, allocations, block
-    /// operations, accesses.
-    pub fn events(&self, filter: &Filter) -> EventCursor {
-        EventCursor::new(self, filter)
-    }
-
-    /// The accesses that match with what they read or wrote, where the trace has that: the fast path.
-    pub fn data_accesses(&self, filter: &Filter) -> DataCursor {
-        DataCursor::new(self, filter)
-    }
-
-    /// The bytes of the accesses whose index matches, where they were recorded. Only `filter.index` is tested.
-    pub fn values(&self, filter: &Filter) -> ValueCursor {
-        ValueCursor::new(self, filter)
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{
-    Damage,
+    damage::Damage,
     file::{FrameError, TraceFile},
 };
 use crate::{
     Corrupt, Encoded, Encoder, Encoders, Error, StreamDescription, StreamKind, directory::FrameRef,
-    encoder::number, entry::Entry, var,
+    encoder::number, entry::StreamEntry, var,
 };
 
 const MAX_DECODED_BYTES: u64 = 1 << 30;
@@ -105,7 +105,7 @@ impl Stream {
     }
 
     /// Decodes a frame into its entries, which replace what is in `out`.
-    pub(crate) fn decode_entries<E: Entry>(
+    pub(crate) fn decode_entries<E: StreamEntry>(
         &self,
         file: &TraceFile,
         encoders: &Encoders,
@@ -115,8 +115,8 @@ impl Stream {
         self.decode_entries_before(file, encoders, frame, None, out)
     }
 
-    /// As [`Self::decode_entries`]; with `end`, entries behind the first one of that cycle or a later one may be left out.
-    pub(crate) fn decode_entries_before<E: Entry>(
+    /// Decodes a frame into its entries, as [`Self::decode_entries`] does; with `end`, entries after the first one of that cycle or a later one may be left out.
+    pub(crate) fn decode_entries_before<E: StreamEntry>(
         &self,
         file: &TraceFile,
         encoders: &Encoders,

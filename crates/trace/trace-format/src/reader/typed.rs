@@ -4,13 +4,17 @@ use std::{ops::Range, sync::Arc};
 
 use memref::ThreadId;
 
-use super::{Inner, Trace, file::FrameError, stream::Stream};
+use super::{
+    file::FrameError,
+    stream::Stream,
+    trace::{Trace, TraceData},
+};
 use crate::{Error, StreamKind};
 
 /// Goes through the frames of a stream. Damaged ones are passed over and counted.
 #[derive(Debug)]
 pub struct TypedCursor {
-    inner: Arc<Inner>,
+    inner: Arc<TraceData>,
     stream: Arc<Stream>,
     next: usize,
     lost: u64,

@@ -1,8 +1,9 @@
 //! The bytes that accesses read or wrote, where they were recorded.
 
 use super::{
-    Filter, Shard,
-    cursor::{Step, StreamCursor},
+    cursor::{CursorStep, StreamCursor},
+    filter::Filter,
+    shard::Shard,
     stream::VarReader,
 };
 use crate::{
@@ -15,6 +16,13 @@ use crate::{
 enum Entries {
     Inline(StreamCursor<DataAccess>),
     Beside(StreamCursor<ValueEntry>),
+}
+
+impl Shard {
+    /// The bytes of the accesses whose index matches, where they were recorded. Only `filter.index` is tested.
+    pub fn values(&self, filter: &Filter) -> ValueCursor {
+        ValueCursor::new(self, filter)
+    }
 }
 
 /// Goes through the values of a shard in the order of their accesses. Damaged ones are left out.
@@ -90,11 +98,18 @@ impl Iterator for ValueCursor {
                 Entries::Beside(cursor) => cursor.step(),
             };
             match step {
-                Ok(Some(Step::Block | Step::Gap(_))) => {}
+                Ok(Some(CursorStep::Block | CursorStep::Gap(_))) => {}
                 Ok(None) => return None,
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+}
+
+impl Shard {
+    /// The accesses that match with what they read or wrote, where the trace has that: the fast path.
+    pub fn data_accesses(&self, filter: &Filter) -> DataCursor {
+        DataCursor::new(self, filter)
     }
 }
 
@@ -117,8 +132,8 @@ impl DataCursor {
     pub fn next_block(&mut self) -> Result<Option<&[DataAccess]>, Error> {
         loop {
             match self.cursor.step()? {
-                Some(Step::Block) => return Ok(Some(self.cursor.block())),
-                Some(Step::Gap(gap)) => self.lost += gap.count,
+                Some(CursorStep::Block) => return Ok(Some(self.cursor.block())),
+                Some(CursorStep::Gap(gap)) => self.lost += gap.count,
                 None => return Ok(None),
             }
         }

@@ -9,11 +9,11 @@ use std::{
     },
 };
 
-use super::lock;
+use super::lock::lock;
 use crate::{
     Error, FORMAT_VERSION, Guid, Storage, StreamDescription, Trace,
     directory::{CAPACITY, Directory, End, FrameRef},
-    encoder::Part,
+    encoder::Attribute,
     file_header::FileHeader,
     frame::{self, FrameHeader, FrameKind},
 };
@@ -22,12 +22,12 @@ use crate::{
 pub(crate) struct Log {
     path: PathBuf,
     session: u64,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     /// Set once, under the lock of `state`, which orders it.
     finished: AtomicBool,
 }
 
-struct State {
+struct LogState {
     storage: Box<dyn Storage>,
     /// Where the next frame goes: the end of the last complete one.
     end: u64,
@@ -47,7 +47,7 @@ impl fmt::Debug for Log {
     }
 }
 
-impl State {
+impl LogState {
     /// Appends all of `bytes` or nothing.
     fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
         if self.torn {
@@ -63,7 +63,7 @@ impl State {
         Ok(offset)
     }
 
-    fn append_frame(&mut self, session: u64, header: FrameHeader, parts: &[Part]) -> io::Result<u64> {
+    fn append_frame(&mut self, session: u64, header: FrameHeader, parts: &[Attribute]) -> io::Result<u64> {
         let (header, bytes, checksum) = frame::build(session, header, parts, frame::ZSTD_STANDARD);
         self.append_built(session, header, &bytes, checksum)
     }
@@ -114,7 +114,7 @@ impl Log {
             offset: 0,
             source,
         })?;
-        let state = State {
+        let state = LogState {
             storage,
             end: header.len() as u64,
             torn: false,
@@ -128,7 +128,7 @@ impl Log {
         Ok(Self { path: path.into(), session, state: Mutex::new(state), finished })
     }
 
-    /// Goes on behind the end of a closed trace, which means nothing from then on.
+    /// Goes on after the end of a closed trace, which means nothing from then on.
     pub(crate) fn append(storage: Box<dyn Storage>, trace: &Trace) -> Result<Self, Error> {
         let file = &trace.inner().file;
         let path = trace.path().to_path_buf();
@@ -139,7 +139,7 @@ impl Log {
         let tail = file.tail()?.filter(|_| trace.closed() && trace.damage().is_empty());
         let (end, directories) =
             tail.ok_or_else(|| refused("it is damaged or not closed; repair it first"))?;
-        let state = State {
+        let state = LogState {
             storage,
             end: file.len,
             torn: false,
@@ -160,7 +160,7 @@ impl Log {
     fn act<T>(
         &self,
         operation: &'static str,
-        act: impl FnOnce(&mut State) -> io::Result<T>,
+        act: impl FnOnce(&mut LogState) -> io::Result<T>,
     ) -> Result<T, Error> {
         let mut state = lock(&self.state);
         if self.is_finished() {
@@ -190,7 +190,12 @@ impl Log {
     }
 
     /// Compresses in the caller's thread, then appends under the lock.
-    pub(crate) fn add_data(&self, header: FrameHeader, parts: &[Part], zstd_level: i32) -> Result<(), Error> {
+    pub(crate) fn add_data(
+        &self,
+        header: FrameHeader,
+        parts: &[Attribute],
+        zstd_level: i32,
+    ) -> Result<(), Error> {
         let (header, bytes, checksum) = frame::build(self.session, header, parts, zstd_level);
         self.act("write a frame", |state| state.append_built(self.session, header, &bytes, checksum))?;
         Ok(())

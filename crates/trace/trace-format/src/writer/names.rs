@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::segment::Segment;
+use super::segment::PendingSegment;
 use crate::StreamKind;
 
 /// The reference of the empty string.
@@ -11,23 +11,23 @@ pub(crate) const EMPTY: u64 = u64::MAX;
 const MAX_REMEMBERED_BYTES: usize = 32 << 20;
 
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct NameTable {
     references: HashMap<Box<str>, u64>,
     remembered_bytes: usize,
-    pub(crate) segment: Segment,
+    pub(crate) segment: PendingSegment,
 }
 
-impl Default for Names {
+impl Default for NameTable {
     fn default() -> Self {
         Self {
             references: HashMap::new(),
             remembered_bytes: 0,
-            segment: Segment::new(StreamKind::Names, None),
+            segment: PendingSegment::new(StreamKind::Names, None),
         }
     }
 }
 
-impl Names {
+impl NameTable {
     /// The reference of `name`, which will be in the file once the segment is written.
     pub(crate) fn reference(&mut self, name: &str, clock: fn() -> u64) -> u64 {
         if name.is_empty() {

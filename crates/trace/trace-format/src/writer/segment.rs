@@ -1,8 +1,11 @@
 //! The entries of one stream that wait to be encoded.
 
-use super::{Content, CreateOptions, NewSegment, SegmentSink};
+use super::{
+    options::CreateOptions,
+    sink::{NewSegment, SegmentContent, SegmentSink},
+};
 use crate::{
-    Bounds, CodedFrame, Error, StreamDescription, StreamKind, Trace, encoder::number, entry::Entry,
+    Bounds, CodedFrame, Error, StreamDescription, StreamKind, Trace, encoder::number, entry::StreamEntry,
     reader::Stream,
 };
 use memref::{ProcessId, ThreadId};
@@ -10,7 +13,7 @@ use std::sync::Arc;
 
 /// A stream's open segment, and how far the stream got. The stream appears in the file with its first frame.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub(crate) struct PendingSegment {
     kind: StreamKind,
     owner: Option<(ProcessId, ThreadId)>,
     stream: Option<u32>,
@@ -24,7 +27,7 @@ pub(crate) struct Segment {
     first_cycle: u64,
 }
 
-impl Segment {
+impl PendingSegment {
     pub(crate) fn new(kind: StreamKind, owner: Option<(ProcessId, ThreadId)>) -> Self {
         Self {
             kind,
@@ -82,12 +85,12 @@ impl Segment {
         }
     }
 
-    pub(crate) fn push<E: Entry>(&mut self, entry: &E, clock: fn() -> u64) {
+    pub(crate) fn push<E: StreamEntry>(&mut self, entry: &E, clock: fn() -> u64) {
         self.push_all(std::slice::from_ref(entry), clock);
     }
 
     /// Adds entries whose cycles do not fall.
-    pub(crate) fn push_all<E: Entry>(&mut self, entries: &[E], clock: fn() -> u64) {
+    pub(crate) fn push_all<E: StreamEntry>(&mut self, entries: &[E], clock: fn() -> u64) {
         debug_assert_eq!(self.kind, E::KIND, "entries of another stream");
         let Some(first) = entries.first() else { return };
         if self.bytes.is_empty() {
@@ -153,7 +156,7 @@ impl Segment {
         frame: &Arc<CodedFrame>,
     ) -> Result<(), Error> {
         self.wall_ns = wall_ns;
-        self.add(sink, options, Content::Coded(frame), frame.count())
+        self.add(sink, options, SegmentContent::Coded(frame), frame.count())
     }
 
     fn write_frame(
@@ -163,14 +166,14 @@ impl Segment {
         entries: &[u8],
     ) -> Result<(), Error> {
         let count = (entries.len() / self.kind.entry_bytes()) as u64;
-        self.add(sink, options, Content::Entries(entries), count)
+        self.add(sink, options, SegmentContent::Entries(entries), count)
     }
 
     fn add(
         &mut self,
         sink: &dyn SegmentSink,
         options: &CreateOptions,
-        content: Content<'_>,
+        content: SegmentContent<'_>,
         count: u64,
     ) -> Result<(), Error> {
         let number = self.encoder.unwrap_or_else(|| self.kind.encoder_for(options.level, options.encoder));

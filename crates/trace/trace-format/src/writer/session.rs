@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use memref::{ProcessId, RegionEvent, ThreadId};
 
-use super::{CreateOptions, SegmentSink, names::Names, segment::Segment};
+use super::{names::NameTable, options::CreateOptions, segment::PendingSegment, sink::SegmentSink};
 use crate::{
     CounterRecord, Error, ModuleRecord, ProcessRecord, StreamKind, ThreadRecord, Trace,
-    entry::{CounterEntry, Entry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry},
+    entry::{CounterEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamEntry},
 };
 
 const NONE_32: u32 = u32::MAX;
@@ -17,25 +17,25 @@ const SEGMENT_ENTRIES: usize = 1 << 16;
 
 /// What the session's streams buffer, and what is needed to write later versions of an entry.
 #[derive(Debug, Default)]
-pub(crate) struct Session {
+pub(crate) struct SessionTables {
     clock: Option<fn() -> u64>,
-    names: Names,
-    segments: HashMap<StreamKind, Segment>,
+    names: NameTable,
+    segments: HashMap<StreamKind, PendingSegment>,
     processes: Vec<ProcessEntry>,
     threads: Vec<ThreadRecord>,
 }
 
-impl Session {
+impl SessionTables {
     pub(crate) fn new(clock: fn() -> u64) -> Self {
         Self { clock: Some(clock), ..Self::default() }
     }
 
-    /// Goes on with the session of a trace. Names are written anew.
+    /// Goes on with the session of a trace. NameTable are written anew.
     pub(crate) fn resume(clock: fn() -> u64, trace: &Trace) -> Result<Self, Error> {
         let mut session = Self::new(clock);
-        session.names.segment = Segment::resume(StreamKind::Names, None, trace);
+        session.names.segment = PendingSegment::resume(StreamKind::Names, None, trace);
         for &kind in StreamKind::ALL.iter().filter(|kind| kind.is_table() && !kind.variable()) {
-            session.segments.insert(kind, Segment::resume(kind, None, trace));
+            session.segments.insert(kind, PendingSegment::resume(kind, None, trace));
         }
         for entry in crate::reader::all::<ProcessEntry>(trace.inner(), &mut Vec::new())? {
             match session.processes.get_mut(entry.process as usize) {
@@ -56,9 +56,9 @@ impl Session {
         self.names.reference(name, self.clock())
     }
 
-    fn push<E: Entry>(&mut self, entry: &E) {
+    fn push<E: StreamEntry>(&mut self, entry: &E) {
         let clock = self.clock();
-        self.segments.entry(E::KIND).or_insert_with(|| Segment::new(E::KIND, None)).push(entry, clock);
+        self.segments.entry(E::KIND).or_insert_with(|| PendingSegment::new(E::KIND, None)).push(entry, clock);
     }
 
     pub(crate) fn set_property(&mut self, key: &str, value: &str) {
@@ -183,7 +183,7 @@ impl Session {
         sink: &dyn SegmentSink,
         options: &CreateOptions,
     ) -> Result<(), Error> {
-        let full = |segment: &Segment| segment.len() >= SEGMENT_ENTRIES;
+        let full = |segment: &PendingSegment| segment.len() >= SEGMENT_ENTRIES;
         let full = full(&self.names.segment) || self.segments.values().any(full);
         if full { self.flush(sink, options) } else { Ok(()) }
     }

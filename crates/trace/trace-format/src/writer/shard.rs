@@ -8,11 +8,11 @@ use std::{
 use blocks::BasicBlock;
 use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, VirtAddr};
 
-use super::{CreateOptions, Shared, lock, segment::Segment};
+use super::{lock::lock, options::CreateOptions, segment::PendingSegment, writer_core::WriterCore};
 use crate::{
     BlockFrame, DataAccess, Error, MAX_FRAME_ENTRIES, StreamKind, Trace,
     encoder::number::BLOCKS,
-    entry::{Entry, MarkerEntry, REFERENCE},
+    entry::{MarkerEntry, REFERENCE, StreamEntry},
 };
 
 /// Buffers of one thread, in the order in which they are written: what accesses need comes before them.
@@ -20,14 +20,29 @@ use crate::{
 pub(crate) struct ShardState {
     process: ProcessId,
     thread: ThreadId,
-    segments: Vec<Segment>,
-    /// Accesses by the blocks that made them, in place of those buffered in the segment, and when the first one came.
-    blocks: Option<(BlockFrame, u64)>,
+    segments: Vec<PendingSegment>,
+    /// Accesses by the blocks that made them, in place of those buffered in the segment.
+    blocks: Option<BufferedBlocks>,
     last_cycle: Cycle,
     /// The cycle of the last gap entry, which the next one must not precede.
     last_gap: Cycle,
-    /// Events that could not be written and are not yet in a gap entry: their number and first cycle.
-    lost: Option<(u64, Cycle)>,
+    /// Events that could not be written and are not yet in a gap entry.
+    lost: Option<LostEvents>,
+}
+
+/// Executions of blocks that wait to be written.
+#[derive(Debug, Default)]
+struct BufferedBlocks {
+    frame: BlockFrame,
+    /// When the first one came.
+    wall_ns: u64,
+}
+
+/// Events that could not be written.
+#[derive(Clone, Copy, Debug)]
+struct LostEvents {
+    count: u64,
+    first_cycle: Cycle,
 }
 
 const KINDS: [StreamKind; 8] = [
@@ -49,8 +64,8 @@ fn place(kind: StreamKind) -> usize {
 
 impl ShardState {
     /// Whether accesses are to be kept by the blocks that made them.
-    fn keeps_blocks(shared: &Shared) -> bool {
-        let (options, sink) = (&shared.options, &shared.sink);
+    fn keeps_blocks(core: &WriterCore) -> bool {
+        let (options, sink) = (&core.options, &core.sink);
         options.encoder == Some(BLOCKS) && !options.data && sink.takes_coded() && sink.has_encoder(BLOCKS)
     }
 
@@ -59,7 +74,7 @@ impl ShardState {
             StreamKind::Accesses if data => StreamKind::DataAccesses,
             kind => kind,
         };
-        let segments = KINDS.map(|kind| Segment::new(with_data(kind), Some((process, thread)))).into();
+        let segments = KINDS.map(|kind| PendingSegment::new(with_data(kind), Some((process, thread)))).into();
         Self { process, thread, segments, blocks: None, last_cycle: 0, last_gap: 0, lost: None }
     }
 
@@ -67,7 +82,7 @@ impl ShardState {
     fn resume(process: ProcessId, thread: ThreadId, data: bool, trace: &Trace) -> Self {
         let mut state = Self::new(process, thread, data);
         for segment in &mut state.segments {
-            *segment = Segment::resume(segment.kind(), Some((process, thread)), trace);
+            *segment = PendingSegment::resume(segment.kind(), Some((process, thread)), trace);
         }
         let streams = trace.streams().filter(|stream| stream.description.thread == Some(thread));
         for stream in streams.filter(|stream| !stream.bounds.cycles.is_none()) {
@@ -78,50 +93,51 @@ impl ShardState {
     }
 
     /// Writes what is buffered. What fails is dropped, and becomes a gap as soon as that can be written.
-    pub(crate) fn flush(&mut self, shared: &Shared) -> Result<(), Error> {
-        let mut result = shared.flush_session();
+    pub(crate) fn flush(&mut self, core: &WriterCore) -> Result<(), Error> {
+        let mut result = core.flush_session();
         for kind in KINDS {
-            result = result.and(self.write(kind, shared));
+            result = result.and(self.write(kind, core));
         }
         if self.lost.is_some() {
             // Often the large frame did not fit, and the small one that says so does.
-            let _ = self.write(StreamKind::Gaps, shared);
+            let _ = self.write(StreamKind::Gaps, core);
         }
         result
     }
 
-    fn write(&mut self, kind: StreamKind, shared: &Shared) -> Result<(), Error> {
+    fn write(&mut self, kind: StreamKind, core: &WriterCore) -> Result<(), Error> {
         let gaps = place(StreamKind::Gaps);
         if kind == StreamKind::Gaps
-            && let Some((count, cycle)) = self.lost.take()
+            && let Some(LostEvents { count, first_cycle }) = self.lost.take()
         {
             let (process, thread) = (self.process, self.thread);
-            let cycle = cycle.max(self.last_gap);
+            let cycle = first_cycle.max(self.last_gap);
             self.last_gap = cycle;
             let gap =
                 Gap { process, thread, cycle, count, reason: GapReason::StoreFailed, addr: VirtAddr(0) };
-            self.segments[gaps].push(&gap, shared.options.clock);
+            self.segments[gaps].push(&gap, core.options.clock);
         }
         let segment = &mut self.segments[place(kind)];
-        let blocks =
-            self.blocks.as_mut().filter(|(frame, _)| kind == StreamKind::Accesses && !frame.is_empty());
+        let blocks = self.blocks.as_mut();
+        let blocks = blocks.filter(|blocks| kind == StreamKind::Accesses && !blocks.frame.is_empty());
         let (count, cycle, result) = match blocks {
-            Some((frame, wall_ns)) => {
+            Some(BufferedBlocks { frame, wall_ns }) => {
                 let (cycle, coded) = (frame.first_cycle(), Arc::new(frame.finish()));
-                let written = segment.write_coded(&*shared.sink, &shared.options, *wall_ns, &coded);
+                let written = segment.write_coded(&*core.sink, &core.options, *wall_ns, &coded);
                 (coded.count(), cycle, written)
             }
             None => {
                 let (count, cycle) = (segment.len() as u64, segment.first_cycle());
                 // Gaps are few, and the last thing to be lost.
                 let keep = kind == StreamKind::Gaps;
-                (count, cycle, segment.write(&*shared.sink, &shared.options, keep))
+                (count, cycle, segment.write(&*core.sink, &core.options, keep))
             }
         };
         let event = !matches!(kind, StreamKind::Gaps | StreamKind::ValuesData);
         if result.is_err() && event && count > 0 {
-            let (lost, first) = self.lost.unwrap_or((0, cycle));
-            self.lost = Some((lost + count, first.min(cycle)));
+            let lost = self.lost.get_or_insert(LostEvents { count: 0, first_cycle: cycle });
+            lost.count += count;
+            lost.first_cycle = lost.first_cycle.min(cycle);
         }
         result
     }
@@ -130,32 +146,32 @@ impl ShardState {
         self.segments[place(kind)].len() >= options.segment_entries.clamp(1, MAX_FRAME_ENTRIES)
     }
 
-    fn push<E: Entry>(&mut self, entry: &E, shared: &Shared) -> Result<(), Error> {
-        self.segments[place(E::KIND)].push(entry, shared.options.clock);
-        if !self.full(E::KIND, &shared.options) {
+    fn push<E: StreamEntry>(&mut self, entry: &E, core: &WriterCore) -> Result<(), Error> {
+        self.segments[place(E::KIND)].push(entry, core.options.clock);
+        if !self.full(E::KIND, &core.options) {
             return Ok(());
         }
         // First the announcement of the thread, and names.
-        let mut result = shared.flush_session();
+        let mut result = core.flush_session();
         if E::KIND == StreamKind::DataAccesses {
-            result = result.and(self.write(StreamKind::ValuesData, shared));
+            result = result.and(self.write(StreamKind::ValuesData, core));
         }
-        result.and(self.write(E::KIND, shared))
+        result.and(self.write(E::KIND, core))
     }
 
-    fn push_access(&mut self, access: &Access, shared: &Shared) -> Result<(), Error> {
-        if shared.options.data {
-            return self.push(&DataAccess { access: *access, value: 0, value_bytes: 0 }, shared);
+    fn push_access(&mut self, access: &Access, core: &WriterCore) -> Result<(), Error> {
+        if core.options.data {
+            return self.push(&DataAccess { access: *access, value: 0, value_bytes: 0 }, core);
         }
         if self.blocks.is_some() {
-            return self.push_all(std::slice::from_ref(access), shared);
+            return self.push_all(std::slice::from_ref(access), core);
         }
-        self.push(access, shared)
+        self.push(access, core)
     }
 
     /// Writes the frame of blocks, and what it refers to before it.
-    fn write_blocks(&mut self, shared: &Shared) -> Result<(), Error> {
-        shared.flush_session().and(self.write(StreamKind::Accesses, shared))
+    fn write_blocks(&mut self, core: &WriterCore) -> Result<(), Error> {
+        core.flush_session().and(self.write(StreamKind::Accesses, core))
     }
 
     /// Makes room in the frame of blocks for that many accesses.
@@ -163,30 +179,30 @@ impl ShardState {
         &mut self,
         count: u64,
         base: u64,
-        shared: &Shared,
+        core: &WriterCore,
     ) -> (Result<(), Error>, Option<&mut BlockFrame>) {
-        let Some((frame, _)) = &self.blocks else { return (Ok(()), None) };
+        let Some(BufferedBlocks { frame, .. }) = &self.blocks else { return (Ok(()), None) };
         let result = if frame.is_full() || !frame.is_empty() && !frame.takes(count, base) {
-            self.write_blocks(shared)
+            self.write_blocks(core)
         } else {
             Ok(())
         };
-        let frame = self.blocks.as_mut().map(|(frame, wall_ns)| {
-            if frame.is_empty() {
-                *wall_ns = (shared.options.clock)();
+        let frame = self.blocks.as_mut().map(|blocks| {
+            if blocks.frame.is_empty() {
+                blocks.wall_ns = (core.options.clock)();
             }
-            frame
+            &mut blocks.frame
         });
         (result, frame)
     }
 
     /// Adds accesses whose cycles do not fall, segment by segment.
-    fn push_all(&mut self, mut accesses: &[Access], shared: &Shared) -> Result<(), Error> {
+    fn push_all(&mut self, mut accesses: &[Access], core: &WriterCore) -> Result<(), Error> {
         let mut result = Ok(());
         if self.blocks.is_some() {
             for access in accesses {
-                let base = self.blocks.as_ref().map_or(0, |(frame, _)| frame.base());
-                let (written, frame) = self.blocks_with_room(1, base, shared);
+                let base = self.blocks.as_ref().map_or(0, |blocks| blocks.frame.base());
+                let (written, frame) = self.blocks_with_room(1, base, core);
                 result = result.and(written);
                 if let Some(frame) = frame {
                     frame.push_single(access);
@@ -196,19 +212,19 @@ impl ShardState {
             return result;
         }
         let place = place(StreamKind::Accesses);
-        let most = shared.options.segment_entries.clamp(1, MAX_FRAME_ENTRIES);
+        let most = core.options.segment_entries.clamp(1, MAX_FRAME_ENTRIES);
         while !accesses.is_empty() {
             let room = most.saturating_sub(self.segments[place].len()).max(1);
             let (now, later) = accesses.split_at(room.min(accesses.len()));
-            if shared.options.data {
+            if core.options.data {
                 for access in now {
-                    result = result.and(self.push_access(access, shared));
+                    result = result.and(self.push_access(access, core));
                 }
             } else {
-                self.segments[place].push_all(now, shared.options.clock);
-                if self.full(StreamKind::Accesses, &shared.options) {
-                    let flushed = shared.flush_session();
-                    result = result.and(flushed).and(self.write(StreamKind::Accesses, shared));
+                self.segments[place].push_all(now, core.options.clock);
+                if self.full(StreamKind::Accesses, &core.options) {
+                    let flushed = core.flush_session();
+                    result = result.and(flushed).and(self.write(StreamKind::Accesses, core));
                 }
             }
             if let Some(last) = now.last() {
@@ -219,10 +235,10 @@ impl ShardState {
         result
     }
 
-    fn advance(&mut self, cycle: Cycle, shared: &Shared) -> Result<(), Error> {
+    fn advance(&mut self, cycle: Cycle, core: &WriterCore) -> Result<(), Error> {
         if cycle < self.last_cycle {
             let (thread, last) = (self.thread, self.last_cycle);
-            return Err(Error::OutOfOrder { path: shared.sink.path().into(), thread, cycle, last });
+            return Err(Error::OutOfOrder { path: core.sink.path().into(), thread, cycle, last });
         }
         self.last_cycle = cycle;
         Ok(())
@@ -235,52 +251,52 @@ impl ShardState {
 /// [`flush`](Self::flush) or [`TraceWriter::finish`](super::TraceWriter::finish) is lost.
 #[derive(Clone, Debug)]
 pub struct ShardWriter {
-    shared: Arc<Shared>,
+    core: Arc<WriterCore>,
     state: Arc<Mutex<ShardState>>,
 }
 
 impl ShardWriter {
-    pub(crate) fn open(shared: &Arc<Shared>, thread: ThreadId) -> Result<Self, Error> {
-        let unknown = || Error::UnknownThread { path: shared.sink.path().into(), thread };
-        let process = lock(&shared.session).process_of(thread).ok_or_else(unknown)?;
-        let mut shards = lock(&shared.shards);
+    pub(crate) fn open(core: &Arc<WriterCore>, thread: ThreadId) -> Result<Self, Error> {
+        let unknown = || Error::UnknownThread { path: core.sink.path().into(), thread };
+        let process = lock(&core.session).process_of(thread).ok_or_else(unknown)?;
+        let mut shards = lock(&core.shards);
         let known = shards.get(&thread).cloned();
         let state = known.unwrap_or_else(|| {
-            let data = shared.options.data;
-            let mut state = match &shared.before {
+            let data = core.options.data;
+            let mut state = match &core.before {
                 Some(trace) => ShardState::resume(process, thread, data, trace),
                 None => ShardState::new(process, thread, data),
             };
-            if shared.before.is_none() && ShardState::keeps_blocks(shared) {
-                state.blocks = Some((BlockFrame::default(), 0));
+            if core.before.is_none() && ShardState::keeps_blocks(core) {
+                state.blocks = Some(BufferedBlocks::default());
             }
             let state = Arc::new(Mutex::new(state));
             shards.insert(thread, state.clone());
             state
         });
-        Ok(Self { shared: shared.clone(), state })
+        Ok(Self { core: core.clone(), state })
     }
 
     /// Adds an event. Cycles must not decrease. An error of the store means that events were lost: they are counted, and
     /// a later flush that succeeds writes them as a [`Gap`].
     pub fn push(&mut self, event: &Event<&str>) -> Result<(), Error> {
         let mut state = lock(&self.state);
-        self.shared.check_open()?;
-        state.advance(event.cycle(), &self.shared)?;
+        self.core.check_open()?;
+        state.advance(event.cycle(), &self.core)?;
         match event {
-            Event::Access(access) => state.push_access(access, &self.shared),
-            Event::Block(block) => state.push(block, &self.shared),
-            Event::Allocation(allocation) => state.push(allocation, &self.shared),
+            Event::Access(access) => state.push_access(access, &self.core),
+            Event::Block(block) => state.push(block, &self.core),
+            Event::Allocation(allocation) => state.push(allocation, &self.core),
             Event::Marker(Marker { cycle, order, ip, kind, name }) => {
-                let name = lock(&self.shared.session).name(name);
+                let name = lock(&self.core.session).name(name);
                 let entry = MarkerEntry { cycle: *cycle, order: *order, ip: *ip, kind: *kind, name };
-                state.push(&entry, &self.shared)
+                state.push(&entry, &self.core)
             }
-            Event::Order(mark) => state.push(mark, &self.shared),
-            Event::Sync(sync) => state.push(sync, &self.shared),
+            Event::Order(mark) => state.push(mark, &self.core),
+            Event::Sync(sync) => state.push(sync, &self.core),
             Event::Gap(gap) => {
                 state.last_gap = gap.cycle;
-                state.push(gap, &self.shared)
+                state.push(gap, &self.core)
             }
         }
     }
@@ -288,16 +304,16 @@ impl ShardWriter {
     /// Adds accesses: the fast path. Of accesses that are out of order, those before the first such one are kept.
     pub fn push_accesses(&mut self, accesses: &[Access]) -> Result<(), Error> {
         let mut state = lock(&self.state);
-        self.shared.check_open()?;
+        self.core.check_open()?;
         let sorted = accesses
             .iter()
             .scan(state.last_cycle, |last, access| (access.cycle >= *last).then(|| *last = access.cycle))
             .count();
         let (kept, rest) = accesses.split_at(sorted);
-        let result = state.push_all(kept, &self.shared);
+        let result = state.push_all(kept, &self.core);
         match rest.first() {
             // Says what is wrong.
-            Some(first) => state.advance(first.cycle, &self.shared),
+            Some(first) => state.advance(first.cycle, &self.core),
             None => result,
         }
     }
@@ -305,27 +321,27 @@ impl ShardWriter {
     /// To add accesses by the blocks that made them; `None` where the trace is not written with the encoder `blocks`.
     pub fn blocks(&self) -> Result<Option<BlockWriter<'_>>, Error> {
         let state = lock(&self.state);
-        self.shared.check_open()?;
-        Ok(state.blocks.is_some().then_some(BlockWriter { shared: &self.shared, state }))
+        self.core.check_open()?;
+        Ok(state.blocks.is_some().then_some(BlockWriter { core: &self.core, state }))
     }
 
     fn check_data(&self) -> Result<(), Error> {
-        if self.shared.options.data {
+        if self.core.options.data {
             return Ok(());
         }
-        Err(Error::WithoutData { path: self.shared.sink.path().into() })
+        Err(Error::WithoutData { path: self.core.sink.path().into() })
     }
 
     /// Adds accesses with the bytes that they read or wrote: the fast path. As [`Self::push_accesses`] otherwise.
     pub fn push_data_accesses(&mut self, accesses: &[DataAccess]) -> Result<(), Error> {
         self.check_data()?;
         let mut state = lock(&self.state);
-        self.shared.check_open()?;
+        self.core.check_open()?;
         let mut result = Ok(());
         for entry in accesses {
-            state.advance(entry.access.cycle, &self.shared)?;
+            state.advance(entry.access.cycle, &self.core)?;
             let value_bytes = entry.value_bytes.min(8);
-            result = result.and(state.push(&DataAccess { value_bytes, ..*entry }, &self.shared));
+            result = result.and(state.push(&DataAccess { value_bytes, ..*entry }, &self.core));
         }
         result
     }
@@ -340,38 +356,38 @@ impl ShardWriter {
         }
         self.check_data()?;
         let mut state = lock(&self.state);
-        self.shared.check_open()?;
-        state.advance(access.cycle, &self.shared)?;
+        self.core.check_open()?;
+        state.advance(access.cycle, &self.core)?;
         let mut result = Ok(());
-        if state.full(StreamKind::ValuesData, &self.shared.options) {
-            result = state.write(StreamKind::ValuesData, &self.shared);
+        if state.full(StreamKind::ValuesData, &self.core.options) {
+            result = state.write(StreamKind::ValuesData, &self.core);
         }
-        let value = state.segments[place(StreamKind::ValuesData)].push_data(bytes, self.shared.options.clock);
+        let value = state.segments[place(StreamKind::ValuesData)].push_data(bytes, self.core.options.clock);
         let entry = DataAccess { access: *access, value, value_bytes: REFERENCE };
-        result.and(state.push(&entry, &self.shared))
+        result.and(state.push(&entry, &self.core))
     }
 
     /// The index that the next access will have.
     pub fn next_access_index(&self) -> u64 {
         let state = lock(&self.state);
-        let in_blocks = state.blocks.as_ref().map_or(0, |(frame, _)| frame.len());
+        let in_blocks = state.blocks.as_ref().map_or(0, |blocks| blocks.frame.len());
         state.segments[place(StreamKind::Accesses)].next_index() + in_blocks
     }
 
     /// Writes what is buffered as (small) frames. What was flushed survives the recorder's death; called about once a
     /// second, no more than that is lost.
     pub fn flush(&mut self) -> Result<(), Error> {
-        let flushed = lock(&self.state).flush(&self.shared);
-        flushed.and(self.shared.sink.flush()).and(self.shared.sync_flushed())
+        let flushed = lock(&self.state).flush(&self.core);
+        flushed.and(self.core.sink.flush()).and(self.core.sync_flushed())
     }
 
     /// As [`Self::flush`], for a thread that has come to its end: what was kept to encode more is given back.
     pub fn end(&mut self) -> Result<(), Error> {
         let flushed = self.flush();
-        if let Some((frame, _)) = &mut lock(&self.state).blocks
-            && frame.is_empty()
+        if let Some(blocks) = &mut lock(&self.state).blocks
+            && blocks.frame.is_empty()
         {
-            *frame = BlockFrame::default();
+            *blocks = BufferedBlocks::default();
         }
         flushed
     }
@@ -379,7 +395,7 @@ impl ShardWriter {
 
 /// Adds accesses of one thread by the blocks that made them: the fastest path of all.
 pub struct BlockWriter<'a> {
-    shared: &'a Shared,
+    core: &'a WriterCore,
     state: MutexGuard<'a, ShardState>,
 }
 
@@ -407,7 +423,9 @@ impl BlockWriter<'_> {
             return Ok(0);
         }
         match &mut self.state.blocks {
-            Some((frame, _)) if !frame.is_empty() && !frame.is_full() && frame.takes(count, base) => {
+            Some(BufferedBlocks { frame, .. })
+                if !frame.is_empty() && !frame.is_full() && frame.takes(count, base) =>
+            {
                 frame.push(id, block, cycle, values, base, count);
                 Ok(count)
             }
@@ -425,13 +443,13 @@ impl BlockWriter<'_> {
         base: u64,
         count: u64,
     ) -> Result<u64, Error> {
-        self.state.advance(cycle, self.shared)?;
-        let (mut result, frame) = self.state.blocks_with_room(count, base, self.shared);
+        self.state.advance(cycle, self.core)?;
+        let (mut result, frame) = self.state.blocks_with_room(count, base, self.core);
         match frame.filter(|frame| frame.takes(count, base)) {
             Some(frame) => frame.push(id, block, cycle, values, base, count),
             // Too many for one frame.
             None => block.expand_in_pieces(cycle, values, base, |accesses| {
-                let pushed = self.state.push_all(accesses, self.shared);
+                let pushed = self.state.push_all(accesses, self.core);
                 result = std::mem::replace(&mut result, Ok(())).and(pushed);
             }),
         }

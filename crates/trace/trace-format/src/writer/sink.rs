@@ -11,13 +11,13 @@ use std::{
 
 use memref::Access;
 
-use super::{CreateOptions, log::Log};
+use super::{log::Log, options::CreateOptions};
 use crate::{
     Bounds, CodedFrame, DataAccess, Encoded, Encoder, Encoders, EntryType, Error, FileStorage, Guid, Level,
     Storage, StreamDescription, StreamKind, Trace,
-    bytes::Reader,
+    bytes::ByteReader,
     encoder::{self, number},
-    entry::Entry,
+    entry::StreamEntry,
     frame::{self, FrameHeader, FrameKind},
 };
 
@@ -39,19 +39,19 @@ pub struct NewSegment<'a> {
     /// What the entries span, where that is known already or does not follow from the entries themselves.
     pub bounds: Option<Bounds>,
     /// The entries: at least one, at most [`crate::MAX_FRAME_ENTRIES`].
-    pub content: Content<'a>,
+    pub content: SegmentContent<'a>,
 }
 
 /// The entries of a segment.
 #[derive(Clone, Copy, Debug)]
-pub enum Content<'a> {
+pub enum SegmentContent<'a> {
     /// As they are, whole ones.
     Entries(&'a [u8]),
     /// As the segment's encoder makes them, which it does when it is asked: for [`SegmentSink`]s that take them so.
     Coded(&'a Arc<CodedFrame>),
 }
 
-impl Content<'_> {
+impl SegmentContent<'_> {
     /// What the entries, which are of that type, span.
     pub fn bounds(&self, entry_type: &EntryType) -> Bounds {
         match self {
@@ -65,16 +65,18 @@ impl NewSegment<'_> {
     /// How many entries it has.
     pub fn count(&self) -> u64 {
         match self.content {
-            Content::Entries(entries) => entries.len() as u64 / u64::from(self.entry_type.entry_bytes.max(1)),
-            Content::Coded(frame) => frame.count(),
+            SegmentContent::Entries(entries) => {
+                entries.len() as u64 / u64::from(self.entry_type.entry_bytes.max(1))
+            }
+            SegmentContent::Coded(frame) => frame.count(),
         }
     }
 
     /// Its entries as they are; those that are coded must be one of memtap's own encoders'.
     pub fn entries(&self) -> Cow<'_, [u8]> {
         match self.content {
-            Content::Entries(entries) => entries.into(),
-            Content::Coded(frame) => {
+            SegmentContent::Entries(entries) => entries.into(),
+            SegmentContent::Coded(frame) => {
                 let (count, parts) = (frame.count() as usize, frame.parts());
                 let encoded = Encoded { entry_type: self.entry_type, count, parts };
                 let mut entries = Vec::new();
@@ -91,7 +93,7 @@ impl NewSegment<'_> {
     pub fn each_access(&self, mut act: impl FnMut(DataAccess)) {
         let kind = StreamKind::from_guid(self.entry_type.guid);
         let bytes = self.entries();
-        let entries = bytes.chunks_exact(self.entry_type.entry_bytes.max(1) as usize).map(Reader::new);
+        let entries = bytes.chunks_exact(self.entry_type.entry_bytes.max(1) as usize).map(ByteReader::new);
         match kind {
             Some(StreamKind::Accesses) => entries
                 .filter_map(|mut entry| Access::get(&mut entry))
@@ -112,7 +114,7 @@ pub trait SegmentSink: Send + Sync + fmt::Debug {
     /// Whether streams of that encoder can be written.
     fn has_encoder(&self, number: u32) -> bool;
 
-    /// Whether segments may be [`Content::Coded`].
+    /// Whether segments may be [`SegmentContent::Coded`].
     fn takes_coded(&self) -> bool {
         false
     }
@@ -223,9 +225,11 @@ impl SegmentSink for FileSink {
 
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), Error> {
         let parts = match (segment.content, self.known(segment.encoder)) {
-            (Content::Coded(frame), _) => Cow::Borrowed(frame.parts()),
-            (Content::Entries(entries), Some(encoder)) => encoder.encode(segment.entry_type, entries).into(),
-            (Content::Entries(entries), None) => encoder::raw(entries).into(),
+            (SegmentContent::Coded(frame), _) => Cow::Borrowed(frame.parts()),
+            (SegmentContent::Entries(entries), Some(encoder)) => {
+                encoder.encode(segment.entry_type, entries).into()
+            }
+            (SegmentContent::Entries(entries), None) => encoder::raw(entries).into(),
         };
         let mut bounds = segment.bounds.unwrap_or_else(|| segment.content.bounds(segment.entry_type));
         if bounds.wall_ns.is_none() {

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Content, NewSegment, Shared, TraceWriter};
+use super::{
+    sink::{NewSegment, SegmentContent},
+    writer_core::WriterCore,
+};
 use crate::{Bounds, Error, Interval, MAX_FRAME_ENTRIES, StreamDescription, encoder::number};
 
 /// Writes a stream of a type that the caller describes. What is buffered when it is dropped is lost: call
-/// [`TypedWriter::flush`] before [`TraceWriter::finish`].
+/// [`TypedWriter::flush`] before [`TraceWriter::finish`](super::TraceWriter::finish).
 #[derive(Debug)]
 pub struct TypedWriter {
-    shared: Arc<Shared>,
+    core: Arc<WriterCore>,
     description: StreamDescription,
     segment_entries: usize,
     stream: Option<u32>,
@@ -19,13 +22,14 @@ pub struct TypedWriter {
     bounds: Bounds,
 }
 
-impl TraceWriter {
-    /// A new stream, which appears in the file with its first entries. `segment_entries` are coded together. The
-    /// description's encoder must be one of those of the trace; others are replaced by the one that stores entries as they
-    /// are.
-    pub fn typed(&self, description: StreamDescription, segment_entries: usize) -> TypedWriter {
-        TypedWriter {
-            shared: self.shared.clone(),
+impl TypedWriter {
+    pub(super) fn new(
+        core: &Arc<WriterCore>,
+        description: StreamDescription,
+        segment_entries: usize,
+    ) -> Self {
+        Self {
+            core: core.clone(),
             description,
             segment_entries: segment_entries.clamp(1, MAX_FRAME_ENTRIES),
             stream: None,
@@ -35,9 +39,7 @@ impl TraceWriter {
             bounds: Bounds::NONE,
         }
     }
-}
 
-impl TypedWriter {
     fn width(&self) -> usize {
         self.description.entry_type.entry_bytes.max(1) as usize
     }
@@ -56,7 +58,7 @@ impl TypedWriter {
     pub fn push(&mut self, cycle: u64, entries: &[u8]) -> Result<(), Error> {
         if self.bytes.is_empty() {
             self.bounds =
-                Bounds { wall_ns: Interval { min: (self.shared.options.clock)(), max: 0 }, ..Bounds::NONE };
+                Bounds { wall_ns: Interval { min: (self.core.options.clock)(), max: 0 }, ..Bounds::NONE };
         }
         debug_assert_eq!(entries.len() % self.width(), 0, "a part of an entry");
         self.bounds.cycles.add(cycle);
@@ -81,7 +83,7 @@ impl TypedWriter {
     }
 
     fn write_frame(&mut self, entries: &[u8]) -> Result<(), Error> {
-        let sink = &self.shared.sink;
+        let sink = &self.core.sink;
         let stream = match self.stream {
             Some(stream) => stream,
             None => {
@@ -99,7 +101,7 @@ impl TypedWriter {
             first_index: self.first_index,
             wall_ns: self.bounds.wall_ns.min,
             bounds: Some(self.bounds),
-            content: Content::Entries(entries),
+            content: SegmentContent::Entries(entries),
         })
     }
 }

@@ -11,7 +11,7 @@ use buffers_host::Region;
 use trace_format::CodedFrame;
 
 use crate::channel::{Channel, UnixChannel};
-use crate::engine::Handler;
+use crate::engine::ChannelHandler;
 use crate::wire::{self, MAX_BODY_BYTES, Message, ReadError, Reply, Request, VERSION};
 use crate::{Address, Engine, Error, lock};
 
@@ -38,15 +38,23 @@ enum Side {
 }
 
 struct Embedded {
-    handler: Handler,
+    handler: ChannelHandler,
     acks: Acks,
+}
+
+/// A buffer on its way to the server.
+#[derive(Clone, Copy)]
+struct Submission {
+    /// The message's number.
+    number: u32,
+    writer: u32,
 }
 
 struct Socket {
     channel: Box<dyn Channel>,
     number: u32,
-    /// Submissions whose answers were not read yet: message number and writer.
-    sent: VecDeque<(u32, u32)>,
+    /// Submissions whose answers were not read yet.
+    sent: VecDeque<Submission>,
     acks: Acks,
     /// The channel broke, or its order is lost.
     dead: bool,
@@ -187,7 +195,7 @@ impl Connection {
             Side::Socket(socket) => {
                 let mut socket = lock(socket);
                 let number = self.send(&mut socket, |number| request.encode(number))?;
-                socket.sent.push_back((number, writer));
+                socket.sent.push_back(Submission { number, writer });
                 Ok(())
             }
         }
@@ -260,7 +268,7 @@ impl Connection {
 
     /// Takes an answer to a submission. `false` where it is none.
     fn note(&self, socket: &mut Socket, message: &Message, reply: &Reply) -> Result<bool, Error> {
-        let Some(&(number, writer)) = socket.sent.front() else { return Ok(false) };
+        let Some(&Submission { number, writer }) = socket.sent.front() else { return Ok(false) };
         // Answers come in the order of the requests.
         if number != message.number {
             return Ok(false);

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use trace_format::{Content, Error as TraceError, NewSegment, SegmentSink, StreamDescription, StreamKind};
+use trace_format::{
+    Error as TraceError, NewSegment, SegmentContent, SegmentSink, StreamDescription, StreamKind,
+};
 
 use super::writer::EntryWriter;
 use super::{BUFFER_BYTES, BUFFERS, Client, TraceOptions};
@@ -122,8 +124,10 @@ impl SegmentSink for RemoteSink {
 
     fn add_segment(&self, segment: &NewSegment<'_>) -> Result<(), TraceError> {
         let write = || match segment.content {
-            Content::Coded(frame) => self.client.add_coded(segment.stream, frame.clone(), segment.wall_ns),
-            Content::Entries(entries) => {
+            SegmentContent::Coded(frame) => {
+                self.client.add_coded(segment.stream, frame.clone(), segment.wall_ns)
+            }
+            SegmentContent::Entries(entries) => {
                 let kind = StreamKind::of(segment.entry_type);
                 let busy = entries.len() >= BUFFER_BYTES as usize
                     || matches!(kind, Some(StreamKind::Accesses | StreamKind::DataAccesses));

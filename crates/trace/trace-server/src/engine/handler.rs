@@ -30,7 +30,7 @@ impl From<Reply> for Answer {
 
 /// A channel's state.
 #[derive(Debug)]
-pub(crate) struct Handler {
+pub(crate) struct ChannelHandler {
     sessions: Arc<SessionList>,
     shared: bool,
     session: Option<Arc<StoreSession>>,
@@ -43,7 +43,7 @@ fn no_such(what: &str, number: u32) -> Error {
     Error::refused(RefusalReason::Unknown, format!("there is no {what} {number} on this channel"))
 }
 
-impl Handler {
+impl ChannelHandler {
     pub(crate) fn new(sessions: Arc<SessionList>, shared: bool) -> Self {
         Self { sessions, shared, session: None, writers: BTreeMap::new(), readers: BTreeMap::new(), next: 1 }
     }
@@ -230,7 +230,7 @@ impl Handler {
     }
 }
 
-impl Drop for Handler {
+impl Drop for ChannelHandler {
     fn drop(&mut self) {
         // Nobody is left who could be told.
         let _ = self.leave();

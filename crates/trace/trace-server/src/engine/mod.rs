@@ -1,5 +1,5 @@
 //! The server without its sockets: sessions, traces, memory and workers. What a channel asks for comes through
-//! [`Handler`]; a server inside the client's process calls that directly. What all of them share is in `resources.rs`.
+//! [`ChannelHandler`]; a server inside the client's process calls that directly. What all of them share is in `resources.rs`.
 
 mod budget;
 mod cache;
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub use resources::EngineOptions;
 pub use text::StoreFormat;
 
-pub(crate) use handler::{Answer, Handler};
+pub(crate) use handler::{Answer, ChannelHandler};
 
 use crate::Error;
 use resources::Resources;
@@ -49,8 +49,8 @@ impl Engine {
     }
 
     /// A new channel. `shared` says whether descriptors, or references in the same process, reach the client.
-    pub(crate) fn channel(&self, shared: bool) -> Handler {
-        Handler::new(self.sessions.clone(), shared)
+    pub(crate) fn channel(&self, shared: bool) -> ChannelHandler {
+        ChannelHandler::new(self.sessions.clone(), shared)
     }
 
     pub(crate) fn options(&self) -> &EngineOptions {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 use trace_format::{
-    Bounds, CodedFrame, Content, CreateOptions, EntryType, Interval, NewSegment, SegmentSink,
+    Bounds, CodedFrame, CreateOptions, EntryType, Interval, NewSegment, SegmentContent, SegmentSink,
     StreamDescription, StreamKind, Trace, TraceWriter, gap_entry,
 };
 
@@ -469,8 +469,8 @@ impl WriteTrace {
     fn write(&self, resources: &Resources, stream: &WrittenStream, segment: CutSegment) {
         let count = segment.held.count(stream.entry_bytes);
         let content = match &segment.held {
-            GatheredEntries::Entries(bytes) => Content::Entries(bytes),
-            GatheredEntries::Coded(frame) => Content::Coded(frame),
+            GatheredEntries::Entries(bytes) => SegmentContent::Entries(bytes),
+            GatheredEntries::Coded(frame) => SegmentContent::Coded(frame),
         };
         let mut bounds = content.bounds(&stream.entry_type);
         bounds.wall_ns = Interval { min: segment.wall_ns, max: segment.wall_ns };
@@ -629,7 +629,7 @@ impl WriteTrace {
             first_index: place.1,
             wall_ns: now,
             bounds: Some(bounds),
-            content: Content::Entries(&entries),
+            content: SegmentContent::Entries(&entries),
         })
     }
 

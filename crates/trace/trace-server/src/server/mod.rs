@@ -136,7 +136,7 @@ impl Server {
         if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
             && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         {
-            // Left behind by a server that was killed.
+            // Left by a server that was killed.
             std::fs::remove_file(path).map_err(failed("remove the old socket"))?;
         }
         let listener = UnixListener::bind(path).map_err(failed("listen"))?;

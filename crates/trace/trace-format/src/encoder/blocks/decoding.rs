@@ -7,11 +7,11 @@ use super::codes::{
     BLOCK_MASK, BYTES, COLUMNS, KNOWN, RELATION, SECOND, SINGLE, SINGLE_BYTES, SINGLES, STEP, STRIDE, VALUES,
 };
 use super::model::BlockModel;
-use crate::bytes::{Reader, unzigzag};
+use crate::bytes::{ByteReader, unzigzag};
+use crate::encoder::attribute::Attribute;
 use crate::encoder::codec::Corrupt;
-use crate::encoder::part::Part;
 use crate::encoder::raw::entries_part;
-use crate::entry::Entry;
+use crate::entry::StreamEntry;
 
 const SHORT: Corrupt = Corrupt("a column is too short, or has a code that stands for nothing");
 const LENGTH: Corrupt = Corrupt("the blocks do not make as many accesses as the header says");
@@ -19,11 +19,11 @@ const LENGTH: Corrupt = Corrupt("the blocks do not make as many accesses as the 
 /// Expands a frame; stops after the first access whose cycle is not below `end`.
 pub(super) fn decode_all(
     count: usize,
-    parts: &[Part],
+    parts: &[Attribute],
     end: u64,
     out: &mut Vec<Access>,
 ) -> Result<(), Corrupt> {
-    let mut reader = Reader::new(entries_part(parts)?);
+    let mut reader = ByteReader::new(entries_part(parts)?);
     let (start, base) = (reader.u64().ok_or(SHORT)?, reader.u64().ok_or(SHORT)?);
     let mut lens = [0; COLUMNS];
     for len in &mut lens {
@@ -37,7 +37,7 @@ pub(super) fn decode_all(
         return Err(Corrupt("the columns do not have the length that the header says"));
     }
     let [codes, rest @ ..] = columns;
-    let mut rest = rest.map(Reader::new);
+    let mut rest = rest.map(ByteReader::new);
     let mut model = BlockModel::new(start);
     let mut blocks: Vec<BasicBlock> = Vec::new();
     let most = out.len() + count;
@@ -45,7 +45,7 @@ pub(super) fn decode_all(
     for &code in codes {
         if code == SINGLE {
             let entry = rest[SINGLES - 1].take(SINGLE_BYTES).ok_or(SHORT)?;
-            let access = Access::get(&mut Reader::new(entry));
+            let access = Access::get(&mut ByteReader::new(entry));
             out.push(access.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
         } else {
             let cycle = decode_one(&mut model, code, &mut rest, &mut blocks, &mut values).ok_or(SHORT)?;
@@ -65,7 +65,7 @@ pub(super) fn decode_all(
     if out.len() != most {
         return Err(LENGTH);
     }
-    if rest.iter().all(Reader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
+    if rest.iter().all(ByteReader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
 }
 
 /// Moves the model on by one execution. Returns its cycle; the block is the model's previous one then.
@@ -73,7 +73,7 @@ pub(super) fn decode_all(
 fn decode_one(
     model: &mut BlockModel,
     code: u8,
-    columns: &mut [Reader<'_>; COLUMNS - 1],
+    columns: &mut [ByteReader<'_>; COLUMNS - 1],
     blocks: &mut Vec<BasicBlock>,
     values: &mut [u64; MAX_VALUES],
 ) -> Option<u64> {
@@ -121,7 +121,7 @@ fn decode_one(
     Some(cycle)
 }
 
-fn read_block(reader: &mut Reader<'_>) -> Option<BasicBlock> {
+fn read_block(reader: &mut ByteReader<'_>) -> Option<BasicBlock> {
     let (definition, len) = Definition::decode(reader.rest())?;
     reader.take(len)?;
     BasicBlock::new(&definition)

@@ -13,8 +13,8 @@ use super::executions::{Executions, LONG_STEP};
 use super::model::BlockModel;
 use super::spans::ValueSpans;
 use crate::bytes::{put_varint, zigzag};
-use crate::encoder::part::{Coding, Part};
-use crate::entry::Entry;
+use crate::encoder::attribute::{Attribute, Coding};
+use crate::entry::StreamEntry;
 use crate::{Bounds, Interval};
 
 /// Codes a frame.
@@ -32,7 +32,7 @@ impl<'a> FrameCoder<'a> {
         Self { executions, model, spans, columns }
     }
 
-    pub(super) fn code(mut self) -> (Bounds, Vec<Part>) {
+    pub(super) fn code(mut self) -> (Bounds, Vec<Attribute>) {
         let mut singles = self.executions.singles.iter();
         let mut values = &self.executions.values[..];
         let mut order = self.executions.order.iter().copied();
@@ -64,7 +64,7 @@ impl<'a> FrameCoder<'a> {
         for column in self.columns.iter() {
             bytes.extend_from_slice(column);
         }
-        (bounds, vec![Part { kind: 0, coding: Coding::Zstd, bytes }])
+        (bounds, vec![Attribute { kind: 0, coding: Coding::Zstd, bytes }])
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use memref::Access;
 use super::codes::COLUMNS;
 use super::encoding::FrameCoder;
 use super::executions::{Executions, LONG_STEP};
-use crate::encoder::part::Part;
+use crate::encoder::attribute::Attribute;
 use crate::{Bounds, MAX_FRAME_ENTRIES};
 
 /// Accesses of a frame.
@@ -36,7 +36,7 @@ pub struct BlockFrame {
 #[derive(Debug)]
 pub struct CodedFrame {
     executions: Executions,
-    coded: OnceLock<(Bounds, Vec<Part>)>,
+    coded: OnceLock<(Bounds, Vec<Attribute>)>,
 }
 
 impl Drop for CodedFrame {
@@ -46,7 +46,7 @@ impl Drop for CodedFrame {
 }
 
 impl CodedFrame {
-    fn coded(&self) -> &(Bounds, Vec<Part>) {
+    fn coded(&self) -> &(Bounds, Vec<Attribute>) {
         thread_local! {
             /// Room for the columns of one frame after the other.
             static COLUMNS_OF_THREAD: RefCell<[Vec<u8>; COLUMNS]> = const { RefCell::new([const { Vec::new() }; COLUMNS]) };
@@ -63,7 +63,7 @@ impl CodedFrame {
     }
 
     /// Its attributes.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[Attribute] {
         &self.coded().1
     }
 

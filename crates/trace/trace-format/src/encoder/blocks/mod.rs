@@ -23,12 +23,12 @@ use memref::Access;
 use self::codes::SINGLE_BYTES;
 use self::decoding::decode_all;
 pub use self::frame::{BlockFrame, CodedFrame};
+use super::attribute::Attribute;
 use super::codec::{Corrupt, Encoded, Encoder};
 use super::number;
-use super::part::Part;
 use super::raw::{OTHERS, others, raw_bytes};
-use crate::bytes::Reader;
-use crate::entry::Entry;
+use crate::bytes::ByteReader;
+use crate::entry::StreamEntry;
 use crate::{EntryType, StreamKind};
 
 /// Accesses, by the blocks that made them.
@@ -45,13 +45,13 @@ impl Encoder for ExecutionEncoder {
     }
 
     /// Entries have no blocks: each is an access by itself. Those that are no accesses stay as they are.
-    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Attribute> {
         if !are_accesses(entry_type) {
             return others(entries);
         }
         let mut frame = BlockFrame::default();
         for entry in entries.chunks_exact(SINGLE_BYTES) {
-            match Access::get(&mut Reader::new(entry)) {
+            match Access::get(&mut ByteReader::new(entry)) {
                 Some(access) => frame.push_single(&access),
                 None => return others(entries),
             }
@@ -60,7 +60,7 @@ impl Encoder for ExecutionEncoder {
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        if let [Part { kind: OTHERS, bytes, .. }] = encoded.parts {
+        if let [Attribute { kind: OTHERS, bytes, .. }] = encoded.parts {
             return raw_bytes(encoded, bytes, out);
         }
         let mut accesses = Vec::new();

@@ -5,7 +5,7 @@ use memref::{Access, VirtAddr};
 
 use super::executions::Executions;
 use super::model::BlockModel;
-use crate::entry::Entry;
+use crate::entry::StreamEntry;
 use crate::{Bounds, Interval, KindSet};
 
 /// The extremes of the values of a frame, and the bounds of what does not follow from them.

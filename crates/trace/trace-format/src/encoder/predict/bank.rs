@@ -2,7 +2,7 @@
 //! instructions did just now.
 //!
 //! Each instruction has a [`Bank`]; one of its predictors is *active* and costs one comparison an access. Only where it fails are
-//! the others looked at and trained. What a field's banks share is a [`Field`].
+//! the others looked at and trained. What a field's banks share is a [`NumberPredictor`].
 
 use super::{
     coder::{Coder, Probability},
@@ -82,7 +82,7 @@ pub(super) trait Scene {
 
 /// What the banks of a field share.
 #[derive(Debug)]
-pub(super) struct Field<const SLOTS: usize> {
+pub(super) struct NumberPredictor<const SLOTS: usize> {
     after: Vec<u64>,
     /// What came when the scene's nearest number was the same.
     beside: Vec<u64>,
@@ -94,7 +94,7 @@ pub(super) struct Field<const SLOTS: usize> {
     first_column: usize,
 }
 
-impl<const SLOTS: usize> Field<SLOTS> {
+impl<const SLOTS: usize> NumberPredictor<SLOTS> {
     /// `first_column` is the first of the eight columns of literal bytes; the table has `2^bits` places.
     pub(super) fn new(first_column: usize, bits: u32) -> Self {
         Self {

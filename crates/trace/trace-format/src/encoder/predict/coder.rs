@@ -4,8 +4,8 @@
 //! code path for both makes encoder and decoder the same by construction.
 
 use crate::encoder::{
+    attribute::{Attribute, Coding},
     codec::Corrupt,
-    part::{Coding, Part},
 };
 
 /// Attribute type of the answers.
@@ -82,9 +82,9 @@ pub(super) trait Coder {
 const BYTE_CONTEXTS: usize = 1 << 14;
 
 /// Chooses the node of a literal byte.
-struct Bytes(Vec<Probability>);
+struct LiteralContexts(Vec<Probability>);
 
-impl Bytes {
+impl LiteralContexts {
     fn new(archive: bool) -> Self {
         Self(if archive { vec![Probability::EVEN; BYTE_CONTEXTS * 256] } else { Vec::new() })
     }
@@ -102,7 +102,7 @@ pub(super) struct RangeEncoder<const COLUMNS: usize> {
     range: u64,
     out: Vec<u8>,
     columns: [Vec<u8>; COLUMNS],
-    bytes: Bytes,
+    bytes: LiteralContexts,
 }
 
 impl<const COLUMNS: usize> RangeEncoder<COLUMNS> {
@@ -112,16 +112,16 @@ impl<const COLUMNS: usize> RangeEncoder<COLUMNS> {
             range: u64::MAX,
             out: Vec::new(),
             columns: std::array::from_fn(|_| Vec::new()),
-            bytes: Bytes::new(archive),
+            bytes: LiteralContexts::new(archive),
         }
     }
 
     /// The answers, then the columns that are not empty.
-    pub(super) fn finish(mut self) -> Vec<Part> {
+    pub(super) fn finish(mut self) -> Vec<Attribute> {
         self.out.extend(self.low.to_be_bytes());
-        let mut parts = vec![Part { kind: ANSWERS, coding: Coding::Stored, bytes: self.out }];
+        let mut parts = vec![Attribute { kind: ANSWERS, coding: Coding::Stored, bytes: self.out }];
         for (number, bytes) in self.columns.into_iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
-            parts.push(Part { kind: FIRST_COLUMN + number as u16, coding: Coding::Zstd, bytes });
+            parts.push(Attribute { kind: FIRST_COLUMN + number as u16, coding: Coding::Zstd, bytes });
         }
         parts
     }
@@ -168,7 +168,7 @@ impl<const COLUMNS: usize> Coder for RangeEncoder<COLUMNS> {
             self.columns[column].push(byte);
             return byte;
         }
-        let mut bytes = std::mem::replace(&mut self.bytes, Bytes(Vec::new()));
+        let mut bytes = std::mem::replace(&mut self.bytes, LiteralContexts(Vec::new()));
         if let Some(nodes) = bytes.nodes(column, context) {
             self.symbol(nodes, byte.into());
         }
@@ -182,16 +182,19 @@ pub(super) struct RangeDecoder<'a, const COLUMNS: usize> {
     code: u64,
     range: u64,
     rest: &'a [u8],
-    /// Bytes asked for behind the end.
+    /// Bytes asked for after the end.
     beyond: usize,
     columns: [&'a [u8]; COLUMNS],
     short: bool,
-    bytes: Bytes,
+    bytes: LiteralContexts,
 }
 
 impl<'a, const COLUMNS: usize> RangeDecoder<'a, COLUMNS> {
     /// Of the parts that [`RangeEncoder::finish`] gave.
-    pub(super) fn new(archive: bool, parts: impl IntoIterator<Item = &'a Part>) -> Result<Self, Corrupt> {
+    pub(super) fn new(
+        archive: bool,
+        parts: impl IntoIterator<Item = &'a Attribute>,
+    ) -> Result<Self, Corrupt> {
         let mut answers = None;
         let mut columns = [&[][..]; COLUMNS];
         for part in parts {
@@ -211,7 +214,7 @@ impl<'a, const COLUMNS: usize> RangeDecoder<'a, COLUMNS> {
             beyond: 0,
             columns,
             short: false,
-            bytes: Bytes::new(archive),
+            bytes: LiteralContexts::new(archive),
         };
         decoder.code = u64::from(decoder.word()) << 32;
         decoder.code |= u64::from(decoder.word());
@@ -271,7 +274,7 @@ impl<const COLUMNS: usize> Coder for RangeDecoder<'_, COLUMNS> {
             self.columns[column] = rest;
             return byte;
         }
-        let mut bytes = std::mem::replace(&mut self.bytes, Bytes(Vec::new()));
+        let mut bytes = std::mem::replace(&mut self.bytes, LiteralContexts(Vec::new()));
         let byte = bytes.nodes(column, context).map_or(0, |nodes| self.symbol(nodes, 0));
         self.bytes = bytes;
         byte as u8

@@ -45,21 +45,28 @@ struct Choice {
     confidence: u8,
 }
 
+/// Where a context's choice is: its place in the table, and what tells it from others there.
+#[derive(Clone, Copy, Debug)]
+struct ChoicePlace {
+    at: usize,
+    tag: u16,
+}
+
 const CONTEXTS: usize = 3;
 
 /// What is expected to follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     pub(super) token: u32,
-    /// How sure that is: below [`Control::SURENESS`].
+    /// How sure that is: below [`FlowPredictor::SURENESS`].
     pub(super) sureness: usize,
     /// Whether the token forks, and then where the contexts' choices are.
-    places: Option<[(usize, u16); CONTEXTS]>,
+    places: Option<[ChoicePlace; CONTEXTS]>,
 }
 
 /// The program's control flow as far as accesses show it.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct FlowPredictor {
     pub(super) tokens: Vec<Token>,
     edges: Vec<Edge>,
     choices: [Vec<Choice>; CONTEXTS],
@@ -86,7 +93,7 @@ pub(super) fn class(run: u8) -> usize {
     }
 }
 
-impl Control {
+impl FlowPredictor {
     pub(super) const SURENESS: usize = 8 + 8 + CONTEXTS * 8;
 
     /// With `2^bits` choices a context.
@@ -103,10 +110,10 @@ impl Control {
         }
     }
 
-    fn place(&self, context: u64) -> (usize, u16) {
+    fn place(&self, context: u64) -> ChoicePlace {
         let hash =
             (context ^ u64::from(self.current).wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(PRIME);
-        ((hash >> self.shift) as usize, (hash >> 16) as u16)
+        ChoicePlace { at: (hash >> self.shift) as usize, tag: (hash >> 16) as u16 }
     }
 
     #[inline(always)]
@@ -124,7 +131,7 @@ impl Control {
         let mut best =
             Expected { token: token.successor, sureness: 8 + class(token.run), places: Some(places) };
         let mut confidence = 0;
-        for (i, &(at, tag)) in places.iter().enumerate() {
+        for (i, &ChoicePlace { at, tag }) in places.iter().enumerate() {
             let choice = &self.choices[i][at];
             if choice.tag != tag || choice.token == NONE {
                 continue;
@@ -209,7 +216,7 @@ impl Control {
             return;
         };
         let mut trusted = None;
-        for (i, (at, tag)) in places.into_iter().enumerate() {
+        for (i, ChoicePlace { at, tag }) in places.into_iter().enumerate() {
             let choice = &mut self.choices[i][at];
             if choice.tag == tag && choice.token != NONE {
                 if choice.token == token {

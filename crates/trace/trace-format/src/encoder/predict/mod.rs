@@ -12,18 +12,18 @@ mod shadow;
 use memref::Access;
 
 use super::{
+    attribute::Attribute,
     codec::{Corrupt, Encoded, Encoder, NO_ACCESSES},
     index::Index,
     number,
-    part::Part,
     raw::{raw, raw_decode},
-    words::{DATA_BYTES, PLAIN_BYTES, Words, kind},
+    words::{AccessWords, DATA_BYTES, PLAIN_BYTES, kind},
 };
 use crate::{EntryType, entry::REFERENCE};
-use bank::{Bank, Field, Scene};
+use bank::{Bank, NumberPredictor, Scene};
 use coder::{Coder, Probability, RangeDecoder, RangeEncoder};
-use control::{Control, Expected, NONE};
-use shadow::Shadow;
+use control::{Expected, FlowPredictor, NONE};
+use shadow::ShadowMemory;
 
 /// Literal bytes: of addresses, of values, of instructions, of steps, of shapes.
 const COLUMNS: usize = 19;
@@ -113,7 +113,7 @@ impl<const DATA: bool> Scene for AddressScene<'_, DATA> {
 struct ValueScene<'a> {
     recent: &'a Recent,
     /// What memory holds; none where values are references.
-    memory: Option<&'a Shadow>,
+    memory: Option<&'a ShadowMemory>,
     reference: u64,
     addr: u64,
     known: u64,
@@ -149,7 +149,13 @@ impl Scene for ValueScene<'_> {
 
 impl<'a> ValueScene<'a> {
     #[inline]
-    fn new(recent: &'a Recent, memory: Option<&'a Shadow>, reference: u64, addr: u64, shape: u64) -> Self {
+    fn new(
+        recent: &'a Recent,
+        memory: Option<&'a ShadowMemory>,
+        reference: u64,
+        addr: u64,
+        shape: u64,
+    ) -> Self {
         let bytes = value_bytes(shape);
         let memory = memory.filter(|_| bytes != u32::from(REFERENCE));
         let (known, mask) = (shadow::mask(bytes.min(shape as u32)), shadow::mask(bytes));
@@ -160,49 +166,49 @@ impl<'a> ValueScene<'a> {
 const WRITERS_BITS: u32 = 14;
 
 /// Everything that is learned from entry to entry of a segment.
-struct Model<const DATA: bool, const SLOTS: usize> {
-    control: Control,
+struct AccessModel<const DATA: bool, const SLOTS: usize> {
+    control: FlowPredictor,
     instructions: Vec<Instruction>,
     /// By instruction, where there is data.
     values: Vec<Bank>,
     by_ip: Index,
     shapes: Vec<u64>,
     recent: Recent,
-    shadow: Option<Shadow>,
+    shadow: Option<ShadowMemory>,
     /// The token that wrote a word last, where there is no data.
     writers: Vec<u32>,
-    addr_field: Field<SLOTS>,
-    value_field: Field<VALUE_SLOTS>,
-    previous: Words,
+    addr_field: NumberPredictor<SLOTS>,
+    value_field: NumberPredictor<VALUE_SLOTS>,
+    previous: AccessWords,
     /// The reference that the next value too long for its entry will have.
     next_reference: u64,
     all: Vec<Probability>,
-    token_right: [Probability; Control::SURENESS],
+    token_right: [Probability; FlowPredictor::SURENESS],
     ip_lens: [Probability; 8],
     known_shape: Probability,
     shape_numbers: Vec<Probability>,
     steps: Vec<[Probability; 32]>,
 }
 
-impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
+impl<const DATA: bool, const SLOTS: usize> AccessModel<DATA, SLOTS> {
     /// For a segment of `entries`: short ones have small tables.
     fn new(entries: usize) -> Self {
         let bits = (entries.max(1).ilog2() + 2).clamp(8, 16);
         Self {
-            control: Control::new(bits),
+            control: FlowPredictor::new(bits),
             instructions: vec![Instruction { ip: 0, shape: 0, addr: Bank::default() }],
             values: vec![Bank::default()],
             by_ip: Index::new(),
             shapes: Vec::new(),
             recent: Recent { addrs: [0; RECENT], values: [0; RECENT], at: 0 },
-            shadow: DATA.then(|| Shadow::new(entries.max(1).ilog2().clamp(8, 20))),
+            shadow: DATA.then(|| ShadowMemory::new(entries.max(1).ilog2().clamp(8, 20))),
             writers: if DATA { Vec::new() } else { vec![0; 1 << WRITERS_BITS] },
-            addr_field: Field::new(ADDRESSES, bits),
-            value_field: Field::new(VALUES, if DATA { bits } else { 1 }),
-            previous: Words::default(),
+            addr_field: NumberPredictor::new(ADDRESSES, bits),
+            value_field: NumberPredictor::new(VALUES, if DATA { bits } else { 1 }),
+            previous: AccessWords::default(),
             next_reference: 0,
-            all: vec![Probability::EVEN; Control::SURENESS * 64],
-            token_right: [Probability::EVEN; Control::SURENESS],
+            all: vec![Probability::EVEN; FlowPredictor::SURENESS * 64],
+            token_right: [Probability::EVEN; FlowPredictor::SURENESS],
             ip_lens: [Probability::EVEN; 8],
             known_shape: Probability::EVEN,
             shape_numbers: vec![Probability::EVEN; 64],
@@ -228,7 +234,7 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
 
     /// Codes one entry. `actual` is only looked at by a coder that encodes.
     #[inline(always)]
-    fn step<C: Coder>(&mut self, coder: &mut C, actual: &Words) -> Words {
+    fn step<C: Coder>(&mut self, coder: &mut C, actual: &AccessWords) -> AccessWords {
         let expected = self.control.expect(|| self.clue());
         let token = expected.token;
         if token == NONE {
@@ -248,7 +254,7 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
             kept = bank.at_home();
         }
         let context = (expected.sureness * 8 + instruction.addr.sureness()) * 8 + sureness;
-        let words = Words {
+        let words = AccessWords {
             cycle: self.previous.cycle.wrapping_add(known.step),
             ip: instruction.ip,
             addr,
@@ -269,7 +275,12 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
 
     /// Codes an entry that is not all as predicted.
     #[inline(never)]
-    fn surprise<C: Coder>(&mut self, coder: &mut C, expected: &Expected, actual: &Words) -> Words {
+    fn surprise<C: Coder>(
+        &mut self,
+        coder: &mut C,
+        expected: &Expected,
+        actual: &AccessWords,
+    ) -> AccessWords {
         let mut token = expected.token;
         let mut token_right = false;
         if token != NONE {
@@ -301,14 +312,14 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
         }
         self.control.advance(expected, token);
         let cycle = self.previous.cycle.wrapping_add(known.step);
-        let words = Words { cycle, ip, addr, shape, value };
+        let words = AccessWords { cycle, ip, addr, shape, value };
         self.leave(token, words, false);
         words
     }
 
     /// Remembers an access that was coded; `kept` says that its value is what memory held anyway.
     #[inline(always)]
-    fn leave(&mut self, token: u32, words: Words, kept: bool) {
+    fn leave(&mut self, token: u32, words: AccessWords, kept: bool) {
         self.recent.push(words.addr, words.value);
         if let Some(shadow) = &mut self.shadow {
             let bytes = value_bytes(words.shape);
@@ -326,7 +337,7 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
     }
 
     /// Codes a token that is not the expected one.
-    fn code_token<C: Coder>(&mut self, coder: &mut C, actual: &Words, expected: u32) -> u32 {
+    fn code_token<C: Coder>(&mut self, coder: &mut C, actual: &AccessWords, expected: u32) -> u32 {
         let step = actual.cycle.wrapping_sub(self.previous.cycle);
         let mut rank = 15;
         if C::ENCODES
@@ -362,7 +373,7 @@ impl<const DATA: bool, const SLOTS: usize> Model<DATA, SLOTS> {
         (instruction.ip == ip && instruction.shape == shape).then_some(number)
     }
 
-    fn code_instruction<C: Coder>(&mut self, coder: &mut C, actual: &Words) -> u32 {
+    fn code_instruction<C: Coder>(&mut self, coder: &mut C, actual: &AccessWords) -> u32 {
         let difference = zigzag_bytes(actual.ip.wrapping_sub(self.previous.ip));
         let len = coder.symbol(&mut self.ip_lens, difference.1 - 1) + 1;
         let mut word = 0;
@@ -446,20 +457,20 @@ fn value_bytes(shape: u64) -> u32 {
     u32::from((shape >> 40) as u8)
 }
 
-type Plain = Model<false, PLAIN_SLOTS>;
-type Data = Model<true, DATA_SLOTS>;
+type Plain = AccessModel<false, PLAIN_SLOTS>;
+type Data = AccessModel<true, DATA_SLOTS>;
 
 impl AccessEncoder {
     fn decode_all<const DATA: bool, const SLOTS: usize>(
         &self,
         encoded: &Encoded<'_>,
         end: Option<u64>,
-        mut emit: impl FnMut(&Words) -> Option<()>,
+        mut emit: impl FnMut(&AccessWords) -> Option<()>,
     ) -> Result<(), Corrupt> {
         let count = encoded.count;
         let mut coder = RangeDecoder::<COLUMNS>::new(self.archive, encoded.parts)?;
-        let mut model = Model::<DATA, SLOTS>::new(count);
-        let nothing = Words::default();
+        let mut model = AccessModel::<DATA, SLOTS>::new(count);
+        let nothing = AccessWords::default();
         for _ in 0..count {
             let words = model.step(&mut coder, &nothing);
             if coder.exhausted() {
@@ -483,19 +494,19 @@ impl Encoder for AccessEncoder {
         number::name_of(self.id())
     }
 
-    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Attribute> {
         let mut coder = RangeEncoder::<COLUMNS>::new(self.archive);
         match entry_type.entry_bytes as usize {
             PLAIN_BYTES => {
                 let mut model = Plain::new(entries.len() / PLAIN_BYTES);
                 for entry in entries.as_chunks::<PLAIN_BYTES>().0 {
-                    model.step(&mut coder, &Words::of(entry));
+                    model.step(&mut coder, &AccessWords::of(entry));
                 }
             }
             DATA_BYTES => {
                 let mut model = Data::new(entries.len() / DATA_BYTES);
                 for entry in entries.as_chunks::<DATA_BYTES>().0 {
-                    model.step(&mut coder, &Words::of(entry));
+                    model.step(&mut coder, &AccessWords::of(entry));
                 }
             }
             _ => return raw(entries),
@@ -504,7 +515,7 @@ impl Encoder for AccessEncoder {
     }
 
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        let mut put = |words: &Words, data: bool| {
+        let mut put = |words: &AccessWords, data: bool| {
             words.put(data, out);
             Some(())
         };
@@ -521,7 +532,7 @@ impl Encoder for AccessEncoder {
         end: Option<u64>,
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
-        let put = |words: &Words| {
+        let put = |words: &AccessWords| {
             out.push(words.access()?);
             Some(())
         };

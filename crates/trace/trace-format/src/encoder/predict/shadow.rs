@@ -7,7 +7,7 @@ const LINE_WORDS: u64 = 64;
 
 /// The words.
 #[derive(Debug)]
-pub(super) struct Shadow {
+pub(super) struct ShadowMemory {
     words: Vec<u64>,
     shift: u32,
 }
@@ -18,7 +18,7 @@ pub(super) fn mask(bytes: u32) -> u64 {
     if bytes >= 8 { u64::MAX } else { (1 << (bytes * 8)) - 1 }
 }
 
-impl Shadow {
+impl ShadowMemory {
     /// Of `2^bits` words, at least a line of 64.
     pub(super) fn new(bits: u32) -> Self {
         Self { words: vec![0; 1 << bits], shift: 64 - bits + LINE_WORDS.trailing_zeros() }
@@ -67,7 +67,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_memory(stores in prop::collection::vec((0u64..64, 1u32..=8, any::<u64>()), 0..50)) {
-            let (mut shadow, mut model) = (Shadow::new(10), [0u8; 80]);
+            let (mut shadow, mut model) = (ShadowMemory::new(10), [0u8; 80]);
             for (addr, bytes, value) in stores {
                 shadow.store(addr, bytes, value);
                 let at = addr as usize;

@@ -4,11 +4,11 @@
 mod predictor;
 
 use super::{
+    attribute::{Attribute, Coding},
     codec::{Corrupt, Encoded, Encoder},
     number,
-    part::{Coding, Part},
     raw::{raw, raw_decode},
-    words::Words,
+    words::AccessWords,
 };
 use crate::{EntryType, Guid, StreamKind};
 use predictor::{GLOBAL_MISS, GlobalBank, Usage, VALUE_MISS, ValueBank};
@@ -61,7 +61,7 @@ impl Shape {
 }
 
 /// State of a segment.
-struct Model {
+struct VpcModel {
     shape: Shape,
     ips: GlobalBank,
     steps: GlobalBank,
@@ -70,7 +70,7 @@ struct Model {
     cycle: u64,
 }
 
-impl Model {
+impl VpcModel {
     fn new(shape: Shape, start_cycle: u64) -> Self {
         let values = shape.fields() - 2;
         Self {
@@ -160,7 +160,7 @@ fn encode(shape: Shape, start_cycle: u64, entries: impl Iterator<Item = MemoryEn
     let fields = shape.fields();
     let mut columns =
         Columns { tags: Vec::new(), ids: vec![Vec::new(); fields], literals: vec![Vec::new(); fields] };
-    let mut model = Model::new(shape, start_cycle);
+    let mut model = VpcModel::new(shape, start_cycle);
     for entry in entries {
         model.encode(&entry, &mut columns);
     }
@@ -175,7 +175,7 @@ pub(crate) fn decode(
     count: usize,
     mut emit: impl FnMut(MemoryEntry),
 ) -> Result<(), Corrupt> {
-    let mut model = Model::new(shape, start_cycle);
+    let mut model = VpcModel::new(shape, start_cycle);
     let mut at = vec![0; shape.fields()];
     for place in 0..count {
         let entry = model.decode(columns, place, &mut at);
@@ -186,14 +186,14 @@ pub(crate) fn decode(
 
 /// How entries are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
+enum EntryLayout {
     /// Simutrace's own, packed.
     Memory(Shape),
     /// memtap's accesses.
     Access { data: bool },
 }
 
-impl Layout {
+impl EntryLayout {
     fn of(entry_type: &EntryType) -> Option<Self> {
         for (number, bits, data) in MEMORY_TYPES {
             let shape = Shape { bits, data };
@@ -254,16 +254,16 @@ fn word(entry: &[u8], at: usize, bytes: usize) -> u64 {
 }
 
 /// The entry, and the word that it has no place for: size, kind, bytes of the value.
-fn from_bytes(layout: Layout, entry: &[u8]) -> (MemoryEntry, u64) {
+fn from_bytes(layout: EntryLayout, entry: &[u8]) -> (MemoryEntry, u64) {
     match layout {
-        Layout::Memory(shape) => {
+        EntryLayout::Memory(shape) => {
             let width = shape.bits as usize / 8;
             let meta = word(entry, 0, 8);
             let data = if shape.data { word(entry, 8 + 2 * width, width) } else { 0 };
             let (ip, addr) = (word(entry, 8, width), word(entry, 8 + width, width));
             (MemoryEntry { cycle: meta & CYCLE, tag: (meta >> 48) as u16, ip, addr, data }, 0)
         }
-        Layout::Access { data } => {
+        EntryLayout::Access { data } => {
             let [cycle, ip, addr, shape] = std::array::from_fn(|place| word(entry, place * 8, 8));
             let data = if data { word(entry, 32, 8) } else { 0 };
             (MemoryEntry { cycle, tag: 0, ip, addr, data }, shape)
@@ -284,14 +284,14 @@ impl Encoder for Vpc {
         number::name_of(number::VPC)
     }
 
-    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Part> {
-        let Some(layout) = Layout::of(entry_type) else { return raw(entries) };
+    fn encode(&self, entry_type: &EntryType, entries: &[u8]) -> Vec<Attribute> {
+        let Some(layout) = EntryLayout::of(entry_type) else { return raw(entries) };
         // What has no place in a memory entry becomes a number in the tag.
         let mut shapes: Vec<u64> = Vec::new();
         let mut memory = Vec::with_capacity(entries.len() / entry_type.entry_bytes as usize);
         for bytes in entries.chunks_exact(entry_type.entry_bytes as usize) {
             let (mut entry, shape) = from_bytes(layout, bytes);
-            if let Layout::Access { .. } = layout {
+            if let EntryLayout::Access { .. } = layout {
                 let known = shapes.iter().position(|&other| other == shape).unwrap_or_else(|| {
                     shapes.push(shape);
                     shapes.len() - 1
@@ -306,12 +306,12 @@ impl Encoder for Vpc {
         let mut head = start.to_le_bytes().to_vec();
         head.extend(shapes.iter().flat_map(|shape| shape.to_le_bytes()));
         let mut parts = vec![
-            Part { kind: TAGS, coding: Coding::Lzma, bytes: columns.tags },
-            Part { kind: SHAPES, coding: Coding::Stored, bytes: head },
+            Attribute { kind: TAGS, coding: Coding::Lzma, bytes: columns.tags },
+            Attribute { kind: SHAPES, coding: Coding::Stored, bytes: head },
         ];
         for (first, columns) in [(IDS, columns.ids), (LITERALS, columns.literals)] {
             for (field, bytes) in columns.into_iter().enumerate() {
-                parts.push(Part { kind: first + field as u16, coding: Coding::Lzma, bytes });
+                parts.push(Attribute { kind: first + field as u16, coding: Coding::Lzma, bytes });
             }
         }
         parts
@@ -320,8 +320,8 @@ impl Encoder for Vpc {
     fn decode(&self, encoded: &Encoded<'_>, out: &mut Vec<u8>) -> Result<(), Corrupt> {
         let &Encoded { entry_type, count, parts } = encoded;
         const MISSING: Corrupt = Corrupt("the frame lacks an attribute of its encoder");
-        let Some(layout) = Layout::of(entry_type) else { return raw_decode(encoded, out) };
-        if let [Part { kind: 0, .. }] = parts {
+        let Some(layout) = EntryLayout::of(entry_type) else { return raw_decode(encoded, out) };
+        if let [Attribute { kind: 0, .. }] = parts {
             return raw_decode(encoded, out);
         }
         let part =
@@ -334,7 +334,7 @@ impl Encoder for Vpc {
         let mut known = true;
         let start = u64::from_le_bytes(*start);
         decode(shape, start, &columns, count, |entry| match layout {
-            Layout::Memory(shape) => {
+            EntryLayout::Memory(shape) => {
                 let width = shape.bits as usize / 8;
                 out.extend((entry.cycle & CYCLE | u64::from(entry.tag) << 48).to_le_bytes());
                 out.extend(&entry.ip.to_le_bytes()[..width]);
@@ -343,12 +343,12 @@ impl Encoder for Vpc {
                     out.extend(&entry.data.to_le_bytes()[..width]);
                 }
             }
-            Layout::Access { data } => {
+            EntryLayout::Access { data } => {
                 let shape = shapes.get(usize::from(entry.tag));
                 known &= shape.is_some();
                 let shape = u64::from_le_bytes(shape.copied().unwrap_or_default());
                 let MemoryEntry { cycle, ip, addr, data: value, .. } = entry;
-                Words { cycle, ip, addr, shape, value }.put(data, out);
+                AccessWords { cycle, ip, addr, shape, value }.put(data, out);
             }
         })?;
         if known { Ok(()) } else { Err(Corrupt("an entry has a tag that stands for nothing")) }

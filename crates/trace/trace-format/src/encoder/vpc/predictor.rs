@@ -44,11 +44,11 @@ impl History {
 
 /// Lines of `N` values.
 #[derive(Debug)]
-struct Table<const N: usize> {
+struct PredictionTable<const N: usize> {
     lines: Vec<[u64; N]>,
 }
 
-impl<const N: usize> Table<N> {
+impl<const N: usize> PredictionTable<N> {
     fn new(bits: u32) -> Self {
         Self { lines: vec![std::array::from_fn(|place| place as u64); 1 << bits] }
     }
@@ -90,8 +90,8 @@ impl Usage {
 #[derive(Debug)]
 pub(super) struct GlobalBank {
     history: History,
-    short: Table<LINE>,
-    long: Table<LINE>,
+    short: PredictionTable<LINE>,
+    long: PredictionTable<LINE>,
 }
 
 /// The identifier that says that no prediction of [`GlobalBank`] was right.
@@ -99,7 +99,11 @@ pub(super) const GLOBAL_MISS: u8 = 4;
 
 impl GlobalBank {
     pub(super) fn new() -> Self {
-        Self { history: History::default(), short: Table::new(SHORT_BITS), long: Table::new(LONG_BITS) }
+        Self {
+            history: History::default(),
+            short: PredictionTable::new(SHORT_BITS),
+            long: PredictionTable::new(LONG_BITS),
+        }
     }
 
     pub(super) fn predictions(&self) -> [u64; 4] {
@@ -120,11 +124,11 @@ pub(super) struct ValueBank {
     /// Values are of 32 or 64 bits.
     mask: u64,
     strides: Vec<History>,
-    short: Table<LINE>,
-    long: Table<LINE>,
-    last: Table<LAST>,
+    short: PredictionTable<LINE>,
+    long: PredictionTable<LINE>,
+    last: PredictionTable<LAST>,
     values: Vec<u32>,
-    contexts: Table<LINE>,
+    contexts: PredictionTable<LINE>,
 }
 
 /// The identifier that says that no prediction of [`ValueBank`] was right.
@@ -135,11 +139,11 @@ impl ValueBank {
         Self {
             mask: if bits == 32 { u64::from(u32::MAX) } else { u64::MAX },
             strides: vec![History::default(); 1 << ROW_BITS],
-            short: Table::new(SHORT_BITS),
-            long: Table::new(LONG_BITS),
-            last: Table::new(ROW_BITS),
+            short: PredictionTable::new(SHORT_BITS),
+            long: PredictionTable::new(LONG_BITS),
+            last: PredictionTable::new(ROW_BITS),
             values: vec![0; 1 << ROW_BITS],
-            contexts: Table::new(LONG_BITS),
+            contexts: PredictionTable::new(LONG_BITS),
         }
     }
 

@@ -46,7 +46,7 @@ impl Coding {
 
 /// An attribute of a frame, not yet or no longer compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Attribute {
     /// Its type: 0 entries, 32 and up as the encoder likes.
     pub kind: u16,
     /// How to store it.
@@ -55,7 +55,7 @@ pub struct Part {
     pub bytes: Vec<u8>,
 }
 
-impl Part {
+impl Attribute {
     /// The payload as it is stored, and how: as it is where compressing gains nothing, or has no memory.
     pub fn store(&self, zstd_level: i32) -> (Coding, Cow<'_, [u8]>) {
         let compressed = match self.coding {

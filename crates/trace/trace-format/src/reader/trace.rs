@@ -1,0 +1,265 @@
+//! An open trace: its streams, and what is known of the session.
+
+use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
+
+use memref::ThreadId;
+
+use super::{
+    damage::Damage,
+    file::{FrameError, FrameList, TraceFile},
+    session,
+    shard::Shard,
+    stream::Stream,
+};
+use crate::{
+    Bounds, Encoders, Error, Guid, ProcessRecord, StreamDescription, StreamKind, ThreadRecord, TraceSource,
+    directory::FrameRef, file_header::FileHeader, frame::FrameKind,
+};
+
+/// What all cursors of a trace share; nothing in it changes.
+#[derive(Debug)]
+pub(crate) struct TraceData {
+    pub(crate) file: TraceFile,
+    pub(crate) encoders: Encoders,
+    pub(crate) streams: BTreeMap<u32, Arc<Stream>>,
+    by_kind: BTreeMap<(StreamKind, Option<ThreadId>), Arc<Stream>>,
+}
+
+impl TraceData {
+    /// The stream of that kind; accesses with data are accesses.
+    pub(crate) fn stream(&self, kind: StreamKind, thread: Option<ThreadId>) -> Option<Arc<Stream>> {
+        let with_data = || match kind {
+            StreamKind::Accesses => self.by_kind.get(&(StreamKind::DataAccesses, thread)),
+            _ => None,
+        };
+        self.by_kind.get(&(kind, thread)).or_else(with_data).cloned()
+    }
+}
+
+/// What is known of a stream without reading its entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// Its number in the file.
+    pub number: u32,
+    /// What it holds, and whose.
+    pub description: StreamDescription,
+    /// Entries that can be read, as far as frame headers tell.
+    pub entries: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Bytes of its frames in the file, with headers.
+    pub stored_bytes: u64,
+    /// What the entries span.
+    pub bounds: Bounds,
+}
+
+/// An open trace. Cheap to clone; clones and cursors can be used by any thread and do not lock each other.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    pub(super) inner: Arc<TraceData>,
+    pub(super) header: Option<FileHeader>,
+    /// All frames, in the order of the file, and where the next one would start.
+    pub(super) frames: Arc<Vec<FrameRef>>,
+    pub(super) scanned: u64,
+    pub(super) session: Option<Guid>,
+    pub(super) created_ns: u64,
+    pub(super) closed: bool,
+    pub(super) damage: Arc<Vec<Damage>>,
+    pub(super) properties: Arc<BTreeMap<String, String>>,
+    pub(super) processes: Arc<Vec<ProcessRecord>>,
+    pub(super) threads: Arc<Vec<ThreadRecord>>,
+}
+
+impl Trace {
+    /// Opens a trace. One that was not closed, or whose directories are damaged, is recovered by scanning, which reads all
+    /// of it; [`Self::damage`] says what is lost.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_with(path, Encoders::default())
+    }
+
+    /// As [`Self::open`], with other encoders than memtap's own.
+    pub fn open_with(path: impl AsRef<Path>, encoders: Encoders) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let failed = |source| Error::Io { path: path.into(), operation: "open the file", offset: 0, source };
+        Self::open_on(Box::new(File::open(path).map_err(failed)?), path, encoders)
+    }
+
+    /// As [`Self::open_with`], from anything that holds the bytes; `path` is what errors call it.
+    pub fn open_on(
+        source: Box<dyn TraceSource>,
+        path: impl AsRef<Path>,
+        encoders: Encoders,
+    ) -> Result<Self, Error> {
+        let (file, header) = TraceFile::open(path.as_ref(), source)?;
+        let list = file.list()?;
+        Self::assemble(file, header, list, encoders)
+    }
+
+    pub(super) fn assemble(
+        file: TraceFile,
+        header: Option<FileHeader>,
+        mut list: FrameList,
+        encoders: Encoders,
+    ) -> Result<Self, Error> {
+        if header.is_none() {
+            list.damage.push(Damage::FileHeader);
+        }
+        let streams = streams(&file, &list.frames, &mut list.damage)?;
+        let by_kind = streams
+            .values()
+            .filter_map(|stream| {
+                let thread = stream.description.thread;
+                let kind = stream.kind.filter(|kind| kind.per_thread() == thread.is_some())?;
+                Some(((kind, thread), stream.clone()))
+            })
+            .collect();
+        let inner = Arc::new(TraceData { file, encoders, streams, by_kind });
+        let tables = session::tables(&inner, &mut list.damage)?;
+        list.damage.sort();
+        list.damage.dedup();
+        Ok(Self {
+            inner,
+            header,
+            frames: Arc::new(list.frames),
+            scanned: list.scanned,
+            session: header.map(|header| header.session),
+            created_ns: header.map_or(0, |header| header.created_ns),
+            closed: list.closed,
+            damage: Arc::new(list.damage),
+            properties: Arc::new(tables.properties),
+            processes: Arc::new(tables.processes),
+            threads: Arc::new(tables.threads),
+        })
+    }
+
+    /// The version of the format; the newest one if the file header is damaged.
+    pub fn version(&self) -> u16 {
+        self.header.map_or(crate::FORMAT_VERSION, |header| header.version)
+    }
+
+    /// Whether a thread's accesses carry the bytes that they read or wrote.
+    pub fn has_data(&self) -> bool {
+        let kinds = [Some(StreamKind::DataAccesses), Some(StreamKind::Values)];
+        self.inner.streams.values().any(|stream| kinds.contains(&stream.kind))
+    }
+
+    pub(crate) fn inner(&self) -> &TraceData {
+        &self.inner
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.inner.file.path
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> u64 {
+        self.inner.file.len
+    }
+
+    /// The session's GUID, unless the file header is damaged.
+    pub fn session(&self) -> Option<Guid> {
+        self.session
+    }
+
+    /// When the trace was created, ns since the Unix epoch; 0 if the file header is damaged.
+    pub fn created_ns(&self) -> u64 {
+        self.created_ns
+    }
+
+    /// Whether the recorder closed the trace.
+    pub fn closed(&self) -> bool {
+        self.closed
+    }
+
+    /// What opening found damaged or missing. A closed trace is not read whole when it is opened: damage inside its frames
+    /// shows as gaps when a cursor gets there, and in [`Self::check`].
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// What was said about the session.
+    pub fn properties(&self) -> &BTreeMap<String, String> {
+        &self.properties
+    }
+
+    /// The session's processes, by number.
+    pub fn processes(&self) -> &[ProcessRecord] {
+        &self.processes
+    }
+
+    /// The session's threads, by number.
+    pub fn threads(&self) -> &[ThreadRecord] {
+        &self.threads
+    }
+
+    /// The streams, by number.
+    pub fn streams(&self) -> impl Iterator<Item = StreamInfo> + '_ {
+        self.inner.streams.values().map(|stream| info(stream, self.inner.file.len))
+    }
+
+    /// One thread's events. A thread without any is fine.
+    pub fn shard(&self, thread: ThreadId) -> Shard {
+        let process = self.threads.iter().find(|record| record.thread == thread);
+        let process = process.map(|record| record.process).unwrap_or_default();
+        Shard::new(self.inner.clone(), process, thread)
+    }
+}
+
+pub(super) fn info(stream: &Stream, file_bytes: u64) -> StreamInfo {
+    let mut bounds = Bounds::NONE;
+    let (mut entries, mut frames, mut stored_bytes) = (0, 0, 0);
+    for frame in stream
+        .frames
+        .iter()
+        .filter(|frame| frame.offset.saturating_add(frame.header.total_bytes) <= file_bytes)
+    {
+        frames += 1;
+        bounds.join(&frame.header.bounds);
+        entries += frame.header.entries;
+        stored_bytes += frame.header.total_bytes;
+    }
+    let (number, description) = (stream.number, stream.description.clone());
+    StreamInfo { number, description, entries, frames, stored_bytes, bounds }
+}
+
+/// Sorts frames by stream and reads the descriptions.
+fn streams(
+    file: &TraceFile,
+    frames: &[FrameRef],
+    damage: &mut Vec<Damage>,
+) -> Result<BTreeMap<u32, Arc<Stream>>, Error> {
+    let mut descriptions: BTreeMap<u32, StreamDescription> = BTreeMap::new();
+    let mut data: BTreeMap<u32, Vec<FrameRef>> = BTreeMap::new();
+    for frame in frames {
+        let stream = frame.header.stream;
+        if frame.header.kind == FrameKind::Data {
+            data.entry(stream).or_default().push(*frame);
+            continue;
+        }
+        let what = match file.parts(frame, false) {
+            Ok(parts) => match StreamDescription::parse(&parts) {
+                Some(description) if !descriptions.contains_key(&stream) => {
+                    descriptions.insert(stream, description);
+                    continue;
+                }
+                Some(_) => "the stream is described twice",
+                None => "the description of the stream is malformed",
+            },
+            Err(FrameError::Damaged(what)) => what,
+            Err(FrameError::Failed(error)) => return Err(error),
+        };
+        damage.push(Damage::Frame { offset: frame.offset, stream, entries: 0, what });
+    }
+    for (&stream, frames) in data.iter().filter(|(stream, _)| !descriptions.contains_key(stream)) {
+        let entries = frames.iter().map(|frame| frame.header.entries).fold(0, u64::saturating_add);
+        damage.push(Damage::Undescribed { stream, frames: frames.len() as u64, entries });
+    }
+    Ok(descriptions
+        .into_iter()
+        .map(|(number, description)| {
+            let frames = data.remove(&number).unwrap_or_default();
+            (number, Arc::new(Stream::new(number, description, frames, damage)))
+        })
+        .collect())
+}
