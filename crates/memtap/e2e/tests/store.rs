@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use e2e::{Finished, TestProgram, Trace, memtap, repository, run, tool};
+use serde_json::Value;
 
 const ENCODERS: [&str; 7] = ["live", "access", "access-archive", "vpc", "generic", "columns", "raw"];
 
@@ -124,6 +125,36 @@ fn a_copy_is_cut_by_cycles_and_loses_streams() {
     assert_eq!(content(&less), content(&whole.path));
     let rows = |trace: &Trace| format!("{:?}", trace.variables());
     assert_eq!(rows(&Trace::at(less)), rows(whole));
+}
+
+/// Version 2 of the format called some streams as other things are called. Their present names stand for them, and the former
+/// ones are understood.
+#[test]
+fn traces_of_version_2_have_the_names_of_version_3() {
+    let old = repository().join("crates/trace/trace-format/tests/golden/v2-machine.memtap");
+    let dump = |path: &Path, stream: &str| {
+        let out = done(&["dump", text(path), "--stream", stream, "--format", "jsonl"], b"").out();
+        assert!(!out.is_empty(), "{stream}");
+        out
+    };
+    let streams = [("block-operations", "blocks", 20), ("flow", "guest-flow", 50)];
+    for (name, former, lines) in streams {
+        assert_eq!(dump(&old, name), dump(&old, former));
+        assert_eq!(dump(&old, name).lines().count(), lines, "{name}");
+    }
+    assert_eq!(dump(&old, "syncs").lines().count(), 20);
+    let stat = |path: &Path| Trace::at(path.to_owned()).stat();
+    assert_eq!((&stat(&old)["block_copies"], &stat(&old)["blocks_entered"]), (&20.into(), &50.into()));
+
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let new = dir.path().join("new.memtap");
+    done(&["copy", text(&old), "-o", text(&new)], b"");
+    assert_eq!(dump(&new, "flow"), dump(&old, "flow"));
+    assert_eq!(dump(&new, "block-operations"), dump(&old, "block-operations"));
+    done(&["copy", "--force", text(&old), "-o", text(&new), "--drop", "guest-flow", "--drop", "blocks"], b"");
+    assert_eq!((&stat(&new)["block_copies"], &stat(&new)["blocks_entered"]), (&0.into(), &Value::Null));
+    done(&["merge", "--force", text(&old), text(&old), "-o", text(&new)], b"");
+    assert_eq!((&stat(&new)["block_copies"], &stat(&new)["blocks_entered"]), (&40.into(), &100.into()));
 }
 
 #[test]
