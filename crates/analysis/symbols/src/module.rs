@@ -11,28 +11,10 @@ use std::{
 use memref::VirtAddr;
 
 use crate::{
-    BuildId, Error, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind, TypeLayout,
+    BuildId, Error, LineFrame, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind, TypeLayout,
     dwarf::{self, DebugInfo},
     elf::{ElfFacts, ElfSource, ReadFacts, section_at},
 };
-
-/// A line of source.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SourceLine {
-    /// Path of the file, as the compiler was given it.
-    pub file: Arc<str>,
-    /// Its number, from 1; `None` where the compiler gave none.
-    pub line: Option<u32>,
-}
-
-/// One function at an address: the first of several is the innermost inlined one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineFrame {
-    /// Its name, demangled.
-    pub function: Option<Arc<str>>,
-    /// Where in its source.
-    pub line: Option<SourceLine>,
-}
 
 /// A variable or constant of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,24 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::{BuildId, Error, Module};
-
-/// Where separate debug files are looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchPath {
-    /// Directories laid out like `/usr/lib/debug`: `.build-id/xx/yyyy.debug`, and paths of files for debug links.
-    pub debug_roots: Vec<PathBuf>,
-}
-
-impl Default for SearchPath {
-    fn default() -> Self {
-        Self { debug_roots: vec![PathBuf::from("/usr/lib/debug")] }
-    }
-}
+use crate::{BuildId, Error, Module, SearchPath};
 
 #[derive(Debug, Default)]
 struct OpenModules {

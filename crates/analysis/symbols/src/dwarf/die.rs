@@ -4,6 +4,10 @@ use gimli::{Attribute, AttributeValue, Dwarf, Operation, Unit, UnitOffset, UnitS
 
 use super::sections::Slice;
 
+/// A type: the offset of its entry in `.debug_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TypeRef(pub(crate) usize);
+
 pub(crate) type SliceUnit<'a> = Unit<Slice<'a>>;
 pub(crate) type SliceDwarf<'a> = Dwarf<Slice<'a>>;
 

@@ -18,13 +18,10 @@ use std::{
 
 pub(crate) use separate::separate_file;
 
+pub(crate) use self::die::TypeRef;
 pub(crate) use self::statics::Missing;
 use self::{lines::Lines, sections::Sections, statics::Statics, types::Types};
 use crate::{Error, LineFrame, TypeLayout, elf::ElfSource};
-
-/// A type: the offset of its entry in `.debug_info`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct TypeRef(pub(crate) usize);
 
 /// The debug information of one module.
 #[derive(Debug)]

@@ -11,8 +11,7 @@ use gimli::{
 };
 
 use super::{
-    TypeRef,
-    die::{self, SliceDwarf, SliceUnit},
+    die::{self, SliceDwarf, SliceUnit, TypeRef},
     sections::Sections,
     types,
 };

@@ -16,8 +16,7 @@ use gimli::{
 };
 
 use super::{
-    TypeRef,
-    die::{self, SliceDwarf, SliceUnit},
+    die::{self, SliceDwarf, SliceUnit, TypeRef},
     sections::{Sections, Slice},
 };
 use crate::{Member, TypeKind, TypeLayout, layout::MAX_DEPTH};
