@@ -235,7 +235,7 @@ impl Pool {
         (0..BUFFER_COUNT).map(move |index| Buffer { pool, index })
     }
 
-    /// Takes a free buffer for a thread, or `None` when there is none just now or [`MAX_WAITING`] wait for the recorder.
+    /// Takes a free buffer for a thread, or `None` when there is none just now or too many wait for the recorder.
     pub fn take(
         &self,
         process: u32,

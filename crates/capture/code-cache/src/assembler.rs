@@ -309,7 +309,7 @@ impl Assembler {
         self.put_number(table);
     }
 
-    /// jmp [address]
+    /// `jmp [address]`
     pub(crate) fn jump_by_word(&mut self, address: u32) {
         self.put(&[0xff, 0x24, 0x25]);
         self.put_number(address);
@@ -366,7 +366,7 @@ impl Assembler {
         self.put(&[0x04, 0x7f, 0x9e]);
     }
 
-    /// lock xadd [rcx], rdx. Changes the flags.
+    /// `lock xadd [rcx], rdx`. Changes the flags.
     pub(crate) fn exchange_and_add_rdx(&mut self) {
         self.put(&[0xf0, 0x48, 0x0f, 0xc1, 0x11]);
     }

@@ -4,7 +4,7 @@
 //! taken, where jumps lead that go forwards, and for some turns of a loop; where a branch goes the other way, code after the
 //! block (a *side exit*) makes what was executed a shorter block and leaves.
 //!
-//! A block is decoded once ([`plan`]): which registers must be kept so that the addresses of all its accesses follow
+//! A block is decoded once (`plan`): which registers must be kept so that the addresses of all its accesses follow
 //! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point
 //! into the buffer. Then it is written into the cache (`emit`): the program's own instructions, and between them a few
 //! moves that use no flags. Blocks are linked to each other directly; indirect branches and returns jump to a piece of code
