@@ -47,7 +47,7 @@ fn bytes_of(accesses: &[Access]) -> Vec<u8> {
     entries
 }
 
-fn decoded(count: u64, parts: &[Part]) -> Result<Vec<Access>, Corrupt> {
+fn decoded(count: u64, parts: &[Attribute]) -> Result<Vec<Access>, Corrupt> {
     let entry_type = StreamKind::Accesses.entry_type();
     let (mut bytes, mut direct) = (Vec::new(), Vec::new());
     let encoded = Encoded { entry_type: &entry_type, count: count as usize, parts };
