@@ -1,5 +1,5 @@
-//! The one writer of SVG: a drawing is made of shapes and texts, and what a chart needs stands in [`axis`]. Charts with lines
-//! are in [`chart`], bars in [`bars`]; the heat map and the figures of real-time virtual memory draw for themselves.
+//! The one writer of SVG: a drawing is made of shapes and texts, and what a chart needs stands in `axis`. Charts with lines
+//! are in `chart`, bars in `bars`; the heat map and the figures of real-time virtual memory draw for themselves.
 
 pub(crate) mod axis;
 mod bars;
