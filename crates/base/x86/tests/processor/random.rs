@@ -70,12 +70,12 @@ fn encoding(numbers: &mut RandomNumbers) -> Vec<u8> {
             if numbers.one_in(2) {
                 bytes.extend([0xc5, numbers.byte()]);
             } else {
-                bytes.extend([0xc4, numbers.byte() & 0xe0 | 1 + numbers.below(3) as u8, numbers.byte()]);
+                bytes.extend([0xc4, numbers.byte() & 0xe0 | (1 + numbers.below(3) as u8), numbers.byte()]);
             }
         }
         _ => {
             let mask = if numbers.one_in(2) { 0 } else { numbers.byte() & 0x87 };
-            let map = numbers.byte() & 0xf0 | 1 + numbers.below(3) as u8;
+            let map = numbers.byte() & 0xf0 | (1 + numbers.below(3) as u8);
             bytes.extend([0x62, map, numbers.byte() | 4, numbers.byte() & 0x78 | mask]);
         }
     }
