@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod clock;
+mod command_line;
 mod flow;
 mod library;
 mod listener;
@@ -32,10 +34,12 @@ use buffers_host::{Listener as Socket, OwnedPool};
 use memref::RegionKind;
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 
+use clock::now_ns;
+use command_line::quote;
 use output::Output;
 use progress::Progress;
 use running::Failure;
-use sink::{Kept, Sink, now_ns, quote};
+use sink::{Contents, Sink};
 use watch::Watch;
 
 pub use library::find as find_library;
@@ -136,7 +140,7 @@ pub fn listen(job: &Job, configure: Configure, listener: Option<&mut dyn Listene
         }
     };
     let regions = if job.config.translate { job.config.regions } else { u32::MAX };
-    let kept = Kept { regions, data: job.config.data, flow: job.config.flow };
+    let kept = Contents { regions, data: job.config.data, flow: job.config.flow };
     let mut sink = Sink::new(trace.clone(), kept, listener);
     let drained = drain(&pool, &mut sink, &ended, &job.output);
     pool.pool().control().close();

@@ -14,13 +14,13 @@ pub(crate) fn selects(mask: u32, kind: RegionKind) -> bool {
 
 /// The kinds that are wanted, and where they are in each process.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedRegions {
     /// Bit n: [`RegionKind`] n.
     mask: u32,
     processes: HashMap<u32, BTreeMap<u64, (u64, RegionKind)>>,
 }
 
-impl Wanted {
+impl WantedRegions {
     /// Accesses to these kinds of regions; all bits set: to any memory.
     pub(crate) fn new(mask: u32) -> Self {
         Self { mask, processes: HashMap::new() }
@@ -118,7 +118,7 @@ mod tests {
     use memref::{AccessKind, VirtAddr};
     use proptest::prelude::*;
 
-    fn seen(wanted: &Wanted, process: u32, addr: u64) -> bool {
+    fn seen(wanted: &WantedRegions, process: u32, addr: u64) -> bool {
         let access =
             Access { cycle: 0, ip: VirtAddr(0), addr: VirtAddr(addr), size: 1, kind: AccessKind::Load };
         let mut list = vec![access];
@@ -129,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn as_a_map_of_bytes(changes in prop::collection::vec((any::<bool>(), any::<bool>(), 0..60_u64, 1..20_u64), 0..30)) {
-            let mut wanted = Wanted::new(1 << RegionKind::Heap.code());
+            let mut wanted = WantedRegions::new(1 << RegionKind::Heap.code());
             wanted.add_process(3, None);
             let mut bytes = [None; 100];
             for (map, heap, start, len) in changes {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn all_are_wanted_by_default() {
-        let mut wanted = Wanted::new(u32::MAX);
+        let mut wanted = WantedRegions::new(u32::MAX);
         wanted.add_process(0, None);
         wanted.change(0, RegionChange::Map, RegionKind::Stack, 0, 100);
         assert!(seen(&wanted, 0, 5));

@@ -15,8 +15,9 @@ use trace_format::{CreateOptions, ProcessRecord, SyncPolicy, TraceWriter};
 
 use super::output::{Output, Remote};
 use super::progress::Progress;
-use super::sink::{now_ns, quote};
 use super::{Outcome, shell_status};
+use crate::clock::now_ns;
+use crate::command_line::quote;
 use sink::Sink;
 
 const LIBRARY: &str = "libmemtap_qemu.so";

@@ -13,7 +13,7 @@ use trace_format::{
     TypedWriter,
 };
 
-use crate::sink::now_ns;
+use crate::clock::now_ns;
 
 /// Virtual pages of which is remembered that their place was stated.
 const STATED: usize = 1 << 13;

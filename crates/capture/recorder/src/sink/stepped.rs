@@ -7,7 +7,7 @@ const SHOWN: usize = 10;
 
 /// A stretch of a thread that is being read.
 #[derive(Debug)]
-pub(super) struct Stretch {
+pub(super) struct SteppedStretch {
     /// The thread's cycle where it begins.
     from: u64,
     recorded: Vec<Seen>,
@@ -38,7 +38,7 @@ pub struct Verified {
     pub shown: Vec<String>,
 }
 
-impl Stretch {
+impl SteppedStretch {
     pub(super) fn new(from: u64) -> Self {
         Self { from, recorded: Vec::new(), expected: Vec::new() }
     }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn check(recorded: &[Access], expected: &[Access], until: u64, executed: u64) -> Verified {
-        let mut stretch = Stretch::new(100);
+        let mut stretch = SteppedStretch::new(100);
         stretch.record(recorded.iter().map(|access| (*access, &[][..])));
         expected.iter().for_each(|&access| stretch.expect(access, &[]));
         let mut verified = Verified::default();
@@ -158,7 +158,7 @@ mod tests {
     /// Two accesses of one instruction and one of the next, with these bytes each.
     fn check_bytes(recorded: [&[u8]; 3], expected: [&[u8]; 3]) -> Verified {
         let accesses = [access(0, 1, 10), access(0, 1, 20), access(1, 2, 30)];
-        let mut stretch = Stretch::new(100);
+        let mut stretch = SteppedStretch::new(100);
         let moved = accesses.map(|access| Access { cycle: access.cycle + 100, ..access });
         stretch.record(moved.into_iter().zip(recorded));
         accesses.into_iter().zip(expected).for_each(|(access, bytes)| stretch.expect(access, bytes));
@@ -231,7 +231,7 @@ mod tests {
 /// The comparison at its place: a thread's buffer, read with the blocks that its process defined.
 #[cfg(test)]
 mod reading {
-    use super::super::{Kept, Sink};
+    use super::super::{Contents, Sink};
     use super::Verified;
     use blocks::{BlockAccess, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
     use buffers::flow::{EMBED, FIRST_BLOCK, ID_BITS, PAD};
@@ -254,7 +254,7 @@ mod reading {
     fn check(defined: BlockAccess, instructions: u16) -> Verified {
         let dir = tempfile::tempdir().unwrap();
         let trace = TraceWriter::create(dir.path().join("t.memtap"), CreateOptions::default()).unwrap();
-        let mut sink = Sink::new(trace, Kept { regions: u32::MAX, data: false, flow: false }, None);
+        let mut sink = Sink::new(trace, Contents { regions: u32::MAX, data: false, flow: false }, None);
         sink.add_process(0, std::process::id(), None, 0).unwrap();
         let mut definition = [0; MAX_DEFINITION_BYTES];
         let (extent, values) = (Extent::of(VirtAddr(CODE), instructions), RecordedValues::plain(1));
@@ -278,7 +278,7 @@ mod reading {
         let dir = tempfile::tempdir().unwrap();
         let options = CreateOptions { data: true, ..CreateOptions::default() };
         let trace = TraceWriter::create(dir.path().join("t.memtap"), options).unwrap();
-        let mut sink = Sink::new(trace, Kept { regions: u32::MAX, data: true, flow: false }, None);
+        let mut sink = Sink::new(trace, Contents { regions: u32::MAX, data: true, flow: false }, None);
         sink.add_process(0, std::process::id(), None, 0).unwrap();
         let mut definition = [0; MAX_DEFINITION_BYTES];
         let defined = BlockAccess { size: 8, base: 0, data, ..BlockAccess::NONE };

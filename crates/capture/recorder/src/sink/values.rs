@@ -6,7 +6,8 @@ use buffers::{Record, Records};
 use memref::{Access, GapReason, VirtAddr};
 use trace_format::Error;
 
-use super::{Executed, Sink, Thread, WAITING_ACCESSES};
+use super::thread::{LastBlock, TracedThread};
+use super::{Sink, WAITING_ACCESSES};
 use crate::blocks::Blocks;
 
 /// Accesses that wait to be written, and where their bytes end among those of all.
@@ -32,7 +33,7 @@ impl Sink<'_> {
     /// As `flow_with`, with the bytes of accesses.
     pub(super) fn flow_data(
         &mut self,
-        thread: &mut Thread,
+        thread: &mut TracedThread,
         buffer: &[u8],
         blocks: &Blocks,
     ) -> Result<(), Error> {
@@ -69,7 +70,7 @@ impl Sink<'_> {
                     }
                     let (first, from) = (waiting.accesses.len(), thread.cycle);
                     block.expand_data(from, &words, thread.base, |access, bytes| waiting.push(access, bytes));
-                    thread.last = Some(Executed { first, from, instructions: block.instructions() });
+                    thread.last = Some(LastBlock { first, from, instructions: block.instructions() });
                     let behind = from + u64::from(block.instructions());
                     thread.cycle = behind + after;
                     if let Some([_, last]) = orders {
@@ -108,7 +109,7 @@ impl Sink<'_> {
         self.push_data(thread, &mut waiting)
     }
 
-    fn push_data(&mut self, thread: &mut Thread, waiting: &mut Waiting) -> Result<(), Error> {
+    fn push_data(&mut self, thread: &mut TracedThread, waiting: &mut Waiting) -> Result<(), Error> {
         let mut start = 0;
         let mut accesses: Vec<(Access, std::ops::Range<usize>)> = waiting
             .accesses

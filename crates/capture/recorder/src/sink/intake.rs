@@ -1,0 +1,187 @@
+//! Buffers of the pool on their way in: each is given to its thread when its turn has come. What their bytes say is read in
+//! `translated` (blocks that were executed), `values` (the same with bytes) and `records` (one record after the other).
+
+use std::collections::BTreeMap;
+
+use buffers::{BUFFER_BYTES, Buffer, BufferState, Content, Pool};
+use memref::{GapReason, ProcessId, VirtAddr};
+use trace_format::{Error, ThreadRecord};
+
+use super::Sink;
+use super::thread::TracedThread;
+use crate::clock::now_ns;
+use crate::flow::ThreadFlow;
+
+impl Sink<'_> {
+    /// For a listener: reads what threads wrote into buffers that they still fill. Whether there was anything.
+    pub(crate) fn read_filling(&mut self, pool: &Pool) -> Result<bool, Error> {
+        let mut some = false;
+        if self.listener.is_none() {
+            return Ok(some);
+        }
+        for buffer in pool.buffers() {
+            let header = buffer.header();
+            // What is filled is written last: once it is there, the rest of the header is this owner's.
+            let filled = header.filled();
+            let (process, number) = (header.process(), header.thread());
+            if filled == 0 || header.state() != BufferState::Owned || header.content() != Content::Records {
+                continue;
+            }
+            let Some(owner) = self.processes.get(&process).map(|process| process.id) else { continue };
+            self.enter(process, owner, number, header.tid())?;
+            let Some(mut thread) = self.threads.remove(&number) else { continue };
+            let mut result = Ok(());
+            if header.sequence() == thread.sequence && filled > thread.read {
+                let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
+                let filled = buffer.read_first(filled, &mut bytes);
+                let from = std::mem::replace(&mut thread.read, filled);
+                result = self.records(&mut thread, bytes.get(from..filled).unwrap_or(&[]));
+                self.bytes = bytes;
+                some = true;
+            }
+            self.threads.insert(number, thread);
+            result?;
+        }
+        Ok(some)
+    }
+
+    /// Reads a buffer that was handed over, or that a dead process left.
+    pub(crate) fn read(&mut self, buffer: Buffer) -> Result<(), Error> {
+        let header = buffer.header();
+        self.read_filled(buffer, header.filled())
+    }
+
+    /// Reads a buffer that does not say itself how far it was filled.
+    pub(crate) fn read_filled(&mut self, buffer: Buffer, filled: usize) -> Result<(), Error> {
+        let header = buffer.header();
+        let (process, number, tid, sequence) =
+            (header.process(), header.thread(), header.tid(), header.sequence());
+        let content = header.content();
+        let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
+        let filled = buffer.read_first(filled, &mut bytes);
+        let result = match content {
+            Content::Definitions => self.blocks.add(process, sequence, &bytes[..filled], self.list.as_mut()),
+            _ => self.take(process, number, tid, sequence, content, &bytes[..filled]),
+        };
+        self.bytes = bytes;
+        result
+    }
+
+    /// Reads what processes defined since the last look, in buffers that they still fill.
+    pub(crate) fn read_definitions(&mut self, pool: &Pool) -> Result<(), Error> {
+        for buffer in pool.buffers() {
+            let header = buffer.header();
+            if header.content() == Content::Definitions && header.state() != BufferState::Free {
+                let filled = buffer.read(&mut self.bytes);
+                let (process, sequence) = (header.process(), header.sequence());
+                self.blocks.add(process, sequence, &self.bytes[..filled], self.list.as_mut())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters the threads that have a buffer and are not known yet, the first-born first: threads are numbered in the order
+    /// in which they appeared, whichever fills its buffer first.
+    pub(crate) fn announce(&mut self, pool: &Pool, threads: u32) -> Result<(), Error> {
+        if threads as usize <= self.threads.len() {
+            return Ok(());
+        }
+        let mut new: Vec<(u32, u32, u32)> = pool
+            .buffers()
+            .filter(|buffer| {
+                buffer.header().state() != BufferState::Free
+                    && buffer.header().content() != Content::Definitions
+            })
+            .map(|buffer| (buffer.header().thread(), buffer.header().process(), buffer.header().tid()))
+            .filter(|(number, _, _)| !self.threads.contains_key(number))
+            .collect();
+        new.sort_unstable();
+        for (number, process, tid) in new {
+            if let Some(owner) = self.processes.get(&process).map(|process| process.id) {
+                self.enter(process, owner, number, tid)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread begins.
+    fn enter(&mut self, process: u32, owner: ProcessId, number: u32, tid: u32) -> Result<(), Error> {
+        if self.threads.contains_key(&number) {
+            return Ok(());
+        }
+        let record = ThreadRecord { process: owner, tid, start_ns: now_ns(), ..Default::default() };
+        let id = self.trace.add_thread(&record)?;
+        let shard = self.trace.shard(id)?;
+        let thread = TracedThread {
+            process,
+            id,
+            shard,
+            cycle: 0,
+            order: 0,
+            sequence: 0,
+            early: BTreeMap::new(),
+            base: 0,
+            read: 0,
+            number,
+            last: None,
+            stretch: None,
+            flow: self.list.as_ref().map(|list| list.thread(owner, id)),
+        };
+        self.threads.insert(number, thread);
+        Ok(())
+    }
+
+    /// The bytes of a buffer: now, or when those that were filled before it have come.
+    pub(super) fn take(
+        &mut self,
+        process: u32,
+        number: u32,
+        tid: u32,
+        sequence: u32,
+        content: Content,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let Some(owner) = self.processes.get(&process).map(|process| process.id) else { return Ok(()) };
+        self.enter(process, owner, number, tid)?;
+        let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
+        let mut result = Ok(());
+        if sequence != thread.sequence {
+            thread.early.insert(sequence, (content, bytes.to_vec()));
+        } else {
+            let read = std::mem::take(&mut thread.read).min(bytes.len());
+            result = self.entries(&mut thread, content, bytes.get(read..).unwrap_or(&[]));
+            thread.sequence = thread.sequence.wrapping_add(1);
+            while let Some((content, next)) = thread.early.remove(&thread.sequence) {
+                result = result.and_then(|()| self.entries(&mut thread, content, &next));
+                thread.sequence = thread.sequence.wrapping_add(1);
+            }
+        }
+        self.threads.insert(number, thread);
+        result
+    }
+
+    fn entries(&mut self, thread: &mut TracedThread, content: Content, bytes: &[u8]) -> Result<(), Error> {
+        if content == Content::Flow { self.flow(thread, bytes) } else { self.records(thread, bytes) }
+    }
+
+    /// All buffers of a process are in: what came before its turn has lost its predecessor.
+    pub(crate) fn settle(&mut self, process: u32) -> Result<(), Error> {
+        let numbers: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.process == process)
+            .map(|(&number, _)| number)
+            .collect();
+        for number in numbers {
+            let Some(mut thread) = self.threads.remove(&number) else { continue };
+            for (_, (content, bytes)) in std::mem::take(&mut thread.early) {
+                self.gap(&mut thread, GapReason::Killed, 1, VirtAddr(0))?;
+                self.entries(&mut thread, content, &bytes)?;
+            }
+            thread.shard.end()?;
+            thread.flow.as_mut().map_or(Ok(()), ThreadFlow::flush)?;
+            self.instructions += thread.cycle;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! What becomes of records: each traced thread's buffers, in their order, go into its shard of the trace.
+//!
+//! [`Sink`] knows the session's processes and threads. Its methods lie where their subject is: buffers come in by `intake`,
+//! which hands their bytes to `translated` (or `values`, where accesses come with their bytes) or to `records`; `stepped`
+//! compares what was recorded with stepping. When buffers are read, and in which order, is decided by `drain`.
+
+mod build_id;
+mod intake;
+mod records;
+mod stepped;
+mod thread;
+mod translated;
+mod values;
+
+use std::collections::HashMap;
+
+use buffers::{BUFFER_BYTES, Pool};
+use memref::{Access, Event, Gap, GapReason, ProcessId, VirtAddr};
+use trace_format::{COUNTER_SLOW_PATH, CounterRecord, Error, ProcessRecord, TraceWriter};
+
+use crate::blocks::Blocks;
+use crate::clock::now_ns;
+use crate::flow::{BlockList, ThreadFlow};
+use crate::listener::{Heard, Listener};
+use crate::regions::WantedRegions;
+pub use stepped::Verified;
+use thread::TracedThread;
+
+/// Accesses that are gathered before they go to the shard.
+const WAITING_ACCESSES: usize = 16_384;
+
+/// What has been recorded so far, for the progress line and the closing words.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Single accesses.
+    pub accesses: u64,
+    /// Accesses whose instruction took the slow path.
+    pub slow: u64,
+    /// Events that are known to be missing.
+    pub gaps: u64,
+}
+
+/// A traced process of the session.
+struct TracedProcess {
+    id: ProcessId,
+    record: ProcessRecord,
+    /// Its command line, as far as it was told.
+    arguments: Vec<u8>,
+    status: Option<i32>,
+}
+
+/// An instruction of a process that takes the slow path.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct SlowSite {
+    /// The process's number in the pool.
+    process: u32,
+    ip: VirtAddr,
+}
+
+/// How often it did, and what it is.
+#[derive(Default)]
+struct SlowPath {
+    count: u64,
+    name: String,
+}
+
+/// Where an entry is in its buffer.
+#[derive(Clone, Copy, Debug)]
+struct EntryBytes {
+    start: u32,
+    end: u32,
+}
+
+/// What is kept of translated programs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contents {
+    /// Accesses to these kinds of regions: bit n is `RegionKind` n.
+    pub(crate) regions: u32,
+    /// The bytes of each access.
+    pub(crate) data: bool,
+    /// Which blocks are entered.
+    pub(crate) flow: bool,
+}
+
+/// All threads of the session.
+pub(crate) struct Sink<'a> {
+    trace: TraceWriter,
+    processes: HashMap<u32, TracedProcess>,
+    threads: HashMap<u32, TracedThread>,
+    slow: HashMap<SlowSite, SlowPath>,
+    totals: Totals,
+    bytes: Box<[u8; BUFFER_BYTES]>,
+    blocks: Blocks,
+    /// All blocks, where control flow is kept.
+    list: Option<BlockList>,
+    wanted: WantedRegions,
+    /// Whether accesses come with their bytes.
+    data: bool,
+    /// What was compared with stepping.
+    verified: Verified,
+    /// Executed by threads that have ended.
+    instructions: u64,
+    /// Room for the entries of one buffer, and for the accesses that follow from them.
+    places: Vec<EntryBytes>,
+    accesses: Vec<Access>,
+    /// Told of regions, allocations and hits as they come; allocations and hits are not kept then.
+    listener: Option<&'a mut dyn Listener>,
+}
+
+impl<'a> Sink<'a> {
+    /// Records go to that trace.
+    pub(crate) fn new(
+        trace: TraceWriter,
+        Contents { regions, data, flow }: Contents,
+        listener: Option<&'a mut dyn Listener>,
+    ) -> Self {
+        Self {
+            list: flow.then(|| BlockList::new(&trace)),
+            trace,
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            slow: HashMap::new(),
+            totals: Totals::default(),
+            bytes: Box::new([0; BUFFER_BYTES]),
+            blocks: Blocks::default(),
+            wanted: WantedRegions::new(regions),
+            data,
+            verified: Verified { with_bytes: data.then_some(0), ..Verified::default() },
+            instructions: 0,
+            places: Vec::new(),
+            accesses: Vec::new(),
+            listener,
+        }
+    }
+
+    /// All buffers were looked at. Whether the listener wants another look.
+    pub(crate) fn looked(&mut self, pool: &Pool) -> anyhow::Result<bool> {
+        self.listener.as_mut().map_or(Ok(false), |listener| listener.looked(pool))
+    }
+
+    fn hear(&mut self, process: u32, order: u64, heard: Heard) {
+        if let Some(listener) = &mut self.listener {
+            listener.hear(process, order, heard);
+        }
+    }
+
+    /// What was recorded.
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// A process appeared. Its number in the pool is given by whoever appeared first, so parents come before children.
+    pub(crate) fn add_process(
+        &mut self,
+        number: u32,
+        pid: u32,
+        parent: Option<u32>,
+        start_ns: u64,
+    ) -> Result<(), Error> {
+        let parent_number = parent;
+        let parent = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| parent.id);
+        let mut record = ProcessRecord { pid, parent, start_ns, ..Default::default() };
+        record.exe = std::fs::read_link(format!("/proc/{pid}/exe"))
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let id = self.trace.add_process(&record)?;
+        record.process = id;
+        self.wanted.add_process(number, parent_number);
+        if let Some(parent) = parent_number {
+            self.blocks.add_process(number, parent);
+        }
+        self.processes.insert(number, TracedProcess { id, record, arguments: Vec::new(), status: None });
+        if let Some(listener) = &mut self.listener {
+            listener.process(number, pid, parent_number);
+        }
+        Ok(())
+    }
+
+    /// What was compared with stepping.
+    pub(crate) fn verified(&self) -> &Verified {
+        &self.verified
+    }
+
+    /// Whether that process was added.
+    pub(crate) fn knows(&self, number: u32) -> bool {
+        self.processes.contains_key(&number)
+    }
+
+    /// A process has no more to say.
+    pub(crate) fn end_process(&mut self, number: u32) -> Result<(), Error> {
+        self.blocks.end(number);
+        let Some(process) = self.processes.get(&number) else { return Ok(()) };
+        self.trace.end_process(process.id, now_ns(), process.status)
+    }
+
+    /// All processes that there are were added: forgets what only those that have ended could execute.
+    pub(crate) fn forget_ended(&mut self) {
+        self.blocks.forget_ended();
+    }
+
+    /// The trace's number of a process of the pool.
+    fn process_id(&self, number: u32) -> ProcessId {
+        self.processes.get(&number).map_or(ProcessId(0), |process| process.id)
+    }
+
+    /// Events of a thread are missing.
+    fn gap(
+        &mut self,
+        thread: &mut TracedThread,
+        reason: GapReason,
+        count: u64,
+        addr: VirtAddr,
+    ) -> Result<(), Error> {
+        self.totals.gaps += count;
+        let process = self.process_id(thread.process);
+        let gap = Gap { process, thread: thread.id, cycle: thread.cycle, count, reason, addr };
+        thread.push_counted(&Event::Gap(gap))
+    }
+
+    /// Notes that threads or processes found no room in the pool.
+    pub(crate) fn refused(&mut self, count: u32) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        let Some(&number) = self.threads.keys().next() else { return Ok(()) };
+        let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
+        let result = self.gap(&mut thread, GapReason::TooManyThreads, count.into(), VirtAddr(0));
+        self.threads.insert(number, thread);
+        result
+    }
+
+    /// Writes what is buffered, so that a killed recorder loses little.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        self.flush_flow()?;
+        self.trace.flush()
+    }
+
+    fn flush_flow(&mut self) -> Result<(), Error> {
+        let mut threads = self.threads.values_mut().filter_map(|thread| thread.flow.as_mut());
+        self.list.as_mut().map_or(Ok(()), BlockList::flush)?;
+        threads.try_for_each(ThreadFlow::flush)
+    }
+
+    /// Instructions executed by all threads, where the tracer counts them.
+    pub(crate) fn instructions(&self) -> u64 {
+        self.instructions + self.threads.values().map(|thread| thread.cycle).sum::<u64>()
+    }
+
+    /// The last counts.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.flush_flow()?;
+        for (site, slow) in &self.slow {
+            let Some(process) = self.processes.get(&site.process) else { continue };
+            self.trace.add_counter(&CounterRecord {
+                process: process.id,
+                thread: None,
+                ip: site.ip,
+                code: COUNTER_SLOW_PATH,
+                count: slow.count,
+                name: slow.name.clone(),
+            })?;
+        }
+        Ok(())
+    }
+}
