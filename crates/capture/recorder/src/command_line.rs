@@ -1,5 +1,12 @@
 //! Command lines as a shell would take them.
 
+/// Of a program and its arguments.
+pub(crate) fn of_words(name: &str, args: &[String]) -> String {
+    let words: Vec<String> =
+        std::iter::once(name).chain(args.iter().map(String::as_str)).map(quote).collect();
+    words.join(" ")
+}
+
 /// Of arguments with a zero after each, as the kernel keeps them.
 pub(crate) fn of_arguments(bytes: &[u8]) -> String {
     let words: Vec<String> = bytes
@@ -11,7 +18,7 @@ pub(crate) fn of_arguments(bytes: &[u8]) -> String {
 }
 
 /// A word in quotes where a shell would otherwise split or change it.
-pub(crate) fn quote(word: &str) -> String {
+fn quote(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
         return word.to_owned();

@@ -2,20 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use buffers::{Breakpoint, BreakpointKind, MAX_PATH_BYTES};
+use buffers::{Breakpoint, BreakpointKind, MAX_BREAKPOINTS, MAX_PATH_BYTES};
 use symbols::{Module, SearchPath};
+
+use crate::Error;
 
 const NAME: &str = "libmemtap_tracer.so";
 
 /// Finds the tracer: where $MEMTAP_LIB_DIR says, beside this program, or where an installation puts it.
-pub fn find() -> Result<PathBuf> {
+///
+/// # Errors
+/// Where it is in none of these places.
+pub(crate) fn find() -> Result<PathBuf, Error> {
     find_named(NAME)
 }
 
 /// Finds a tracer by its library's name.
-pub(crate) fn find_named(name: &str) -> Result<PathBuf> {
-    let own = std::env::current_exe().context("the path of memtap itself can't be found")?;
+pub(crate) fn find_named(name: &str) -> Result<PathBuf, Error> {
+    let own = own_program()?;
     let own = std::fs::canonicalize(&own).unwrap_or(own);
     let beside = own.parent().unwrap_or(Path::new("/")).to_path_buf();
     let mut places: Vec<PathBuf> =
@@ -24,26 +28,53 @@ pub(crate) fn find_named(name: &str) -> Result<PathBuf> {
     for place in &places {
         let candidate = place.join(name);
         if candidate.is_file() {
-            return std::fs::canonicalize(&candidate)
-                .with_context(|| format!("{}: can't be found", candidate.display()));
+            return std::fs::canonicalize(&candidate).map_err(Error::file(candidate, "can't be found"));
         }
     }
     let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-    bail!("{name}: not found in {}; build the whole workspace or set MEMTAP_LIB_DIR", looked.join(", "))
+    Err(Error::NoTracer { name: name.to_owned(), looked: looked.join(", ") })
+}
+
+/// The file of the program that this process runs.
+pub(crate) fn own_program() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(Error::system("the path of memtap itself can't be found"))
+}
+
+/// Whether the program has a function of that name.
+pub(crate) fn has_function(program: &Path, name: &str) -> bool {
+    breakpoint(program, name, BreakpointKind::Start).is_ok()
+}
+
+/// The functions that start and stop recording, from their names.
+pub(crate) fn breakpoints(
+    program: &Path,
+    start: &[String],
+    stop: &[String],
+) -> Result<[Option<Breakpoint>; MAX_BREAKPOINTS], Error> {
+    let mut list = [None; MAX_BREAKPOINTS];
+    let start = start.iter().map(|name| (name, BreakpointKind::Start));
+    let stop = stop.iter().map(|name| (name, BreakpointKind::Stop));
+    let mut places = list.iter_mut();
+    for (name, kind) in start.chain(stop) {
+        let breakpoint = breakpoint(program, name, kind)?;
+        *places.next().ok_or(Error::TooManyFunctions)? = Some(breakpoint);
+    }
+    Ok(list)
 }
 
 /// A function of the program as a breakpoint; its address relative to the module's first mapping.
-pub(crate) fn breakpoint(program: &Path, name: &str, kind: BreakpointKind) -> Result<Breakpoint> {
-    let path =
-        std::fs::canonicalize(program).with_context(|| format!("{}: can't be found", program.display()))?;
-    let shown = path.display();
-    let symbols = Module::open(&path, None, &SearchPath::default()).with_context(|| shown.to_string())?;
-    let found = symbols.find_function(name).with_context(|| shown.to_string())?;
-    let Some(symbol) = found.first() else { bail!("{shown}: has no function named {name}") };
+fn breakpoint(program: &Path, name: &str, kind: BreakpointKind) -> Result<Breakpoint, Error> {
+    let path = std::fs::canonicalize(program).map_err(Error::file(program, "can't be found"))?;
+    let wrong = |source| Error::Symbols { path: path.clone(), source };
+    let symbols = Module::open(&path, None, &SearchPath::default()).map_err(wrong)?;
+    let found = symbols.find_function(name).map_err(wrong)?;
+    let Some(symbol) = found.first() else {
+        return Err(Error::NoFunction { path: path.clone(), name: name.to_owned() });
+    };
     let first = if symbols.is_fixed() { symbols.extent().0 } else { 0 };
     let mut module = [0; MAX_PATH_BYTES];
-    let path = path.as_os_str().as_encoded_bytes();
-    let Some(place) = module.get_mut(..path.len()) else { bail!("{shown}: the path is too long") };
-    place.copy_from_slice(path);
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let Some(place) = module.get_mut(..bytes.len()) else { return Err(Error::PathTooLong(path.clone())) };
+    place.copy_from_slice(bytes);
     Ok(Breakpoint { kind, address: symbol.address.wrapping_sub(first), module })
 }

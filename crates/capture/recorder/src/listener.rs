@@ -1,8 +1,9 @@
 //! Who wants to know at once what happens, while the program runs.
 
-use anyhow::Result;
 use buffers::Pool;
 use memref::{AccessKind, Allocation, RegionEvent, VirtAddr};
+
+use crate::Error;
 
 /// An access to watched bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct Hit {
 
 /// What a listener hears.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub(crate) enum Heard {
     /// The process begins: with what its parent has now, or with nothing.
     Begins,
     /// A region changed.
@@ -44,7 +45,7 @@ pub enum Heard {
 
 /// It is told of events in the order in which they are read, which need not be that of the session; the events that an
 /// event refers to are read before the second next call of [`Listener::looked`].
-pub trait Listener {
+pub(crate) trait Listener {
     /// A process of the session appeared.
     fn process(&mut self, number: u32, pid: u32, parent: Option<u32>);
 
@@ -52,5 +53,5 @@ pub trait Listener {
     fn hear(&mut self, process: u32, order: u64, heard: Heard);
 
     /// All was read that was there. Whether this wants to be called once more without a pause.
-    fn looked(&mut self, pool: &Pool) -> Result<bool>;
+    fn looked(&mut self, pool: &Pool) -> Result<bool, Error>;
 }

@@ -2,27 +2,35 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use object::elf::{EM_X86_64, FileHeader64, PT_INTERP};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, FileKind, ReadCache};
 
-const PT_INTERP: u32 = 3;
-const EM_X86_64: u16 = 62;
+use crate::Error;
+
+/// The bits of a file's mode that give a program its owner's or its group's rights: `S_ISUID` and `S_ISGID`.
 const SET_ID: u32 = 0o6000;
+/// Enough of a file for its kind, and for a line that names an interpreter.
+const HEAD_BYTES: u64 = 4096;
 /// The kernel follows no more `#!` lines than that.
 const MAX_SCRIPTS: usize = 5;
 
 /// Finds a program as a shell would: in PATH, unless its name has a slash.
-pub fn find(name: &str) -> Result<PathBuf> {
+///
+/// # Errors
+/// Where there is none, or it can't be executed.
+pub(crate) fn find(name: &str) -> Result<PathBuf, Error> {
     if name.contains('/') {
         let path = PathBuf::from(name);
-        let kind = path.metadata().with_context(|| format!("{name}: can't be run"))?;
+        let kind = path.metadata().map_err(Error::file(name, "can't be run"))?;
         if kind.is_dir() {
-            bail!("{name}: is a directory; name a program");
+            return Err(Error::Directory(name.to_owned()));
         }
         if kind.permissions().mode() & 0o111 == 0 {
-            bail!("{name}: is not executable; make it so with chmod +x");
+            return Err(Error::NotExecutable(path));
         }
         return Ok(path);
     }
@@ -38,15 +46,12 @@ pub fn find(name: &str) -> Result<PathBuf> {
             not_executable = Some(candidate);
         }
     }
-    match not_executable {
-        Some(found) => bail!("{}: is not executable; make it so with chmod +x", found.display()),
-        None => bail!("{name}: no such program in PATH; check the spelling or give a path"),
-    }
+    Err(not_executable.map_or_else(|| Error::NotInPath(name.to_owned()), Error::NotExecutable))
 }
 
 /// How a program comes to run a tracer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Linkage {
+pub(crate) enum Linkage {
     /// The loader takes the tracer along.
     Dynamic,
     /// There is no loader: another program is started in its place.
@@ -54,64 +59,59 @@ pub enum Linkage {
 }
 
 /// Refuses what the native tracers can't record.
-pub fn check(path: &Path) -> Result<Linkage> {
+///
+/// # Errors
+/// Where the file is no program of ours, or can't be read.
+pub(crate) fn check(path: &Path) -> Result<Linkage, Error> {
     check_nested(path, MAX_SCRIPTS)
 }
 
-fn check_nested(path: &Path, scripts: usize) -> Result<Linkage> {
-    let shown = path.display();
-    let file = File::open(path).with_context(|| format!("{shown}: can't be read, which recording needs"))?;
+fn check_nested(path: &Path, scripts: usize) -> Result<Linkage, Error> {
+    let file = File::open(path).map_err(Error::file(path, "can't be read, which recording needs"))?;
     let mut head = Vec::new();
-    file.try_clone()?.take(4096).read_to_end(&mut head).with_context(|| format!("{shown}: can't be read"))?;
+    (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(Error::file(path, "can't be read"))?;
     if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let interpreter =
-            String::from_utf8_lossy(line).split_whitespace().next().unwrap_or_default().to_owned();
-        if interpreter.is_empty() || scripts == 0 {
-            bail!("{shown}: its first line names no interpreter; name one behind #!");
-        }
-        let linkage = check_nested(Path::new(&interpreter), scripts - 1)
-            .with_context(|| format!("{shown}: its interpreter can't be recorded"))?;
-        if linkage == Linkage::Static {
-            bail!(
-                "{shown}: its interpreter {interpreter} is statically linked; record that, with the script as argument"
-            );
-        }
-        return Ok(linkage);
+        return check_script(path, line, scripts);
     }
-    let metadata = file.metadata()?;
+    let metadata = file.metadata().map_err(Error::file(path, "can't be read"))?;
     if metadata.mode() & SET_ID != 0 {
-        bail!(
-            "{shown}: runs with another user's rights (setuid), and the loader then ignores the tracer; record a copy without the bit"
-        );
+        return Err(Error::SetId(path.into()));
     }
-    check_elf(&head, &file).map_err(|what| anyhow::anyhow!("{shown}: {what}"))
+    check_elf(path, &head, file)
 }
 
-fn check_elf(head: &[u8], file: &File) -> Result<Linkage, String> {
-    let half = |at: usize| head.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
-    if !head.starts_with(b"\x7fELF") {
-        return Err("is neither a program (ELF) nor a script (#!); name an executable".into());
+/// A script is recorded as its interpreter.
+fn check_script(path: &Path, rest: &[u8], scripts: usize) -> Result<Linkage, Error> {
+    let line = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let interpreter = String::from_utf8_lossy(line).split_whitespace().next().unwrap_or_default().to_owned();
+    if interpreter.is_empty() || scripts == 0 {
+        return Err(Error::NoInterpreter(path.into()));
     }
-    let machine = half(18).unwrap_or(0);
-    if head.get(4) == Some(&1) {
-        return Err("is a 32-bit program; memtap records x86-64 programs only".into());
+    match check_nested(Path::new(&interpreter), scripts - 1) {
+        Ok(Linkage::Dynamic) => Ok(Linkage::Dynamic),
+        Ok(Linkage::Static) => Err(Error::StaticInterpreter { path: path.into(), interpreter }),
+        Err(error) => Err(Error::Interpreter { path: path.into(), source: Box::new(error) }),
     }
-    if machine != EM_X86_64 || head.get(5) != Some(&1) {
-        return Err(format!(
-            "is for another processor (machine {machine}); memtap records x86-64 programs only"
-        ));
+}
+
+/// A program has a loader where one of its segments names it.
+fn check_elf(path: &Path, head: &[u8], file: File) -> Result<Linkage, Error> {
+    match FileKind::parse(head) {
+        Ok(FileKind::Elf64) => {}
+        Ok(FileKind::Elf32) => return Err(Error::Bits32(path.into())),
+        _ => return Err(Error::NoExecutable(path.into())),
     }
-    let table = head.get(32..40).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
-    let (size, count) = (half(54).unwrap_or(0), half(56).unwrap_or(0));
-    for index in 0..u64::from(count) {
-        let mut kind = [0u8; 4];
-        let at = table.saturating_add(index * u64::from(size));
-        if file.read_exact_at(&mut kind, at).is_ok() && u32::from_le_bytes(kind) == PT_INTERP {
-            return Ok(Linkage::Dynamic);
-        }
+    let bytes = ReadCache::new(file);
+    let no_executable = |_| Error::NoExecutable(path.into());
+    let header = FileHeader64::<Endianness>::parse(&bytes).map_err(no_executable)?;
+    let endian = header.endian().map_err(no_executable)?;
+    let machine = header.e_machine(endian);
+    if machine != EM_X86_64 || endian != Endianness::Little {
+        return Err(Error::Processor { path: path.into(), machine });
     }
-    Ok(Linkage::Static)
+    let segments = header.program_headers(endian, &bytes).unwrap_or_default();
+    let has_loader = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
+    Ok(if has_loader { Linkage::Dynamic } else { Linkage::Static })
 }
 
 #[cfg(test)]
@@ -124,7 +124,8 @@ mod tests {
         std::fs::write(&path, bytes).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
         let error = check(&path).expect_err("must be refused");
-        let text = format!("{error:#}");
+        let text = anyhow::Error::new(error);
+        let text = format!("{text:#}");
         assert!(text.contains(expect), "{text}");
         assert!(!text.contains('\n'), "one line: {text}");
     }

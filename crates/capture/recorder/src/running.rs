@@ -5,12 +5,10 @@
 //! in `buffers::attach`. Processes that the recorded one starts are recorded too, and left at the end as well.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use attach::{Error, InjectedCall, Stopped, TargetProcess, UserRegisters};
+use attach::{InjectedCall, Stopped, TargetProcess, UserRegisters};
 use buffers::ProcessState;
 use buffers::attach::{
     ATTACH_VERSION, Enter, Leave, MAX_THREADS, READY_WORDS, RECORDED_AT, RECORDER_AT, Ready, STACK_AT,
@@ -18,49 +16,31 @@ use buffers::attach::{
 };
 use buffers_host::OwnedPool;
 
-use super::watch::Watch;
+use crate::living::LiveProcesses;
+use crate::plan::RunningProcess;
+use crate::waiter::Failure;
+use crate::{Error, Notice};
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// How long is waited until no thread is at work in the tracer.
 const LEAVE_SECONDS: u64 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A process to record, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Running {
-    /// Its number.
-    pub pid: u32,
-    /// `None`: until Ctrl-C.
-    pub time: Option<Duration>,
-}
-
-/// Why there is no recording, or none that ended well.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The process was left as it was.
-    NotEntered(anyhow::Error),
-    /// It goes on in the tracer, unrecorded.
-    NotLeft(anyhow::Error),
-}
-
 /// Refuses what can't be recorded. Before anything is made.
-pub fn check(pid: u32, library: &Path) -> Result<()> {
+pub(crate) fn check(pid: u32, library: &Path) -> Result<()> {
     attach::check(pid)?;
     for (space, what) in [("pid", "process numbers"), ("net", "network")] {
         let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/{space}"));
         match (of("self"), of(&pid.to_string())) {
-            (Ok(here), Ok(there)) if here != there => bail!(
-                "process {pid} has other {what} than memtap (a container); run memtap inside of the container"
-            ),
+            (Ok(here), Ok(there)) if here != there => return Err(Error::Namespace { pid, what }),
             _ => {}
         }
     }
     if !attach::sees(pid, library) {
         // One that has ended sees nothing.
         attach::check(pid)?;
-        bail!(
-            "process {pid} does not see {} (another root directory); install memtap there and run it inside",
-            library.display()
-        );
+        return Err(Error::Root { pid, library: library.into() });
     }
     let process = TargetProcess::open(pid)?;
     if let Some(library) = Library::find(&process, library)? {
@@ -72,14 +52,14 @@ pub fn check(pid: u32, library: &Path) -> Result<()> {
 /// Whether the process is recorded by somebody who is no more; an error where he is.
 fn check_words(words: &[u64; WORD_COUNT], pid: u32) -> Result<bool> {
     if words[VERSION_AT] != ATTACH_VERSION {
-        bail!("process {pid} has another version of memtap's library in it; start the program anew");
+        return Err(Error::OldLibrary(pid));
     }
     if words[RECORDED_AT] == 0 {
         return Ok(false);
     }
     let recorder = words[RECORDER_AT];
     if Path::new(&format!("/proc/{recorder}")).exists() {
-        bail!("process {pid} is recorded by memtap already (process {recorder}): end that one first");
+        return Err(Error::RecordedAlready { pid, recorder });
     }
     Ok(true)
 }
@@ -148,30 +128,17 @@ impl<'a> Library<'a> {
         let stack = (self.stack != 0).then_some(self.stack);
         let word = self.process.call(
             thread,
-            InjectedCall {
-                second: count,
-                stack,
-                traps: self.stack == 0,
-                ..InjectedCall::new(function, data)
-            },
+            InjectedCall { second: count, stack, traps: self.stack == 0, ..InjectedCall::new(function, data) },
         )?;
-        match Status::from_word(word) {
-            Some(Status::Done) => Ok(()),
-            Some(Status::NoRecorder) => bail!(
-                "process {pid} can't reach the recorder: sockets or memory are refused to it (limits, seccomp)"
-            ),
-            Some(Status::NoMemory) => {
-                bail!("process {pid} has no memory or address space left for the tracer")
-            }
-            Some(Status::NoDispatch) => bail!(
-                "process {pid} can't have its system calls handed to the tracer: that needs Linux 5.11, and a process that does not forbid it to itself (seccomp)"
-            ),
-            Some(Status::Full) => bail!("process {pid} is recorded already, or the session is full"),
-            Some(Status::NotRecorded) => bail!("process {pid} is not recorded"),
-            Some(Status::Version) | None => {
-                bail!("{}: is of another version than memtap", self.path.display())
-            }
-        }
+        Err(match Status::from_word(word) {
+            Some(Status::Done) => return Ok(()),
+            Some(Status::NoRecorder) => Error::NoRecorder(pid),
+            Some(Status::NoMemory) => Error::NoMemory(pid),
+            Some(Status::NoDispatch) => Error::NoDispatch(pid),
+            Some(Status::Full) => Error::Full(pid),
+            Some(Status::NotRecorded) => Error::NotRecorded(pid),
+            Some(Status::Version) | None => Error::Version(self.path.into()),
+        })
     }
 }
 
@@ -185,8 +152,7 @@ fn enter(pid: u32, path: &Path, channel: &str) -> Result<()> {
         leave(pid, path)?;
     }
     let mut thread = process.load(path)?;
-    let mut library = Library::find(&process, path)?
-        .with_context(|| format!("{}: is of another version than memtap", path.display()))?;
+    let mut library = Library::find(&process, path)?.ok_or_else(|| Error::Version(path.into()))?;
     // This thread is at a safe place and calls the loader: on its own stack.
     library.stack = 0;
     library.call(&mut thread, library.open, &mut attach::terminated(channel), 0)?;
@@ -207,34 +173,39 @@ fn enter_stopped(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<()> {
     let pid = library.process.pid();
     let count = stopped.len();
     if count > MAX_THREADS {
-        bail!("process {pid} has {count} threads; at most {MAX_THREADS} can be attached to");
+        return Err(Error::TooManyThreads { pid, count });
     }
     let mut list = Vec::new();
     for thread in stopped.iter() {
-        let registers = thread.registers()?;
+        let registers = thread.registers().map_err(thread_error(pid))?;
         if registers.gs_base != 0 {
-            bail!("process {pid} uses the gs segment itself, which the tracer needs");
+            return Err(Error::UsesGs(pid));
         }
         list.extend([registers.rsp, registers.fs_base]);
     }
-    let Some(first) = stopped.first_mut() else { bail!(Error::Ended(pid)) };
+    let Some(first) = stopped.first_mut() else { return Err(Error::ProcessEnded(pid)) };
     library.call(first, library.begin, &mut to_bytes(&list), count)?;
     let mut targets = Vec::new();
     for thread in stopped.iter_mut() {
-        let registers = thread.registers()?;
+        let registers = thread.registers().map_err(thread_error(pid))?;
         // It makes its call again when it goes on, and comes by that.
         let waits = registers.orig_rax as i64 >= 0 && is_restart(registers.rax);
-        let request = Enter { rip: registers.rip, mask: thread.mask()?, waits: waits.into() };
+        let request = Enter {
+            rip: registers.rip,
+            mask: thread.mask().map_err(thread_error(pid))?,
+            waits: waits.into(),
+        };
         let mut bytes = to_bytes(&request.words());
         library.call(thread, library.enter, &mut bytes, 0)?;
         targets.push(Enter::from_words(from_bytes(&bytes)));
     }
     // From here on nothing can fail but by the process's end.
     for (thread, target) in stopped.iter().zip(targets) {
-        thread.set_mask(target.mask)?;
+        thread.set_mask(target.mask).map_err(thread_error(pid))?;
         if target.waits == 0 {
-            let registers = thread.registers()?;
-            thread.set_registers(&UserRegisters { rip: target.rip, orig_rax: u64::MAX, ..registers })?;
+            let registers = thread.registers().map_err(thread_error(pid))?;
+            let registers = UserRegisters { rip: target.rip, orig_rax: u64::MAX, ..registers };
+            thread.set_registers(&registers).map_err(thread_error(pid))?;
         }
     }
     Ok(())
@@ -244,12 +215,18 @@ fn enter_stopped(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<()> {
 fn leave(pid: u32, path: &Path) -> Result<()> {
     match try_leave(pid, path) {
         Err(error) if is_end(&error) => Ok(()),
-        result => result.with_context(|| format!("process {pid} goes on in the tracer, unrecorded")),
+        Err(error) => Err(Error::NotLeft { pid, source: Box::new(error) }),
+        Ok(()) => Ok(()),
     }
 }
 
-fn is_end(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Ended(_) | Error::NoProcess(_) | Error::NoProgram(_)))
+fn is_end(error: &Error) -> bool {
+    use attach::Error as Attach;
+    matches!(
+        error,
+        Error::ProcessEnded(_)
+            | Error::Attach(Attach::Ended(_) | Attach::NoProcess(_) | Attach::NoProgram(_))
+    )
 }
 
 fn try_leave(pid: u32, path: &Path) -> Result<()> {
@@ -271,7 +248,7 @@ fn try_leave(pid: u32, path: &Path) -> Result<()> {
             if let Some(first) = held.first_mut() {
                 library.call(first, library.stay, &mut [], 0)?;
             }
-            bail!("a thread stayed in the tracer or in the kernel for {LEAVE_SECONDS} seconds");
+            return Err(Error::StaysInTracer { seconds: LEAVE_SECONDS });
         }
         // Those that are not go on for a moment. They are not stepped: code that keeps the flags would keep the trap flag.
         let mut ready = ready.into_iter();
@@ -283,9 +260,10 @@ fn try_leave(pid: u32, path: &Path) -> Result<()> {
 
 /// Asks for each thread whether it can leave.
 fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<bool>> {
+    let pid = library.process.pid();
     let mut list = Vec::new();
     for thread in stopped.iter() {
-        let registers = thread.registers()?;
+        let registers = thread.registers().map_err(thread_error(pid))?;
         let ready = Ready {
             tid: thread.tid() as u64,
             rip: registers.rip,
@@ -298,7 +276,7 @@ fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<bool>
         list.extend(ready.words());
     }
     let (mut bytes, count) = (to_bytes(&list), stopped.len());
-    let Some(first) = stopped.first_mut() else { bail!(Error::Ended(library.process.pid())) };
+    let Some(first) = stopped.first_mut() else { return Err(Error::ProcessEnded(pid)) };
     library.call(first, library.ready, &mut bytes, count)?;
     let each = bytes.chunks_exact(READY_WORDS * 8);
     Ok(each.map(|bytes| Ready::from_words(from_bytes(bytes)).is_ready != 0).collect())
@@ -306,12 +284,13 @@ fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<bool>
 
 /// Lets stopped threads leave, all of which are ready, and gives back what is the process's.
 fn leave_stopped(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<()> {
+    let pid = library.process.pid();
     for (index, thread) in stopped.iter_mut().enumerate() {
-        let registers = thread.registers()?;
+        let registers = thread.registers().map_err(thread_error(pid))?;
         let request = Leave {
             registers: in_order(&registers),
             orig_rax: registers.orig_rax,
-            mask: thread.mask()?,
+            mask: thread.mask().map_err(thread_error(pid))?,
             state: [0; 2],
             is_first: u64::from(index == 0),
             kept: 0,
@@ -323,17 +302,22 @@ fn leave_stopped(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<()> {
         if len > 0 {
             let mut state = vec![0; len];
             library.process.read(&mut state, at)?;
-            thread.set_extended(&state)?;
+            thread.set_extended(&state).map_err(thread_error(pid))?;
         }
-        thread.set_mask(left.mask)?;
+        thread.set_mask(left.mask).map_err(thread_error(pid))?;
         for signal in (1..=64).filter(|signal| left.kept & 1 << (signal - 1) != 0) {
-            thread.send(library.process.pid(), signal)?;
+            thread.send(pid, signal).map_err(thread_error(pid))?;
         }
-        let now = thread.registers()?;
-        thread.set_registers(&from_order(&left.registers, left.orig_rax, &now))?;
+        let now = thread.registers().map_err(thread_error(pid))?;
+        let registers = from_order(&left.registers, left.orig_rax, &now);
+        thread.set_registers(&registers).map_err(thread_error(pid))?;
     }
-    let Some(first) = stopped.first_mut() else { bail!(Error::Ended(library.process.pid())) };
+    let Some(first) = stopped.first_mut() else { return Err(Error::ProcessEnded(pid)) };
     library.call(first, library.finish, &mut [], 0)
+}
+
+fn thread_error(pid: u32) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Thread { pid, source }
 }
 
 /// General registers in the order of a signal context.
@@ -374,27 +358,27 @@ fn from_order(words: &[u64; 18], orig_rax: u64, others: &UserRegisters) -> UserR
 /// Takes the process over, waits until it is time, and leaves it and all that it started. One thread does all, because a
 /// stopped thread listens to who stopped it alone; another one empties the buffers meanwhile.
 pub(crate) fn run(
-    running: Running,
+    running: &RunningProcess,
     library: &Path,
     channel: &str,
     pool: &OwnedPool,
-    stop: &Arc<AtomicBool>,
+    tell: impl Fn(Notice<'static>),
 ) -> Result<(), Failure> {
-    enter(running.pid, library, channel).map_err(Failure::NotEntered)?;
-    let how = if running.time.is_none() { ", end with Ctrl-C" } else { "" };
-    eprintln!("memtap: recording process {}{how}", running.pid);
+    let pid = running.pid;
+    enter(pid, library, channel).map_err(Failure::NotEntered)?;
+    tell(Notice::Attached { pid });
     let begun = Instant::now();
-    let mut watch = Watch::default();
+    let mut living = LiveProcesses::default();
     let mut known = 0;
     let is_time = || running.time.is_some_and(|time| begun.elapsed() >= time);
-    while !stop.load(Ordering::Relaxed) && !is_time() {
+    while !running.stop.load(Ordering::Relaxed) && !is_time() {
         while let Some(slot) = pool.pool().process(known).filter(|slot| slot.state() != ProcessState::Empty) {
-            watch.add(known, slot.pid());
+            living.add(known, slot.pid());
             known += 1;
         }
-        watch.dead();
-        if watch.is_empty() {
-            eprintln!("memtap: process {} ended", running.pid);
+        living.dead();
+        if living.is_empty() {
+            tell(Notice::Ended { pid });
             return Ok(());
         }
         let rest = running.time.map_or(LOOK_EVERY, |time| time.saturating_sub(begun.elapsed()));

@@ -70,6 +70,8 @@ mod cmd {
     }
 }
 mod output;
+mod progress;
+mod recording;
 mod watching;
 
 use std::process::ExitCode;
@@ -115,7 +117,7 @@ fn survive_file_limits() {
 fn main() -> ExitCode {
     survive_file_limits();
     let result = match Cli::parse().command {
-        Command::Record(args) => cmd::record::run(args),
+        Command::Record(args) => cmd::record::run(&args),
         Command::Stat(args) => cmd::stat::run(&args),
         Command::Dump(args) => cmd::dump::run(&args),
         Command::Report(args) => cmd::report::run(&args),

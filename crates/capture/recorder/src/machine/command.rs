@@ -1,6 +1,6 @@
 //! QEMU's command line: what must not be on it, and what is added.
 
-use anyhow::{Result, bail};
+use crate::Error;
 
 /// Above this much memory, a PC has a part of it above 4 GiB, and the place of a byte in QEMU's memory is no longer its
 /// physical address.
@@ -9,11 +9,13 @@ const DEFAULT_RAM_BYTES: u64 = 128 << 20;
 
 /// What to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Command {
+pub(crate) struct QemuCommand {
     /// QEMU's arguments.
     pub(crate) args: Vec<String>,
     /// Bytes of the guest's memory, where it is shared with the plugin; 0 otherwise.
     pub(crate) ram_bytes: u64,
+    /// Why it is not shared.
+    pub(crate) problem: Option<String>,
 }
 
 /// An amount as QEMU reads it; `unit` where it has no suffix.
@@ -54,7 +56,7 @@ fn setting<'a>(value: &'a str, name: &str) -> Option<&'a str> {
 
 /// Adds the plugin, a memory that is shared with it, and one thread for all vCPUs. `plugin` is the plugin's option
 /// without the memory's size.
-pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Result<Command> {
+pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Result<QemuCommand, Error> {
     let mut args = args.to_vec();
     let machine = ["M", "machine"];
     let kvm = |value: &str| ["kvm", "xen", "hvf", "whpx", "nvmm"].contains(&value);
@@ -64,14 +66,10 @@ pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Res
         || values(&args, &machine)
             .any(|(_, value)| setting(value, "accel").is_some_and(|accel| accel.split(':').any(kvm)))
     {
-        bail!(
-            "QEMU is asked for hardware virtualisation (KVM), which no plugin sees; leave it out: the translator (TCG) is needed"
-        );
+        return Err(Error::QemuArguments("QEMU is asked for hardware virtualisation (KVM), which no plugin sees; leave it out: the translator (TCG) is needed".into()));
     }
     if values(&args, &["cpu"]).any(|(_, value)| accel(value) == "host") {
-        bail!(
-            "-cpu host needs hardware virtualisation (KVM), which no plugin sees; name a processor or -cpu max"
-        );
+        return Err(Error::QemuArguments("-cpu host needs hardware virtualisation (KVM), which no plugin sees; name a processor or -cpu max".into()));
     }
     let several = values(&args, &["smp"]).any(|(_, value)| {
         let first = value.split(',').next().unwrap_or("");
@@ -81,9 +79,7 @@ pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Res
     let given: Vec<(usize, String)> =
         values(&args, &["accel"]).map(|(at, value)| (at, value.to_owned())).collect();
     if given.iter().any(|(_, value)| setting(value, "thread") == Some("multi")) && several {
-        bail!(
-            "-accel tcg,thread=multi: several vCPUs at once have no one order of accesses; leave thread=multi out"
-        );
+        return Err(Error::QemuArguments("-accel tcg,thread=multi: several vCPUs at once have no one order of accesses; leave thread=multi out".into()));
     }
     let by_machine = values(&args, &machine).any(|(_, value)| setting(value, "accel").is_some());
     match given.last() {
@@ -92,18 +88,34 @@ pub(crate) fn complete(args: &[String], plugin: &str, needs_memory: bool) -> Res
         }
         Some(_) => {}
         None if by_machine && several => {
-            bail!("-machine accel=tcg with several vCPUs: use -accel tcg,thread=single instead");
+            return Err(Error::QemuArguments(
+                "-machine accel=tcg with several vCPUs: use -accel tcg,thread=single instead".into(),
+            ));
         }
         None if by_machine => {}
         None => args.extend(["-accel".into(), if several { "tcg,thread=single" } else { "tcg" }.into()]),
     }
-    let ram_bytes = memory(&mut args, &machine, needs_memory)?;
+    let (ram_bytes, problem) = match memory(&mut args, &machine)? {
+        GuestMemory::Shared(bytes) => (bytes, None),
+        GuestMemory::Own(why) if needs_memory => {
+            return Err(Error::QemuArguments(format!("written data can't be recorded: {why}")));
+        }
+        GuestMemory::Own(why) => (0, Some(why.to_owned())),
+    };
     args.extend(["-plugin".into(), format!("{plugin},ram={ram_bytes}")]);
-    Ok(Command { args, ram_bytes })
+    Ok(QemuCommand { args, ram_bytes, problem })
 }
 
-/// Adds a memory backend. Returns its size, 0 where there is none.
-fn memory(args: &mut Vec<String>, machine: &[&str], needed: bool) -> Result<u64> {
+/// Where the guest's memory is.
+enum GuestMemory {
+    /// In so many bytes that the plugin can map.
+    Shared(u64),
+    /// QEMU has it for itself: why.
+    Own(&'static str),
+}
+
+/// Adds a memory backend, where there can be one.
+fn memory(args: &mut Vec<String>, machine: &[&str]) -> Result<GuestMemory, Error> {
     let own = values(args, machine).any(|(_, value)| setting(value, "memory-backend").is_some())
         || has(args, &["numa", "mem-path"]);
     let asked = values(args, &["m"]).last().map(|(_, value)| value.to_owned());
@@ -118,7 +130,11 @@ fn memory(args: &mut Vec<String>, machine: &[&str], needed: bool) -> Result<u64>
         _ if own => {
             "the command line has a memory backend of its own (-numa, -mem-path or memory-backend); leave it out"
         }
-        None => bail!("-m {}: this amount of memory is not understood", asked.unwrap_or_default()),
+        None => {
+            let asked = asked.unwrap_or_default();
+            let why = format!("-m {asked}: this amount of memory is not understood");
+            return Err(Error::QemuArguments(why));
+        }
         Some(bytes) if bytes > MAX_RAM_BYTES => {
             "the guest has more than 2816 MiB of memory; give it less by -m"
         }
@@ -129,14 +145,10 @@ fn memory(args: &mut Vec<String>, machine: &[&str], needed: bool) -> Result<u64>
                 "-machine".into(),
                 "memory-backend=memtap-ram".into(),
             ]);
-            return Ok(bytes);
+            return Ok(GuestMemory::Shared(bytes));
         }
     };
-    if needed {
-        bail!("written data can't be recorded: {why}");
-    }
-    eprintln!("memtap: note: processes of the guest can't be told apart: {why}");
-    Ok(0)
+    Ok(GuestMemory::Own(why))
 }
 
 #[cfg(test)]

@@ -1,199 +1,321 @@
 //! Recording a whole machine: QEMU runs with our plugin (`tracer-qemu`), which fills the buffers that are read here.
+//!
+//! [`MachineRecorder`] says what is recorded; `command` completes QEMU's command line, and `sink` knows what becomes of the
+//! plugin's records.
 
 mod command;
+mod filter;
 mod sink;
 
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
 use buffers::{BufferState, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
-use buffers_host::{Listener, OwnedPool};
-use trace_format::{CreateOptions, ProcessRecord, SyncPolicy, TraceWriter};
+use buffers_host::OwnedPool;
+use trace_format::{Encoders, ProcessRecord, SyncPolicy, TraceWriter};
 
-use super::output::{Output, Remote};
-use super::progress::Progress;
-use super::{Outcome, shell_status};
 use crate::clock::now_ns;
-use crate::command_line::quote;
-use sink::Sink;
+use crate::command_line;
+use crate::destination::{Destination, RemoteStore};
+use crate::plan::TracePlan;
+use crate::recorder::default_output;
+use crate::service::BufferService;
+use crate::{Error, Notice, ProgramEnd, RecordedRun, Totals, Warning, library, program};
+pub use filter::{Direction, MachineFilter};
+use sink::{MachineSink, MachineTotals};
 
 const LIBRARY: &str = "libmemtap_qemu.so";
 /// How often what is buffered here goes to the trace store, so that a recorder that is killed loses little.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What to record, and how.
+/// Records a machine that QEMU runs, until QEMU ends.
 #[derive(Clone, Debug)]
-pub struct Job {
-    /// The file to write.
-    pub output: PathBuf,
-    /// Whether to replace one that is there.
-    pub force: bool,
-    /// The number of the encoder of accesses.
-    pub encoder: u32,
-    /// When the trace is forced to disk.
-    pub sync: SyncPolicy,
-    /// Who writes it, if not this process.
-    pub server: Option<Remote>,
-    /// QEMU as the user named it.
-    pub name: String,
-    /// Its file.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// What the plugin is told, `name=value`.
-    pub settings: Vec<String>,
-    /// Whether written data is recorded.
-    pub data: bool,
+pub struct MachineRecorder {
+    name: String,
+    args: Vec<String>,
+    filter: MachineFilter,
+    data: bool,
+    flow: bool,
+    output: Option<PathBuf>,
+    replace: bool,
+    encoder: u32,
+    sync: SyncPolicy,
+    server: Option<RemoteStore>,
+}
+
+impl MachineRecorder {
+    /// Records what this QEMU runs with these arguments.
+    #[must_use]
+    pub fn new<T: Into<String>>(name: impl Into<String>, args: impl IntoIterator<Item = T>) -> Self {
+        Self {
+            name: name.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            filter: MachineFilter::default(),
+            data: false,
+            flow: false,
+            output: None,
+            replace: false,
+            encoder: Encoders::LIVE,
+            sync: SyncPolicy::default(),
+            server: None,
+        }
+    }
+
+    /// Which accesses are recorded.
+    #[must_use]
+    pub fn filter(mut self, filter: MachineFilter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// Whether the bytes that are written are recorded, too.
+    #[must_use]
+    pub fn data(mut self, data: bool) -> Self {
+        self.data = data;
+        self
+    }
+
     /// Whether every block that is entered is recorded.
-    pub flow: bool,
+    #[must_use]
+    pub fn flow(mut self, flow: bool) -> Self {
+        self.flow = flow;
+        self
+    }
+
+    /// The file to write; the name of QEMU with `.memtap` in the current directory by default.
+    #[must_use]
+    pub fn output(mut self, path: impl Into<PathBuf>) -> Self {
+        self.output = Some(path.into());
+        self
+    }
+
+    /// Whether a file that is there is replaced.
+    #[must_use]
+    pub fn replace(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+
+    /// The number of the encoder of accesses ([`Encoders`]).
+    #[must_use]
+    pub fn encoder(mut self, encoder: u32) -> Self {
+        self.encoder = encoder;
+        self
+    }
+
+    /// When the trace is forced to disk.
+    #[must_use]
+    pub fn sync(mut self, sync: SyncPolicy) -> Self {
+        self.sync = sync;
+        self
+    }
+
+    /// Lets a server write the trace.
+    #[must_use]
+    pub fn server(mut self, server: RemoteStore) -> Self {
+        self.server = Some(server);
+        self
+    }
+
+    /// Records.
+    ///
+    /// # Errors
+    /// Where the machine can't be recorded, QEMU ended before it ran, or its trace can't be written.
+    pub fn record(&self) -> Result<RecordedRun, Error> {
+        self.record_with(|_| {})
+    }
+
+    /// Records, and tells what happens, on the thread that called this.
+    ///
+    /// # Errors
+    /// As for [`MachineRecorder::record`].
+    pub fn record_with(&self, mut tell: impl FnMut(Notice<'_>)) -> Result<RecordedRun, Error> {
+        let program = program::find(&self.name)?;
+        let plan = MachinePlan {
+            program,
+            name: self.name.clone(),
+            args: self.args.clone(),
+            settings: self.filter.settings(self.data, self.flow),
+            data: self.data || self.filter.read_data,
+            flow: self.flow,
+            trace: TracePlan {
+                output: self.output.clone().unwrap_or_else(|| default_output(&self.name)),
+                replace: self.replace,
+                encoder: self.encoder,
+                sync: self.sync,
+                server: self.server.clone(),
+            },
+        };
+        record(&plan, &mut tell)
+    }
+}
+
+/// A recording as it will be.
+struct MachinePlan {
+    /// QEMU as the user named it.
+    name: String,
+    /// Its file.
+    program: PathBuf,
+    /// Its arguments.
+    args: Vec<String>,
+    /// What the plugin is told, `name=value`.
+    settings: Vec<String>,
+    /// Whether accesses come with bytes.
+    data: bool,
+    /// Whether every block that is entered is recorded.
+    flow: bool,
+    trace: TracePlan,
+}
+
+/// What should be known of the recording: kept, and told at once.
+#[derive(Default)]
+struct Warnings(Vec<Warning>);
+
+impl Warnings {
+    fn add(&mut self, warning: Warning, tell: &mut dyn FnMut(Notice<'_>)) {
+        tell(Notice::Warning(warning.clone()));
+        self.0.push(warning);
+    }
 }
 
 /// Records a machine until QEMU ends.
-pub fn record(job: &Job) -> Result<Outcome> {
-    let library = super::library::find_named(LIBRARY)?;
-    check_plugins(job)?;
-    let pool = Arc::new(OwnedPool::create().context("shared memory for QEMU can't be had")?);
-    let name = format!("memtap-{}-{}", std::process::id(), now_ns());
-    let listener = Arc::new(Listener::bind(name).context("a socket for QEMU can't be had")?);
-    let mut plugin = format!("file={}", library.to_string_lossy().replace(',', ",,"));
-    plugin.push_str(&format!(",channel={}", listener.name()));
-    for setting in &job.settings {
-        plugin.push(',');
-        plugin.push_str(&setting.replace(',', ",,"));
+fn record(plan: &MachinePlan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<RecordedRun, Error> {
+    let library = library::find_named(LIBRARY)?;
+    check_plugins(&plan.program)?;
+    // The plugin has its settings on QEMU's command line; these are for other tracers.
+    let service = BufferService::open(Arc::new(|_| NO_CONFIG))?;
+    let plugin = plugin_option(&library, service.socket_name(), &plan.settings);
+    let command = command::complete(&plan.args, &plugin, plan.data)?;
+    let mut warnings = Warnings::default();
+    if let Some(why) = command.problem {
+        warnings.add(Warning::NoGuestMemory(why), tell);
     }
-    let command = command::complete(&job.args, &plugin, job.data)?;
-    let options = CreateOptions {
-        force: job.force,
-        data: job.data,
-        encoder: Some(job.encoder),
-        sync: job.sync,
-        ..Default::default()
-    };
-    let output = Output::create(&job.output, options, job.server.as_ref())?;
-    let trace = output.trace.clone();
+    let destination = Destination::create(&plan.trace, plan.data)?;
+    let trace = destination.trace.clone();
     let started = Instant::now();
-    describe(&trace, job, command.ram_bytes)?;
-    serve(&listener, &pool);
-    let mut child = match Command::new(&job.program).args(&command.args).spawn() {
+    describe(&trace, plan, command.ram_bytes)?;
+    let mut child = match Command::new(&plan.program).args(&command.args).spawn() {
         Ok(child) => child,
         Err(error) => {
             drop(trace);
-            output.discard();
-            return Err(error).with_context(|| format!("{}: can't be started", job.program.display()));
+            destination.discard();
+            return Err(Error::file(&plan.program, "can't be started")(error));
         }
     };
-    super::stop_signals(child.id())?;
+    tell(Notice::Started { pid: child.id() });
     let process = ProcessRecord {
         pid: child.id(),
         start_ns: now_ns(),
-        exe: job.program.to_string_lossy().into_owned(),
-        args: line(job),
+        exe: plan.program.to_string_lossy().into_owned(),
+        args: command_line::of_words(&plan.name, &plan.args),
         ..Default::default()
     };
-    let mut sink = Sink::new(&trace, &process, job.data, job.flow)?;
-    let drained = drain(&pool, &mut sink, &mut child, &job.output);
-    pool.pool().control().close();
-    pool.wake_producers();
-    listener.shut_down();
-    let status = child.wait().context("QEMU's end can't be waited for")?;
+    let mut sink = MachineSink::new(&trace, &process, plan.data, plan.flow)?;
+    let drained = drain(service.pool(), &mut sink, &mut child, &plan.trace.output, tell);
+    service.close();
+    let end: ProgramEnd = child.wait().map_err(Error::system(NO_END))?.into();
     drained?;
-    finish(&trace, &mut sink, status, started)?;
+    finish(&trace, &mut sink, end, started)?;
     let totals = sink.totals();
     if totals.cycle == 0 {
-        output.discard();
-        let code = shell_status(status);
-        bail!("{}: ended with status {code} before the machine ran; its own words are above", job.name);
+        destination.discard();
+        return Err(Error::NoMachine { name: plan.name.clone(), end });
     }
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        eprintln!(
-            "memtap: {}: QEMU was ended by signal {signal}; the trace holds what happened before",
-            job.output.display()
-        );
+    if let ProgramEnd::Killed(signal) = end {
+        let output = plan.trace.output.clone();
+        warnings.add(Warning::MachineKilled { output, signal }, tell);
     }
     if let Some(why) = sink.introspection.as_deref().filter(|why| *why != "found") {
-        eprintln!("memtap: note: processes of the guest are not told apart: {why}");
+        warnings.add(Warning::NoIntrospection(why.to_owned()), tell);
     }
-    let totals = super::Totals { accesses: totals.accesses, slow: 0, gaps: totals.gaps };
-    Ok(Outcome { status: shell_status(status), totals, verified: None })
+    Ok(RecordedRun {
+        output: plan.trace.output.clone(),
+        end,
+        totals: in_short(totals),
+        missing: sink.missing().to_vec(),
+        untraced: Vec::new(),
+        verified: None,
+        warnings: warnings.0,
+    })
 }
 
-fn line(job: &Job) -> String {
-    let mut words = vec![quote(&job.name)];
-    words.extend(job.args.iter().map(|arg| quote(arg)));
-    words.join(" ")
+const NO_END: &str = "QEMU's end can't be waited for";
+
+const NO_CONFIG: Config = Config {
+    regions: 0,
+    children: false,
+    translate: false,
+    data: false,
+    flow: false,
+    bursts: false,
+    two_signals: false,
+    at_main: false,
+    verify: 0,
+    watchpoints: [0; MAX_LIST_PATH_BYTES],
+    breakpoints: [None; MAX_BREAKPOINTS],
+};
+
+/// The plugin as QEMU's option names it, where a comma is written twice.
+fn plugin_option(library: &Path, socket: &str, settings: &[String]) -> String {
+    let mut option = format!("file={}", library.to_string_lossy().replace(',', ",,"));
+    option.push_str(&format!(",channel={socket}"));
+    for setting in settings {
+        option.push(',');
+        option.push_str(&setting.replace(',', ",,"));
+    }
+    option
 }
 
-fn describe(trace: &TraceWriter, job: &Job, ram_bytes: u64) -> Result<()> {
-    let program = std::fs::canonicalize(&job.program).unwrap_or_else(|_| job.program.clone());
+fn in_short(totals: MachineTotals) -> Totals {
+    Totals { accesses: totals.accesses, slow: 0, gaps: totals.gaps }
+}
+
+fn describe(trace: &TraceWriter, plan: &MachinePlan, ram_bytes: u64) -> Result<(), Error> {
+    let program = std::fs::canonicalize(&plan.program).unwrap_or_else(|_| plan.program.clone());
     trace.set_property("program", &program.to_string_lossy())?;
-    trace.set_property("args", &line(job))?;
+    trace.set_property("args", &command_line::of_words(&plan.name, &plan.args))?;
     trace.set_property("tracer", "qemu")?;
     trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
     trace.set_property("start_ns", &now_ns().to_string())?;
     trace.set_property("guest_ram_bytes", &ram_bytes.to_string())?;
-    trace.set_property("written_data", if job.data { "yes" } else { "no" })?;
-    trace.set_property("settings", &job.settings.join(" "))?;
+    trace.set_property("written_data", if plan.data { "yes" } else { "no" })?;
+    trace.set_property("settings", &plan.settings.join(" "))?;
     Ok(())
 }
 
 /// Whether this is a QEMU that runs whole x86 machines and loads plugins.
-fn check_plugins(job: &Job) -> Result<()> {
-    let shown = job.program.display();
-    let output = Command::new(&job.program)
+fn check_plugins(program: &Path) -> Result<(), Error> {
+    let output = Command::new(program)
         .arg("--help")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
-        .with_context(|| format!("{shown}: can't be started"))?;
+        .map_err(Error::file(program, "can't be started"))?;
     let help = String::from_utf8_lossy(&output.stdout);
     if !help.contains("-machine") {
-        bail!("{shown}: is no QEMU that runs a machine; name qemu-system-x86_64");
+        return Err(Error::NoQemu(program.into()));
     }
     if !help.contains("-plugin") {
-        bail!(
-            "{shown}: this QEMU was built without plugins; use one built with --enable-plugins, such as Debian's"
-        );
+        return Err(Error::NoPlugins(program.into()));
     }
     Ok(())
 }
 
-/// Gives the pool to the plugin.
-fn serve(listener: &Arc<Listener>, pool: &Arc<OwnedPool>) {
-    let (listener, pool) = (listener.clone(), pool.clone());
-    // The plugin has its settings on QEMU's command line; these are for other tracers.
-    let config = Config {
-        regions: 0,
-        children: false,
-        translate: false,
-        data: false,
-        flow: false,
-        bursts: false,
-        two_signals: false,
-        at_main: false,
-        verify: 0,
-        watchpoints: [0; MAX_LIST_PATH_BYTES],
-        breakpoints: [None; MAX_BREAKPOINTS],
-    };
-    std::thread::spawn(move || {
-        while !pool.pool().control().is_closed() {
-            if listener.serve_one(&pool, |_| config).is_err() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-    });
-}
-
 /// Reads buffers until QEMU has ended.
-fn drain(pool: &OwnedPool, sink: &mut Sink, child: &mut Child, output: &std::path::Path) -> Result<()> {
-    let mut progress = Progress::new(output);
+fn drain(
+    pool: &OwnedPool,
+    sink: &mut MachineSink,
+    child: &mut Child,
+    output: &Path,
+    tell: &mut dyn FnMut(Notice<'_>),
+) -> Result<(), Error> {
     let mut flushed = Instant::now();
     let mut looked = Instant::now();
     let mut over = false;
-    let result = loop {
+    loop {
         let seen = pool.submissions();
         let mut some = false;
         for buffer in pool.pool().buffers().filter(|buffer| buffer.header().state() == BufferState::Submitted)
@@ -205,19 +327,17 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, child: &mut Child, output: &std::pat
                 // Nothing more can be kept: the machine goes on, unrecorded.
                 pool.pool().control().close();
                 pool.wake_producers();
-                progress.clear();
-                return Err(anyhow::Error::new(error));
+                return Err(error.into());
             }
             pool.wake_producers();
         }
         if over && !some {
-            break Ok(());
+            break;
         }
         if !some || looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
-            let totals = sink.totals();
-            progress.show(super::Totals { accesses: totals.accesses, slow: 0, gaps: totals.gaps });
-            over = child.try_wait().context("QEMU's end can't be waited for")?.is_some();
+            tell(Notice::Progress { totals: in_short(sink.totals()), output });
+            over = child.try_wait().map_err(Error::system(NO_END))?.is_some();
         }
         if flushed.elapsed() >= FLUSH_EVERY {
             flushed = Instant::now();
@@ -226,8 +346,7 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, child: &mut Child, output: &std::pat
         if !some && !over {
             pool.wait(seen, LOOK_EVERY);
         }
-    };
-    progress.clear();
+    }
     // What a QEMU that was killed had not handed over.
     let mut left: Vec<_> = pool.pool().buffers().filter(|buffer| buffer.is_owned_by(0)).collect();
     left.sort_by_key(|buffer| buffer.header().sequence());
@@ -236,16 +355,21 @@ fn drain(pool: &OwnedPool, sink: &mut Sink, child: &mut Child, output: &std::pat
         pool.pool().free(buffer);
     }
     sink.settle()?;
-    result
+    Ok(())
 }
 
-fn finish(trace: &TraceWriter, sink: &mut Sink, status: ExitStatus, started: Instant) -> Result<()> {
-    if std::os::unix::process::ExitStatusExt::signal(&status).is_some() && sink.totals().cycle > 0 {
+fn finish(
+    trace: &TraceWriter,
+    sink: &mut MachineSink,
+    end: ProgramEnd,
+    started: Instant,
+) -> Result<(), Error> {
+    if matches!(end, ProgramEnd::Killed(_)) && sink.totals().cycle > 0 {
         sink.killed()?;
     }
     sink.flush()?;
     trace.set_property("instructions", &sink.totals().cycle.to_string())?;
-    trace.set_property("exit_status", &shell_status(status).to_string())?;
+    trace.set_property("exit_status", &end.shell_status().to_string())?;
     trace.set_property("wall_seconds", &format!("{:.6}", started.elapsed().as_secs_f64()))?;
     trace.clone().finish()?;
     Ok(())

@@ -14,6 +14,7 @@ use trace_format::{
 };
 
 use crate::clock::now_ns;
+use crate::recorded_run::{MissingEvents, add_missing};
 
 /// Virtual pages of which is remembered that their place was stated.
 const STATED: usize = 1 << 13;
@@ -37,7 +38,7 @@ const MARK_OFF: u32 = 1;
 
 /// A block of the guest's code.
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
+struct GuestBlock {
     ip: u64,
     /// Where its offsets begin, and how many there are: none where the block is not known.
     first: u32,
@@ -46,13 +47,13 @@ struct Block {
 
 /// All blocks, by number.
 #[derive(Debug, Default)]
-struct Blocks {
-    blocks: Vec<Block>,
+struct GuestBlocks {
+    blocks: Vec<GuestBlock>,
     /// Where each instruction starts, from its block's start.
     offsets: Vec<u16>,
 }
 
-impl Blocks {
+impl GuestBlocks {
     /// Adds a block. Returns its bytes.
     fn add(&mut self, number: u32, ip: u64, sizes: &[u8]) -> u16 {
         let (number, first) = (number as usize, self.offsets.len() as u32);
@@ -62,19 +63,19 @@ impl Blocks {
             at += u16::from(size);
         }
         if number < MAX_BLOCKS {
-            self.blocks.resize(self.blocks.len().max(number + 1), Block::default());
-            self.blocks[number] = Block { ip, first, count: sizes.len() as u32 };
+            self.blocks.resize(self.blocks.len().max(number + 1), GuestBlock::default());
+            self.blocks[number] = GuestBlock { ip, first, count: sizes.len() as u32 };
         }
         at
     }
 
-    fn get(&self, number: u32) -> Block {
+    fn get(&self, number: u32) -> GuestBlock {
         self.blocks.get(number as usize).copied().unwrap_or_default()
     }
 
     /// The address of an instruction.
     #[inline]
-    fn ip(&self, block: Block, index: u16) -> Option<VirtAddr> {
+    fn ip(&self, block: GuestBlock, index: u16) -> Option<VirtAddr> {
         let index = u32::from(index);
         if index >= block.count {
             return None;
@@ -85,7 +86,7 @@ impl Blocks {
 }
 
 /// One vCPU.
-struct Cpu {
+struct GuestCpu {
     /// QEMU's number of it.
     number: u32,
     id: ThreadId,
@@ -110,24 +111,24 @@ struct Cpu {
 
 /// What was recorded.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct MachineTotals {
     pub(crate) accesses: u64,
     pub(crate) gaps: u64,
     pub(crate) cycle: u64,
 }
 
 /// All of a machine.
-pub(crate) struct Sink {
+pub(crate) struct MachineSink {
     trace: TraceWriter,
     process: ProcessId,
     data: bool,
     /// Whether all blocks that are entered are told, and kept.
     flow: bool,
-    cpus: Vec<Cpu>,
+    cpus: Vec<GuestCpu>,
     /// The present one's place among them.
     cpu: usize,
-    blocks: Blocks,
-    block: Block,
+    blocks: GuestBlocks,
+    block: GuestBlock,
     cycle: u64,
     /// What the plugin said of the next access's page, and of the one behind.
     page: Option<u64>,
@@ -142,12 +143,13 @@ pub(crate) struct Sink {
     sequence: u32,
     early: BTreeMap<u32, Vec<u8>>,
     bytes: Box<[u8; BUFFER_BYTES]>,
-    totals: Totals,
+    totals: MachineTotals,
+    missing: Vec<MissingEvents>,
     /// Why processes of the guest can't be told apart, as the plugin says it.
     pub(crate) introspection: Option<String>,
 }
 
-impl Sink {
+impl MachineSink {
     pub(crate) fn new(
         trace: &TraceWriter,
         process: &ProcessRecord,
@@ -163,8 +165,8 @@ impl Sink {
             flow,
             cpus: Vec::new(),
             cpu: 0,
-            blocks: Blocks::default(),
-            block: Block::default(),
+            blocks: GuestBlocks::default(),
+            block: GuestBlock::default(),
             cycle: 0,
             page: None,
             behind: None,
@@ -177,13 +179,19 @@ impl Sink {
             sequence: 0,
             early: BTreeMap::new(),
             bytes: Box::new([0; BUFFER_BYTES]),
-            totals: Totals::default(),
+            totals: MachineTotals::default(),
+            missing: Vec::new(),
             introspection: None,
         })
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> MachineTotals {
         self.totals
+    }
+
+    /// Events that are missing, by their reason.
+    pub(crate) fn missing(&self) -> &[MissingEvents] {
+        &self.missing
     }
 
     /// What follows is about that vCPU.
@@ -199,7 +207,7 @@ impl Sink {
         shard.push(&Event::Order(OrderMark { cycle: 0, order: 0 }))?;
         let stream =
             |kind, entries| trace.typed(StreamDescription::of_kind(kind, Some((process, id))), entries);
-        self.cpus.push(Cpu {
+        self.cpus.push(GuestCpu {
             number,
             id,
             shard,
@@ -218,7 +226,7 @@ impl Sink {
         Ok(())
     }
 
-    fn cpu(&mut self) -> Result<&mut Cpu, Error> {
+    fn cpu(&mut self) -> Result<&mut GuestCpu, Error> {
         if self.cpus.is_empty() {
             self.go_to(0)?;
         }
@@ -258,7 +266,7 @@ impl Sink {
 
     /// Hands what was collected to the shards.
     fn push_accesses(&mut self) -> Result<(), Error> {
-        self.cpus.iter_mut().try_for_each(Cpu::push_accesses)
+        self.cpus.iter_mut().try_for_each(GuestCpu::push_accesses)
     }
 
     fn record(&mut self, record: &MachineRecord<'_>) -> Result<(), Error> {
@@ -437,6 +445,7 @@ impl Sink {
 
     fn gap(&mut self, cycle: u64, count: u64, reason: GapReason) -> Result<(), Error> {
         self.totals.gaps += count;
+        add_missing(&mut self.missing, reason, count);
         self.push_accesses()?;
         let process = self.process;
         let cpu = self.cpu()?;
@@ -486,7 +495,7 @@ impl Sink {
     }
 }
 
-impl Cpu {
+impl GuestCpu {
     /// From the next access on, where pages lie is stated anew.
     fn state_again(&mut self) {
         self.state_again = self.next_index() + STATE_AGAIN;

@@ -12,7 +12,7 @@ mod thread;
 mod translated;
 mod values;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use buffers::{BUFFER_BYTES, Pool};
 use memref::{Access, Event, Gap, GapReason, ProcessId, VirtAddr};
@@ -22,6 +22,7 @@ use crate::blocks::Blocks;
 use crate::clock::now_ns;
 use crate::flow::{BlockList, ThreadFlow};
 use crate::listener::{Heard, Listener};
+use crate::recorded_run::{MissingEvents, add_missing};
 use crate::regions::WantedRegions;
 pub use stepped::Verified;
 use thread::TracedThread;
@@ -89,6 +90,10 @@ pub(crate) struct Sink<'a> {
     threads: HashMap<u32, TracedThread>,
     slow: HashMap<SlowSite, SlowPath>,
     totals: Totals,
+    /// Events that are missing, by their reason.
+    missing: Vec<MissingEvents>,
+    /// Programs that ran untraced, each once.
+    untraced: BTreeSet<String>,
     bytes: Box<[u8; BUFFER_BYTES]>,
     blocks: Blocks,
     /// All blocks, where control flow is kept.
@@ -121,6 +126,8 @@ impl<'a> Sink<'a> {
             threads: HashMap::new(),
             slow: HashMap::new(),
             totals: Totals::default(),
+            missing: Vec::new(),
+            untraced: BTreeSet::new(),
             bytes: Box::new([0; BUFFER_BYTES]),
             blocks: Blocks::default(),
             wanted: WantedRegions::new(regions),
@@ -134,7 +141,7 @@ impl<'a> Sink<'a> {
     }
 
     /// All buffers were looked at. Whether the listener wants another look.
-    pub(crate) fn looked(&mut self, pool: &Pool) -> anyhow::Result<bool> {
+    pub(crate) fn looked(&mut self, pool: &Pool) -> Result<bool, crate::Error> {
         self.listener.as_mut().map_or(Ok(false), |listener| listener.looked(pool))
     }
 
@@ -147,6 +154,16 @@ impl<'a> Sink<'a> {
     /// What was recorded.
     pub(crate) fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// Events that are missing, by their reason.
+    pub(crate) fn missing(&self) -> &[MissingEvents] {
+        &self.missing
+    }
+
+    /// Programs that ran untraced.
+    pub(crate) fn untraced(&self) -> Vec<String> {
+        self.untraced.iter().cloned().collect()
     }
 
     /// A process appeared. Its number in the pool is given by whoever appeared first, so parents come before children.
@@ -212,6 +229,7 @@ impl<'a> Sink<'a> {
         addr: VirtAddr,
     ) -> Result<(), Error> {
         self.totals.gaps += count;
+        add_missing(&mut self.missing, reason, count);
         let process = self.process_id(thread.process);
         let gap = Gap { process, thread: thread.id, cycle: thread.cycle, count, reason, addr };
         thread.push_counted(&Event::Gap(gap))

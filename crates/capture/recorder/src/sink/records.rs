@@ -164,6 +164,7 @@ impl Sink<'_> {
         name: &[u8],
     ) -> Result<(), Error> {
         if reason == GapReason::UntracedProgram {
+            self.untraced.insert(text(name));
             self.trace.add_counter(&CounterRecord {
                 process: self.process_id(thread.process),
                 thread: Some(thread.id),

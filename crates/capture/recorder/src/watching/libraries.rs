@@ -9,31 +9,35 @@ use std::process::{Command, Stdio};
 
 use symbols::{Module, SearchPath};
 
-/// The device and the number of a file.
-pub(crate) type Identity = (u64, u64);
+/// A file, under whatever path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
 
 /// Which file a path leads to.
-pub(crate) fn identity(path: &Path) -> std::io::Result<Identity> {
-    path.metadata().map(|file| (file.dev(), file.ino()))
+pub(super) fn identity(path: &Path) -> std::io::Result<FileIdentity> {
+    path.metadata().map(|file| FileIdentity { device: file.dev(), inode: file.ino() })
 }
 
 /// One library.
-pub(crate) struct Library {
-    pub(crate) identity: Identity,
+pub(super) struct NeededLibrary {
+    pub(super) identity: FileIdentity,
     module: OnceCell<Option<Module>>,
     path: PathBuf,
 }
 
-impl Library {
+impl NeededLibrary {
     /// Its names; `None` where they can't be read.
-    pub(crate) fn module(&self) -> Option<&Module> {
+    pub(super) fn module(&self) -> Option<&Module> {
         self.module.get_or_init(|| Module::open(&self.path, None, &SearchPath::default()).ok()).as_ref()
     }
 }
 
 /// The libraries that the loader takes for a program, as it says itself: it is asked as ldd asks it, and does not run the
 /// program. None where it does not answer.
-pub(crate) fn of_program(program: &Path) -> Vec<Library> {
+pub(super) fn of_program(program: &Path) -> Vec<NeededLibrary> {
     let mut command = Command::new(program);
     command.env("LD_TRACE_LOADED_OBJECTS", "1").stdin(Stdio::null()).stderr(Stdio::null());
     let Ok(output) = command.output() else { return Vec::new() };
@@ -41,7 +45,7 @@ pub(crate) fn of_program(program: &Path) -> Vec<Library> {
     paths(&text)
         .filter_map(|path| {
             let path = PathBuf::from(path);
-            Some(Library { identity: identity(&path).ok()?, module: OnceCell::new(), path })
+            Some(NeededLibrary { identity: identity(&path).ok()?, module: OnceCell::new(), path })
         })
         .collect()
 }
@@ -57,7 +61,7 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Where a process has mapped the first bytes of a file; `None` where it has not.
-pub(crate) fn base_in(pid: u32, file: Identity) -> Option<u64> {
+pub(super) fn base_in(pid: u32, file: FileIdentity) -> Option<u64> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     maps.lines().find_map(|line| {
         let mapping = proc_maps::parse(line.as_bytes())?;
@@ -82,7 +86,7 @@ mod tests {
     fn a_process_has_its_own_file() {
         let own = std::env::current_exe().unwrap();
         assert!(base_in(std::process::id(), identity(&own).unwrap()).is_some());
-        assert_eq!(base_in(std::process::id(), (0, 0)), None);
+        assert_eq!(base_in(std::process::id(), FileIdentity { device: 0, inode: 0 }), None);
         let libraries = of_program(&own);
         assert!(libraries.iter().any(|library| library.module().is_some()), "the tests need a C library");
     }

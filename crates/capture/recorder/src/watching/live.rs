@@ -5,30 +5,33 @@
 //! look at all buffers after the one that found a hit has all that it needs ([`Listener`]).
 
 use std::collections::HashMap;
-use std::mem;
 use std::sync::Arc;
+use std::{io, mem};
 
-use anyhow::Result;
 use buffers::Pool;
-use memref::{ProcessId, RegionChange, RegionKind};
+use memref::{Order, ProcessId, RegionChange, RegionKind};
 use symbols::{ModuleStore, Names, Resolver};
 
-use crate::{Heard, Hit, Listener};
+use super::expression::{AddressRange, WatchExpression};
+use crate::Error;
+use crate::listener::{Heard, Hit, Listener};
 
 /// What is done with hits.
-pub trait Report {
+pub trait HitReport {
     /// One, in the session's order.
-    fn hit(&mut self, at: &mut Place<'_>, hit: &Hit) -> Result<()>;
+    fn hit(&mut self, at: &mut HitPlace<'_>, hit: &Hit) -> io::Result<()>;
 
     /// Code has another meaning from here on.
     fn forget(&mut self);
 
     /// There are no more for now.
-    fn pause(&mut self) -> Result<()>;
+    fn pause(&mut self) -> io::Result<()>;
 }
 
 /// Where a hit was.
-pub struct Place<'a> {
+pub struct HitPlace<'a> {
+    /// The expression that names what was accessed.
+    pub expression: &'a str,
     /// Names of this moment.
     pub resolver: &'a mut Resolver,
     /// The process.
@@ -39,7 +42,7 @@ pub struct Place<'a> {
     pub is_continued: &'a dyn Fn() -> bool,
 }
 
-struct Process {
+struct WatchedProcess {
     pid: u32,
     parent: Option<u32>,
     resolver: Option<Resolver>,
@@ -47,23 +50,55 @@ struct Process {
     stops: u32,
 }
 
+/// An event that waits for those of a lower order.
+struct QueuedEvent {
+    order: Order,
+    /// The process's number in the session.
+    process: u32,
+    heard: Heard,
+}
+
+/// A region that a process had.
+#[derive(Clone, Copy)]
+struct SeenRegion {
+    start: u64,
+    end: u64,
+    kind: RegionKind,
+    /// Whether it is watched.
+    traced: bool,
+}
+
+/// Addresses at which nothing could be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwatched {
+    /// As they were asked for.
+    pub expression: String,
+    /// The memory there, which is not watched; `None`: there never was any.
+    pub kind: Option<RegionKind>,
+    /// How many other expressions are without effect, too.
+    pub more: usize,
+}
+
 /// Puts what was heard into its order.
-pub struct Live<R> {
+pub(super) struct HitQueue<'a, R> {
+    /// The expressions by their number.
+    wanted: &'a [WatchExpression],
     store: Arc<ModuleStore>,
     names: Arc<Names>,
-    processes: HashMap<u32, Process>,
-    /// Order, process, event; and of those how many were heard before the present look.
-    queue: Vec<(u64, u32, Heard)>,
+    processes: HashMap<u32, WatchedProcess>,
+    queue: Vec<QueuedEvent>,
+    /// How many of those were heard before the present look.
     ripe: usize,
-    /// Regions that were there at some time: start, end, and what they are for.
-    regions: Vec<(u64, u64, RegionKind, bool)>,
+    /// Regions that were there at some time.
+    regions: Vec<SeenRegion>,
     report: R,
 }
 
-impl<R: Report> Live<R> {
+impl<'a, R: HitReport> HitQueue<'a, R> {
     /// Nothing heard yet.
-    pub fn new(report: R) -> Self {
+    pub(super) fn new(wanted: &'a [WatchExpression], report: R) -> Self {
         Self {
+            wanted,
             store: Arc::default(),
             names: Arc::default(),
             processes: HashMap::new(),
@@ -74,14 +109,14 @@ impl<R: Report> Live<R> {
         }
     }
 
-    /// The first of these ranges at which nothing could be watched, why, and how many there are: nothing was ever mapped
-    /// there, or memory that is not watched.
-    pub fn unwatched<'b>(
-        &self,
-        ranges: impl Iterator<Item = (&'b str, u64, u64)>,
-    ) -> Option<(&'b str, String, usize)> {
-        let mut traced: Vec<(u64, u64)> =
-            self.regions.iter().filter(|region| region.3).map(|&(start, end, ..)| (start, end)).collect();
+    /// The first of these ranges at which nothing could be watched, and how many there are.
+    pub(super) fn unwatched<'b>(&self, ranges: impl Iterator<Item = AddressRange<'b>>) -> Option<Unwatched> {
+        let mut traced: Vec<(u64, u64)> = self
+            .regions
+            .iter()
+            .filter(|region| region.traced)
+            .map(|region| (region.start, region.end))
+            .collect();
         traced.sort_unstable();
         traced.dedup_by(|next, last| {
             let joins = next.0 <= last.1;
@@ -92,20 +127,16 @@ impl<R: Report> Live<R> {
             let at = traced.partition_point(|range| range.1 <= start);
             traced.get(at).is_some_and(|range| range.0 < end)
         };
-        let mut left = ranges.filter(|&(_, start, len)| !is_watched(start, start.saturating_add(len)));
-        let (expression, start, len) = left.next()?;
+        let mut left = ranges.filter(|range| !is_watched(range.start, range.start.saturating_add(range.len)));
+        let AddressRange { expression, start, len } = left.next()?;
         let end = start.saturating_add(len);
-        let kind =
-            self.regions.iter().find(|(from, to, ..)| *from < end && start < *to).map(|region| region.2);
-        let why = match kind {
-            None => "the program never had memory there, so nothing was watched; where a program lies changes from run to run unless it is linked to fixed addresses".to_owned(),
-            Some(kind) => format!("is {} memory, which is not watched; data, bss, heap and anonymous memory are; --tracer translate watches it, too", kind.name()),
-        };
-        Some((expression, why, left.count()))
+        let region = self.regions.iter().find(|region| region.start < end && start < region.end);
+        let (expression, kind) = (expression.to_owned(), region.map(|region| region.kind));
+        Some(Unwatched { expression, kind, more: left.count() })
     }
 
     /// Files whose debug information is damaged, one line each.
-    pub fn damage(&self) -> Vec<String> {
+    pub(super) fn damage(&self) -> Vec<String> {
         let problems = self.store.take_problems();
         let damage = problems.iter().filter(|problem| matches!(***problem, symbols::Error::Dwarf { .. }));
         damage.map(|problem| problem.to_string()).collect()
@@ -122,14 +153,14 @@ impl<R: Report> Live<R> {
                 Some(parent) => self.resolver(parent).fork(id),
                 None => Resolver::new(id, Arc::clone(&self.store), Arc::clone(&self.names)),
             };
-            let process = Process { pid: 0, parent, resolver: None, stops: 0 };
+            let process = WatchedProcess { pid: 0, parent, resolver: None, stops: 0 };
             self.processes.entry(number).or_insert(process).resolver = Some(new);
         }
         let process = self.processes.get_mut(&number).expect("just entered");
         process.resolver.as_mut().expect("just made")
     }
 
-    fn apply(&mut self, pool: &Pool, number: u32, heard: &Heard) -> Result<()> {
+    fn apply(&mut self, pool: &Pool, number: u32, heard: &Heard) -> Result<(), Error> {
         match heard {
             Heard::Begins => {
                 self.resolver(number);
@@ -137,7 +168,8 @@ impl<R: Report> Live<R> {
             Heard::Region(event) => {
                 if event.change != RegionChange::Unmap {
                     let end = event.start.0.saturating_add(event.len);
-                    self.regions.push((event.start.0, end, event.kind, event.traced));
+                    let (start, kind, traced) = (event.start.0, event.kind, event.traced);
+                    self.regions.push(SeenRegion { start, end, kind, traced });
                 }
                 self.resolver(number).apply_region(event);
                 self.report.forget();
@@ -152,37 +184,44 @@ impl<R: Report> Live<R> {
                 process.stops += u32::from(hit.stops);
                 let stops = process.stops;
                 let is_continued = || pool.process(number).is_none_or(|slot| slot.resumes() >= stops);
-                let mut place =
-                    Place { resolver, pid: process.pid, is_first: number == 0, is_continued: &is_continued };
-                self.report.hit(&mut place, hit)?;
+                let expression =
+                    self.wanted.get(hit.watch as usize).map_or("", |wanted| wanted.text.as_str());
+                let mut place = HitPlace {
+                    expression,
+                    resolver,
+                    pid: process.pid,
+                    is_first: number == 0,
+                    is_continued: &is_continued,
+                };
+                self.report.hit(&mut place, hit).map_err(Error::Hits)?;
             }
         }
         Ok(())
     }
 }
 
-impl<R: Report> Listener for Live<R> {
+impl<R: HitReport> Listener for HitQueue<'_, R> {
     fn process(&mut self, number: u32, pid: u32, parent: Option<u32>) {
-        self.processes.insert(number, Process { pid, parent, resolver: None, stops: 0 });
+        self.processes.insert(number, WatchedProcess { pid, parent, resolver: None, stops: 0 });
     }
 
     fn hear(&mut self, process: u32, order: u64, heard: Heard) {
-        self.queue.push((order, process, heard));
+        self.queue.push(QueuedEvent { order, process, heard });
     }
 
-    fn looked(&mut self, pool: &Pool) -> Result<bool> {
+    fn looked(&mut self, pool: &Pool) -> Result<bool, Error> {
         // All that was heard until the last look, and what this one found of the same time.
-        let last = self.queue.iter().take(self.ripe).map(|(order, ..)| *order).max();
+        let last = self.queue.iter().take(self.ripe).map(|event| event.order).max();
         let mut queue = mem::take(&mut self.queue);
-        // A process begins behind what its parent did until then.
-        queue.sort_by_key(|(order, process, heard)| (*order, matches!(heard, Heard::Begins), *process));
-        let now = last.map_or(0, |last| queue.partition_point(|(order, ..)| *order <= last));
+        // A process begins after what its parent did until then.
+        queue.sort_by_key(|event| (event.order, matches!(event.heard, Heard::Begins), event.process));
+        let now = last.map_or(0, |last| queue.partition_point(|event| event.order <= last));
         let rest = queue.split_off(now);
-        for (_, process, heard) in &queue {
-            self.apply(pool, *process, heard)?;
+        for event in &queue {
+            self.apply(pool, event.process, &event.heard)?;
         }
         if !queue.is_empty() {
-            self.report.pause()?;
+            self.report.pause().map_err(Error::Hits)?;
         }
         self.ripe = rest.len();
         self.queue = rest;

@@ -5,20 +5,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use buffers::{Config, MAX_BREAKPOINTS};
 use clap::{Parser, ValueEnum};
 use memref::RegionKind;
-
-use trace_format::Encoders;
+use recorder::{Direction, MachineFilter, MachineRecorder, RecordedRun, Recorder, RemoteStore};
+use report::grouped;
 use trace_server::Address;
 
-use recorder::{self as record, Job, Linkage, Remote, Running};
-
-use report::grouped;
+use crate::recording::{Teller, flag_of_signals, in_options};
 
 /// Who sees the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Tracer {
+pub(crate) enum TracerName {
     /// Translated code: every access, the stack's included
     Translate,
     /// Native execution, accesses to selected data found by page protection
@@ -29,7 +26,7 @@ pub(crate) enum Tracer {
 
 /// A kind of memory that can be traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Region {
+pub(crate) enum RegionName {
     /// Initialised data of the program and its libraries
     Data,
     /// Data without initial values
@@ -44,7 +41,7 @@ pub(crate) enum Region {
 
 /// How an access to closed memory is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Mechanism {
+pub(crate) enum MechanismName {
     /// One signal for a run of instructions (the default)
     Bursts,
     /// One signal for each access
@@ -55,7 +52,7 @@ pub(crate) enum Mechanism {
 
 /// What of the control flow is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Flow {
+pub(crate) enum FlowExtent {
     /// Every basic block that is executed, also those without accesses
     Full,
 }
@@ -71,10 +68,10 @@ pub(crate) struct Args {
     force: bool,
     /// Who sees the accesses [default: translate; protect where --regions selects data, that is without stack]
     #[arg(long, value_enum)]
-    tracer: Option<Tracer>,
+    tracer: Option<TracerName>,
     /// The kinds of memory to trace [default: all that the tracer can see]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
-    regions: Vec<Region>,
+    regions: Vec<RegionName>,
     /// Start recording at the entry of this function instead of main (may be given several times)
     #[arg(long, value_name = "FN")]
     start: Vec<String>,
@@ -90,7 +87,7 @@ pub(crate) struct Args {
     /// Record the control flow, too: every basic block that is executed, not only those that access memory (translated
     /// programs, machines)
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, default_missing_value = "full")]
-    flow: Option<Flow>,
+    flow: Option<FlowExtent>,
     /// Step through windows of N instructions and compare what the program accesses there with what is recorded; a
     /// difference is exit status 1 (translated programs)
     #[arg(
@@ -131,7 +128,7 @@ pub(crate) struct Args {
     never: bool,
     /// How an access to closed memory is made
     #[arg(long, value_enum, hide = true)]
-    mechanism: Option<Mechanism>,
+    mechanism: Option<MechanismName>,
     /// The program and its arguments
     #[arg(required_unless_present = "pid", last = true, value_name = "PROG")]
     program: Vec<String>,
@@ -192,85 +189,111 @@ impl MachineArgs {
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// As the plugin reads it.
-    fn settings(&self, data: bool, flow: bool) -> Vec<String> {
-        let flag = |name: &str, on: bool| on.then(|| format!("{name}=on"));
-        let text = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={value}"));
-        [
-            flag("data", data),
-            flag("read_data", self.read_data),
-            flag("flow", flow),
-            (self.only == Some(Only::Loads)).then(|| "stores=off".to_owned()),
-            (self.only == Some(Only::Stores)).then(|| "loads=off".to_owned()),
-            text("cycles", &self.cycles),
-            text("millis", &self.millis),
-            text("phys", &self.physical),
-            text("virt", &self.virtual_range),
-            text("process", &self.process),
-            flag("marked", self.marked),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+    /// Without what all recordings have.
+    fn filter(&self) -> MachineFilter {
+        MachineFilter {
+            read_data: self.read_data,
+            only: self.only.map(|only| match only {
+                Only::Loads => Direction::Loads,
+                Only::Stores => Direction::Stores,
+            }),
+            cycles: self.cycles.clone(),
+            millis: self.millis.clone(),
+            physical: self.physical.clone(),
+            virtual_range: self.virtual_range.clone(),
+            process: self.process.clone(),
+            marked: self.marked,
+        }
     }
 }
 
-/// Records a machine, and ends with QEMU's own status.
-fn run_machine(args: &Args, name: &str, rest: &[String]) -> Result<ExitCode> {
-    let job = record::machine::Job {
-        output: args.output.clone().unwrap_or_else(|| default_output(name)),
-        force: args.force,
-        encoder: args.encoder.unwrap_or(Encoders::LIVE),
-        sync: args.sync.into(),
-        server: args.server.clone().map(|address| Remote { address, token_file: args.token_file.clone() }),
-        name: name.to_owned(),
-        program: record::find(name)?,
-        args: rest.to_vec(),
-        settings: args.machine.settings(args.data, args.flow.is_some()),
-        data: args.data || args.machine.read_data,
-        flow: args.flow.is_some(),
-    };
-    let outcome = record::machine::record(&job)?;
-    status(args.allow_gaps, &job.output, outcome)
+impl From<RegionName> for RegionKind {
+    fn from(name: RegionName) -> Self {
+        match name {
+            RegionName::Data => Self::Data,
+            RegionName::Bss => Self::Bss,
+            RegionName::Heap => Self::Heap,
+            RegionName::Anon => Self::Anonymous,
+            RegionName::Stack => Self::Stack,
+        }
+    }
+}
+
+impl From<MechanismName> for recorder::Mechanism {
+    fn from(name: MechanismName) -> Self {
+        match name {
+            MechanismName::Bursts => Self::Bursts,
+            MechanismName::Single => Self::Single,
+            MechanismName::TwoSignals => Self::TwoSignals,
+        }
+    }
 }
 
 impl Args {
-    /// Whether code is translated, where no machine is recorded.
-    ///
-    /// What `--tracer` says is obeyed. Else code is translated: that is fast, and shows every access. Page protection is for
-    /// selected data, beside which everything runs natively, and where its own mechanism is chosen; but only where it can do
-    /// what is asked for.
-    fn translates(&self, linkage: Linkage) -> bool {
-        if let Some(tracer) = self.tracer {
-            return tracer == Tracer::Translate;
-        }
-        let only_translated = self.pid.is_some()
-            || self.data
-            || self.flow.is_some()
-            || self.verify.is_some()
-            || linkage == Linkage::Static;
-        let selected_data = !self.regions.is_empty() && !self.regions.contains(&Region::Stack);
-        only_translated || !selected_data && self.mechanism.is_none()
+    fn server(&self) -> Option<RemoteStore> {
+        let token_file = self.token_file.clone();
+        self.server.clone().map(|address| RemoteStore { address, token_file })
     }
 
-    /// Refuses what page protection, which was asked for, can't do.
-    fn check_protected(&self) -> Result<()> {
-        if self.data {
-            bail!("--data: page protection does not record values; use --tracer translate");
+    /// QEMU's machine, as it is to be recorded.
+    fn machine_recorder(&self, name: &str, rest: &[String]) -> MachineRecorder {
+        let mut recorder = MachineRecorder::new(name, rest)
+            .filter(self.machine.filter())
+            .data(self.data)
+            .flow(self.flow.is_some())
+            .replace(self.force)
+            .sync(self.sync.into());
+        if let Some(output) = &self.output {
+            recorder = recorder.output(output);
         }
-        if self.flow.is_some() {
-            bail!("--flow: page protection sees accesses, not the code between them; use --tracer translate");
+        if let Some(encoder) = self.encoder {
+            recorder = recorder.encoder(encoder);
         }
-        if self.regions.contains(&Region::Stack) {
-            bail!("--regions stack: page protection leaves the stack alone; use --tracer translate");
+        if let Some(server) = self.server() {
+            recorder = recorder.server(server);
         }
-        Ok(())
+        recorder
+    }
+
+    /// A program or process, as it is to be recorded.
+    fn recorder(&self, subject: Recorder) -> Recorder {
+        let mut recorder = subject
+            .regions(self.regions.iter().map(|name| RegionKind::from(*name)))
+            .idle(self.never)
+            .children(!self.no_children)
+            .data(self.data)
+            .flow(self.flow.is_some())
+            .replace(self.force)
+            .sync(self.sync.into());
+        recorder = match self.tracer {
+            Some(TracerName::Translate) => recorder.tracer(recorder::Tracer::Translate),
+            Some(TracerName::Protect) => recorder.tracer(recorder::Tracer::Protect),
+            Some(TracerName::Qemu) | None => recorder,
+        };
+        recorder = self.start.iter().fold(recorder, Recorder::start_at);
+        recorder = self.stop.iter().fold(recorder, Recorder::stop_at);
+        if let Some(mechanism) = self.mechanism {
+            recorder = recorder.mechanism(mechanism.into());
+        }
+        if let Some(window) = self.verify {
+            recorder = recorder.verify(window);
+        }
+        if let Some(output) = &self.output {
+            recorder = recorder.output(output);
+        }
+        if let Some(encoder) = self.encoder {
+            recorder = recorder.encoder(encoder);
+        }
+        if let Some(server) = self.server() {
+            recorder = recorder.server(server);
+        }
+        recorder
     }
 }
 
 /// Records, and ends with the program's own status.
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    if args.tracer != Some(Tracer::Qemu)
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.tracer != Some(TracerName::Qemu)
         && let Some(option) = args.machine.first()
     {
         bail!("{option}: that is for a whole machine, recorded with --tracer qemu");
@@ -279,116 +302,38 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         return run_attached(args, pid);
     }
     let (name, rest) = args.program.split_first().expect("clap requires a program");
-    if args.verify.is_some() && args.tracer.is_some_and(|tracer| tracer != Tracer::Translate) {
-        bail!("--verify: only translated code is compared with stepping; use --tracer translate");
-    }
-    match args.tracer {
-        Some(Tracer::Qemu) => return run_machine(&args, name, rest),
-        Some(Tracer::Protect) => args.check_protected()?,
-        Some(Tracer::Translate) | None => {}
-    }
-    let program = record::find(name)?;
-    let linkage = record::check(&program)?;
-    let translate = args.translates(linkage);
-    let mut start = args.start.clone();
-    if linkage == Linkage::Static {
-        if !translate {
-            bail!(
-                "{}: is statically linked, so no tracer can be preloaded; record it with --tracer translate",
-                program.display()
-            );
+    let mut teller = Teller::new(None);
+    let run = if args.tracer == Some(TracerName::Qemu) {
+        if args.verify.is_some() {
+            bail!("--verify: only translated code is compared with stepping; use --tracer translate");
         }
-        // No C library of ours calls its main.
-        if start.is_empty() && record::has_function(&program, "main") {
-            start.push("main".to_owned());
-        }
-    }
-    let output = default_output(name);
-    let (name, rest) = (name.clone(), rest.to_vec());
-    let subject = Subject { name, program, linkage, running: None, args: rest, output, start };
-    record_subject(args, subject, translate)
-}
-
-/// What is recorded by a tracer in the process.
-struct Subject {
-    name: String,
-    program: PathBuf,
-    linkage: Linkage,
-    running: Option<Running>,
-    args: Vec<String>,
-    /// Where its trace is written unless it is said.
-    output: PathBuf,
-    /// The functions that start recording.
-    start: Vec<String>,
-}
-
-fn record_subject(args: Args, subject: Subject, translate: bool) -> Result<ExitCode> {
-    let Subject { name, program, linkage, running, args: rest, output, start } = subject;
-    let mut breakpoints = [None; MAX_BREAKPOINTS];
-    for (place, breakpoint) in breakpoints.iter_mut().zip(record::breakpoints(&program, &start, &args.stop)?)
-    {
-        *place = Some(breakpoint);
-    }
-    let regions = region_mask(&args.regions, translate);
-    let by_blocks = translate && regions == u32::MAX && args.server.is_none();
-    let job = Job {
-        output: args.output.unwrap_or(output),
-        force: args.force,
-        encoder: args.encoder.unwrap_or(if by_blocks { Encoders::BLOCKS } else { Encoders::LIVE }),
-        sync: args.sync.into(),
-        server: args.server.map(|address| Remote { address, token_file: args.token_file }),
-        name,
-        program,
-        linkage,
-        running,
-        args: rest,
-        config: Config {
-            regions,
-            children: !args.no_children,
-            bursts: matches!(args.mechanism, None | Some(Mechanism::Bursts)),
-            two_signals: args.mechanism == Some(Mechanism::TwoSignals),
-            at_main: args.start.is_empty() && !args.never,
-            translate,
-            data: args.data,
-            flow: args.flow.is_some(),
-            verify: args.verify.unwrap_or(0),
-            watchpoints: [0; buffers::MAX_LIST_PATH_BYTES],
-            breakpoints,
-        },
+        args.machine_recorder(name, rest).record_with(|notice| teller.tell(&notice))
+    } else {
+        let subject = Recorder::of_program(name).args(rest);
+        args.recorder(subject).record_with(|notice| teller.tell(&notice))
     };
-    let outcome = record::record(&job)?;
-    status(args.allow_gaps, &job.output, outcome)
+    status(args.allow_gaps, &teller.end(run.map_err(in_options))?)
 }
 
 /// Records a process that runs already, and ends with success unless something is missing.
-fn run_attached(args: Args, pid: u32) -> Result<ExitCode> {
-    match args.tracer {
-        Some(Tracer::Translate) | None => {}
-        Some(Tracer::Protect) => bail!(
-            "--pid: page protection must be there from a program's first instruction on; use --tracer translate"
-        ),
-        Some(Tracer::Qemu) => bail!("--pid: a machine is recorded from its start; use --tracer translate"),
+fn run_attached(args: &Args, pid: u32) -> Result<ExitCode> {
+    if args.tracer == Some(TracerName::Qemu) {
+        bail!("--pid: a machine is recorded from its start; use --tracer translate");
     }
-    record::check_running(pid, &record::find_library()?)?;
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut command = command.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-    // It was found a moment ago.
-    let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else { bail!("process {pid} ended") };
-    let name = command.next().filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| program.display().to_string());
-    let mut rest: Vec<String> = command.collect();
-    // The last argument ends with a zero too.
-    rest.pop();
-    let running = Some(Running { pid, time: args.seconds.map(Duration::from_secs_f64) });
-    let (linkage, output) = (Linkage::Dynamic, default_output(&program.to_string_lossy()));
-    let (start, translate) = (args.start.clone(), args.translates(linkage));
-    record_subject(args, Subject { name, program, linkage, running, args: rest, output, start }, translate)
+    let mut subject = Recorder::of_process(pid).stop_flag(flag_of_signals()?);
+    if let Some(seconds) = args.seconds {
+        subject = subject.time(Duration::from_secs_f64(seconds));
+    }
+    let how_to_end = args.seconds.is_none().then_some(", end with Ctrl-C");
+    let mut teller = Teller::new(how_to_end);
+    let run = args.recorder(subject).record_with(|notice| teller.tell(&notice));
+    status(args.allow_gaps, &teller.end(run.map_err(in_options))?)
 }
 
 /// The program's status, unless something is missing.
-fn status(allow_gaps: bool, output: &std::path::Path, outcome: record::Outcome) -> Result<ExitCode> {
-    let file = output.display();
-    if let Some(verified) = &outcome.verified {
+fn status(allow_gaps: bool, run: &RecordedRun) -> Result<ExitCode> {
+    let file = run.output.display();
+    if let Some(verified) = &run.verified {
         for words in &verified.shown {
             eprintln!("memtap: {words}");
         }
@@ -408,52 +353,20 @@ fn status(allow_gaps: bool, output: &std::path::Path, outcome: record::Outcome) 
         }
         eprintln!("memtap: {file}: {compared} are as stepping sees them");
     }
-    if outcome.totals.gaps == 0 || allow_gaps {
-        return Ok(ExitCode::from(outcome.status));
+    let status = run.end.shell_status();
+    if run.totals.gaps == 0 || allow_gaps {
+        return Ok(ExitCode::from(status));
     }
     eprintln!(
         "memtap: {file}: {} events are missing; memtap stat {file} says why, --allow-gaps accepts it",
-        outcome.totals.gaps
+        run.totals.gaps
     );
-    Ok(ExitCode::from(if outcome.status == 0 { 1 } else { outcome.status }))
-}
-
-/// The program's own name in the present directory.
-fn default_output(name: &str) -> PathBuf {
-    let base = name.rsplit('/').next().unwrap_or(name);
-    PathBuf::from(format!("{base}.memtap"))
-}
-
-/// A bit for each kind, as tracers have it; none named: all that the tracer sees.
-fn region_mask(regions: &[Region], translate: bool) -> u32 {
-    let regions = match regions {
-        [] if translate => return u32::MAX,
-        [] => &[Region::Data, Region::Bss, Region::Heap, Region::Anon],
-        some => some,
-    };
-    regions.iter().fold(0, |mask, region| {
-        let kind = match region {
-            Region::Data => RegionKind::Data,
-            Region::Bss => RegionKind::Bss,
-            Region::Heap => RegionKind::Heap,
-            Region::Anon => RegionKind::Anonymous,
-            Region::Stack => RegionKind::Stack,
-        };
-        mask | 1 << kind.code()
-    })
+    Ok(ExitCode::from(if status == 0 { 1 } else { status }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What a command line without a program's name is recorded by.
-    fn check_default(words: &str, linkage: Linkage, translates: bool) {
-        let line = [&["record"][..], &words.split_whitespace().collect::<Vec<_>>()].concat();
-        let line = if words.contains("--pid") { line } else { [&line[..], &["--", "prog"]].concat() };
-        let args = Args::try_parse_from(line).expect("a command line");
-        assert_eq!(args.translates(linkage), translates, "{words:?} {linkage:?}");
-    }
 
     #[test]
     fn what_holds_for_machines_is_refused_for_programs() {
@@ -472,39 +385,12 @@ mod tests {
             for program in [&["--", "prog"][..], &["--pid", "1"], &["--tracer=protect", "--", "prog"]] {
                 let line = [&["record", option][..], program].concat();
                 let args = Args::try_parse_from(line).expect("a command line");
-                let error = run(args).expect_err("it is no machine").to_string();
+                let error = run(&args).expect_err("it is no machine").to_string();
                 assert_eq!(
                     error,
                     format!("{name}: that is for a whole machine, recorded with --tracer qemu")
                 );
             }
         }
-    }
-
-    #[test]
-    fn code_is_translated_unless_data_is_selected() {
-        let (dynamic, fixed) = (Linkage::Dynamic, Linkage::Static);
-        for words in ["", "--start f", "--regions stack", "--regions data,stack", "--no-children"] {
-            check_default(words, dynamic, true);
-        }
-        for words in ["--regions data", "--regions bss,heap,anon", "--mechanism bursts", "--mechanism single"]
-        {
-            check_default(words, dynamic, false);
-            check_default(words, fixed, true);
-            for more in ["--data", "--flow", "--flow full", "--verify", "--pid 1"] {
-                check_default(&format!("{words} {more}"), dynamic, true);
-            }
-        }
-        check_default("--tracer protect", dynamic, false);
-        check_default("--tracer protect --regions stack", dynamic, false);
-        check_default("--tracer translate --regions data --mechanism single", dynamic, true);
-    }
-
-    #[test]
-    fn regions_become_bits() {
-        assert_eq!(region_mask(&[Region::Data, Region::Heap], true), 1 << 1 | 1 << 4);
-        assert_eq!(region_mask(&[], true), u32::MAX);
-        assert_eq!(region_mask(&[], false).count_ones(), 4);
-        assert_eq!(default_output("/usr/bin/gzip"), PathBuf::from("gzip.memtap"));
     }
 }

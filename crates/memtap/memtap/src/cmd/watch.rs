@@ -4,19 +4,14 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use buffers::{Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES};
 use clap::{Parser, ValueEnum};
-use memref::RegionKind;
-use trace_format::Encoders;
+use recorder::Tracer;
+use recorder::watching::{HitChoices, Unwatched, WatchExpression, WatchKind, Watcher, parse_number};
 
-use recorder::watching::list::{Choices, Lists, Temporary, Wanted, number, read_list};
-use recorder::watching::live::Live;
-use recorder::{self as record, Job, Linkage};
-
-use crate::watching::log::Log;
+use crate::recording::{Teller, in_options};
+use crate::watching::log::HitLog;
 
 /// Watch variables, heap blocks and addresses of a program, and log each hit with the values before and after
 ///
@@ -41,13 +36,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     thread: Option<u32>,
     /// Log only hits after which the bytes hold this value
-    #[arg(long, value_name = "VALUE", value_parser = number)]
+    #[arg(long, value_name = "VALUE", value_parser = parse_number)]
     value: Option<u64>,
     /// How accesses are found: protect closes the pages that hold watched bytes, so that all else is as fast as ever;
     /// translate looks before each access, on stacks too, so that the program is slower and a hit cheaper. Without
     /// this: translate for thread-local variables and for watched bytes in more than 8192 places, else protect
     #[arg(long, value_enum)]
-    tracer: Option<Tracer>,
+    tracer: Option<WatchTracer>,
     /// Stop the program at each hit: Enter on the terminal continues, q ends it; without a terminal SIGCONT continues
     #[arg(long)]
     stop: bool,
@@ -64,102 +59,77 @@ pub(crate) struct Args {
 
 /// How accesses are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Tracer {
+enum WatchTracer {
     Protect,
     Translate,
 }
 
 impl Args {
-    /// Whether the program's code is translated: where something can't be watched otherwise.
-    fn translates(&self, lists: &Lists) -> Result<bool> {
-        match (self.tracer, lists.thread_local()) {
-            (Some(Tracer::Protect), Some(expression)) => {
-                bail!("{expression}: is a thread-local variable, which --tracer translate watches");
-            }
-            (Some(tracer), _) => Ok(tracer == Tracer::Translate),
-            (None, expression) => Ok(expression.is_some() || lists.is_scattered()),
-        }
-    }
-
-    fn wanted(&self) -> Result<Vec<Wanted>> {
-        let mut wanted: Vec<Wanted> = [(&self.read, 1), (&self.write, 2), (&self.access, 3)]
+    fn expressions(&self) -> Result<Vec<WatchExpression>> {
+        let given = [
+            (&self.read, WatchKind::Reads),
+            (&self.write, WatchKind::Writes),
+            (&self.access, WatchKind::Accesses),
+        ];
+        let mut all: Vec<WatchExpression> = given
             .into_iter()
-            .flat_map(|(list, bits)| list.iter().map(move |expression| (expression.clone(), bits)))
+            .flat_map(|(list, kind)| {
+                list.iter().map(move |text| WatchExpression { text: text.clone(), kind })
+            })
             .collect();
         if let Some(list) = &self.list {
-            wanted.extend(read_list(list)?);
+            all.extend(WatchExpression::read_list(list)?);
         }
-        if wanted.is_empty() {
+        if all.is_empty() {
             bail!("nothing to watch: give --write, --read or --access with an expression");
         }
-        Ok(wanted)
+        Ok(all)
+    }
+
+    /// Where hits are written.
+    fn log(&self) -> Result<Box<dyn Write>> {
+        Ok(match &self.output {
+            Some(path) => {
+                Box::new(File::create(path).with_context(|| format!("{}: can't be written", path.display()))?)
+            }
+            None => Box::new(std::io::stderr()),
+        })
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (name, rest) = args.program.split_first().expect("clap requires a program");
-    let program = record::find(name)?;
-    let linkage = record::check(&program)?;
-    if linkage == Linkage::Static {
-        bail!("{}: is statically linked, so nothing can be preloaded that watches", program.display());
-    }
-    let choices = Choices { stop: args.stop, value: args.value, thread: args.thread };
-    let lists = Arc::new(Lists::new(&program, args.wanted()?, choices)?);
-    let translate = args.translates(&lists)?;
-    // Regions and processes are kept for the while, which takes little.
-    let trace = Temporary(std::env::temp_dir().join(format!("{}.memtap", record::unique_name())));
-    let regions = [RegionKind::Data, RegionKind::Bss, RegionKind::Heap, RegionKind::Anonymous];
-    let config = Config {
-        regions: regions.iter().fold(0, |mask, kind| mask | 1 << kind.code()),
-        children: true,
-        bursts: true,
-        two_signals: false,
-        at_main: true,
-        translate,
-        data: false,
-        flow: false,
-        verify: 0,
-        watchpoints: [0; MAX_LIST_PATH_BYTES],
-        breakpoints: [None; MAX_BREAKPOINTS],
-    };
-    let job = Job {
-        output: trace.0.clone(),
-        force: true,
-        encoder: Encoders::LIVE,
-        sync: Default::default(),
-        linkage,
-        running: None,
-        server: None,
-        name: name.clone(),
-        program,
-        args: rest.to_vec(),
-        config,
-    };
-    let out: Box<dyn Write> = match &args.output {
-        Some(path) => {
-            Box::new(File::create(path).with_context(|| format!("{}: can't be written", path.display()))?)
-        }
-        None => Box::new(std::io::stderr()),
-    };
-    let configure = {
-        let lists = Arc::clone(&lists);
-        Arc::new(move |pid| {
-            let mut config = config;
-            config.watchpoints = lists.path(pid);
-            config
-        })
-    };
-    let out = Box::new(BufWriter::with_capacity(1 << 16, out));
-    let mut live = Live::new(Log::new(out, lists.wanted(), args.json));
-    let outcome = record::listen(&job, configure, Some(&mut live))?;
-    for damage in live.damage() {
+    let choices = HitChoices { stop: args.stop, value: args.value, thread: args.thread };
+    let tracer = args.tracer.map(|tracer| match tracer {
+        WatchTracer::Protect => Tracer::Protect,
+        WatchTracer::Translate => Tracer::Translate,
+    });
+    let watcher = Watcher::new(name, rest, args.expressions()?, choices, tracer).map_err(in_options)?;
+    let out = Box::new(BufWriter::with_capacity(1 << 16, args.log()?));
+    let mut teller = Teller::new(None);
+    let watched = watcher.watch(HitLog::new(out, args.json), |notice| teller.tell(&notice));
+    let watched = teller.end(watched.map_err(in_options))?;
+    for damage in &watched.damage {
         eprintln!("memtap: note: {damage}");
     }
-    let mut status = outcome.status;
-    if let Some((expression, why, more)) = live.unwatched(lists.addresses()) {
-        let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
-        eprintln!("memtap: {expression}: {why}{more}");
+    let mut status = watched.run.end.shell_status();
+    if let Some(unwatched) = &watched.unwatched {
+        eprintln!("memtap: {}", why(unwatched));
         status = status.max(1);
     }
     Ok(ExitCode::from(status))
+}
+
+/// Why an expression was without effect.
+fn why(Unwatched { expression, kind, more }: &Unwatched) -> String {
+    let more = if *more == 0 { String::new() } else { format!(" (and {more} more)") };
+    match kind {
+        None => format!(
+            "{expression}: the program never had memory there, so nothing was watched; where a program lies changes from run to run unless it is linked to fixed addresses{more}"
+        ),
+        Some(kind) => format!(
+            "{expression}: is {} memory, which is not watched; data, bss, heap and anonymous memory are; --tracer translate watches it, too{more}",
+            kind.name()
+        ),
+    }
 }

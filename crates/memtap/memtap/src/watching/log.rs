@@ -1,38 +1,32 @@
 //! Hits as lines: for people, or as JSON.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{self, Write};
 
-use anyhow::{Context, Result};
 use memref::VirtAddr;
+use recorder::watching::{Hit, HitPlace, HitReport};
+use report::tables::call_json;
 use serde_json::{Value, json};
 use symbols::{Call, Resolver};
 
-use recorder::Hit;
-use recorder::watching::list::Wanted;
-use recorder::watching::live::{Place, Report};
-
-use super::stop::Stop;
-use report::tables::call_json;
+use super::stop::StoppedProgram;
 
 /// Writes hits.
-pub(crate) struct Log<'a> {
+pub(crate) struct HitLog<'a> {
     /// Where to.
     out: Box<dyn Write + 'a>,
-    /// The expressions by their number.
-    wanted: &'a [Wanted],
     /// One object a line.
     json: bool,
     /// Who waits at a stopped program.
-    stop: Stop,
+    stop: StoppedProgram,
     /// By process, instruction and stack.
-    known: HashMap<(u32, VirtAddr, Vec<VirtAddr>), Known>,
+    known: HashMap<(u32, VirtAddr, Vec<VirtAddr>), StackText>,
 }
 
-impl<'a> Log<'a> {
+impl<'a> HitLog<'a> {
     /// Nothing written yet.
-    pub(crate) fn new(out: Box<dyn Write + 'a>, wanted: &'a [Wanted], json: bool) -> Self {
-        Self { out, wanted, json, stop: Stop::new(), known: HashMap::new() }
+    pub(crate) fn new(out: Box<dyn Write + 'a>, json: bool) -> Self {
+        Self { out, json, stop: StoppedProgram::new(), known: HashMap::new() }
     }
 }
 
@@ -61,7 +55,7 @@ fn calls(resolver: &mut Resolver, ip: VirtAddr) -> Vec<(Call, String)> {
 }
 
 /// What the lines of hits with one stack have in common.
-struct Known {
+struct StackText {
     /// For people: the instruction's place, and the lines of its callers.
     here: String,
     callers: String,
@@ -73,7 +67,7 @@ struct Known {
 /// Stacks that are kept; a program has few.
 const MOST_KNOWN: usize = 1 << 14;
 
-impl Known {
+impl StackText {
     fn of(resolver: &mut Resolver, hit: &Hit) -> Self {
         let code = resolver.code_name(hit.ip);
         let stack: Vec<_> = hit.stack.iter().flat_map(|&ip| calls(resolver, ip)).collect();
@@ -91,14 +85,14 @@ impl Known {
     }
 }
 
-impl Log<'_> {
-    fn line(&mut self, at: &mut Place<'_>, hit: &Hit) -> String {
-        let watch = self.wanted.get(hit.watch as usize).map_or("", |(expression, _)| expression.as_str());
+impl HitLog<'_> {
+    fn line(&mut self, at: &mut HitPlace<'_>, hit: &Hit) -> String {
+        let watch = at.expression;
         if self.known.len() >= MOST_KNOWN {
             self.known.clear();
         }
         let key = (at.pid, hit.ip, hit.stack.clone());
-        let known = self.known.entry(key).or_insert_with(|| Known::of(at.resolver, hit));
+        let known = self.known.entry(key).or_insert_with(|| StackText::of(at.resolver, hit));
         let old = hit.old.map(|old| format!("{old:#x}"));
         let (kind, thread, new) = (hit.kind, hit.thread, hit.new);
         if self.json {
@@ -118,12 +112,12 @@ impl Log<'_> {
     }
 }
 
-impl Report for Log<'_> {
-    fn hit(&mut self, at: &mut Place<'_>, hit: &Hit) -> Result<()> {
+impl HitReport for HitLog<'_> {
+    fn hit(&mut self, at: &mut HitPlace<'_>, hit: &Hit) -> io::Result<()> {
         let line = self.line(at, hit);
-        writeln!(self.out, "{line}").context(FAILED)?;
+        writeln!(self.out, "{line}")?;
         if hit.stops {
-            self.out.flush().context(FAILED)?;
+            self.out.flush()?;
             self.stop.wait(at.pid, at.is_continued);
         }
         Ok(())
@@ -133,9 +127,7 @@ impl Report for Log<'_> {
         self.known.clear();
     }
 
-    fn pause(&mut self) -> Result<()> {
-        self.out.flush().context(FAILED)
+    fn pause(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
-
-const FAILED: &str = "the log of hits can't be written";

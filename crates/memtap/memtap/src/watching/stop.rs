@@ -15,19 +15,19 @@ use rustix::process::{Pid, Signal, kill_process};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Who is asked.
-pub(crate) struct Stop {
+pub(crate) struct StoppedProgram {
     terminal: Option<File>,
 }
 
 /// What a process is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ProcessActivity {
     Runs,
     Stopped,
     Gone,
 }
 
-impl Stop {
+impl StoppedProgram {
     /// The terminal, if there is one.
     pub(crate) fn new() -> Self {
         Self { terminal: File::options().read(true).write(true).open("/dev/tty").ok() }
@@ -36,7 +36,7 @@ impl Stop {
     /// Waits until a process that has said that it stops does so, and then until it is continued, by the terminal or by
     /// somebody else: it says so itself.
     pub(crate) fn wait(&self, pid: u32, is_continued: &dyn Fn() -> bool) {
-        while state(pid) == State::Runs && !is_continued() {
+        while state(pid) == ProcessActivity::Runs && !is_continued() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -44,14 +44,14 @@ impl Stop {
             Some(_) => eprint!("process {pid} is stopped: Enter continues, q ends it "),
             None => eprintln!("process {pid} is stopped: kill -CONT {pid} continues it"),
         }
-        while state(pid) != State::Gone && !is_continued() {
+        while state(pid) != ProcessActivity::Gone && !is_continued() {
             let Some(answer) = self.ask() else { continue };
             let signal = if answer.trim() == "q" { Signal::KILL } else { Signal::CONT };
             if let Some(id) = id {
                 let _ = kill_process(id, signal);
             }
             // What is done is done when the process has it.
-            while state(pid) != State::Gone && !is_continued() {
+            while state(pid) != ProcessActivity::Gone && !is_continued() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             return;
@@ -88,13 +88,13 @@ fn is_readable(file: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut list, Some(&timeout)), Ok(1..))
 }
 
-fn state(pid: u32) -> State {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return State::Gone };
+fn state(pid: u32) -> ProcessActivity {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return ProcessActivity::Gone };
     // Behind the name, which may hold anything.
     match text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
-        Some('T' | 't') => State::Stopped,
-        Some('Z' | 'X') | None => State::Gone,
-        Some(_) => State::Runs,
+        Some('T' | 't') => ProcessActivity::Stopped,
+        Some('Z' | 'X') | None => ProcessActivity::Gone,
+        Some(_) => ProcessActivity::Runs,
     }
 }
 
@@ -104,15 +104,15 @@ mod tests {
 
     #[test]
     fn states_are_told_apart() {
-        assert_eq!(state(std::process::id()), State::Runs);
-        assert_eq!(state(u32::MAX), State::Gone);
+        assert_eq!(state(std::process::id()), ProcessActivity::Runs);
+        assert_eq!(state(u32::MAX), ProcessActivity::Gone);
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let id = Pid::from_raw(child.id() as i32).unwrap();
         kill_process(id, Signal::STOP).unwrap();
         rustix::process::waitpid(Some(id), rustix::process::WaitOptions::UNTRACED).unwrap();
-        assert_eq!(state(child.id()), State::Stopped);
+        assert_eq!(state(child.id()), ProcessActivity::Stopped);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(state(child.id()), State::Gone);
+        assert_eq!(state(child.id()), ProcessActivity::Gone);
     }
 }

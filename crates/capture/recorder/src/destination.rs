@@ -1,30 +1,32 @@
 //! Where a recording goes: a server in this process, which is the default, or another one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
 use trace_format::{CreateOptions, SyncPolicy, TraceWriter};
 use trace_server::{
     Address, Client, Credentials, Engine, EngineOptions, RemoteSink, StoreFormat, SyncWhen, TraceOptions,
     read_token,
 };
 
+use crate::Error;
+use crate::plan::TracePlan;
+
 /// Entries that the recorder itself gathers; the server gathers more.
 const PIECE_ENTRIES: usize = 8192;
 
-/// A server, and how it is convinced.
+/// A server that writes the trace, and how it is convinced.
 #[derive(Clone, Debug)]
-pub struct Remote {
-    /// Where.
+pub struct RemoteStore {
+    /// Where it listens.
     pub address: Address,
-    /// The file that holds its token.
+    /// The file that holds its token; `None`: $MEMTAP_TOKEN, or what this user's server wrote.
     pub token_file: Option<PathBuf>,
 }
 
-impl Remote {
+impl RemoteStore {
     /// The token: from the file that was named, from the environment, or from where this user's servers put it.
-    fn token(&self) -> Result<Option<String>> {
+    fn token(&self) -> Result<Option<String>, Error> {
         if matches!(self.address, Address::Unix(_)) {
             return Ok(None);
         }
@@ -39,8 +41,8 @@ impl Remote {
     }
 }
 
-/// An output that was created.
-pub(crate) struct Output {
+/// A trace that was created.
+pub(crate) struct Destination {
     /// Where events go.
     pub(crate) trace: TraceWriter,
     /// The file, if it is one of ours to remove.
@@ -49,17 +51,27 @@ pub(crate) struct Output {
     engine: Option<Engine>,
 }
 
-impl Output {
-    /// Creates the trace. Of the options, those that another process can be told hold there too.
-    pub(crate) fn create(path: &Path, options: CreateOptions, remote: Option<&Remote>) -> Result<Self> {
+impl Destination {
+    /// Creates the trace, for accesses with their bytes where `data` says so. Of the options, those that another process can be
+    /// told hold there too.
+    pub(crate) fn create(plan: &TracePlan, data: bool) -> Result<Self, Error> {
+        let (path, remote) = (plan.output.as_path(), plan.server.as_ref());
+        let options = CreateOptions {
+            force: plan.replace,
+            encoder: Some(plan.encoder),
+            sync: plan.sync,
+            data,
+            ..Default::default()
+        };
         let Some(name) = path.to_str() else {
             // Names travel as text; this one is no text.
-            let trace = TraceWriter::create(path, options).map_err(anyhow::Error::new)?;
+            let trace = TraceWriter::create(path, options)?;
             return Ok(Self { trace, file: Some(path.into()), engine: None });
         };
         let (client, engine) = match remote {
             Some(remote) => {
-                (Client::connect(&remote.address, remote.token()?.as_deref()).context("--server")?, None)
+                let client = Client::connect(&remote.address, remote.token()?.as_deref());
+                (client.map_err(Error::Connect)?, None)
             }
             None => {
                 let engine = Engine::start(EngineOptions::default())?;

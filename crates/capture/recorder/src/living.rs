@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// A process of the pool that has not ended, as far as we know.
-struct Watched {
+struct LiveProcess {
     pid: u32,
     /// None where it was gone before we could look.
     descriptor: Option<OwnedFd>,
@@ -15,11 +15,11 @@ struct Watched {
 
 /// The live ones, by their number in the pool.
 #[derive(Default)]
-pub(crate) struct Watch {
-    live: BTreeMap<u32, Watched>,
+pub(crate) struct LiveProcesses {
+    live: BTreeMap<u32, LiveProcess>,
 }
 
-impl Watch {
+impl LiveProcesses {
     /// Begins to watch. Returns the number of a process that had the same pid: it called exec, and has no more to say.
     pub(crate) fn add(&mut self, number: u32, pid: u32) -> Option<u32> {
         let former = self.live.iter().find(|(_, watched)| watched.pid == pid).map(|(&number, _)| number);
@@ -27,7 +27,7 @@ impl Watch {
             .ok()
             .and_then(Pid::from_raw)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        self.live.insert(number, Watched { pid, descriptor });
+        self.live.insert(number, LiveProcess { pid, descriptor });
         former.and_then(|former| self.live.remove(&former).map(|_| former))
     }
 
@@ -46,7 +46,7 @@ impl Watch {
         self.take(|number, _| is_gone(number))
     }
 
-    fn take(&mut self, which: impl Fn(u32, &Watched) -> bool) -> Vec<u32> {
+    fn take(&mut self, which: impl Fn(u32, &LiveProcess) -> bool) -> Vec<u32> {
         let list = self.live.iter().filter(|(number, watched)| which(**number, watched));
         let taken: Vec<u32> = list.map(|(&number, _)| number).collect();
         for number in &taken {
@@ -70,7 +70,7 @@ mod tests {
     fn a_process_is_live_until_it_ends() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let mut watch = Watch::default();
+        let mut watch = LiveProcesses::default();
         assert_eq!(watch.add(3, child.id()), None);
         assert!(watch.dead().is_empty());
         assert_eq!(watch.add(4, child.id()), Some(3));

@@ -1,16 +1,15 @@
 //! The line that shows a person what happens, where standard error is a terminal.
 
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::sink::Totals;
+use recorder::Totals;
 
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Rewrites one line of the terminal now and then.
 pub(crate) struct Progress {
-    file: PathBuf,
     shown: bool,
     started: Instant,
     last: Instant,
@@ -19,21 +18,21 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// For a trace that is written to `file`.
-    pub(crate) fn new(file: &Path) -> Self {
+    /// Nothing shown yet.
+    pub(crate) fn new() -> Self {
         let now = Instant::now();
         let terminal = std::io::stderr().is_terminal();
-        Self { file: file.into(), shown: false, started: now, last: now, last_accesses: 0, terminal }
+        Self { shown: false, started: now, last: now, last_accesses: 0, terminal }
     }
 
-    /// Shows the totals, if it is time.
-    pub(crate) fn show(&mut self, totals: Totals) {
+    /// Shows the totals of a trace that is written to `file`, if it is time.
+    pub(crate) fn show(&mut self, totals: Totals, file: &Path) {
         let since = self.last.elapsed();
         if !self.terminal || since < EVERY {
             return;
         }
         let rate = (totals.accesses - self.last_accesses) as f64 / since.as_secs_f64();
-        let bytes = self.file.metadata().map_or(0, |metadata| metadata.len());
+        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
         let slow =
             if totals.accesses == 0 { 0.0 } else { totals.slow as f64 * 100.0 / totals.accesses as f64 };
         let line = format!(

@@ -1,0 +1,182 @@
+//! Reading buffers until nobody is left who could fill one: when, and in which order. What is read goes to the sink.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use buffers::{BufferState, ProcessState};
+use buffers_host::OwnedPool;
+
+use crate::living::LiveProcesses;
+use crate::sink::Sink;
+use crate::waiter::Waiter;
+use crate::{Error, Notice};
+
+/// How long data may wait in memory before it is written.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How many accesses may wait: at first few, so that a run that ends badly early leaves something, then twice as many each
+/// time, because long frames compress better.
+const FIRST_FLUSH_ACCESSES: u64 = 8192;
+/// How often the recorder looks at what nobody wakes it for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// When what was recorded is written.
+struct Flushes {
+    last: Instant,
+    /// Accesses that were recorded then.
+    written: u64,
+    may_wait: u64,
+}
+
+impl Flushes {
+    fn is_due(&mut self, accesses: u64) -> bool {
+        let is_due = self.last.elapsed() >= FLUSH_EVERY || accesses - self.written >= self.may_wait;
+        if is_due {
+            let may_wait = self.may_wait.saturating_mul(2);
+            *self = Self { last: Instant::now(), written: accesses, may_wait };
+        }
+        is_due
+    }
+}
+
+/// The pool that is read, and the sink that gets what is in it.
+pub(crate) struct Drain<'a, 's> {
+    pool: &'a OwnedPool,
+    sink: &'a mut Sink<'s>,
+    living: LiveProcesses,
+    /// The processes of lower numbers were given to the sink.
+    known: u32,
+}
+
+impl<'a, 's> Drain<'a, 's> {
+    pub(crate) fn new(pool: &'a OwnedPool, sink: &'a mut Sink<'s>) -> Self {
+        Self { pool, sink, living: LiveProcesses::default(), known: 0 }
+    }
+
+    /// Reads until the program has ended and all has been read. After an error nothing more can be kept: the program goes
+    /// on, unrecorded.
+    pub(crate) fn run(
+        &mut self,
+        program: &Waiter,
+        output: &Path,
+        tell: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<(), Error> {
+        let mut flushes = Flushes { last: Instant::now(), written: 0, may_wait: FIRST_FLUSH_ACCESSES };
+        let mut looked = Instant::now();
+        loop {
+            let seen = self.pool.submissions();
+            let over = program.is_over();
+            program.pass_on(tell);
+            self.add_processes(over)?;
+            let some = self.read_submitted()?;
+            let waiting = self.sink.looked(self.pool.pool())?;
+            if over || looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                self.leave_ended()?;
+                tell(Notice::Progress { totals: self.sink.totals(), output });
+            }
+            if flushes.is_due(self.sink.totals().accesses) {
+                self.sink.flush()?;
+            }
+            let all_known = self.known == self.pool.pool().control().processes();
+            if over && self.living.is_empty() && !some && all_known {
+                break;
+            }
+            if !some && !waiting {
+                self.pool.wait(seen, LOOK_EVERY);
+            }
+        }
+        while self.sink.looked(self.pool.pool())? {}
+        self.sink.refused(self.pool.pool().control().refused())?;
+        Ok(())
+    }
+
+    /// Gives the processes that are new to the sink.
+    fn add_processes(&mut self, over: bool) -> Result<(), Error> {
+        let pool = self.pool.pool();
+        while self.known < pool.control().processes() {
+            let number = self.known;
+            let Some(slot) = pool.process(number) else { break };
+            if slot.state() == ProcessState::Empty {
+                // It has its number and is about to fill its slot. One that died in between never will.
+                if !over {
+                    break;
+                }
+                self.known += 1;
+                continue;
+            }
+            self.sink.add_process(number, slot.pid(), slot.parent(), slot.start_ns())?;
+            self.known += 1;
+            if let Some(former) = self.living.add(number, slot.pid()) {
+                self.leave(former)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what was handed over. Whether there was anything. Buffers of a process that appeared since the sink was last told
+    /// of new ones wait for the next look.
+    fn read_submitted(&mut self) -> Result<bool, Error> {
+        let pool = self.pool.pool();
+        let threads = pool.control().threads();
+        self.sink.announce(pool, threads)?;
+        // What is handed over from here on is read next time: what its blocks are may come after this look.
+        let submitted: Vec<_> =
+            pool.buffers().filter(|buffer| buffer.header().state() == BufferState::Submitted).collect();
+        let mut some = !submitted.is_empty();
+        if some {
+            self.sink.read_definitions(pool)?;
+        }
+        for buffer in submitted {
+            let process = buffer.header().process();
+            let is_new = !self.sink.knows(process)
+                && pool.process(process).is_some_and(|slot| slot.state() != ProcessState::Empty);
+            if !is_new {
+                self.sink.read(buffer)?;
+                pool.free(buffer);
+            }
+        }
+        if some {
+            self.pool.wake_producers();
+        }
+        some |= self.sink.read_filling(pool)?;
+        Ok(some)
+    }
+
+    /// Leaves the processes that have no more to say.
+    fn leave_ended(&mut self) -> Result<(), Error> {
+        let pool = self.pool.pool();
+        let has_ended = |number| pool.process(number).is_some_and(|slot| slot.state() == ProcessState::Ended);
+        let dead = self.living.dead();
+        let gone = self.living.gone(has_ended);
+        for number in dead.into_iter().chain(gone) {
+            self.leave(number)?;
+        }
+        // In this order, and after the ends that were seen: a child is expected before its parent can end, and numbered
+        // before it is expected no more.
+        if !pool.control().expects_children() && self.known == pool.control().processes() {
+            self.sink.forget_ended();
+        }
+        Ok(())
+    }
+
+    /// A process is gone: what it handed over, then what it had begun.
+    fn leave(&mut self, number: u32) -> Result<(), Error> {
+        self.read_submitted()?;
+        let pool = self.pool.pool();
+        self.sink.read_definitions(pool)?;
+        for buffer in pool.buffers().filter(|buffer| buffer.is_owned_by(number)) {
+            let live = pool
+                .lives()
+                .find(|live| live.owner() == Some(number) && live.buffer() as usize == buffer.index());
+            let filled = live.map_or(buffer.header().filled(), buffers::flow::Live::filled);
+            self.sink.read_filled(buffer, filled)?;
+            pool.free(buffer);
+        }
+        for live in pool.lives().filter(|live| live.owner() == Some(number)) {
+            live.release();
+        }
+        self.sink.settle(number)?;
+        self.sink.end_process(number)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! What a recording tells while it runs: nothing is printed here.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::Totals;
+
+/// Something that happens while a program is recorded.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// The program was started.
+    Started {
+        /// Its process.
+        pid: u32,
+    },
+    /// A process that ran already is recorded from here on.
+    Attached {
+        /// The process.
+        pid: u32,
+    },
+    /// The process that was attached to ended, and so did all that it started.
+    Ended {
+        /// The process.
+        pid: u32,
+    },
+    /// Some time has passed: told some twenty times a second.
+    Progress {
+        /// What was recorded so far.
+        totals: Totals,
+        /// Where the trace goes.
+        output: &'a Path,
+    },
+    /// The recording goes on, but something should be known of it.
+    Warning(Warning),
+}
+
+/// What should be known of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// QEMU's arguments don't allow that processes of the guest are told apart.
+    NoGuestMemory(String),
+    /// Processes of the guest are not told apart: the guest was not understood.
+    NoIntrospection(String),
+    /// QEMU was killed, and the trace holds what happened before.
+    MachineKilled {
+        /// The trace.
+        output: PathBuf,
+        /// The signal.
+        signal: i32,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGuestMemory(why) => write!(f, "note: processes of the guest can't be told apart: {why}"),
+            Self::NoIntrospection(why) => {
+                write!(f, "note: processes of the guest are not told apart: {why}")
+            }
+            Self::MachineKilled { output, signal } => write!(
+                f,
+                "{}: QEMU was ended by signal {signal}; the trace holds what happened before",
+                output.display()
+            ),
+        }
+    }
+}

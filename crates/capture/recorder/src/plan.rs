@@ -1,0 +1,58 @@
+//! What is going to be recorded, and how: all that can be refused is decided, nothing is started or written yet.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use buffers::Config;
+use trace_format::SyncPolicy;
+
+use crate::destination::RemoteStore;
+use crate::program::Linkage;
+
+/// A recording as it will be.
+pub(crate) struct Plan {
+    /// The tracer.
+    pub(crate) library: PathBuf,
+    /// The program as the user named it.
+    pub(crate) name: String,
+    /// The program's file.
+    pub(crate) program: PathBuf,
+    /// Its arguments.
+    pub(crate) args: Vec<String>,
+    /// Whether a loader takes the tracer along.
+    pub(crate) linkage: Linkage,
+    /// The process that runs it already; `None`: it is started.
+    pub(crate) running: Option<RunningProcess>,
+    /// What a traced process is told.
+    pub(crate) config: Config,
+    /// Where the trace goes.
+    pub(crate) trace: TracePlan,
+}
+
+/// A process that is attached to.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningProcess {
+    /// The process.
+    pub(crate) pid: u32,
+    /// How long it is recorded; `None`: until it ends, or the flag is set.
+    pub(crate) time: Option<Duration>,
+    /// Set where the recording is to end.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// A trace as it will be written.
+#[derive(Clone, Debug)]
+pub(crate) struct TracePlan {
+    /// The file; on a server it is relative to the server's root.
+    pub(crate) output: PathBuf,
+    /// Whether a file that is there is replaced.
+    pub(crate) replace: bool,
+    /// The number of the encoder of accesses.
+    pub(crate) encoder: u32,
+    /// When it is forced to disk.
+    pub(crate) sync: SyncPolicy,
+    /// Who writes it, if not this process.
+    pub(crate) server: Option<RemoteStore>,
+}

@@ -1,0 +1,166 @@
+//! A recording from its plan to a finished trace: the outline of all that the recorder does with programs and processes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use buffers::Config;
+use memref::RegionKind;
+use trace_format::TraceWriter;
+
+use crate::clock::{cpu_seconds, now_ns};
+use crate::destination::Destination;
+use crate::drain::Drain;
+use crate::listener::Listener;
+use crate::plan::Plan;
+use crate::service::{BufferService, Configure};
+use crate::sink::{Contents, Sink};
+use crate::waiter::{Failure, Waiter};
+use crate::{Error, Notice, ProgramEnd, RecordedRun, Verified, command_line, regions};
+
+/// Records until the program and all that it started have ended, or the recording of a running process has.
+pub(crate) fn record(plan: &Plan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<RecordedRun, Error> {
+    let config = plan.config;
+    listen(plan, Arc::new(move |_| config), None, tell)
+}
+
+/// Records; `configure` says what each process is told, and `listener` hears at once what it wants to know, which is then not
+/// kept.
+pub(crate) fn listen(
+    plan: &Plan,
+    configure: Configure,
+    listener: Option<&mut dyn Listener>,
+    tell: &mut dyn FnMut(Notice<'_>),
+) -> Result<RecordedRun, Error> {
+    let Config { translate, regions, data, flow, verify, .. } = plan.config;
+    let output = &plan.trace.output;
+    let destination = Destination::create(&plan.trace, data)?;
+    let trace = destination.trace.clone();
+    let started = Instant::now();
+    describe(&trace, plan)?;
+    let service = BufferService::open(configure)?;
+    let waiter = match begin(plan, &service, tell) {
+        Ok(waiter) => waiter,
+        Err(error) => {
+            drop(trace);
+            destination.discard();
+            return Err(error);
+        }
+    };
+    let regions = if translate { regions } else { u32::MAX };
+    let mut sink = Sink::new(trace.clone(), Contents { regions, data, flow }, listener);
+    let drained = Drain::new(service.pool(), &mut sink).run(&waiter, output, tell);
+    service.close();
+    // The end, where it is known; and what is wrong where it is not, or with the process that was left.
+    let (end, problem) = match waiter.wait(tell) {
+        Ok(end) => (Some(end), None),
+        Err(Failure::NotEntered(error)) => {
+            drop((sink, trace));
+            destination.discard();
+            return Err(error);
+        }
+        Err(Failure::NotLeft(error)) => (Some(ProgramEnd::NotWaited), Some(error)),
+        Err(Failure::Lost(source)) => (None, Some(Error::LostProgram(source))),
+    };
+    let verified = (verify > 0).then(|| sink.verified().clone());
+    let closed = drained
+        .and_then(|()| verified.as_ref().map_or(Ok(()), |verified| keep_verified(&trace, verified)))
+        .and_then(|()| close(&trace, &mut sink, end, started, translate));
+    if let Err(error) = closed {
+        // What is written stays readable, and says that the rest is missing, as far as there is room for that.
+        let _ = trace.finish();
+        return Err(match end {
+            Some(end) => Error::Incomplete { end, source: Box::new(error) },
+            None => error,
+        });
+    }
+    match (end, problem) {
+        (Some(end), None) => Ok(RecordedRun {
+            output: output.clone(),
+            end,
+            totals: sink.totals(),
+            missing: sink.missing().to_vec(),
+            untraced: sink.untraced(),
+            verified,
+            warnings: Vec::new(),
+        }),
+        (_, Some(error)) => Err(error),
+        (None, None) => unreachable!("an end that is not known is a problem"),
+    }
+}
+
+/// Has the program run, or the process that runs it entered.
+fn begin(plan: &Plan, service: &BufferService, tell: &mut dyn FnMut(Notice<'_>)) -> Result<Waiter, Error> {
+    match &plan.running {
+        Some(running) => Ok(Waiter::attend(plan, running, service)),
+        None => Waiter::start(plan, service, tell),
+    }
+}
+
+/// What a reader should know of the run.
+fn describe(trace: &TraceWriter, plan: &Plan) -> Result<(), Error> {
+    let config = &plan.config;
+    let program = std::fs::canonicalize(&plan.program).unwrap_or_else(|_| plan.program.clone());
+    trace.set_property("program", &program.to_string_lossy())?;
+    trace.set_property("args", &command_line::of_words(&plan.name, &plan.args))?;
+    trace.set_property("tracer", if config.translate { "translate" } else { "protect" })?;
+    if config.regions != u32::MAX {
+        let selected = RegionKind::ALL.iter().filter(|kind| regions::selects(config.regions, **kind));
+        let names: Vec<&str> = selected.map(|kind| kind.name()).collect();
+        trace.set_property("regions", &names.join(","))?;
+    }
+    // Of what the order between threads is known: calls and the accesses that carry news, or calls alone. A translated
+    // program tells of no calls before recording starts.
+    if !config.translate {
+        trace.set_property("syncs", "1")?;
+    } else if config.at_main && plan.running.is_none() {
+        trace.set_property("syncs", "calls")?;
+    }
+    if config.flow {
+        trace.set_property("flow", "full")?;
+    }
+    trace.set_property("version", env!("CARGO_PKG_VERSION"))?;
+    trace.set_property("start_ns", &now_ns().to_string())?;
+    Ok(())
+}
+
+/// Keeps what was compared with stepping, for `memtap stat`.
+fn keep_verified(trace: &TraceWriter, verified: &Verified) -> Result<(), Error> {
+    for (name, count) in [
+        ("verified_windows", verified.windows),
+        ("verified_instructions", verified.instructions),
+        ("verified_accesses", verified.accesses),
+        ("verified_mismatches", verified.mismatches),
+    ] {
+        trace.set_property(name, &count.to_string())?;
+    }
+    if let Some(count) = verified.with_bytes {
+        trace.set_property("verified_with_bytes", &count.to_string())?;
+    }
+    if !verified.shown.is_empty() {
+        trace.set_property("verified_first_mismatches", &verified.shown.join("\n"))?;
+    }
+    Ok(())
+}
+
+/// The last counts, and what is known of the run at its end.
+fn close(
+    trace: &TraceWriter,
+    sink: &mut Sink<'_>,
+    end: Option<ProgramEnd>,
+    started: Instant,
+    translated: bool,
+) -> Result<(), Error> {
+    sink.finish()?;
+    if translated {
+        trace.set_property("instructions", &sink.instructions().to_string())?;
+    }
+    if let Some(end) = end {
+        trace.set_property("exit_status", &end.shell_status().to_string())?;
+    }
+    let seconds = cpu_seconds();
+    trace.set_property("recorder_cpu_seconds", &format!("{:.2}", seconds.own))?;
+    trace.set_property("program_cpu_seconds", &format!("{:.2}", seconds.children))?;
+    trace.set_property("wall_seconds", &format!("{:.6}", started.elapsed().as_secs_f64()))?;
+    trace.clone().finish()?;
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! What a recording tells, in words for people, and its errors in terms of the command line. Signals that end it are here, too:
+//! they are this process's.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use recorder::{Error, Feature, Notice};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+
+use crate::progress::Progress;
+
+/// Signals that end a recording.
+const ENDING: [i32; 4] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
+
+/// Tells what happens.
+pub(crate) struct Teller {
+    progress: Progress,
+    /// What ends the recording of a process, in words.
+    how_to_end: Option<&'static str>,
+    problem: Result<()>,
+}
+
+impl Teller {
+    /// Nothing told yet.
+    pub(crate) fn new(how_to_end: Option<&'static str>) -> Self {
+        Self { progress: Progress::new(), how_to_end, problem: Ok(()) }
+    }
+
+    /// Tells.
+    pub(crate) fn tell(&mut self, notice: &Notice<'_>) {
+        if let Notice::Progress { totals, output } = notice {
+            return self.progress.show(*totals, output);
+        }
+        self.progress.clear();
+        match notice {
+            Notice::Started { pid } => self.problem = forward_signals(*pid),
+            Notice::Attached { pid } => {
+                eprintln!("memtap: recording process {pid}{}", self.how_to_end.unwrap_or_default());
+            }
+            Notice::Ended { pid } => eprintln!("memtap: process {pid} ended"),
+            Notice::Warning(warning) => eprintln!("memtap: {warning}"),
+            _ => {}
+        }
+    }
+
+    /// The recording has ended so; what went wrong here is an error, too.
+    pub(crate) fn end<T>(mut self, result: Result<T>) -> Result<T> {
+        self.progress.clear();
+        let value = result?;
+        self.problem.map(|()| value)
+    }
+}
+
+/// Signals that end a recording are passed on to the program, which decides; the trace is finished either way. Those that
+/// the terminal sends (Ctrl-C) reach the program by themselves.
+fn forward_signals(pid: u32) -> Result<()> {
+    let mut signals = SignalsInfo::<WithOrigin>::new(ENDING).context("signals can't be handled")?;
+    std::thread::spawn(move || {
+        for origin in &mut signals {
+            let signal = rustix::process::Signal::from_named_raw(origin.signal);
+            let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+            if let (Some(_), Some(signal), Some(pid)) = (origin.process, signal, pid) {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// A flag that these signals set.
+pub(crate) fn flag_of_signals() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::default();
+    for signal in ENDING {
+        signal_hook::flag::register(signal, Arc::clone(&flag)).context("signals can't be handled")?;
+    }
+    Ok(flag)
+}
+
+/// An error of the library, where the command line's options say it better.
+pub(crate) fn in_options(error: Error) -> anyhow::Error {
+    let words = match &error {
+        Error::NeedsTranslation(feature) => match feature {
+            Feature::Data => {
+                "--data: page protection does not record values; use --tracer translate".to_owned()
+            }
+            Feature::Flow => {
+                "--flow: page protection sees accesses, not the code between them; use --tracer translate"
+                    .to_owned()
+            }
+            Feature::Stack => {
+                "--regions stack: page protection leaves the stack alone; use --tracer translate".to_owned()
+            }
+            Feature::Verify => {
+                "--verify: only translated code is compared with stepping; use --tracer translate".to_owned()
+            }
+            Feature::Attach => {
+                "--pid: page protection must be there from a program's first instruction on; use --tracer translate"
+                    .to_owned()
+            }
+            _ => return error.into(),
+        },
+        Error::Static(program) => format!(
+            "{}: is statically linked, so no tracer can be preloaded; record it with --tracer translate",
+            program.display()
+        ),
+        Error::ThreadLocal(expression) => {
+            format!("{expression}: is a thread-local variable, which --tracer translate watches")
+        }
+        Error::TooManyFunctions => {
+            format!("--start and --stop: at most {} functions together", buffers::MAX_BREAKPOINTS)
+        }
+        Error::Connect(_) => {
+            let Error::Connect(source) = error else { unreachable!("just seen") };
+            return anyhow::Error::new(source).context("--server");
+        }
+        _ => return error.into(),
+    };
+    anyhow::Error::msg(words)
+}
