@@ -65,6 +65,7 @@ pub struct Recorder {
     encoder: Option<u32>,
     sync: SyncPolicy,
     server: Option<RemoteStore>,
+    library: Option<PathBuf>,
 }
 
 impl Recorder {
@@ -98,6 +99,7 @@ impl Recorder {
             encoder: None,
             sync: SyncPolicy::default(),
             server: None,
+            library: None,
         }
     }
 
@@ -235,6 +237,13 @@ impl Recorder {
         self
     }
 
+    /// The tracer's library, `libmemtap_tracer.so`; by default it is looked for where the head of this crate says.
+    #[must_use]
+    pub fn library(mut self, path: impl Into<PathBuf>) -> Self {
+        self.library = Some(path.into());
+        self
+    }
+
     /// Records.
     ///
     /// # Errors
@@ -278,7 +287,7 @@ impl Recorder {
         }
         let config = self.config(translate, &program, &start)?;
         Ok(Plan {
-            library: library::find()?,
+            library: self.find_library()?,
             name: name.to_owned(),
             args: args.to_vec(),
             linkage,
@@ -294,7 +303,7 @@ impl Recorder {
             return Err(Error::NeedsTranslation(Feature::Attach));
         }
         let pid = running.pid;
-        let library = library::find()?;
+        let library = self.find_library()?;
         running::check(pid, &library)?;
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words =
@@ -318,6 +327,10 @@ impl Recorder {
             program,
             config,
         })
+    }
+
+    fn find_library(&self) -> Result<PathBuf, Error> {
+        self.library.clone().map_or_else(library::find, Ok)
     }
 
     /// Whether code is translated.

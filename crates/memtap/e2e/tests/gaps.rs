@@ -1,6 +1,8 @@
 //! Nothing is lost silently: what could not be seen is a gap, `record` says so, and its exit status shows it.
 
-use e2e::{Recording, TestProgram, record, tool};
+use std::process::Command;
+
+use e2e::{Recording, TestProgram, memtap, record, run, tool};
 
 /// A program that can be traced starts one that can't: page protection needs a loader that takes it along.
 fn with_a_static_child(options: &[&str], status: &str) -> Recording {
@@ -43,4 +45,17 @@ fn a_thread_that_uses_gs_itself_is_one_gap() {
     assert_eq!(recording.outcome.out(), "ready\n");
     assert_eq!(recording.outcome.status, 1, "{}", recording.outcome.err());
     assert_eq!(recording.trace.number("gaps"), 1, "{}", recording.trace.ask("stat", &[]).out());
+}
+
+/// Where SIGCHLD is ignored, the kernel keeps no status of a child: that is no status 0.
+#[test]
+fn a_program_that_can_not_be_waited_for_is_no_success() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(tool("env"));
+    command.arg("--ignore-signal=CHLD").arg(memtap()).args(["record", "-o", "t.memtap", "--", "true"]);
+    let outcome = run(command.current_dir(directory.path()), b"");
+    assert_eq!(outcome.status, 1);
+    assert!(outcome.err().contains("its exit status is not known"), "{}", outcome.err());
+    let stat = run(Command::new(memtap()).args(["stat", "t.memtap"]).current_dir(directory.path()), b"");
+    assert_eq!(stat.status, 0, "the trace is complete: {}", stat.err());
 }

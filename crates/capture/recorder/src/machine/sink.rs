@@ -85,6 +85,19 @@ impl GuestBlocks {
     }
 }
 
+/// Where a page of virtual addresses lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PagePlace {
+    page: u64,
+    /// The page of physical addresses; [`PLACE_DEVICE`] is set where that is a device.
+    place: u64,
+}
+
+impl PagePlace {
+    /// No page has that number.
+    const NONE: Self = Self { page: u64::MAX, place: 0 };
+}
+
 /// One vCPU.
 struct GuestCpu {
     /// QEMU's number of it.
@@ -103,8 +116,8 @@ struct GuestCpu {
     index: u64,
     /// Index of the access from which on places are stated anew.
     state_again: u64,
-    /// (page, place) as stated since then.
-    stated: Box<[(u64, u64)]>,
+    /// What was stated since then.
+    stated: Box<[PagePlace]>,
     /// The last cycle given to the shard: events of one thread must not go back.
     last: u64,
 }
@@ -130,11 +143,11 @@ pub(crate) struct MachineSink {
     blocks: GuestBlocks,
     block: GuestBlock,
     cycle: u64,
-    /// What the plugin said of the next access's page, and of the one behind.
+    /// What the plugin said of the next access's page, and of the page after it.
     page: Option<u64>,
-    behind: Option<u64>,
-    /// (page, place): what the plugin remembers, kept in step with it.
-    places: Box<[(u64, u64)]>,
+    next_page: Option<u64>,
+    /// What the plugin remembers, kept in step with it.
+    places: Box<[PagePlace]>,
     found: TypedWriter,
     found_data: TypedWriter,
     symbols: TypedWriter,
@@ -169,8 +182,8 @@ impl MachineSink {
             block: GuestBlock::default(),
             cycle: 0,
             page: None,
-            behind: None,
-            places: vec![(u64::MAX, 0); PAGE_SLOTS].into_boxed_slice(),
+            next_page: None,
+            places: vec![PagePlace::NONE; PAGE_SLOTS].into_boxed_slice(),
             found: stream(StreamKind::Found, 1 << 16),
             found_data: stream(StreamKind::FoundData, DATA_BYTES),
             symbols: stream(StreamKind::GuestSymbols, DATA_BYTES),
@@ -219,7 +232,7 @@ impl MachineSink {
             accesses: Vec::with_capacity(WAITING),
             index: 0,
             state_again: STATE_AGAIN,
-            stated: vec![(u64::MAX, 0); STATED].into_boxed_slice(),
+            stated: vec![PagePlace::NONE; STATED].into_boxed_slice(),
             last: 0,
         });
         self.cpu = self.cpus.len() - 1;
@@ -233,7 +246,7 @@ impl MachineSink {
         Ok(&mut self.cpus[self.cpu])
     }
 
-    /// Reads a buffer that was handed over, or left behind.
+    /// Reads a buffer that was handed over, or that a dead QEMU left.
     pub(crate) fn take(&mut self, buffer: Buffer) -> Result<(), Error> {
         let sequence = buffer.header().sequence();
         let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
@@ -285,7 +298,7 @@ impl MachineSink {
             }
             MachineRecord::Page { page, device, behind } => {
                 let place = page | if device { PLACE_DEVICE } else { 0 };
-                *if behind { &mut self.behind } else { &mut self.page } = Some(place);
+                *if behind { &mut self.next_page } else { &mut self.page } = Some(place);
             }
             MachineRecord::Cpu(cpu) => self.go_to(cpu)?,
             MachineRecord::Block { block, ip, sizes } => {
@@ -375,11 +388,11 @@ impl MachineSink {
     ) -> Result<(), Error> {
         let number = addr >> PAGE_SHIFT;
         if let Some(place) = self.page.take() {
-            self.places[page_slot(number)] = (number, place);
+            self.places[page_slot(number)] = PagePlace { page: number, place };
         }
-        if let Some(place) = self.behind.take() {
+        if let Some(place) = self.next_page.take() {
             let number = number.wrapping_add(1);
-            self.places[page_slot(number)] = (number, place);
+            self.places[page_slot(number)] = PagePlace { page: number, place };
         }
         let Some(ip) = self.blocks.ip(self.block, index) else {
             return self.gap(self.cycle, 1, GapReason::LostControl);
@@ -420,14 +433,14 @@ impl MachineSink {
             cpu.state_again();
         }
         let known = self.places[page_slot(number)];
-        if known.0 == number {
-            cpu.state(index, number, known.1, cycle)?;
+        if known.page == number {
+            cpu.state(index, known, cycle)?;
         }
         if (addr & 0xfff) as usize + size > 0x1000 {
             let number = number.wrapping_add(1);
             let known = self.places[page_slot(number)];
-            if known.0 == number {
-                cpu.state(index, number, known.1, cycle)?;
+            if known.page == number {
+                cpu.state(index, known, cycle)?;
             }
         }
         match value {
@@ -499,7 +512,7 @@ impl GuestCpu {
     /// From the next access on, where pages lie is stated anew.
     fn state_again(&mut self) {
         self.state_again = self.next_index() + STATE_AGAIN;
-        self.stated.fill((u64::MAX, 0));
+        self.stated.fill(PagePlace::NONE);
     }
 
     fn push_accesses(&mut self) -> Result<(), Error> {
@@ -538,12 +551,13 @@ impl GuestCpu {
 
     /// States where a page lies, unless that was said.
     #[inline]
-    fn state(&mut self, index: u64, page: u64, place: u64, cycle: u64) -> Result<(), Error> {
+    fn state(&mut self, index: u64, known: PagePlace, cycle: u64) -> Result<(), Error> {
+        let PagePlace { page, place } = known;
         let slot = &mut self.stated[page as usize % STATED];
-        if *slot == (page, place) {
+        if *slot == known {
             return Ok(());
         }
-        *slot = (page, place);
+        *slot = known;
         self.pages.push(cycle, &PageEntry { index, page, place }.to_bytes())
     }
 }

@@ -48,7 +48,7 @@ impl SteppedStretch {
         self.recorded.extend(accesses.map(|(access, bytes)| Seen { access, bytes: bytes.to_vec() }));
     }
 
-    /// An access that stepping saw, behind that many instructions, and its bytes, if they are to be compared.
+    /// An access that stepping saw, after that many instructions, and its bytes, if they are to be compared.
     pub(super) fn expect(&mut self, access: Access, bytes: &[u8]) {
         let access = Access { cycle: access.cycle + self.from, ..access };
         self.expected.push(Seen { access, bytes: bytes.to_vec() });

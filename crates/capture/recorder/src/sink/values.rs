@@ -41,7 +41,7 @@ impl Sink<'_> {
         let mut places = Vec::new();
         let values = |id| known.values(id);
         if !find_entries(buffer, values, |start, end| places.push((start, end))) {
-            // What is in front of it can't be found.
+            // What comes before it can't be found.
             self.gap(thread, GapReason::Killed, 1, VirtAddr(0))?;
         }
         let mut waiting = Waiting::default();
@@ -71,11 +71,11 @@ impl Sink<'_> {
                     let (first, from) = (waiting.accesses.len(), thread.cycle);
                     block.expand_data(from, &words, thread.base, |access, bytes| waiting.push(access, bytes));
                     thread.last = Some(LastBlock { first, from, instructions: block.instructions() });
-                    let behind = from + u64::from(block.instructions());
-                    thread.cycle = behind + after;
+                    let left = from + u64::from(block.instructions());
+                    thread.cycle = left + after;
                     if let Some([_, last]) = orders {
                         self.push_data(thread, &mut waiting)?;
-                        thread.mark(behind, last)?;
+                        thread.mark(left, last)?;
                     }
                 }
                 Some(Entry::Cut(executed, _)) => {

@@ -1,4 +1,4 @@
-//! The wait at a program that has stopped itself behind a hit.
+//! The wait at a program that has stopped itself after a hit.
 //!
 //! It is stopped as Ctrl-Z stops one (SIGSTOP), so a debugger can attach to it, and whoever continues it (SIGCONT), it goes
 //! on. On a terminal this is who asks for it: Enter continues, `q` ends the program. The terminal is asked, not standard
