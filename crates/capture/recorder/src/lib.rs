@@ -33,7 +33,6 @@
 //! knows what becomes of each record. What a trace can be asked, and how it is written, is left to `trace-format`.
 #![forbid(unsafe_code)]
 
-mod blocks;
 mod clock;
 mod command_line;
 mod destination;
@@ -54,6 +53,7 @@ mod regions;
 mod running;
 mod service;
 mod session;
+mod session_blocks;
 mod sink;
 mod waiter;
 pub mod watching;

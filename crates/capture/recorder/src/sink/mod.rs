@@ -18,12 +18,12 @@ use buffers::{BUFFER_BYTES, Pool};
 use memref::{Access, Event, Gap, GapReason, ProcessId, VirtAddr};
 use trace_format::{COUNTER_SLOW_PATH, CounterRecord, Error, ProcessRecord, TraceWriter};
 
-use crate::blocks::Blocks;
 use crate::clock::now_ns;
 use crate::flow::{BlockList, ThreadFlow};
 use crate::listener::{Heard, Listener};
 use crate::recorded_run::{MissingEvents, add_missing};
 use crate::regions::WantedRegions;
+use crate::session_blocks::SessionBlocks;
 pub use stepped::Verified;
 use thread::TracedThread;
 
@@ -95,7 +95,7 @@ pub(crate) struct Sink<'a> {
     /// Programs that ran untraced, each once.
     untraced: BTreeSet<String>,
     bytes: Box<[u8; BUFFER_BYTES]>,
-    blocks: Blocks,
+    blocks: SessionBlocks,
     /// All blocks, where control flow is kept.
     list: Option<BlockList>,
     wanted: WantedRegions,
@@ -129,7 +129,7 @@ impl<'a> Sink<'a> {
             missing: Vec::new(),
             untraced: BTreeSet::new(),
             bytes: Box::new([0; BUFFER_BYTES]),
-            blocks: Blocks::default(),
+            blocks: SessionBlocks::default(),
             wanted: WantedRegions::new(regions),
             data,
             verified: Verified { with_bytes: data.then_some(0), ..Verified::default() },

@@ -7,8 +7,8 @@ use memref::{Event, Order, OrderMark, ThreadId};
 use trace_format::{Error, ShardWriter};
 
 use super::stepped::SteppedStretch;
-use crate::blocks::Known;
 use crate::flow::ThreadFlow;
+use crate::session_blocks::ExecutableBlocks;
 
 /// One traced thread.
 pub(super) struct TracedThread {
@@ -50,7 +50,7 @@ impl TracedThread {
 
     /// It enters that block of its process.
     #[inline]
-    pub(super) fn enter(&mut self, known: &Known<'_>, id: u32) -> Result<(), Error> {
+    pub(super) fn enter(&mut self, known: &ExecutableBlocks<'_>, id: u32) -> Result<(), Error> {
         match &mut self.flow {
             Some(flow) => known.listed(id).map_or(Ok(()), |block| flow.enter(self.cycle, block)),
             None => Ok(()),

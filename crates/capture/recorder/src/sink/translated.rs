@@ -9,7 +9,7 @@ use trace_format::Error;
 
 use super::thread::{LastBlock, TracedThread};
 use super::{EntryBytes, Sink, WAITING_ACCESSES};
-use crate::blocks::Blocks;
+use crate::session_blocks::SessionBlocks;
 
 impl Sink<'_> {
     /// A buffer of a translated thread.
@@ -34,7 +34,7 @@ impl Sink<'_> {
         &mut self,
         thread: &mut TracedThread,
         bytes: &[u8],
-        blocks: &Blocks,
+        blocks: &SessionBlocks,
         places: &mut Vec<EntryBytes>,
         accesses: &mut Vec<Access>,
     ) -> Result<(), Error> {

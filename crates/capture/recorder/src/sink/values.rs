@@ -8,7 +8,7 @@ use trace_format::Error;
 
 use super::thread::{LastBlock, TracedThread};
 use super::{Sink, WAITING_ACCESSES};
-use crate::blocks::Blocks;
+use crate::session_blocks::SessionBlocks;
 
 /// Accesses that wait to be written, and where their bytes end among those of all.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Sink<'_> {
         &mut self,
         thread: &mut TracedThread,
         buffer: &[u8],
-        blocks: &Blocks,
+        blocks: &SessionBlocks,
     ) -> Result<(), Error> {
         let known = blocks.of(thread.process);
         let mut places = Vec::new();

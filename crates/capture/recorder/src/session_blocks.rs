@@ -11,7 +11,7 @@ use super::flow::BlockList;
 
 /// The blocks of one process.
 #[derive(Debug, Default)]
-struct Process {
+struct ProcessBlocks {
     parent: Option<u32>,
     /// It executes nothing more.
     has_ended: bool,
@@ -27,13 +27,13 @@ struct Process {
 
 /// The blocks of all processes.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
-    processes: HashMap<u32, Process>,
+pub(crate) struct SessionBlocks {
+    processes: HashMap<u32, ProcessBlocks>,
 }
 
 /// The blocks that a process can execute: its own, and those that its parent had before the fork.
-pub(crate) struct Known<'a> {
-    chain: Vec<&'a Process>,
+pub(crate) struct ExecutableBlocks<'a> {
+    chain: Vec<&'a ProcessBlocks>,
 }
 
 const UNKNOWN: u8 = u8::MAX;
@@ -41,7 +41,7 @@ const UNLISTED: u32 = u32::MAX;
 /// Ancestors that are looked through.
 const MAX_LINE: usize = 1024;
 
-impl Known<'_> {
+impl ExecutableBlocks<'_> {
     /// The block of that number.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&Arc<BasicBlock>> {
@@ -63,7 +63,7 @@ impl Known<'_> {
     }
 }
 
-impl Blocks {
+impl SessionBlocks {
     /// A process was forked.
     pub(crate) fn add_process(&mut self, number: u32, parent: u32) {
         self.processes.entry(number).or_default().parent = Some(parent);
@@ -88,7 +88,7 @@ impl Blocks {
     }
 
     /// A process, its parent, and so on.
-    fn line(&self, number: u32) -> impl Iterator<Item = (u32, &Process)> {
+    fn line(&self, number: u32) -> impl Iterator<Item = (u32, &ProcessBlocks)> {
         let find = |number| Some((number, self.processes.get(&number)?));
         std::iter::successors(find(number), move |(_, process)| find(process.parent?)).take(MAX_LINE)
     }
@@ -127,8 +127,8 @@ impl Blocks {
     }
 
     /// What a process can execute.
-    pub(crate) fn of(&self, process: u32) -> Known<'_> {
-        Known { chain: self.line(process).map(|(_, process)| process).collect() }
+    pub(crate) fn of(&self, process: u32) -> ExecutableBlocks<'_> {
+        ExecutableBlocks { chain: self.line(process).map(|(_, process)| process).collect() }
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn define(blocks: &mut Blocks, process: u32, id: u32) {
+    fn define(blocks: &mut SessionBlocks, process: u32, id: u32) {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let extent = Extent::of(VirtAddr(64), 1);
         let len = encode_definition(id, extent, RecordedValues::plain(0), &[BlockAccess::NONE], &mut bytes);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_a_child_was_forked_with_stays_as_long_as_the_child() {
-        let mut blocks = Blocks::default();
+        let mut blocks = SessionBlocks::default();
         define(&mut blocks, 0, 20);
         blocks.add_process(1, 0);
         define(&mut blocks, 1, 21);
