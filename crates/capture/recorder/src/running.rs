@@ -128,7 +128,12 @@ impl<'a> Library<'a> {
         let stack = (self.stack != 0).then_some(self.stack);
         let word = self.process.call(
             thread,
-            InjectedCall { second: count, stack, traps: self.stack == 0, ..InjectedCall::new(function, data) },
+            InjectedCall {
+                second: count,
+                stack,
+                traps: self.stack == 0,
+                ..InjectedCall::new(function, data)
+            },
         )?;
         Err(match Status::from_word(word) {
             Some(Status::Done) => return Ok(()),
