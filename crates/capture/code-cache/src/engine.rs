@@ -9,58 +9,19 @@ use buffers::flow::{FIRST_BLOCK, ID_BITS};
 use memref::VirtAddr;
 
 use crate::area::Area;
+use crate::asked::{Flow, Mode, Task};
 use crate::check::{CheckSite, Checked};
 use crate::emit::{Around, ENTRY_BYTES, Emitted, Link, TooFar, emit, emit_probe, emit_way};
-use crate::marks::Marks;
+use crate::exit_reason::{CHECK_DONE, EXIT_KINDS, EXIT_LINK, EXIT_MISS, EXIT_STOP};
 use crate::place::{CachedBlock, Front, Place, Recording};
 use crate::plan::{MAX_EXITS, Plan};
 use crate::processor;
 use crate::table::BranchTable;
 
-/// Why the cache is left through its gate: the upper bits of the reason; the lower ones are a number.
-pub(crate) const EXIT_LINK: u32 = 0;
-pub(crate) const EXIT_MISS: u32 = 1 << 30;
-pub(crate) const EXIT_STOP: u32 = 2 << 30;
-pub(crate) const EXIT_CHECK: u32 = 3 << 30;
-const EXIT_KINDS: u32 = 3 << 30;
-/// Of a check: the instruction was executed.
-pub(crate) const CHECK_DONE: u32 = 1 << 29;
 /// Bytes that one block's code can take, with all its stubs.
 const MAX_BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of the program that are read for one block.
 const READ_BYTES: usize = 512;
-
-/// What code a thread runs. A block exists once for each mode that needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Mode {
-    /// It records.
-    Record = 0,
-    /// It does not.
-    Quiet = 1,
-    /// It does not, inside a function that is one event: its return leaves the cache.
-    Silent = 2,
-}
-
-/// What blocks do about accesses, in [`Mode::Record`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// They write down where they are.
-    Addresses,
-    /// And the bytes.
-    Data,
-    /// They look whether watched bytes are near, by these marks.
-    Check(Marks),
-}
-
-/// Which blocks are written, in [`Mode::Record`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// Those that access memory. The instructions of others are counted, and blocks that follow each other are joined.
-    Accesses,
-    /// All, each a basic block by itself, or a part of a long one.
-    Full,
-}
 
 const MODES: [Mode; 3] = [Mode::Record, Mode::Quiet, Mode::Silent];
 

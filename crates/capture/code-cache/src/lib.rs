@@ -25,11 +25,13 @@
 extern crate alloc;
 
 mod area;
+mod asked;
 mod assembler;
 mod capture;
 mod check;
 mod emit;
 mod engine;
+mod exit_reason;
 #[cfg(test)]
 mod listing;
 mod marks;
@@ -40,10 +42,9 @@ mod register;
 mod slot;
 mod table;
 
+pub use asked::{Flow, Mode, Task};
 pub use check::{Checked, CheckedAccess};
-pub use engine::{
-    Defined, Engine, Environment, Exit, Flow, Mode, Task, TranslatedAmount, Trap, Untranslatable, Via,
-};
+pub use engine::{Defined, Engine, Environment, Exit, TranslatedAmount, Trap, Untranslatable, Via};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};
 pub use place::{Front, Place, Record};
 pub use slot::FS_SPILL;

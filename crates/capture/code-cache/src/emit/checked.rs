@@ -6,7 +6,7 @@ use super::stubs::leave;
 use super::{BlockEmitter, TooFar};
 use crate::assembler::{JumpWhen, LineBy};
 use crate::check::{self, CheckExit, CheckSite};
-use crate::engine::{CHECK_DONE, EXIT_CHECK};
+use crate::exit_reason::{CHECK_DONE, EXIT_CHECK};
 use crate::place::CachedStep;
 use crate::plan::End;
 use crate::register::Gpr;

@@ -67,9 +67,10 @@ use buffers::flow::POSITION_AT;
 use x86::{Instruction, Transfer};
 
 use self::stubs::leave;
+use crate::asked::Mode;
 use crate::assembler::Assembler;
 use crate::check::{CheckSite, Exits};
-use crate::engine::{EXIT_STOP, Mode};
+use crate::exit_reason::EXIT_STOP;
 use crate::place::{
     CachedBlock, CachedStep, CodeWith, CountAt, PartAt, PointerRange, Recording, ScratchRange,
 };

@@ -6,8 +6,9 @@
 use buffers::flow::GATE_AT;
 
 use super::{BlockEmitter, PushedWord};
+use crate::asked::Mode;
 use crate::assembler::{Assembler, JumpWhen};
-use crate::engine::{EXIT_LINK, Mode};
+use crate::exit_reason::EXIT_LINK;
 use crate::register::Gpr;
 use crate::slot::SPILL_RAX;
 

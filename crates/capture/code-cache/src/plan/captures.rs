@@ -7,9 +7,9 @@ use x86::Examiner;
 
 use super::end::End;
 use super::{ORDER_WORDS, Plan, Planned};
+use crate::asked::Task;
 use crate::capture::Capture;
 use crate::check::Check;
-use crate::engine::Task;
 use crate::register::Gpr;
 
 impl Plan {

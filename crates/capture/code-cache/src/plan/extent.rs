@@ -9,7 +9,7 @@ use x86::{Disassembler, Examiner, Instruction, MAX_INSTRUCTION_BYTES, Transfer};
 
 use super::end::End;
 use super::{Plan, Planned};
-use crate::engine::{Flow, Task};
+use crate::asked::{Flow, Task};
 
 /// Branches after which a block goes on.
 pub(crate) const MAX_EXITS: usize = 7;

@@ -12,7 +12,7 @@ use alloc::{format, vec};
 use blocks::MAX_INSTRUCTIONS;
 
 use super::*;
-use crate::engine::{Flow, Task};
+use crate::asked::{Flow, Task};
 use crate::listing::listing;
 use crate::marks::Marks;
 
