@@ -17,7 +17,7 @@ use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::engine::{Around, ENGINE};
 use crate::translate::entry_table::{self, EntryKind};
-use crate::translate::state::{Hook, OwnCall};
+use crate::translate::state::{Hook, OwnCall, StreamCall};
 use crate::translate::{sync, thread_buffers};
 use crate::watch::hits::{self, Origin};
 use crate::{recorder, registers};
@@ -138,7 +138,7 @@ fn stream(thread: &mut TracedThread, regs: &Gregs, kind: BlockKind, return_to: u
     if kind == BlockKind::Fill {
         thread.watch.streamed.note_write(addr, size.saturating_mul(regs.rdx) as usize);
     }
-    let stream = Some((kind, addr, size));
+    let stream = Some(StreamCall { kind, addr, item_bytes: size });
     push(thread, Hook { return_to, rsp: regs.rsp + 8, stream, ..Hook::NONE });
 }
 
@@ -213,13 +213,13 @@ pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> boo
     thread.calls.silent = thread.calls.silent.saturating_sub(1);
     thread_buffers::settle(thread);
     let block = context.gregs.rax;
-    if let Some((kind, addr, size)) = hook.stream {
+    if let Some(StreamCall { kind, addr, item_bytes }) = hook.stream {
         let mut touched = thread.watch.streamed.take();
         if PROCESS.is_recording() && thread.calls.silent == 0 {
             thread.watch.before =
                 x86::Registers { rip: hook.return_to.wrapping_sub(1), ..*registers::of(context) };
             let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
-            let range = (dst, src, block.wrapping_mul(size));
+            let range = (dst, src, block.wrapping_mul(item_bytes));
             let ip = real::call_site(hook.return_to);
             hits::block(thread, &mut touched, ip, kind, range, &Origin::Call);
         }

@@ -6,6 +6,16 @@ use tracee::frame::{Gregs, SigInfo};
 
 const HOOKS: usize = 8;
 
+/// A call that reads items from a stream, or writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamCall {
+    pub(crate) kind: BlockKind,
+    /// Where the items are.
+    pub(crate) addr: u64,
+    /// Bytes of one.
+    pub(crate) item_bytes: u64,
+}
+
 /// A function that is one event, and runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Hook {
@@ -18,8 +28,8 @@ pub(crate) struct Hook {
     pub(crate) old: u64,
     /// Where posix_memalign leaves the block.
     pub(crate) place: u64,
-    /// Where there are watchpoints: what it does to a block at an address, and bytes of one of its items.
-    pub(crate) stream: Option<(BlockKind, u64, u64)>,
+    /// Where there are watchpoints: what it does to a block.
+    pub(crate) stream: Option<StreamCall>,
 }
 
 impl Hook {

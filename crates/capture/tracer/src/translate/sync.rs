@@ -134,33 +134,46 @@ enum Runs {
 }
 
 struct Bodies {
-    list: [(u64, Runs); BODIES],
+    list: [NotedFunction; BODIES],
 }
 
-static BODY: Lock<Bodies> = Lock::new(Bodies { list: [(0, Runs::Nothing); BODIES] });
+/// A function that the program handed over to be run; of a free place the address is zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct NotedFunction {
+    addr: u64,
+    runs: Runs,
+}
+
+impl NotedFunction {
+    const NONE: Self = Self { addr: 0, runs: Runs::Nothing };
+}
+
+static BODY: Lock<Bodies> = Lock::new(Bodies { list: [NotedFunction::NONE; BODIES] });
 
 impl Bodies {
     fn add(&mut self, function: u64, runs: Runs) -> Option<usize> {
         if runs == Runs::Task
-            && let Some(known) = self.list.iter().position(|entry| *entry == (function, Runs::Task))
+            && let Some(known) =
+                self.list.iter().position(|noted| *noted == NotedFunction { addr: function, runs })
         {
             return Some(known);
         }
-        let index = self.list.iter().position(|entry| entry.1 == Runs::Nothing)?;
-        *self.list.get_mut(index)? = (function, runs);
+        let index = self.list.iter().position(|noted| noted.runs == Runs::Nothing)?;
+        *self.list.get_mut(index)? = NotedFunction { addr: function, runs };
         Some(index)
     }
 
     fn remove(&mut self, index: usize) {
         if let Some(place) = self.list.get_mut(index) {
-            *place = (0, Runs::Nothing);
+            *place = NotedFunction::NONE;
         }
     }
 
     /// What a branch to `function` with this first argument runs: of several the region that began last.
     fn find(&self, function: u64, argument: u64) -> Option<Runs> {
         let mut found = None;
-        for &(_, runs) in self.list.iter().filter(|entry| entry.0 == function && entry.1 != Runs::Nothing) {
+        let is_it = |noted: &&NotedFunction| noted.addr == function && noted.runs != Runs::Nothing;
+        for &NotedFunction { runs, .. } in self.list.iter().filter(is_it) {
             match (runs, found) {
                 (Runs::Region { data, .. }, _) if data != argument => {}
                 (Runs::Region { team, .. }, Some(Runs::Region { team: other, .. })) if team < other => {}
@@ -173,7 +186,7 @@ impl Bodies {
 
 /// The process is not recorded any more.
 pub(crate) fn forget() {
-    *BODY.lock() = Bodies { list: [(0, Runs::Nothing); BODIES] };
+    *BODY.lock() = Bodies { list: [NotedFunction::NONE; BODIES] };
 }
 
 fn tell(thread: &mut TracedThread, kind: SyncKind, function: SyncFunction, object: u64, ip: u64) {
@@ -360,7 +373,7 @@ mod tests {
 
     #[test]
     fn bodies_are_told_apart_by_their_data() {
-        let mut bodies = Bodies { list: [(0, Runs::Nothing); BODIES] };
+        let mut bodies = Bodies { list: [NotedFunction::NONE; BODIES] };
         let outer = bodies.add(0x10, Runs::Region { data: 1, team: 8 }).expect("room");
         bodies.add(0x10, Runs::Region { data: 2, team: 16 });
         bodies.add(0x10, Runs::Region { data: 1, team: 24 });
