@@ -22,6 +22,7 @@ pub mod race;
 pub mod realtime;
 mod replay;
 mod session;
+pub mod stack;
 mod stale;
 mod summary;
 pub mod taint;

@@ -56,6 +56,14 @@ impl Session {
         Resolver::new(process, Arc::clone(&self.store), Arc::clone(&self.names))
     }
 
+    /// The processes that were recorded from the middle of their run on: those that were forked, and one that was attached
+    /// to.
+    pub(crate) fn begun_inside(&self) -> Vec<ProcessId> {
+        let attached = self.trace.properties().contains_key("attached");
+        let records = self.trace.processes().iter();
+        records.filter(|record| attached || record.parent.is_some()).map(|record| record.process).collect()
+    }
+
     /// What could not be named, one line each: files that are gone or of another build.
     pub fn problems(&self) -> Vec<String> {
         self.store.take_problems().into_iter().map(|problem| problem.to_string()).collect()

@@ -5,6 +5,7 @@ pub mod machine;
 pub mod races;
 pub mod realtime;
 pub mod rows;
+pub mod stacks;
 pub mod taint;
 pub mod totals;
 pub mod units;

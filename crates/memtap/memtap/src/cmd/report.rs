@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::machine::{self, Machine};
+use analysis::stack::StackTally;
 use analysis::{AccessRow, By, Session};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
@@ -11,6 +12,7 @@ use report::export::{Selection, export};
 use report::pages::trace::TracePage;
 use report::tables::machine::processes;
 use report::tables::rows::{self, Rows};
+use report::tables::stacks::stacks;
 use symbols::{Module, SearchPath};
 
 use crate::output::{Out, note_problems};
@@ -30,6 +32,8 @@ pub(crate) enum Grouping {
     Region,
     /// A thread
     Thread,
+    /// A stack of functions: who called whom down to the access
+    Stack,
     /// A process of the guest and its mode (a machine)
     Process,
 }
@@ -69,6 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Grouping::Page => By::Page,
         Grouping::Region => By::Region,
         Grouping::Thread => By::Thread,
+        Grouping::Stack => return by_stack(&session, args),
         Grouping::Process => return by_process(&session, args),
     };
     if Machine::of(&session).is_some() && args.html.is_none() {
@@ -101,6 +106,25 @@ impl Args {
     fn most(&self) -> usize {
         self.top.unwrap_or(usize::MAX)
     }
+}
+
+/// Accesses and allocations by stack of functions.
+fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
+    let mut tally = StackTally::new(session);
+    session.replay(&Default::default(), None, &mut tally)?;
+    let mut rows = tally.rows(session.names());
+    if tally.stacks().calls() == 0 && rows.iter().any(|row| row.count.accesses() > 0) {
+        bail!(
+            "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
+            args.file.display()
+        );
+    }
+    rows.truncate(args.most());
+    let mut out = Out::stdout();
+    stacks(&rows, args.json, &mut out)?;
+    out.finish()?;
+    note_problems(session);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A machine's accesses by process of the guest, kernel and user mode apart.

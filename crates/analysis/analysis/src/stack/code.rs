@@ -1,0 +1,41 @@
+//! The bytes of instructions, read from the files that a process mapped.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use memref::VirtAddr;
+use symbols::Resolver;
+use x86::MAX_INSTRUCTION_BYTES;
+
+/// The files that were opened; `None`: can't be.
+#[derive(Debug, Default)]
+pub(super) struct CodeFiles {
+    files: HashMap<PathBuf, Option<File>>,
+}
+
+impl CodeFiles {
+    /// The bytes at an address of code, fewer where the mapped part of the file ends; `None` where there is no file.
+    pub(super) fn at<'a>(
+        &mut self,
+        resolver: &Resolver,
+        ip: VirtAddr,
+        into: &'a mut [u8; MAX_INSTRUCTION_BYTES],
+    ) -> Option<&'a [u8]> {
+        let (_, instance) = resolver.image().instance_at(ip)?;
+        let address = ip.0.wrapping_sub(instance.bias);
+        let inside = |start: u64, bytes: u64| address >= start && address - start < bytes;
+        let segment = instance.module.segments().iter().find(|s| inside(s.address, s.file_bytes))?;
+        let offset = address - segment.address;
+        let len = (segment.file_bytes - offset).min(into.len() as u64) as usize;
+        let path = instance.module.path();
+        let file = match self.files.get(path) {
+            Some(file) => file,
+            None => self.files.entry(path.to_owned()).or_insert(File::open(path).ok()),
+        };
+        let bytes = into.get_mut(..len)?;
+        file.as_ref()?.read_exact_at(bytes, segment.file_offset.checked_add(offset)?).ok()?;
+        Some(bytes)
+    }
+}

@@ -1,0 +1,136 @@
+//! The tree of calling contexts of a session.
+
+use rustc_hash::FxHashMap;
+use symbols::CodeId;
+
+/// A calling context of the session: a number in [`Contexts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContextId(pub u32);
+
+/// How a context was entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EnteredBy {
+    /// It is the outermost one of a thread that is known from its beginning.
+    Begin,
+    /// It is the outermost one that is known: the thread was attached to, or is a child that was forked.
+    Unknown,
+    /// Events are missing from the thread before it.
+    AfterGap,
+    /// The kernel called it: a signal handler.
+    Signal,
+    /// It runs on another stack, which was not entered by a call: a coroutine, a goroutine.
+    Stack,
+    /// This instruction called it.
+    Call(CodeId),
+}
+
+/// A node of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallContext {
+    /// The caller's context; a root's is its own.
+    pub parent: ContextId,
+    /// How it was entered from there.
+    pub entry: EnteredBy,
+}
+
+/// A call site that stands so often in one context is not entered again: what it calls then counts to the context that it
+/// entered last. Without it `fib(35)` would have as many contexts as calls.
+const MAX_TURNS: usize = 8;
+/// Beyond so many contexts, every call site stands at most once in one.
+const MAX_CONTEXTS: usize = 1 << 20;
+/// Deeper ones are joined with their callers' in any case.
+const MAX_DEPTH: u32 = 4096;
+
+/// All contexts, numbered in the order in which they were met.
+#[derive(Clone, Debug, Default)]
+pub struct Contexts {
+    nodes: Vec<CallContext>,
+    depths: Vec<u32>,
+    roots: FxHashMap<EnteredBy, ContextId>,
+    children: FxHashMap<(ContextId, CodeId), ContextId>,
+    folded: u64,
+}
+
+impl Contexts {
+    /// How many there are; their numbers are below it.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// One of them.
+    pub fn get(&self, id: ContextId) -> Option<CallContext> {
+        self.nodes.get(id.0 as usize).copied()
+    }
+
+    /// How many pairs of a context and a call were folded into a context that had made the same call before: recursion.
+    pub fn folded(&self) -> u64 {
+        self.folded
+    }
+
+    /// The contexts from this one to its root, which comes last.
+    pub fn outwards(&self, id: ContextId) -> impl Iterator<Item = (ContextId, CallContext)> + '_ {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let id = next?;
+            let context = self.get(id)?;
+            next = (context.parent != id).then_some(context.parent);
+            Some((id, context))
+        })
+    }
+
+    /// The root of that kind.
+    pub(super) fn root(&mut self, entry: EnteredBy) -> ContextId {
+        if let Some(&id) = self.roots.get(&entry) {
+            return id;
+        }
+        let id = ContextId(self.nodes.len() as u32);
+        self.push(CallContext { parent: id, entry }, 0);
+        self.roots.insert(entry, id);
+        id
+    }
+
+    /// The context that a call of `site` in `parent` enters.
+    #[inline]
+    pub(super) fn child(&mut self, parent: ContextId, site: CodeId) -> ContextId {
+        match self.children.get(&(parent, site)) {
+            Some(&id) => id,
+            None => self.make_child(parent, site),
+        }
+    }
+
+    fn make_child(&mut self, parent: ContextId, site: CodeId) -> ContextId {
+        let most = if self.nodes.len() < MAX_CONTEXTS { MAX_TURNS } else { 1 };
+        let depth = self.depths.get(parent.0 as usize).map_or(0, |depth| depth + 1);
+        let same = |context: &CallContext| context.entry == EnteredBy::Call(site);
+        let mut last = None;
+        let mut turns = 0;
+        for (id, _) in self.outwards(parent).filter(|(_, context)| same(context)) {
+            last = last.or(Some(id));
+            turns += 1;
+        }
+        let id = match last {
+            Some(last) if turns >= most => {
+                self.folded += 1;
+                last
+            }
+            _ if depth > MAX_DEPTH => {
+                self.folded += 1;
+                parent
+            }
+            _ => self.push(CallContext { parent, entry: EnteredBy::Call(site) }, depth),
+        };
+        self.children.insert((parent, site), id);
+        id
+    }
+
+    fn push(&mut self, context: CallContext, depth: u32) -> ContextId {
+        self.nodes.push(context);
+        self.depths.push(depth);
+        ContextId(self.nodes.len() as u32 - 1)
+    }
+}

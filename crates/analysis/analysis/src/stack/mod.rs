@@ -1,0 +1,26 @@
+//! Calling contexts, from the accesses alone: a call writes its return address and a return reads it, and both are recorded.
+//!
+//! [`Stacks`] is told every event of a replay and says in which [`CallContext`] each access was made; [`Contexts`] is the tree of
+//! all of them, in which a context is its caller's context and the instruction that called. An instruction is looked at once
+//! (`transfer`), then every access costs a comparison. The shadow stack of a thread (`shadow`) is kept by stack address, so that
+//! frames which are left by other ways than a return are found: longjmp, exceptions, and functions whose own code is not
+//! recorded (malloc and its relatives). Threads that change between stacks (coroutines, signals on a stack of their own) have
+//! several.
+//!
+//! Needs a trace in which stacks were recorded (`record --tracer translate`); works on any such trace, also old ones. What a
+//! context can't tell: a tail call looks as if the caller had made it, and code that is in no file (made by a JIT compiler) calls
+//! nothing.
+//!
+//! Start with [`Stacks`], then [`StackTally`], which counts.
+
+mod code;
+mod context;
+mod shadow;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+pub use context::{CallContext, ContextId, Contexts, EnteredBy};
+pub use shadow::Stacks;
+pub use tally::{StackCount, StackTally};

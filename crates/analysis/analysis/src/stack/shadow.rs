@@ -1,0 +1,315 @@
+//! The stacks of calls of all threads, as they are at each moment of a replay.
+
+use std::collections::HashSet;
+
+use memref::{Access, BlockFunction, Event, ProcessId, ThreadId, VirtAddr};
+use symbols::{CodeId, FunctionId, Resolver, VariableId, VariableKind};
+
+use super::context::{ContextId, Contexts, EnteredBy};
+use super::transfer::{CallEdge, Instructed, Instructions, pops, pushes};
+use crate::Moment;
+
+/// Return addresses in memory that is not one variable belong to one stack where they lie closer together.
+const FAR_BYTES: u64 = 1 << 20;
+/// So many stacks of one thread are kept apart; one more takes the place of that which was left longest ago.
+const MAX_STACKS: usize = 4096;
+/// So many frames of a stack are looked through for a function that goes on without having been returned to.
+const MAX_SEARCH: usize = 4096;
+
+/// Which function runs is told by the next access: the one before was a call.
+const JUST_CALLED: FunctionId = FunctionId(u32::MAX - 1);
+/// Nothing is known of what runs.
+const NOWHERE: FunctionId = FunctionId(u32::MAX - 2);
+
+/// What runs between a call and its return.
+#[derive(Clone, Copy, Debug)]
+struct Activation {
+    context: ContextId,
+    function: FunctionId,
+    /// The function that jumped to that one: a procedure linkage table's entry, the other part of a function that the
+    /// compiler split.
+    before: FunctionId,
+    /// The stack that it runs on.
+    stack: usize,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug)]
+struct CallFrame {
+    /// The address of the return address.
+    slot: u64,
+    caller: Activation,
+    /// The call, and where it says it goes.
+    site: VirtAddr,
+    target: Option<VirtAddr>,
+}
+
+/// One stack of a thread.
+#[derive(Clone, Debug, Default)]
+struct ShadowStack {
+    frames: Vec<CallFrame>,
+    /// The memory that it lies in, and the address of the last return address that was written or read on it.
+    memory: Option<VariableId>,
+    near: u64,
+    /// When it was left.
+    left: u64,
+}
+
+/// What one thread does.
+#[derive(Clone, Debug)]
+struct ThreadStacks {
+    stacks: Vec<ShadowStack>,
+    now: Activation,
+    /// Changes of the stack so far.
+    changes: u64,
+}
+
+impl ThreadStacks {
+    fn new(context: ContextId) -> Self {
+        let now = Activation { context, function: NOWHERE, before: NOWHERE, stack: 0 };
+        Self { stacks: vec![ShadowStack::default()], now, changes: 0 }
+    }
+
+    fn frames(&mut self) -> &mut Vec<CallFrame> {
+        &mut self.stacks[self.now.stack].frames
+    }
+
+    /// Goes to the stack on which a return address lies, where that is another one. True where it is a new one.
+    fn go_to(&mut self, resolver: &mut Resolver, slot: VirtAddr) -> bool {
+        let memory = resolver.resolve_data(slot).variable;
+        let is_block = |id| {
+            let variable = resolver.names().variable(id);
+            variable.is_some_and(|variable| !matches!(variable.kind, VariableKind::Region { .. }))
+        };
+        let here = &mut self.stacks[self.now.stack];
+        let is_here = match here.memory {
+            None => true,
+            Some(other) if other == memory => true,
+            // A stack that grows is another region then, and so are its parts with other rights.
+            Some(other) => here.near.abs_diff(slot.0) <= FAR_BYTES && !is_block(other) && !is_block(memory),
+        };
+        if is_here {
+            (here.memory, here.near) = (Some(memory), slot.0);
+            return false;
+        }
+        self.changes += 1;
+        here.left = self.changes;
+        let found = self.stacks.iter().position(|stack| stack.memory == Some(memory));
+        self.now.stack = found.unwrap_or_else(|| self.free_stack());
+        let stack = &mut self.stacks[self.now.stack];
+        (stack.memory, stack.near) = (Some(memory), slot.0);
+        found.is_none()
+    }
+
+    fn free_stack(&mut self) -> usize {
+        if self.stacks.len() < MAX_STACKS {
+            self.stacks.push(ShadowStack::default());
+            return self.stacks.len() - 1;
+        }
+        let others = (0..self.stacks.len()).filter(|&index| index != self.now.stack);
+        let index = others.min_by_key(|&index| self.stacks[index].left).unwrap_or(0);
+        self.stacks[index] = ShadowStack::default();
+        index
+    }
+
+    /// Leaves the frames whose return addresses lie below that one, and that one too where it is `included`: the caller
+    /// of the outermost of them runs again.
+    fn leave(&mut self, slot: u64, included: bool) {
+        let mut left = None;
+        let frames = self.frames();
+        while let Some(frame) = frames.last().filter(|frame| frame.slot < slot + u64::from(included)) {
+            left = Some(frame.caller);
+            frames.pop();
+        }
+        self.now = left.unwrap_or(self.now);
+    }
+
+    /// A call: `from` is what runs when it returns.
+    fn enter(
+        &mut self,
+        slot: VirtAddr,
+        from: Activation,
+        context: ContextId,
+        site: VirtAddr,
+        target: Option<VirtAddr>,
+    ) {
+        self.frames().push(CallFrame { slot: slot.0, caller: from, site, target });
+        self.now = Activation { context, function: JUST_CALLED, before: NOWHERE, stack: self.now.stack };
+    }
+
+    /// Another function runs than the one that ran, and no call or return says why. A caller that goes on was returned to
+    /// by code that is not recorded, by an exception or by longjmp; any other function was jumped to.
+    fn reconcile(&mut self, ip: VirtAddr, known: &Instructed) {
+        if known.function == self.now.before {
+            (self.now.function, self.now.before) = (known.function, self.now.function);
+            return;
+        }
+        let was_called = self.now.function == JUST_CALLED;
+        let most = if was_called || !known.is_named { 1 } else { MAX_SEARCH };
+        let goes_on = |frame: &CallFrame| {
+            frame.caller.function == known.function
+                && match frame.target {
+                    // What was just called may be the caller itself, or lie in the same module without symbols.
+                    Some(target) if was_called => is_after(ip, frame.site, target),
+                    _ => known.is_named && !known.is_prologue,
+                }
+        };
+        let found = self.frames().iter().rev().take(most).position(goes_on);
+        match found {
+            Some(depth) => self.resume(depth),
+            None => {
+                self.now.before = self.now.function;
+                self.now.function = known.function;
+            }
+        }
+    }
+
+    /// The caller of a frame that so many others have been entered from runs again.
+    fn resume(&mut self, depth: usize) {
+        let frames = self.frames();
+        let index = frames.len() - 1 - depth;
+        let caller = frames[index].caller;
+        frames.truncate(index);
+        self.now = caller;
+    }
+
+    /// An allocator has returned to `function`.
+    fn allocated(&mut self, function: FunctionId) {
+        if self.now.function != function
+            && self.frames().last().is_some_and(|frame| frame.caller.function == function)
+        {
+            self.resume(0);
+        }
+    }
+}
+
+/// Whether an instruction follows a call rather than the beginning of what it called.
+fn is_after(ip: VirtAddr, site: VirtAddr, target: VirtAddr) -> bool {
+    let from = |start: VirtAddr| ip.0.checked_sub(start.0).unwrap_or(u64::MAX);
+    from(site) < from(target)
+}
+
+/// Follows the stacks of all threads through a replay: tell it every event, each thread's in their order.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    contexts: Contexts,
+    instructions: Instructions,
+    threads: Vec<Option<ThreadStacks>>,
+    begun_inside: HashSet<ProcessId>,
+    calls: u64,
+}
+
+impl Stacks {
+    /// Stacks of a session in which these processes were recorded from the middle of their run on: they were forked, or
+    /// attached to.
+    pub fn new(begun_inside: impl IntoIterator<Item = ProcessId>) -> Self {
+        Self { begun_inside: begun_inside.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The tree of contexts so far.
+    pub fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// Calls seen so far. A trace of many accesses that has none was recorded without stacks.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The context and the instruction of an access, which is the thread's next event.
+    #[inline]
+    pub fn access(&mut self, at: &mut Moment<'_>, access: &Access) -> (ContextId, CodeId) {
+        let code = at.resolver.resolve_code(access.ip);
+        let known = *self.instructions.get(at.resolver, access.ip, code);
+        let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else {
+            self.begin(at.process, at.thread);
+            return self.access(at, access);
+        };
+        if running.now.function != known.function {
+            running.reconcile(access.ip, &known);
+        }
+        match known.edge {
+            CallEdge::Call if pushes(access) => (self.call(at, access, code, known.target), code),
+            CallEdge::Return if pops(access) => (self.ret(at, access), code),
+            _ => (running.now.context, code),
+        }
+    }
+
+    fn call(
+        &mut self,
+        at: &mut Moment<'_>,
+        access: &Access,
+        site: CodeId,
+        target: Option<VirtAddr>,
+    ) -> ContextId {
+        let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
+        self.calls += 1;
+        if running.go_to(at.resolver, access.addr) {
+            running.now.context = self.contexts.root(EnteredBy::Stack);
+        }
+        // What lies where the return address goes has been left, however that was done.
+        running.leave(access.addr.0, true);
+        let from = running.now;
+        let callee = self.contexts.child(from.context, site);
+        running.enter(access.addr, from, callee, access.ip, target);
+        from.context
+    }
+
+    fn ret(&mut self, at: &mut Moment<'_>, access: &Access) -> ContextId {
+        let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
+        if running.go_to(at.resolver, access.addr) {
+            running.now.context = self.contexts.root(EnteredBy::Stack);
+        }
+        running.leave(access.addr.0, false);
+        let context = running.now.context;
+        // Where this was no call's return address, the next access tells where it led.
+        running.now.function = NOWHERE;
+        running.leave(access.addr.0, true);
+        context
+    }
+
+    /// Any other event.
+    pub fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
+        match event {
+            Event::Block(op) if op.function == BlockFunction::Signal => {
+                let handler = self.contexts.root(EnteredBy::Signal);
+                let running = self.thread(at);
+                let interrupted = running.now;
+                running.go_to(at.resolver, op.dst);
+                running.enter(op.dst, interrupted, handler, op.ip, None);
+            }
+            Event::Gap(_) => {
+                let root = self.contexts.root(EnteredBy::AfterGap);
+                *self.thread(at) = ThreadStacks::new(root);
+            }
+            Event::Allocation(event) => {
+                let code = at.resolver.resolve_code(event.ip);
+                let function = self.instructions.get(at.resolver, event.ip, code).function;
+                self.thread(at).allocated(function);
+            }
+            _ => {}
+        }
+    }
+
+    /// The context of the thread's last event.
+    pub fn context(&self, thread: ThreadId) -> Option<ContextId> {
+        Some(self.threads.get(thread.0 as usize)?.as_ref()?.now.context)
+    }
+
+    fn thread(&mut self, at: &Moment<'_>) -> &mut ThreadStacks {
+        if !matches!(self.threads.get(at.thread.0 as usize), Some(Some(_))) {
+            self.begin(at.process, at.thread);
+        }
+        self.threads[at.thread.0 as usize].as_mut().expect("it has begun")
+    }
+
+    #[cold]
+    fn begin(&mut self, process: ProcessId, thread: ThreadId) {
+        let index = thread.0 as usize;
+        if index >= self.threads.len() {
+            self.threads.resize(index + 1, None);
+        }
+        let entry = if self.begun_inside.contains(&process) { EnteredBy::Unknown } else { EnteredBy::Begin };
+        self.threads[index] = Some(ThreadStacks::new(self.contexts.root(entry)));
+    }
+}

@@ -1,0 +1,119 @@
+//! `report --by stack`: calling contexts, from the accesses alone.
+
+use std::collections::BTreeMap;
+
+use e2e::{TestProgram, Trace, record};
+use serde_json::Value;
+
+fn rows(trace: &Trace) -> Vec<Value> {
+    let outcome = trace.ask("report", &["--by", "stack", "--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    serde_json::from_str::<Value>(&outcome.out()).expect("it is JSON").as_array().expect("an array").clone()
+}
+
+fn stack(row: &Value) -> String {
+    let names = row["stack"].as_array().expect("a stack is an array").iter();
+    names.map(|name| name.as_str().expect("a name")).collect::<Vec<_>>().join(" ")
+}
+
+fn number(row: &Value, key: &str) -> u64 {
+    row[key].as_u64().expect("a number")
+}
+
+/// How often `leaf` was called in each stack of the program's own functions; what the C library has around them is left out.
+fn calls_of_leaf(rows: &[Value]) -> BTreeMap<String, u64> {
+    let own = |stack: &str| stack.split_once(" leaf").is_some() || stack == "leaf";
+    let leaves = rows.iter().filter(|row| number(row, "modifies") > 0);
+    leaves.map(|row| (stack(row), number(row, "modifies"))).filter(|(stack, _)| own(stack)).collect()
+}
+
+#[test]
+fn every_way_into_a_function_and_out_of_it_has_its_stack() {
+    let recording = TestProgram::named("contexts.cpp").record();
+    let rows = rows(&recording.trace);
+    let calls = calls_of_leaf(&rows);
+    let check = |stack: &str, expected: u64| {
+        assert_eq!(calls.get(stack).copied().unwrap_or_default(), expected, "{stack}\n{calls:#?}");
+    };
+    check("main recurse leaf", 2);
+    check("main recurse recurse leaf", 2);
+    check("main recurse recurse recurse leaf", 2);
+    // A tail call looks like the caller's.
+    check("main calls_tail leaf", 2);
+    check("main lands leaf", 2);
+    check("main catches leaf", 2);
+    check("[signal] handler leaf", 2);
+    check("main raises leaf", 2);
+    check("[another stack] coroutine step leaf", 3);
+    check("main resumes leaf", 3);
+    check("main allocates wrapper leaf", 2);
+    check("main allocates leaf", 2);
+    check("main starts leaf", 1);
+    check("main forks leaf", 1);
+    let ending =
+        |end: &str| -> u64 { calls.iter().filter(|(stack, _)| stack.ends_with(end)).map(|(_, n)| n).sum() };
+    assert_eq!(ending("thread works leaf"), 1, "{calls:#?}");
+    assert_eq!(ending("in_child leaf"), 1, "{calls:#?}");
+    let tree: u64 = calls.iter().filter(|(stack, _)| stack.contains(" tree ")).map(|(_, calls)| calls).sum();
+    assert_eq!(tree, 1 << 10, "{calls:#?}");
+    // jumps and throws are left before they call it.
+    assert!(!calls.keys().any(|stack| stack.contains("jumps") || stack.contains("throws")), "{calls:#?}");
+}
+
+#[test]
+fn allocations_have_the_stack_of_their_call() {
+    let recording = TestProgram::named("contexts.cpp").record();
+    let rows = rows(&recording.trace);
+    let row = rows.iter().find(|row| stack(row) == "main allocates wrapper").expect("the wrapper allocates");
+    assert_eq!((number(row, "allocations"), number(row, "allocated_bytes")), (2, 300));
+}
+
+#[test]
+fn stacks_sum_to_all_accesses() {
+    for (name, options) in
+        [("contexts.cpp", &[][..]), ("threads.c", &[]), ("contexts.cpp", &["--flow", "full"])]
+    {
+        let recording = TestProgram::named(name).record_with("translate", options);
+        let rows = rows(&recording.trace);
+        let sum = |key: &str| -> u64 { rows.iter().map(|row| number(row, key)).sum() };
+        for key in ["loads", "stores", "modifies"] {
+            assert_eq!(sum(key), recording.trace.number(key), "{name}: {key}");
+        }
+    }
+}
+
+#[test]
+fn a_program_without_symbols_has_stacks_of_places_in_its_file() {
+    let program = TestProgram::built("contexts.cpp", &["-s"]);
+    let recording = program.record();
+    let name = program.path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    let rows = rows(&recording.trace);
+    let own =
+        |row: &Value| stack(row).split(' ').filter(|frame| frame.starts_with(&format!("{name}+0x"))).count();
+    assert!(rows.iter().any(|row| own(row) >= 3), "{:#?}", rows.iter().map(stack).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_trace_without_calls_says_which_recording_has_them() {
+    let recording = TestProgram::named("heap.c").record_by("protect");
+    let outcome = recording.trace.ask("report", &["--by", "stack"]);
+    assert_eq!(outcome.status, 1);
+    assert!(outcome.err().contains("--tracer translate"), "{}", outcome.err());
+}
+
+#[test]
+fn functions_that_were_inlined_are_functions() {
+    let text = "
+        static int table[64];
+        static inline __attribute__((always_inline)) int inner(int i) { return table[i] += i; }
+        __attribute__((noinline)) int outer(int n) { int sum = 0; for (int i = 0; i < n; i++) sum += inner(i & 63); return sum; }
+        int main(int argc, char **argv) { return outer(argc + 100) == 0; }";
+    let program = TestProgram::from_source("inlined.c", text, &["-O2", "-g"]);
+    let recording = record(&[], &program.command_line(), b"");
+    let rows = rows(&recording.trace);
+    assert!(
+        rows.iter().any(|row| stack(row).ends_with("main outer inner")),
+        "{:#?}",
+        rows.iter().map(stack).collect::<Vec<_>>()
+    );
+}
