@@ -135,6 +135,7 @@ mod tests {
         bytes[..4].copy_from_slice(b"\x7fELF");
         bytes[4] = class;
         bytes[5] = 1;
+        bytes[6] = object::elf::EV_CURRENT;
         bytes[18..20].copy_from_slice(&machine.to_le_bytes());
         bytes
     }
