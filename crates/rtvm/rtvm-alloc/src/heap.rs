@@ -14,6 +14,8 @@ const ARENA_ALIGN: usize = 2 << 20;
 const PAGE_BYTES: usize = 4096;
 /// What the helper takes out of the heap at a time: this much less is there for a while.
 pub const RETURN_BYTES: usize = 1 << 20;
+/// Fewer pages in a row are not given back: tags take one at either end.
+const FEWEST_PAGES: usize = 4;
 /// How long the helper sleeps where there is nothing to do.
 const HELPER_NAP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
@@ -125,8 +127,29 @@ impl Heap {
 
     /// Gives a part of what waits back to the kernel, now and by the calling thread. False where nothing waits. Linear in
     /// pages, but others can use the heap meanwhile.
+    ///
+    /// Ranges that wait can have holes of pages that are gone already, or were never there. They are asked for first: the
+    /// tags that taking a part out needs must not bring pages in.
     pub fn return_some(&self) -> bool {
-        let Ok(Some(pages)) = self.with(|heap| Ok(heap.begin_return(RETURN_BYTES))) else { return false };
+        let waiting = |heap: &mut RtHeap| Ok(heap.waiting());
+        let Ok(Some((first, bytes))) = self.with(waiting) else { return false };
+        let mut resident = [0; RETURN_BYTES / PAGE_BYTES];
+        let count = (bytes / PAGE_BYTES).min(resident.len());
+        // SAFETY: pages of the arena, which stays mapped; a byte for each.
+        let known =
+            unsafe { libc::mincore(first.as_ptr().cast(), count * PAGE_BYTES, resident.as_mut_ptr()) } == 0;
+        let is_there = |page: &u8| !known || page & 1 != 0;
+        let absent = resident[..count].iter().take_while(|page| !is_there(page)).count();
+        let present = resident[absent..count].iter().take_while(|page| is_there(page)).count();
+        let skipped = match absent {
+            0 if present < FEWEST_PAGES => present,
+            _ => absent,
+        };
+        if skipped > 0 {
+            return self.with(|heap| Ok(heap.skip_waiting(first, skipped * PAGE_BYTES))).is_ok();
+        }
+        let begin = |heap: &mut RtHeap| Ok(heap.begin_return(present * PAGE_BYTES));
+        let Ok(Some(pages)) = self.with(begin) else { return true };
         // SAFETY: whole pages of the arena that no block has until `end_return`.
         let done = unsafe { libc::madvise(pages.pages.as_ptr().cast(), pages.bytes, libc::MADV_DONTNEED) };
         if done == 0 {

@@ -7,13 +7,15 @@ use crate::Error;
 use crate::tlsf::{BlockSpan, CONTROL_WORDS, HeapMemory, Merge, TagWord};
 
 /// Bytes of a listed block that hold its tag, its links, the links of the list, and the range that waits.
-const LISTED_BYTES: u64 = 64;
+pub(super) const LISTED_BYTES: u64 = 64;
 const NEXT_DIRTY: u64 = 32;
 const PREVIOUS_DIRTY: u64 = 40;
 const DIRTY_START: u64 = 48;
 const DIRTY_END: u64 = 56;
 const NONE: u64 = u64::MAX;
 const NO_RANGE: BlockSpan = BlockSpan { start: 0, end: 0 };
+/// Fewer pages than that are not worth the tags that giving them back takes, a page on either side.
+pub(super) const FEWEST_PAGES: u64 = 4;
 
 /// The smallest range with both.
 fn hull(a: BlockSpan, b: BlockSpan) -> BlockSpan {
@@ -68,10 +70,6 @@ impl ArenaMemory {
         self.pending = NO_RANGE;
     }
 
-    pub(super) fn clean(&mut self, clean: bool) {
-        self.clean = clean;
-    }
-
     fn touch(&self) {
         #[cfg(test)]
         self.touches.set(self.touches.get() + 1);
@@ -111,18 +109,35 @@ impl ArenaMemory {
         )
     }
 
-    /// A block with pages that wait, and the part of it that should be taken out for them.
-    pub(super) fn some_dirty(&self, most: u64) -> Option<(u64, BlockSpan)> {
-        if self.dirty == NONE {
-            return None;
-        }
+    /// Bytes less one of a page.
+    #[inline]
+    pub(super) fn page_mask(&self) -> u64 {
+        (1 << self.page_bits.unwrap_or(12)) - 1
+    }
+
+    /// A block with pages that wait, and these.
+    pub(super) fn some_dirty(&self) -> Option<(u64, BlockSpan)> {
         let block = self.dirty;
-        let (start, end) = (self.word(block + DIRTY_START), self.word(block + DIRTY_END));
-        let page = 1_u64 << self.page_bits.unwrap_or(12);
-        // A part loses one page to the tag of the rest, so fewer would never come to an end.
-        let end = end.min(start.saturating_add(most.max(4 * page)));
-        // The part's own words come right before its first page.
-        Some((block, BlockSpan { start: (start - LISTED_BYTES).max(block), end }))
+        let waits = || BlockSpan { start: self.word(block + DIRTY_START), end: self.word(block + DIRTY_END) };
+        (block != NONE).then(|| (block, waits()))
+    }
+
+    /// The first `bytes` bytes that wait in the first block of the list do so no longer.
+    pub(super) fn skip(&mut self, bytes: u64) {
+        let Some((block, waits)) = self.some_dirty() else { return };
+        let rest = BlockSpan { start: waits.start + bytes, end: waits.end };
+        if !self.is_linked(rest) {
+            self.unlink(block);
+        }
+        let rest = if rest.is_empty() { NO_RANGE } else { rest };
+        self.set_word(block + DIRTY_START, rest.start);
+        self.set_word(block + DIRTY_END, rest.end);
+    }
+
+    /// Whether a block with these pages is in the list: a few pages wait until more of their neighbours do.
+    #[inline]
+    fn is_linked(&self, waits: BlockSpan) -> bool {
+        !waits.is_empty() && waits.len() >= FEWEST_PAGES * (self.page_mask() + 1)
     }
 
     fn link(&mut self, block: u64) {
@@ -188,6 +203,10 @@ impl HeapMemory for ArenaMemory {
         Ok(())
     }
 
+    fn clean(&mut self, clean: bool) {
+        self.clean = clean;
+    }
+
     #[inline]
     fn merge(&mut self, merge: &Merge) -> bool {
         if self.page_bits.is_none() {
@@ -195,7 +214,7 @@ impl HeapMemory for ArenaMemory {
         }
         let mask = self.page_bytes() - 1;
         let own = if self.clean {
-            // The page with the tag of the rest, which was cut off and waits: now it is whole.
+            // The page with the tag of the rest, which was cut off there and waits: now it is whole.
             let start = merge.freed.end & !mask;
             let shared = BlockSpan { start, end: start + mask + 1 };
             if merge.right && self.pending.start == shared.end { shared } else { NO_RANGE }
@@ -222,7 +241,7 @@ impl HeapMemory for ArenaMemory {
             let waits = common(self.pending, whole);
             self.set_word(block.start + DIRTY_START, waits.start);
             self.set_word(block.start + DIRTY_END, waits.end);
-            if !waits.is_empty() {
+            if self.is_linked(waits) {
                 self.link(block.start);
             }
             return;
@@ -231,10 +250,10 @@ impl HeapMemory for ArenaMemory {
             start: self.word(block.start + DIRTY_START),
             end: self.word(block.start + DIRTY_END),
         };
-        if !waits.is_empty() {
+        if self.is_linked(waits) {
             self.unlink(block.start);
-            self.pending = hull(self.pending, waits);
         }
+        self.pending = hull(self.pending, waits);
     }
 
     fn copy(&mut self, from: u64, to: u64, bytes: u64) -> Result<(), Error> {

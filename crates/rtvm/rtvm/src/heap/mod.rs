@@ -15,7 +15,7 @@ use arena::ArenaMemory;
 pub use global::{RawLock, RtAlloc, TicketLock};
 
 use crate::Error;
-use crate::tlsf::{BlockSpan, HeapCensus, MIN_BLOCK, TAG_BYTES, Tlsf};
+use crate::tlsf::{BlockSpan, HeapCensus, HeapMemory, MIN_BLOCK, TAG_BYTES, Tlsf};
 
 /// Words that the longest malloc touches, whatever the heap looks like.
 pub const MALLOC_TOUCHES: u64 = 24 + 16;
@@ -191,13 +191,43 @@ impl RtHeap {
         self.tlsf.usable(addr).map(|bytes| bytes as usize).map_err(|e| self.shown(e))
     }
 
-    /// Takes up to about `most` bytes of released pages out of the heap, so that they can be unmapped while others use it.
+    /// The released pages that come next to be given back: where, and how many bytes. Constant time.
+    pub fn waiting(&self) -> Option<(NonNull<u8>, usize)> {
+        let (_, waits) = self.tlsf.memory().some_dirty()?;
+        Some((self.pointer(waits.start), waits.len() as usize))
+    }
+
+    /// Forgets the first `bytes` bytes, whole pages, of what [`RtHeap::waiting`] said, if it still says `first`: they are
+    /// not resident, and giving them back would first touch them. Constant time.
+    pub fn skip_waiting(&mut self, first: NonNull<u8>, bytes: usize) {
+        let page = self.tlsf.memory().page_mask() as usize + 1;
+        if self.waiting().is_some_and(|(next, there)| next == first && bytes <= there)
+            && bytes.is_multiple_of(page)
+        {
+            self.tlsf.memory_mut().skip(bytes as u64);
+        }
+    }
+
+    /// Takes up to `most` bytes of released pages out of the heap, so that they can be unmapped while others use it.
     /// Constant time. `None` where there is nothing to give back.
+    ///
+    /// Taking out writes tags, into the first and the last of these pages: none that was not used gets used by it.
     pub fn begin_return(&mut self, most: usize) -> Option<Return> {
         self.begin();
-        let (start, part) = self.tlsf.memory_mut().some_dirty(most as u64)?;
+        let (start, waits) = self.tlsf.memory().some_dirty()?;
         // A tag that was written over: nothing is given back from there.
-        let block = self.tlsf.take_out(start, part).ok()?;
+        let block_end = self.tlsf.free_end(start).ok()?;
+        let mask = self.tlsf.memory().page_mask();
+        let most = (most as u64 & !mask).max(arena::FEWEST_PAGES * (mask + 1));
+        let mut end = waits.end.min(waits.start.saturating_add(most));
+        if end < block_end & !mask {
+            // The tag of the rest goes into the last page.
+            end -= mask + 1;
+        }
+        // The block's own tag may do for the part's: it is in the page before.
+        let own = start + arena::LISTED_BYTES;
+        let begin = if own + mask >= waits.start { start } else { waits.start };
+        let block = self.tlsf.take_out(start, BlockSpan { start: begin, end }).ok()?;
         let pages = self.tlsf.memory().whole_bytes(block);
         if pages.is_empty() {
             self.begin();

@@ -148,7 +148,7 @@ fn released_pages_are_given_back_once() {
     // SAFETY: not used any more.
     unsafe { heap.free(a) }.unwrap();
     // The first page holds the tag.
-    assert_eq!(give_back(&mut heap, 40_000), (400_000 / 4096 - 1) * 4096);
+    assert_eq!(give_back(&mut heap, 1 << 20), (400_000 / 4096 - 1) * 4096);
     assert_eq!(give_back(&mut heap, 40_000), 0);
     let b = heap.malloc(100).unwrap();
     // SAFETY: as above.
@@ -158,6 +158,48 @@ fn released_pages_are_given_back_once() {
     unsafe { heap.free(guard) }.unwrap();
     give_back(&mut heap, 40_000);
     assert_eq!(heap.check().unwrap().free_blocks, 1);
+}
+
+/// Growing in place freed the rest of the arena as if it had been used, and giving it back wrote a tag into each part.
+#[test]
+fn what_was_never_used_is_never_touched() {
+    const BYTES: usize = 1 << 20;
+    let arena = Arena::new(BYTES);
+    let mut heap = arena.heap(Some(256));
+    // SAFETY: beyond the first tags nothing of the arena is used yet.
+    let fresh = unsafe { std::slice::from_raw_parts_mut(arena.0.as_ptr(), BYTES) };
+    fresh[256..].fill(0xaa);
+    let mut top = 0;
+    let mut random = Random::new(9);
+    let mut live: Vec<(NonNull<u8>, usize)> = Vec::new();
+    for _ in 0..2000 {
+        let bytes = random.below(600) as usize;
+        match (random.below(4), live.len()) {
+            (0, 20..) => {
+                let (block, _) = live.swap_remove(random.below(live.len() as u64) as usize);
+                // SAFETY: not used any more.
+                unsafe { heap.free(block) }.unwrap();
+            }
+            (1, 1..) => {
+                let at = random.below(live.len() as u64) as usize;
+                // SAFETY: the old place is not used any more.
+                live[at] = (unsafe { heap.realloc(live[at].0, bytes) }.unwrap(), bytes);
+            }
+            (2, 1..) if random.below(4) == 0 => drop(give_back(&mut heap, 4096)),
+            (_, ..60) => live.push((heap.malloc(bytes).unwrap(), bytes)),
+            _ => {}
+        }
+        let ends = live.iter().map(|(block, bytes)| block.as_ptr() as usize + bytes);
+        top = ends.map(|end| end - arena.0.as_ptr() as usize).chain([top]).max().unwrap_or(0);
+    }
+    for (block, _) in live {
+        // SAFETY: the run is over.
+        unsafe { heap.free(block) }.unwrap();
+    }
+    give_back(&mut heap, 4096);
+    // Behind the last block there is the tag of the rest.
+    let touched = fresh.iter().rposition(|byte| *byte != 0xaa).unwrap();
+    assert!(touched < top + 128, "{touched} touched, {top} used");
 }
 
 #[test]

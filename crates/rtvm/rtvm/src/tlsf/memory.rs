@@ -102,6 +102,11 @@ pub trait HeapMemory {
         let _ = (block, dirty, on);
     }
 
+    /// Whether what is released from here on was free already, so that its pages wait only if they waited before.
+    fn clean(&mut self, clean: bool) {
+        let _ = clean;
+    }
+
     /// Copies a payload to another one, which does not overlap it.
     fn copy(&mut self, from: u64, to: u64, bytes: u64) -> Result<(), Error>;
 }

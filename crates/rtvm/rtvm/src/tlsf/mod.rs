@@ -363,7 +363,11 @@ impl<M: HeapMemory> Tlsf<M> {
                 if whole.end < self.end {
                     self.memory.set_tag(whole.end, TagWord::Before, whole.start);
                 }
-                self.cut(whole, need)?;
+                // What is left of the free block was not used: it may be all of the arena.
+                self.memory.clean(true);
+                let cut = self.cut(whole, need);
+                self.memory.clean(false);
+                cut?;
                 return Ok(addr);
             }
         } else if need <= old && old - need < self.memory.page_bytes() {
@@ -396,6 +400,15 @@ impl<M: HeapMemory> Tlsf<M> {
         }
         self.write(BlockSpan { start: block.start, end: rest.start }, 0);
         self.free(rest.start + TAG_BYTES)
+    }
+
+    /// Where the free block that begins at `start` ends.
+    ///
+    /// # Errors
+    /// Where none begins there, or its tag was written over.
+    pub fn free_end(&mut self, start: u64) -> Result<u64, Error> {
+        let tag = self.read(start)?;
+        if tag.free { Ok(start + tag.bytes) } else { Err(Error::NotABlock { addr: start + TAG_BYTES }) }
     }
 
     /// Takes a part of a free block out of the heap's hands for a while: it looks like a block in use. For giving its pages
