@@ -107,7 +107,12 @@ fn sampling_measures_some_calls_and_all_outputs_are_written() {
             assert_eq!((waits["calls"].as_u64(), number(waits, "calls_error")), (Some(100), 0.0), "{waits}");
             check_waits(waits);
             let add = row(&functions, "app::add(long)");
-            assert!(number(add, "sampled") < 30_000.0 && number(add, "calls_error") > 0.0, "{add}");
+            assert!(number(add, "sampled") < 30_000.0 && number(add, "total_error_ns") > 0.0, "{add}");
+            // Counted where they are not measured.
+            for (name, calls) in CALLS {
+                let row = row(&functions, name);
+                assert_eq!((row["calls"].as_u64(), number(row, "calls_error")), (Some(calls), 0.0), "{row}");
+            }
         }
     }
     let table = probe(&["--functions", "app::wa*"], &[program]);

@@ -90,7 +90,7 @@ extern "C" fn after_fork_in_child() {
     patch::pages::after_fork();
     patch::barrier::register();
     probes::thread::after_fork();
-    window::after_fork();
+    window::restart();
     if !is_profiling() {
         return;
     }

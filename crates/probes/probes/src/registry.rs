@@ -12,7 +12,7 @@ use crate::{
 use patch::{CallSite, CodeAddr, PatchError, Refusal, Site, Tier, arena, pages};
 use std::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 /// What a probe calls: its identifier, and where on the stack the address behind the site lies. Registers are saved by
@@ -42,11 +42,14 @@ pub const PROBE_SHIFT: u32 = 7;
 /// The most probes there can be.
 pub const CAPACITY: usize = 1 << 19;
 
-/// One probe. The trampoline reads the first word.
+/// One probe. The trampoline reads the first word, the thunk the second.
 #[repr(C, align(128))]
 pub(crate) struct Probe {
     /// A [`Handler`]; written by [`set_handler`], relaxed: any earlier one is as good.
     handler: AtomicUsize,
+    /// The address of a word: while it is above zero, hits reach the handler. Written by [`set_handler`] and
+    /// [`set_gate`].
+    gate: AtomicUsize,
     /// Set (release) when the rest is complete.
     ready: AtomicBool,
     active: AtomicBool,
@@ -157,6 +160,9 @@ impl Index {
     }
 }
 
+/// The gate of probes that have none of their own.
+static ALWAYS_OPEN: AtomicI32 = AtomicI32::new(1);
+
 extern "C" fn nothing(_id: u32, _frame: *mut usize) {}
 
 /// How many probes there are.
@@ -213,6 +219,11 @@ pub fn function_at(addr: CodeAddr) -> Option<u32> {
     }
 }
 
+/// The function whose calls are counted by a probe of this kind.
+pub(crate) fn counted(function_addr: CodeAddr, kind: ProbeKind) -> Option<u32> {
+    if kind == ProbeKind::Exit { None } else { function_at(function_addr) }
+}
+
 /// The probes of a function, the latest first.
 pub fn probes_of(function_index: u32) -> impl Iterator<Item = ProbeId> {
     let mut next = function(function_index).map_or(0, |f| f.probes.load(Ordering::Acquire));
@@ -266,7 +277,9 @@ pub(crate) fn reserve() -> Result<ProbeId, ProbeError> {
     }
     let at = PROBES_BASE.load(Ordering::Acquire) + ((id as usize) << PROBE_SHIFT);
     // SAFETY: this thread alone has the identifier; the slot is inside the table.
-    unsafe { (*(at as *const Probe)).handler.store(nothing as *const () as usize, Ordering::Relaxed) };
+    let fresh = unsafe { &*(at as *const Probe) };
+    fresh.gate.store(ALWAYS_OPEN.as_ptr() as usize, Ordering::Relaxed);
+    fresh.handler.store(nothing as *const () as usize, Ordering::Relaxed);
     Ok(ProbeId(id))
 }
 
@@ -373,8 +386,26 @@ pub fn is_gone(id: ProbeId) -> bool {
 /// Sets the handler of a probe; no code changes. An active probe calls the new one from its next hit on.
 pub fn set_handler(id: ProbeId, handler: Handler) -> Result<(), ProbeError> {
     let probe = probe(id).ok_or(ProbeError::Unknown(id))?;
+    probe.gate.store(ALWAYS_OPEN.as_ptr() as usize, Ordering::Release);
     probe.handler.store(handler as *const () as usize, Ordering::Release);
     Ok(())
+}
+
+/// Lets hits of a probe reach its handler only while `gate` is above zero; they are counted all the same. Exits are
+/// never kept out. [`set_handler`] opens it for good.
+pub(crate) fn set_gate(id: ProbeId, gate: &'static AtomicI32) {
+    if let Some(probe) = probe(id) {
+        probe.gate.store(gate.as_ptr() as usize, Ordering::Release);
+    }
+}
+
+/// Whether hits reach the handler, for providers whose calls do not come through a thunk.
+pub(crate) fn is_gate_open(id: ProbeId) -> bool {
+    probe(id).is_some_and(|probe| {
+        let gate = probe.gate.load(Ordering::Acquire) as *const AtomicI32;
+        // SAFETY: the address of a static, or of a word that is mapped for ever.
+        unsafe { (*gate).load(Ordering::Relaxed) > 0 }
+    })
 }
 
 /// The handler of a probe, for providers whose calls do not come through the trampoline.
@@ -479,7 +510,9 @@ pub unsafe fn add_call_site(
     let id = reserve()?;
     let unprobeable =
         |reason| ProbeError::Unprobeable { function: function_addr.symbol(), addr: site, reason };
-    let thunk = crate::trampoline::make_thunk(site, id.0).ok_or_else(|| unprobeable(Reason::NoRoom))?;
+    let counted = counted(function_addr, kind);
+    let thunk =
+        crate::trampoline::make_thunk(site, id.0, counted).ok_or_else(|| unprobeable(Reason::NoRoom))?;
     // SAFETY: passed on to the caller; the thunk is complete.
     let call = unsafe { CallSite::prepare(site, thunk, patch::Encoding::OneByte) }
         .map_err(|e| unprobeable(Reason::Patch(e.refusal)))?;

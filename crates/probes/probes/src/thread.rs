@@ -4,9 +4,11 @@
 //! that ends leaves its state, with all counts, to the next one. Readers look at the words as they are.
 
 use crate::{
+    ProbeId,
     profile::{paths::Paths, record::Records, timeline::Timeline},
+    registry,
     shadow::ShadowStack,
-    trampoline::tls,
+    trampoline::{COUNTS, tls},
 };
 use patch::{arena, maps, sys};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -25,7 +27,9 @@ pub struct ThreadState {
     pub stack: (usize, usize),
     /// Frames under way.
     pub shadow: ShadowStack,
-    /// Counts and histograms, by function.
+    /// Entries seen, by function: [`registry::CAPACITY`] words that thunks add to.
+    pub counts: *mut u64,
+    /// Measured calls and histograms, by function.
     pub records: Records,
     /// The tree of call paths.
     pub paths: Paths,
@@ -53,6 +57,7 @@ extern "C" fn leave(state: *mut libc::c_void) {
     // SAFETY: this thread's own words and its own state, both valid until the thread is gone.
     unsafe {
         (*tls())[0] = usize::MAX;
+        (*tls())[COUNTS] = 0;
         (*tls())[1] = 0;
         (*state.cast::<ThreadState>()).shadow.restore_all(0);
         (*state.cast::<ThreadState>()).owned.store(false, Ordering::Release);
@@ -83,6 +88,37 @@ pub fn existing() -> Option<&'static mut ThreadState> {
     unsafe { ((*tls())[1] as *mut ThreadState).as_mut() }
 }
 
+/// Counts a hit of a probe whose calls do not come through a thunk; `false`: this thread has no array yet.
+pub(crate) fn count(id: ProbeId) -> bool {
+    // SAFETY: this thread's own word, null or the array that every function has a word of.
+    let counts = unsafe { (*tls())[COUNTS] as *mut u64 };
+    if counts.is_null() {
+        return false;
+    }
+    if let Some((function, _)) = registry::function_of(id.0) {
+        // SAFETY: as above.
+        unsafe { *counts.add(function as usize) += 1 };
+    }
+    true
+}
+
+/// Entries of a function that all threads counted.
+pub fn counted(function: u32) -> u64 {
+    // SAFETY: mapped for ever; the owner may add to the word while it is read.
+    all().map(|state| unsafe { state.counts.add(function as usize).read_volatile() }).sum()
+}
+
+impl ThreadState {
+    /// Sets the counts to nothing, where no thread of its hits probes.
+    fn clear_counts(&mut self) {
+        // SAFETY: the array has a word for every function.
+        unsafe { std::ptr::write_bytes(self.counts, 0, registry::function_count() as usize) };
+        self.records.clear();
+        self.paths.clear();
+        self.timeline.clear();
+    }
+}
+
 /// The state of this thread, made on its first hit; `None` when memory is out.
 #[inline]
 pub fn current() -> Option<&'static mut ThreadState> {
@@ -109,6 +145,7 @@ fn adopt() -> Option<&'static mut ThreadState> {
                     words: AtomicUsize::new(0),
                     stack: (0, 0),
                     shadow: ShadowStack::new()?,
+                    counts: arena::map_anonymous(registry::CAPACITY * 8)? as *mut u64,
                     records: Records::new()?,
                     paths: Paths::new()?,
                     timeline: Timeline::new()?,
@@ -133,6 +170,7 @@ fn adopt() -> Option<&'static mut ThreadState> {
         (*state).stack = own_stack(&raw const tid as usize, tid);
         (*state).shadow.clear();
         (*tls())[1] = state as usize;
+        (*tls())[COUNTS] = (*state).counts as usize;
         let key = KEY.load(Ordering::Acquire);
         if key != 0 {
             libc::pthread_setspecific(key - 1, state.cast());
@@ -156,7 +194,7 @@ fn own_stack(sp: usize, tid: u32) -> (usize, usize) {
 #[must_use]
 pub fn any_in_handler() -> bool {
     all().any(|state| {
-        let words = state.words.load(Ordering::Relaxed) as *const [usize; 2];
+        let words = state.words.load(Ordering::Relaxed) as *const [usize; 4];
         // SAFETY: an owned state's words belong to a thread that lives: it gives the state back before it ends.
         state.owned.load(Ordering::Acquire) && !words.is_null() && unsafe { (*words)[0] } != 0
     })
@@ -183,9 +221,7 @@ pub fn clear_counts() {
         let state = std::ptr::from_ref(state).cast_mut();
         // SAFETY: no probe is on, so no handler writes.
         unsafe {
-            (*state).records.clear();
-            (*state).paths.clear();
-            (*state).timeline.clear();
+            (*state).clear_counts();
             ((*state).shadow.unfinished, (*state).shadow.too_deep, (*state).shadow.foreign) = (0, 0, 0);
         }
     }
@@ -198,9 +234,7 @@ pub fn after_fork() {
         let state = std::ptr::from_ref(state).cast_mut();
         // SAFETY: the child has one thread, this one.
         unsafe {
-            (*state).records.clear();
-            (*state).paths.clear();
-            (*state).timeline.clear();
+            (*state).clear_counts();
             if state != mine {
                 (*state).shadow.clear();
                 (*state).owned.store(false, Ordering::Release);

@@ -1,6 +1,7 @@
 //! The code between a site and its handler.
 //!
-//! Each probe has a *thunk* near its site that pushes the probe's identifier and jumps to the shared trampoline. That
+//! Each probe has a *thunk* near its site that counts the call, and while the probe's gate is open pushes the probe's
+//! identifier and jumps to the shared trampoline. That
 //! saves every register a handler may change (nine general ones, xmm0-15: a compiler may keep values in any of them
 //! across a call of a local function), looks the handler up by identifier and calls it. No hash, no lock; the guard
 //! word in the thread's own storage makes a probe hit inside a handler a plain return.
@@ -10,7 +11,10 @@
 
 use crate::registry::{PROBE_SHIFT, PROBES_BASE};
 use patch::{CodeAddr, near};
-use std::arch::{asm, global_asm, naked_asm};
+use std::{
+    arch::{asm, global_asm, naked_asm},
+    sync::atomic::Ordering,
+};
 
 global_asm!(
     ".section .tbss,\"awT\",@nobits",
@@ -18,18 +22,19 @@ global_asm!(
     ".hidden memtap_probes_tls",
     ".globl memtap_probes_tls",
     ".type memtap_probes_tls, @object",
-    ".size memtap_probes_tls, 16",
+    ".size memtap_probes_tls, 32",
     "memtap_probes_tls:",
-    ".zero 16",
+    ".zero 32",
     ".text",
 );
 
-/// The two words of the thread: the guard (stack pointer of the handler under way, maybe [`OPAQUE`]; 0: none; all ones:
-/// the thread is muted) and the pointer to its [`crate::thread::ThreadState`].
+/// The words of the thread: the guard (stack pointer of the handler under way, maybe [`OPAQUE`]; 0: none; all ones:
+/// the thread is muted), the pointer to its [`crate::thread::ThreadState`], and the one to its counts by function (0: it
+/// does not count). The fourth is free.
 #[inline]
 #[must_use]
-pub fn tls() -> *mut [usize; 2] {
-    let at: *mut [usize; 2];
+pub fn tls() -> *mut [usize; 4] {
+    let at: *mut [usize; 4];
     // SAFETY: the initial-exec model's address of this thread's copy of the symbol above.
     unsafe {
         asm!(
@@ -67,12 +72,27 @@ pub fn is_guarded(sp: usize) -> bool {
             == &raw const memtap_probes_returned as usize
 }
 
-/// Runs `f` with this thread's probes muted.
+/// Runs `f` with this thread's probes muted: what it calls is neither measured nor counted.
 pub fn muted<R>(f: impl FnOnce() -> R) -> R {
     let before = set_guard(usize::MAX);
+    // SAFETY: this thread's own word.
+    let counts = unsafe { std::mem::replace(&mut (*tls())[COUNTS], 0) };
     let result = f();
+    // SAFETY: as above.
+    unsafe { (*tls())[COUNTS] = counts };
     set_guard(before);
     result
+}
+
+/// Which of [`tls`]'s words points to the thread's counts.
+pub const COUNTS: usize = 2;
+
+/// Where the words of [`tls`] lie, from the thread pointer: the same in every thread.
+fn tls_offset() -> i32 {
+    let thread_pointer: usize;
+    // SAFETY: on x86-64 Linux the first word of the thread control block is its own address.
+    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) thread_pointer, options(nostack, pure, readonly)) };
+    (tls() as usize).wrapping_sub(thread_pointer) as i32
 }
 
 /// Sets the guard and returns the previous one.
@@ -211,23 +231,50 @@ pub unsafe extern "C" fn return_here() {
 }
 
 /// Bytes of a thunk.
-pub const THUNK_BYTES: usize = 32;
+pub const THUNK_BYTES: usize = 64;
 
-fn write_thunk(place: usize, id: u32) {
-    let mut code = [patch::INT3; 19];
-    code[0] = 0x68; // push imm32
-    code[1..5].copy_from_slice(&id.to_le_bytes());
-    code[5..11].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip + 0]
-    code[11..19].copy_from_slice(&(enter as *const () as usize).to_le_bytes());
+/// A thunk. Of an exit it pushes the identifier and goes to the trampoline. Of anything else it counts first, in the
+/// thread's own array, and goes to the trampoline only if the probe's gate is open ([`crate::registry::set_gate`]): an
+/// exact count costs no more than that. A thread without an array goes there, too, to get one.
+fn write_thunk(place: usize, id: u32, counted: Option<u32>) {
+    let mut code = [patch::INT3; THUNK_BYTES];
+    let mut len = 0;
+    let mut put = |bytes: &[u8]| {
+        code[len..len + bytes.len()].copy_from_slice(bytes);
+        len += bytes.len();
+    };
+    if let Some(function) = counted {
+        let slot = PROBES_BASE.load(Ordering::Acquire) + ((id as usize) << PROBE_SHIFT);
+        put(&[0x50]); // push rax
+        put(&[0x64, 0x48, 0x8b, 0x04, 0x25]); // mov rax, fs:[counts]
+        put(&(tls_offset() + 8 * COUNTS as i32).to_le_bytes());
+        put(&[0x48, 0x85, 0xc0]); // test rax, rax
+        put(&[0x74, 8 + 10 + 4 + 3 + 1 + 2 + 1]); // jz to the second pop
+        put(&[0x48, 0x83, 0x80]); // add qword ptr [rax + 8 * function], 1
+        put(&(function * 8).to_le_bytes());
+        put(&[1]);
+        put(&[0x48, 0xb8]); // mov rax, the probe
+        put(&slot.to_le_bytes());
+        put(&[0x48, 0x8b, 0x40, 8]); // mov rax, [rax + 8]: its gate
+        put(&[0x83, 0x38, 0]); // cmp dword ptr [rax], 0
+        put(&[0x58]); // pop rax
+        put(&[0x7f, 2]); // jg to the push of the identifier
+        put(&[0xc3]); // ret
+        put(&[0x58]); // pop rax
+    }
+    put(&[0x68]); // push the identifier
+    put(&id.to_le_bytes());
+    put(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip + 0]
+    put(&(enter as *const () as usize).to_le_bytes());
     // SAFETY: `place` is fresh executable memory of at least THUNK_BYTES, and no site leads there yet.
     unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), place as *mut u8, code.len()) };
 }
 
-/// Makes the thunk of probe `id` near `site`; `None` where no memory is near.
+/// Makes the thunk of probe `id` near `site`, which counts the calls of function `counted`; `None` where no memory is near.
 #[must_use]
-pub fn make_thunk(site: CodeAddr, id: u32) -> Option<CodeAddr> {
+pub fn make_thunk(site: CodeAddr, id: u32, counted: Option<u32>) -> Option<CodeAddr> {
     let place = near::allocate_near(site.0, THUNK_BYTES)?;
-    write_thunk(place, id);
+    write_thunk(place, id, counted);
     Some(CodeAddr(place))
 }
 
@@ -237,11 +284,12 @@ pub fn make_thunk(site: CodeAddr, id: u32) -> Option<CodeAddr> {
 pub fn make_detour(
     site: CodeAddr,
     id: u32,
+    counted: Option<u32>,
     body_bytes: usize,
     body: impl FnOnce(usize) -> Option<Vec<u8>>,
 ) -> Option<CodeAddr> {
     let place = near::allocate_near(site.0, THUNK_BYTES + 5 + body_bytes)?;
-    write_thunk(place, id);
+    write_thunk(place, id, counted);
     let entry = place + THUNK_BYTES;
     let bytes = body(entry + 5)?;
     if bytes.len() > body_bytes {

@@ -4,7 +4,8 @@ use probes::joined::Profile;
 use serde_json::{Map, Value, json};
 
 /// An array of `{function, file, line, calls, sampled, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, self_ns,
-/// total_ns}`, the largest total first. Where calls are an estimate there is `calls_error` too, its standard error.
+/// total_ns}`, the largest total first. With sampling there are `calls_error` and `total_error_ns` too, half the widths of the
+/// intervals that hold the truth 95 times of 100; 0: exact.
 #[must_use]
 pub fn functions(profile: &Profile) -> Value {
     let rounded = |ns: f64| json!((ns * 10.0).round() / 10.0);
@@ -33,6 +34,9 @@ pub fn functions(profile: &Profile) -> Value {
                 ("total_ns", row.total_ns),
             ] {
                 object.insert(key.to_owned(), rounded(ns));
+            }
+            if profile.sample.is_some() {
+                object.insert("total_error_ns".to_owned(), rounded(row.total_error_ns));
             }
             Value::Object(object)
         })

@@ -76,8 +76,8 @@ fn parse_sample(text: &str) -> Result<Sample, String> {
     match text {
         "all" => Ok(Sample::All),
         _ => match text.parse() {
-            Ok(count) if count >= 3 => Ok(Sample::Some(count)),
-            _ => Err("a number of at least 3, or all".to_owned()),
+            Ok(count) if count >= 1 => Ok(Sample::Some(count)),
+            _ => Err("a number of at least 1, or all".to_owned()),
         },
     }
 }

@@ -21,24 +21,27 @@ pub struct FunctionFigures {
     pub line: Option<u32>,
     /// The provider of its probes.
     pub provider: String,
-    /// Calls: exact with every call measured, otherwise an estimate.
+    /// Calls: exact, unless a budget had the probe switched off for a while.
     pub calls: u64,
-    /// Standard error of `calls`; 0: exact.
+    /// Half the width of the interval around `calls` that holds the truth 95 times of 100; 0: exact.
     pub calls_error: f64,
     /// Measured calls.
     pub sampled: u64,
     /// Calls a second.
     pub rate_per_s: f64,
-    /// Mean latency.
+    /// Mean latency: of all calls, as far as those measured tell.
     pub mean_ns: f64,
     /// Percentiles: 50, 90, 99, 99.9.
     pub percentiles_ns: [f64; 4],
     /// The longest.
     pub max_ns: f64,
-    /// Time outside measured callees. With sampling an upper bound: callees that were switched off count as self.
+    /// Time of all calls outside measured callees. With sampling an upper bound: callees that are not measured count as
+    /// self.
     pub self_ns: f64,
-    /// Time with callees, recursion counted once.
+    /// Time of all calls with callees, recursion counted once.
     pub total_ns: f64,
+    /// Half the width of the interval around `total_ns`, as for `calls_error`; 0: every call was measured.
+    pub total_error_ns: f64,
     /// Bucket (see [`histogram`]) and count.
     pub histogram: Vec<(u32, u64)>,
 }
@@ -50,8 +53,8 @@ pub struct PathNode {
     pub parent: Option<u32>,
     /// Index into the rows.
     pub row: usize,
-    /// Measured calls.
-    pub calls: u64,
+    /// Calls. As the times, scaled from the measured ones like the row's: over all nodes of a row they add up to the row's.
+    pub calls: f64,
     /// Their time.
     pub total_ns: f64,
     /// Their time outside measured callees.
@@ -109,10 +112,16 @@ struct Sum {
     variance: f64,
     sampled: u64,
     total_ns: f64,
+    total_variance: f64,
     recursive_ns: f64,
     self_ns: f64,
     max_ns: f64,
     histogram: HashMap<u32, u64>,
+}
+
+/// By how much a part of what was measured is scaled.
+fn ratio(scaled: f64, measured: u64) -> f64 {
+    if measured == 0 { 0.0 } else { scaled / measured as f64 }
 }
 
 impl Profile {
@@ -174,9 +183,10 @@ impl Profile {
                     sum.calls += f.calls;
                     sum.variance += f.calls_error * f.calls_error;
                     sum.sampled += f.sampled;
-                    sum.total_ns += f.total_ticks as f64 * ns_per_tick;
-                    sum.recursive_ns += f.recursive_ticks as f64 * ns_per_tick;
-                    sum.self_ns += f.self_ticks as f64 * ns_per_tick;
+                    sum.total_ns += f.scaled_total_ticks * ns_per_tick;
+                    sum.total_variance += (f.total_error_ticks * ns_per_tick).powi(2);
+                    sum.recursive_ns += f.scaled_recursive_ticks * ns_per_tick;
+                    sum.self_ns += f.scaled_self_ticks * ns_per_tick;
                     sum.max_ns = sum.max_ns.max(f.max_ticks as f64 * ns_per_tick);
                     for (bucket, count) in &f.histogram {
                         *sum.histogram.entry(*bucket).or_default() += count;
@@ -220,13 +230,15 @@ impl Profile {
             let parent = path.parent.map(|up| numbers[up as usize]);
             let row = rows[path.function as usize];
             let number = *nodes.entry((parent, row)).or_insert_with(|| {
-                self.paths.push(PathNode { parent, row, calls: 0, total_ns: 0.0, self_ns: 0.0 });
+                self.paths.push(PathNode { parent, row, calls: 0.0, total_ns: 0.0, self_ns: 0.0 });
                 self.paths.len() as u32 - 1
             });
             let node = &mut self.paths[number as usize];
-            node.calls += path.calls;
-            node.total_ns += path.total_ticks as f64 * ns_per_tick;
-            node.self_ns += path.self_ticks as f64 * ns_per_tick;
+            let f = &p.functions[path.function as usize];
+            node.calls += path.calls as f64 * ratio(f.calls, f.sampled);
+            node.total_ns +=
+                path.total_ticks as f64 * ratio(f.scaled_total_ticks, f.total_ticks) * ns_per_tick;
+            node.self_ns += path.self_ticks as f64 * ratio(f.scaled_self_ticks, f.self_ticks) * ns_per_tick;
             numbers.push(number);
         }
     }
@@ -244,8 +256,8 @@ impl Profile {
                 let at = |q| {
                     histogram::quantile(&counts, q).map_or(0.0, |ticks| (ticks * ns_per_tick).min(sum.max_ns))
                 };
-                let sampled = sum.sampled.max(1) as f64;
-                let scale = if self.sample.is_none() { 1.0 } else { sum.calls / sampled };
+                // With every call measured, those that did not return are not in the total.
+                let calls = if self.sample.is_none() { sum.sampled as f64 } else { sum.calls };
                 FunctionFigures {
                     function: name::demangle(&sum.symbol),
                     file: source.as_ref().map(|s| s.0.clone()),
@@ -255,11 +267,12 @@ impl Profile {
                     calls_error: sum.variance.sqrt(),
                     sampled: sum.sampled,
                     rate_per_s: sum.calls / (self.elapsed_ns.max(1) as f64 / 1e9),
-                    mean_ns: sum.total_ns / sampled,
+                    mean_ns: sum.total_ns / calls.max(1.0),
                     percentiles_ns: [at(0.5), at(0.9), at(0.99), at(0.999)],
                     max_ns: sum.max_ns,
-                    self_ns: sum.self_ns * scale,
-                    total_ns: (sum.total_ns - sum.recursive_ns) * scale,
+                    self_ns: sum.self_ns,
+                    total_ns: sum.total_ns - sum.recursive_ns,
+                    total_error_ns: sum.total_variance.sqrt(),
                     histogram: counts,
                 }
             })

@@ -3,7 +3,7 @@
 //!
 //! Counts are read while threads go on writing them: each is right, together they are as of slightly different moments.
 
-use super::{area, epoch, helper, histogram, raw::*, settings, unprobed, window};
+use super::{area, epoch, governor, helper, histogram, raw::*, settings, unprobed, window};
 use crate::{module, registry, thread, trampoline};
 use patch::sys;
 use std::{
@@ -77,7 +77,6 @@ fn write_to(dir: &str) {
 /// All counts as they are now.
 #[must_use]
 pub fn collect() -> RawProfile {
-    let now = sys::ticks();
     let sample = settings().and_then(|s| s.sample);
     let start_ticks = START_TICKS.load(Ordering::Relaxed);
     let mut elapsed_ns = wall_ns().saturating_sub(START_NS.load(Ordering::Relaxed));
@@ -90,7 +89,7 @@ pub fn collect() -> RawProfile {
     let mut kept: HashMap<u32, u32> = HashMap::new();
     let mut functions = Vec::new();
     for index in 0..registry::function_count() {
-        if let Some(function) = function(index, now, sample) {
+        if let Some(function) = function(index, sample) {
             kept.insert(index, functions.len() as u32);
             functions.push(function);
         }
@@ -117,21 +116,17 @@ pub fn collect() -> RawProfile {
     }
 }
 
-fn function(index: u32, now: u64, sample: Option<u32>) -> Option<RawFunction> {
-    let (mut observed, mut sampled, mut total_ticks, mut self_ticks) = (0, 0, 0, 0);
-    let (mut recursive_ticks, mut max_ticks) = (0, 0);
+fn function(index: u32, sample: Option<u32>) -> Option<RawFunction> {
+    let measured = window::measured(index);
+    let missed = governor::missed(index);
+    if measured.calls == 0 {
+        return None;
+    }
     let mut counts = vec![0u64; histogram::BUCKETS];
     for state in thread::all() {
-        let record = state.records.get(index);
         // SAFETY: records are mapped for ever; words may change while they are read, none is a reference.
         unsafe {
-            observed += (&raw const (*record).observed).read_volatile();
-            sampled += (&raw const (*record).sampled).read_volatile();
-            total_ticks += (&raw const (*record).total_ticks).read_volatile();
-            self_ticks += (&raw const (*record).self_ticks).read_volatile();
-            recursive_ticks += (&raw const (*record).recursive_ticks).read_volatile();
-            max_ticks = max_ticks.max((&raw const (*record).max_ticks).read_volatile());
-            let histogram = (&raw const (*record).histogram).read_volatile();
+            let histogram = (&raw const (*state.records.get(index)).histogram).read_volatile();
             if !histogram.is_null() {
                 for (bucket, count) in counts.iter_mut().enumerate() {
                     *count += u64::from(histogram.add(bucket).read_volatile());
@@ -139,12 +134,15 @@ fn function(index: u32, now: u64, sample: Option<u32>) -> Option<RawFunction> {
             }
         }
     }
-    if observed == 0 {
-        return None;
-    }
-    let (calls, calls_error) = match sample {
-        None => (observed as f64, 0.0),
-        Some(samples) => window::calls(index, now, samples),
+    let calls = measured.calls as f64 + missed.calls;
+    let scaled = match sample {
+        None => window::Scaled {
+            total_ticks: measured.total_ticks as f64,
+            self_ticks: measured.self_ticks as f64,
+            recursive_ticks: measured.recursive_ticks as f64,
+            variance: 0.0,
+        },
+        Some(_) => window::scaled(index, measured, calls),
     };
     let (symbol, place) = registry::function_name(index);
     let provider = registry::probes_of(index).next().and_then(|id| registry::metadata(id).ok());
@@ -154,12 +152,15 @@ fn function(index: u32, now: u64, sample: Option<u32>) -> Option<RawFunction> {
         offset: place.offset as u64,
         provider: provider.map_or("?", |m| m.provider.name()).to_owned(),
         calls,
-        calls_error,
-        sampled,
-        total_ticks,
-        recursive_ticks,
-        self_ticks,
-        max_ticks,
+        calls_error: window::TWO_SIDED_95 * missed.variance.sqrt(),
+        sampled: measured.sampled,
+        total_ticks: measured.total_ticks,
+        self_ticks: measured.self_ticks,
+        scaled_total_ticks: scaled.total_ticks,
+        scaled_recursive_ticks: scaled.recursive_ticks,
+        scaled_self_ticks: scaled.self_ticks,
+        total_error_ticks: window::TWO_SIDED_95 * scaled.variance.sqrt(),
+        max_ticks: measured.max_ticks,
         histogram: counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(b, n)| (b as u32, *n)).collect(),
     })
 }

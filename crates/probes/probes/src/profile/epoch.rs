@@ -1,10 +1,10 @@
-//! The epoch thread: opens the windows that shut, looks for new modules, writes a snapshot now and then, and keeps the
-//! cost inside the budget.
+//! The epoch thread: opens the windows that shut, looks for new modules, writes a snapshot now and then, and does what
+//! the governor says.
 //!
 //! It is muted itself and takes no signals. It switches probes only while it holds off forks and, by the loader's own
 //! lock, unloading.
 
-use super::{attached, discover, dump, helper, settings, window};
+use super::{attached, discover, dump, governor, helper, settings, window};
 use crate::{
     ProbeId,
     module::{self, Generation},
@@ -24,10 +24,6 @@ static PASS: Mutex<()> = Mutex::new(());
 /// Probes switched on again, for the figures of a run.
 static REARMED: AtomicU64 = AtomicU64::new(0);
 
-/// What a sampled call costs, both ends, and what switching a probe off and on costs, in TSC ticks: the governor's
-/// model (docs/probes.md says where the figures come from).
-const CALL_TICKS: f64 = 200.0;
-const TOGGLE_TICKS: f64 = 1_000.0;
 /// Epochs after which windows are opened again although the process has used less processor time than one.
 const LONGEST_PAUSE: u32 = 9;
 /// Between two looks at the loader and two snapshots.
@@ -66,7 +62,7 @@ fn run(mut seen: Option<Generation>) {
     let Some(settings) = settings() else { return };
     let epoch = Duration::from_millis(settings.epoch_ms);
     let pause = if settings.sample.is_some() { epoch } else { HOUSEKEEPING };
-    let mut governor = Governor::new(settings.budget_percent);
+    governor::start(settings.budget_percent);
     let mut waiting: Vec<u32> = Vec::new();
     let (mut since_look, mut since_snapshot) = (Duration::ZERO, Duration::ZERO);
     let (mut cpu_at_pass, mut skipped) = (cpu_ns(), 0);
@@ -103,11 +99,10 @@ fn run(mut seen: Option<Generation>) {
             continue;
         }
         (cpu_at_pass, skipped) = (cpu, 0);
-        let stride = governor.stride(waiting.len());
-        let now = sys::ticks();
+        let orders = governor::orders(&waiting);
         let mut due = Vec::new();
         waiting.retain(|function| {
-            let skip = !governor.is_due(*function, stride);
+            let skip = !orders.may_open(*function);
             if !skip {
                 due.push(*function);
             }
@@ -116,7 +111,8 @@ fn run(mut seen: Option<Generation>) {
         let is_current = module::with_loader_locked(|generation| {
             let is_current = seen == Some(generation);
             if is_current {
-                rearm(&due, now);
+                rearm(&due);
+                governor::carry_out(&orders);
             }
             is_current
         });
@@ -132,73 +128,25 @@ fn run(mut seen: Option<Generation>) {
     }
 }
 
-/// Opens the windows of `due` again and switches their probes on.
-fn rearm(due: &[u32], now_ticks: u64) {
-    let mut straddlers: Vec<ProbeId> = Vec::new();
+/// Opens the windows of `due` again. Their exits are switched on first, or calls would be measured without end.
+fn rearm(due: &[u32]) {
+    let off: Vec<ProbeId> = due
+        .iter()
+        .flat_map(|function| registry::probes_of(*function))
+        .filter(|id| !registry::is_active(*id))
+        .collect();
+    if !off.is_empty() {
+        registry::switch_all(&off, true);
+    }
     for function in due {
-        window::settle(*function, now_ticks);
+        window::settle(*function);
         window::arm(*function);
-        for id in registry::probes_of(*function).filter(|id| !registry::is_active(*id)) {
-            let is_straddler = registry::site_bytes(id, true).is_some_and(|(site, _)| site.split().is_some());
-            if is_straddler {
-                straddlers.push(id);
-            } else {
-                let _ = registry::switch(id, true);
-            }
-        }
-        REARMED.fetch_add(1, Ordering::Relaxed);
     }
-    registry::switch_all(&straddlers, true);
+    REARMED.fetch_add(due.len() as u64, Ordering::Relaxed);
 }
 
-/// Keeps the cost of the probes inside the budget by opening only every nth shut window.
-struct Governor {
-    budget: Option<f64>,
-    stride: u32,
-    round: u32,
-    last_cpu_ns: u64,
-    last_ticks: u64,
-}
-
-impl Governor {
-    fn new(budget_percent: Option<f64>) -> Self {
-        Self {
-            budget: budget_percent.map(|p| p / 100.0),
-            stride: 1,
-            round: 0,
-            last_cpu_ns: cpu_ns(),
-            last_ticks: sys::ticks(),
-        }
-    }
-
-    /// Which share of `shut` windows may open: every nth.
-    fn stride(&mut self, shut: usize) -> u32 {
-        self.round = self.round.wrapping_add(1);
-        let Some(budget) = self.budget else { return 1 };
-        let (cpu, ticks) = (cpu_ns(), sys::ticks());
-        let used_ns = cpu.saturating_sub(self.last_cpu_ns).max(1) as f64;
-        let elapsed_ticks = ticks.saturating_sub(self.last_ticks) as f64;
-        (self.last_cpu_ns, self.last_ticks) = (cpu, ticks);
-        // Ticks of processor time: the clock's share of the epoch, in ticks.
-        let epoch_ns = super::settings().map_or(10, |s| s.epoch_ms) as f64 * 1e6;
-        let used_ticks = (elapsed_ticks * used_ns / epoch_ns).max(1.0);
-        let samples = f64::from(super::settings().and_then(|s| s.sample).unwrap_or(10));
-        let cost =
-            shut as f64 / f64::from(self.stride) * (samples * CALL_TICKS + 2.0 * TOGGLE_TICKS) / used_ticks;
-        if cost > budget {
-            self.stride = (self.stride * 2).min(1 << 16);
-        } else if cost < budget / 4.0 && self.stride > 1 {
-            self.stride /= 2;
-        }
-        self.stride
-    }
-
-    fn is_due(&self, function: u32, stride: u32) -> bool {
-        function.wrapping_add(self.round).is_multiple_of(stride)
-    }
-}
-
-fn cpu_ns() -> u64 {
+/// The processor time of the process.
+pub(super) fn cpu_ns() -> u64 {
     // SAFETY: an all-zero timespec is valid, and the call fills it.
     unsafe {
         let mut time: libc::timespec = std::mem::zeroed();

@@ -9,6 +9,7 @@ pub mod area;
 pub mod attached;
 pub mod dump;
 pub mod epoch;
+pub mod governor;
 pub mod helper;
 pub mod histogram;
 pub mod paths;
@@ -107,4 +108,7 @@ fn on_discovery(id: ProbeId) {
     };
     window::arm_first(function);
     let _ = registry::set_handler(id, handler);
+    if let Some(gate) = window::gate(function) {
+        registry::set_gate(id, gate);
+    }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of the document.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A process's profile.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,18 +51,24 @@ pub struct RawFunction {
     pub offset: u64,
     /// Who found it.
     pub provider: String,
-    /// Calls: exact, or estimated.
+    /// Calls: exact, unless the governor switched the function's probe off for a while.
     pub calls: f64,
-    /// The standard error of `calls`; 0: exact.
+    /// Half the width of the interval around `calls` that holds the truth 95 times of 100; 0: exact.
     pub calls_error: f64,
     /// Measured calls.
     pub sampled: u64,
     /// Their ticks.
     pub total_ticks: u64,
-    /// Those of recursive calls inside others of the same function.
-    pub recursive_ticks: u64,
     /// Their ticks outside measured callees.
     pub self_ticks: u64,
+    /// The ticks of all calls: with every call measured those, otherwise scaled from them.
+    pub scaled_total_ticks: f64,
+    /// The part of them in recursive calls inside others of the same function.
+    pub scaled_recursive_ticks: f64,
+    /// The ticks of all calls outside measured callees.
+    pub scaled_self_ticks: f64,
+    /// Half the width of the interval around `scaled_total_ticks`, as for `calls_error`.
+    pub total_error_ticks: f64,
     /// The longest.
     pub max_ticks: u64,
     /// Buckets and counts, see `histogram`.

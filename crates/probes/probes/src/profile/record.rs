@@ -1,6 +1,7 @@
 //! What is kept of a function by each thread, and the handlers that write it.
 //!
-//! A handler writes only its own thread's memory, the function's sampling window, and, on the last sample, the site.
+//! A handler writes only its own thread's memory and the function's sampling window. What it does not see, because the
+//! window is shut, is counted by the thunk ([`crate::trampoline`]).
 
 use crate::{
     ProbeId,
@@ -15,8 +16,8 @@ use patch::{arena, sys};
 /// The counts of one function in one thread. Written by that thread only.
 #[repr(C)]
 pub struct Record {
-    /// Entries seen.
-    pub observed: u64,
+    /// Entries that the thread's thunks could not count: those that gave it its state.
+    pub uncounted: u64,
     /// Calls measured from entry to exit.
     pub sampled: u64,
     /// Ticks of those.
@@ -29,7 +30,8 @@ pub struct Record {
     pub recursive_ticks: u64,
     /// Counts by bucket; null before the first.
     pub histogram: *mut u32,
-    _pad: u64,
+    /// The sum of the squares of the measured calls' ticks.
+    pub square_ticks: f64,
 }
 
 /// A thread's records, by function.
@@ -98,14 +100,23 @@ impl Records {
     }
 }
 
+/// The thread's state. The call that gives it one was not counted by its thunk.
+#[inline]
+fn counting(function: u32) -> Option<&'static mut ThreadState> {
+    if let Some(thread) = thread::existing() {
+        return Some(thread);
+    }
+    let thread = thread::current()?;
+    // SAFETY: this thread's own record.
+    unsafe { (*thread.records.get(function)).uncounted += 1 };
+    Some(thread)
+}
+
 #[inline]
 fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>) {
     let Some((function, _)) = registry::function_of(id) else { return };
-    let Some(thread) = thread::current() else { return };
-    let record = thread.records.get(function);
-    // SAFETY: this thread's own record.
-    unsafe { (*record).observed += 1 };
-    if !window::take(function, ProbeId(id)) {
+    let Some(thread) = counting(function) else { return };
+    if !window::take(function) {
         return;
     }
     if !(thread.stack.0..thread.stack.1).contains(&slot) {
@@ -163,10 +174,9 @@ pub(crate) extern "C" fn on_exit(id: u32, _frame: *mut usize) {
 /// At a point: counted, not measured.
 pub(crate) extern "C" fn on_point(id: u32, _frame: *mut usize) {
     let Some((function, _)) = registry::function_of(id) else { return };
-    let Some(thread) = thread::current() else { return };
-    // SAFETY: this thread's own record.
-    unsafe { (*thread.records.get(function)).observed += 1 };
-    window::take(function, ProbeId(id));
+    if counting(function).is_some() {
+        window::take(function);
+    }
 }
 
 /// Ends a measurement: the frame has been taken off the shadow stack.
@@ -184,6 +194,7 @@ pub(crate) fn finish(thread: &mut ThreadState, frame: &Frame, now_ticks: u64) {
         (*record).total_ticks += ticks;
         (*record).self_ticks += own;
         (*record).recursive_ticks += if recursive { ticks } else { 0 };
+        (*record).square_ticks += ticks as f64 * ticks as f64;
         (*record).max_ticks = (*record).max_ticks.max(ticks);
     }
     thread.records.count(record, ticks);

@@ -57,7 +57,7 @@ impl Settings {
             out_dir: var(OUT)?,
             sample: match var(SAMPLE).as_deref() {
                 Some("all") => None,
-                Some(count) => Some(count.parse().unwrap_or(10).max(3)),
+                Some(count) => Some(count.parse().unwrap_or(10).max(1)),
                 None => Some(10),
             },
             epoch_ms: var(EPOCH_MS).and_then(|v| v.parse().ok()).unwrap_or(10).max(1),

@@ -1,53 +1,134 @@
-//! Sampling: each function has a window that is open for N calls, and the estimate of the calls while it was shut.
+//! Sampling: each function has a window that is open for N calls; the calls outside it are counted and not measured.
 //!
-//! The window opens when the epoch thread arms it and shuts with the Nth call, which switches the probe off. The rate
-//! while open, (N - 1) calls in the time from opening to the Nth call, is an unbiased estimate for a call pattern
-//! without memory; its variance is rate^2 / (N - 2). Switching a probe on takes a while until a thread sees it: the
-//! shortest such time of the run is taken off.
+//! The window is the gate of the function's probes ([`crate::registry::set_gate`]): while it is shut, a thunk counts and
+//! goes on. The epoch thread opens it again. Between two openings lies a *stratum*: some calls, counted exactly, of
+//! which the first few were measured. The time of a function is the sum over its strata of the calls times the mean of
+//! those measured (stratified sampling), so that an epoch with many calls weighs more than one with few. Its variance
+//! is the sum of calls^2 s^2 / n (1 - n / calls); the error is 1.96 standard deviations, which holds the truth in 95 of
+//! 100 cases where calls are not too unlike.
 //!
-//! Real calls come in bursts, and the epoch thread tends to run when the program's threads don't. So the error is the
-//! largest of that variance, the spread between windows (the estimate itself where there was only one), and what a
-//! second estimate differs by: (N - 2) calls in the time from the first to the Nth, which is the same for calls without
-//! memory and does not know of pauses before the first. A window that never shuts counts exactly.
+//! Only where the governor ([`super::governor`]) had to switch a probe off altogether are calls an estimate.
 
-use crate::{ProbeId, profile, registry};
-use patch::{arena, sys};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::{profile, registry, thread};
+use patch::arena;
+use std::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering},
+};
+
+/// Standard deviations on either side of an estimate that hold the truth 95 times of 100.
+pub const TWO_SIDED_95: f64 = 1.96;
 
 /// The window of one function.
-pub struct Window {
+struct Window {
     /// Calls left; at most 0: shut.
     left: AtomicI32,
     /// The next function in the list of shut windows, plus one.
     next: AtomicU32,
-    /// When it was opened; written by whoever opens it.
-    opened_ticks: AtomicU64,
-    /// When the first call came; written by it, 0 before.
-    first_ticks: AtomicU64,
-    /// When the last call was counted; written by the call that shut it, 0 while open.
-    shut_ticks: AtomicU64,
-    /// Calls that were counted exactly, in windows past. Written by the epoch thread.
-    exact: AtomicU64,
-    /// Calls estimated for the time between windows, and the variance of that, as bits of f64. Written by the epoch
-    /// thread.
-    estimated: AtomicU64,
-    variance: AtomicU64,
-    /// The second estimate. Written by the epoch thread.
-    since_first: AtomicU64,
-    /// How many windows were estimated, and the sum of the squares. Written by the epoch thread.
-    windows: AtomicU64,
-    squares: AtomicU64,
+    /// Whether it was opened ever. Written by discovery.
+    is_armed: AtomicBool,
+    /// Written by the epoch thread, and where no other thread is.
+    strata: UnsafeCell<Strata>,
+}
+
+// SAFETY: `strata` says who writes it; readers hold the epoch thread's pass.
+unsafe impl Sync for Window {}
+
+/// What all threads together counted and measured of a function, since the start. Times in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Calls, exactly, while the probe was on.
+    pub calls: u64,
+    /// Those that were measured.
+    pub sampled: u64,
+    /// Their time.
+    pub total_ticks: u64,
+    /// Their time outside measured callees.
+    pub self_ticks: u64,
+    /// The time of those that were inside others of the same function.
+    pub recursive_ticks: u64,
+    /// The sum of the squares of their times.
+    pub square_ticks: f64,
+    /// The longest.
+    pub max_ticks: u64,
+}
+
+/// A function's figures, scaled from those that were measured to all. Times in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Scaled {
+    /// The time of all calls.
+    pub total_ticks: f64,
+    /// Outside measured callees.
+    pub self_ticks: f64,
+    /// Of calls inside others of the same function.
+    pub recursive_ticks: f64,
+    /// The variance of `total_ticks`.
+    pub variance: f64,
+}
+
+/// The strata so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Strata {
+    /// When the last one ended.
+    until: Measured,
+    /// Calls that no measured one stands for yet; below zero: measured ones began in an earlier stratum.
+    unmeasured: f64,
+    /// Calls that measured ones stand for.
+    measured: f64,
+    sum: Scaled,
+}
+
+impl Strata {
+    /// Adds the stratum that ends with `now`.
+    fn end(&mut self, now: Measured) {
+        let calls = now.calls.saturating_sub(self.until.calls) as f64 + self.unmeasured;
+        let count = now.sampled.saturating_sub(self.until.sampled) as f64;
+        if count == 0.0 {
+            (self.until.calls, self.unmeasured) = (now.calls, calls);
+            return;
+        }
+        let ticks = |of: fn(&Measured) -> u64| of(&now).saturating_sub(of(&self.until)) as f64;
+        let total = ticks(|m| m.total_ticks);
+        // Calls that are still under way have been counted, and will be measured in a later stratum.
+        let weight = calls.max(count);
+        let factor = weight / count;
+        let mean = total / count;
+        let squares = (now.square_ticks - self.until.square_ticks).max(0.0);
+        // Of a single one nothing is known of the spread: as if it were exponential.
+        let spread = match count > 1.5 {
+            true => ((squares - count * mean * mean) / (count - 1.0)).max(0.0),
+            false => mean * mean,
+        };
+        self.sum.total_ticks += total * factor;
+        self.sum.self_ticks += ticks(|m| m.self_ticks) * factor;
+        self.sum.recursive_ticks += ticks(|m| m.recursive_ticks) * factor;
+        self.sum.variance += weight * weight * spread / count * (1.0 - count / weight).max(0.0);
+        self.measured += weight;
+        self.unmeasured = calls - weight;
+        self.until = now;
+    }
+
+    /// All calls: those that no measured one stands for are as the others, `calls` in all.
+    fn scaled(&self, calls: f64) -> Scaled {
+        if self.measured <= 0.0 {
+            return Scaled::default();
+        }
+        let factor = calls / self.measured;
+        Scaled {
+            total_ticks: self.sum.total_ticks * factor,
+            self_ticks: self.sum.self_ticks * factor,
+            recursive_ticks: self.sum.recursive_ticks * factor,
+            variance: self.sum.variance * factor * factor,
+        }
+    }
 }
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
 /// Functions whose window shut and that nobody has opened since, plus one.
 static SHUT: AtomicU32 = AtomicU32::new(0);
-/// The shortest time from opening a window to its first call: what switching on takes. Written by first calls.
-static LAG_TICKS: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// The window of `function`.
 #[inline]
-pub(crate) fn window(function: u32) -> Option<&'static Window> {
+fn window(function: u32) -> Option<&'static Window> {
     let mut base = BASE.load(Ordering::Acquire);
     if base == 0 {
         base = first_use()?;
@@ -65,9 +146,14 @@ fn first_use() -> Option<usize> {
     })
 }
 
+/// The gate of a function's probes: above zero while the window is open.
+pub(super) fn gate(function: u32) -> Option<&'static AtomicI32> {
+    window(function).map(|w| &w.left)
+}
+
 /// Opens the window of a function when its first probe is found; later probes of it change nothing.
 pub fn arm_first(function: u32) {
-    if window(function).is_some_and(|w| w.opened_ticks.load(Ordering::Relaxed) == 0) {
+    if window(function).is_some_and(|w| !w.is_armed.swap(true, Ordering::Relaxed)) {
         arm(function);
     }
 }
@@ -75,29 +161,18 @@ pub fn arm_first(function: u32) {
 /// Opens the window of a function.
 pub fn arm(function: u32) {
     let (Some(window), Some(settings)) = (window(function), profile::settings()) else { return };
-    window.shut_ticks.store(0, Ordering::Relaxed);
-    window.first_ticks.store(0, Ordering::Relaxed);
-    window.opened_ticks.store(sys::ticks(), Ordering::Relaxed);
     window.left.store(settings.sample.map_or(i32::MAX, |n| n as i32), Ordering::Release);
 }
 
-/// Takes one call into the sample; `false`: the window is shut. The call that shuts it switches its probe off.
+/// Takes one call into the sample; `false`: the window is shut.
 #[inline]
-pub fn take(function: u32, id: ProbeId) -> bool {
-    let Some(samples) = profile::settings().and_then(|s| s.sample) else { return true };
+pub fn take(function: u32) -> bool {
+    if profile::settings().is_none_or(|s| s.sample.is_none()) {
+        return true;
+    }
     let Some(window) = window(function) else { return true };
     let left = window.left.fetch_sub(1, Ordering::AcqRel);
-    if left == samples as i32 {
-        let now = sys::ticks();
-        window.first_ticks.store(now.max(1), Ordering::Relaxed);
-        let lag = now.saturating_sub(window.opened_ticks.load(Ordering::Relaxed));
-        if lag < LAG_TICKS.load(Ordering::Relaxed) {
-            LAG_TICKS.fetch_min(lag, Ordering::Relaxed);
-        }
-    }
     if left == 1 {
-        window.shut_ticks.store(sys::ticks().max(1), Ordering::Release);
-        let _ = registry::switch(id, false);
         let mut first = SHUT.load(Ordering::Acquire);
         loop {
             window.next.store(first, Ordering::Relaxed);
@@ -127,101 +202,120 @@ pub fn take_shut() -> Vec<u32> {
     functions
 }
 
-/// What a window counted, and what it says about the time that it was shut.
-#[derive(Default)]
-struct Count {
-    exact: u64,
-    estimated: f64,
-    variance: f64,
-    since_first: f64,
-}
-
-impl Window {
-    /// The calls that happened since it was opened: exact while it is open.
-    fn since_opened(&self, now_ticks: u64, samples: u32) -> Count {
-        let shut = self.shut_ticks.load(Ordering::Acquire);
-        let left = self.left.load(Ordering::Acquire);
-        if shut == 0 || left > 0 {
-            return Count {
-                exact: u64::from(samples).saturating_sub(left.max(0) as u64),
-                ..Count::default()
-            };
-        }
-        let closed = now_ticks.saturating_sub(shut) as f64;
-        let count = f64::from(samples);
-        // A window of one call has no first one before its last: both estimates are the same.
-        let first = self.first_ticks.load(Ordering::Relaxed);
-        let between = if first == 0 || first >= shut { 0 } else { shut - first };
-        let lag = LAG_TICKS.load(Ordering::Relaxed);
-        let opened = self.opened_ticks.load(Ordering::Relaxed);
-        let open = shut.saturating_sub(opened).saturating_sub(lag).max(between).max(1) as f64;
-        let estimated = closed * (count - 1.0) / open;
-        let since_first =
-            if between == 0 { estimated } else { closed * (count - 2.0).max(0.0) / between as f64 };
-        let variance = estimated * estimated / (count - 2.0).max(1.0);
-        Count { exact: u64::from(samples), estimated, variance, since_first }
-    }
-}
-
-fn add_f64(word: &AtomicU64, value: f64) {
-    word.store((f64::from_bits(word.load(Ordering::Relaxed)) + value).to_bits(), Ordering::Relaxed);
-}
-
-/// Books what a shut window counted; to be called by the epoch thread before it arms it again.
-pub fn settle(function: u32, now_ticks: u64) {
-    let (Some(window), Some(samples)) = (window(function), profile::settings().and_then(|s| s.sample)) else {
-        return;
-    };
-    let Count { exact, estimated, variance, since_first } = window.since_opened(now_ticks, samples);
-    window.exact.fetch_add(exact, Ordering::Relaxed);
-    add_f64(&window.estimated, estimated);
-    add_f64(&window.variance, variance);
-    add_f64(&window.since_first, since_first);
-    if estimated > 0.0 {
-        window.windows.fetch_add(1, Ordering::Relaxed);
-        add_f64(&window.squares, estimated * estimated);
-    }
-}
-
-/// The calls of a function so far, and the standard error of that number (0: exact), for a run with sampling.
+/// What all threads counted and measured of a function.
 #[must_use]
-pub fn calls(function: u32, now_ticks: u64, samples: u32) -> (f64, f64) {
-    let Some(window) = window(function) else { return (0.0, 0.0) };
-    let Count { exact, estimated, variance, since_first } = window.since_opened(now_ticks, samples);
-    let load = |word: &AtomicU64| f64::from_bits(word.load(Ordering::Relaxed));
-    let count = window.windows.load(Ordering::Relaxed) as f64 + f64::from(u8::from(estimated > 0.0));
-    let sum = load(&window.estimated) + estimated;
-    let squares = load(&window.squares) + estimated * estimated;
-    let spread = if count > 1.0 { count * (squares - sum * sum / count) / (count - 1.0) } else { squares };
-    let pauses = (load(&window.since_first) + since_first - sum).abs();
-    let error = (load(&window.variance) + variance).max(spread).max(0.0).sqrt().max(pauses);
-    ((window.exact.load(Ordering::Relaxed) + exact) as f64 + sum, error)
+pub fn measured(function: u32) -> Measured {
+    let mut sum = Measured { calls: thread::counted(function), ..Measured::default() };
+    for state in thread::all() {
+        let record = state.records.get(function);
+        // SAFETY: records are mapped for ever; words may change while they are read, none is a reference.
+        unsafe {
+            sum.calls += (&raw const (*record).uncounted).read_volatile();
+            sum.sampled += (&raw const (*record).sampled).read_volatile();
+            sum.total_ticks += (&raw const (*record).total_ticks).read_volatile();
+            sum.self_ticks += (&raw const (*record).self_ticks).read_volatile();
+            sum.recursive_ticks += (&raw const (*record).recursive_ticks).read_volatile();
+            sum.square_ticks += (&raw const (*record).square_ticks).read_volatile();
+            sum.max_ticks = sum.max_ticks.max((&raw const (*record).max_ticks).read_volatile());
+        }
+    }
+    sum
 }
 
-/// Forgets all counts and opens every window; for a profiler that starts again.
+/// Ends the stratum of a function; to be called by the epoch thread before it opens the window again.
+pub fn settle(function: u32) {
+    if let Some(window) = window(function) {
+        // SAFETY: the epoch thread alone writes it.
+        unsafe { (*window.strata.get()).end(measured(function)) };
+    }
+}
+
+/// A function's times, scaled to `calls`, of which `measured` is known. To be called where the epoch thread makes no pass.
+#[must_use]
+pub fn scaled(function: u32, measured: Measured, calls: f64) -> Scaled {
+    let Some(window) = window(function) else { return Scaled::default() };
+    // SAFETY: copied where nobody writes, says the caller.
+    let mut strata = unsafe { *window.strata.get() };
+    strata.end(measured);
+    strata.scaled(calls)
+}
+
+/// Forgets all strata and opens every window, for a profiler that starts again and for the child of a fork. Counts must
+/// have been cleared.
 pub fn restart() {
     let _ = take_shut();
     for function in 0..registry::function_count() {
         if let Some(window) = window(function) {
-            window.left.store(1, Ordering::Relaxed);
-        }
-    }
-    after_fork();
-}
-
-/// To be called in the child of a fork.
-pub fn after_fork() {
-    for function in 0..registry::function_count() {
-        if let Some(window) = window(function) {
-            window.exact.store(0, Ordering::Relaxed);
-            window.estimated.store(0, Ordering::Relaxed);
-            window.variance.store(0, Ordering::Relaxed);
-            window.since_first.store(0, Ordering::Relaxed);
-            window.windows.store(0, Ordering::Relaxed);
-            window.squares.store(0, Ordering::Relaxed);
-            if window.left.load(Ordering::Relaxed) > 0 {
+            // SAFETY: no epoch thread runs yet.
+            unsafe { *window.strata.get() = Strata::default() };
+            if window.is_armed.load(Ordering::Relaxed) {
                 arm(function);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls so far, and the ticks of those measured so far, all alike within a stratum.
+    fn add(now: &mut Measured, calls: u64, sampled: u64, ticks: u64) {
+        now.calls += calls;
+        now.sampled += sampled;
+        now.total_ticks += sampled * ticks;
+        now.self_ticks += sampled * ticks;
+        now.square_ticks += (sampled * ticks * ticks) as f64;
+    }
+
+    fn check(steps: &[(u64, u64, u64)], total: f64) {
+        let (mut strata, mut now) = (Strata::default(), Measured::default());
+        for (calls, sampled, ticks) in steps {
+            add(&mut now, *calls, *sampled, *ticks);
+            strata.end(now);
+        }
+        let scaled = strata.scaled(now.calls as f64);
+        assert!((scaled.total_ticks - total).abs() < 1e-6 * total.max(1.0), "{steps:?}: {scaled:?}");
+        assert_eq!(scaled.self_ticks, scaled.total_ticks);
+        assert_eq!(scaled.variance, 0.0, "{steps:?}: nothing varies");
+    }
+
+    #[test]
+    fn each_stratum_weighs_as_many_calls_as_it_has() {
+        check(&[], 0.0);
+        // Rare and slow, then frequent and fast: not the mean of all samples times all calls.
+        check(&[(10, 10, 1000), (1_000_000, 10, 5)], 10_000.0 + 5e6);
+        // A long call is counted in one stratum and measured in a later one.
+        check(&[(2, 0, 0), (0, 0, 0), (0, 2, 700)], 1400.0);
+        // Some of a stratum measured only in the next one.
+        check(&[(10, 8, 100), (10, 12, 100)], 2000.0);
+        // Calls that are never measured are as the others.
+        check(&[(10, 10, 50), (90, 0, 0)], 5000.0);
+    }
+
+    /// Draws that vary: the truth lies inside the error about 95 times of 100.
+    #[test]
+    fn the_error_holds_the_truth() {
+        let mut random = 1u64;
+        let mut draw = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            1000 + (random >> 33) % 1000
+        };
+        let mut held = 0;
+        for _ in 0..400 {
+            let (mut strata, mut now, mut truth) = (Strata::default(), Measured::default(), 0u64);
+            for _ in 0..30 {
+                for call in 0..200 {
+                    let ticks = draw();
+                    truth += ticks;
+                    add(&mut now, 1, u64::from(call < 10), ticks);
+                }
+                strata.end(now);
+            }
+            let scaled = strata.scaled(now.calls as f64);
+            let error = TWO_SIDED_95 * scaled.variance.sqrt();
+            held += u32::from((scaled.total_ticks - truth as f64).abs() <= error);
+        }
+        assert!((360..=398).contains(&held), "{held} of 400");
     }
 }

@@ -159,10 +159,11 @@ fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Res
         has_room = true;
         first.displaced(at as u64)
     };
-    let detour = trampoline::make_detour(addr, id.0, BODY_BYTES, body).ok_or_else(|| {
-        let reason = if has_room { Reason::NotRelocatable } else { Reason::NoRoom };
-        unprobeable(&symbol.name, addr, reason)
-    })?;
+    let detour = trampoline::make_detour(addr, id.0, registry::function_at(addr), BODY_BYTES, body)
+        .ok_or_else(|| {
+            let reason = if has_room { Reason::NotRelocatable } else { Reason::NoRoom };
+            unprobeable(&symbol.name, addr, reason)
+        })?;
     let jump = if alone { jump(addr, first.len_bytes(), detour) } else { None };
     let switch = match jump {
         Some((len_bytes, on)) => {

@@ -9,7 +9,7 @@ use crate::{
     ProbeId, ProbeKind, Provider,
     module::{self, Module},
     registry::{self, Switch},
-    trampoline,
+    thread, trampoline,
 };
 use patch::{CALL_REL32, CallSite, CodeAddr, Encoding, Site, pages, store};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -72,7 +72,11 @@ pub unsafe extern "C" fn on_call(function: usize, frame: *mut usize, is_exit: bo
         && registry::is_active(id)
         && let Some(handler) = registry::handler(id)
     {
-        handler(id.0, frame);
+        // A thread that cannot count yet goes to the handler and learns to.
+        let is_counted = is_exit || thread::count(id);
+        if !is_counted || registry::is_gate_open(id) {
+            handler(id.0, frame);
+        }
     }
     trampoline::set_guard(before);
 }
@@ -89,7 +93,8 @@ fn discover(behind: CodeAddr, function: CodeAddr, is_exit: bool) -> Option<Probe
     }
     let id = registry::reserve().ok()?;
     let kind = if is_exit { ProbeKind::Exit } else { ProbeKind::Entry };
-    let (key, switch) = switch_for(behind, id).unwrap_or((fixed_key(function, is_exit), Switch::Fixed));
+    let (key, switch) = switch_for(behind, id, registry::counted(function, kind))
+        .unwrap_or((fixed_key(function, is_exit), Switch::Fixed));
     registry::complete(id, key, function, kind, Provider::Instrument, switch, true).ok()?;
     if !is_wanted(function) {
         registry::silence(id);
@@ -106,7 +111,7 @@ fn discover(behind: CodeAddr, function: CodeAddr, is_exit: bool) -> Option<Probe
 }
 
 /// How the call that returns to `behind` is switched, if it is one of the two forms that compilers use.
-fn switch_for(behind: CodeAddr, id: ProbeId) -> Option<(CodeAddr, Switch)> {
+fn switch_for(behind: CodeAddr, id: ProbeId, counted: Option<u32>) -> Option<(CodeAddr, Switch)> {
     let site = CodeAddr(behind.0 - 5);
     let place = module::place(site);
     if place.module == u32::MAX && patch::maps::find(site.0).is_none_or(|m| !m.executable) {
@@ -118,7 +123,7 @@ fn switch_for(behind: CodeAddr, id: ProbeId) -> Option<(CodeAddr, Switch)> {
         let (from, old) = (site, five);
         let open = Site::open(from, 5).ok()?;
         let call = if open.split().is_none() {
-            let thunk = trampoline::make_thunk(site, id.0)?;
+            let thunk = trampoline::make_thunk(site, id.0, counted)?;
             CallSite::describe(site, thunk, Encoding::OneByte).ok()?
         } else {
             let target =

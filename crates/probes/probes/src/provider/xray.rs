@@ -82,7 +82,7 @@ fn add_jump_sled(
     let head = Site::open(site, 2).map_err(refused(name))?;
     let id = registry::reserve()?;
     let far = || unprobeable(name, site, Reason::NoRoom);
-    let thunk = trampoline::make_thunk(site, id.0).ok_or_else(far)?;
+    let thunk = trampoline::make_thunk(site, id.0, registry::counted(function, kind)).ok_or_else(far)?;
     let displacement = callpatch::displacement(site.plus(2), thunk).map_err(refused(name))?;
     write_unused(site.plus(2), 5, u64::from(patch::CALL_REL32) | u64::from(displacement) << 8, name)?;
     write_unused(site.plus(7), 4, NOP4, name)?;
@@ -100,7 +100,7 @@ fn add_return_sled(site: CodeAddr, function: CodeAddr, name: &str) -> Result<Pro
     let head = Site::open(site, 1).map_err(refused(name))?;
     let id = registry::reserve()?;
     let far = || unprobeable(name, site, Reason::NoRoom);
-    let detour = trampoline::make_detour(site, id.0, 1, |_| Some(vec![RET as u8])).ok_or_else(far)?;
+    let detour = trampoline::make_detour(site, id.0, None, 1, |_| Some(vec![RET as u8])).ok_or_else(far)?;
     let displacement = callpatch::displacement(site.plus(1), detour).map_err(refused(name))?;
     write_unused(site.plus(1), 5, u64::from(patch::JMP_REL32) | u64::from(displacement) << 8, name)?;
     let switch = Switch::Word { site: head, on: 0x90, off: RET };

@@ -1,0 +1,265 @@
+//! The governor: keeps what the probes cost inside a budget, and says what is not counted for its sake.
+//!
+//! Two things cost. Measuring is kept down by opening only every nth shut window. Counting is a few ticks a call, which
+//! is much for a function that does little and is called all the time: such ones are switched off altogether, for some
+//! epochs, and on again for one. What they are called meanwhile is estimated from the rates before and after, in
+//! processor time; the error is what lies between the lowest and the highest rate ever seen, since a burst can have come and gone.
+//!
+//! Without a budget no probe is ever switched off, and counts are exact.
+
+use super::{epoch, window};
+use crate::{ProbeId, registry, thread};
+use patch::sys;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+/// What a measured call costs, both ends, and a counted one, in TSC ticks: a model (docs/probes.md says where the figures
+/// come from).
+const MEASURED_TICKS: f64 = 200.0;
+const COUNTED_TICKS: f64 = 10.0;
+/// For how many epochs a function is switched off at first, and at most.
+const OFF_EPOCHS: u32 = 4;
+const MOST_OFF_EPOCHS: u32 = 64;
+
+static GOVERNOR: Mutex<Option<Governor>> = Mutex::new(None);
+
+fn governor() -> MutexGuard<'static, Option<Governor>> {
+    GOVERNOR.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls that were not counted, as an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Missed {
+    /// How many.
+    pub calls: f64,
+    /// The variance of that.
+    pub variance: f64,
+}
+
+/// A function that is, or was, switched off.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    /// Whether its probe is off now.
+    is_off: bool,
+    /// Epochs until it is switched on; how long the next pause will be.
+    epochs_left: u32,
+    epochs_next: u32,
+    /// Calls a nanosecond of processor time before the pause.
+    rate: f64,
+    /// The lowest and the highest rate of an epoch while it was on.
+    lowest: f64,
+    highest: f64,
+    /// When it was switched off or on, in processor time.
+    since_ns: u64,
+    /// Processor time of the pause that waits for the rate after it.
+    waiting_ns: u64,
+    missed: Missed,
+}
+
+impl Pause {
+    /// What is missed with the pause under way, for which there is no rate after it.
+    fn missed(&self, cpu_ns: u64) -> Missed {
+        let off_ns = self.waiting_ns + if self.is_off { cpu_ns.saturating_sub(self.since_ns) } else { 0 };
+        let calls = off_ns as f64 * self.rate;
+        let error = calls.max(off_ns as f64 * self.highest);
+        Missed { calls: self.missed.calls + calls, variance: self.missed.variance + error * error }
+    }
+
+    /// Notes the rate of an epoch.
+    fn saw(&mut self, rate: f64) {
+        self.lowest = self.lowest.min(rate);
+        self.highest = self.highest.max(rate);
+    }
+
+    /// Books the pause that is over, now that `rate` after it is known.
+    fn book(&mut self, rate: f64) {
+        let off_ns = self.waiting_ns as f64;
+        self.missed.calls += off_ns * (self.rate + rate) / 2.0;
+        // Whatever the function was called at any other time it may have been called then: a burst can have come and gone.
+        self.saw(rate);
+        let chance = (off_ns * (self.rate + rate) / 2.0).sqrt();
+        let difference = (off_ns * (self.highest - self.lowest)).max(chance);
+        self.missed.variance += difference * difference;
+        (self.waiting_ns, self.rate) = (0, rate);
+    }
+}
+
+struct Governor {
+    budget: Option<f64>,
+    stride: u32,
+    round: u32,
+    last_cpu_ns: u64,
+    last_ticks: u64,
+    last_time: Instant,
+    /// Calls by function at the last epoch.
+    counts: Vec<u64>,
+    pauses: BTreeMap<u32, Pause>,
+}
+
+/// What an epoch is to do.
+#[derive(Default)]
+pub(super) struct Orders {
+    stride: u32,
+    round: u32,
+    off: Vec<u32>,
+    on: Vec<u32>,
+    are_off: Vec<u32>,
+}
+
+impl Orders {
+    /// Whether the shut window of a function may be opened.
+    pub(super) fn may_open(&self, function: u32) -> bool {
+        function.wrapping_add(self.round).is_multiple_of(self.stride.max(1))
+            && self.are_off.binary_search(&function).is_err()
+    }
+}
+
+/// Begins anew.
+pub(super) fn start(budget_percent: Option<f64>) {
+    *governor() = Some(Governor {
+        budget: budget_percent.map(|p| p / 100.0),
+        stride: 1,
+        round: 0,
+        last_cpu_ns: epoch::cpu_ns(),
+        last_ticks: sys::ticks(),
+        last_time: Instant::now(),
+        counts: Vec::new(),
+        pauses: BTreeMap::new(),
+    });
+}
+
+/// Calls of a function that were not counted.
+#[must_use]
+pub fn missed(function: u32) -> Missed {
+    let governor = governor();
+    let pause = governor.as_ref().and_then(|g| g.pauses.get(&function));
+    pause.map_or(Missed::default(), |pause| pause.missed(epoch::cpu_ns()))
+}
+
+/// Looks at what the last epoch cost. `shut` are the windows that could be opened.
+pub(super) fn orders(shut: &[u32]) -> Orders {
+    let mut governor = governor();
+    governor.as_mut().map_or_else(Orders::default, |g| g.orders(shut))
+}
+
+/// Switches off and on what was ordered. To be called while no code can be unloaded.
+pub(super) fn carry_out(orders: &Orders) {
+    for (functions, on) in [(&orders.off, false), (&orders.on, true)] {
+        let probes: Vec<ProbeId> = functions.iter().flat_map(|f| registry::probes_of(*f)).collect();
+        if !probes.is_empty() {
+            registry::switch_all(&probes, on);
+        }
+    }
+}
+
+impl Governor {
+    fn orders(&mut self, shut: &[u32]) -> Orders {
+        self.round = self.round.wrapping_add(1);
+        let mut orders = Orders { stride: 1, round: self.round, ..Orders::default() };
+        let Some(budget) = self.budget else { return orders };
+        let (cpu_ns, ticks, time) = (epoch::cpu_ns(), sys::ticks(), Instant::now());
+        let used_ns = cpu_ns.saturating_sub(self.last_cpu_ns).max(1);
+        let elapsed_ns = time.duration_since(self.last_time).as_nanos().max(1) as f64;
+        let ticks_per_ns = ticks.saturating_sub(self.last_ticks) as f64 / elapsed_ns;
+        (self.last_cpu_ns, self.last_ticks, self.last_time) = (cpu_ns, ticks, time);
+        let half_ticks = budget / 2.0 * used_ns as f64 * ticks_per_ns;
+        self.pace(shut.len(), half_ticks);
+        self.pause(&mut orders, half_ticks, used_ns, cpu_ns);
+        orders.stride = self.stride;
+        orders.are_off = self.pauses.iter().filter(|(_, p)| p.is_off).map(|(f, _)| *f).collect();
+        orders
+    }
+
+    /// Which share of the shut windows opens: one in `stride`.
+    fn pace(&mut self, shut: usize, allowed_ticks: f64) {
+        let samples = f64::from(super::settings().and_then(|s| s.sample).unwrap_or(10));
+        let cost = shut as f64 / f64::from(self.stride) * samples * MEASURED_TICKS;
+        if cost > allowed_ticks {
+            self.stride = (self.stride * 2).min(1 << 16);
+        } else if cost < allowed_ticks / 4.0 && self.stride > 1 {
+            self.stride /= 2;
+        }
+    }
+
+    /// Which functions are switched off and on.
+    fn pause(&mut self, orders: &mut Orders, allowed_ticks: f64, used_ns: u64, cpu_ns: u64) {
+        let count = registry::function_count();
+        self.counts.resize(count as usize, 0);
+        let mut busy: Vec<(u64, u32)> = Vec::new();
+        for function in 0..count {
+            let now = thread::counted(function);
+            let before = std::mem::replace(&mut self.counts[function as usize], now);
+            let calls = now.saturating_sub(before);
+            if calls > 0 {
+                busy.push((calls, function));
+            }
+        }
+        let of = |function: u32| busy.iter().find(|(_, f)| *f == function).map_or(0, |(calls, _)| *calls);
+        for (function, pause) in &mut self.pauses {
+            if pause.is_off {
+                pause.epochs_left = pause.epochs_left.saturating_sub(1);
+                if pause.epochs_left == 0 {
+                    pause.is_off = false;
+                    pause.waiting_ns = cpu_ns.saturating_sub(pause.since_ns);
+                    pause.since_ns = cpu_ns;
+                    orders.on.push(*function);
+                }
+            } else if pause.waiting_ns > 0 {
+                let on_ns = cpu_ns.saturating_sub(pause.since_ns).max(1);
+                pause.book(of(*function) as f64 / on_ns as f64);
+            }
+        }
+        busy.sort_unstable_by_key(|(calls, _)| u64::MAX - calls);
+        let mut cost = busy.iter().map(|(calls, _)| *calls).sum::<u64>() as f64 * COUNTED_TICKS;
+        for (calls, function) in busy {
+            if cost <= allowed_ticks {
+                break;
+            }
+            let pause = self.pauses.entry(function).or_default();
+            if pause.is_off || pause.waiting_ns > 0 {
+                continue;
+            }
+            pause.epochs_next = (pause.epochs_next * 2).clamp(OFF_EPOCHS, MOST_OFF_EPOCHS);
+            pause.epochs_left = pause.epochs_next;
+            pause.rate = calls as f64 / used_ns as f64;
+            if pause.highest == 0.0 {
+                // Before its first pause it was called less, or it would have been switched off: maybe not at all.
+                pause.lowest = if self.round > 1 { 0.0 } else { pause.rate };
+            }
+            pause.saw(pause.rate);
+            (pause.is_off, pause.since_ns) = (true, cpu_ns);
+            orders.off.push(function);
+            cost -= calls as f64 * COUNTED_TICKS;
+        }
+        // The stratum ends here: what is counted later is of other epochs.
+        orders.off.iter().for_each(|function| window::settle(*function));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_filled_from_both_sides() {
+        let mut pause = Pause { is_off: true, rate: 0.002, since_ns: 1_000, ..Pause::default() };
+        (pause.lowest, pause.highest) = (0.002, 0.002);
+        let under_way = pause.missed(2_001_000);
+        assert_eq!(under_way.calls, 4_000.0);
+        assert_eq!(under_way.variance.sqrt(), 4_000.0, "nothing is known of what came after");
+        (pause.is_off, pause.waiting_ns) = (false, 2_000_000);
+        pause.book(0.001);
+        assert_eq!(pause.missed(9_000_000), Missed { calls: 3_000.0, variance: 4e6 });
+    }
+
+    #[test]
+    fn a_steady_rate_leaves_the_error_of_chance() {
+        let (rate, waiting_ns) = (0.01, 1_000_000);
+        let mut pause = Pause { rate, waiting_ns, lowest: rate, highest: rate, ..Pause::default() };
+        pause.book(0.01);
+        assert_eq!(pause.missed, Missed { calls: 10_000.0, variance: 10_000.0 });
+    }
+}
