@@ -41,7 +41,7 @@ pub struct ShadowStack {
     /// Where the stack pointer was when the real return addresses were put back for something that unwinds; 0: they
     /// are replaced.
     restored_at: usize,
-    /// Calls that ended without their exit being seen.
+    /// Calls that ended without their exit being seen: measured until that was noticed.
     pub unfinished: u64,
     /// Calls deeper than [`DEPTH`].
     pub too_deep: u64,
@@ -67,16 +67,25 @@ impl ShadowStack {
         self.frames().last_mut()
     }
 
-    /// Forgets frames that cannot be live any more when a probe is hit with its slot at `slot`: those below it, and
-    /// those at the same place that `same_is_dead` says so of.
+    /// Removes the innermost frame.
     #[inline]
-    pub fn drop_dead(&mut self, slot: usize, same_is_dead: impl Fn(&Frame) -> bool) {
-        while let Some(top) = self.top()
-            && (top.slot < slot || top.slot == slot && same_is_dead(top))
-        {
-            self.depth -= 1;
-            self.unfinished += 1;
-        }
+    pub fn pop(&mut self) -> Option<Frame> {
+        let frame = self.top().copied()?;
+        self.depth -= 1;
+        Some(frame)
+    }
+
+    /// The frame that `depth - 1` others lie below; `None` for 0.
+    #[inline]
+    #[must_use]
+    pub fn nth(&mut self, depth: usize) -> Option<&Frame> {
+        self.frames().get(depth.checked_sub(1)?)
+    }
+
+    /// How many frames there are.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.depth
     }
 
     /// Adds a frame; `false` when there is no room.
@@ -92,25 +101,17 @@ impl ShadowStack {
         true
     }
 
-    /// Removes the innermost frame of `function` whose exit has a probe, and what lies above it.
-    pub fn pop_function(&mut self, function: u32) -> Option<Frame> {
+    /// Where the innermost frame of `function` is whose exit has a probe. The frames above it are dead.
+    pub fn position_of_function(&mut self, function: u32) -> Option<usize> {
         let at = self.frames().iter().rposition(|f| f.function == function && f.returns_to == 0)?;
         let replaced_above = self.frames()[at + 1..].iter().any(|f| f.returns_to != 0);
-        if replaced_above {
-            return None; // a live call above it still has to find its return address
-        }
-        let frame = self.frames()[at];
-        self.unfinished += (self.depth - at - 1) as u64;
-        self.depth = at;
-        Some(frame)
+        // A live call above it still has to find its return address.
+        (!replaced_above).then_some(at)
     }
 
-    fn pop_slot(&mut self, slot: usize) -> Option<Frame> {
-        let at = self.frames().iter().rposition(|f| f.slot == slot && f.returns_to != 0)?;
-        let frame = self.frames()[at];
-        self.unfinished += (self.depth - at - 1) as u64;
-        self.depth = at;
-        Some(frame)
+    /// Where the innermost frame is whose return address was replaced at `slot`. The frames above it are dead.
+    fn position_of_slot(&mut self, slot: usize) -> Option<usize> {
+        self.frames().iter().rposition(|f| f.slot == slot && f.returns_to != 0)
     }
 
     /// Puts all real return addresses back.
@@ -128,11 +129,10 @@ impl ShadowStack {
         }
     }
 
-    /// Replaces the addresses again of frames that lie above `sp`.
-    pub fn replace_again(&mut self, sp: usize) {
+    /// Replaces the addresses again of all frames, which live.
+    pub fn replace_again(&mut self) {
         self.restored_at = 0;
         let replaced = trampoline::return_here as *const () as usize;
-        self.drop_dead(sp, |_| false);
         for frame in self.frames().iter().filter(|f| f.returns_to != 0) {
             // SAFETY: the frame lies above the stack pointer of this thread's own stack, so it is live.
             unsafe {
@@ -163,7 +163,9 @@ pub(crate) extern "C" fn on_return(slot: usize) -> usize {
     let now = sys::ticks();
     let guard = trampoline::set_guard(slot | trampoline::OPAQUE);
     let returns_to = thread::existing().and_then(|thread| {
-        let frame = thread.shadow.pop_slot(slot)?;
+        let at = thread.shadow.position_of_slot(slot)?;
+        record::end_above(thread, at + 1, now);
+        let frame = thread.shadow.pop()?;
         record::finish(thread, &frame, now);
         Some(frame.returns_to)
     });
@@ -187,6 +189,7 @@ pub fn replace_again(sp: usize) {
     if let Some(thread) = thread::existing()
         && (thread.stack.0..thread.stack.1).contains(&sp)
     {
-        thread.shadow.replace_again(sp);
+        record::end_dead(thread, sp, |_| false);
+        thread.shadow.replace_again();
     }
 }

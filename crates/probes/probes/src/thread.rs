@@ -5,7 +5,11 @@
 
 use crate::{
     ProbeId,
-    profile::{paths::Paths, record::Records, timeline::Timeline},
+    profile::{
+        paths::Paths,
+        record::{self, Records},
+        timeline::Timeline,
+    },
     registry,
     shadow::ShadowStack,
     trampoline::{COUNTS, tls},
@@ -60,6 +64,8 @@ extern "C" fn leave(state: *mut libc::c_void) {
         (*tls())[COUNTS] = 0;
         (*tls())[1] = 0;
         (*state.cast::<ThreadState>()).shadow.restore_all(0);
+        // A thread that was cancelled, or called pthread_exit, is inside calls.
+        record::end_above(&mut *state.cast::<ThreadState>(), 0, sys::ticks());
         (*state.cast::<ThreadState>()).owned.store(false, Ordering::Release);
     }
 }

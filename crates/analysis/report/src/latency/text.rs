@@ -79,7 +79,7 @@ fn missing(profile: &Profile, out: &mut String) {
     for (count, what) in [
         (
             gaps.unfinished,
-            "calls left without returning (exceptions, longjmp, ended threads): counted, not measured",
+            "calls left without returning (exceptions, longjmp, ended threads): measured until that was noticed",
         ),
         (gaps.too_deep, "calls too deep for the shadow stack: counted, not measured"),
         (gaps.foreign_stack, "calls on a signal stack or coroutine: counted, not measured"),

@@ -117,7 +117,7 @@ pub struct RawUnprobed {
 /// What is missing from the profile, in calls.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RawGaps {
-    /// Calls that ended without their exit being seen (exceptions, longjmp, threads that died).
+    /// Calls that ended without their exit being seen (exceptions, longjmp, threads that died): measured until then.
     pub unfinished: u64,
     /// Calls too deep for the shadow stack: counted, not measured.
     pub too_deep: u64,

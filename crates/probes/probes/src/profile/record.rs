@@ -124,16 +124,15 @@ fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>) {
         return;
     }
     if thread.shadow.has_landed(slot) {
-        thread.shadow.replace_again(slot);
+        end_dead(thread, slot, |_| false);
+        thread.shadow.replace_again();
     }
     // SAFETY: at an entry site the slot holds the return address.
     let returns_to = return_slot.map_or(0, |at| unsafe { at.read() });
     let ours = trampoline::return_here as *const () as usize;
     // A fresh call overwrites the slot, so an earlier frame there is dead; after a tail call it still holds our address.
     // Functions inlined into each other share a place, but not a probe.
-    thread
-        .shadow
-        .drop_dead(slot, |top| if return_slot.is_some() { returns_to != ours } else { top.probe == id });
+    end_dead(thread, slot, |top| if return_slot.is_some() { returns_to != ours } else { top.probe == id });
     let parent = thread.shadow.top().map_or(0, |f| f.node);
     let node = thread.paths.child(parent, function);
     let mut frame = Frame { slot, returns_to, function, node, probe: id, start_ticks: 0, child_ticks: 0 };
@@ -162,9 +161,12 @@ pub(crate) extern "C" fn on_exit(id: u32, _frame: *mut usize) {
     let now = sys::ticks();
     let Some((function, _)) = registry::function_of(id) else { return };
     if let Some(thread) = thread::existing()
-        && let Some(frame) = thread.shadow.pop_function(function)
+        && let Some(at) = thread.shadow.position_of_function(function)
     {
-        finish(thread, &frame, now);
+        end_above(thread, at + 1, now);
+        if let Some(frame) = thread.shadow.pop() {
+            finish(thread, &frame, now);
+        }
     }
     if window::is_exhausted(function) {
         let _ = registry::switch(ProbeId(id), false);
@@ -176,6 +178,32 @@ pub(crate) extern "C" fn on_point(id: u32, _frame: *mut usize) {
     let Some((function, _)) = registry::function_of(id) else { return };
     if counting(function).is_some() {
         window::take(function);
+    }
+}
+
+/// Ends the calls that cannot be under way any more when a probe is hit with its slot at `slot`: those below it, and
+/// those at the same place that `same_is_dead` says so of. An exception, `longjmp` or the thread's end left them: they
+/// are measured until now, when that is noticed.
+#[inline]
+pub(crate) fn end_dead(thread: &mut ThreadState, slot: usize, same_is_dead: impl Fn(&Frame) -> bool) {
+    let mut depth = thread.shadow.depth();
+    while let Some(top) = thread.shadow.nth(depth)
+        && (top.slot < slot || top.slot == slot && same_is_dead(top))
+    {
+        depth -= 1;
+    }
+    if depth < thread.shadow.depth() {
+        end_above(thread, depth, sys::ticks());
+    }
+}
+
+/// Ends all calls but the outermost `depth`.
+pub(crate) fn end_above(thread: &mut ThreadState, depth: usize, now_ticks: u64) {
+    while thread.shadow.depth() > depth
+        && let Some(frame) = thread.shadow.pop()
+    {
+        thread.shadow.unfinished += 1;
+        finish(thread, &frame, now_ticks);
     }
 }
 
