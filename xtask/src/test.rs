@@ -8,7 +8,11 @@ use anyhow::{Context, Result, bail};
 use crate::{install, shell};
 
 /// Crates with a protocol that loom checks, and where its models are.
-const LOOM: &[(&str, &[&str])] = &[("buffers", &["--lib"]), ("patch", &["--test", "protocol_model"])];
+const LOOM: &[(&str, &[&str])] = &[
+    ("buffers", &["--lib"]),
+    ("patch", &["--test", "protocol_model"]),
+    ("rtvm-alloc", &["--test", "depot_model"]),
+];
 
 /// One stage: what it is called and what it does.
 type Stage<'a> = (&'a str, Box<dyn Fn() -> Result<()>>);

@@ -339,3 +339,28 @@ fn an_idle_program_does_not_grow() {
     assert!(resident_kib("idle") <= resident_kib("queue") + 200, "it grew while it slept: {text}");
     assert!(resident_kib("cache") > 62_000, "{text}");
 }
+
+/// Threads hand blocks to each other and end with full caches; freeing twice is an error where a cache has the block, too.
+#[test]
+fn blocks_that_other_threads_free_come_back() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = dir.path().join("thread_uses");
+    let source = repository().join("crates/rtvm/rtvm-preload/tests/thread_uses.c");
+    let flags = ["-O1", "-fno-builtin", "-pthread", "-w", "-o"];
+    let built = run(Command::new("gcc").args(flags).arg(&program).arg(source), b"");
+    assert_eq!(built.status, 0, "{}", built.err());
+    let go = |what: &str, cache: &str| {
+        let mut command = Command::new(&program);
+        command.arg(what).env("LD_PRELOAD", malloc_library()).env("MEMTAP_RTMALLOC_CACHE", cache);
+        run(&mut command, b"")
+    };
+    for cache in ["1", "0"] {
+        let outcome = go("all", cache);
+        assert_eq!((outcome.out().as_str(), outcome.status), ("ok\n", 0), "{cache}: {}", outcome.err());
+        for what in ["twice", "cached"] {
+            let outcome = go(what, cache);
+            assert_eq!(outcome.status, 128 + 6, "{what}, cache {cache}: {}", outcome.err());
+            assert!(outcome.err().contains("memtap rtmalloc: free"), "{}", outcome.err());
+        }
+    }
+}

@@ -4,10 +4,11 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rtvm::heap::RtAlloc;
+use rtvm::heap::{Blocks, RtAlloc};
 use rtvm::{Error, RtHeap};
 
-use crate::PiMutex;
+use crate::cache::{BATCH, CLASSES, Overflow, ThreadCache};
+use crate::{PiMutex, Shelf};
 
 /// Alignment of arenas, and so the largest alignment that a block can have.
 const ARENA_ALIGN: usize = 2 << 20;
@@ -33,6 +34,10 @@ pub struct Arena {
 #[derive(Debug)]
 pub struct Heap {
     alloc: RtAlloc<PiMutex>,
+    /// The same arena's blocks, for caches. Written by `map`.
+    blocks: Option<Blocks>,
+    /// Magazines between threads, by class.
+    shelves: [Shelf; CLASSES],
     base: *mut c_void,
     mapped: usize,
     /// Set by `stop`, read by the helper.
@@ -53,6 +58,8 @@ impl Heap {
     pub const fn new() -> Self {
         Self {
             alloc: RtAlloc::new(PiMutex::new()),
+            blocks: None,
+            shelves: [const { Shelf::new() }; CLASSES],
             base: null_mut(),
             mapped: 0,
             stopping: AtomicBool::new(false),
@@ -90,7 +97,10 @@ impl Heap {
         let Some(start) = NonNull::new(start) else { return Err(none) };
         // SAFETY: `bytes` bytes from `start` are in the mapping, which only this heap knows and which outlives it.
         match unsafe { RtHeap::new(start, arena.bytes, page) } {
-            Ok(heap) => self.alloc.set(heap),
+            Ok(heap) => {
+                self.blocks = Some(heap.blocks());
+                self.alloc.set(heap);
+            }
             Err(error) => {
                 self.unmap();
                 return Err(error);
@@ -113,6 +123,69 @@ impl Heap {
     /// What `call` says, or that there is no arena.
     pub fn with<R>(&self, call: impl FnOnce(&mut RtHeap) -> Result<R, Error>) -> Result<R, Error> {
         self.alloc.with(call)
+    }
+
+    /// malloc through a thread's cache. Without the lock where the cache, its spare magazine or a shelf has a block: a constant number
+    /// of words. Otherwise under the lock for at most [`BATCH`] times [`rtvm::heap::MALLOC_TOUCHES`] words.
+    ///
+    /// # Errors
+    /// As [`RtHeap::malloc`].
+    pub fn malloc(&self, cache: &mut ThreadCache, bytes: usize) -> Result<NonNull<u8>, Error> {
+        let class = RtHeap::block_bytes(bytes).and_then(ThreadCache::class);
+        let (Some(class), Some(blocks)) = (class, self.blocks) else {
+            return self.with(|heap| heap.malloc(bytes));
+        };
+        if let Some(block) = cache.take(class, &self.shelves[class], blocks) {
+            return Ok(block);
+        }
+        self.with(|heap| {
+            let first = heap.malloc(bytes)?;
+            for _ in 1..BATCH {
+                // None left is no failure: the first one is there.
+                let Ok(block) = heap.malloc(bytes) else { break };
+                cache.fill(class, block, blocks);
+            }
+            Ok(first)
+        })
+    }
+
+    /// free through a thread's cache, whichever thread the block was given to. Without the lock but where both magazines of
+    /// its class and the shelf are full: then under it for at most [`BATCH`] times [`rtvm::heap::FREE_TOUCHES`] words.
+    ///
+    /// # Safety
+    /// As [`RtHeap::free`].
+    ///
+    /// # Errors
+    /// As [`RtHeap::free`].
+    pub unsafe fn free(&self, cache: &mut ThreadCache, block: NonNull<u8>) -> Result<(), Error> {
+        let Some(blocks) = self.blocks else { return Err(Error::NotABlock { addr: block.as_ptr() as u64 }) };
+        let Some(class) = ThreadCache::class(blocks.used_bytes(block)?) else {
+            // SAFETY: given up by the caller.
+            return self.with(|heap| unsafe { heap.free(block) });
+        };
+        match cache.put(class, block, &self.shelves[class], blocks) {
+            None => Ok(()),
+            Some(overflow) => self.release(overflow, blocks),
+        }
+    }
+
+    fn release(&self, mut overflow: Overflow, blocks: Blocks) -> Result<(), Error> {
+        self.with(|heap| {
+            while let Some(block) = overflow.next(blocks) {
+                // SAFETY: its owner gave it to a cache, and the cache gives it up.
+                unsafe { heap.free(block) }?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Releases all that a thread's cache holds; for its end. The lock is taken for a magazine at a time.
+    ///
+    /// # Errors
+    /// The first tag that was written over; the blocks of that magazine stay in use.
+    pub fn drain(&self, cache: &mut ThreadCache) -> Result<(), Error> {
+        let Some(blocks) = self.blocks else { return Ok(()) };
+        cache.drain().map(|magazine| self.release(magazine, blocks)).fold(Ok(()), Result::and)
     }
 
     /// The lock, for fork handlers.
@@ -146,7 +219,11 @@ impl Heap {
             _ => absent,
         };
         if skipped > 0 {
-            return self.with(|heap| Ok(heap.skip_waiting(first, skipped * PAGE_BYTES))).is_ok();
+            let skip = |heap: &mut RtHeap| {
+                heap.skip_waiting(first, skipped * PAGE_BYTES);
+                Ok(())
+            };
+            return self.with(skip).is_ok();
         }
         let begin = |heap: &mut RtHeap| Ok(heap.begin_return(present * PAGE_BYTES));
         let Ok(Some(pages)) = self.with(begin) else { return true };

@@ -1,11 +1,21 @@
 //! The real-time heap ([`rtvm::RtHeap`]) with arenas from the kernel, a lock that real-time threads can wait for, and the
-//! helper that gives pages back.
+//! helper that gives pages back; before it, caches of small blocks, one a thread ([`ThreadCache`]).
 //!
 //! [`Heap`] is what both the C interface (`crates/rtvm/rtvm-capi`) and the preloaded malloc (`crates/rtvm/rtvm-preload`) are made of. No
 //! call of the heap makes a system call but for the lock where it is contended.
 
+#[cfg(not(loom))]
+mod cache;
+mod depot;
+#[cfg(not(loom))]
 mod heap;
+#[cfg(not(loom))]
 mod mutex;
 
+#[cfg(not(loom))]
+pub use cache::{BATCH, MOST_BYTES, SHELF_BYTES, THREAD_BYTES, ThreadCache};
+pub use depot::{SLOTS, Shelf};
+#[cfg(not(loom))]
 pub use heap::{Arena, Heap, RETURN_BYTES};
+#[cfg(not(loom))]
 pub use mutex::PiMutex;

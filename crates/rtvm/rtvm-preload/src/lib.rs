@@ -2,8 +2,11 @@
 //!
 //! `MEMTAP_RTMALLOC_BYTES` sets the size of the arena (64 GiB of address space otherwise), `MEMTAP_RTMALLOC_PREFAULT=1` makes
 //! all of it present from the start. Without prefault a helper thread gives released pages back, unless
-//! `MEMTAP_RTMALLOC_HELPER=0`; a forked child has none. What malloc(3) calls undefined -
+//! `MEMTAP_RTMALLOC_HELPER=0`; a forked child has none. Threads have caches of small blocks unless
+//! `MEMTAP_RTMALLOC_CACHE=0`. What malloc(3) calls undefined -
 //! freeing twice, freeing what is no block, a tag written over - ends the program with one line, as the C library does.
+
+mod thread;
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -51,7 +54,7 @@ impl Write for Line {
 }
 
 /// Says why, and ends the program.
-fn die(what: &str, error: &Error) -> ! {
+pub(crate) fn die(what: &str, error: &Error) -> ! {
     let mut line = Line { bytes: [0; 200], len: 0 };
     // A line that is too long is cut.
     let _ = writeln!(line, "memtap rtmalloc: {what}: {error}");
@@ -86,7 +89,7 @@ extern "C" fn start() {
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
 }
 
-fn heap() -> &'static Heap {
+pub(crate) fn heap() -> &'static Heap {
     // SAFETY: pthread_once orders `start` before its return, in every thread.
     unsafe {
         libc::pthread_once(SLOT.once.get(), start);
@@ -113,6 +116,9 @@ extern "C" fn in_child() {
 /// Runs when the library is loaded.
 extern "C" fn load() {
     let heap = heap();
+    if number(c"MEMTAP_RTMALLOC_CACHE") != Some(0) {
+        thread::prepare();
+    }
     if number(c"MEMTAP_RTMALLOC_PREFAULT") != Some(1) && number(c"MEMTAP_RTMALLOC_HELPER") != Some(0) {
         // Not in `start`: making a thread allocates.
         // SAFETY: a static that never ends. Without helper, the heap just keeps its pages.
@@ -131,7 +137,20 @@ fn set_errno(code: c_int) {
 
 /// A block, or null with errno.
 fn allocate(what: &str, call: impl FnOnce(&mut RtHeap) -> Result<NonNull<u8>, Error>) -> *mut c_void {
-    match heap().with(call) {
+    answer(what, heap().with(call))
+}
+
+/// A block from the thread's cache, where it has one.
+fn take(bytes: usize) -> Result<NonNull<u8>, Error> {
+    let heap = heap();
+    thread::with_cache(heap, |cache| match cache {
+        Some(cache) => heap.malloc(cache, bytes),
+        None => heap.with(|heap| heap.malloc(bytes)),
+    })
+}
+
+fn answer(what: &str, made: Result<NonNull<u8>, Error>) -> *mut c_void {
+    match made {
         Ok(block) => block.as_ptr().cast(),
         Err(Error::OutOfAddressSpace { .. }) => {
             set_errno(libc::ENOMEM);
@@ -148,13 +167,22 @@ fn allocate(what: &str, call: impl FnOnce(&mut RtHeap) -> Result<NonNull<u8>, Er
 /// malloc(3)
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    allocate("malloc", |heap| heap.malloc(bytes))
+    answer("malloc", take(bytes))
 }
 
 /// calloc(3)
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
-    allocate("calloc", |heap| heap.calloc(count, size))
+    let Some(bytes) = count.checked_mul(size) else {
+        set_errno(libc::ENOMEM);
+        return null_mut();
+    };
+    let block = answer("calloc", take(bytes));
+    if !block.is_null() {
+        // SAFETY: a block of that many bytes, which nobody else knows yet.
+        unsafe { block.cast::<u8>().write_bytes(0, bytes) };
+    }
+    block
 }
 
 /// free(3)
@@ -165,7 +193,14 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 pub unsafe extern "C" fn free(block: *mut c_void) {
     let Some(block) = NonNull::new(block.cast::<u8>()) else { return };
     // SAFETY: given up by the caller.
-    if let Err(error) = heap().with(|heap| unsafe { heap.free(block) }) {
+    let heap = heap();
+    let freed = thread::with_cache(heap, |cache| match cache {
+        // SAFETY: as above.
+        Some(cache) => unsafe { heap.free(cache, block) },
+        // SAFETY: as above.
+        None => heap.with(|heap| unsafe { heap.free(block) }),
+    });
+    if let Err(error) = freed {
         die("free", &error);
     }
 }
@@ -274,4 +309,85 @@ pub extern "C" fn memtap_rtmalloc_returned_bytes() -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn memtap_rtmalloc_name() -> *const c_char {
     c"memtap rtmalloc".as_ptr()
+}
+
+/// What mallinfo2 tells. Goes through the whole heap under its lock: for people who ask, not for real-time threads.
+fn walk() -> (rtvm::tlsf::HeapCensus, u64) {
+    match heap().with(|heap| Ok((heap.check()?, heap.bytes()))) {
+        Ok(walk) => walk,
+        Err(error) => die("mallinfo", &error),
+    }
+}
+
+/// mallinfo2(3). `arena` is the address space of the arena, `uordblks` what the program holds with tags, `fordblks` what is free,
+/// `fsmblks` and `smblks` what threads' caches hold, `keepcost` the largest free block. Nothing is ever mapped for one block.
+#[unsafe(no_mangle)]
+pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
+    let (walk, bytes) = walk();
+    libc::mallinfo2 {
+        arena: bytes as usize,
+        ordblks: walk.free_blocks as usize,
+        smblks: walk.cached_blocks as usize,
+        hblks: 0,
+        hblkhd: 0,
+        usmblks: 0,
+        fsmblks: walk.cached_bytes as usize,
+        uordblks: (walk.used_bytes - walk.cached_bytes) as usize,
+        fordblks: walk.free_bytes as usize,
+        keepcost: walk.largest_free as usize,
+    }
+}
+
+/// mallinfo(3): the same, as far as an int goes.
+#[unsafe(no_mangle)]
+pub extern "C" fn mallinfo() -> libc::mallinfo {
+    let info = mallinfo2();
+    let int = |value: usize| c_int::try_from(value).unwrap_or(c_int::MAX);
+    libc::mallinfo {
+        arena: int(info.arena),
+        ordblks: int(info.ordblks),
+        smblks: int(info.smblks),
+        hblks: 0,
+        hblkhd: 0,
+        usmblks: 0,
+        fsmblks: int(info.fsmblks),
+        uordblks: int(info.uordblks),
+        fordblks: int(info.fordblks),
+        keepcost: int(info.keepcost),
+    }
+}
+
+/// malloc_info(3): the same figures as XML, in the C library's form.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int {
+    if options != 0 {
+        return libc::EINVAL;
+    }
+    let (walk, bytes) = walk();
+    // SAFETY: a stream of the caller's, and a format whose words are as wide as the arguments.
+    let written = unsafe {
+        libc::fprintf(
+            stream,
+            c"<malloc version=\"1\">\n<heap nr=\"0\">\n<total type=\"fast\" count=\"%lu\" size=\"%lu\"/>\n<total type=\"rest\" count=\"%lu\" size=\"%lu\"/>\n<total type=\"used\" count=\"%lu\" size=\"%lu\"/>\n<system type=\"current\" size=\"%lu\"/>\n</heap>\n</malloc>\n".as_ptr(),
+            walk.cached_blocks,
+            walk.cached_bytes,
+            walk.free_blocks,
+            walk.free_bytes,
+            walk.used_blocks - walk.cached_blocks,
+            walk.used_bytes - walk.cached_bytes,
+            bytes,
+        )
+    };
+    if written < 0 { -1 } else { 0 }
+}
+
+/// malloc_trim(3): gives back what waits, now.
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc_trim(_: usize) -> c_int {
+    let before = heap().returned_bytes();
+    while heap().return_some() {}
+    c_int::from(heap().returned_bytes() > before)
 }

@@ -2,6 +2,7 @@
 //! be given back.
 
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
 use crate::tlsf::{BlockSpan, CONTROL_WORDS, HeapMemory, Merge, TagWord};
@@ -87,15 +88,16 @@ impl ArenaMemory {
     fn word(&self, offset: u64) -> u64 {
         self.touch();
         // SAFETY: in the arena as above, at a multiple of 8 because blocks begin at multiples of 16 and the arena of 4096;
-        // tags are the heap's own, and every bit pattern is a number.
-        unsafe { self.pointer(offset).cast::<u64>().read() }
+        // tags are the heap's own, and every bit pattern is a number. Atomic, because caches mark blocks without the
+        // heap's lock (`Blocks`): they order nothing by it.
+        unsafe { self.pointer(offset).cast::<AtomicU64>().as_ref().load(Ordering::Relaxed) }
     }
 
     #[inline]
     fn set_word(&mut self, offset: u64, word: u64) {
         self.touch();
         // SAFETY: as in `word`; the heap writes to tags, and to payloads of free blocks alone, which have no other owner.
-        unsafe { self.pointer(offset).cast::<u64>().write(word) };
+        unsafe { self.pointer(offset).cast::<AtomicU64>().as_ref().store(word, Ordering::Relaxed) };
     }
 
     /// The whole pages of a block after what the list needs, in bytes.

@@ -7,11 +7,13 @@
 #![allow(unsafe_code)]
 
 mod arena;
+mod blocks;
 mod global;
 
 use core::ptr::NonNull;
 
 use arena::ArenaMemory;
+pub use blocks::Blocks;
 pub use global::{RawLock, RtAlloc, TicketLock};
 
 use crate::Error;
@@ -86,6 +88,22 @@ impl RtHeap {
             .checked_add(overhead)?
             .checked_add(returning)?
             .checked_add(free_blocks.checked_mul(too_small)?)
+    }
+
+    /// Its blocks, for a cache in front of it.
+    pub fn blocks(&self) -> Blocks {
+        Blocks { base: self.pointer(0), bytes: self.tlsf.bytes() }
+    }
+
+    /// Bytes of the arena.
+    pub fn bytes(&self) -> u64 {
+        self.tlsf.bytes()
+    }
+
+    /// Bytes of the block that a request of `bytes` bytes takes, its tag included.
+    #[inline]
+    pub fn block_bytes(bytes: usize) -> Option<usize> {
+        crate::tlsf::block_bytes(bytes as u64).map(|bytes| bytes as usize)
     }
 
     fn begin(&mut self) {

@@ -18,6 +18,8 @@ pub const CONTROL_WORDS: usize = 1 + FIRSTS + FIRSTS * SECONDS;
 
 const FREE: u64 = 1;
 const DIRTY: u64 = 2;
+/// In use as far as the heap goes, but released: a thread's cache has it.
+const CACHED: u64 = 4;
 const SIZE: u64 = ((1 << 48) - 1) & !(GRANULE - 1);
 const SEAL: u64 = !((1 << 48) - 1);
 /// No block: offsets are multiples of the granule.
@@ -27,6 +29,13 @@ const NONE: u64 = 1;
 #[inline]
 const fn seal(block: u64) -> u64 {
     (block ^ 0x5bd1_e995).wrapping_mul(0x9e37_79b9_7f4a_7c15) & SEAL
+}
+
+/// Bytes of the block that a request takes, tag included; `None`: more than any heap has.
+#[inline]
+pub fn block_bytes(bytes: u64) -> Option<u64> {
+    let bytes = bytes.checked_add(TAG_BYTES + GRANULE - 1)? & !(GRANULE - 1);
+    (bytes <= MAX_BLOCK / 2).then(|| bytes.max(MIN_BLOCK))
 }
 
 /// A heap.
@@ -42,6 +51,30 @@ struct Tag {
     bytes: u64,
     free: bool,
     dirty: bool,
+    cached: bool,
+}
+
+/// What a tag's size word says of the block in use at `block`: its bytes, tag included.
+///
+/// # Errors
+/// [`Error::NotABlock`] or [`Error::AlreadyFree`], with the address of the payload.
+#[inline]
+pub fn used_bytes(word: u64, block: u64, heap_bytes: u64) -> Result<u64, Error> {
+    let addr = block + TAG_BYTES;
+    let bytes = word & SIZE;
+    if word & SEAL != seal(block) || bytes < MIN_BLOCK || bytes > heap_bytes - block {
+        return Err(Error::NotABlock { addr });
+    }
+    if word & (FREE | CACHED) != 0 {
+        return Err(Error::AlreadyFree { addr });
+    }
+    Ok(bytes)
+}
+
+/// The size word of a block in use that a cache takes, or gives out again.
+#[inline]
+pub const fn with_cached(word: u64, cached: bool) -> u64 {
+    if cached { word | CACHED } else { word & !CACHED }
 }
 
 // What malloc and free consist of is inlined always: results with errors would go through memory otherwise, a quarter of
@@ -80,7 +113,12 @@ impl<M: HeapMemory> Tlsf<M> {
     #[inline(always)]
     fn read(&mut self, block: u64) -> Result<Tag, Error> {
         let word = self.memory.tag(block, TagWord::Size);
-        let tag = Tag { bytes: word & SIZE, free: word & FREE != 0, dirty: word & DIRTY != 0 };
+        let tag = Tag {
+            bytes: word & SIZE,
+            free: word & FREE != 0,
+            dirty: word & DIRTY != 0,
+            cached: word & CACHED != 0,
+        };
         if word & SEAL != seal(block) || tag.bytes > self.end - block {
             return Err(Error::Corrupt { addr: block + TAG_BYTES });
         }
@@ -177,8 +215,7 @@ impl<M: HeapMemory> Tlsf<M> {
 
     #[inline]
     fn block_bytes(bytes: u64) -> Option<u64> {
-        let bytes = bytes.checked_add(TAG_BYTES + GRANULE - 1)? & !(GRANULE - 1);
-        (bytes <= MAX_BLOCK / 2).then(|| bytes.max(MIN_BLOCK))
+        block_bytes(bytes)
     }
 
     /// Gives `bytes` bytes at a multiple of 16.
@@ -260,7 +297,7 @@ impl<M: HeapMemory> Tlsf<M> {
             return Err(wrong);
         }
         let tag = self.read(start).map_err(|_| wrong)?;
-        if tag.free {
+        if tag.free || tag.cached {
             return Err(Error::AlreadyFree { addr });
         }
         if tag.bytes < MIN_BLOCK {
@@ -468,6 +505,8 @@ impl<M: HeapMemory> Tlsf<M> {
             } else {
                 walk.used_blocks += 1;
                 walk.used_bytes += tag.bytes;
+                walk.cached_blocks += u64::from(tag.cached);
+                walk.cached_bytes += if tag.cached { tag.bytes } else { 0 };
             }
             (before, was_free) = (at, tag.free);
             at += tag.bytes;
@@ -510,6 +549,10 @@ pub struct HeapCensus {
     pub used_blocks: u64,
     /// Their bytes, tags included.
     pub used_bytes: u64,
+    /// Those of them that caches hold.
+    pub cached_blocks: u64,
+    /// Their bytes.
+    pub cached_bytes: u64,
     /// Free blocks.
     pub free_blocks: u64,
     /// Their bytes.
