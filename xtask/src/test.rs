@@ -30,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
         ),
         // Libraries that are loaded at run time too: no test of another crate would have cargo build them.
         ("build", Box::new(|| shell::run(&["cargo", "build", "--workspace", "--bins", "--lib"]))),
+        ("structure", Box::new(crate::structure::run)),
         ("format", Box::new(|| shell::run(&["cargo", "fmt", "--all", "--check"]))),
         (
             "lint",

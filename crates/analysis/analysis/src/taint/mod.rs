@@ -11,10 +11,12 @@
 
 mod code;
 mod executed;
+mod finding;
 mod labels;
 mod path;
 mod propagate;
 mod registers;
+mod system_calls;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,13 +35,17 @@ use x86::{Examiner, RegisterBytes, RegisterSum};
 
 use self::code::{KnownInstruction, ProgramCode, Successor};
 use self::executed::{Executed, ExecutedStretch};
+use self::finding::{spot, way};
 use self::labels::{Label, Labels, TaintedMemory};
 use self::path::Way;
 use self::propagate::{LabelledMemory, Propagation};
 use self::registers::RegisterLabels;
+use self::system_calls::arguments_of;
 use crate::demand::{UnitFigure, UnitSet, figure};
 use crate::race::atomics::is_inner;
 use crate::{Error, Moment, Session, Tool, flow};
+
+pub use self::finding::{Finding, Input, SinkKind, Spot};
 
 /// Bytes of an input that have labels of their own; beyond, each run of as many has one.
 const OWN_LABELS: u64 = 4096;
@@ -53,76 +59,6 @@ const RAX: u8 = 0;
 const SYSCALL_ARGUMENTS: [u8; 6] = [7, 6, 2, 10, 8, 9];
 /// Frames that one unseen return may leave.
 const MAX_UNWIND: usize = 4;
-
-/// Where data goes that decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SinkKind {
-    /// Where execution goes on: an indirect jump or call, or a return.
-    Jump,
-    /// A register that a system call takes.
-    SystemCall,
-    /// What a system call reads through a pointer, but for the data of write and send: names of files, structures.
-    SystemCallMemory,
-    /// A directive of a format.
-    Format,
-}
-
-impl SinkKind {
-    /// Its name in outputs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Jump => "jump",
-            Self::SystemCall => "system_call",
-            Self::SystemCallMemory => "system_call_memory",
-            Self::Format => "format_string",
-        }
-    }
-}
-
-/// A place in the code.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spot {
-    /// The function, or module and offset where it has no name.
-    pub function: String,
-    /// Source file, where known.
-    pub file: Option<String>,
-    /// Source line, where known.
-    pub line: Option<u32>,
-}
-
-/// An input that was followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Input {
-    /// The call, `mmap` or `argv`.
-    pub kind: String,
-    /// Where the program called it, or the mapped file.
-    pub spot: Option<Spot>,
-    /// The file, of a mapping.
-    pub name: Option<String>,
-}
-
-/// Tainted data in a place where it decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What kind of place.
-    pub sink: SinkKind,
-    /// What exactly: a register, an argument.
-    pub detail: String,
-    /// Where.
-    pub at: Spot,
-    /// Which thread.
-    pub thread: ThreadId,
-    /// Where the data comes from.
-    pub source: Input,
-    /// Its offset there.
-    pub offset: u64,
-    /// The places that it went through, in their order.
-    pub path: Vec<Spot>,
-    /// How often.
-    pub times: u64,
-    /// Whether something before it could not be followed.
-    pub uncertain: bool,
-}
 
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
@@ -761,77 +697,6 @@ fn note_call(thread: &mut ThreadTaint, decoded: &KnownInstruction, accesses: &[A
             }
         }
         _ => {}
-    }
-}
-
-/// The places of a path: lines of the program, and functions of libraries without their lines.
-fn way(resolver: &mut Resolver, steps: &[u64]) -> Vec<Spot> {
-    let mut path: Vec<Spot> = Vec::new();
-    for &step in steps {
-        let module = resolver.code_name(VirtAddr(step)).and_then(|name| name.module.clone());
-        let module = module.as_deref().unwrap_or_default();
-        // The loader saves and restores registers while it looks a function up.
-        if module.starts_with("ld-") {
-            continue;
-        }
-        let mut spot = spot(resolver, step);
-        if is_inner(module) {
-            (spot.file, spot.line) = (None, None);
-        }
-        if path.last() != Some(&spot) {
-            path.push(spot);
-        }
-    }
-    path
-}
-
-fn spot(resolver: &mut Resolver, ip: u64) -> Spot {
-    let Some(code) = resolver.code_name(VirtAddr(ip)) else {
-        return Spot { function: format!("{ip:#x}"), file: None, line: None };
-    };
-    let function = match &code.function {
-        Some(function) => function.to_string(),
-        None => code.to_string(),
-    };
-    let (file, line) = code.line().map_or((None, None), |(file, line)| (Some(file.to_owned()), line));
-    Spot { function, file, line }
-}
-
-/// How many registers a system call takes, and its name. Those whose arguments decide most.
-fn arguments_of(number: u64) -> (usize, &'static str) {
-    match number {
-        0 => (3, "read"),
-        1 => (3, "write"),
-        2 => (3, "open"),
-        3 => (1, "close"),
-        8 => (3, "lseek"),
-        9 => (6, "mmap"),
-        10 => (3, "mprotect"),
-        11 => (2, "munmap"),
-        12 => (1, "brk"),
-        16 => (3, "ioctl"),
-        17 => (4, "pread64"),
-        18 => (4, "pwrite64"),
-        19 => (3, "readv"),
-        20 => (3, "writev"),
-        33 => (3, "dup2"),
-        41 => (3, "socket"),
-        42 => (3, "connect"),
-        44 => (6, "sendto"),
-        45 => (6, "recvfrom"),
-        49 => (3, "bind"),
-        59 => (3, "execve"),
-        60 => (1, "exit"),
-        62 => (2, "kill"),
-        77 => (2, "ftruncate"),
-        87 => (1, "unlink"),
-        90 => (2, "chmod"),
-        105 => (1, "setuid"),
-        231 => (1, "exit_group"),
-        257 => (4, "openat"),
-        262 => (4, "newfstatat"),
-        322 => (5, "execveat"),
-        _ => (0, "a system call"),
     }
 }
 

@@ -1,0 +1,110 @@
+//! What taint finds: where data came from, where it decides, and the places between.
+
+use memref::{ThreadId, VirtAddr};
+use symbols::Resolver;
+
+use crate::race::atomics::is_inner;
+
+/// Where data goes that decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SinkKind {
+    /// Where execution goes on: an indirect jump or call, or a return.
+    Jump,
+    /// A register that a system call takes.
+    SystemCall,
+    /// What a system call reads through a pointer, but for the data of write and send: names of files, structures.
+    SystemCallMemory,
+    /// A directive of a format.
+    Format,
+}
+
+impl SinkKind {
+    /// Its name in outputs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Jump => "jump",
+            Self::SystemCall => "system_call",
+            Self::SystemCallMemory => "system_call_memory",
+            Self::Format => "format_string",
+        }
+    }
+}
+
+/// A place in the code.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spot {
+    /// The function, or module and offset where it has no name.
+    pub function: String,
+    /// Source file, where known.
+    pub file: Option<String>,
+    /// Source line, where known.
+    pub line: Option<u32>,
+}
+
+/// An input that was followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// The call, `mmap` or `argv`.
+    pub kind: String,
+    /// Where the program called it, or the mapped file.
+    pub spot: Option<Spot>,
+    /// The file, of a mapping.
+    pub name: Option<String>,
+}
+
+/// Tainted data in a place where it decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of place.
+    pub sink: SinkKind,
+    /// What exactly: a register, an argument.
+    pub detail: String,
+    /// Where.
+    pub at: Spot,
+    /// Which thread.
+    pub thread: ThreadId,
+    /// Where the data comes from.
+    pub source: Input,
+    /// Its offset there.
+    pub offset: u64,
+    /// The places that it went through, in their order.
+    pub path: Vec<Spot>,
+    /// How often.
+    pub times: u64,
+    /// Whether something before it could not be followed.
+    pub uncertain: bool,
+}
+
+/// The places of a path: lines of the program, and functions of libraries without their lines.
+pub(super) fn way(resolver: &mut Resolver, steps: &[u64]) -> Vec<Spot> {
+    let mut path: Vec<Spot> = Vec::new();
+    for &step in steps {
+        let module = resolver.code_name(VirtAddr(step)).and_then(|name| name.module.clone());
+        let module = module.as_deref().unwrap_or_default();
+        // The loader saves and restores registers while it looks a function up.
+        if module.starts_with("ld-") {
+            continue;
+        }
+        let mut spot = spot(resolver, step);
+        if is_inner(module) {
+            (spot.file, spot.line) = (None, None);
+        }
+        if path.last() != Some(&spot) {
+            path.push(spot);
+        }
+    }
+    path
+}
+
+/// The place of an instruction.
+pub(super) fn spot(resolver: &mut Resolver, ip: u64) -> Spot {
+    let Some(code) = resolver.code_name(VirtAddr(ip)) else {
+        return Spot { function: format!("{ip:#x}"), file: None, line: None };
+    };
+    let function = match &code.function {
+        Some(function) => function.to_string(),
+        None => code.to_string(),
+    };
+    let (file, line) = code.line().map_or((None, None), |(file, line)| (Some(file.to_owned()), line));
+    Spot { function, file, line }
+}
