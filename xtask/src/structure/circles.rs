@@ -253,7 +253,8 @@ fn resolve(modules: &BTreeMap<Segments, Module>, path: &[String], depth: usize) 
             target.extend(rest[1..].iter().cloned());
         }
         let found = resolve(modules, &target, depth + 1);
-        if !found.is_empty() && !(is_glob && found == [module.path.clone()]) {
+        let is_own = is_glob && found == [module.path.clone()];
+        if !found.is_empty() && !is_own {
             return found;
         }
     }

@@ -31,7 +31,7 @@ mod tally;
 pub use count::Count;
 pub use coverage::coverage;
 pub use error::Error;
-pub use need::{needs_synchronisation, orders_atomics};
+pub use need::{has_stacks, needs_synchronisation, orders_atomics};
 pub use pages::Pages;
 pub use replay::{Moment, Tool};
 pub use session::Session;

@@ -15,3 +15,10 @@ pub fn needs_synchronisation(session: &Session) -> Result<(), Error> {
 pub fn orders_atomics(session: &Session) -> bool {
     session.trace().properties().get("syncs").is_some_and(|value| value == "1")
 }
+
+/// Whether accesses to stacks were recorded, and with them calls and returns.
+pub fn has_stacks(session: &Session) -> bool {
+    let properties = session.trace().properties();
+    let selected = properties.get("regions").is_none_or(|kinds| kinds.split(',').any(|kind| kind == "stack"));
+    selected && properties.get("tracer").is_none_or(|tracer| tracer != "protect")
+}

@@ -29,7 +29,7 @@ fn calls_of_leaf(rows: &[Value]) -> BTreeMap<String, u64> {
 
 #[test]
 fn every_way_into_a_function_and_out_of_it_has_its_stack() {
-    let recording = TestProgram::named("contexts.cpp").record();
+    let recording = TestProgram::named("contexts.cpp").record_by("translate");
     let rows = rows(&recording.trace);
     let calls = calls_of_leaf(&rows);
     let check = |stack: &str, expected: u64| {
@@ -62,7 +62,7 @@ fn every_way_into_a_function_and_out_of_it_has_its_stack() {
 
 #[test]
 fn allocations_have_the_stack_of_their_call() {
-    let recording = TestProgram::named("contexts.cpp").record();
+    let recording = TestProgram::named("contexts.cpp").record_by("translate");
     let rows = rows(&recording.trace);
     let row = rows.iter().find(|row| stack(row) == "main allocates wrapper").expect("the wrapper allocates");
     assert_eq!((number(row, "allocations"), number(row, "allocated_bytes")), (2, 300));
@@ -85,7 +85,7 @@ fn stacks_sum_to_all_accesses() {
 #[test]
 fn a_program_without_symbols_has_stacks_of_places_in_its_file() {
     let program = TestProgram::built("contexts.cpp", &["-s"]);
-    let recording = program.record();
+    let recording = program.record_by("translate");
     let name = program.path.file_name().expect("a file has a name").to_string_lossy().into_owned();
     let rows = rows(&recording.trace);
     let own =

@@ -162,7 +162,7 @@ fn machine_file() -> Vec<u8> {
         }
         stream.flush().unwrap();
     };
-    let page = |n| PageEntry { index: n, page: n * 3, place: n * 5 | PLACE_DEVICE };
+    let page = |n| PageEntry { index: n, page: n * 3, place: (n * 5) | PLACE_DEVICE };
     write(StreamKind::Pages, &mut (0..40).map(|n| (n, page(n).to_bytes().to_vec())));
     let found = |n| FoundEntry { cycle: n * 7, since: n, addr: n << 12, len: 3, at: n * 3 };
     write(StreamKind::Found, &mut (0..5).map(|n| (n, found(n).to_bytes().to_vec())));

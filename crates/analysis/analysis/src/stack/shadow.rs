@@ -196,7 +196,6 @@ pub struct Stacks {
     instructions: Instructions,
     threads: Vec<Option<ThreadStacks>>,
     begun_inside: HashSet<ProcessId>,
-    calls: u64,
 }
 
 impl Stacks {
@@ -209,11 +208,6 @@ impl Stacks {
     /// The tree of contexts so far.
     pub fn contexts(&self) -> &Contexts {
         &self.contexts
-    }
-
-    /// Calls seen so far. A trace of many accesses that has none was recorded without stacks.
-    pub fn calls(&self) -> u64 {
-        self.calls
     }
 
     /// The context and the instruction of an access, which is the thread's next event.
@@ -243,7 +237,6 @@ impl Stacks {
         target: Option<VirtAddr>,
     ) -> ContextId {
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
-        self.calls += 1;
         if running.go_to(at.resolver, access.addr) {
             running.now.context = self.contexts.root(EnteredBy::Stack);
         }

@@ -57,11 +57,6 @@ impl StackTally {
         }
     }
 
-    /// The stacks of the replay.
-    pub fn stacks(&self) -> &Stacks {
-        &self.stacks
-    }
-
     #[inline]
     fn at(&mut self, context: ContextId, code: CodeId) -> &mut Tallied {
         let place = match self.last.get(code.0 as usize) {

@@ -106,7 +106,7 @@ impl Sink<'_> {
                 };
                 self.region(thread, event)
             }
-            Record::Counter { ip, count, name } if ip == VirtAddr(0) => self.work(thread, count, name),
+            Record::Counter { ip: VirtAddr(0), count, name } => self.work(thread, count, name),
             Record::Counter { ip, count, name } => {
                 self.slow_path(thread, ip, count, name);
                 Ok(())

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use analysis::machine::{self, Machine};
 use analysis::stack::StackTally;
-use analysis::{AccessRow, By, Session};
+use analysis::{AccessRow, By, Session, has_stacks};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use report::export::{Selection, export};
@@ -110,15 +110,15 @@ impl Args {
 
 /// Accesses and allocations by stack of functions.
 fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
-    let mut tally = StackTally::new(session);
-    session.replay(&Default::default(), None, &mut tally)?;
-    let mut rows = tally.rows(session.names());
-    if tally.stacks().calls() == 0 && rows.iter().any(|row| row.count.accesses() > 0) {
+    if !has_stacks(session) {
         bail!(
             "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
             args.file.display()
         );
     }
+    let mut tally = StackTally::new(session);
+    session.replay(&Default::default(), None, &mut tally)?;
+    let mut rows = tally.rows(session.names());
     rows.truncate(args.most());
     let mut out = Out::stdout();
     stacks(&rows, args.json, &mut out)?;
