@@ -22,7 +22,7 @@ pub struct RecordedRun {
     pub untraced: Vec<String>,
     /// What was compared with stepping, where that was asked for.
     pub verified: Option<Verified>,
-    /// What should be known of it; each was a [`Notice::Warning`], too.
+    /// What should be known of it; each was a [`Notice::Warning`](crate::Notice::Warning), too.
     pub warnings: Vec<Warning>,
 }
 

@@ -45,7 +45,7 @@ fn header(base: usize) -> Header<'static> {
     unsafe { Header { magic: &*(base as *const AtomicU64), whole: &*((base + 8) as *const AtomicU64) } }
 }
 
-/// Makes and maps the file. Where that fails, [`write`] does too, and the profile goes the ordinary way. In a fork's child it
+/// Makes and maps the file. Where that fails, [`write()`] does too, and the profile goes the ordinary way. In a fork's child it
 /// takes the place of the parent's.
 pub fn open(path: &Path) {
     let before = BASE.swap(0, Ordering::AcqRel);
