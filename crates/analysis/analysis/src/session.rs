@@ -56,12 +56,10 @@ impl Session {
         Resolver::new(process, Arc::clone(&self.store), Arc::clone(&self.names))
     }
 
-    /// The processes that were recorded from the middle of their run on: those that were forked, and one that was attached
-    /// to.
+    /// The processes that begin inside of calls which another process made: those that were forked.
     pub(crate) fn begun_inside(&self) -> Vec<ProcessId> {
-        let attached = self.trace.properties().contains_key("attached");
         let records = self.trace.processes().iter();
-        records.filter(|record| attached || record.parent.is_some()).map(|record| record.process).collect()
+        records.filter(|record| record.parent.is_some()).map(|record| record.process).collect()
     }
 
     /// What could not be named, one line each: files that are gone or of another build.

@@ -199,8 +199,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Stacks of a session in which these processes were recorded from the middle of their run on: they were forked, or
-    /// attached to.
+    /// Stacks of a session in which these processes begin inside of calls that another process made: they were forked.
     pub fn new(begun_inside: impl IntoIterator<Item = ProcessId>) -> Self {
         Self { begun_inside: begun_inside.into_iter().collect(), ..Self::default() }
     }
