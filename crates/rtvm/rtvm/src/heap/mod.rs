@@ -30,6 +30,9 @@ pub const FREE_TOUCHES: u64 = 31 + 19;
 #[derive(Debug)]
 pub struct RtHeap {
     tlsf: Tlsf<ArenaMemory>,
+    /// What [`RtHeap::begin_return`] took out and [`RtHeap::end_return`] did not put back yet: blocks and their bytes.
+    out_blocks: u64,
+    out_bytes: u64,
 }
 
 // SAFETY: the arena belongs to the heap alone (`RtHeap::new`), so the heap can go to another thread with it.
@@ -68,7 +71,7 @@ impl RtHeap {
             return Err(Error::OutOfAddressSpace { bytes: bytes as u64 });
         }
         let memory = ArenaMemory::new(base, page_bits);
-        Ok(Self { tlsf: Tlsf::new(memory, bytes as u64)? })
+        Ok(Self { tlsf: Tlsf::new(memory, bytes as u64)?, out_blocks: 0, out_bytes: 0 })
     }
 
     /// Bytes that an arena needs so that no request of at most `largest` bytes ever fails while at most `live_blocks`
@@ -254,6 +257,8 @@ impl RtHeap {
             self.tlsf.memory_mut().clean(false);
             return None;
         }
+        self.out_blocks += 1;
+        self.out_bytes += block.len();
         Some(Return { block, pages: self.pointer(pages.start), bytes: pages.len() as usize })
     }
 
@@ -263,18 +268,25 @@ impl RtHeap {
     /// [`Error::Corrupt`] where a tag was written over meanwhile.
     pub fn end_return(&mut self, pages: Return) -> Result<(), Error> {
         self.begin();
+        self.out_blocks -= 1;
+        self.out_bytes -= pages.block.len();
         self.tlsf.memory_mut().clean(true);
         let result = self.tlsf.give_back(pages.block).map_err(|e| self.shown(e));
         self.tlsf.memory_mut().clean(false);
         result
     }
 
-    /// Goes through the whole heap; linear.
+    /// Goes through the whole heap; linear. Pages on their way back to the kernel count as free: no program holds them.
     ///
     /// # Errors
     /// The first tag that was written over.
     pub fn check(&mut self) -> Result<HeapCensus, Error> {
-        self.tlsf.check().map_err(|e| self.shown(e))
+        let mut census = self.tlsf.check().map_err(|e| self.shown(e))?;
+        census.used_blocks -= self.out_blocks;
+        census.used_bytes -= self.out_bytes;
+        census.free_blocks += self.out_blocks;
+        census.free_bytes += self.out_bytes;
+        Ok(census)
     }
 
     /// Words touched so far.

@@ -51,8 +51,10 @@ fn check_bytes(block: NonNull<u8>, bytes: usize, byte: u8) {
 /// Gives everything back that waits, and overwrites it with garbage as the kernel would with zeros.
 fn give_back(heap: &mut RtHeap, most: usize) -> usize {
     let mut total = 0;
+    let used = heap.check().expect("whole").used_bytes;
     while let Some(pages) = heap.begin_return(most) {
-        heap.check().expect("whole while pages are out");
+        let census = heap.check().expect("whole while pages are out");
+        assert_eq!(census.used_bytes, used, "pages on their way back are nobody's");
         assert!(pages.bytes > 0 && pages.bytes.is_multiple_of(256));
         total += pages.bytes;
         fill(pages.pages, pages.bytes, 0xee);
