@@ -14,6 +14,7 @@
 pub mod error;
 pub mod export;
 pub mod heatmap;
+mod lacks;
 pub mod latency;
 mod number;
 pub mod pages;
@@ -24,6 +25,7 @@ pub mod svg;
 pub mod tables;
 
 pub use error::Error;
+pub use lacks::lacks;
 pub use number::grouped;
 
 /// The program of a trace with its arguments, as far as the trace tells.

@@ -69,6 +69,7 @@ mod cmd {
         Ok(())
     }
 }
+mod inputs;
 mod output;
 mod progress;
 mod recording;
@@ -82,6 +83,9 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
+    /// End with status 1 where a trace that is read is damaged or was not closed
+    #[arg(long, global = true)]
+    strict: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -116,7 +120,8 @@ fn survive_file_limits() {
 
 fn main() -> ExitCode {
     survive_file_limits();
-    let result = match Cli::parse().command {
+    let Cli { strict, command } = Cli::parse();
+    let result = match command {
         Command::Record(args) => cmd::record::run(&args),
         Command::Stat(args) => cmd::stat::run(&args),
         Command::Dump(args) => cmd::dump::run(&args),
@@ -135,11 +140,13 @@ fn main() -> ExitCode {
         Command::Taint(args) => cmd::taint::run(&args),
         Command::Watch(args) => cmd::watch::run(&args),
     };
-    result.unwrap_or_else(|error| {
+    let lacking = inputs::tell_what_is_missing();
+    let status = result.unwrap_or_else(|error| {
         if output::is_reader_gone(&error) {
             return ExitCode::SUCCESS;
         }
         eprintln!("memtap: {}", output::error_line(&error));
-        ExitCode::from(1)
-    })
+        ExitCode::FAILURE
+    });
+    if strict && lacking && status == ExitCode::SUCCESS { ExitCode::FAILURE } else { status }
 }

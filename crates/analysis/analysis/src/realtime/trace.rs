@@ -19,12 +19,12 @@ const BATCH: usize = 8192;
 ///
 /// # Errors
 /// Where the trace can't be read, or there is no memory for the systems.
-pub fn run(options: &ReplayOptions, file: &Path, heap_only: bool) -> Result<ComparedRun, Error> {
-    let session = Session::open(file)?;
+pub fn run(options: &ReplayOptions, session: &Session, heap_only: bool) -> Result<ComparedRun, Error> {
     let properties = session.trace().properties();
     // An imported trace may not know its program.
     let program = properties.get("program").map(String::as_str).filter(|name| !["", "-"].contains(name));
-    let program = program.map_or_else(|| file.to_string_lossy().into_owned(), str::to_owned);
+    let program =
+        program.map_or_else(|| session.trace().path().to_string_lossy().into_owned(), str::to_owned);
     let workload =
         Path::new(&program).file_name().map_or(program.clone(), |n| n.to_string_lossy().into_owned());
     let spaces = session.trace().processes().len().max(1);

@@ -51,6 +51,8 @@ pub struct Totals {
     untraced: Vec<String>,
     /// What the tracer itself did, of all processes, in its own order.
     work: Vec<WorkCount>,
+    /// What could not be read of the trace, a line each.
+    damaged: Vec<String>,
 }
 
 /// What was compared with stepping.
@@ -134,13 +136,15 @@ impl Totals {
         let flow = trace.streams().filter(is_flow);
         let entered: u64 = flow.map(|stream| stream.entries).sum();
         slow.sort_by(|a, b| b.times.cmp(&a.times).then_with(|| a.function.cmp(&b.function)));
+        let summary = Summary::of(session)?;
+        let regions = trace.regions()?.iter().filter(|event| event.change == RegionChange::Map).count();
         Ok(Self {
             program: property("program"),
             tracer: property("tracer"),
-            summary: Summary::of(session)?,
+            summary,
             threads: trace.threads().len(),
             processes: trace.processes().len(),
-            regions: trace.regions()?.iter().filter(|event| event.change == RegionChange::Map).count(),
+            regions,
             file_bytes: trace.file_bytes(),
             wall_seconds: property("wall_seconds").parse().ok(),
             cpu_seconds: [property("program_cpu_seconds"), property("recorder_cpu_seconds")]
@@ -151,6 +155,7 @@ impl Totals {
             slow,
             untraced,
             work,
+            damaged: trace.damage_met().iter().map(ToString::to_string).collect(),
         })
     }
 }
@@ -232,6 +237,7 @@ impl Totals {
             "wall_seconds": self.wall_seconds,
             "program_cpu_seconds": self.cpu_seconds[0],
             "recorder_cpu_seconds": self.cpu_seconds[1],
+            "damaged": self.damaged,
         })
     }
 

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use trace_format::Trace;
 
 use report::grouped;
 
+use crate::inputs;
 use crate::output::Out;
 
 /// Say whether a trace is whole, and what can be read of a damaged one
@@ -22,7 +22,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let trace = Trace::open(&args.file)?;
+    let trace = inputs::trace(&args.file)?;
+    // This command tells more than the line that others end with.
+    inputs::told();
     let report = trace.check()?;
     let mut out = Out::stdout();
     for finding in &report.findings {

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use trace_format::{CopyOptions, CreateOptions, FileSink, Level, SegmentSink, StreamKind, SyncPolicy, Trace};
+use trace_format::{CopyOptions, CreateOptions, FileSink, Level, SegmentSink, StreamKind, SyncPolicy};
 
 use super::dump::parse_range;
+use crate::inputs;
 use report::grouped;
 
 /// Copy a trace, or a part of it, encoded anew
@@ -44,7 +45,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     super::refuse_same(&args.file, &args.output)?;
-    let trace = Trace::open(&args.file)?;
+    let trace = inputs::trace(&args.file)?;
     for name in &args.drop {
         let current = StreamKind::current_name(name);
         if !trace.streams().any(|stream| stream.description.name == current) {

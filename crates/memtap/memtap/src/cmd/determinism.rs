@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use analysis::demand::ReadWriteSets;
 use analysis::determinism::Determinism;
-use analysis::{Session, needs_synchronisation};
+use analysis::needs_synchronisation;
 use anyhow::{Context, Result};
 use clap::Parser;
 use report::tables;
 
 use super::analysis_args::AnalysisArgs;
+use crate::inputs;
 use crate::output::{Out, note_problems};
 
 /// Find regions that would roll back under deterministic execution (Grace), by page, cache line and byte
@@ -21,7 +22,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let shared = &args.shared;
-    let session = Session::open(&shared.file)?;
+    let session = inputs::session(&shared.file)?;
     needs_synchronisation(&session).with_context(|| shared.file.display().to_string())?;
     if let Some(kinds) = shared.units() {
         let mut tool = ReadWriteSets::new(&kinds);

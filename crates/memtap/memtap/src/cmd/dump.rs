@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::Session;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use memref::{ThreadId, VirtAddr};
@@ -12,6 +11,7 @@ use report::export::{Din, Entries64, Exporter, JsonLines, Lackey, Madt, Selectio
 use report::streams::{ExtraStream, StreamForm};
 use trace_format::KindSet;
 
+use crate::inputs;
 use crate::output::{Out, note_problems};
 
 /// How events are written.
@@ -175,7 +175,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(Ok(kinds)) => Some(kinds),
         None => None,
     };
-    let session = Session::open(&args.file)?;
+    let session = inputs::session(&args.file)?;
     let mut exporter = args.format.unwrap_or(DumpFormat::Symbolic).exporter();
     let mut out = Out::stdout();
     export(&session, &args.selection(kinds), &mut *exporter, &mut out)?;
@@ -197,7 +197,7 @@ fn extra(args: &Args, stream: ExtraStream) -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let session = Session::open(&args.file)?;
+    let session = inputs::session(&args.file)?;
     let mut out = Out::stdout();
     stream
         .write(&session, &args.selection(None), form, &mut out)

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::Session;
 use analysis::machine::Machine;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use report::export::{Selection, export};
 use report::heatmap::{HeatMap, Only, PictureForm, physical_memory};
+
+use crate::inputs;
 
 /// Which accesses are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,7 +34,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let session = Session::open(&args.file)?;
+    let session = inputs::session(&args.file)?;
     let shown = || args.output.display().to_string();
     let form = match args.output.extension().and_then(|extension| extension.to_str()) {
         Some("png") => PictureForm::Png,

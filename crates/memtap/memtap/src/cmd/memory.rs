@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::Session;
 use analysis::machine::{Machine, checkpoints, memory_at};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
+use crate::inputs;
 use crate::output::Out;
 
 /// Rebuild the physical memory of a machine as it was at a point of the recording
@@ -43,7 +43,7 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let session = Session::open(&args.file)?;
+    let session = inputs::session(&args.file)?;
     let shown = args.file.display();
     let Some(machine) = Machine::of(&session) else {
         bail!("{shown}: is not the trace of a machine; record one with --tracer qemu --data");

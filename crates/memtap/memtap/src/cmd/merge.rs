@@ -8,6 +8,8 @@ use anyhow::Result;
 use clap::Parser;
 use trace_format::{CreateOptions, FileSink, Level, Trace};
 
+use crate::inputs;
+
 /// Put several traces into one; processes and threads get new numbers
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
@@ -29,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut traces = Vec::new();
     for file in &args.files {
         super::refuse_same(file, &args.output)?;
-        traces.push(Trace::open(file)?);
+        traces.push(inputs::trace(file)?);
     }
     let options = CreateOptions {
         force: args.force,

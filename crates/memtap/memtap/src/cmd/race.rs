@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use analysis::demand::Sharing;
 use analysis::race::Races;
-use analysis::{Session, needs_synchronisation, orders_atomics};
+use analysis::{needs_synchronisation, orders_atomics};
 use anyhow::{Context, Result};
 use clap::Parser;
 use report::tables::findings;
 
 use super::analysis_args::AnalysisArgs;
+use crate::inputs;
 use crate::output::{Out, note_problems};
 
 /// The exit status of `--fail-on-race` where there is one.
@@ -27,7 +28,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let shared = &args.shared;
-    let session = Session::open(&shared.file)?;
+    let session = inputs::session(&shared.file)?;
     needs_synchronisation(&session).with_context(|| shared.file.display().to_string())?;
     if let Some(kinds) = shared.units() {
         let mut tool = Sharing::new(&kinds);

@@ -15,6 +15,7 @@ use report::tables::rows::{self, Rows};
 use report::tables::stacks::stacks;
 use symbols::{Module, SearchPath};
 
+use crate::inputs;
 use crate::output::{Out, note_problems};
 
 /// What the rows of a table are.
@@ -64,7 +65,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let session = Session::open(&args.file)?;
+    let session = inputs::session(&args.file)?;
     let by = match args.by {
         Grouping::Variable if args.fields => By::Field,
         Grouping::Variable => By::Variable,

@@ -11,6 +11,7 @@ use report::{pages, tables};
 use rtvm::replay::{Costs, ReplayOptions, Sizes, Synthetic};
 
 use super::rtvm_options::{parse_bytes, parse_sizes};
+use crate::inputs;
 use crate::output::Out;
 
 /// A set of constants of the cost model.
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if let Some(file) = &args.file {
-        runs.push(run_trace(&options, file, args.heap_only)?);
+        runs.push(run_trace(&options, &inputs::session(file)?, args.heap_only)?);
     }
     let table = tables::realtime::to_json(&options, &runs);
     if let Some(dir) = &args.out {

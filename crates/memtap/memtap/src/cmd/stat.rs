@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::Session;
 use anyhow::Result;
 use clap::Parser;
 use report::tables;
 use report::tables::totals::Totals;
 
+use crate::inputs;
 use crate::output::Out;
 
 /// Print the totals of a trace
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let session = Session::open(&args.file)?;
+    let session = inputs::session(&args.file)?;
     let mut out = Out::stdout();
     if args.streams {
         tables::totals::streams(session.trace(), &mut out)?;

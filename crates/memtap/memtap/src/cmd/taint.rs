@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use analysis::Session;
 use analysis::taint::Taint;
 use anyhow::{Context, Result};
 use clap::Parser;
 use report::tables::findings;
 
 use super::analysis_args::AnalysisArgs;
+use crate::inputs;
 use crate::output::{Out, note_problems};
 
 /// Follow input (read, recv, mapped files, the command line) through memory and registers to jumps, system calls and formats.
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let shared = &args.shared;
-    let session = Session::open(&shared.file)?;
+    let session = inputs::session(&shared.file)?;
     let units = shared.units();
     let mut tool = Taint::new(&session, units.as_deref().unwrap_or(&[]))
         .with_context(|| shared.file.display().to_string())?;

@@ -97,16 +97,7 @@ impl Trace {
         }
         damage.sort();
         damage.dedup();
-        report.lost_entries = damage
-            .iter()
-            .map(|damage| match damage {
-                Damage::Frame { entries, .. }
-                | Damage::Torn { entries, .. }
-                | Damage::Missing { entries, .. }
-                | Damage::Undescribed { entries, .. } => *entries,
-                _ => 0,
-            })
-            .fold(0, u64::saturating_add);
+        report.lost_entries = damage.iter().map(Damage::lost_entries).fold(0, u64::saturating_add);
         report.findings.splice(0..0, damage.into_iter().map(Finding::Damage));
         Ok(report)
     }

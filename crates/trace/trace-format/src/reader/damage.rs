@@ -1,6 +1,27 @@
 //! What is missing from a trace, or wrong with it.
 
-use std::fmt;
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+/// The damage that readers of one file met so far. Whoever decodes a frame notes here what it had to leave out, so that
+/// whoever shows figures can say that they lack something, whichever reader they come from.
+#[derive(Debug, Default)]
+pub(crate) struct DamageLog {
+    met: Mutex<BTreeSet<Damage>>,
+}
+
+impl DamageLog {
+    pub(crate) fn note(&self, damage: Damage) {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner).insert(damage);
+    }
+
+    pub(crate) fn all(&self) -> BTreeSet<Damage> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// One thing that was found damaged or missing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,6 +78,30 @@ pub enum Damage {
         /// How many entries they have.
         entries: u64,
     },
+}
+
+impl Damage {
+    /// The stream that it struck; `None` where that is the file as a whole, a directory or the end.
+    pub fn stream(&self) -> Option<u32> {
+        match *self {
+            Self::NotClosed | Self::FileHeader | Self::Bytes { .. } => None,
+            Self::Torn { stream, .. }
+            | Self::Frame { stream, .. }
+            | Self::Missing { stream, .. }
+            | Self::Undescribed { stream, .. } => (stream != 0).then_some(stream),
+        }
+    }
+
+    /// The entries that are known to be lost with it.
+    pub fn lost_entries(&self) -> u64 {
+        match *self {
+            Self::NotClosed | Self::FileHeader | Self::Bytes { .. } => 0,
+            Self::Torn { entries, .. }
+            | Self::Frame { entries, .. }
+            | Self::Missing { entries, .. }
+            | Self::Undescribed { entries, .. } => entries,
+        }
+    }
 }
 
 impl fmt::Display for Damage {

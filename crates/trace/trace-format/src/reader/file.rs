@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::damage::Damage;
+use super::damage::{Damage, DamageLog};
 use crate::{
     Error, FORMAT_VERSION, TraceSource,
     directory::{Directory, END_BYTES, End, FrameRef},
@@ -36,6 +36,8 @@ pub(crate) struct TraceFile {
     pub(crate) len: u64,
     /// None where the header is damaged and no frame was found yet.
     pub(crate) session: u64,
+    /// What readers met.
+    pub(crate) met: Arc<DamageLog>,
 }
 
 /// All frames with entries or descriptions, in the order of the file, and what was wrong on the way.
@@ -62,7 +64,8 @@ impl TraceFile {
         let failed =
             |source| Error::Io { path: path.into(), operation: "ask for the length", offset: 0, source };
         let len = source.len_bytes().map_err(failed)?;
-        let mut file = Self { path: path.into(), source: source.into(), len, session: 0 };
+        let mut file =
+            Self { path: path.into(), source: source.into(), len, session: 0, met: Arc::default() };
         let mut bytes = [0; file_header::BYTES];
         let read = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
         file.read_exact(0, &mut bytes[..read])?;
@@ -98,7 +101,13 @@ impl TraceFile {
         })?;
         // One that was cut back is read as far as it was known to reach.
         let len = len.max(self.len);
-        Ok(Self { path: self.path.clone(), source: self.source.clone(), len, session: self.session })
+        Ok(Self {
+            path: self.path.clone(),
+            source: self.source.clone(),
+            len,
+            session: self.session,
+            met: self.met.clone(),
+        })
     }
 
     fn read_exact(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {

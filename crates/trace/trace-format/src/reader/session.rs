@@ -116,7 +116,7 @@ pub(crate) fn tables(inner: &Arc<TraceData>, damage: &mut Vec<Damage>) -> Result
 
 impl Trace {
     /// The changes of the processes' mappings, ordered by `order`. Those in damaged frames are left out;
-    /// [`Trace::check`] names them.
+    /// [`Trace::damage_met`] names them then.
     pub fn regions(&self) -> Result<Vec<RegionEvent<String>>, Error> {
         let inner = &*self.inner;
         let mut names = NameReader::new(inner);

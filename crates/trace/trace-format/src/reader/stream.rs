@@ -100,8 +100,11 @@ impl Stream {
         frame: &FrameRef,
         out: &mut Vec<u8>,
     ) -> Result<(), FrameError> {
-        self.decode_with(file, encoders, frame, out, |encoder, encoded, out| encoder.decode(encoded, out))?;
-        self.check_count(frame, out.len() as u64 / u64::from(self.description.entry_type.entry_bytes))
+        let width = u64::from(self.description.entry_type.entry_bytes);
+        let decoded = self
+            .decode_with(file, encoders, frame, out, |encoder, encoded, out| encoder.decode(encoded, out))
+            .and_then(|()| self.check_count(frame, out.len() as u64 / width));
+        self.noted(file, frame, decoded)
     }
 
     /// Decodes a frame into its entries, which replace what is in `out`.
@@ -124,13 +127,29 @@ impl Stream {
         end: Option<u64>,
         out: &mut Vec<E>,
     ) -> Result<(), FrameError> {
-        self.decode_with(file, encoders, frame, out, |encoder, encoded, out| {
-            E::decode(encoder, encoded, end, out)
-        })?;
-        if end.is_some() && (out.len() as u64) < frame.header.entries {
-            return Ok(());
+        let decoded = self
+            .decode_with(file, encoders, frame, out, |encoder, encoded, out| {
+                E::decode(encoder, encoded, end, out)
+            })
+            .and_then(|()| {
+                let cut = end.is_some() && (out.len() as u64) < frame.header.entries;
+                if cut { Ok(()) } else { self.check_count(frame, out.len() as u64) }
+            });
+        self.noted(file, frame, decoded)
+    }
+
+    /// Notes that a frame could not be read.
+    fn noted(
+        &self,
+        file: &TraceFile,
+        frame: &FrameRef,
+        decoded: Result<(), FrameError>,
+    ) -> Result<(), FrameError> {
+        if let Err(FrameError::Damaged(what)) = decoded {
+            let (offset, entries) = (frame.offset, frame.header.entries);
+            file.met.note(Damage::Frame { offset, stream: self.number, entries, what });
         }
-        self.check_count(frame, out.len() as u64)
+        decoded
     }
 
     fn check_count(&self, frame: &FrameRef, count: u64) -> Result<(), FrameError> {

@@ -173,9 +173,22 @@ impl Trace {
     }
 
     /// What opening found damaged or missing. A closed trace is not read whole when it is opened: damage inside its frames
-    /// shows as gaps when a cursor gets there, and in [`Self::check`].
+    /// shows as gaps when a cursor gets there, in [`Self::damage_met`], and in [`Self::check`].
     pub fn damage(&self) -> &[Damage] {
         &self.damage
+    }
+
+    /// What opening, and reading since by any clone or cursor of this trace, found damaged or missing: what figures made
+    /// from it lack. In the order of [`Damage`], each thing once.
+    pub fn damage_met(&self) -> Vec<Damage> {
+        let mut met = self.inner.file.met.all();
+        // A frame that the file ends in is no second damage when a reader gets there.
+        let torn = |offset| {
+            self.damage.iter().any(|d| matches!(d, Damage::Torn { offset: at, .. } if *at == offset))
+        };
+        met.retain(|damage| !matches!(damage, Damage::Frame { offset, .. } if torn(*offset)));
+        met.extend(self.damage.iter().cloned());
+        met.into_iter().collect()
     }
 
     /// What was said about the session.

@@ -1,0 +1,47 @@
+//! The traces that a command reads. Opened here and nowhere else, so that whatever a command does with them, what was
+//! damaged or missing on the way is told at its end.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use analysis::Session;
+use anyhow::Result;
+use trace_format::Trace;
+
+/// Those that were opened. Clones share what they met.
+static OPENED: Mutex<Vec<Trace>> = Mutex::new(Vec::new());
+
+/// Opens a trace.
+pub(crate) fn trace(path: &Path) -> Result<Trace> {
+    let trace = Trace::open(path)?;
+    remember(&trace);
+    Ok(trace)
+}
+
+/// Opens a trace with what its names need.
+pub(crate) fn session(path: &Path) -> Result<Session> {
+    let session = Session::open(path)?;
+    remember(session.trace());
+    Ok(session)
+}
+
+fn remember(trace: &Trace) {
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner).push(trace.clone());
+}
+
+/// Forgets the traces of a command that tells all of it itself.
+pub(crate) fn told() {
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+/// Says, a line a trace, what the results lack. Whether they lack anything.
+pub(crate) fn tell_what_is_missing() -> bool {
+    let mut lacking = false;
+    for trace in OPENED.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        if let Some(lacks) = report::lacks(&trace) {
+            eprintln!("memtap: {}: {lacks}", trace.path().display());
+            lacking = true;
+        }
+    }
+    lacking
+}
