@@ -15,18 +15,6 @@ use super::source::{Source, Token, after_group};
 /// So many files may import each other in a circle.
 const MAX_CIRCLE: usize = 3;
 
-/// Larger circles that stand, each by one of its files, with the reason. To be broken, not to be added to.
-const STANDING: &[(&str, &str)] = &[
-    (
-        "crates/probes/probes/src/trampoline.rs",
-        "the trampoline calls the handlers, which write the thread's state, which knows the trampoline's thread-local words",
-    ),
-    (
-        "crates/probes/probes/src/profile/epoch.rs",
-        "the epoch thread writes profiles that say what the epoch thread did, and ends with an attachment that starts it",
-    ),
-];
-
 /// A path in a `use` or an expression.
 type Segments = Vec<String>;
 
@@ -49,13 +37,8 @@ pub(super) fn check(sources: &[Source]) -> Result<String> {
     }
     let mut problems = String::new();
     let mut largest = 1;
-    let mut standing = 0;
     for sources in packages.values() {
         for circle in circles(&arrows(sources)) {
-            if STANDING.iter().any(|(file, _)| circle.contains(Path::new(file))) {
-                standing += 1;
-                continue;
-            }
             largest = largest.max(circle.len());
             if circle.len() > MAX_CIRCLE {
                 let files: Vec<_> = circle.iter().map(|path| path.display().to_string()).collect();
@@ -66,12 +49,7 @@ pub(super) fn check(sources: &[Source]) -> Result<String> {
     if !problems.is_empty() {
         bail!("more than {MAX_CIRCLE} files import each other in a circle:{problems}");
     }
-    if standing < STANDING.len() {
-        bail!("xtask/src/structure/circles.rs: a circle that is listed as standing is none any more");
-    }
-    Ok(format!(
-        "at most {largest} files import each other in a circle, but for {standing} larger circles that stand"
-    ))
+    Ok(format!("at most {largest} files import each other in a circle"))
 }
 
 /// Which file of a crate names something of which others.

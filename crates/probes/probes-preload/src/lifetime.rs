@@ -1,6 +1,6 @@
 //! The library's beginning and end in a process, and its forks.
 
-use probes::profile::{attached, dump, epoch, helper, settings::Settings, window};
+use probes::profile::{attached, dump, epoch, helper, pass, settings::Settings, window};
 use std::sync::{
     MutexGuard,
     atomic::{AtomicBool, Ordering},
@@ -74,7 +74,7 @@ unsafe impl Sync for Held {}
 static HELD: Held = Held(std::cell::UnsafeCell::new(None));
 
 extern "C" fn before_fork() {
-    let guard = epoch::hold();
+    let guard = pass::hold();
     // SAFETY: see `Held`.
     unsafe { *HELD.0.get() = Some(guard) };
 }
@@ -94,6 +94,7 @@ extern "C" fn after_fork_in_child() {
     if !is_profiling() {
         return;
     }
+    helper::note_start();
     dump::note_start();
-    probes::trampoline::muted(|| epoch::start(None));
+    probes::thread_words::muted(|| epoch::start(None));
 }

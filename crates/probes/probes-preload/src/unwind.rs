@@ -5,7 +5,7 @@
 //! the C library's own pointer to the unwinder, which no library can stand in for: that function gets a probe
 //! (`probes::profile::attached`).
 
-use probes::shadow;
+use probes::return_path;
 use std::{
     arch::naked_asm,
     ffi::{CStr, c_int, c_void},
@@ -51,12 +51,12 @@ pub(crate) fn bind() {
 }
 
 extern "C" fn before(next: &'static Next, stack_pointer: usize) -> usize {
-    shadow::restore(stack_pointer);
+    return_path::restore(stack_pointer);
     bound(next)
 }
 
 extern "C" fn at_catch(next: &'static Next, stack_pointer: usize) -> usize {
-    shadow::replace_again(stack_pointer);
+    return_path::replace_again(stack_pointer);
     bound(next)
 }
 
@@ -129,10 +129,10 @@ pass_on!(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn _Unwind_Backtrace(visit: usize, argument: *mut c_void) -> c_int {
     let here = 0u8;
-    shadow::restore(&raw const here as usize);
+    return_path::restore(&raw const here as usize);
     // SAFETY: the next definition of the same symbol has this type.
     let next: extern "C" fn(usize, *mut c_void) -> c_int = unsafe { std::mem::transmute(bound(&BACKTRACE)) };
     let result = next(visit, argument);
-    shadow::replace_again(&raw const result as usize);
+    return_path::replace_again(&raw const result as usize);
     result
 }

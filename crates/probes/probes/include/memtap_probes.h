@@ -21,7 +21,7 @@ enum memtap_probe_kind {
     MEMTAP_PROBE_POINT = 3,
 };
 
-/* Called on a hit with the probe's identifier and the place on the stack of the address behind the site. Integer and
+/* Called on a hit with the probe's identifier and the place on the stack of the address after the site. Integer and
  * xmm registers are saved; a handler must not use x87 or the upper halves of vector registers. A probe that is hit
  * inside a handler does nothing. */
 typedef void (*memtap_probe_handler)(uint32_t id, uintptr_t *frame);

@@ -84,7 +84,7 @@ pub unsafe extern "C" fn memtap_probe_source(
     line: *mut u32,
 ) -> c_int {
     let Ok(metadata) = registry::metadata(ProbeId(id)) else { return MEMTAP_PROBE_UNKNOWN };
-    let (file, at) = crate::trampoline::muted(|| metadata.source()).unwrap_or_default();
+    let (file, at) = crate::thread_words::muted(|| metadata.source()).unwrap_or_default();
     if !line.is_null() {
         // SAFETY: the caller vouches for it.
         unsafe { line.write(at) };
@@ -128,7 +128,7 @@ pub extern "C" fn memtap_probe_on_discovery(callback: Option<extern "C" fn(u32)>
 /// Finds the probes of all loaded modules; they are switched off. How many there are then.
 #[unsafe(no_mangle)]
 pub extern "C" fn memtap_probe_discover() -> u32 {
-    crate::trampoline::muted(|| {
+    crate::thread_words::muted(|| {
         for index in crate::module::refresh().fresh {
             crate::module::while_loaded(index, |_| crate::provider::probe_module(index, &|_| true));
         }

@@ -9,6 +9,7 @@
 //! interposed symbols of the `LD_PRELOAD` library are in the crate `probes-preload`, so that linking this one changes
 //! nothing in a program.
 
+mod address_index;
 pub mod attach;
 pub mod capi;
 pub mod error;
@@ -16,12 +17,17 @@ pub mod joined;
 pub mod metadata;
 pub mod module;
 pub mod name;
+pub mod probe_table;
 pub mod profile;
 pub mod provider;
 pub mod registry;
+pub mod return_path;
+mod saved_registers;
 pub mod shadow;
 pub mod site_macro;
 pub mod thread;
+pub mod thread_end;
+pub mod thread_words;
 pub mod trampoline;
 
 pub use error::ProbeError;

@@ -7,7 +7,7 @@
 //! each one gets a [`STAMP`] in memory, which is gone with it.
 
 use object::{Object, ObjectSection, ObjectSymbol};
-use patch::CodeAddr;
+use patch::{CodeAddr, PAGE_BYTES};
 use std::{
     ffi::CStr,
     os::unix::fs::MetadataExt,
@@ -28,6 +28,16 @@ pub struct Symbol {
     pub name: String,
 }
 
+/// A section of a loaded module.
+pub struct SiteSection {
+    /// Its name.
+    pub name: String,
+    /// Where it is in memory.
+    pub start: usize,
+    /// Its length.
+    pub len_bytes: usize,
+}
+
 /// A module.
 pub struct Module {
     /// Its file.
@@ -40,14 +50,14 @@ pub struct Module {
     pub end: usize,
     /// See [`Self::symbols`].
     symbols: OnceLock<Vec<Symbol>>,
-    /// Address and length of the sections that hold probe sites, by name.
-    pub sections: Vec<(String, usize, usize)>,
+    /// Those that hold probe sites.
+    pub sections: Vec<SiteSection>,
     /// Names it expects others to define.
     pub imports_instrumentation: bool,
     /// Its name as the loader has it; empty for the program.
     loader_name: String,
     /// See [`file_identity`].
-    file: Option<FileIdentity>,
+    file: Option<ModuleFile>,
     /// Whether this load of it bears the [`STAMP`]. Written by [`refresh`].
     is_stamped: AtomicBool,
     /// Whether it was unloaded. Written by [`refresh`].
@@ -177,7 +187,7 @@ impl Loaded {
 /// What is written to the padding of a module's ELF header in memory (bytes 9 to 15, which nothing reads), to know this
 /// load of it again.
 const STAMP: u64 = u64::from_le_bytes(*b"\0memtap\x01");
-/// The byte in front of the padding, which stays.
+/// The byte before the padding, which stays.
 const ABI: u64 = 0xff;
 
 fn loaded() -> Vec<Loaded> {
@@ -213,10 +223,12 @@ fn loaded() -> Vec<Loaded> {
     found
 }
 
-const PAGE_BYTES: usize = 4096;
-
 /// The loader's counts of loads and unloads: they change when modules came or went.
-pub type Generation = (u64, u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation {
+    loads: u64,
+    unloads: u64,
+}
 
 /// The loader's counts now.
 #[must_use]
@@ -237,7 +249,7 @@ pub fn with_loader_locked<R, F: FnOnce(Generation) -> R>(f: F) -> R {
     ) -> i32 {
         // SAFETY: the loader's record, and the pointer of the call below.
         let (info, call) = unsafe { (&*info, &mut *data.cast::<(Option<F>, Option<R>)>()) };
-        call.1 = call.0.take().map(|f| f((info.dlpi_adds, info.dlpi_subs)));
+        call.1 = call.0.take().map(|f| f(Generation { loads: info.dlpi_adds, unloads: info.dlpi_subs }));
         1
     }
     let mut call: (Option<F>, Option<R>) = (Some(f), None);
@@ -314,18 +326,31 @@ pub fn refresh() -> Look {
     })
 }
 
-/// Device, inode, length and time of the last change: another one, another file.
-type FileIdentity = (u64, u64, u64, i64, i64);
+/// What differs where another file has the same name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ModuleFile {
+    device: u64,
+    inode: u64,
+    len_bytes: u64,
+    changed_s: i64,
+    changed_ns: i64,
+}
 
-fn file_identity(path: &str) -> Option<FileIdentity> {
+fn file_identity(path: &str) -> Option<ModuleFile> {
     let of = std::fs::metadata(path).ok()?;
-    Some((of.dev(), of.ino(), of.len(), of.mtime(), of.mtime_nsec()))
+    Some(ModuleFile {
+        device: of.dev(),
+        inode: of.ino(),
+        len_bytes: of.len(),
+        changed_s: of.mtime(),
+        changed_ns: of.mtime_nsec(),
+    })
 }
 
 /// The sections that hold probe sites.
 const SECTIONS: [&str; 3] = ["__patchable_function_entries", "xray_instr_map", "memtap_probes"];
 
-fn read(path: String, now: &Loaded, file: Option<FileIdentity>) -> Module {
+fn read(path: String, now: &Loaded, file: Option<ModuleFile>) -> Module {
     let bias = now.bias;
     let mut module = Module {
         path,
@@ -347,11 +372,11 @@ fn read(path: String, now: &Loaded, file: Option<FileIdentity>) -> Module {
             && SECTIONS.contains(&name)
             && section.address() != 0
         {
-            module.sections.push((
-                name.to_owned(),
-                bias + section.address() as usize,
-                section.size() as usize,
-            ));
+            module.sections.push(SiteSection {
+                name: name.to_owned(),
+                start: bias + section.address() as usize,
+                len_bytes: section.size() as usize,
+            });
         }
     }
     module.imports_instrumentation = file

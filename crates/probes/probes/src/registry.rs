@@ -1,420 +1,12 @@
-//! The probes of the process: a dense table in memory that never moves, so that a hit costs one array look-up.
+//! Probes as they are made and switched: the interface of everybody who is not on the path of a hit.
 //!
 //! A probe joins a *switch* (what is patched to turn it on and off) and a *handler* (which function it calls). Changing
-//! the handler is one store of data; no code changes (section 7). Nothing here allocates with the program's allocator
-//! on the path of a first hit.
+//! the handler is one store of data; no code changes (section 7). What is known of a probe is in [`crate::probe_table`].
 
-use crate::{
-    ProbeError, ProbeId, ProbeKind, ProbeMetadata, Provider,
-    error::Reason,
-    module::{self, Place},
-};
-use patch::{CallSite, CodeAddr, PatchError, Refusal, Site, Tier, arena, pages};
-use std::{
-    cell::UnsafeCell,
-    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-};
+use crate::{ProbeError, ProbeId, ProbeKind, Provider, error::Reason};
+use patch::{CallSite, CodeAddr, PatchError, Refusal, Site, Tier, pages};
 
-/// What a probe calls: its identifier, and where on the stack the address behind the site lies. Registers are saved by
-/// the trampoline; flags, x87 and the upper halves of vector registers must be left alone.
-pub type Handler = extern "C" fn(id: u32, frame: *mut usize);
-
-/// How a probe is switched.
-#[derive(Clone, Copy)]
-pub enum Switch {
-    /// A call that is always there for every probe, switched with one store.
-    Call(CallSite),
-    /// An instruction exchanged for another.
-    Word {
-        /// The site.
-        site: Site,
-        /// The bytes of the active probe.
-        on: u64,
-        /// The bytes of the inactive one.
-        off: u64,
-    },
-    /// A call that cannot be switched: its provider looks whether the probe is active.
-    Fixed,
-}
-
-/// log2 of the size of a [`Probe`].
-pub const PROBE_SHIFT: u32 = 7;
-/// The most probes there can be.
-pub const CAPACITY: usize = 1 << 19;
-
-/// One probe. The trampoline reads the first word, the thunk the second.
-#[repr(C, align(128))]
-pub(crate) struct Probe {
-    /// A [`Handler`]; written by [`set_handler`], relaxed: any earlier one is as good.
-    handler: AtomicUsize,
-    /// The address of a word: while it is above zero, hits reach the handler. Written by [`set_handler`] and
-    /// [`set_gate`].
-    gate: AtomicUsize,
-    /// Set (release) when the rest is complete.
-    ready: AtomicBool,
-    active: AtomicBool,
-    kind: ProbeKind,
-    provider: Provider,
-    function: u32,
-    /// The next probe of the same function, plus one; 0: none. Written before the probe is ready.
-    next: AtomicU32,
-    site: CodeAddr,
-    switch: UnsafeCell<Switch>,
-}
-
-// SAFETY: all plain fields are written before `ready` is released and never after.
-unsafe impl Sync for Probe {}
-
-const _: () = assert!(size_of::<Probe>() == 1 << PROBE_SHIFT);
-
-impl Probe {
-    /// Its site; `None` for one that cannot be switched.
-    fn site(&self) -> Option<Site> {
-        // SAFETY: ready, see `Sync for Probe`; a reference to a probe is given out for ready ones only.
-        match unsafe { &*self.switch.get() } {
-            Switch::Call(call) => Some(call.site()),
-            Switch::Word { site, .. } => Some(*site),
-            Switch::Fixed => None,
-        }
-    }
-
-    fn is_gone(&self) -> bool {
-        self.site().is_some_and(Site::is_gone)
-    }
-}
-
-/// A function that has probes.
-pub(crate) struct Function {
-    pub(crate) addr: AtomicUsize,
-    /// The probe of this function added last, plus one; 0: none. The others follow by [`Probe::next`].
-    pub(crate) probes: AtomicU32,
-    /// Address and length of a name that is not in a symbol table; 0: none.
-    pub(crate) name: AtomicUsize,
-    pub(crate) name_bytes: AtomicUsize,
-}
-
-/// Address of the table of probes, 0 before the first one. Read by the trampoline.
-pub static PROBES_BASE: AtomicUsize = AtomicUsize::new(0);
-static PROBE_COUNT: AtomicU32 = AtomicU32::new(0);
-static FUNCTIONS_BASE: AtomicUsize = AtomicUsize::new(0);
-static FUNCTION_COUNT: AtomicU32 = AtomicU32::new(0);
-/// By address: identifiers plus one. See [`Index`].
-static SITES: Index = Index::new();
-static FUNCTION_INDEX: Index = Index::new();
-static DISCOVERY: AtomicUsize = AtomicUsize::new(0);
-
-fn table(base: &AtomicUsize, item_bytes: usize) -> Option<usize> {
-    let known = base.load(Ordering::Acquire);
-    if known != 0 {
-        return Some(known);
-    }
-    let fresh = arena::map_anonymous(CAPACITY * item_bytes)?;
-    Some(match base.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => fresh,
-        Err(winner) => winner,
-    })
-}
-
-/// A lock-free map from an address to a small number; entries are never removed, only replaced.
-struct Index {
-    base: AtomicUsize,
-}
-
-impl Index {
-    const fn new() -> Self {
-        Self { base: AtomicUsize::new(0) }
-    }
-
-    fn slots(&self) -> Option<&'static [(AtomicUsize, AtomicU64)]> {
-        let base = table(&self.base, 2 * size_of::<(AtomicUsize, AtomicU64)>())?;
-        // SAFETY: zeroed memory of that size, never unmapped; zero is a valid value of both atomics.
-        Some(unsafe { std::slice::from_raw_parts(base as *const (AtomicUsize, AtomicU64), 2 * CAPACITY) })
-    }
-
-    /// The slot of `key`, taken for it if there was none.
-    fn slot(&self, key: usize) -> Option<&'static AtomicU64> {
-        let slots = self.slots()?;
-        let mut at = patch::table::place(key, slots.len());
-        for _ in 0..slots.len() {
-            let (owner, value) = &slots[at & (slots.len() - 1)];
-            match owner.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(value),
-                Err(found) if found == key => return Some(value),
-                Err(_) => at += 1,
-            }
-        }
-        None
-    }
-
-    fn get(&self, key: usize) -> Option<u32> {
-        let slots = self.slots()?;
-        let mut at = patch::table::place(key, slots.len());
-        loop {
-            let (owner, value) = &slots[at & (slots.len() - 1)];
-            match owner.load(Ordering::Acquire) {
-                0 => return None,
-                found if found == key => return (value.load(Ordering::Acquire) as u32).checked_sub(1),
-                _ => at += 1,
-            }
-        }
-    }
-}
-
-/// The gate of probes that have none of their own.
-static ALWAYS_OPEN: AtomicI32 = AtomicI32::new(1);
-
-extern "C" fn nothing(_id: u32, _frame: *mut usize) {}
-
-/// How many probes there are.
-#[must_use]
-pub fn probe_count() -> u32 {
-    PROBE_COUNT.load(Ordering::Acquire)
-}
-
-/// How many functions have probes.
-#[must_use]
-pub fn function_count() -> u32 {
-    FUNCTION_COUNT.load(Ordering::Acquire)
-}
-
-pub(crate) fn probe(id: ProbeId) -> Option<&'static Probe> {
-    if id.0 >= probe_count() {
-        return None;
-    }
-    let at = PROBES_BASE.load(Ordering::Acquire) + ((id.0 as usize) << PROBE_SHIFT);
-    // SAFETY: the table is mapped for ever and zero is a valid value of every field that is read before `ready`.
-    let probe: &'static Probe = unsafe { &*(at as *const Probe) };
-    probe.ready.load(Ordering::Acquire).then_some(probe)
-}
-
-pub(crate) fn function(index: u32) -> Option<&'static Function> {
-    if index >= function_count() {
-        return None;
-    }
-    let base = FUNCTIONS_BASE.load(Ordering::Acquire) as *const Function;
-    // SAFETY: the table is mapped for ever, `index` is below the count, and zero is a valid value of each field.
-    Some(unsafe { &*base.add(index as usize) })
-}
-
-/// The index of the function at `addr`, made if it is new.
-pub fn function_at(addr: CodeAddr) -> Option<u32> {
-    let slot = FUNCTION_INDEX.slot(addr.0)?;
-    let known = slot.load(Ordering::Acquire);
-    if known != 0 {
-        return Some(known as u32 - 1);
-    }
-    let base = table(&FUNCTIONS_BASE, size_of::<Function>())? as *const Function;
-    let index = FUNCTION_COUNT.fetch_add(1, Ordering::AcqRel);
-    if index as usize >= CAPACITY {
-        FUNCTION_COUNT.fetch_sub(1, Ordering::AcqRel);
-        return None;
-    }
-    // SAFETY: inside the table, zeroed, and no other thread got this index.
-    let function = unsafe { &*base.add(index as usize) };
-    function.addr.store(addr.0, Ordering::Relaxed);
-    match slot.compare_exchange(0, u64::from(index) + 1, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Some(index),
-        // Another thread met the function at the same time; this index stays unused, without a hit.
-        Err(winner) => Some(winner as u32 - 1),
-    }
-}
-
-/// The function whose calls are counted by a probe of this kind.
-pub(crate) fn counted(function_addr: CodeAddr, kind: ProbeKind) -> Option<u32> {
-    if kind == ProbeKind::Exit { None } else { function_at(function_addr) }
-}
-
-/// The probes of a function, the latest first.
-pub fn probes_of(function_index: u32) -> impl Iterator<Item = ProbeId> {
-    let mut next = function(function_index).map_or(0, |f| f.probes.load(Ordering::Acquire));
-    std::iter::from_fn(move || {
-        let id = ProbeId(next.checked_sub(1)?);
-        next = probe(id).map_or(0, |p| p.next.load(Ordering::Relaxed));
-        Some(id)
-    })
-}
-
-/// Gives the function a name that no symbol table has.
-pub(crate) fn name_function(function_index: u32, name: &'static [u8]) {
-    if let Some(function) = function(function_index) {
-        function.name_bytes.store(name.len(), Ordering::Relaxed);
-        function.name.store(name.as_ptr() as usize, Ordering::Release);
-    }
-}
-
-/// The name, file and offset of a function.
-#[must_use]
-pub fn function_name(function_index: u32) -> (String, Place) {
-    let Some(function) = function(function_index) else {
-        return ("?".to_owned(), module::place(CodeAddr(0)));
-    };
-    let addr = CodeAddr(function.addr.load(Ordering::Relaxed));
-    let place = module::place(addr);
-    let name = function.name.load(Ordering::Acquire);
-    let text = if name == 0 {
-        module::symbol(place.module, place.offset).unwrap_or_else(|| addr.to_string())
-    } else {
-        let len = function.name_bytes.load(Ordering::Relaxed);
-        // SAFETY: `name_function` stored a static string of that length.
-        String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(name as *const u8, len) }).into_owned()
-    };
-    (text, place)
-}
-
-/// The probe whose site is `addr`.
-#[must_use]
-pub fn probe_at(addr: CodeAddr) -> Option<ProbeId> {
-    SITES.get(addr.0).map(ProbeId)
-}
-
-/// Reserves the next identifier. It must be completed by [`complete`], or abandoned.
-pub(crate) fn reserve() -> Result<ProbeId, ProbeError> {
-    table(&PROBES_BASE, size_of::<Probe>()).ok_or(ProbeError::Full(0))?;
-    let id = PROBE_COUNT.fetch_add(1, Ordering::AcqRel);
-    if id as usize >= CAPACITY {
-        PROBE_COUNT.fetch_sub(1, Ordering::AcqRel);
-        return Err(ProbeError::Full(CAPACITY));
-    }
-    let at = PROBES_BASE.load(Ordering::Acquire) + ((id as usize) << PROBE_SHIFT);
-    // SAFETY: this thread alone has the identifier; the slot is inside the table.
-    let fresh = unsafe { &*(at as *const Probe) };
-    fresh.gate.store(ALWAYS_OPEN.as_ptr() as usize, Ordering::Relaxed);
-    fresh.handler.store(nothing as *const () as usize, Ordering::Relaxed);
-    Ok(ProbeId(id))
-}
-
-/// Fills in a reserved probe, makes it known, and tells the discovery callback.
-pub(crate) fn complete(
-    id: ProbeId,
-    site: CodeAddr,
-    function_addr: CodeAddr,
-    kind: ProbeKind,
-    provider: Provider,
-    switch: Switch,
-    active: bool,
-) -> Result<(), ProbeError> {
-    let function_index = function_at(function_addr).ok_or(ProbeError::Full(CAPACITY))?;
-    let at = (PROBES_BASE.load(Ordering::Acquire) + ((id.0 as usize) << PROBE_SHIFT)) as *mut Probe;
-    // SAFETY: the identifier is reserved by this thread and not ready, so nobody else looks at these fields; the
-    // handler word is left as it is, trampolines may read it.
-    unsafe {
-        (*at).kind = kind;
-        (*at).provider = provider;
-        (*at).function = function_index;
-        (*at).site = site;
-        *(*at).switch.get() = switch;
-        (*at).active.store(active, Ordering::Relaxed);
-        (*at).ready.store(true, Ordering::Release);
-    }
-    if let Some(slot) = SITES.slot(site.0) {
-        slot.store(u64::from(id.0) + 1, Ordering::Release);
-    }
-    if let Some(function) = function(function_index) {
-        let mut first = function.probes.load(Ordering::Acquire);
-        loop {
-            // SAFETY: as above; `next` is atomic.
-            unsafe { (*at).next.store(first, Ordering::Relaxed) };
-            match function.probes.compare_exchange(first, id.0 + 1, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => break,
-                Err(other) => first = other,
-            }
-        }
-    }
-    let callback = DISCOVERY.load(Ordering::Acquire);
-    if callback != 0 {
-        // SAFETY: only `set_discovery_callback` stores here, a function of this type.
-        let callback: fn(ProbeId) = unsafe { std::mem::transmute(callback) };
-        callback(id);
-    }
-    Ok(())
-}
-
-/// Sets what is called for each probe that is found from now on. It may run inside any function of the program: it
-/// must not allocate if the program's allocator is probed. [`metadata`] tells the rest.
-pub fn set_discovery_callback(callback: Option<fn(ProbeId)>) {
-    DISCOVERY.store(callback.map_or(0, |f| f as *const () as usize), Ordering::Release);
-}
-
-/// What is known of a probe.
-pub fn metadata(id: ProbeId) -> Result<ProbeMetadata, ProbeError> {
-    let probe = probe(id).ok_or(ProbeError::Unknown(id))?;
-    let function_addr =
-        CodeAddr(function(probe.function).map_or(probe.site.0, |f| f.addr.load(Ordering::Relaxed)));
-    let (function_name, place) = function_name(probe.function);
-    Ok(ProbeMetadata {
-        id,
-        function: probe.function,
-        function_name,
-        function_addr,
-        site: probe.site,
-        kind: probe.kind,
-        provider: probe.provider,
-        module: place.path,
-        module_offset: place.offset,
-    })
-}
-
-/// Whether the probe belongs to the function at `addr`.
-pub(crate) fn belongs_to(id: ProbeId, addr: CodeAddr) -> bool {
-    probe(id).and_then(|p| function(p.function)).is_some_and(|f| f.addr.load(Ordering::Relaxed) == addr.0)
-}
-
-/// Gives a probe the empty handler.
-pub(crate) fn silence(id: ProbeId) {
-    let _ = set_handler(id, nothing);
-}
-
-/// The function index and kind of a probe, without a look-up of names.
-#[inline]
-#[must_use]
-pub fn function_of(id: u32) -> Option<(u32, ProbeKind)> {
-    probe(ProbeId(id)).map(|p| (p.function, p.kind))
-}
-
-/// Whether a probe is switched on.
-#[must_use]
-pub fn is_active(id: ProbeId) -> bool {
-    probe(id).is_some_and(|p| p.active.load(Ordering::Acquire) && !p.is_gone())
-}
-
-/// Whether the code of a probe was unloaded.
-#[must_use]
-pub fn is_gone(id: ProbeId) -> bool {
-    probe(id).is_some_and(Probe::is_gone)
-}
-
-/// Sets the handler of a probe; no code changes. An active probe calls the new one from its next hit on.
-pub fn set_handler(id: ProbeId, handler: Handler) -> Result<(), ProbeError> {
-    let probe = probe(id).ok_or(ProbeError::Unknown(id))?;
-    probe.gate.store(ALWAYS_OPEN.as_ptr() as usize, Ordering::Release);
-    probe.handler.store(handler as *const () as usize, Ordering::Release);
-    Ok(())
-}
-
-/// Lets hits of a probe reach its handler only while `gate` is above zero; they are counted all the same. Exits are
-/// never kept out. [`set_handler`] opens it for good.
-pub(crate) fn set_gate(id: ProbeId, gate: &'static AtomicI32) {
-    if let Some(probe) = probe(id) {
-        probe.gate.store(gate.as_ptr() as usize, Ordering::Release);
-    }
-}
-
-/// Whether hits reach the handler, for providers whose calls do not come through a thunk.
-pub(crate) fn is_gate_open(id: ProbeId) -> bool {
-    probe(id).is_some_and(|probe| {
-        let gate = probe.gate.load(Ordering::Acquire) as *const AtomicI32;
-        // SAFETY: the address of a static, or of a word that is mapped for ever.
-        unsafe { (*gate).load(Ordering::Relaxed) > 0 }
-    })
-}
-
-/// The handler of a probe, for providers whose calls do not come through the trampoline.
-#[must_use]
-pub fn handler(id: ProbeId) -> Option<Handler> {
-    let word = probe(id)?.handler.load(Ordering::Acquire);
-    // SAFETY: the word of a ready probe always holds a Handler.
-    (word != 0).then(|| unsafe { std::mem::transmute::<usize, Handler>(word) })
-}
+pub use crate::probe_table::*;
 
 /// Switches a probe on with this handler.
 pub fn activate(id: ProbeId, new_handler: Handler) -> Result<(), ProbeError> {
@@ -431,15 +23,14 @@ pub fn deactivate(id: ProbeId) -> Result<(), ProbeError> {
 #[inline]
 pub fn switch(id: ProbeId, on: bool) -> Result<(), ProbeError> {
     let probe = probe(id).ok_or(ProbeError::Unknown(id))?;
-    if probe.provider == Provider::Instrument
+    if probe.provider() == Provider::Instrument
         && let Some(site) = probe.site()
         && !pages::takes_stores(site.addr().0)
     {
         // The calls of this provider are the program's own: they are hit in code that is loaded again, too.
         return Err(patch_error(id, PatchError::new(site.addr(), Refusal::Gone)));
     }
-    // SAFETY: ready, see `Sync for Probe`.
-    let result = match unsafe { *probe.switch.get() } {
+    let result = match probe.switch() {
         Switch::Call(call) if on => call.activate(),
         Switch::Call(call) => call.deactivate(),
         Switch::Word { site, on: bytes, off } => {
@@ -450,7 +41,7 @@ pub fn switch(id: ProbeId, on: bool) -> Result<(), ProbeError> {
     };
     match result {
         Ok(()) => {
-            probe.active.store(on, Ordering::Release);
+            probe.set_active(on);
             Ok(())
         }
         Err(source) => Err(patch_error(id, source)),
@@ -460,8 +51,7 @@ pub fn switch(id: ProbeId, on: bool) -> Result<(), ProbeError> {
 /// The bytes to write at a probe's site to switch it, for [`patch::patch_all`]; `None` for one that has no site.
 #[must_use]
 pub fn site_bytes(id: ProbeId, on: bool) -> Option<(Site, u64)> {
-    // SAFETY: ready, see `Sync for Probe`.
-    match unsafe { *probe(id)?.switch.get() } {
+    match probe(id)?.switch() {
         Switch::Call(call) => {
             Some((call.site(), if on { call.active_bytes() } else { call.inactive_bytes() }))
         }
@@ -483,7 +73,7 @@ pub fn switch_all(ids: &[ProbeId], on: bool) -> Vec<(ProbeId, PatchError)> {
         .filter_map(|((id, _), result)| match result {
             Ok(_) => {
                 if let Some(probe) = probe(*id) {
-                    probe.active.store(on, Ordering::Release);
+                    probe.set_active(on);
                 }
                 None
             }

@@ -1,15 +1,13 @@
 //! The shadow stack: which calls are under way, and where they really return to.
 //!
-//! At an entry site the return address lies on top of the stack; it is kept here and replaced by the trampoline's, so
-//! that the exit is seen whatever way the function returns. Calls that never return that way (an exception, `longjmp`,
+//! At an entry site the return address lies on top of the stack; it is kept here and replaced by
+//! [`return_path`](crate::return_path)'s, so that the exit is seen whatever way the function returns. Calls that never return that way (an exception, `longjmp`,
 //! a coroutine that is dropped) are recognised by their place: a frame whose slot lies below the current one is dead.
 //! Frames on a foreign stack (a signal stack, a coroutine) are counted but not paired.
 //!
-//! An unwinder must see the real addresses: [`restore`] puts them back, [`replace_again`] replaces those that survive.
-//! The `LD_PRELOAD` library calls both around what unwinds.
+//! This file is the data alone; what happens when a function returns, or when something unwinds, is in that module.
 
-use crate::{profile::record, thread, trampoline};
-use patch::{arena, sys};
+use patch::arena;
 
 /// Frames that a thread can have under way; deeper ones are counted, not paired.
 pub const DEPTH: usize = 16 << 10;
@@ -110,14 +108,13 @@ impl ShadowStack {
     }
 
     /// Where the innermost frame is whose return address was replaced at `slot`. The frames above it are dead.
-    fn position_of_slot(&mut self, slot: usize) -> Option<usize> {
+    pub fn position_of_slot(&mut self, slot: usize) -> Option<usize> {
         self.frames().iter().rposition(|f| f.slot == slot && f.returns_to != 0)
     }
 
-    /// Puts all real return addresses back.
-    pub fn restore_all(&mut self, sp: usize) {
+    /// Puts all real return addresses back, where `replaced` stands instead of them.
+    pub fn restore_all(&mut self, sp: usize, replaced: usize) {
         self.restored_at = sp;
-        let replaced = trampoline::return_here as *const () as usize;
         // Innermost first: a tail call replaced the same slot twice, the outermost address must stay.
         for frame in self.frames().iter().rev().filter(|f| f.returns_to != 0) {
             // SAFETY: the slot of a frame under way on this thread's own stack, or of a dead one below it, still mapped.
@@ -129,10 +126,9 @@ impl ShadowStack {
         }
     }
 
-    /// Replaces the addresses again of all frames, which live.
-    pub fn replace_again(&mut self) {
+    /// Writes `replaced` again over the return addresses of all frames, which live.
+    pub fn replace_again(&mut self, replaced: usize) {
         self.restored_at = 0;
-        let replaced = trampoline::return_here as *const () as usize;
         for frame in self.frames().iter().filter(|f| f.returns_to != 0) {
             // SAFETY: the frame lies above the stack pointer of this thread's own stack, so it is live.
             unsafe {
@@ -155,41 +151,5 @@ impl ShadowStack {
     pub fn clear(&mut self) {
         self.depth = 0;
         self.restored_at = 0;
-    }
-}
-
-/// Called by the trampoline where a function returned: gives the real return address and ends the measurement.
-pub(crate) extern "C" fn on_return(slot: usize) -> usize {
-    let now = sys::ticks();
-    let guard = trampoline::set_guard(slot | trampoline::OPAQUE);
-    let returns_to = thread::existing().and_then(|thread| {
-        let at = thread.shadow.position_of_slot(slot)?;
-        record::end_above(thread, at + 1, now);
-        let frame = thread.shadow.pop()?;
-        record::finish(thread, &frame, now);
-        Some(frame.returns_to)
-    });
-    trampoline::set_guard(guard);
-    match returns_to {
-        Some(address) => address,
-        // The slot is only ever replaced together with its frame; without it there is no way on.
-        None => std::process::abort(),
-    }
-}
-
-/// Puts this thread's real return addresses back, before something unwinds its stack from `sp` on.
-pub fn restore(sp: usize) {
-    if let Some(thread) = thread::existing() {
-        thread.shadow.restore_all(sp);
-    }
-}
-
-/// Replaces the return addresses again of this thread's frames above `sp`.
-pub fn replace_again(sp: usize) {
-    if let Some(thread) = thread::existing()
-        && (thread.stack.0..thread.stack.1).contains(&sp)
-    {
-        record::end_dead(thread, sp, |_| false);
-        thread.shadow.replace_again();
     }
 }

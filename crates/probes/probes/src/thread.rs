@@ -5,17 +5,16 @@
 
 use crate::{
     ProbeId,
-    profile::{
-        paths::Paths,
-        record::{self, Records},
-        timeline::Timeline,
-    },
-    registry,
+    probe_table::{self, CAPACITY},
+    profile::{paths::Paths, record::Records, timeline::Timeline},
     shadow::ShadowStack,
-    trampoline::{COUNTS, tls},
+    thread_words::{ThreadWords, words},
 };
 use patch::{arena, maps, sys};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering},
+};
 
 /// The state of one thread.
 pub struct ThreadState {
@@ -25,13 +24,13 @@ pub struct ThreadState {
     owned: AtomicBool,
     /// Which thread owns or owned it last.
     pub tid: AtomicU32,
-    /// Where its owner's words of [`tls`] are; written by the owner.
+    /// Where its owner's [`words`] are; written by the owner.
     words: AtomicUsize,
     /// The bounds of the thread's own stack: only frames inside are paired with their returns.
-    pub stack: (usize, usize),
+    pub stack: Range<usize>,
     /// Frames under way.
     pub shadow: ShadowStack,
-    /// Entries seen, by function: [`registry::CAPACITY`] words that thunks add to.
+    /// Entries seen, by function: [`CAPACITY`] words that thunks add to.
     pub counts: *mut u64,
     /// Measured calls and histograms, by function.
     pub records: Records,
@@ -45,28 +44,15 @@ static FIRST: AtomicPtr<ThreadState> = AtomicPtr::new(std::ptr::null_mut());
 /// The pthread key whose destructor gives the state back, plus one; 0: not made.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Makes the key that notices the end of threads. To be called once, before threads hit probes.
-pub fn prepare() {
+/// Has `leave` called with the state of each thread that ends, as a destructor of the C library. Once a process.
+pub(crate) fn notice_ends(leave: unsafe extern "C" fn(*mut libc::c_void)) {
     if KEY.load(Ordering::Acquire) != 0 {
         return;
     }
     let mut key = 0;
-    // SAFETY: `leave` takes the value that `current` stored, a leaked state.
+    // SAFETY: the destructor gets the value that `adopt` stored, a leaked state.
     if unsafe { libc::pthread_key_create(&mut key, Some(leave)) } == 0 {
         KEY.store(key + 1, Ordering::Release);
-    }
-}
-
-extern "C" fn leave(state: *mut libc::c_void) {
-    // SAFETY: this thread's own words and its own state, both valid until the thread is gone.
-    unsafe {
-        (*tls())[0] = usize::MAX;
-        (*tls())[COUNTS] = 0;
-        (*tls())[1] = 0;
-        (*state.cast::<ThreadState>()).shadow.restore_all(0);
-        // A thread that was cancelled, or called pthread_exit, is inside calls.
-        record::end_above(&mut *state.cast::<ThreadState>(), 0, sys::ticks());
-        (*state.cast::<ThreadState>()).owned.store(false, Ordering::Release);
     }
 }
 
@@ -81,9 +67,14 @@ pub fn all() -> impl Iterator<Item = &'static ThreadState> {
     })
 }
 
+/// The states of the threads that live.
+pub(crate) fn owned() -> impl Iterator<Item = &'static ThreadState> {
+    all().filter(|s| s.owned.load(Ordering::Acquire))
+}
+
 /// The threads that have a state and have not ended as far as the C library knows.
 pub fn owners() -> impl Iterator<Item = u32> {
-    all().filter(|s| s.owned.load(Ordering::Acquire)).map(|s| s.tid.load(Ordering::Relaxed))
+    owned().map(|s| s.tid.load(Ordering::Relaxed))
 }
 
 /// The state of this thread, if it has one.
@@ -91,18 +82,18 @@ pub fn owners() -> impl Iterator<Item = u32> {
 #[must_use]
 pub fn existing() -> Option<&'static mut ThreadState> {
     // SAFETY: this thread's own word is null or its own state; the guard keeps handlers of one thread apart.
-    unsafe { ((*tls())[1] as *mut ThreadState).as_mut() }
+    unsafe { (*words()).state.cast::<ThreadState>().as_mut() }
 }
 
 /// Counts a hit of a probe whose calls do not come through a thunk; `false`: this thread has no array yet.
 pub(crate) fn count(id: ProbeId) -> bool {
     // SAFETY: this thread's own word, null or the array that every function has a word of.
-    let counts = unsafe { (*tls())[COUNTS] as *mut u64 };
+    let counts = unsafe { (*words()).counts };
     if counts.is_null() {
         return false;
     }
-    if let Some((function, _)) = registry::function_of(id.0) {
-        // SAFETY: as above.
+    if let Some((function, _)) = probe_table::function_of(id.0) {
+        // SAFETY: the array has a word for every function.
         unsafe { *counts.add(function as usize) += 1 };
     }
     true
@@ -115,10 +106,15 @@ pub fn counted(function: u32) -> u64 {
 }
 
 impl ThreadState {
+    /// Leaves the state to the next thread that needs one. To be called by its owner, last.
+    pub(crate) fn give_back(&self) {
+        self.owned.store(false, Ordering::Release);
+    }
+
     /// Sets the counts to nothing, where no thread of its hits probes.
     fn clear_counts(&mut self) {
         // SAFETY: the array has a word for every function.
-        unsafe { std::ptr::write_bytes(self.counts, 0, registry::function_count() as usize) };
+        unsafe { std::ptr::write_bytes(self.counts, 0, probe_table::function_count() as usize) };
         self.records.clear();
         self.paths.clear();
         self.timeline.clear();
@@ -149,9 +145,9 @@ fn adopt() -> Option<&'static mut ThreadState> {
                     owned: AtomicBool::new(true),
                     tid: AtomicU32::new(0),
                     words: AtomicUsize::new(0),
-                    stack: (0, 0),
+                    stack: 0..0,
                     shadow: ShadowStack::new()?,
-                    counts: arena::map_anonymous(registry::CAPACITY * 8)? as *mut u64,
+                    counts: arena::map_anonymous(CAPACITY * 8)? as *mut u64,
                     records: Records::new()?,
                     paths: Paths::new()?,
                     timeline: Timeline::new()?,
@@ -172,11 +168,11 @@ fn adopt() -> Option<&'static mut ThreadState> {
     unsafe {
         let tid = sys::syscall(libc::SYS_gettid, [0; 6]) as u32;
         (*state).tid.store(tid, Ordering::Relaxed);
-        (*state).words.store(tls() as usize, Ordering::Relaxed);
+        (*state).words.store(words() as usize, Ordering::Relaxed);
         (*state).stack = own_stack(&raw const tid as usize, tid);
         (*state).shadow.clear();
-        (*tls())[1] = state as usize;
-        (*tls())[COUNTS] = (*state).counts as usize;
+        (*words()).state = state.cast();
+        (*words()).counts = (*state).counts;
         let key = KEY.load(Ordering::Acquire);
         if key != 0 {
             libc::pthread_setspecific(key - 1, state.cast());
@@ -186,13 +182,13 @@ fn adopt() -> Option<&'static mut ThreadState> {
 }
 
 /// The bounds of the stack that `sp` lies on. The main thread's grows: its usual limit is assumed.
-fn own_stack(sp: usize, tid: u32) -> (usize, usize) {
+fn own_stack(sp: usize, tid: u32) -> Range<usize> {
     // SAFETY: getpid has no arguments.
     let pid = unsafe { sys::syscall(libc::SYS_getpid, [0; 6]) } as u32;
     match maps::find(sp) {
-        Some(m) if pid == tid => (m.start.min(m.end.saturating_sub(8 << 20)), m.end),
-        Some(m) => (m.start, m.end),
-        None => (0, 0),
+        Some(m) if pid == tid => m.start.min(m.end.saturating_sub(8 << 20))..m.end,
+        Some(m) => m.start..m.end,
+        None => 0..0,
     }
 }
 
@@ -200,25 +196,10 @@ fn own_stack(sp: usize, tid: u32) -> (usize, usize) {
 #[must_use]
 pub fn any_in_handler() -> bool {
     all().any(|state| {
-        let words = state.words.load(Ordering::Relaxed) as *const [usize; 4];
+        let words = state.words.load(Ordering::Relaxed) as *const ThreadWords;
         // SAFETY: an owned state's words belong to a thread that lives: it gives the state back before it ends.
-        state.owned.load(Ordering::Acquire) && !words.is_null() && unsafe { (*words)[0] } != 0
+        state.owned.load(Ordering::Acquire) && !words.is_null() && unsafe { (*words).guard } != 0
     })
-}
-
-/// Puts the real return addresses back in all threads.
-///
-/// # Safety
-/// No other thread may run, and none may stand in a handler.
-pub unsafe fn restore_all() {
-    for state in all().filter(|s| s.owned.load(Ordering::Acquire)) {
-        // SAFETY: nobody else uses the state; its stack is mapped, since its thread lives.
-        unsafe {
-            let state = std::ptr::from_ref(state).cast_mut();
-            (*state).shadow.restore_all(0);
-            (*state).shadow.clear();
-        }
-    }
 }
 
 /// Sets all counts to nothing, where no thread writes them.

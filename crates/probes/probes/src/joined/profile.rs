@@ -4,7 +4,8 @@ use super::source::Sources;
 use crate::{
     name,
     profile::{
-        area, histogram,
+        area,
+        histogram::{self, BucketCount},
         raw::{RawGaps, RawProfile, RawUnprobed},
     },
 };
@@ -42,8 +43,8 @@ pub struct FunctionFigures {
     pub total_ns: f64,
     /// Half the width of the interval around `total_ns`, as for `calls_error`; 0: every call was measured.
     pub total_error_ns: f64,
-    /// Bucket (see [`histogram`]) and count.
-    pub histogram: Vec<(u32, u64)>,
+    /// How long calls took, by bucket.
+    pub histogram: Vec<BucketCount>,
 }
 
 /// One node of the tree of call paths; parents come first.
@@ -188,8 +189,8 @@ impl Profile {
                     sum.recursive_ns += f.scaled_recursive_ticks * ns_per_tick;
                     sum.self_ns += f.scaled_self_ticks * ns_per_tick;
                     sum.max_ns = sum.max_ns.max(f.max_ticks as f64 * ns_per_tick);
-                    for (bucket, count) in &f.histogram {
-                        *sum.histogram.entry(*bucket).or_default() += count;
+                    for of in &f.histogram {
+                        *sum.histogram.entry(of.bucket).or_default() += of.count;
                     }
                     row
                 })
@@ -250,7 +251,7 @@ impl Profile {
             .into_iter()
             .map(|(sum, module, offset)| {
                 let source = sources.find(&module, offset);
-                let mut counts: Vec<(u32, u64)> = sum.histogram.into_iter().collect();
+                let mut counts: Vec<BucketCount> = sum.histogram.into_iter().map(BucketCount::from).collect();
                 counts.sort_unstable();
                 // A percentile is a bucket's middle: never beyond the longest call.
                 let at = |q| {

@@ -25,7 +25,7 @@ use std::{
 
 /// The first word of the file: `MEMTAPPR`.
 const MAGIC: u64 = u64::from_le_bytes(*b"MEMTAPPR");
-const HEADER_BYTES: usize = 4096;
+const HEADER_BYTES: usize = patch::PAGE_BYTES;
 /// The longest profile that has room.
 const HALF_BYTES: usize = 64 << 20;
 const FILE_BYTES: usize = HEADER_BYTES + 2 * HALF_BYTES;
@@ -92,7 +92,7 @@ fn may_not_grow() -> bool {
 
 /// Makes pages present for writing, so that a full disk is an answer here and no SIGBUS later.
 fn populate(start: usize, len_bytes: usize) -> bool {
-    let len_bytes = len_bytes.next_multiple_of(4096);
+    let len_bytes = len_bytes.next_multiple_of(patch::PAGE_BYTES);
     // SAFETY: pages of our own mapping.
     unsafe { libc::madvise(start as *mut libc::c_void, len_bytes, libc::MADV_POPULATE_WRITE) == 0 }
 }

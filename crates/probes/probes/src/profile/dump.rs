@@ -3,8 +3,14 @@
 //!
 //! Counts are read while threads go on writing them: each is right, together they are as of slightly different moments.
 
-use super::{area, epoch, governor, helper, histogram, raw::*, settings, unprobed, window};
-use crate::{module, registry, thread, trampoline};
+use super::{
+    area, discovery, governor,
+    histogram::{self, BucketCount},
+    pass,
+    raw::*,
+    settings, window,
+};
+use crate::{module, registry, thread, thread_words};
 use patch::sys;
 use std::{
     collections::HashMap,
@@ -32,11 +38,10 @@ static IS_WRITING: AtomicBool = AtomicBool::new(false);
 pub fn note_start() {
     // In a fork's child, no thread is left that could be writing.
     IS_WRITING.store(false, Ordering::Release);
-    helper::after_fork();
     START_TICKS.store(sys::ticks(), Ordering::Relaxed);
     START_NS.store(wall_ns(), Ordering::Relaxed);
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    if let Some(settings) = settings() {
+    if let Some(settings) = settings::current() {
         area::open(Path::new(&path(&settings.out_dir, "area")));
     }
 }
@@ -51,8 +56,8 @@ pub fn write() {
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
-    trampoline::muted(|| {
-        let Some(settings) = settings() else { return };
+    thread_words::muted(|| {
+        let Some(settings) = settings::current() else { return };
         // Another thread is done in a moment, and what it writes is not as of now.
         while IS_WRITING.swap(true, Ordering::Acquire) {
             std::thread::sleep(Duration::from_millis(1));
@@ -77,7 +82,7 @@ fn write_to(dir: &str) {
 /// All counts as they are now.
 #[must_use]
 pub fn collect() -> RawProfile {
-    let sample = settings().and_then(|s| s.sample);
+    let sample = settings::current().and_then(|s| s.sample);
     let start_ticks = START_TICKS.load(Ordering::Relaxed);
     let mut elapsed_ns = wall_ns().saturating_sub(START_NS.load(Ordering::Relaxed));
     if elapsed_ns < 1_000_000 {
@@ -100,13 +105,13 @@ pub fn collect() -> RawProfile {
         pid: std::process::id(),
         ticks_per_ns,
         sample,
-        epoch_ms: settings().map_or(0, |s| s.epoch_ms),
+        epoch_ms: settings::current().map_or(0, |s| s.epoch_ms),
         elapsed_ns,
         start_ticks,
-        rearmed: epoch::rearmed(),
+        rearmed: pass::rearmed(),
         paths: paths(&kept),
         events: events(&kept, start_ticks),
-        unprobed: unprobed()
+        unprobed: discovery::unprobed()
             .into_iter()
             .map(|u| RawUnprobed { symbol: u.symbol, module: u.module, reason: u.reason.to_string() })
             .collect(),
@@ -161,7 +166,11 @@ fn function(index: u32, sample: Option<u32>) -> Option<RawFunction> {
         scaled_self_ticks: scaled.self_ticks,
         total_error_ticks: window::TWO_SIDED_95 * scaled.variance.sqrt(),
         max_ticks: measured.max_ticks,
-        histogram: counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(b, n)| (b as u32, *n)).collect(),
+        histogram: (0..)
+            .zip(counts)
+            .map(|(bucket, count)| BucketCount { bucket, count })
+            .filter(|of| of.count > 0)
+            .collect(),
     })
 }
 

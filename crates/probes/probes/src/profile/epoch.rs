@@ -4,25 +4,14 @@
 //! It is muted itself and takes no signals. It switches probes only while it holds off forks and, by the loader's own
 //! lock, unloading.
 
-use super::{attached, discover, dump, governor, helper, settings, window};
+use super::{attached, discovery, dump, governor, helper, pass, processor_time, settings, window};
 use crate::{
     ProbeId,
     module::{self, Generation},
-    registry, trampoline,
+    registry, thread_words,
 };
 use patch::sys;
-use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
-
-/// Held during a pass, and across a fork.
-static PASS: Mutex<()> = Mutex::new(());
-/// Probes switched on again, for the figures of a run.
-static REARMED: AtomicU64 = AtomicU64::new(0);
+use std::time::Duration;
 
 /// Epochs after which windows are opened again although the process has used less processor time than one.
 const LONGEST_PAUSE: u32 = 9;
@@ -30,23 +19,12 @@ const LONGEST_PAUSE: u32 = 9;
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 const SNAPSHOT: Duration = Duration::from_secs(1);
 
-/// How many times a window was opened again.
-#[must_use]
-pub fn rearmed() -> u64 {
-    REARMED.load(Ordering::Relaxed)
-}
-
-/// Waits for a pass under way, and keeps the next one waiting.
-pub fn hold() -> MutexGuard<'static, ()> {
-    PASS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Starts the thread. `seen` are the loader's counts at the last look.
 pub fn start(seen: Option<Generation>) {
     let quiet = sys::SignalsBlocked::for_helper();
     helper::set_present(true);
     let spawned = std::thread::Builder::new().name("memtap-probes".to_owned()).spawn(move || {
-        trampoline::set_guard(usize::MAX);
+        thread_words::set_guard(thread_words::MUTED);
         run(seen);
         helper::set_present(false);
     });
@@ -59,36 +37,36 @@ pub fn start(seen: Option<Generation>) {
 }
 
 fn run(mut seen: Option<Generation>) {
-    let Some(settings) = settings() else { return };
+    let Some(settings) = settings::current() else { return };
     let epoch = Duration::from_millis(settings.epoch_ms);
     let pause = if settings.sample.is_some() { epoch } else { HOUSEKEEPING };
     governor::start(settings.budget_percent);
     let mut waiting: Vec<u32> = Vec::new();
     let (mut since_look, mut since_snapshot) = (Duration::ZERO, Duration::ZERO);
-    let (mut cpu_at_pass, mut skipped) = (cpu_ns(), 0);
+    let (mut cpu_at_pass, mut skipped) = (processor_time::process_ns(), 0);
     loop {
         if helper::sleep(pause) {
-            let _pass = hold();
+            let _pass = pass::hold();
             dump::write();
             helper::note_written();
             continue;
         }
-        if settings.controller != 0 && attached::is_over(settings.controller) {
-            attached::end();
+        if settings.controller != 0 && attached::end::is_over(settings.controller) {
+            attached::end::switch_off();
             return;
         }
         since_look += pause;
         since_snapshot += pause;
-        let _pass = hold();
+        let _pass = pass::hold();
         if since_look >= HOUSEKEEPING {
             since_look = Duration::ZERO;
             if seen != Some(module::generation()) {
-                seen = discover();
+                seen = discovery::discover();
             }
         }
         waiting.extend(window::take_shut());
         // A process that waits, or shares its processor, is not measured more for the time that it did not run.
-        let cpu = cpu_ns();
+        let cpu = processor_time::process_ns();
         let is_idle = cpu.saturating_sub(cpu_at_pass) < settings.epoch_ms * (1_000_000 * 3 / 4);
         if is_idle && since_look.is_zero() && helper::is_alone() {
             dump::write();
@@ -142,15 +120,5 @@ fn rearm(due: &[u32]) {
         window::settle(*function);
         window::arm(*function);
     }
-    REARMED.fetch_add(due.len() as u64, Ordering::Relaxed);
-}
-
-/// The processor time of the process.
-pub(super) fn cpu_ns() -> u64 {
-    // SAFETY: an all-zero timespec is valid, and the call fills it.
-    unsafe {
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    }
+    pass::note_opened(due.len());
 }

@@ -7,7 +7,7 @@
 //!
 //! Without a budget no probe is ever switched off, and counts are exact.
 
-use super::{epoch, window};
+use super::{processor_time, settings, window};
 use crate::{ProbeId, registry, thread};
 use patch::sys;
 use std::{
@@ -123,7 +123,7 @@ pub(super) fn start(budget_percent: Option<f64>) {
         budget: budget_percent.map(|p| p / 100.0),
         stride: 1,
         round: 0,
-        last_cpu_ns: epoch::cpu_ns(),
+        last_cpu_ns: processor_time::process_ns(),
         last_ticks: sys::ticks(),
         last_time: Instant::now(),
         counts: Vec::new(),
@@ -136,7 +136,7 @@ pub(super) fn start(budget_percent: Option<f64>) {
 pub fn missed(function: u32) -> Missed {
     let governor = governor();
     let pause = governor.as_ref().and_then(|g| g.pauses.get(&function));
-    pause.map_or(Missed::default(), |pause| pause.missed(epoch::cpu_ns()))
+    pause.map_or(Missed::default(), |pause| pause.missed(processor_time::process_ns()))
 }
 
 /// Looks at what the last epoch cost. `shut` are the windows that could be opened.
@@ -160,7 +160,7 @@ impl Governor {
         self.round = self.round.wrapping_add(1);
         let mut orders = Orders { stride: 1, round: self.round, ..Orders::default() };
         let Some(budget) = self.budget else { return orders };
-        let (cpu_ns, ticks, time) = (epoch::cpu_ns(), sys::ticks(), Instant::now());
+        let (cpu_ns, ticks, time) = (processor_time::process_ns(), sys::ticks(), Instant::now());
         let used_ns = cpu_ns.saturating_sub(self.last_cpu_ns).max(1);
         let elapsed_ns = time.duration_since(self.last_time).as_nanos().max(1) as f64;
         let ticks_per_ns = ticks.saturating_sub(self.last_ticks) as f64 / elapsed_ns;
@@ -175,7 +175,7 @@ impl Governor {
 
     /// Which share of the shut windows opens: one in `stride`.
     fn pace(&mut self, shut: usize, allowed_ticks: f64) {
-        let samples = f64::from(super::settings().and_then(|s| s.sample).unwrap_or(10));
+        let samples = f64::from(settings::current().and_then(|s| s.sample).unwrap_or(10));
         let cost = shut as f64 / f64::from(self.stride) * samples * MEASURED_TICKS;
         if cost > allowed_ticks {
             self.stride = (self.stride * 2).min(1 << 16);

@@ -63,8 +63,8 @@ pub(super) fn note_written() {
     futex_wake(&ANSWERED);
 }
 
-/// To be called in the child of a fork: nobody asks.
-pub fn after_fork() {
+/// To be called when a profile begins, in the child of a fork, too: nobody asks.
+pub fn note_start() {
     ANSWERED.store(ASKED.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 

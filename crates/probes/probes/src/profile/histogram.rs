@@ -2,6 +2,8 @@
 //!
 //! Fixed size, no allocation; the bucket arithmetic is shared by the probed process and the report.
 
+use serde::{Deserialize, Serialize};
+
 /// Steps an octave.
 const STEPS: usize = 16;
 /// Buckets: 16 exact ones, then octaves up to 2^47 ticks (15 hours).
@@ -30,15 +32,37 @@ pub fn middle(bucket: usize) -> f64 {
     low as f64 + ((1u64 << octave) - 1) as f64 / 2.0
 }
 
+/// How many durations fell into a bucket. In JSON an array of both numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "(u32, u64)", into = "(u32, u64)")]
+pub struct BucketCount {
+    /// See [`bucket`].
+    pub bucket: u32,
+    /// How many.
+    pub count: u64,
+}
+
+impl From<(u32, u64)> for BucketCount {
+    fn from((bucket, count): (u32, u64)) -> Self {
+        Self { bucket, count }
+    }
+}
+
+impl From<BucketCount> for (u32, u64) {
+    fn from(of: BucketCount) -> Self {
+        (of.bucket, of.count)
+    }
+}
+
 /// The value below which the share `quantile` of the counted durations lies; `None` for an empty histogram.
 #[must_use]
-pub fn quantile(counts: &[(u32, u64)], quantile: f64) -> Option<f64> {
-    let total: u64 = counts.iter().map(|(_, n)| n).sum();
+pub fn quantile(counts: &[BucketCount], quantile: f64) -> Option<f64> {
+    let total: u64 = counts.iter().map(|of| of.count).sum();
     let rank = ((total as f64 * quantile).ceil() as u64).clamp(1, total.max(1));
     let mut seen = 0;
-    counts.iter().find_map(|(bucket, n)| {
-        seen += n;
-        (seen >= rank).then(|| middle(*bucket as usize))
+    counts.iter().find_map(|of| {
+        seen += of.count;
+        (seen >= rank).then(|| middle(of.bucket as usize))
     })
 }
 
@@ -66,7 +90,8 @@ mod tests {
 
     #[test]
     fn quantiles_of_a_known_distribution() {
-        let counts: Vec<(u32, u64)> = (1..=10).map(|v| (bucket(v) as u32, 10)).collect();
+        let counts: Vec<BucketCount> =
+            (1..=10).map(|v| BucketCount { bucket: bucket(v) as u32, count: 10 }).collect();
         assert_eq!(quantile(&counts, 0.5), Some(5.0));
         assert_eq!(quantile(&counts, 0.9), Some(9.0));
         assert_eq!(quantile(&counts, 0.999), Some(10.0));

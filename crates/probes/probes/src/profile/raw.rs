@@ -1,5 +1,6 @@
 //! What the probed process writes and the report reads: one JSON document a process.
 
+use super::histogram::BucketCount;
 use serde::{Deserialize, Serialize};
 
 /// The version of the document.
@@ -72,7 +73,7 @@ pub struct RawFunction {
     /// The longest.
     pub max_ticks: u64,
     /// Buckets and counts, see `histogram`.
-    pub histogram: Vec<(u32, u64)>,
+    pub histogram: Vec<BucketCount>,
 }
 
 /// One call path.

@@ -1,4 +1,7 @@
-//! What the profiler was asked for. Passed to the probed process as environment variables `MEMTAP_PROBES_*`.
+//! What the profiler was asked for. Passed to the probed process as environment variables `MEMTAP_PROBES_*`, and kept there
+//! for everybody who asks ([`current`]).
+
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Environment variable that names the directory for results; without it the library does nothing.
 pub const OUT: &str = "MEMTAP_PROBES_OUT";
@@ -95,6 +98,20 @@ impl Settings {
             || crate::name::matches(&self.functions, symbol)
             || crate::name::matches(&self.functions, &crate::name::demangle(symbol))
     }
+}
+
+/// Null, or leaked settings. Written when the profiler starts, which it may do again after an attachment ended.
+static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The settings of this process, once the profiler runs.
+#[must_use]
+pub fn current() -> Option<&'static Settings> {
+    // SAFETY: null or leaked settings, never changed.
+    unsafe { SETTINGS.load(Ordering::Acquire).as_ref() }
+}
+
+pub(super) fn set(settings: Settings) {
+    SETTINGS.store(Box::into_raw(Box::new(settings)), Ordering::Release);
 }
 
 #[cfg(test)]

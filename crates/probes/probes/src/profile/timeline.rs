@@ -1,5 +1,6 @@
 //! The latest measured calls of a thread, for a timeline. A ring: older ones are overwritten and counted.
 
+use super::settings;
 use patch::arena;
 
 /// Calls that are kept.
@@ -32,7 +33,7 @@ impl Timeline {
 
     #[inline]
     pub(crate) fn add(&mut self, function: u32, start_ticks: u64, ticks: u64) {
-        if !super::settings().is_some_and(|s| s.timeline) {
+        if !settings::current().is_some_and(|s| s.timeline) {
             return;
         }
         // SAFETY: the index is below EVENTS.

@@ -9,7 +9,8 @@
 //!
 //! Only where the governor ([`super::governor`]) had to switch a probe off altogether are calls an estimate.
 
-use crate::{profile, registry, thread};
+use super::settings;
+use crate::{registry, thread};
 use patch::arena;
 use std::{
     cell::UnsafeCell,
@@ -160,14 +161,14 @@ pub fn arm_first(function: u32) {
 
 /// Opens the window of a function.
 pub fn arm(function: u32) {
-    let (Some(window), Some(settings)) = (window(function), profile::settings()) else { return };
+    let (Some(window), Some(settings)) = (window(function), settings::current()) else { return };
     window.left.store(settings.sample.map_or(i32::MAX, |n| n as i32), Ordering::Release);
 }
 
 /// Takes one call into the sample; `false`: the window is shut.
 #[inline]
 pub fn take(function: u32) -> bool {
-    if profile::settings().is_none_or(|s| s.sample.is_none()) {
+    if settings::current().is_none_or(|s| s.sample.is_none()) {
         return true;
     }
     let Some(window) = window(function) else { return true };

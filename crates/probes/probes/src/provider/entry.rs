@@ -1,6 +1,6 @@
 //! The entries of unmodified functions, found by their symbols.
 //!
-//! Only the first instruction is ever changed, so a thread that stands behind it is never in the way:
+//! Only the first instruction is ever changed, so a thread that stands after it is never in the way:
 //! - five bytes or more: a jump to a detour that holds the displaced instruction;
 //! - two to four bytes: a *punned* jump whose last displacement bytes are the program's next bytes, to a landing place
 //!   at an address that they dictate (see [`super::pun`]); with one byte the whole displacement is dictated;
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_quick_look_finds_every_jump_to_the_start() {
-        // jne rel8 and jne rel32 at each offset, behind nops.
+        // jne rel8 and jne rel32 at each offset, after nops.
         for at in 0..200i64 {
             let mut code = vec![0x90; at as usize];
             let mut near = code.clone();

@@ -9,7 +9,7 @@ use crate::{
     ProbeId, ProbeKind, Provider,
     module::{self, Module},
     registry::{self, Switch},
-    thread, trampoline,
+    thread, thread_words, trampoline,
 };
 use patch::{CALL_REL32, CallSite, CodeAddr, Encoding, Site, pages, store};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -60,14 +60,14 @@ pub unsafe extern "C" fn on_call(function: usize, frame: *mut usize, is_exit: bo
     if trampoline::is_guarded(frame as usize) {
         return;
     }
-    let before = trampoline::set_guard(frame as usize | trampoline::OPAQUE);
+    let before = thread_words::set_guard(frame as usize | thread_words::OPAQUE);
     // SAFETY: the caller says that the slot holds the return address.
-    let behind = CodeAddr(unsafe { frame.read() });
+    let after = CodeAddr(unsafe { frame.read() });
     let function = CodeAddr(function);
-    let id = registry::probe_at(CodeAddr(behind.0 - 5))
+    let id = registry::probe_at(CodeAddr(after.0 - 5))
         .filter(|id| registry::belongs_to(*id, function) && !registry::is_gone(*id))
         .or_else(|| registry::probe_at(fixed_key(function, is_exit)))
-        .or_else(|| discover(behind, function, is_exit));
+        .or_else(|| discover(after, function, is_exit));
     if let Some(id) = id
         && registry::is_active(id)
         && let Some(handler) = registry::handler(id)
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn on_call(function: usize, frame: *mut usize, is_exit: bo
             handler(id.0, frame);
         }
     }
-    trampoline::set_guard(before);
+    thread_words::set_guard(before);
 }
 
 /// The key of calls that cannot be switched: no code lies there.
@@ -86,14 +86,14 @@ fn fixed_key(function: CodeAddr, is_exit: bool) -> CodeAddr {
     CodeAddr(function.0 | 1 << 62 | usize::from(is_exit) << 61)
 }
 
-fn discover(behind: CodeAddr, function: CodeAddr, is_exit: bool) -> Option<ProbeId> {
-    if !pages::takes_stores(behind.0 - 5) {
+fn discover(after: CodeAddr, function: CodeAddr, is_exit: bool) -> Option<ProbeId> {
+    if !pages::takes_stores(after.0 - 5) {
         // Loaded again where a library was opened that is gone: the next look at the loader's list finds out.
         return None;
     }
     let id = registry::reserve().ok()?;
     let kind = if is_exit { ProbeKind::Exit } else { ProbeKind::Entry };
-    let (key, switch) = switch_for(behind, id, registry::counted(function, kind))
+    let (key, switch) = switch_for(after, id, registry::counted(function, kind))
         .unwrap_or((fixed_key(function, is_exit), Switch::Fixed));
     registry::complete(id, key, function, kind, Provider::Instrument, switch, true).ok()?;
     if !is_wanted(function) {
@@ -110,9 +110,9 @@ fn discover(behind: CodeAddr, function: CodeAddr, is_exit: bool) -> Option<Probe
     Some(id)
 }
 
-/// How the call that returns to `behind` is switched, if it is one of the two forms that compilers use.
-fn switch_for(behind: CodeAddr, id: ProbeId, counted: Option<u32>) -> Option<(CodeAddr, Switch)> {
-    let site = CodeAddr(behind.0 - 5);
+/// How the call that returns to `after` is switched, if it is one of the two forms that compilers use.
+fn switch_for(after: CodeAddr, id: ProbeId, counted: Option<u32>) -> Option<(CodeAddr, Switch)> {
+    let site = CodeAddr(after.0 - 5);
     let place = module::place(site);
     if place.module == u32::MAX && patch::maps::find(site.0).is_none_or(|m| !m.executable) {
         return None;

@@ -14,7 +14,7 @@ use crate::{
     ProbeError, ProbeId,
     error::Reason,
     module::{self, Module},
-    profile,
+    profile::settings,
 };
 use patch::CodeAddr;
 
@@ -59,20 +59,21 @@ pub fn probe_module(index: u32, wants: &dyn Fn(&str) -> bool) -> Found {
     let mut found = Found::default();
     let Some(module) = module::module(index) else { return found };
     let own = (module.start..module.end).contains(&(probe_module as *const () as usize));
-    for (name, start, len_bytes) in &module.sections {
-        match name.as_str() {
-            "__patchable_function_entries" => patchable::probe(module, *start, *len_bytes, wants, &mut found),
-            "xray_instr_map" => xray::probe(module, *start, *len_bytes, wants, &mut found),
-            "memtap_probes" => rust_macro::probe(module, *start, *len_bytes, wants, &mut found),
+    for section in &module.sections {
+        let (start, len_bytes) = (section.start, section.len_bytes);
+        match section.name.as_str() {
+            "__patchable_function_entries" => patchable::probe(module, start, len_bytes, wants, &mut found),
+            "xray_instr_map" => xray::probe(module, start, len_bytes, wants, &mut found),
+            "memtap_probes" => rust_macro::probe(module, start, len_bytes, wants, &mut found),
             _ => {}
         }
     }
     // In a process that was attached to, the compiler's calls are bound to the C library's empty functions already.
-    let attached = profile::settings().is_some_and(|s| s.controller != 0);
+    let attached = settings::current().is_some_and(|s| s.controller != 0);
     if module.imports_instrumentation && !attached {
         instrument::note_wanted(module, wants);
     } else if !own
-        && module.sections.iter().all(|(name, ..)| name == "memtap_probes")
+        && module.sections.iter().all(|section| section.name == "memtap_probes")
         && may_probe_entries(module, index)
     {
         entry::probe(module, wants, &mut found);
@@ -97,14 +98,14 @@ pub fn is_single_threaded() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
 }
 
-/// The function that a site belongs to: the symbol that covers it, or the one that begins just behind.
+/// The function that a site belongs to: the symbol that covers it, or the one that begins just after it.
 fn function_of(module: &Module, site: CodeAddr) -> Option<&module::Symbol> {
     let offset = site.0.wrapping_sub(module.bias);
-    let behind = module.symbols().partition_point(|s| s.offset <= offset);
-    let covering = behind.checked_sub(1).map(|at| &module.symbols()[at]);
+    let after = module.symbols().partition_point(|s| s.offset <= offset);
+    let covering = after.checked_sub(1).map(|at| &module.symbols()[at]);
     covering
         .filter(|s| offset < s.offset + s.len_bytes.max(1))
-        .or_else(|| module.symbols().get(behind).filter(|s| s.offset - offset <= 64))
+        .or_else(|| module.symbols().get(after).filter(|s| s.offset - offset <= 64))
 }
 
 fn unprobeable(symbol: &str, addr: CodeAddr, reason: Reason) -> ProbeError {

@@ -74,7 +74,7 @@ fn space(bytes: &[u8; 8]) -> Space {
         _ if bytes[..5] == [0x90; 5] => Space::Bytes,
         5 if instruction.is_nop() => Space::Five,
         6.. if instruction.is_nop() => Space::Longer,
-        // Nine bytes and more are prefixes in front of the longest nop: cut off here.
+        // Nine bytes and more are prefixes before the longest nop: cut off here.
         _ if bytes[0] == 0x66 && !instruction.is_valid() => Space::Longer,
         _ => Space::Short,
     }

@@ -1,8 +1,8 @@
 //! XRay sleds (`-fxray-instrument`, nightly `-Z instrument-xray`) without the XRay runtime.
 //!
 //! An entry sled is a two-byte jump over nine bytes that nothing executes: the call is written there once, and the probe
-//! is switched by the aligned two bytes in front (a jump, or a two-byte nop). An exit sled is a `ret` with ten unused
-//! bytes behind: switched by its one byte. No toggle ever straddles, and none needs a barrier.
+//! is switched by the aligned two bytes before them (a jump, or a two-byte nop). An exit sled is a `ret` with ten unused
+//! bytes after it: switched by its one byte. No toggle ever straddles, and none needs a barrier.
 
 use super::{Found, function_of, unprobeable};
 use crate::{
@@ -65,7 +65,7 @@ fn refused(name: &str) -> impl Fn(PatchError) -> ProbeError {
 
 /// Writes bytes that nothing executes yet.
 fn write_unused(addr: CodeAddr, len_bytes: usize, value: u64, name: &str) -> Result<(), ProbeError> {
-    // SAFETY: the bytes lie behind the sled's jump or `ret`; whole instructions are written.
+    // SAFETY: the bytes lie after the sled's jump or `ret`; whole instructions are written.
     unsafe { patch::patch(addr, len_bytes, value) }.map(|_| ()).map_err(refused(name))
 }
 

@@ -1,0 +1,98 @@
+//! The beginning: probes for a process whose threads run on meanwhile.
+
+use super::{FAILED, IDLE, RUNNING, STARTING, STATE, UNSAFE};
+use crate::{
+    ProbeId, module,
+    profile::{
+        discovery, dump, epoch, helper,
+        settings::{self, Settings},
+        unwinder, window,
+    },
+    registry, thread, thread_end, thread_words,
+};
+use patch::{pages, trap};
+use std::{collections::HashSet, sync::atomic::Ordering};
+
+/// Starts the profiler in a thread of its own; the state says how it went. Called on a thread of the program that was
+/// borrowed for the call.
+pub fn start(text: &str) {
+    let starts = [IDLE, FAILED]
+        .into_iter()
+        .any(|from| STATE.compare_exchange(from, STARTING, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+    if !starts {
+        return;
+    }
+    let Some(settings) = Settings::from_text(text) else {
+        STATE.store(FAILED, Ordering::Release);
+        return;
+    };
+    let quiet = patch::sys::SignalsBlocked::for_helper();
+    let spawned = std::thread::Builder::new().name("memtap-attach".to_owned()).spawn(|| {
+        thread_words::set_guard(thread_words::MUTED);
+        begin(settings);
+    });
+    drop(quiet);
+    if spawned.is_err() {
+        STATE.store(FAILED, Ordering::Release);
+    }
+}
+
+fn begin(settings: Settings) {
+    settings::set(settings);
+    thread_end::prepare();
+    thread::clear_counts();
+    window::restart();
+    helper::note_start();
+    dump::note_start();
+    discovery::listen();
+    let mut fresh = module::refresh().fresh;
+    // Reading files takes its time: better without the loader's lock.
+    for module in modules().filter_map(module::module) {
+        let _ = module.symbols();
+    }
+    let (known, seen) = module::with_loader_locked(|_| {
+        let look = module::refresh();
+        fresh.extend(look.fresh);
+        pages::seal(false);
+        trap::ensure_installed();
+        for index in modules() {
+            module::while_loaded(index, |_| unwinder::watch(index));
+        }
+        ((unwinder::is_watched()).then(switch_on_again), look.generation)
+    });
+    let Some(known) = known else {
+        STATE.store(UNSAFE, Ordering::Release);
+        return;
+    };
+    let old: Vec<u32> = modules().filter(|i| !fresh.contains(i)).collect();
+    discovery::probe_modules(&fresh, &HashSet::new());
+    discovery::probe_modules(&old, &known);
+    STATE.store(RUNNING, Ordering::Release);
+    epoch::start(seen);
+}
+
+fn modules() -> impl Iterator<Item = u32> {
+    (0..).take_while(|index| module::module(*index).is_some())
+}
+
+/// Switches the wanted probes of an earlier attachment on; the names of all that have probes.
+fn switch_on_again() -> HashSet<String> {
+    let Some(settings) = settings::current() else { return HashSet::new() };
+    let mut wanted: Vec<ProbeId> = Vec::new();
+    let mut known = HashSet::new();
+    for function in 0..registry::function_count() {
+        let probes: Vec<ProbeId> =
+            registry::probes_of(function).filter(|id| !unwinder::is_watch(*id)).collect();
+        if probes.is_empty() {
+            continue;
+        }
+        let (name, _) = registry::function_name(function);
+        if settings.wants(&name) {
+            probes.iter().for_each(|id| discovery::on_discovery(*id));
+            wanted.extend(probes);
+        }
+        known.insert(name);
+    }
+    registry::switch_all(&wanted, true);
+    known
+}

@@ -1,0 +1,32 @@
+//! The profiler in a process that ran already: what differs from one that was preloaded.
+//!
+//! It begins in a thread of its own ([`begin`]), and it ends before the program does, in two steps ([`end`]): the epoch thread
+//! switches all probes off and writes the profile; then the process that attached, while it has all threads stopped, has the
+//! last return addresses put back. What stays is the library itself, mapped and idle; the next attachment uses it again.
+//! This file is what both processes know of it.
+
+pub mod begin;
+pub mod end;
+
+use std::sync::atomic::AtomicU32;
+
+pub use begin::start;
+pub use end::settle;
+
+/// Never attached, or left clean.
+pub const IDLE: u32 = 0;
+/// Probes are being made.
+pub const STARTING: u32 = 1;
+/// Probes are on.
+pub const RUNNING: u32 = 2;
+/// Written by the process that attached: the epoch thread is to end.
+pub const STOPPING: u32 = 3;
+/// Probes are off and the profile is written; [`settle`] is still to come.
+pub const STOPPED: u32 = 4;
+/// The settings could not be read, or no thread could be made.
+pub const FAILED: u32 = 5;
+/// The unwinder could not be watched: exceptions would meet replaced return addresses.
+pub const UNSAFE: u32 = 6;
+
+/// Where the attachment stands; written by this library, and as [`STOPPING`] by the process that attached.
+pub static STATE: AtomicU32 = AtomicU32::new(IDLE);

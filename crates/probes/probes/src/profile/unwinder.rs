@@ -1,0 +1,69 @@
+//! Probes around which the real return addresses are on the stack, since a library that was loaded late stands in for nobody's
+//! symbols: the unwinder's own functions get them.
+
+use super::settings;
+use crate::{ProbeId, module, provider::entry, registry, return_path};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether some unwinder has no probe. Written by discovery.
+static UNWATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether all unwinders so far have their probes.
+pub(super) fn is_watched() -> bool {
+    !UNWATCHED.load(Ordering::Relaxed)
+}
+
+/// Functions before which the real return addresses are put back.
+const BEFORE: [&str; 5] = [
+    "_Unwind_RaiseException",
+    "_Unwind_Resume_or_Rethrow",
+    "_Unwind_Resume",
+    "_Unwind_Backtrace",
+    "pthread_exit",
+];
+/// A function at which they are replaced again, in the frames that live on.
+const AFTER: &str = "__cxa_begin_catch";
+
+extern "C" fn before_unwinding(_id: u32, frame: *mut usize) {
+    return_path::restore(frame.wrapping_add(1) as usize);
+}
+
+extern "C" fn after_unwinding(_id: u32, frame: *mut usize) {
+    return_path::replace_again(frame.wrapping_add(1) as usize);
+}
+
+pub(super) fn is_watch(id: ProbeId) -> bool {
+    registry::handler(id).is_some_and(|handler| {
+        let at = handler as *const () as usize;
+        at == before_unwinding as *const () as usize || at == after_unwinding as *const () as usize
+    })
+}
+
+/// What even a preloaded library cannot stand in for: the C library calls it through a pointer of its own.
+const CANCELLATION: &str = "_Unwind_ForcedUnwind";
+
+/// Gives the unwinder's functions of a module probes that look after return addresses. In a process that the library was
+/// preloaded into it is one function only: the library's own symbols stand before the others. The module must be loaded.
+pub(super) fn watch(index: u32) {
+    let Some(module) = module::module(index) else { return };
+    let was_attached = settings::current().is_some_and(|s| s.controller != 0);
+    if !was_attached && !module.path.contains("/libgcc_s.so") {
+        return;
+    }
+    let executable = entry::executable();
+    for (at, symbol) in module.symbols().iter().enumerate() {
+        let handler: registry::Handler = match symbol.name.as_str() {
+            CANCELLATION => before_unwinding,
+            name if was_attached && BEFORE.contains(&name) => before_unwinding,
+            AFTER if was_attached => after_unwinding,
+            _ => continue,
+        };
+        let addr = patch::CodeAddr(module.bias + symbol.offset);
+        let known = registry::probe_at(addr).filter(|id| is_watch(*id));
+        let id = known.or_else(|| entry::probe_one(module, at, &executable).ok());
+        let switched = id.is_some_and(|id| registry::activate(id, handler).is_ok());
+        if !switched {
+            UNWATCHED.store(true, Ordering::Relaxed);
+        }
+    }
+}
