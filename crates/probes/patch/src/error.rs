@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-/// An address of executable code in this process. A number, not a pointer: it is never dereferenced before the pages
-/// behind it were checked.
+/// An address of executable code in this process. A number, not a pointer: it is only dereferenced where its
+/// pages have been checked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodeAddr(pub usize);
 

@@ -2,7 +2,7 @@
 //!
 //! Deliberately minimal: ranges and rights, no names.
 
-use crate::sys;
+use crate::{PAGE_BYTES, sys};
 
 /// One mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub fn for_each(mut visit: impl FnMut(Mapping) -> bool) {
     if fd < 0 {
         return;
     }
-    let mut buffer = [0u8; 4096];
+    let mut buffer = [0u8; PAGE_BYTES];
     let mut filled = 0;
     let mut wanted = true;
     while wanted {
         let room = buffer.len() - filled;
-        // SAFETY: the kernel writes at most `room` bytes behind the `filled` ones.
+        // SAFETY: the kernel writes at most `room` bytes after the `filled` ones.
         let got = unsafe {
             sys::syscall(libc::SYS_read, [fd as usize, buffer.as_mut_ptr() as usize + filled, room, 0, 0, 0])
         };

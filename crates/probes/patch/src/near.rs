@@ -2,7 +2,7 @@
 //!
 //! Chunks are mapped in the gaps around the code that asks and handed out by a counter; nothing is given back.
 
-use crate::{maps, sys};
+use crate::{PAGE_BYTES, maps, sys};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const CHUNK_BYTES: usize = 256 << 10;
@@ -79,7 +79,7 @@ fn map_near(addr: usize) -> Option<usize> {
         let place = if end <= addr {
             end - CHUNK_BYTES
         } else {
-            start.next_multiple_of(CHUNK_BYTES).min(end - CHUNK_BYTES) & !4095
+            start.next_multiple_of(CHUNK_BYTES).min(end - CHUNK_BYTES) & !(PAGE_BYTES - 1)
         };
         if place.abs_diff(addr) < REACH_BYTES && best.is_none_or(|b| place.abs_diff(addr) < b.abs_diff(addr))
         {

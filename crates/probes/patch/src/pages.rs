@@ -39,12 +39,12 @@ pub fn open(addr: usize, len_bytes: usize) -> Result<Access, Refusal> {
         return Ok(access);
     }
     let mut access = open_mapping(addr)?;
-    while let Some((_, covered)) = range_of(addr).filter(|(_, covered)| *covered < end) {
+    while let Some(covered) = end_of(addr).filter(|covered| *covered < end) {
         // The site runs on into the next mapping.
         if open_mapping(covered)? == Access::ProcMem {
             access = Access::ProcMem;
         }
-        if range_of(covered).is_none_or(|(_, further)| further >= end) {
+        if end_of(covered).is_none_or(|further| further >= end) {
             break;
         }
     }
@@ -143,11 +143,12 @@ pub fn takes_stores(addr: usize) -> bool {
     done != -(libc::EFAULT as isize)
 }
 
-fn range_of(addr: usize) -> Option<(usize, usize)> {
+/// The end of the opened mapping that covers `addr`.
+fn end_of(addr: usize) -> Option<usize> {
     slots().iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
         let end = slot.end_and_access.load(Ordering::Relaxed) & !MARKS;
-        (start > 1 && start <= addr && addr < end).then_some((start, end))
+        (start > 1 && start <= addr && addr < end).then_some(end)
     })
 }
 
@@ -192,9 +193,13 @@ fn proc_mem() -> Option<i32> {
 pub fn write_word(addr: usize, word: u64) -> bool {
     let Some(fd) = proc_mem() else { return false };
     // SAFETY: the kernel reads eight bytes of `word`; the target is checked by the kernel.
-    let wrote =
-        unsafe { sys::syscall(libc::SYS_pwrite64, [fd as usize, &raw const word as usize, 8, addr, 0, 0]) };
-    wrote == 8
+    let wrote = unsafe {
+        sys::syscall(
+            libc::SYS_pwrite64,
+            [fd as usize, &raw const word as usize, size_of::<u64>(), addr, 0, 0],
+        )
+    };
+    wrote == size_of::<u64>() as isize
 }
 
 /// To be called in the child of a fork: the descriptor of `/proc/self/mem` still names the parent.

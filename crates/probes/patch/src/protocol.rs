@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, Ordering};
 pub trait Code {
     /// Puts the guard (an `int3`, or a jump to itself) on the first bytes.
     fn write_guard(&self);
-    /// Writes all bytes behind the guard.
+    /// Writes all bytes after the guard.
     fn write_tail(&self);
     /// Replaces the guard by the first bytes of the new instruction.
     fn write_head(&self);
@@ -26,7 +26,7 @@ pub trait Code {
 pub enum Progress {
     /// The guard is written; threads that arrive wait.
     FirstWait,
-    /// The part behind the guard is written.
+    /// The part after the guard is written.
     SecondWait,
     /// The patch is complete, or none is under way.
     Finished,

@@ -283,8 +283,8 @@ impl Site {
         if old as u8 == crate::INT3 && cell.trap_target() == 0 {
             return give_up(Refusal::ForeignTrap);
         }
-        let (low, high) = tier::changed(old, value, cell.len());
-        let tier = tier::tier(cell.addr, (low, high), cell.access);
+        let changed = tier::changed(old, value, cell.len());
+        let tier = tier::tier(cell.addr, &changed, cell.access);
         match tier {
             Tier::Unchanged => {}
             Tier::Straddler => {
@@ -297,10 +297,10 @@ impl Site {
                 return Ok(tier);
             }
             _ => {
-                if self.settle_other_half(low).is_err() {
+                if self.settle_other_half(changed.start).is_err() {
                     return give_up(Refusal::NoSeparation);
                 }
-                cell.write(low, high, value);
+                cell.write(changed.start, changed.end, value);
             }
         }
         cell.protocol.release();

@@ -37,9 +37,14 @@ pub fn membarrier(command: i32) -> isize {
     unsafe { syscall(libc::SYS_membarrier, [command as usize, 0, 0, 0, 0, 0]) }
 }
 
+/// The kernel's set of signals, a bit each; the C library's is longer.
+pub type SignalSet = u64;
+/// What the calls on signals are told of its length.
+pub const SIGNAL_SET_BYTES: usize = size_of::<SignalSet>();
+
 /// All signals of this thread held back until it is dropped, so that no handler runs while a site is guarded.
 pub struct SignalsBlocked {
-    before: u64,
+    before: SignalSet,
 }
 
 /// What glibc sends to its own threads: SIGCANCEL, for `pthread_cancel`, and SIGSETXID, by which `setuid` and its like
@@ -48,7 +53,7 @@ const GLIBC_SIGNALS: [i32; 2] = [32, 33];
 /// Blocked, a fault would kill without a handler.
 const FAULTS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
 
-fn set_of(signals: &[i32]) -> u64 {
+fn set_of(signals: &[i32]) -> SignalSet {
     signals.iter().fold(0, |set, signal| set | 1 << (signal - 1))
 }
 
@@ -67,13 +72,20 @@ impl SignalsBlocked {
         Self::block(!set_of(&FAULTS) & !set_of(&GLIBC_SIGNALS))
     }
 
-    fn block(all: u64) -> Self {
-        let mut before = 0u64;
-        // SAFETY: both sets are eight bytes, as the last argument says, and outlive the call.
+    fn block(all: SignalSet) -> Self {
+        let mut before: SignalSet = 0;
+        // SAFETY: both sets are as long as the last argument says, and outlive the call.
         unsafe {
             syscall(
                 libc::SYS_rt_sigprocmask,
-                [libc::SIG_BLOCK as usize, &raw const all as usize, &raw mut before as usize, 8, 0, 0],
+                [
+                    libc::SIG_BLOCK as usize,
+                    &raw const all as usize,
+                    &raw mut before as usize,
+                    SIGNAL_SET_BYTES,
+                    0,
+                    0,
+                ],
             )
         };
         Self { before }
@@ -88,11 +100,11 @@ impl Default for SignalsBlocked {
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        // SAFETY: the set is eight bytes and outlives the call.
+        // SAFETY: the set is as long as the last argument says and outlives the call.
         unsafe {
             syscall(
                 libc::SYS_rt_sigprocmask,
-                [libc::SIG_SETMASK as usize, &raw const self.before as usize, 0, 8, 0, 0],
+                [libc::SIG_SETMASK as usize, &raw const self.before as usize, 0, SIGNAL_SET_BYTES, 0, 0],
             )
         };
     }

@@ -4,6 +4,7 @@
 //! by its first byte is a one-byte patch wherever it lies.
 
 use crate::{FETCH_BYTES, pages::Access};
+use std::ops::Range;
 
 /// The tiers, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,16 +21,16 @@ pub enum Tier {
     Straddler,
 }
 
-/// The bytes of `addr .. addr + len` that a patch from `old` to `new` changes, as offsets `low..high`.
+/// The bytes of `addr .. addr + len` that a patch from `old` to `new` changes, as offsets.
 #[inline]
 #[must_use]
-pub fn changed(old: u64, new: u64, len_bytes: usize) -> (usize, usize) {
+pub fn changed(old: u64, new: u64, len_bytes: usize) -> Range<usize> {
     let mask = if len_bytes >= 8 { u64::MAX } else { (1 << (8 * len_bytes)) - 1 };
     let diff = (old ^ new) & mask;
     if diff == 0 {
-        return (0, 0);
+        return 0..0;
     }
-    (diff.trailing_zeros() as usize / 8, 8 - diff.leading_zeros() as usize / 8)
+    diff.trailing_zeros() as usize / 8..8 - diff.leading_zeros() as usize / 8
 }
 
 /// The boundary that a single store through `access` must not cross.
@@ -42,14 +43,14 @@ pub fn unit_bytes(access: Access) -> usize {
     }
 }
 
-/// The tier of a change of the bytes `addr + low .. addr + high`.
+/// The tier of a change of the bytes at the offsets `changed` of `addr`.
 #[inline]
 #[must_use]
-pub fn tier(addr: usize, (low, high): (usize, usize), access: Access) -> Tier {
-    let (first, last) = (addr + low, addr + high.max(1) - 1);
-    if low == high {
+pub fn tier(addr: usize, changed: &Range<usize>, access: Access) -> Tier {
+    let (first, last) = (addr + changed.start, addr + changed.end.max(1) - 1);
+    if changed.is_empty() {
         Tier::Unchanged
-    } else if high - low == 1 {
+    } else if changed.len() == 1 {
         Tier::OneByte
     } else if first / 8 == last / 8 {
         Tier::AlignedWord
@@ -67,7 +68,7 @@ mod tests {
     fn check(addr: usize, old: &[u8], new: &[u8], expect: Tier) {
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b));
         let range = changed(word(old), word(new), old.len());
-        assert_eq!(tier(addr, range, Access::Direct), expect, "{addr:#x} {old:x?} -> {new:x?}");
+        assert_eq!(tier(addr, &range, Access::Direct), expect, "{addr:#x} {old:x?} -> {new:x?}");
     }
 
     #[test]
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn words_are_the_unit_of_proc_mem() {
-        assert_eq!(tier(0x1004, (0, 5), Access::ProcMem), Tier::Straddler);
-        assert_eq!(tier(0x1003, (0, 5), Access::ProcMem), Tier::AlignedWord);
+        assert_eq!(tier(0x1004, &(0..5), Access::ProcMem), Tier::Straddler);
+        assert_eq!(tier(0x1003, &(0..5), Access::ProcMem), Tier::AlignedWord);
     }
 }

@@ -117,8 +117,8 @@ unsafe fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_v
         // SAFETY: resets one disposition and sends this thread one signal, delivered when the handler returns and with
         // it the mask.
         unsafe {
-            let mask = 1u64 << (signal - 1);
-            let block = [libc::SIG_BLOCK as usize, &raw const mask as usize, 0, 8, 0, 0];
+            let mask: sys::SignalSet = 1 << (signal - 1);
+            let block = [libc::SIG_BLOCK as usize, &raw const mask as usize, 0, sys::SIGNAL_SET_BYTES, 0, 0];
             sys::syscall(libc::SYS_rt_sigprocmask, block);
             let mut default: libc::sigaction = std::mem::zeroed();
             default.sa_sigaction = libc::SIG_DFL;

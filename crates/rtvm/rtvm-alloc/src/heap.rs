@@ -5,14 +5,13 @@ use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rtvm::heap::{Blocks, RtAlloc};
-use rtvm::{Error, RtHeap};
+use rtvm::{Error, HOST_PAGE_BYTES, RtHeap};
 
 use crate::cache::{BATCH, CLASSES, Overflow, ThreadCache};
 use crate::{PiMutex, Shelf};
 
 /// Alignment of arenas, and so the largest alignment that a block can have.
 const ARENA_ALIGN: usize = 2 << 20;
-const PAGE_BYTES: usize = 4096;
 /// What the helper takes out of the heap at a time: this much less is there for a while.
 pub const RETURN_BYTES: usize = 1 << 20;
 /// Fewer pages in a row are not given back: tags take one at either end.
@@ -93,7 +92,7 @@ impl Heap {
             self.unmap();
             return Err(none);
         }
-        let page = (!arena.prefault).then_some(PAGE_BYTES);
+        let page = (!arena.prefault).then_some(HOST_PAGE_BYTES);
         let Some(start) = NonNull::new(start) else { return Err(none) };
         // SAFETY: `bytes` bytes from `start` are in the mapping, which only this heap knows and which outlives it.
         match unsafe { RtHeap::new(start, arena.bytes, page) } {
@@ -206,11 +205,12 @@ impl Heap {
     pub fn return_some(&self) -> bool {
         let waiting = |heap: &mut RtHeap| Ok(heap.waiting());
         let Ok(Some((first, bytes))) = self.with(waiting) else { return false };
-        let mut resident = [0; RETURN_BYTES / PAGE_BYTES];
-        let count = (bytes / PAGE_BYTES).min(resident.len());
+        let mut resident = [0; RETURN_BYTES / HOST_PAGE_BYTES];
+        let count = (bytes / HOST_PAGE_BYTES).min(resident.len());
         // SAFETY: pages of the arena, which stays mapped; a byte for each.
         let known =
-            unsafe { libc::mincore(first.as_ptr().cast(), count * PAGE_BYTES, resident.as_mut_ptr()) } == 0;
+            unsafe { libc::mincore(first.as_ptr().cast(), count * HOST_PAGE_BYTES, resident.as_mut_ptr()) }
+                == 0;
         let is_there = |page: &u8| !known || page & 1 != 0;
         let absent = resident[..count].iter().take_while(|page| !is_there(page)).count();
         let present = resident[absent..count].iter().take_while(|page| is_there(page)).count();
@@ -220,12 +220,12 @@ impl Heap {
         };
         if skipped > 0 {
             let skip = |heap: &mut RtHeap| {
-                heap.skip_waiting(first, skipped * PAGE_BYTES);
+                heap.skip_waiting(first, skipped * HOST_PAGE_BYTES);
                 Ok(())
             };
             return self.with(skip).is_ok();
         }
-        let begin = |heap: &mut RtHeap| Ok(heap.begin_return(present * PAGE_BYTES));
+        let begin = |heap: &mut RtHeap| Ok(heap.begin_return(present * HOST_PAGE_BYTES));
         let Ok(Some(pages)) = self.with(begin) else { return true };
         // SAFETY: whole pages of the arena that no block has until `end_return`.
         let done = unsafe { libc::madvise(pages.pages.as_ptr().cast(), pages.bytes, libc::MADV_DONTNEED) };
@@ -297,7 +297,7 @@ fn prefault(start: *mut u8, bytes: usize) -> bool {
     let populated = unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0;
     if !populated {
         // A kernel before 5.14.
-        for offset in (0..bytes).step_by(PAGE_BYTES) {
+        for offset in (0..bytes).step_by(HOST_PAGE_BYTES) {
             // SAFETY: as above.
             unsafe { start.add(offset).write_volatile(0) };
         }

@@ -15,12 +15,11 @@ use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 
 use rtvm::heap::RawLock;
-use rtvm::{Error, RtHeap};
+use rtvm::{Error, HOST_PAGE_BYTES, RtHeap};
 use rtvm_alloc::{Arena, Heap};
 
 /// Address space that the arena takes where nothing else is said; pages come when they are touched.
 const ARENA_BYTES: usize = 64 << 30;
-const PAGE_BYTES: usize = 4096;
 
 /// The heap, and what makes it once.
 struct ProcessHeap {
@@ -271,14 +270,14 @@ pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, byt
 /// valloc(3)
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(bytes: usize) -> *mut c_void {
-    memalign(PAGE_BYTES, bytes)
+    memalign(HOST_PAGE_BYTES, bytes)
 }
 
 /// pvalloc(3)
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
-    match bytes.checked_next_multiple_of(PAGE_BYTES) {
-        Some(bytes) => memalign(PAGE_BYTES, bytes),
+    match bytes.checked_next_multiple_of(HOST_PAGE_BYTES) {
+        Some(bytes) => memalign(HOST_PAGE_BYTES, bytes),
         None => {
             set_errno(libc::ENOMEM);
             null_mut()

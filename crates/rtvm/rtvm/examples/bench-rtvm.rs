@@ -140,7 +140,7 @@ fn trees() {
 }
 
 fn unmapping() {
-    let pages = (1_u32 << 30) / 4096;
+    let pages = (1_u32 << 30) / rtvm::HOST_PAGE_BYTES as u32;
     let words = || vec![0_u32; pages as usize + 2];
     let rtvm = rounds(|| {
         let tree = BitTrie::new(vec![0; BitTrie::<Vec<u64>>::words_for(pages + 2)], pages + 2);

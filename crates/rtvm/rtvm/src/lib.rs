@@ -2,7 +2,7 @@
 //!
 //! After Böhnert and Scholl, *A Dynamic Virtual Memory Management under Real-Time Constraints* (2014). An
 //! [`AddressSpace`] maps, unmaps and translates with a number of touched words that depends on the number of pages it has,
-//! and on nothing else; [`Conventional`] is the page table it is compared with, behind the same trait [`Mmu`].
+//! and on nothing else; [`Conventional`] is the page table it is compared with; both implement [`Mmu`].
 //!
 //! The structures are generic over where their words lie ([`WordStore`]), so that every touched word can be counted
 //! ([`Counted`]). Without the feature `std` the crate needs neither std nor an allocator.
@@ -46,6 +46,6 @@ pub use pva::{PagesValidityArray, StackPointer};
 pub use random::Random;
 pub use space::{AddressSpace, Lookups, SpaceWords};
 pub use tree::{BitTrie, LayeredTree, VirtualRegionsTree};
-pub use units::{FrameNumber, Page, Rights};
+pub use units::{FrameNumber, HOST_PAGE_BYTES, Page, Rights};
 pub use vrc::VirtualRegionsCache;
 pub use words::{Counted, Lane, TwoLevel, WordStore};

@@ -5,10 +5,8 @@ use std::io;
 use std::ptr::null_mut;
 use std::time::Instant;
 
+use crate::HOST_PAGE_BYTES;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-
-/// Bytes of the pages that Linux maps here.
-const PAGE_BYTES: usize = 4096;
 
 /// Nanoseconds that one munmap of `bytes` bytes takes, all of whose pages were written: the middle of `rounds` rounds.
 ///
@@ -21,7 +19,7 @@ pub fn munmap_ns(bytes: usize, rounds: usize) -> io::Result<f64> {
         // SAFETY: a new private mapping at an address of the kernel's choice; nothing else lies there.
         let base =
             unsafe { mmap_anonymous(null_mut(), bytes, rights, MapFlags::PRIVATE | MapFlags::NORESERVE) }?;
-        for offset in (0..bytes).step_by(PAGE_BYTES) {
+        for offset in (0..bytes).step_by(HOST_PAGE_BYTES) {
             // SAFETY: `offset` lies in the mapping, which is writable and which only this function knows.
             unsafe { base.cast::<u8>().add(offset).write_volatile(1) };
         }

@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// Bytes of the pages that Linux maps on x86-64: of the memory under a real heap, as opposed to a modelled one.
+pub const HOST_PAGE_BYTES: usize = 4096;
+
 /// A virtual page, by its number in its address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]

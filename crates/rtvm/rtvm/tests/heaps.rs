@@ -46,8 +46,8 @@ fn no_overlap(live: &Live, addr: u64, bytes: u64, heap_bytes: u64) {
     if let Some((&before, &len)) = live.range(..=addr).next_back() {
         assert!(before + len + TAG_BYTES <= addr, "{before:#x} + {len} and {addr:#x}");
     }
-    if let Some((&behind, _)) = live.range(addr..).next() {
-        assert!(addr + bytes + TAG_BYTES <= behind);
+    if let Some((&next, _)) = live.range(addr..).next() {
+        assert!(addr + bytes + TAG_BYTES <= next);
     }
 }
 
@@ -179,7 +179,7 @@ proptest! {
 fn without_frames_nothing_changes() {
     let memory = frames(3);
     let mut heap = ModelMemory::heap(rtmmu(1000), &memory, 12, 1000).unwrap();
-    // The tags behind these need a frame each.
+    // The tags after these need a frame each.
     let a = heap.malloc(10_000).unwrap();
     let b = heap.malloc(10_000).unwrap();
     assert_eq!(memory.borrow().free(), 0);
@@ -240,16 +240,16 @@ fn a_release_gives_back_every_whole_page_at_once() {
     let mut heap = ModelMemory::heap(rtmmu(10_000), &memory, 12, 10_000).unwrap();
     let guard = heap.malloc(100).unwrap();
     let block = heap.malloc(1000 << 12).unwrap();
-    let behind = heap.malloc(100).unwrap();
+    let after = heap.malloc(100).unwrap();
     for page in 0..1000 {
         one_access(&mut heap, block + (page << 12));
     }
-    // 1,000 of the block; its tag lies with the guard's, that behind it on its last page.
+    // 1,000 of the block; its tag lies with the guard's, the one after it on its last page.
     assert_eq!(memory.borrow().used(), 1001);
     heap.free(block).unwrap();
     assert_eq!(memory.borrow().used(), 2);
     assert_eq!(heap.memory_mut().take_unmapped(), 999);
-    heap.free(behind).unwrap();
+    heap.free(after).unwrap();
     heap.free(guard).unwrap();
     assert_eq!(memory.borrow().used(), 1);
 }

@@ -182,7 +182,7 @@ fn all_cases_of_lemma_1_are_met_and_handled() {
     }
 }
 
-/// The words behind Lemma 1's proof, one by one: `h` and `s` agree "by accident", as in Figure 1.
+/// The words of Lemma 1's proof, one by one: `h` and `s` agree "by accident", as in Figure 1.
 #[test]
 fn an_accidental_link_beyond_the_stack_is_no_mapping() {
     let mut words = words(8, || 0);

@@ -22,7 +22,7 @@ pub fn page(profile: &Profile) -> String {
         .iter()
         .map(|row| {
             let ns = |bucket: u32| histogram::middle(bucket as usize) * profile.ns_per_tick;
-            row.histogram.iter().map(|(bucket, count)| json!([ns(*bucket), count])).collect()
+            row.histogram.iter().map(|of| json!([ns(of.bucket), of.count])).collect()
         })
         .collect();
     let data = json!({

@@ -74,7 +74,8 @@ fn cells(scatter: &Scatter) -> Value {
 }
 
 fn intervals(series: &Series) -> Value {
-    json!({"points_per_interval": series.stride(), "min_max_pages": series.intervals()})
+    let min_max: Vec<[u32; 2]> = series.intervals().iter().map(|i| [i.low, i.high]).collect();
+    json!({"points_per_interval": series.stride(), "min_max_pages": min_max})
 }
 
 fn html(name: &str, table: &Value, munmap: Option<&MunmapCurve>, figures: &[(&str, String)]) -> String {

@@ -128,7 +128,7 @@ pub fn scatters(
 
 /// Figure 7: pages over time, the time being calls.
 pub fn footprints(title: &str, names: [&str; 2], series: [&Series; 2]) -> String {
-    let most = series.iter().flat_map(|s| s.intervals()).map(|i| i.1).max().unwrap_or(1);
+    let most = series.iter().flat_map(|s| s.intervals()).map(|i| i.high).max().unwrap_or(1);
     let calls = series.map(|s| s.intervals().len() as u64 * s.stride() / 2);
     let x = Axis::from_zero(calls[0].max(calls[1]) as f64);
     let mut canvas = Canvas::new(
@@ -140,8 +140,8 @@ pub fn footprints(title: &str, names: [&str; 2], series: [&Series; 2]) -> String
     for (panel, series) in series.iter().enumerate() {
         let place = |index: usize| (index as u64 * series.stride()) as f64 / 2.0;
         // Along the largest values, and back along the smallest.
-        let highs = series.intervals().iter().enumerate().map(|(i, v)| (place(i), v.1));
-        let lows = series.intervals().iter().enumerate().rev().map(|(i, v)| (place(i), v.0));
+        let highs = series.intervals().iter().enumerate().map(|(i, v)| (place(i), v.high));
+        let lows = series.intervals().iter().enumerate().rev().map(|(i, v)| (place(i), v.low));
         let points: Vec<String> = highs
             .chain(lows)
             .map(|(at, pages)| {

@@ -1,4 +1,4 @@
-//! What a cache in front of the heap asks and changes of blocks in use, without the heap's lock.
+//! What a cache of blocks asks and changes of blocks in use, without the heap's lock.
 //!
 //! Only the owner of a block changes its size word while it is in use, so a cache that owns the blocks it holds may mark
 //! them there. Their neighbours' releases, under the lock, read the word, which is why it is atomic.

@@ -54,7 +54,7 @@ unsafe impl RawLock for TicketLock {
     }
 }
 
-/// A heap behind a lock. Without an arena, every allocation fails.
+/// A heap with a lock around it. Without an arena, every allocation fails.
 #[derive(Debug)]
 pub struct RtAlloc<L> {
     lock: L,

@@ -93,7 +93,7 @@ impl RtHeap {
             .checked_add(free_blocks.checked_mul(too_small)?)
     }
 
-    /// Its blocks, for a cache in front of it.
+    /// Its blocks, for a cache that hands them out.
     pub fn blocks(&self) -> Blocks {
         Blocks { base: self.pointer(0), bytes: self.tlsf.bytes() }
     }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use super::*;
-use crate::Random;
+use crate::{HOST_PAGE_BYTES, Random};
 
 /// An arena of the test's own.
 struct Arena(NonNull<u8>, Layout);
 
 impl Arena {
     fn new(bytes: usize) -> Self {
-        let layout = Layout::from_size_align(bytes, 4096).unwrap();
+        let layout = Layout::from_size_align(bytes, HOST_PAGE_BYTES).unwrap();
         // SAFETY: the layout has bytes.
         let base = unsafe { std::alloc::alloc(layout) };
         // Garbage, which the heap must not mind.
@@ -127,9 +127,12 @@ fn long_run(page: Option<usize>, seed: u64, steps: u32, most: u64) -> [u64; 3] {
 #[test]
 fn blocks_keep_their_bytes_and_no_call_exceeds_its_bound() {
     let mut worst = [0; 3];
-    for (page, seed, most) in
-        [(None, 1, 60_000), (Some(4096), 2, 60_000), (Some(256), 3, 5000), (Some(4096), 4, 400_000)]
-    {
+    for (page, seed, most) in [
+        (None, 1, 60_000),
+        (Some(HOST_PAGE_BYTES), 2, 60_000),
+        (Some(256), 3, 5000),
+        (Some(HOST_PAGE_BYTES), 4, 400_000),
+    ] {
         let run = long_run(page, seed, 60_000, most);
         worst = std::array::from_fn(|i| worst[i].max(run[i]));
     }
@@ -143,19 +146,19 @@ fn blocks_keep_their_bytes_and_no_call_exceeds_its_bound() {
 #[test]
 fn released_pages_are_given_back_once() {
     let arena = Arena::new(1 << 20);
-    let mut heap = arena.heap(Some(4096));
+    let mut heap = arena.heap(Some(HOST_PAGE_BYTES));
     let a = heap.malloc(400_000).unwrap();
     let guard = heap.malloc(10).unwrap();
     assert_eq!(give_back(&mut heap, 1 << 20), 0, "nothing was released");
     // SAFETY: not used any more.
     unsafe { heap.free(a) }.unwrap();
     // The first page holds the tag.
-    assert_eq!(give_back(&mut heap, 1 << 20), (400_000 / 4096 - 1) * 4096);
+    assert_eq!(give_back(&mut heap, 1 << 20), (400_000 / HOST_PAGE_BYTES - 1) * HOST_PAGE_BYTES);
     assert_eq!(give_back(&mut heap, 40_000), 0);
     let b = heap.malloc(100).unwrap();
     // SAFETY: as above.
     unsafe { heap.free(b) }.unwrap();
-    assert!(give_back(&mut heap, 40_000) <= 4096);
+    assert!(give_back(&mut heap, 40_000) <= HOST_PAGE_BYTES);
     // SAFETY: as above.
     unsafe { heap.free(guard) }.unwrap();
     give_back(&mut heap, 40_000);
@@ -187,7 +190,7 @@ fn what_was_never_used_is_never_touched() {
                 // SAFETY: the old place is not used any more.
                 live[at] = (unsafe { heap.realloc(live[at].0, bytes) }.unwrap(), bytes);
             }
-            (2, 1..) if random.below(4) == 0 => drop(give_back(&mut heap, 4096)),
+            (2, 1..) if random.below(4) == 0 => drop(give_back(&mut heap, HOST_PAGE_BYTES)),
             (_, ..60) => live.push((heap.malloc(bytes).unwrap(), bytes)),
             _ => {}
         }
@@ -198,8 +201,8 @@ fn what_was_never_used_is_never_touched() {
         // SAFETY: the run is over.
         unsafe { heap.free(block) }.unwrap();
     }
-    give_back(&mut heap, 4096);
-    // Behind the last block there is the tag of the rest.
+    give_back(&mut heap, HOST_PAGE_BYTES);
+    // After the last block there is the tag of the rest.
     let touched = fresh.iter().rposition(|byte| *byte != 0xaa).unwrap();
     assert!(touched < top + 128, "{touched} touched, {top} used");
 }

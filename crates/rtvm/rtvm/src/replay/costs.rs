@@ -25,7 +25,7 @@ const fn all(ns: f64) -> Memories<f64> {
 }
 
 impl Costs {
-    /// The paper's prototype: an OpenRISC soft core without caches on an FPGA, DDR2 behind an Avalon bus. The paper states
+    /// The paper's prototype: an OpenRISC soft core without caches on an FPGA, DDR2 on an Avalon bus. The paper states
     /// no latencies. These are fitted to two figures of its Table I: 23.0 us for each page that the conventional system
     /// unmaps in the synthetic workload (4,145,462 us, 180,132 pages), which is five touches here, and 233 us for the
     /// longest allocation of the conventional system. The chips of cache and helper array run at twice the speed of the
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(costs.call(&touches, &Lookups::default()), 150.0, "the same by software");
         touches.regions = 3;
         assert_eq!(costs.call(&touches, &hit), 132.0);
-        // At double speed, the two steps are hidden behind the page table.
+        // At double speed, the two steps take no longer than the page table.
         assert_eq!(Costs::PAPER.translation_ns(), Costs::PAPER.hardware_ns.table);
     }
 }

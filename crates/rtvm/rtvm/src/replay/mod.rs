@@ -17,5 +17,5 @@ pub use costs::Costs;
 pub use outcome::{Failures, ReplayOutcome};
 pub use runner::{Replay, ReplayOptions, with_replay};
 pub use scatter::Scatter;
-pub use series::Series;
+pub use series::{Extremes, Series};
 pub use synthetic::{Sizes, Synthetic};

@@ -48,18 +48,33 @@ type Rtmmu<'a> = AddressSpace<CountedWords<'a>, Tree<'a>>;
 type Classic<'a> = Conventional<Plain<'a>, Tree<'a>>;
 type Frames<'a> = RefCell<PhysicalMemory<Plain<'a>>>;
 
+/// A block or a mapping of the program, where this system has it.
+#[derive(Clone, Copy)]
+struct HeldBlock {
+    addr: u64,
+    bytes: u64,
+}
+
+/// An access, as far as the next one may be the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LastAccess {
+    space: usize,
+    page: u64,
+    store: bool,
+}
+
 /// One system: its address spaces over one physical memory.
 struct Runner<'a, P> {
     heaps: Vec<ModelHeap<'a, P, Plain<'a>>>,
-    /// Address and bytes of each block, by address space and number.
-    blocks: Vec<Vec<Option<(u64, u64)>>>,
+    /// By address space and number.
+    blocks: Vec<Vec<Option<HeldBlock>>>,
     /// Pages for regions beside the heap, by address space.
     areas: Vec<Area>,
     frames: &'a Frames<'a>,
     meter: &'a Meter,
     costs: Costs,
     /// Where the last access went, while nothing has changed since: the next one to the same page can only be a hit.
-    last: Option<(usize, u64, bool)>,
+    last: Option<LastAccess>,
     /// Frames in use before and after each call of the batch.
     points: Vec<u32>,
     outcome: ReplayOutcome,
@@ -149,16 +164,16 @@ impl<'a, P: Paging> Runner<'a, P> {
         outcome.free_points.add(bytes as f64, ns);
     }
 
-    fn malloc(&mut self, space: usize, align_bits: u8, bytes: u64) -> Option<(u64, u64)> {
+    fn malloc(&mut self, space: usize, align_bits: u8, bytes: u64) -> Option<HeldBlock> {
         let align = 1_u64 << align_bits.clamp(4, 63);
         let (addr, touches, ns) = self.call(space, |heap| heap.memalign(align, bytes));
         self.allocated(bytes, touches, ns);
-        addr.map(|addr| (addr, bytes))
+        addr.map(|addr| HeldBlock { addr, bytes })
     }
 
-    fn free(&mut self, space: usize, addr: u64, bytes: u64) {
-        let (_, touches, ns) = self.call(space, |heap| heap.free(addr));
-        self.released(space, bytes, touches, ns);
+    fn free(&mut self, space: usize, block: HeldBlock) {
+        let (_, touches, ns) = self.call(space, |heap| heap.free(block.addr));
+        self.released(space, block.bytes, touches, ns);
     }
 
     fn pages_of(&self, space: usize, bytes: u64) -> u32 {
@@ -166,7 +181,7 @@ impl<'a, P: Paging> Runner<'a, P> {
         u32::try_from(bytes.div_ceil(page)).unwrap_or(u32::MAX).max(1)
     }
 
-    fn map(&mut self, space: usize, counted: bool, bytes: u64) -> Option<(u64, u64)> {
+    fn map(&mut self, space: usize, counted: bool, bytes: u64) -> Option<HeldBlock> {
         let pages = self.pages_of(space, bytes);
         let Some(first) = self.areas[space].take(pages) else {
             self.outcome.failures.count(&Error::OutOfAddressSpace { bytes });
@@ -176,24 +191,25 @@ impl<'a, P: Paging> Runner<'a, P> {
         if counted {
             self.allocated(bytes, touches, ns);
         }
-        made.map(|()| (u64::from(first) * self.heaps[space].memory().page_bytes(), bytes))
+        let addr = u64::from(first) * self.heaps[space].memory().page_bytes();
+        made.map(|()| HeldBlock { addr, bytes })
     }
 
-    fn unmap(&mut self, space: usize, addr: u64, bytes: u64) {
-        let first = self.heaps[space].memory().page_of(addr) as u32;
+    fn unmap(&mut self, space: usize, block: HeldBlock) {
+        let first = self.heaps[space].memory().page_of(block.addr) as u32;
         let (_, touches, ns) = self.call(space, |heap| heap.memory_mut().unmap_region(Page(first)));
-        self.released(space, bytes, touches, ns);
-        let pages = self.pages_of(space, bytes);
+        self.released(space, block.bytes, touches, ns);
+        let pages = self.pages_of(space, block.bytes);
         self.areas[space].give(first, pages);
     }
 
-    fn block(&mut self, space: usize, id: BlockId) -> Option<(u64, u64)> {
+    fn block(&mut self, space: usize, id: BlockId) -> Option<HeldBlock> {
         let block = self.blocks[space].get(id as usize).copied().flatten();
         self.outcome.failures.on_missing_blocks += u64::from(block.is_none());
         block
     }
 
-    fn set_block(&mut self, space: usize, id: BlockId, block: Option<(u64, u64)>) {
+    fn set_block(&mut self, space: usize, id: BlockId, block: Option<HeldBlock>) {
         let blocks = &mut self.blocks[space];
         if blocks.len() <= id as usize {
             blocks.resize(id as usize + 1, None);
@@ -218,11 +234,11 @@ impl<'a, P: Paging> Runner<'a, P> {
         let mut sum = 0_u32;
         for action in actions {
             if let Action::Access { id, offset, .. } = *action
-                && let Some(Some((addr, _))) = self.blocks[space].get(id as usize)
-                && memory.page_of(addr + offset) != last
+                && let Some(Some(block)) = self.blocks[space].get(id as usize)
+                && memory.page_of(block.addr + offset) != last
             {
-                last = memory.page_of(addr + offset);
-                sum = sum.wrapping_add(memory.warm(addr + offset));
+                last = memory.page_of(block.addr + offset);
+                sum = sum.wrapping_add(memory.warm(block.addr + offset));
             }
         }
         std::hint::black_box(sum);
@@ -233,16 +249,19 @@ impl<'a, P: Paging> Runner<'a, P> {
             match *action {
                 Action::Access { id, store, offset } => {
                     self.outcome.accesses += 1;
-                    let Some((addr, _)) = self.block(space, id) else { continue };
-                    let addr = addr + offset;
+                    let Some(block) = self.block(space, id) else { continue };
+                    let addr = block.addr + offset;
                     let memory = self.heaps[space].memory_mut();
                     let page = memory.page_of(addr);
-                    if self.last.is_some_and(|(s, p, w)| s == space && p == page && w >= store) {
+                    if self
+                        .last
+                        .is_some_and(|last| (last.space, last.page) == (space, page) && last.store >= store)
+                    {
                         continue;
                     }
                     let wanted = if store { Rights::WRITE } else { Rights::READ };
                     match memory.access(addr, wanted) {
-                        Ok(()) => self.last = Some((space, page, store)),
+                        Ok(()) => self.last = Some(LastAccess { space, page, store }),
                         Err(error) => self.outcome.failures.count(&error),
                     }
                 }
@@ -253,8 +272,8 @@ impl<'a, P: Paging> Runner<'a, P> {
                 }
                 Action::Free { id } => {
                     self.outcome.frees += 1;
-                    if let Some((addr, bytes)) = self.block(space, id) {
-                        self.free(space, addr, bytes);
+                    if let Some(block) = self.block(space, id) {
+                        self.free(space, block);
                         self.set_block(space, id, None);
                     }
                 }
@@ -265,8 +284,8 @@ impl<'a, P: Paging> Runner<'a, P> {
                 }
                 Action::Unmap { id } => {
                     self.outcome.frees += 1;
-                    if let Some((addr, bytes)) = self.block(space, id) {
-                        self.unmap(space, addr, bytes);
+                    if let Some(block) = self.block(space, id) {
+                        self.unmap(space, block);
                         self.set_block(space, id, None);
                     }
                 }
@@ -282,23 +301,23 @@ impl<'a, P: Paging> Runner<'a, P> {
 
     /// What [`crate::tlsf::Tlsf::realloc`] does, its parts measured one by one: the copying is the program's, not the
     /// memory management's.
-    fn realloc(&mut self, space: usize, old: (u64, u64), bytes: u64) -> (u64, u64) {
-        let usable = self.heaps[space].usable(old.0).unwrap_or(0);
+    fn realloc(&mut self, space: usize, old: HeldBlock, bytes: u64) -> HeldBlock {
+        let usable = self.heaps[space].usable(old.addr).unwrap_or(0);
         let fits = bytes <= usable;
         if fits && usable - bytes < self.heaps[space].memory().page_bytes() {
-            return (old.0, bytes);
+            return HeldBlock { bytes, ..old };
         }
         let Some(new) = self.malloc(space, 0, bytes) else {
-            return if fits { (old.0, bytes) } else { old };
+            return if fits { HeldBlock { bytes, ..old } } else { old };
         };
         self.last = None;
-        let kept = old.1.min(bytes);
-        if let Err(error) = self.heaps[space].memory_mut().copy(old.0, new.0, kept) {
+        let kept = old.bytes.min(bytes);
+        if let Err(error) = self.heaps[space].memory_mut().copy(old.addr, new.addr, kept) {
             self.outcome.failures.count(&error);
-            self.free(space, new.0, bytes);
+            self.free(space, new);
             return old;
         }
-        self.free(space, old.0, old.1);
+        self.free(space, old);
         new
     }
 }

@@ -4,10 +4,19 @@
 /// Intervals kept at most.
 const MOST: usize = 2048;
 
+/// The smallest and the largest value of an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extremes {
+    /// The smallest.
+    pub low: u32,
+    /// The largest.
+    pub high: u32,
+}
+
 /// The series.
 #[derive(Clone, Debug)]
 pub struct Series {
-    intervals: Vec<(u32, u32)>,
+    intervals: Vec<Extremes>,
     /// Values in a full interval.
     stride: u64,
     /// Values in the last one.
@@ -26,18 +35,20 @@ impl Series {
     pub fn push(&mut self, value: u32) {
         if self.filled == self.stride {
             if self.intervals.len() == MOST {
-                let halves = self.intervals.chunks(2);
-                self.intervals =
-                    halves.map(|pair| (pair[0].0.min(pair[1].0), pair[0].1.max(pair[1].1))).collect();
+                let join = |pair: &[Extremes]| Extremes {
+                    low: pair[0].low.min(pair[1].low),
+                    high: pair[0].high.max(pair[1].high),
+                };
+                self.intervals = self.intervals.chunks(2).map(join).collect();
                 self.stride *= 2;
             }
-            self.intervals.push((value, value));
+            self.intervals.push(Extremes { low: value, high: value });
             self.filled = 1;
             return;
         }
         self.filled += 1;
-        if let Some((low, high)) = self.intervals.last_mut() {
-            (*low, *high) = ((*low).min(value), (*high).max(value));
+        if let Some(last) = self.intervals.last_mut() {
+            *last = Extremes { low: last.low.min(value), high: last.high.max(value) };
         }
     }
 
@@ -47,7 +58,7 @@ impl Series {
     }
 
     /// Smallest and largest value of each interval.
-    pub fn intervals(&self) -> &[(u32, u32)] {
+    pub fn intervals(&self) -> &[Extremes] {
         &self.intervals
     }
 }
@@ -63,9 +74,9 @@ mod tests {
             series.push(if value == 77_777 { 1_000_000 } else { value % 10 + 1 });
         }
         assert!(series.intervals().len() <= MOST);
-        assert_eq!(series.intervals().iter().map(|i| i.1).max(), Some(1_000_000));
-        assert_eq!(series.intervals().iter().map(|i| i.0).min(), Some(1));
-        let at = series.intervals().iter().position(|i| i.1 == 1_000_000).unwrap() as u64;
+        assert_eq!(series.intervals().iter().map(|i| i.high).max(), Some(1_000_000));
+        assert_eq!(series.intervals().iter().map(|i| i.low).min(), Some(1));
+        let at = series.intervals().iter().position(|i| i.high == 1_000_000).unwrap() as u64;
         assert_eq!(at, 77_777 / series.stride());
     }
 }
