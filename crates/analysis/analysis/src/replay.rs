@@ -13,6 +13,7 @@ use memref::{Access, Allocation, Event, Order, ProcessId, ThreadId};
 use symbols::{HeapChange, Resolver};
 use trace_format::{Batch, EventCursor, Filter, KindSet};
 
+use crate::stack::CallPlace;
 use crate::{Error, Session};
 
 /// Where the replay is.
@@ -26,6 +27,17 @@ pub struct Moment<'a> {
     pub thread: ThreadId,
     /// They came after that order, and those with a lower one have been seen.
     pub order: Order,
+    /// Where each of them was made, as many as there are accesses; one for another event. None unless the replay was asked
+    /// for contexts ([`Session::replay_in_context`]).
+    pub places: &'a [CallPlace],
+}
+
+impl Moment<'_> {
+    /// The same moment, with places.
+    pub(crate) fn with<'b>(&'b mut self, places: &'b [CallPlace]) -> Moment<'b> {
+        let Moment { process, thread, order, .. } = *self;
+        Moment { resolver: self.resolver, process, thread, order, places }
+    }
 }
 
 /// Looks at a replay.
@@ -150,6 +162,7 @@ impl Session {
                 process: thread.process,
                 thread: thread.thread,
                 order: thread.order,
+                places: &[],
             };
             if let Some(event) = thread.pending.take() {
                 // All that others did before it has been seen.
@@ -204,7 +217,7 @@ impl Session {
             }
             let mut resolver = self.resolver(record.process);
             let (process, thread) = (record.process, record.thread);
-            let mut at = Moment { resolver: &mut resolver, process, thread, order: 0 };
+            let mut at = Moment { resolver: &mut resolver, process, thread, order: 0, places: &[] };
             let mut cursor = self.trace().shard(thread).events(filter);
             while let Some(batch) = cursor.next_batch()? {
                 match batch {

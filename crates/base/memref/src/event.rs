@@ -59,6 +59,18 @@ pub enum Event<Name> {
 }
 
 impl<Name> Event<Name> {
+    /// The instruction that made it, or the call; order marks and gaps have none.
+    pub fn ip(&self) -> Option<VirtAddr> {
+        match self {
+            Self::Access(e) => Some(e.ip),
+            Self::Block(e) => Some(e.ip),
+            Self::Allocation(e) => Some(e.ip),
+            Self::Marker(e) => Some(e.ip),
+            Self::Sync(e) => Some(e.ip),
+            Self::Order(_) | Self::Gap(_) => None,
+        }
+    }
+
     /// When, on the thread's own clock.
     pub fn cycle(&self) -> Cycle {
         match self {

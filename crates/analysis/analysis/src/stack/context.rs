@@ -1,5 +1,7 @@
 //! The tree of calling contexts of a session.
 
+use std::fmt;
+
 use rustc_hash::FxHashMap;
 use symbols::CodeId;
 
@@ -22,6 +24,19 @@ pub enum EnteredBy {
     Stack,
     /// This instruction called it.
     Call(CodeId),
+}
+
+/// As stacks show it in place of a function; nothing for what is known from its beginning, and for calls.
+impl fmt::Display for EnteredBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Begin | Self::Call(_) => Ok(()),
+            Self::Unknown => f.write_str("[unknown]"),
+            Self::AfterGap => f.write_str("[after a gap]"),
+            Self::Signal => f.write_str("[signal]"),
+            Self::Stack => f.write_str("[another stack]"),
+        }
+    }
 }
 
 /// A node of the tree.

@@ -11,10 +11,16 @@
 //! context can't tell: a tail call looks as if the caller had made it, and code that is in no file (made by a JIT compiler) calls
 //! nothing.
 //!
+//! [`Session::replay_in_context`](crate::Session::replay_in_context) gives any tool the [`CallPlace`] of each event, and
+//! [`BlockPlaces`] that of each block's allocation. [`StackNames`] turns them into functions, inlined ones too.
+//!
 //! Start with [`Stacks`], then [`StackTally`], which counts.
 
 mod code;
 mod context;
+mod in_context;
+mod names;
+mod place;
 mod shadow;
 mod tally;
 #[cfg(test)]
@@ -22,5 +28,7 @@ mod tests;
 mod transfer;
 
 pub use context::{CallContext, ContextId, Contexts, EnteredBy};
+pub use names::{CalledFunction, StackNames};
+pub use place::{BlockPlaces, CallPlace};
 pub use shadow::Stacks;
 pub use tally::{StackCount, StackTally};

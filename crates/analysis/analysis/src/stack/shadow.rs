@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use memref::{Access, BlockFunction, Event, ProcessId, ThreadId, VirtAddr};
+use memref::{Access, BlockFunction, BlockOp, Event, ProcessId, ThreadId, VirtAddr};
 use symbols::{CodeId, FunctionId, Resolver, VariableId, VariableKind};
 
 use super::context::{ContextId, Contexts, EnteredBy};
+use super::place::{BlockPlaces, CallPlace};
 use super::transfer::{CallEdge, Instructed, Instructions, pops, pushes};
-use crate::Moment;
+use crate::{Moment, Session};
 
 /// Return addresses in memory that is not one variable belong to one stack where they lie closer together.
 const FAR_BYTES: u64 = 1 << 20;
@@ -15,6 +16,9 @@ const FAR_BYTES: u64 = 1 << 20;
 const MAX_STACKS: usize = 4096;
 /// So many frames of a stack are looked through for a function that goes on without having been returned to.
 const MAX_SEARCH: usize = 4096;
+
+/// So many functions may stand between a call that allocates and the allocator.
+const MAX_RELAYS: usize = 8;
 
 /// Which function runs is told by the next access: the one before was a call.
 const JUST_CALLED: FunctionId = FunctionId(u32::MAX - 1);
@@ -173,13 +177,21 @@ impl ThreadStacks {
         self.now = caller;
     }
 
-    /// An allocator has returned to `function`.
-    fn allocated(&mut self, function: FunctionId) {
-        if self.now.function != function
-            && self.frames().last().is_some_and(|frame| frame.caller.function == function)
-        {
-            self.resume(0);
-        }
+    /// How many frames from the innermost one that is which a call at `ip` in `function` made, to code that is not recorded.
+    fn relays(&self, ip: VirtAddr, function: FunctionId) -> Option<usize> {
+        let frames = &self.stacks[self.now.stack].frames;
+        // One form of operator new calls another, which calls malloc: the program's own call counts.
+        let by_site = frames.iter().rev().take(MAX_RELAYS).position(|frame| frame.site == ip);
+        let is_top = self.now.function != function
+            && frames.last().is_some_and(|frame| frame.caller.function == function);
+        by_site.or(is_top.then_some(0))
+    }
+
+    /// The context of a call that has such a frame, or of what runs.
+    fn context_at(&self, relays: Option<usize>) -> ContextId {
+        let frames = &self.stacks[self.now.stack].frames;
+        let frame = relays.and_then(|relays| frames.iter().rev().nth(relays));
+        frame.map_or(self.now.context, |frame| frame.caller.context)
     }
 }
 
@@ -196,12 +208,19 @@ pub struct Stacks {
     instructions: Instructions,
     threads: Vec<Option<ThreadStacks>>,
     begun_inside: HashSet<ProcessId>,
+    blocks: BlockPlaces,
 }
 
 impl Stacks {
-    /// Stacks of a session in which these processes begin inside of calls that another process made: they were forked.
-    pub fn new(begun_inside: impl IntoIterator<Item = ProcessId>) -> Self {
-        Self { begun_inside: begun_inside.into_iter().collect(), ..Self::default() }
+    /// Stacks of that session. Nothing has happened yet.
+    pub fn new(session: &Session) -> Self {
+        let begun_inside = session.begun_inside().into_iter().collect();
+        Self { begun_inside, blocks: BlockPlaces::of(session), ..Self::default() }
+    }
+
+    /// Where each block so far was allocated.
+    pub fn blocks(&self) -> &BlockPlaces {
+        &self.blocks
     }
 
     /// The tree of contexts so far.
@@ -209,9 +228,9 @@ impl Stacks {
         &self.contexts
     }
 
-    /// The context and the instruction of an access, which is the thread's next event.
+    /// The place of an access, which is the thread's next event.
     #[inline]
-    pub fn access(&mut self, at: &mut Moment<'_>, access: &Access) -> (ContextId, CodeId) {
+    pub fn access(&mut self, at: &mut Moment<'_>, access: &Access) -> CallPlace {
         let code = at.resolver.resolve_code(access.ip);
         let known = *self.instructions.get(at.resolver, access.ip, code);
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else {
@@ -221,11 +240,12 @@ impl Stacks {
         if running.now.function != known.function {
             running.reconcile(access.ip, &known);
         }
-        match known.edge {
-            CallEdge::Call if pushes(access) => (self.call(at, access, code, known.target), code),
-            CallEdge::Return if pops(access) => (self.ret(at, access), code),
-            _ => (running.now.context, code),
-        }
+        let context = match known.edge {
+            CallEdge::Call if pushes(access) => self.call(at, access, code, known.target),
+            CallEdge::Return if pops(access) => self.ret(at, access),
+            _ => running.now.context,
+        };
+        CallPlace { context, code }
     }
 
     fn call(
@@ -260,32 +280,47 @@ impl Stacks {
         context
     }
 
-    /// Any other event.
-    pub fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
+    /// Any other event. Its place, where it has one.
+    pub fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Option<CallPlace> {
         match event {
-            Event::Block(op) if op.function == BlockFunction::Signal => {
-                let handler = self.contexts.root(EnteredBy::Signal);
-                let running = self.thread(at);
-                let interrupted = running.now;
-                running.go_to(at.resolver, op.dst);
-                running.enter(op.dst, interrupted, handler, op.ip, None);
-            }
+            Event::Access(access) => return Some(self.access(at, access)),
+            Event::Block(op) if op.function == BlockFunction::Signal => return Some(self.signal(at, op)),
             Event::Gap(_) => {
                 let root = self.contexts.root(EnteredBy::AfterGap);
                 *self.thread(at) = ThreadStacks::new(root);
+                return None;
             }
-            Event::Allocation(event) => {
-                let code = at.resolver.resolve_code(event.ip);
-                let function = self.instructions.get(at.resolver, event.ip, code).function;
-                self.thread(at).allocated(function);
-            }
-            _ => {}
+            Event::Order(_) => return None,
+            Event::Block(_) | Event::Allocation(_) | Event::Marker(_) | Event::Sync(_) => {}
         }
+        let ip = event.ip()?;
+        let code = at.resolver.resolve_code(ip);
+        let function = self.instructions.get(at.resolver, ip, code).function;
+        let thread = self.thread(at);
+        let relays = thread.relays(ip, function);
+        let place = CallPlace { context: thread.context_at(relays), code };
+        // An allocator and memcpy have returned when they are told of. What synchronises goes on.
+        if relays == Some(0) && matches!(event, Event::Allocation(_) | Event::Block(_)) {
+            thread.resume(0);
+        }
+        if let Event::Allocation(event) = event
+            && event.kind.allocates()
+            && let Some(hit) = at.resolver.heap().get(event.addr)
+        {
+            self.blocks.put(at.process, hit.block, place);
+        }
+        Some(place)
     }
 
-    /// The context of the thread's last event.
-    pub fn context(&self, thread: ThreadId) -> Option<ContextId> {
-        Some(self.threads.get(thread.0 as usize)?.as_ref()?.now.context)
+    /// The kernel calls a handler. The place is that of what it interrupts.
+    fn signal(&mut self, at: &mut Moment<'_>, op: &BlockOp) -> CallPlace {
+        let code = at.resolver.resolve_code(op.ip);
+        let handler = self.contexts.root(EnteredBy::Signal);
+        let running = self.thread(at);
+        let interrupted = running.now;
+        running.go_to(at.resolver, op.dst);
+        running.enter(op.dst, interrupted, handler, op.ip, None);
+        CallPlace { context: interrupted.context, code }
     }
 
     fn thread(&mut self, at: &Moment<'_>) -> &mut ThreadStacks {

@@ -7,7 +7,9 @@ use memref::{Access, Event};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, Names};
 
-use super::context::{ContextId, EnteredBy};
+use super::context::ContextId;
+use super::names::StackNames;
+use super::place::CallPlace;
 use super::shadow::Stacks;
 use crate::{Count, Error, Moment, Session, Tool};
 
@@ -50,7 +52,7 @@ impl StackTally {
     /// Counts for that session.
     pub fn new(session: &Session) -> Self {
         Self {
-            stacks: Stacks::new(session.begun_inside()),
+            stacks: Stacks::new(session),
             tallied: Vec::new(),
             place_of: FxHashMap::default(),
             last: Vec::new(),
@@ -82,11 +84,11 @@ impl StackTally {
 
     /// All stacks, those with most accesses first, of equals in alphabetical order. Reads debug information.
     pub fn rows(&self, names: &Names) -> Vec<StackCount> {
-        let mut namer = Namer { names, frames: HashMap::new() };
+        let namer = StackNames::new(names, self.stacks.contexts());
         let mut rows: HashMap<Vec<Arc<str>>, StackCount> = HashMap::new();
         for tallied in &self.tallied {
-            let mut stack = namer.outermost_first(&self.stacks, tallied.context);
-            stack.extend(namer.frames(tallied.code).iter().cloned());
+            let place = CallPlace { context: tallied.context, code: tallied.code };
+            let stack: Vec<Arc<str>> = namer.stack(place).into_iter().map(|frame| frame.function).collect();
             let row = rows.entry(stack).or_default();
             row.count += tallied.count;
             row.allocations += tallied.allocations;
@@ -103,60 +105,21 @@ impl StackTally {
 impl Tool for StackTally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for access in accesses {
-            let (context, code) = self.stacks.access(at, access);
+            let CallPlace { context, code } = self.stacks.access(at, access);
             self.at(context, code).count.add(access);
         }
         Ok(())
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
-        self.stacks.event(at, event);
-        if let Event::Allocation(event) = event
+        let place = self.stacks.event(at, event);
+        if let (Event::Allocation(event), Some(place)) = (event, place)
             && event.kind.allocates()
-            && let Some(context) = self.stacks.context(at.thread)
         {
-            let code = at.resolver.resolve_code(event.ip);
-            let tallied = self.at(context, code);
+            let tallied = self.at(place.context, place.code);
             tallied.allocations += 1;
             tallied.allocated_bytes += event.len;
         }
         Ok(())
-    }
-}
-
-/// Names of functions, each asked for once.
-struct Namer<'a> {
-    names: &'a Names,
-    frames: HashMap<CodeId, Arc<[Arc<str>]>>,
-}
-
-impl Namer<'_> {
-    /// The functions at an instruction: the one with the symbol, then those that were inlined there.
-    fn frames(&mut self, code: CodeId) -> Arc<[Arc<str>]> {
-        let names = self.names;
-        let read = || {
-            let Some(name) = names.code(code) else { return Arc::from([Arc::from("[unknown]")]) };
-            let calls = name.calls();
-            let own = || Arc::from(name.to_string());
-            calls.into_iter().rev().map(|call| call.function.unwrap_or_else(own)).collect()
-        };
-        Arc::clone(self.frames.entry(code).or_insert_with(read))
-    }
-
-    fn outermost_first(&mut self, stacks: &Stacks, context: ContextId) -> Vec<Arc<str>> {
-        let mut stack: Vec<Arc<str>> = Vec::new();
-        let outwards: Vec<EnteredBy> =
-            stacks.contexts().outwards(context).map(|(_, context)| context.entry).collect();
-        for entry in outwards.into_iter().rev() {
-            match entry {
-                EnteredBy::Begin => {}
-                EnteredBy::Unknown => stack.push("[unknown]".into()),
-                EnteredBy::AfterGap => stack.push("[after a gap]".into()),
-                EnteredBy::Signal => stack.push("[signal]".into()),
-                EnteredBy::Stack => stack.push("[another stack]".into()),
-                EnteredBy::Call(code) => stack.extend(self.frames(code).iter().cloned()),
-            }
-        }
-        stack
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, VirtAddr};
+use memref::{Access, Allocation, BlockOp, Event, Gap, OrderMark, Sync, VirtAddr};
 
 use crate::{
     DataAccess, KindSet,
@@ -47,6 +47,30 @@ impl Filter {
     fn bytes(&self, mut ranges: impl Iterator<Item = (VirtAddr, u64)>) -> bool {
         self.addresses.is_empty()
             || ranges.any(|(addr, len)| self.addresses.iter().any(|range| touches(range, addr, len)))
+    }
+
+    /// Whether an access matches which is the `index`th of its thread, the wall clock apart: for those who have to read more than
+    /// they are asked for.
+    #[inline]
+    pub fn admits_access(&self, index: u64, access: &Access) -> bool {
+        self.index.as_ref().is_none_or(|range| range.contains(&index)) && access.matches(self)
+    }
+
+    /// Whether an event that is no access matches, the wall clock apart.
+    pub fn admits<Name>(&self, event: &Event<Name>) -> bool {
+        match event {
+            Event::Access(access) => access.matches(self),
+            Event::Block(op) => op.matches(self),
+            Event::Allocation(event) => event.matches(self),
+            Event::Marker(marker) => {
+                self.cycle(marker.cycle)
+                    && self.kinds.intersects(KindSet::marker(marker.kind))
+                    && self.ip(marker.ip)
+            }
+            Event::Gap(gap) => gap.matches(self),
+            Event::Sync(sync) => sync.matches(self),
+            Event::Order(mark) => mark.matches(self),
+        }
     }
 
     /// Whether a frame may hold a match.
