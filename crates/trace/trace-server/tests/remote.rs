@@ -2,6 +2,10 @@
 
 mod common;
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use common::{Place, entries, place, read_all, sample, sample_type};
 use trace_format::Filter;
 use trace_server::{Address, By, Client, Credentials, EntryStream, OpenMode, RefusalReason, TraceOptions};
@@ -107,6 +111,34 @@ fn without_the_token_nobody_comes_in() {
     let other = format!("{secret}:{}", "0".repeat(64));
     let stranger = Client::connect(&address, Some(&other)).unwrap_err();
     assert!(stranger.to_string().contains("certificate is not the token's"), "{stranger}");
+    Client::connect(&address, Some(&token)).unwrap();
+}
+
+/// Idle connections took all channels, and a byte now and then kept each of them for ever.
+#[test]
+fn strangers_that_wait_keep_nobody_out_and_are_closed() {
+    let (_place, address, token) = remote("127.0.0.1").unwrap();
+    let Address::Tcp { host, port } = &address else { panic!("{address} is no TCP address") };
+    let strangers: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect((host.as_str(), *port)).unwrap()).collect();
+    let client = Client::connect(&address, Some(&token)).unwrap();
+    client.create_session("among strangers").unwrap();
+    // One that says something again and again, but not who it is: the begin of a TLS record that never ends.
+    let mut talker = strangers.last().unwrap();
+    talker.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let record = [0x16, 0x03, 0x01, 0x40, 0x00];
+    let closed = (0..600).any(|at| {
+        let byte = record.get(at).copied().unwrap_or(0);
+        let said = (&mut talker).write_all(&[byte]);
+        let heard = (&mut talker).read(&mut [0; 16]);
+        said.is_err()
+            || match heard {
+                Ok(count) => count == 0,
+                Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+            }
+    });
+    assert!(closed, "a minute of bytes is no greeting");
+    client.create_trace("alive", &TraceOptions::default()).unwrap();
     Client::connect(&address, Some(&token)).unwrap();
 }
 

@@ -1,5 +1,6 @@
 //! The server's sockets: a thread for each channel, bounded in number and patience.
 
+mod greeting;
 mod serve;
 
 use std::fs::Permissions;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+
+use greeting::{Greeting, Greetings};
 
 use crate::channel::{Channel, UnixChannel};
 use crate::{Address, Credentials, Engine, Error};
@@ -27,15 +30,49 @@ struct ServerState {
     channels: AtomicUsize,
     stopping: AtomicBool,
     quiet: bool,
+    greetings: Arc<Greetings>,
 }
 
 impl ServerState {
-    /// Says something to who runs the server.
+    /// Says something to who runs the server. What clients sent may be in it: control characters are shown, not obeyed.
     fn log(&self, text: &str) {
         if !self.quiet {
-            eprintln!("memtap serve: {text}");
+            eprintln!("memtap serve: {}", printable(text));
         }
     }
+
+    /// A seat for a channel, if there is one.
+    fn seat(self: &Arc<Self>) -> Option<Seat> {
+        let most = self.engine.options().channels;
+        let seat = Seat { server: self.clone() };
+        (self.channels.fetch_add(1, Ordering::AcqRel) < most).then_some(seat)
+    }
+}
+
+/// One of the channels that there may be at a time; free again when it is dropped.
+#[derive(Debug)]
+struct Seat {
+    server: Arc<ServerState>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.server.channels.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The text on one line that does nothing to a terminal.
+fn printable(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        // Beside the control characters those that turn the direction of writing.
+        if letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            line.extend(letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    line
 }
 
 /// A server that listens. Each address has a thread that accepts; dropping the server stops them.
@@ -56,6 +93,7 @@ impl Server {
             channels: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             quiet,
+            greetings: Arc::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -124,6 +162,9 @@ impl Server {
         if let Some(error) = refused.filter(|_| bound == 0) {
             return Err(failed("listen")(error));
         }
+        let shared = self.shared.clone();
+        let watch = move || shared.greetings.watch(|| shared.stopping.load(Ordering::Acquire));
+        spawn("memtap-greeting", watch).map_err(failed("start a thread"))?;
         Ok(Address::Tcp { host: host.into(), port: chosen })
     }
 
@@ -169,6 +210,7 @@ impl Server {
 
     fn close(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
+        self.shared.greetings.wake();
         // Wakes the threads that accept.
         for address in std::mem::take(&mut self.addresses) {
             if let Address::Unix(path) = &address {
@@ -211,37 +253,41 @@ fn admit_unix(shared: &Arc<ServerState>, stream: UnixStream) {
     );
     let channel = UnixChannel::new(stream, false);
     let refusal = (!admitted).then_some("only the server's own user and root are admitted on this socket");
-    start(shared, Box::new(channel), who, refusal, None);
+    let place = serve::Place::Local(shared.seat());
+    start(shared, Box::new(channel), serve::Guest { who, refusal, place });
 }
 
 fn admit_tcp(shared: &Arc<ServerState>, credentials: &Credentials, stream: TcpStream) {
     let who = stream.peer_addr().map_or_else(|_| "an unknown peer".into(), |peer| peer.to_string());
     let _ = stream.set_nodelay(true);
+    // One that is gone already needs no place.
+    let Ok(greeting) = shared.greetings.admit(&stream) else { return };
     // The handshake is the channel's thread's: nobody else waits for it.
     match credentials.accept(stream) {
-        Ok(channel) => start(shared, channel, who, None, Some(credentials.token().into())),
+        Ok(channel) => {
+            let place = serve::Place::Remote { greeting, token: credentials.token().into() };
+            start(shared, channel, serve::Guest { who, refusal: None, place });
+        }
         Err(error) => shared.log(&format!("{who}: refused: {error}")),
     }
 }
 
 /// Gives a channel its thread.
-fn start(
-    shared: &Arc<ServerState>,
-    channel: Box<dyn Channel>,
-    who: String,
-    refusal: Option<&'static str>,
-    token: Option<Arc<str>>,
-) {
-    let limit = shared.engine.options().channels;
-    let full = shared.channels.fetch_add(1, Ordering::AcqRel) >= limit;
+fn start(shared: &Arc<ServerState>, channel: Box<dyn Channel>, guest: serve::Guest) {
     let own = shared.clone();
-    let run = move || {
-        serve::serve(&own, channel, serve::Guest { who, refusal, full, token });
-        own.channels.fetch_sub(1, Ordering::AcqRel);
-    };
-    if spawn("memtap-channel", run).is_err() {
-        // The closure is gone, and the channel with it.
-        shared.channels.fetch_sub(1, Ordering::AcqRel);
+    if spawn("memtap-channel", move || serve::serve(&own, channel, guest)).is_err() {
+        // The closure is gone, and with it the channel and its place.
         shared.log("no thread for another channel");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn what_clients_say_does_nothing_to_a_terminal() {
+        assert_eq!(printable("a b ü"), "a b ü");
+        assert_eq!(printable("a\nb\u{1b}[2J\u{202e}\u{9b}"), "a\\nb\\u{1b}[2J\\u{202e}\\u{9b}");
     }
 }

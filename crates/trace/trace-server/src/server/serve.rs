@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::{PATIENCE, ServerState};
+use super::{Greeting, PATIENCE, Seat, ServerState};
 use crate::channel::Channel;
 use crate::engine::Answer;
 use crate::wire::{self, MAX_BODY_BYTES, MAX_HELLO_BYTES, Message, ReadError, Reply, Request, VERSION};
@@ -15,10 +15,21 @@ pub(super) struct Guest {
     pub(super) who: String,
     /// Why it is not admitted, whatever it says.
     pub(super) refusal: Option<&'static str>,
-    /// There are too many already.
-    pub(super) full: bool,
-    /// What it must show.
-    pub(super) token: Option<Arc<str>>,
+    /// Where it waits.
+    pub(super) place: Place,
+}
+
+/// Where a client waits until it has said hello.
+pub(super) enum Place {
+    /// In its seat already, which is `None` where there are too many: only the server's own user comes here.
+    Local(Option<Seat>),
+    /// Among the strangers: a seat is for those who show the token.
+    Remote {
+        /// Its place there.
+        greeting: Greeting,
+        /// What it must show.
+        token: Arc<str>,
+    },
 }
 
 fn send(channel: &mut dyn Channel, answer: &Answer, number: u32) -> std::io::Result<()> {
@@ -34,12 +45,13 @@ fn refuse(channel: &mut dyn Channel, number: u32, reason: RefusalReason, text: &
     let _ = send(channel, &Reply::Refused { reason, text: text.into() }.into(), number);
 }
 
-pub(super) fn serve(shared: &ServerState, mut channel: Box<dyn Channel>, guest: Guest) {
+pub(super) fn serve(shared: &Arc<ServerState>, mut channel: Box<dyn Channel>, guest: Guest) {
     let channel = &mut *channel;
     if channel.limit(Some(PATIENCE), Some(PATIENCE)).is_err() {
         return;
     }
-    let Some(hello) = hello(shared, channel, &guest) else { return };
+    let Guest { who, refusal, place } = guest;
+    let Some(hello) = hello(shared, channel, &who, refusal, place) else { return };
     if channel.limit(None, Some(PATIENCE)).is_err() {
         return;
     }
@@ -53,7 +65,7 @@ pub(super) fn serve(shared: &ServerState, mut channel: Box<dyn Channel>, guest: 
             Ok(message) => message,
             Err(ReadError::Closed | ReadError::Io(_)) => break,
             Err(ReadError::Malformed(what)) => {
-                shared.log(&format!("{}: refused: {what}", guest.who));
+                shared.log(&format!("{who}: refused: {what}"));
                 refuse(channel, 0, RefusalReason::Malformed, what);
                 break;
             }
@@ -63,7 +75,7 @@ pub(super) fn serve(shared: &ServerState, mut channel: Box<dyn Channel>, guest: 
         drop(message);
         let Some(request) = request else {
             let what = "a message that is no request, or not in its place";
-            shared.log(&format!("{}: refused: {what}", guest.who));
+            shared.log(&format!("{who}: refused: {what}"));
             refuse(channel, number, RefusalReason::Malformed, what);
             break;
         };
@@ -73,7 +85,7 @@ pub(super) fn serve(shared: &ServerState, mut channel: Box<dyn Channel>, guest: 
             text,
         } = &answer.reply
         {
-            shared.log(&format!("{}: refused: {text}", guest.who));
+            shared.log(&format!("{who}: refused: {text}"));
             if *reason == RefusalReason::Malformed {
                 let _ = send(channel, &answer, number);
                 break;
@@ -84,7 +96,7 @@ pub(super) fn serve(shared: &ServerState, mut channel: Box<dyn Channel>, guest: 
         }
     }
     if let Err(error) = handler.leave() {
-        report(shared, &guest.who, &error);
+        report(shared, &who, &error);
     }
 }
 
@@ -98,11 +110,19 @@ struct Hello {
     request: Request,
     number: u32,
     shared: bool,
+    /// Given up at the channel's end.
+    _seat: Seat,
 }
 
-fn hello(shared: &ServerState, channel: &mut dyn Channel, guest: &Guest) -> Option<Hello> {
+fn hello(
+    shared: &Arc<ServerState>,
+    channel: &mut dyn Channel,
+    who: &str,
+    refusal: Option<&'static str>,
+    place: Place,
+) -> Option<Hello> {
     let refused = |channel: &mut dyn Channel, number, reason, text: &str| {
-        shared.log(&format!("{}: refused: {text}", guest.who));
+        shared.log(&format!("{who}: refused: {text}"));
         refuse(channel, number, reason, text);
     };
     let message: Message = match wire::read(channel, MAX_HELLO_BYTES) {
@@ -110,7 +130,7 @@ fn hello(shared: &ServerState, channel: &mut dyn Channel, guest: &Guest) -> Opti
         // Who connects and says nothing, such as a server that is being stopped.
         Err(ReadError::Closed) => return None,
         Err(ReadError::Io(error)) => {
-            shared.log(&format!("{}: refused: no hello: {error}", guest.who));
+            shared.log(&format!("{who}: refused: no hello: {error}"));
             return None;
         }
         Err(ReadError::Malformed(what)) => {
@@ -127,11 +147,11 @@ fn hello(shared: &ServerState, channel: &mut dyn Channel, guest: &Guest) -> Opti
         refused(channel, number, RefusalReason::Malformed, "the first message is no hello");
         return None;
     };
-    if let Some(text) = guest.refusal {
+    if let Some(text) = refusal {
         refused(channel, number, RefusalReason::NotAdmitted, text);
         return None;
     }
-    if let Some(right) = &guest.token
+    if let Place::Remote { token: right, .. } = &place
         && !same(right.as_bytes(), token.as_bytes())
     {
         let text = if token.is_empty() { "no token was given" } else { "the token is wrong" };
@@ -143,13 +163,21 @@ fn hello(shared: &ServerState, channel: &mut dyn Channel, guest: &Guest) -> Opti
         refused(channel, number, RefusalReason::NotAdmitted, &text);
         return None;
     }
-    if guest.full {
+    let local = matches!(place, Place::Local(_));
+    let seat = match place {
+        Place::Local(seat) => seat,
+        // No stranger any more: its place is free.
+        Place::Remote { greeting, .. } => {
+            drop(greeting);
+            shared.seat()
+        }
+    };
+    let Some(seat) = seat else {
         let text = format!("{} channels are the most; try again later", shared.engine.options().channels);
         refused(channel, number, RefusalReason::NoRoom, &text);
         return None;
-    }
-    let local = guest.token.is_none();
-    Some(Hello { request, number, shared: local })
+    };
+    Some(Hello { request, number, shared: local, _seat: seat })
 }
 
 /// Compares without telling by the time how much is right.
