@@ -1,16 +1,23 @@
 //! The long stress run: `stress [TOGGLES]` spreads that many toggles (default 10^8) over the straddlers, {4 splits} x
-//! {line, page} x {hot, cold, TLB-thrashed executor} x {1, 2 patchers}, and as many over sites inside a line; prints one
-//! line each, and exits 1 if any execution was torn. The default takes about an hour on two cores.
+//! {line, page} x {hot, cold, TLB-thrashed executor} x {1, 2 patchers}; a tenth of it over as many sites inside a line, over
+//! asynchronous patches, batches and switched calls each. Prints one line a case, with the executions that each toggle met, and
+//! exits 1 if any execution was torn.
 
-use patch::exercise::{Boundary, Case, Executor, Method, run};
+use patch::{
+    Encoding,
+    exercise::{Boundary, Case, Executor, Method, run},
+};
 use std::{process::ExitCode, time::Duration};
 
-fn cases(boundaries: impl Fn(usize) -> Vec<Boundary>) -> Vec<Case> {
+/// The longest that a case may take.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+fn cases(boundaries: impl Fn(usize) -> Vec<Boundary>, method: Method) -> Vec<Case> {
     let mut cases = Vec::new();
     for boundary in (1..=4).flat_map(boundaries) {
         for executor in [Executor::Hot, Executor::Cold, Executor::TlbThrashed] {
             for patchers in [1, 2] {
-                cases.push(Case { boundary, executor, executors: 1, patchers, method: Method::Patch });
+                cases.push(Case { boundary, executor, executors: 1, patchers, method });
             }
         }
     }
@@ -26,41 +33,67 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let straddlers = cases(|split| vec![Boundary::Line { split }, Boundary::Page { split }]);
-    let inside = cases(|split| vec![Boundary::None { offset: 7 * split }]);
-    let share = |cases: &[Case]| total.div_ceil(cases.len() as u64);
-    let (each, each_inside) = (share(&straddlers), share(&inside));
-    let (mut toggles, mut torn) = (0, 0);
-    println!("{:>12} {:>12} {:>14} {:>6}  case", "toggles", "refused", "executions", "torn");
-    let planned =
-        straddlers.into_iter().map(|c| (c, each)).chain(inside.into_iter().map(|c| (c, each_inside)));
-    for (case, count) in planned {
-        match run(case, count, Duration::from_secs(3600)) {
-            Ok(o) => {
-                println!("{:>12} {:>12} {:>14} {:>6}  {case:?}", o.toggles, o.refused, o.executions, o.torn);
-                toggles += o.toggles;
-                torn += o.torn;
-            }
-            Err(error) => {
-                eprintln!("{case:?}: {error}");
-                return ExitCode::FAILURE;
-            }
+    let straddlers = |split| vec![Boundary::Line { split }, Boundary::Page { split }];
+    let inside = |split| vec![Boundary::None { offset: 7 * split }];
+    let parts = [
+        ("straddlers", total, cases(straddlers, Method::Patch)),
+        ("inside a line", total / 10, cases(inside, Method::Patch)),
+        ("asynchronous", total / 10, cases(straddlers, Method::Asynchronous)),
+        ("batches of four", total / 10, cases(straddlers, Method::Batch)),
+        ("calls, one byte", total / 10, cases(straddlers, Method::Callpatch(Encoding::OneByte))),
+        ("calls, the paper's", total / 10, cases(straddlers, Method::Callpatch(Encoding::Paper))),
+    ];
+    let mut torn = 0;
+    let mut sums = Vec::new();
+    println!(
+        "{:>11} {:>10} {:>13} {:>10} {:>5}  case",
+        "toggles", "refused", "executions", "a toggle", "torn"
+    );
+    for (name, toggles, cases) in parts {
+        let each = toggles.div_ceil(cases.len() as u64);
+        let mut sum = patch::exercise::Outcome::default();
+        for case in cases {
+            let o = match run(case, each, LONGEST) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    eprintln!("{case:?}: {error}");
+                    return ExitCode::FAILURE;
+                }
+            };
+            println!(
+                "{:>11} {:>10} {:>13} {:>10.1} {:>5}  {case:?}",
+                o.toggles,
+                o.refused,
+                o.executions,
+                o.executions_per_toggle(),
+                o.torn
+            );
+            sum.toggles += o.toggles;
+            sum.met += o.met;
+            sum.executions += o.executions;
+            sum.torn += o.torn;
         }
+        torn += sum.torn;
+        sums.push((name, sum));
     }
     // The control: the same site without the protocol. A checker that saw nothing here would prove nothing above.
-    let control = Case {
-        boundary: Boundary::Line { split: 2 },
-        executor: Executor::Hot,
-        executors: 1,
-        patchers: 1,
-        method: Method::Unprotected,
-    };
-    if let Ok(o) = run(control, 5_000_000, Duration::from_secs(20)) {
+    for executor in [Executor::Hot, Executor::Cold, Executor::TlbThrashed] {
+        let boundary = Boundary::Line { split: 2 };
+        let case = Case { boundary, executor, executors: 1, patchers: 1, method: Method::Unprotected };
+        if let Ok(o) = run(case, total / 20, Duration::from_secs(20)) {
+            println!(
+                "control without protocol, {executor:?}: {} toggles, {} torn of {} executions",
+                o.toggles, o.torn, o.executions
+            );
+        }
+    }
+    for (name, sum) in sums {
         println!(
-            "control without protocol: {} toggles, {} torn of {} executions",
-            o.toggles, o.torn, o.executions
+            "{name}: {} toggles, {:.1} executions each, {} torn",
+            sum.toggles,
+            sum.executions_per_toggle(),
+            sum.torn
         );
     }
-    println!("{toggles} toggles, {torn} torn executions");
     if torn == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
