@@ -33,6 +33,14 @@ impl Pages {
         }
     }
 
+    /// Adds counts of a page.
+    pub(crate) fn add_count(&mut self, process: ProcessId, page: VirtAddr, count: Count) {
+        let number = page.page_number();
+        let leaf = self.leaves.entry((process, number / LEAF as u64));
+        let leaf = leaf.or_insert_with(|| Box::new([Count::default(); LEAF]));
+        leaf[(number % LEAF as u64) as usize] += count;
+    }
+
     /// The counts of one page.
     pub fn get(&self, process: ProcessId, page: VirtAddr) -> Count {
         let number = page.page_number();

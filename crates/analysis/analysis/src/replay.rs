@@ -199,6 +199,32 @@ impl Session {
         Ok(processes.into_values().map(|process| process.resolver).collect())
     }
 
+    /// The regions of each process, as they are at the end of the trace. No access is read, and no allocation applied.
+    pub(crate) fn regions_at_end(&self) -> Result<Vec<Resolver>, Error> {
+        struct Nothing;
+        impl Tool for Nothing {
+            fn accesses(&mut self, _: &mut Moment<'_>, _: &[Access]) -> Result<(), Error> {
+                Ok(())
+            }
+        }
+        let mut changes = self.region_changes();
+        let mut processes = BTreeMap::new();
+        let mut first = Vec::new();
+        for record in self.trace().threads() {
+            first.push((first_order(&self.trace().shard(record.thread))?, record.process));
+        }
+        first.sort_unstable();
+        let rest = self.trace().processes().iter().map(|record| (Order::MAX, record.process));
+        // As a replay comes to them: a forked child begins with what its parent had then.
+        for (order, process) in first.into_iter().chain(rest) {
+            self.enter(process, order, &mut processes, &mut changes, &mut Nothing);
+        }
+        for process in processes.values_mut() {
+            process.advance(self, Order::MAX, &mut Nothing);
+        }
+        Ok(processes.into_values().map(|process| process.resolver).collect())
+    }
+
     /// Gives a tool the events that match, one thread after the other, or with `only` one thread's. Nothing is named: the
     /// resolver of the moment knows nothing, and changes of the heap are not told.
     ///
@@ -240,12 +266,18 @@ impl Session {
         }
     }
 
-    /// All changes by process, each list in its order.
-    fn changes(&self) -> Result<BTreeMap<ProcessId, Vec<(Order, Change)>>, Error> {
+    /// The changes of regions by process, each list in its order.
+    fn region_changes(&self) -> BTreeMap<ProcessId, Vec<(Order, Change)>> {
         let mut changes: BTreeMap<ProcessId, Vec<(Order, Change)>> = BTreeMap::new();
         for (index, event) in self.region_events().iter().enumerate() {
             changes.entry(event.process).or_default().push((event.order, Change::Region(index)));
         }
+        changes
+    }
+
+    /// All changes by process, each list in its order.
+    fn changes(&self) -> Result<BTreeMap<ProcessId, Vec<(Order, Change)>>, Error> {
+        let mut changes = self.region_changes();
         let filter = Filter { kinds: KindSet::ALLOCATIONS, ..Default::default() };
         for record in self.trace().threads() {
             let mut cursor = self.trace().shard(record.thread).events(&filter);

@@ -79,6 +79,11 @@ impl Tally {
         self.wanted.iter().any(|by| any.contains(by))
     }
 
+    /// With counts by page that are known already.
+    pub fn of_pages(pages: Pages) -> Self {
+        Self { pages, ..Self::new(&[By::Page]) }
+    }
+
     /// Counts by page.
     pub fn pages(&self) -> &Pages {
         &self.pages

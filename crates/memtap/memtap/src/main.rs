@@ -9,6 +9,7 @@ mod cmd {
     pub(crate) mod dump;
     pub(crate) mod heatmap;
     pub(crate) mod import;
+    pub(crate) mod index;
     pub(crate) mod memory;
     pub(crate) mod merge;
     pub(crate) mod probe;
@@ -101,6 +102,7 @@ enum Command {
     Check(cmd::check::Args),
     Copy(cmd::copy::Args),
     Merge(cmd::merge::Args),
+    Index(cmd::index::Args),
     Import(cmd::import::Args),
     Serve(cmd::serve::Args),
     Probe(cmd::probe::Args),
@@ -131,6 +133,7 @@ fn main() -> ExitCode {
         Command::Check(args) => cmd::check::run(&args),
         Command::Copy(args) => cmd::copy::run(&args),
         Command::Merge(args) => cmd::merge::run(&args),
+        Command::Index(args) => cmd::index::run(&args),
         Command::Import(args) => cmd::import::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Probe(args) => cmd::probe::run(args),

@@ -142,6 +142,14 @@ pub enum Error {
         /// What.
         what: &'static str,
     },
+    /// The index of a trace can't be used, though it was just written.
+    #[error("{path}: {what}; delete it and build it again with memtap index")]
+    Index {
+        /// The index.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A server that keeps the trace refused, or is gone.
     #[error("{path}: {what}")]
     Remote {

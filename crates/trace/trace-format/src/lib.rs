@@ -42,6 +42,7 @@ mod file_header;
 mod forms;
 mod frame;
 mod guid;
+mod index;
 mod kinds;
 pub mod machine;
 mod reader;
@@ -61,6 +62,7 @@ pub use entry_type::{EntryType, Field, FieldRole};
 pub use error::Error;
 pub use forms::Form;
 pub use guid::Guid;
+pub use index::{NoIndex, PageCell, PageIndex, PageTotal};
 pub use kinds::KindSet;
 pub use reader::{
     AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Report, SegmentInfo,

@@ -114,6 +114,15 @@ kinds! {
     BasicBlocks = 48 "basic-blocks" 16, COLUMNS, ["ip" 0 8 Address, "instructions" 8 4 Plain, "bytes" 12 4 Plain];
     /// Points at which all of a machine's memory is known.
     Checkpoints = 49 "checkpoints" 16, COLUMNS, ["cycle" 0 8 Growing, "time_ns" 8 8 Growing];
+    /// An index: pages that a frame of accesses touched.
+    PageCells = 50 "page-cells" 48, COLUMNS, ["page" 0 8 Address, "loads" 8 4 Plain, "stores" 12 4 Plain, "modifies" 16 4 Plain,
+        "bytes" 24 8 Plain, "lines_read" 32 8 Plain, "lines_written" 40 8 Plain];
+    /// An index: the frames, and which cells are theirs.
+    IndexedFrames = 51 "indexed-frames" 48, COLUMNS, ["stream" 0 4 Plain, "shift" 4 1 Plain, "flags" 5 1 Plain, "cells" 6 2 Plain,
+        "sequence" 8 8 Growing, "first_cell" 16 8 Growing, "entries" 24 8 Plain, "wide" 32 8 Address, "wide_end" 40 8 Address];
+    /// An index: counts of all of the trace, by page.
+    PageTotals = 52 "page-totals" 48, COLUMNS, ["process" 0 4 Plain, "page" 8 8 Address, "loads" 16 8 Plain,
+        "stores" 24 8 Plain, "modifies" 32 8 Plain, "bytes" 40 8 Plain];
 }
 
 impl StreamKind {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::{Moment, Session, Tool};
+use analysis::{Moment, Session, Tally, Tool};
 use memref::{Access, Allocation, Event};
 use symbols::{HeapChange, Resolver};
 use trace_format::KindSet;
@@ -19,6 +19,14 @@ pub(super) fn run(
     let needs = exporter.needs();
     let counts = !needs.tables.is_empty() || needs.stale || needs.summary;
     let kinds = if counts { KindSet::ALL } else { needs.kinds };
+    if needs.asks_for_pages_alone()
+        && selection.is_everything()
+        && let Some(indexed) = session.indexed_pages()?
+    {
+        let mut figures = Figures::new(session, &needs);
+        (figures.tally, figures.resolvers) = (Tally::of_pages(indexed.pages), indexed.resolvers);
+        return exporter.finish(&figures, out);
+    }
     let filter = selection.filter(kinds);
     let bytes = if needs.bytes { AccessBytes::of(session, &filter) } else { AccessBytes::default() };
     let mut feed = Feed { figures: Figures::new(session, &needs), needs, exporter, out, bytes, failed: None };

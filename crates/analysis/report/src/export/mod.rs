@@ -61,6 +61,13 @@ pub struct Needs {
     pub summary: bool,
 }
 
+impl Needs {
+    /// Whether counts by page are all, for which an index does.
+    fn asks_for_pages_alone(&self) -> bool {
+        self.events == EventOrder::None && self.tables == [By::Page] && !self.stale && !self.summary
+    }
+}
+
 /// Writes a trace in one format. Its methods are called in the order in which they stand here; what it returns as an error
 /// ends the export.
 pub trait Exporter {
@@ -122,6 +129,14 @@ pub struct Selection {
 }
 
 impl Selection {
+    fn is_everything(&self) -> bool {
+        self.kinds == KindSet::ALL
+            && self.entries.is_none()
+            && self.addresses.is_none()
+            && self.cycles.is_none()
+            && self.thread.is_none()
+    }
+
     fn filter(&self, kinds: KindSet) -> Filter {
         Filter {
             index: self.entries.clone(),

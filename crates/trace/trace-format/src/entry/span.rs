@@ -40,7 +40,10 @@ impl Bounds {
                 | StreamKind::GuestSymbols
                 | StreamKind::Flow
                 | StreamKind::BasicBlocks
-                | StreamKind::Checkpoints,
+                | StreamKind::Checkpoints
+                | StreamKind::PageCells
+                | StreamKind::IndexedFrames
+                | StreamKind::PageTotals,
             )
             | None => by_fields(entry_type, entries),
         }

@@ -198,7 +198,10 @@ impl StreamCheck<'_> {
             | StreamKind::GuestSymbols
             | StreamKind::Flow
             | StreamKind::BasicBlocks
-            | StreamKind::Checkpoints => Ok(()),
+            | StreamKind::Checkpoints
+            | StreamKind::PageCells
+            | StreamKind::IndexedFrames
+            | StreamKind::PageTotals => Ok(()),
             StreamKind::ValuesData | StreamKind::Names => {
                 let blocks = bytes.chunks_exact(crate::var::BLOCK_BYTES);
                 let sound = |block| crate::var::block(block).is_some();

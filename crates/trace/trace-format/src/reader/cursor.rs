@@ -109,7 +109,10 @@ impl<E: Filtered> StreamCursor<E> {
             }
             self.next += 1;
             self.hole_told = false;
-            if !self.filter.may_match::<E>(&frame.header) {
+            let possible = self.filter.may_match::<E>(&frame.header)
+                && (!E::IS_INDEXED
+                    || self.inner.index.may_match(&self.inner, &stream, self.next - 1, &self.filter));
+            if !possible {
                 continue;
             }
             match self.load(&stream, frame) {

@@ -111,6 +111,9 @@ pub(crate) trait Filtered: StreamEntry {
     /// Whether they have addresses of instructions.
     const BY_IP: bool = false;
 
+    /// Whether the page index speaks of them.
+    const IS_INDEXED: bool = false;
+
     /// Its cycle.
     fn cycle(&self) -> u64;
 
@@ -122,6 +125,7 @@ impl Filtered for Access {
     const BY_INDEX: bool = true;
     const BY_ADDRESS: bool = true;
     const BY_IP: bool = true;
+    const IS_INDEXED: bool = true;
 
     fn cycle(&self) -> u64 {
         self.cycle
@@ -140,6 +144,7 @@ impl Filtered for DataAccess {
     const BY_INDEX: bool = true;
     const BY_ADDRESS: bool = true;
     const BY_IP: bool = true;
+    const IS_INDEXED: bool = true;
 
     fn cycle(&self) -> u64 {
         self.access.cycle

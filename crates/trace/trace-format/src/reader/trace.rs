@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
 
 use memref::ThreadId;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     damage::Damage,
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     Bounds, Encoders, Error, Guid, ProcessRecord, StreamDescription, StreamKind, ThreadRecord, TraceSource,
-    directory::FrameRef, file_header::FileHeader, frame::FrameKind,
+    directory::FrameRef, file_header::FileHeader, frame::FrameKind, index::IndexPlace,
 };
 
 /// What all cursors of a trace share; nothing in it changes.
@@ -23,6 +24,9 @@ pub(crate) struct TraceData {
     pub(crate) encoders: Encoders,
     pub(crate) streams: BTreeMap<u32, Arc<Stream>>,
     by_kind: BTreeMap<(StreamKind, Option<ThreadId>), Arc<Stream>>,
+    /// What an index must have been made of (docs/format.md, *The page index*).
+    pub(crate) key: u64,
+    pub(crate) index: IndexPlace,
 }
 
 impl TraceData {
@@ -33,6 +37,14 @@ impl TraceData {
             _ => None,
         };
         self.by_kind.get(&(kind, thread)).or_else(with_data).cloned()
+    }
+
+    /// The streams that an index speaks of, by number.
+    pub(crate) fn access_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
+        let kinds = [Some(StreamKind::Accesses), Some(StreamKind::DataAccesses)];
+        let ours =
+            move |stream: &&Arc<Stream>| kinds.contains(&stream.kind) && stream.description.thread.is_some();
+        self.streams.values().filter(ours)
     }
 }
 
@@ -81,7 +93,11 @@ impl Trace {
     pub fn open_with(path: impl AsRef<Path>, encoders: Encoders) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::Io { path: path.into(), operation: "open the file", offset: 0, source };
-        Self::open_on(Box::new(File::open(path).map_err(failed)?), path, encoders)
+        let mut trace = Self::open_on(Box::new(File::open(path).map_err(failed)?), path, encoders)?;
+        if let Some(inner) = Arc::get_mut(&mut trace.inner) {
+            inner.index.of_file = true;
+        }
+        Ok(trace)
     }
 
     /// As [`Self::open_with`], from anything that holds the bytes; `path` is what errors call it.
@@ -113,7 +129,8 @@ impl Trace {
                 Some(((kind, thread), stream.clone()))
             })
             .collect();
-        let inner = Arc::new(TraceData { file, encoders, streams, by_kind });
+        let (key, index) = (key(&list.frames), IndexPlace::default());
+        let inner = Arc::new(TraceData { file, encoders, streams, by_kind, key, index });
         let tables = session::tables(&inner, &mut list.damage)?;
         list.damage.sort();
         list.damage.dedup();
@@ -217,6 +234,14 @@ impl Trace {
         let process = process.map(|record| record.process).unwrap_or_default();
         Shard::new(self.inner.clone(), process, thread)
     }
+}
+
+/// A checksum of all that the trace holds, from the headers of its frames.
+fn key(frames: &[FrameRef]) -> u64 {
+    let mut sorted: Vec<[u64; 2]> = frames.iter().map(|frame| [frame.offset, frame.checksum]).collect();
+    sorted.sort_unstable();
+    let bytes: Vec<u8> = sorted.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+    xxh3_64(&bytes)
 }
 
 pub(super) fn info(stream: &Stream, file_bytes: u64) -> StreamInfo {

@@ -1,0 +1,102 @@
+//! `memtap index`: the page index of a trace, built once, for every question about addresses afterwards.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use report::grouped;
+use serde_json::json;
+use trace_format::{NoIndex, PageIndex, Trace};
+
+use crate::output::Out;
+
+/// Build the page index of a trace, beside it
+///
+/// FILE.mtx says which pages and lines each part of the trace touched. heatmap, report --by page and dump --range 0xA..0xB use it
+/// where it is there. It belongs to the trace as it is: after a change it is built anew, and it may be deleted at any time.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// Build it even if there is one that fits
+    #[arg(long)]
+    force: bool,
+    /// Say what it holds as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let trace = Trace::open(&args.file)?;
+    let path = PageIndex::path(&args.file);
+    let present = match PageIndex::open(&trace) {
+        Ok(index) if !args.force => Some(index),
+        Err(why @ NoIndex::Damaged(_)) => {
+            eprintln!("memtap: note: {}: {why}; it is built anew", path.display());
+            None
+        }
+        _ => None,
+    };
+    let built = present.is_none();
+    let index = match present {
+        Some(index) => index,
+        None => build(&trace)?,
+    };
+    let accesses: u64 = trace.threads().iter().map(|record| trace.shard(record.thread).access_count()).sum();
+    let (frames, unreadable) = index.frames();
+    let bytes_per_access = index.file_bytes() as f64 / accesses.max(1) as f64;
+    let mut out = Out::stdout();
+    if args.json {
+        let value = json!({
+            "index": path.display().to_string(),
+            "built": built,
+            "bytes": index.file_bytes(),
+            "accesses": accesses,
+            "bytes_per_access": bytes_per_access,
+            "frames": frames,
+            "coarse_frames": index.coarse_frames(),
+            "unreadable_frames": unreadable,
+            "unreadable_accesses": index.unreadable_entries(),
+        });
+        out.line(&value.to_string())?;
+    } else {
+        let done = if built { "written" } else { "up to date" };
+        out.line(&format!(
+            "{}: {done}: {} accesses in {} frames, {} bytes, {bytes_per_access:.5} an access",
+            path.display(),
+            grouped(accesses),
+            grouped(frames as u64),
+            grouped(index.file_bytes()),
+        ))?;
+    }
+    out.finish()?;
+    if unreadable > 0 {
+        eprintln!(
+            "memtap: {}: {} accesses in {} damaged frames are not in the index",
+            args.file.display(),
+            grouped(index.unreadable_entries()),
+            grouped(unreadable as u64)
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds it, with a line that shows how far it is where a person watches.
+fn build(trace: &Trace) -> Result<PageIndex> {
+    let terminal = std::io::stderr().is_terminal();
+    let mut shown = 0;
+    let mut progress = |done: usize, all: usize| {
+        let percent = done * 100 / all.max(1);
+        if terminal && percent != shown {
+            shown = percent;
+            let _ = write!(std::io::stderr(), "\r\x1b[Kindex: {percent} %");
+        }
+    };
+    let built = PageIndex::build(trace, analysis::threads(), &mut progress);
+    if shown > 0 {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    built.with_context(|| format!("{}: its index can't be built", trace.path().display()))
+}

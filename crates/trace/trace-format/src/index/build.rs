@@ -1,0 +1,236 @@
+//! Building an index: every frame of accesses is decoded once, on all cores, and its cells are written in the order of the frames.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memref::{Access, ProcessId};
+
+use super::{
+    MOST_TOTALS, PROPERTY_KEY, PROPERTY_TOTALS, PROPERTY_VERSION, PageCell, PageIndex, PageTotal,
+    SEGMENT_ENTRIES, VERSION,
+    cells::{CellTable, FrameCells},
+    entry::{IndexedFrame, PAGE_SHIFT},
+    in_order::in_order,
+};
+use crate::{
+    CreateOptions, Error, FileSink, Guid, Interval, StreamDescription, StreamKind, SyncPolicy, Trace,
+    TraceWriter, TypedWriter,
+    directory::FrameRef,
+    reader::{FrameError, Stream},
+};
+
+/// A frame that is to be indexed.
+struct Job {
+    stream: Arc<Stream>,
+    frame: FrameRef,
+    process: ProcessId,
+}
+
+/// What a worker made of a frame: its pages of 4,096 bytes, unless it can't be decoded.
+type Counted = Result<Option<FrameCells>, Error>;
+
+/// Counts over the whole trace.
+#[derive(Default)]
+struct Totals {
+    pages: HashMap<(ProcessId, u64), ([u64; 3], u64)>,
+    /// There were too many.
+    given_up: bool,
+}
+
+impl Totals {
+    fn add(&mut self, process: ProcessId, cells: &[PageCell]) {
+        if self.given_up {
+            return;
+        }
+        for cell in cells.iter().filter(|cell| cell.counts != [0; 3]) {
+            let total = self.pages.entry((process, cell.page)).or_default();
+            for (count, more) in total.0.iter_mut().zip(cell.counts) {
+                *count += u64::from(more);
+            }
+            total.1 += cell.bytes;
+        }
+        if self.pages.len() > MOST_TOTALS {
+            *self = Self { pages: HashMap::new(), given_up: true };
+        }
+    }
+
+    fn sorted(self) -> Vec<PageTotal> {
+        let pages = self.pages.into_iter();
+        let mut all: Vec<PageTotal> = pages
+            .map(|((process, page), (counts, bytes))| PageTotal { process, page, counts, bytes })
+            .collect();
+        all.sort_unstable_by_key(|total| (total.process, total.page));
+        all
+    }
+}
+
+/// The three streams of the file.
+struct Output {
+    writer: TraceWriter,
+    cells: TypedWriter,
+    frames: TypedWriter,
+    next_cell: u64,
+}
+
+impl Output {
+    fn create(path: &Path, key: u64) -> Result<Self, Error> {
+        let half = key.to_le_bytes();
+        let session = Guid(std::array::from_fn(|at| half[at % 8]));
+        let options = CreateOptions {
+            force: true,
+            session: Some(session),
+            clock: || 0,
+            sync: SyncPolicy::Never,
+            ..CreateOptions::default()
+        };
+        let sink = Arc::new(FileSink::create(path, options.clone())?);
+        let writer = TraceWriter::on_sink(sink, options);
+        writer.set_property(PROPERTY_VERSION, VERSION)?;
+        writer.set_property(PROPERTY_KEY, &format!("{key:016x}"))?;
+        let stream = |kind| writer.typed(StreamDescription::of_kind(kind, None), SEGMENT_ENTRIES);
+        let (cells, frames) = (stream(StreamKind::PageCells), stream(StreamKind::IndexedFrames));
+        Ok(Self { writer, cells, frames, next_cell: 0 })
+    }
+
+    fn push(&mut self, job: &Job, counted: Option<FrameCells>) -> Result<(), Error> {
+        let unreadable = counted.is_none();
+        let FrameCells { shift, cells, wide } = counted.unwrap_or_default();
+        for cell in &cells {
+            self.cells.push(0, &cell.to_bytes())?;
+        }
+        let frame = IndexedFrame {
+            stream: job.stream.number,
+            sequence: job.frame.header.sequence,
+            shift,
+            unreadable,
+            first_cell: self.next_cell,
+            cells: cells.len() as u16,
+            entries: job.frame.header.entries,
+            wide,
+        };
+        self.next_cell += cells.len() as u64;
+        self.frames.push(0, &frame.to_bytes())
+    }
+
+    fn finish(mut self, totals: Totals) -> Result<(), Error> {
+        self.cells.flush()?;
+        self.frames.flush()?;
+        if totals.given_up {
+            self.writer.set_property(PROPERTY_TOTALS, "none")?;
+        }
+        let description = StreamDescription::of_kind(StreamKind::PageTotals, None);
+        let mut stream = self.writer.typed(description, SEGMENT_ENTRIES);
+        for total in totals.sorted() {
+            stream.push(0, &total.to_bytes())?;
+        }
+        stream.flush()?;
+        self.writer.finish()
+    }
+}
+
+/// The frames of accesses, in the order in which the index has them.
+fn jobs(trace: &Trace) -> Vec<Job> {
+    let process = |stream: &Stream| {
+        let record = trace.threads().iter().find(|record| Some(record.thread) == stream.description.thread);
+        record.map(|record| record.process).or(stream.description.process).unwrap_or_default()
+    };
+    let mut jobs = Vec::new();
+    for stream in trace.inner().access_streams() {
+        let process = process(stream);
+        jobs.extend(stream.frames.iter().map(|&frame| Job { stream: stream.clone(), frame, process }));
+    }
+    jobs
+}
+
+impl Default for FrameCells {
+    fn default() -> Self {
+        Self { shift: PAGE_SHIFT, cells: Vec::new(), wide: Interval::NONE }
+    }
+}
+
+/// What a worker keeps from frame to frame.
+#[derive(Default)]
+struct Worker {
+    table: CellTable,
+    accesses: Vec<Access>,
+}
+
+impl Worker {
+    fn count(&mut self, trace: &Trace, job: &Job) -> Counted {
+        let inner = trace.inner();
+        let Job { stream, frame, .. } = job;
+        match stream.decode_entries(&inner.file, &inner.encoders, frame, &mut self.accesses) {
+            Ok(()) => {
+                self.table.add(&self.accesses);
+                Ok(Some(self.table.take()))
+            }
+            Err(FrameError::Damaged(_)) => Ok(None),
+            Err(FrameError::Failed(error)) => Err(error),
+        }
+    }
+}
+
+impl PageIndex {
+    /// Builds the index of a trace on that many threads and puts it beside the trace; one that is there is replaced when the new one is
+    /// complete. `progress` is told how many of how many frames are done.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or the index can't be written.
+    pub fn build(
+        trace: &Trace,
+        threads: usize,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, Error> {
+        let path = Self::path(trace.path());
+        let unfinished = unfinished(&path);
+        let written = write(trace, threads, &unfinished, progress).and_then(|()| {
+            std::fs::rename(&unfinished, &path).map_err(|source| Error::Io {
+                path: path.clone(),
+                operation: "replace the index",
+                offset: 0,
+                source,
+            })
+        });
+        if written.is_err() {
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        written?;
+        Self::open(trace).map_err(|none| Error::Index { path, what: none.to_string() })
+    }
+}
+
+/// Where an index is until it is complete: beside its place, so that it can be renamed.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    name.into()
+}
+
+fn write(
+    trace: &Trace,
+    threads: usize,
+    path: &Path,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), Error> {
+    let jobs = jobs(trace);
+    let mut output = Output::create(path, trace.inner().key)?;
+    let mut totals = Totals::default();
+    in_order(
+        jobs.len(),
+        threads,
+        Worker::default,
+        |worker, number| worker.count(trace, &jobs[number]),
+        |number, counted| {
+            let mut counted = counted?;
+            if let Some(cells) = &mut counted {
+                totals.add(jobs[number].process, &cells.cells);
+                cells.coarsen();
+            }
+            output.push(&jobs[number], counted)?;
+            progress(number + 1, jobs.len());
+            Ok(())
+        },
+    )?;
+    output.finish(totals)
+}

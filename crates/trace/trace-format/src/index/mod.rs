@@ -1,0 +1,31 @@
+//! The page index: what each frame of accesses touched, page by page, in a file beside the trace, so that questions about addresses
+//! need not read the frames (docs/format.md, *The page index*).
+//!
+//! [`PageIndex::build`] decodes every frame once and writes the file; [`PageIndex::open`] finds it again, and only believes one that
+//! was made of the very trace. Cursors with a filter by address ask it by themselves ([`crate::Trace::page_index`]). What it answers
+//! is what the frames say: where it can't say, because pages were made coarser or a frame could not be read, it claims more, never less.
+//! Names and pictures are left to those who ask.
+
+mod build;
+mod cells;
+mod entry;
+mod in_order;
+mod read;
+
+pub use entry::{PageCell, PageTotal};
+pub use read::{NoIndex, PageIndex};
+
+pub(crate) use read::IndexPlace;
+
+/// Cells of a frame at most: beyond, its pages are made larger.
+const MOST_CELLS: usize = 1024;
+/// Pages that totals are kept of at most.
+const MOST_TOTALS: usize = 1 << 22;
+/// Entries of a frame of the index at most, so that what reads one knows what it takes.
+const SEGMENT_ENTRIES: usize = 1 << 16;
+/// What is added to the trace's name.
+const SUFFIX: &str = ".mtx";
+const PROPERTY_KEY: &str = "index-of";
+const PROPERTY_VERSION: &str = "index-version";
+const VERSION: &str = "1";
+const PROPERTY_TOTALS: &str = "index-totals";
