@@ -139,7 +139,7 @@ pub struct BlockOp {
     pub function: BlockFunction,
     /// First byte written; zero for a fetch. For a comparison, the second operand that was read.
     pub dst: VirtAddr,
-    /// First byte read; zero for a fill.
+    /// First byte read; zero for a fill. For a signal frame the signal's number, zero where it was not recorded.
     pub src: VirtAddr,
     /// Bytes read or written (not the bytes that were allowed).
     pub len: u64,

@@ -42,7 +42,7 @@ fn every_way_into_a_function_and_out_of_it_has_its_stack() {
     check("main calls_tail leaf", 2);
     check("main lands leaf", 2);
     check("main catches leaf", 2);
-    check("[signal] handler leaf", 2);
+    check("[signal 10] handler leaf", 2);
     check("main raises leaf", 2);
     check("[another stack] coroutine step leaf", 3);
     check("main resumes leaf", 3);

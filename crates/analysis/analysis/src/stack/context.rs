@@ -18,8 +18,8 @@ pub enum EnteredBy {
     Unknown,
     /// Events are missing from the thread before it.
     AfterGap,
-    /// The kernel called it: a signal handler.
-    Signal,
+    /// The kernel called it: the handler of that signal; 0 where the number was not recorded.
+    Signal(u8),
     /// It runs on another stack, which was not entered by a call: a coroutine, a goroutine.
     Stack,
     /// This instruction called it.
@@ -33,7 +33,8 @@ impl fmt::Display for EnteredBy {
             Self::Begin | Self::Call(_) => Ok(()),
             Self::Unknown => f.write_str("[unknown]"),
             Self::AfterGap => f.write_str("[after a gap]"),
-            Self::Signal => f.write_str("[signal]"),
+            Self::Signal(0) => f.write_str("[signal]"),
+            Self::Signal(number) => write!(f, "[signal {number}]"),
             Self::Stack => f.write_str("[another stack]"),
         }
     }

@@ -315,7 +315,7 @@ impl Stacks {
     /// The kernel calls a handler. The place is that of what it interrupts.
     fn signal(&mut self, at: &mut Moment<'_>, op: &BlockOp) -> CallPlace {
         let code = at.resolver.resolve_code(op.ip);
-        let handler = self.contexts.root(EnteredBy::Signal);
+        let handler = self.contexts.root(EnteredBy::Signal(u8::try_from(op.src.0).unwrap_or_default()));
         let running = self.thread(at);
         let interrupted = running.now;
         running.go_to(at.resolver, op.dst);

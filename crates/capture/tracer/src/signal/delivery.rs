@@ -141,7 +141,7 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
             kind: BlockKind::Fill,
             function: BlockFunction::Signal,
             dst: VirtAddr(frame_at),
-            src: VirtAddr(0),
+            src: VirtAddr(signal as u64),
             len: sp.wrapping_sub(frame_at),
         });
     }
