@@ -332,7 +332,8 @@ mod tests {
             frames: 1 << 20,
             ..ReplayOptions::default()
         };
-        let run = run(&options, &path, heap_only).unwrap();
+        let session = Session::open(&path).unwrap();
+        let run = run(&options, &session, heap_only).unwrap();
         assert_eq!(run.points_above, 0);
         for outcome in [&run.rtmmu, &run.conventional] {
             assert_eq!(outcome.failures, Default::default());
