@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use memref::{Access, AccessKind, BlockOp, Event, ProcessId, Sync, SyncKind, ThreadId};
+use memref::{Access, AccessKind, BlockOp, Event, ProcessId, Sync, SyncKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use symbols::{RegionId, Resolver};
@@ -210,7 +210,7 @@ impl Tool for Sharing {
 
 /// Bytes of a cache line, the granule of the paper's deterministic execution.
 const LINE_BYTES: u64 = 64;
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 
 /// Deterministic execution (section 3.2): everything is watched for a thread when a region of it begins; the first read of
 /// a granule takes its read watchpoint away, the first write both.

@@ -14,7 +14,7 @@ use crate::race::atomics::is_inner;
 use crate::race::variable_name;
 use crate::{Error, Moment, Tool};
 
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 const LINE_BYTES: u64 = 64;
 
 /// How exactly reads and writes are known.

@@ -1,6 +1,11 @@
 //! Build ids: which build of a file was traced.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
+
+use crate::{
+    Error,
+    elf::{ElfSource, ReadBuildId},
+};
 
 /// The bytes of `NT_GNU_BUILD_ID`. Two files with one build id have the same code and symbols.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -10,6 +15,14 @@ impl BuildId {
     /// A build id of these bytes; `None` for no bytes.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| Self(bytes.into()))
+    }
+
+    /// Of a file; `None` inside where it has none.
+    ///
+    /// # Errors
+    /// Where the file is no module for this processor, or can't be read.
+    pub fn of_file(path: &Path) -> Result<Option<Self>, Error> {
+        ElfSource::Path(path.to_owned()).with(path, ReadBuildId)
     }
 
     /// Its bytes.

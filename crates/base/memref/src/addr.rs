@@ -8,8 +8,10 @@ use core::fmt;
 pub struct VirtAddr(pub u64);
 
 impl VirtAddr {
+    /// Bits of an address that lie within its page.
+    pub const PAGE_SHIFT: u32 = 12;
     /// Bytes of a small page.
-    pub const PAGE_BYTES: u64 = 4096;
+    pub const PAGE_BYTES: u64 = 1 << Self::PAGE_SHIFT;
 
     /// The first address of the page that holds this one.
     pub const fn page_start(self) -> Self {

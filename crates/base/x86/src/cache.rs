@@ -1,5 +1,7 @@
 //! The cache of decoded instructions and their stubs, and the step.
 
+use memref::VirtAddr;
+
 use crate::decode::{Form, Recipe, decode};
 use crate::operand::{Environment, Operand, StepOutcome, Unsupported};
 use crate::registers::{NONE, Registers};
@@ -214,7 +216,7 @@ impl<'a> CodeCache<'a> {
 
     unsafe fn make(&mut self, ip: u64) -> Option<CachedStep> {
         let mut bytes = [0u8; 16];
-        let on_page = (4096 - (ip & 4095)) as usize;
+        let on_page = (VirtAddr::PAGE_BYTES - ip % VirtAddr::PAGE_BYTES) as usize;
         let mut count = on_page.min(MAX_BYTES);
         // SAFETY: the page that rip is in is readable.
         unsafe { copy_code(ip, &mut bytes, 0, count) };
@@ -294,7 +296,7 @@ fn bit_offset(bits: u64, len: u32) -> u64 {
 
 /// Whether `len` bytes of code at `ip` are these.
 unsafe fn same(ip: u64, bytes: &[u8; 16], len: u8) -> bool {
-    if ip & 4095 <= 4080 {
+    if ip % VirtAddr::PAGE_BYTES <= VirtAddr::PAGE_BYTES - 16 {
         // SAFETY: 16 bytes on the page of the instruction.
         let now = unsafe { (ip as *const u128).read_unaligned() };
         let mask = (1u128 << (u32::from(len) * 8)) - 1;

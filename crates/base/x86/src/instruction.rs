@@ -4,13 +4,13 @@
 //! where in `data_flow`, and how it is made for another address in `relocation`.
 
 use iced_x86::{DecoderOptions, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
-use memref::AccessKind;
+use memref::{AccessKind, VirtAddr};
 
 use crate::vector::is_packed;
 
 /// The most bytes that an instruction has.
 pub const MAX_INSTRUCTION_BYTES: usize = 15;
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 
 /// A decoded instruction. The default is an invalid one.
 #[derive(Clone, Copy, Debug, Default)]

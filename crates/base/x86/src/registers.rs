@@ -1,6 +1,6 @@
 //! The general registers of a program, in the order in which the kernel saves them (struct sigcontext).
 
-/// Saved registers.
+/// Saved registers: the part of a signal frame that a handler finds in `uc_mcontext.gregs`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -60,9 +60,19 @@ impl Registers {
         self.set(number, value);
     }
 
-    fn words(&self) -> &[u64; 18] {
+    /// In the order of the fields, as they are told to another process.
+    #[must_use]
+    pub const fn words(&self) -> &[u64; 18] {
         // SAFETY: `Registers` is 18 words in `repr(C)`.
         unsafe { &*(&raw const *self).cast() }
+    }
+
+    /// From words in the order of the fields.
+    #[must_use]
+    pub const fn from_words(words: [u64; 18]) -> Self {
+        let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, rflags] =
+            words;
+        Self { r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, rflags }
     }
 
     /// Sets a register as an instruction of that operand size does: 4 bytes clear the upper half.

@@ -1,10 +1,12 @@
 //! What /proc says of the process: whether it can be attached to, where its C library is, where its threads stand.
 
 use crate::Error;
+use elf::ElfHeader;
 use object::{Object, ObjectSymbol};
+use proc_files::{Mapping, TaskActivity, TaskStat, TaskStatus};
 use std::{
     fs, io,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -43,35 +45,32 @@ pub(crate) fn check_now(pid: u32) -> Result<(), Error> {
     if pid == std::process::id() {
         return Err(Error::Own(pid));
     }
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess(pid))?;
-    let field = |name: &str| {
-        status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map_or("", str::trim)
-    };
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess(pid))?;
+    let status = TaskStatus(&text);
     // A thread's number opens the same files as its process's.
-    if field("Tgid") != pid.to_string() {
+    if status.field("Tgid") != pid.to_string() {
         return Err(Error::NoProcess(pid));
     }
-    let state = field("State");
-    if state.starts_with(['Z', 'X']) || field("VmSize").is_empty() {
+    let state = status.field("State");
+    if state.starts_with(['Z', 'X']) || status.field("VmSize").is_empty() {
         return Err(Error::NoProgram(pid));
     }
     if state.starts_with('T') {
         return Err(Error::StoppedBySignal(pid));
     }
-    if let Ok(tracer @ 1..) = field("TracerPid").parse() {
+    if let Ok(tracer @ 1..) = status.field("TracerPid").parse() {
         return Err(Error::Traced { pid, tracer });
     }
-    let program = match fs::read(format!("/proc/{pid}/exe")) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(permission(pid)),
-        Err(_) => return Err(Error::NoProgram(pid)),
-    };
-    let file = object::File::parse(&*program).map_err(|_| Error::Architecture(pid))?;
-    if file.architecture() != object::Architecture::X86_64 || !file.is_64() {
+    let program = fs::File::open(format!("/proc/{pid}/exe")).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => permission(pid),
+        _ => Error::NoProgram(pid),
+    })?;
+    let mut head = [0; ElfHeader::BYTES];
+    let is_ours = program.read_exact_at(&mut head, 0).is_ok() && ElfHeader::parse(&head).is_ok();
+    if !is_ours {
         return Err(Error::Architecture(pid));
     }
-    let ignored = u64::from_str_radix(field("SigIgn"), 16).unwrap_or(0);
-    if ignored & 1 << (libc::SIGSEGV - 1) != 0 {
+    if status.signals("SigIgn") & 1 << (libc::SIGSEGV - 1) != 0 {
         return Err(Error::IgnoresSegv(pid));
     }
     let mapped = mappings(pid)?;
@@ -104,7 +103,7 @@ pub(crate) fn mappings(pid: u32) -> Result<Vec<MappedFile>, Error> {
 }
 
 fn parse(line: &str) -> Option<MappedFile> {
-    let mapping = proc_maps::parse(line.as_bytes())?;
+    let mapping = Mapping::parse(line.as_bytes())?;
     Some(MappedFile {
         start: mapping.start as usize,
         end: mapping.end as usize,
@@ -174,20 +173,16 @@ pub(crate) fn threads(pid: u32) -> Vec<i32> {
 pub(crate) fn has_fault(tid: i32) -> bool {
     const FAULTS: [i32; 6] =
         [libc::SIGSEGV, libc::SIGTRAP, libc::SIGSYS, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let mask = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
-    };
-    let waiting = mask("SigPnd") & !mask("SigBlk");
+    let text = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let status = TaskStatus(&text);
+    let waiting = status.signals("SigPnd") & !status.signals("SigBlk");
     FAULTS.iter().any(|signal| waiting & 1 << (signal - 1) != 0)
 }
 
 /// Whether a thread has ended: the first one is listed as long as there are others.
 pub(crate) fn has_ended(tid: i32) -> bool {
-    let text = fs::read_to_string(format!("/proc/{tid}/task/{tid}/stat")).unwrap_or_default();
-    // The name in parentheses may hold anything.
-    text.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X']))
+    let line = fs::read(format!("/proc/{tid}/task/{tid}/stat")).unwrap_or_default();
+    TaskStat::parse(&line).is_some_and(|stat| stat.activity == TaskActivity::Ended)
 }
 
 /// System calls that programs wait in, and that neither an allocator nor the loader makes while it holds a lock: `read`

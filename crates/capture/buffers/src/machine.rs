@@ -30,7 +30,7 @@ const OTHER_GAP: u64 = 6;
 const OTHER_CLOCK: u64 = 7;
 const OTHER_TEXT: u64 = 8;
 
-const PAGE_SHIFT: u32 = 12;
+const PAGE_SHIFT: u32 = memref::VirtAddr::PAGE_SHIFT;
 /// Virtual pages whose place the plugin remembers. It says [`MachineRecord::Page`] where its memory has something else, so
 /// that a reader with the same slots knows the same.
 pub const PAGE_SLOTS: usize = 1 << 13;

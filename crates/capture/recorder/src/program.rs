@@ -2,12 +2,10 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use object::elf::{EM_X86_64, FileHeader64, PT_INTERP};
-use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, FileKind, ReadCache};
+use elf::{ElfHeader, ElfRefusal, SegmentHeader};
 
 use crate::Error;
 
@@ -77,7 +75,7 @@ fn check_nested(path: &Path, scripts: usize) -> Result<Linkage, Error> {
     if metadata.mode() & SET_ID != 0 {
         return Err(Error::SetId(path.into()));
     }
-    check_elf(path, &head, file)
+    check_elf(path, &head, &file)
 }
 
 /// A script is recorded as its interpreter.
@@ -95,22 +93,19 @@ fn check_script(path: &Path, rest: &[u8], scripts: usize) -> Result<Linkage, Err
 }
 
 /// A program has a loader where one of its segments names it.
-fn check_elf(path: &Path, head: &[u8], file: File) -> Result<Linkage, Error> {
-    match FileKind::parse(head) {
-        Ok(FileKind::Elf64) => {}
-        Ok(FileKind::Elf32) => return Err(Error::Bits32(path.into())),
-        _ => return Err(Error::NoExecutable(path.into())),
-    }
-    let bytes = ReadCache::new(file);
-    let no_executable = |_| Error::NoExecutable(path.into());
-    let header = FileHeader64::<Endianness>::parse(&bytes).map_err(no_executable)?;
-    let endian = header.endian().map_err(no_executable)?;
-    let machine = header.e_machine(endian);
-    if machine != EM_X86_64 || endian != Endianness::Little {
-        return Err(Error::Processor { path: path.into(), machine });
-    }
-    let segments = header.program_headers(endian, &bytes).unwrap_or_default();
-    let has_loader = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
+fn check_elf(path: &Path, head: &[u8], file: &File) -> Result<Linkage, Error> {
+    let header = ElfHeader::parse(head).map_err(|refusal| match refusal {
+        ElfRefusal::NotElf => Error::NoExecutable(path.into()),
+        ElfRefusal::Bits32 => Error::Bits32(path.into()),
+        ElfRefusal::OtherProcessor(machine) => Error::Processor { path: path.into(), machine },
+    })?;
+    let segment = |index| {
+        let mut bytes = [0; SegmentHeader::BYTES];
+        file.read_exact_at(&mut bytes, header.segment_at(index)?).ok()?;
+        SegmentHeader::parse(&bytes)
+    };
+    let has_loader =
+        (0..header.segment_count).filter_map(segment).any(|segment| segment.kind == libc::PT_INTERP);
     Ok(if has_loader { Linkage::Dynamic } else { Linkage::Static })
 }
 
@@ -135,7 +130,6 @@ mod tests {
         bytes[..4].copy_from_slice(b"\x7fELF");
         bytes[4] = class;
         bytes[5] = 1;
-        bytes[6] = object::elf::EV_CURRENT;
         bytes[18..20].copy_from_slice(&machine.to_le_bytes());
         bytes
     }

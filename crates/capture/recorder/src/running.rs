@@ -15,6 +15,7 @@ use buffers::attach::{
     Status, VERSION_AT, WORD_COUNT, WORDS, is_restart,
 };
 use buffers_host::OwnedPool;
+use x86::Registers;
 
 use crate::living::LiveProcesses;
 use crate::plan::RunningProcess;
@@ -293,7 +294,7 @@ fn leave_stopped(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<()> {
     for (index, thread) in stopped.iter_mut().enumerate() {
         let registers = thread.registers().map_err(thread_error(pid))?;
         let request = Leave {
-            registers: in_order(&registers),
+            registers: *general(&registers).words(),
             orig_rax: registers.orig_rax,
             mask: thread.mask().map_err(thread_error(pid))?,
             state: [0; 2],
@@ -314,7 +315,7 @@ fn leave_stopped(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<()> {
             thread.send(pid, signal).map_err(thread_error(pid))?;
         }
         let now = thread.registers().map_err(thread_error(pid))?;
-        let registers = from_order(&left.registers, left.orig_rax, &now);
+        let registers = with_general(&Registers::from_words(left.registers), left.orig_rax, &now);
         thread.set_registers(&registers).map_err(thread_error(pid))?;
     }
     let Some(first) = stopped.first_mut() else { return Err(Error::ProcessEnded(pid)) };
@@ -325,36 +326,51 @@ fn thread_error(pid: u32) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::Thread { pid, source }
 }
 
-/// General registers in the order of a signal context.
-fn in_order(r: &UserRegisters) -> [u64; 18] {
-    [
-        r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx, r.rax,
-        r.rcx, r.rsp, r.rip, r.eflags,
-    ]
+/// A stopped thread's registers as its tracer is told them.
+fn general(r: &UserRegisters) -> Registers {
+    Registers {
+        r8: r.r8,
+        r9: r.r9,
+        r10: r.r10,
+        r11: r.r11,
+        r12: r.r12,
+        r13: r.r13,
+        r14: r.r14,
+        r15: r.r15,
+        rdi: r.rdi,
+        rsi: r.rsi,
+        rbp: r.rbp,
+        rbx: r.rbx,
+        rdx: r.rdx,
+        rax: r.rax,
+        rcx: r.rcx,
+        rsp: r.rsp,
+        rip: r.rip,
+        rflags: r.eflags,
+    }
 }
 
 /// The inverse; segments are those of `others`.
-fn from_order(words: &[u64; 18], orig_rax: u64, others: &UserRegisters) -> UserRegisters {
-    let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags] = *words;
+fn with_general(g: &Registers, orig_rax: u64, others: &UserRegisters) -> UserRegisters {
     UserRegisters {
-        r8,
-        r9,
-        r10,
-        r11,
-        r12,
-        r13,
-        r14,
-        r15,
-        rdi,
-        rsi,
-        rbp,
-        rbx,
-        rdx,
-        rax,
-        rcx,
-        rsp,
-        rip,
-        eflags,
+        r8: g.r8,
+        r9: g.r9,
+        r10: g.r10,
+        r11: g.r11,
+        r12: g.r12,
+        r13: g.r13,
+        r14: g.r14,
+        r15: g.r15,
+        rdi: g.rdi,
+        rsi: g.rsi,
+        rbp: g.rbp,
+        rbx: g.rbx,
+        rdx: g.rdx,
+        rax: g.rax,
+        rcx: g.rcx,
+        rsp: g.rsp,
+        rip: g.rip,
+        eflags: g.rflags,
         orig_rax,
         ..*others
     }
@@ -415,10 +431,8 @@ mod tests {
     #[test]
     fn registers_come_back() {
         let words: [u64; 18] = std::array::from_fn(|index| index as u64 + 1);
-        // The test's own registers serve as the others: none of them is looked at.
-        let others = from_order(&[0; 18], 0, &zeros());
-        let registers = from_order(&words, 77, &others);
-        assert_eq!(in_order(&registers), words);
+        let registers = with_general(&Registers::from_words(words), 77, &zeros());
+        assert_eq!(*general(&registers).words(), words);
         assert_eq!((registers.rip, registers.orig_rax), (17, 77));
     }
 

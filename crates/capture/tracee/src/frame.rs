@@ -1,29 +1,6 @@
 //! The signal frame, as the kernel writes it on x86-64 (arch/x86/include/uapi/asm/sigcontext.h and ucontext.h).
 
-/// The general registers in a signal context, in the kernel's order.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Gregs {
-    pub r8: u64,
-    pub r9: u64,
-    pub r10: u64,
-    pub r11: u64,
-    pub r12: u64,
-    pub r13: u64,
-    pub r14: u64,
-    pub r15: u64,
-    pub rdi: u64,
-    pub rsi: u64,
-    pub rbp: u64,
-    pub rbx: u64,
-    pub rdx: u64,
-    pub rax: u64,
-    pub rcx: u64,
-    pub rsp: u64,
-    pub rip: u64,
-    pub rflags: u64,
-}
+use x86::Registers;
 
 /// A signal stack, as sigaltstack(2) takes it.
 #[repr(C)]
@@ -48,7 +25,7 @@ pub struct UContext {
     /// The signal stack at the time of the signal.
     pub stack: AltStack,
     /// Registers.
-    pub gregs: Gregs,
+    pub gregs: Registers,
     /// cs, gs, fs, ss.
     pub segments: [u16; 4],
     /// Error code of the fault.
@@ -117,7 +94,7 @@ pub struct SigFrame {
 }
 
 const _: () = {
-    assert!(size_of::<Gregs>() == 144);
+    assert!(size_of::<Registers>() == 144);
     assert!(size_of::<UContext>() == 304);
     assert!(size_of::<SigInfo>() == 128);
     assert!(size_of::<SigFrame>() == 440);

@@ -1,7 +1,6 @@
 //! The process's mappings, from /proc/self/maps.
 
-pub use proc_maps::Mapping;
-use proc_maps::parse;
+pub use proc_files::Mapping;
 
 use crate::sys;
 
@@ -17,7 +16,7 @@ pub fn each(mut each: impl FnMut(Mapping<'_>)) -> bool {
         len += read;
         let Some(mut rest) = bytes.get(..len) else { return false };
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
-            if let Some(mapping) = rest.get(..end).and_then(parse) {
+            if let Some(mapping) = rest.get(..end).and_then(Mapping::parse) {
                 each(mapping);
             }
             rest = rest.get(end + 1..).unwrap_or(&[]);

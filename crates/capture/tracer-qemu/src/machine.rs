@@ -25,7 +25,7 @@ use crate::options::{NumberRange, PluginOptions};
 use crate::ram::Ram;
 use crate::task::Tasks;
 
-const PAGE_SHIFT: u32 = VirtAddr::PAGE_BYTES.trailing_zeros();
+const PAGE_SHIFT: u32 = VirtAddr::PAGE_SHIFT;
 const PAGE_MASK: u64 = VirtAddr::PAGE_BYTES - 1;
 /// Descriptions of accesses that are remembered.
 const FORMS: usize = 256;

@@ -23,8 +23,8 @@
 extern crate alloc;
 
 mod calls;
-mod elf;
 mod emit;
+mod module_headers;
 mod process;
 mod protect;
 mod recorder;

@@ -1,19 +1,4 @@
-//! The program's registers, in the context of a signal and as `x86` has them: both are the kernel's order.
-
-use tracee::frame::{Gregs, UContext};
-
-/// The program's registers, as the engine has them: both are the kernel's order.
-pub(crate) fn of(context: &mut UContext) -> &mut x86::Registers {
-    const _: () = assert!(size_of::<Gregs>() == size_of::<x86::Registers>());
-    // SAFETY: both types are 18 words in the same order, see their definitions.
-    unsafe { &mut *(&raw mut context.gregs).cast() }
-}
-
-/// Registers of a signal's context, as the engine has them.
-pub(crate) fn as_registers(gregs: &Gregs) -> &x86::Registers {
-    // SAFETY: both types are 18 words in the same order, see their definitions.
-    unsafe { &*(&raw const *gregs).cast() }
-}
+//! Bits of the flags register, and what the kernel says of faults and traps.
 
 /// si_code of a fault for want of a right.
 pub(crate) const SEGV_ACCERR: i32 = 2;

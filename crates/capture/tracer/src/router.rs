@@ -10,7 +10,7 @@ use tracee::sys;
 use crate::process::{breakpoint, threads};
 use crate::protect::fault;
 use crate::protect::pages::{self, PAGE_VIEWED};
-use crate::registers::{self, SEGV_ACCERR};
+use crate::registers::SEGV_ACCERR;
 use crate::signal::actions::{self, Handlers};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, NOT_MADE, StubPlace};
@@ -46,7 +46,7 @@ unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UCo
     }
     // A fault inside one of our stubs: the step that runs it ends with `Outcome::Fault`.
     // SAFETY: this thread's engine; `recover` only reads it.
-    if info.code > 0 && unsafe { (*(*current).engine).recover(registers::of(context)) } {
+    if info.code > 0 && unsafe { (*(*current).engine).recover(&mut context.gregs) } {
         // SAFETY: this thread's own state; the step that we interrupted reads it after us.
         unsafe { (*current).nested = Some(*info) };
         return;

@@ -89,7 +89,7 @@ pub fn find(addr: usize) -> Option<Mapping> {
 }
 
 fn parse(line: &[u8]) -> Option<Mapping> {
-    let mapping = proc_maps::parse(line)?;
+    let mapping = proc_files::Mapping::parse(line)?;
     Some(Mapping {
         start: mapping.start as usize,
         end: mapping.end as usize,

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use memref::{Access, ThreadId};
+use memref::{Access, ThreadId, VirtAddr};
 use trace_format::machine::{PLACE_DEVICE, PageEntry};
 use trace_format::{Filter, StreamKind, Trace, TypedCursor};
 
 use crate::Error;
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = VirtAddr::PAGE_BYTES;
 /// Pages whose place is at hand.
 const NEAR: usize = 1 << 12;
 

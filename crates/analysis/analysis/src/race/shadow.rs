@@ -3,12 +3,12 @@
 //! Bytes are kept in cells of 8, which stay one state as long as all accesses are of whole cells, and become two or eight
 //! where smaller ones come: words are the rule, and bytes are exact.
 
-use memref::{AccessKind, ThreadId};
+use memref::{AccessKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 
 use super::clock::{Clock, Epoch};
 
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 const CELL_BYTES: u64 = 8;
 const CELLS: usize = (PAGE_BYTES / CELL_BYTES) as usize;
 

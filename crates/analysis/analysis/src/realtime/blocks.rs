@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use memref::VirtAddr;
 use rtvm::replay::BlockId;
 
 /// Entries of the caches by page. Like the Virtual Regions Cache they are never invalidated: whether an entry is right is
@@ -9,7 +10,7 @@ use rtvm::replay::BlockId;
 const CACHED: usize = 1 << 12;
 /// Memory beside the heap becomes a region for each such part of it.
 const CHUNK_BYTES: u64 = 1 << 21;
-const PAGE_BITS: u32 = 12;
+const PAGE_BITS: u32 = VirtAddr::PAGE_SHIFT;
 
 /// What a number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What is tainted, and where it came from: bytes of memory and registers have labels, and a label knows the step that
 //! moved it, and the label before.
 
+use memref::VirtAddr;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A label; zero is none.
@@ -106,7 +107,7 @@ impl Labels {
     }
 }
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = VirtAddr::PAGE_BYTES;
 
 struct Page {
     labels: [Label; PAGE as usize],

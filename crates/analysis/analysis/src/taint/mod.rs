@@ -536,9 +536,9 @@ impl Taint {
         while let Some(page) = self.process(at).shadow.unseen(addr, len) {
             let arguments = self.process(at).arguments.clone();
             if let Some(Range { start, end }) =
-                arguments.filter(|range| range.start < page + 4096 && page < range.end)
+                arguments.filter(|range| range.start < page + VirtAddr::PAGE_BYTES && page < range.end)
             {
-                let (from, to) = (start.max(page), end.min(page + 4096));
+                let (from, to) = (start.max(page), end.min(page + VirtAddr::PAGE_BYTES));
                 let source = self.input(Input { kind: "argv".into(), spot: None, name: None });
                 self.taint(at, source, from, to - from, from - start);
             }
@@ -547,7 +547,7 @@ impl Taint {
             let Some(region) = region.filter(|region| region.kind == RegionKind::File) else { continue };
             let name = region.name.to_string();
             let from = page.max(region.start.0);
-            let to = (page + 4096).min(region.start.0 + region.len);
+            let to = (page + VirtAddr::PAGE_BYTES).min(region.start.0 + region.len);
             let offset = from - region.start.0;
             let source = self.input(Input { kind: "mmap".into(), spot: None, name: Some(name) });
             self.taint(at, source, from, to.saturating_sub(from), offset);

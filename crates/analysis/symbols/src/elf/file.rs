@@ -7,17 +7,18 @@ use std::{
     sync::Arc,
 };
 
+use elf::{ElfHeader, ElfRefusal};
 use object::{
     Endianness, Object, ObjectSection, ReadCache, ReadRef,
     elf::{
-        EM_X86_64, ET_EXEC, PF_R, PF_W, PF_X, PT_GNU_RELRO, PT_LOAD, R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE,
+        ET_EXEC, PF_R, PF_W, PF_X, PT_GNU_RELRO, PT_LOAD, R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE,
         R_X86_64_JUMP_SLOT, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHN_UNDEF, SHT_DYNSYM, SHT_NOBITS,
         SHT_NOTE, SHT_RELA, SHT_SYMTAB, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_TLS,
     },
     read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader},
 };
 
-use super::{Section, SectionKind, Segment, SymbolKind, SymbolTable, note, plt, symbol::SymbolEntry};
+use super::{Section, SectionKind, Segment, SymbolKind, SymbolTable, plt, symbol::SymbolEntry};
 use crate::{BuildId, Error};
 
 /// Where the bytes of a file are.
@@ -106,21 +107,19 @@ impl ElfSource {
 }
 
 fn parse<'data, R: ReadRef<'data>>(path: &Path, data: R) -> Result<ElfFile64<'data, Endianness, R>, Error> {
-    let ident = data.read_bytes_at(0, 16).unwrap_or_default();
-    // Magic, 64 bits, little-endian.
-    if !ident.starts_with(b"\x7fELF\x02\x01") {
-        return Err(Error::NotElf { path: path.to_owned() });
+    let path_of_it = || path.to_owned();
+    match ElfHeader::parse(data.read_bytes_at(0, ElfHeader::BYTES as u64).unwrap_or_default()) {
+        Ok(_) => {}
+        Err(ElfRefusal::OtherProcessor(machine)) => {
+            return Err(Error::OtherArchitecture { path: path_of_it(), machine });
+        }
+        Err(ElfRefusal::NotElf | ElfRefusal::Bits32) => return Err(Error::NotElf { path: path_of_it() }),
     }
-    let elf = ElfFile64::<Endianness, R>::parse(data).map_err(|source| Error::Malformed {
-        path: path.to_owned(),
+    ElfFile64::<Endianness, R>::parse(data).map_err(|source| Error::Malformed {
+        path: path_of_it(),
         what: "the ELF header",
         source,
-    })?;
-    let machine = elf.elf_header().e_machine(elf.endian());
-    if machine != EM_X86_64 {
-        return Err(Error::OtherArchitecture { path: path.to_owned(), machine });
-    }
-    Ok(elf)
+    })
 }
 
 /// Reads the facts; of a separate debug file only the symbols are of use.
@@ -167,7 +166,7 @@ impl WithElf for ReadBuildId {
     ) -> Option<BuildId> {
         elf.sections()
             .filter(|section| section.elf_section_header().sh_type(elf.endian()) == SHT_NOTE)
-            .find_map(|section| section.data().ok().and_then(note::build_id))
+            .find_map(|section| BuildId::new(elf::build_id(section.data().ok()?)?))
     }
 }
 
@@ -211,7 +210,7 @@ fn read_sections<'data, R: ReadRef<'data>>(
         let header = section.elf_section_header();
         let name = section.name().unwrap_or_default();
         if header.sh_type(endian) == SHT_NOTE && facts.build_id.is_none() {
-            facts.build_id = section.data().ok().and_then(note::build_id);
+            facts.build_id = section.data().ok().and_then(elf::build_id).and_then(BuildId::new);
         }
         // Where only the debug information was kept, the sections of the program have no bytes.
         facts.has_dwarf |= name == ".debug_info" && header.sh_type(endian) != SHT_NOBITS;

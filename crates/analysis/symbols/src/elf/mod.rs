@@ -3,7 +3,6 @@
 //! What is read here is read when a file is opened; debug information is not.
 
 mod file;
-mod note;
 mod plt;
 mod section;
 mod symbol;

@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
+use memref::VirtAddr;
+
 const FANOUT_BITS: u32 = 9;
 const FANOUT: usize = 1 << FANOUT_BITS;
-const PAGE_BITS: u32 = 12;
-const PAGE_BYTES: u64 = 1 << PAGE_BITS;
+const PAGE_BITS: u32 = VirtAddr::PAGE_SHIFT;
+const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 const LEVELS: u32 = 4;
 /// Addresses end here; nothing above can be owned.
 pub(crate) const END: u64 = 1 << (PAGE_BITS + FANOUT_BITS * LEVELS);

@@ -26,7 +26,6 @@ const WAITING: usize = 1 << 14;
 const MAX_BLOCKS: usize = 1 << 28;
 /// Bytes of a segment of data.
 const DATA_BYTES: usize = 4 << 20;
-const PAGE_SHIFT: u32 = 12;
 /// The numbers of the plugin's texts.
 const TEXT_API: u32 = 0;
 const TEXT_INTROSPECTION: u32 = 1;
@@ -386,7 +385,7 @@ impl MachineSink {
         store: bool,
         value: Option<u128>,
     ) -> Result<(), Error> {
-        let number = addr >> PAGE_SHIFT;
+        let number = VirtAddr(addr).page_number();
         if let Some(place) = self.page.take() {
             self.places[page_slot(number)] = PagePlace { page: number, place };
         }
@@ -436,7 +435,7 @@ impl MachineSink {
         if known.page == number {
             cpu.state(index, known, cycle)?;
         }
-        if (addr & 0xfff) as usize + size > 0x1000 {
+        if addr % VirtAddr::PAGE_BYTES + size as u64 > VirtAddr::PAGE_BYTES {
             let number = number.wrapping_add(1);
             let known = self.places[page_slot(number)];
             if known.page == number {

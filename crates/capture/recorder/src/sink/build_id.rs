@@ -1,16 +1,14 @@
 //! The build id of a file that a process maps.
 
+use std::path::Path;
+
+use symbols::BuildId;
+
 /// A module's build id in hexadecimal, empty where it has none; `None` where the file is no module.
 pub(super) fn build_id(path: &str) -> Option<String> {
-    use object::Object;
     // Programs map devices, whose bytes have no end, and files of any size: only what of a module is needed is read.
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let bytes = object::ReadCache::new(std::fs::File::open(path).ok()?);
-    let file = object::File::parse(&bytes).ok()?;
-    let id = file.build_id().ok().flatten().unwrap_or_default();
-    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+    let id = BuildId::of_file(Path::new(path)).ok()?;
+    Some(id.map_or_else(String::new, |id| id.to_string()))
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn base_in(pid: u32, file: FileIdentity) -> Option<u64> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     maps.lines().find_map(|line| {
-        let mapping = proc_maps::parse(line.as_bytes())?;
+        let mapping = Mapping::parse(line.as_bytes())?;
         let path = Path::new(OsStr::from_bytes(mapping.name));
         (mapping.offset == 0 && path.is_absolute() && identity(path).ok() == Some(file))
             .then_some(mapping.start)

@@ -19,8 +19,6 @@ use crate::service::unique_name;
 
 /// More runs of neighbouring pages than that are not closed one by one: the kernel has a limit of mappings, 65,530.
 const MOST_RUNS: usize = 8192;
-/// What is closed at once.
-const PAGE_BYTES: u64 = 4096;
 
 /// A file that goes with this value.
 pub(super) struct Temporary(pub(super) PathBuf);
@@ -278,8 +276,8 @@ fn runs(places: &[WatchedPlace]) -> usize {
         .filter(is_known)
         .map(|WatchPlace { kind, address, len, .. }| PageRun {
             kind,
-            first: address / PAGE_BYTES,
-            last: (address + len - 1) / PAGE_BYTES,
+            first: VirtAddr(address).page_number(),
+            last: VirtAddr(address + len - 1).page_number(),
         })
         .collect();
     pages.sort_unstable();

@@ -13,7 +13,7 @@ use crate::Error;
 /// The end of the addresses that programs have.
 const USER_END: u64 = 1 << 47;
 /// The first address at which the kernel maps anything for a program (`vm.mmap_min_addr` is a page at least).
-const LOWEST: u64 = 4096;
+const LOWEST: u64 = VirtAddr::PAGE_BYTES;
 /// A place that an expression names, as the list that the traced program gets has it: see [`buffers::list`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WatchPlace {

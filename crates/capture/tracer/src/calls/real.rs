@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use memref::VirtAddr;
 use tracee::sys;
 
 use crate::calls::entry_points::{NOTE_COUNT, NOTES};
@@ -135,7 +136,7 @@ pub(crate) fn call_site(return_to: u64) -> u64 {
     if return_to < 16 {
         return return_to;
     }
-    let on_page = ((return_to - 1) & 4095) + 1;
+    let on_page = (return_to - 1) % VirtAddr::PAGE_BYTES + 1;
     let len = on_page.min(MOST);
     // SAFETY: the last bytes of the instruction that has just been executed, and a few of what stands before it on the same page.
     let bytes = unsafe { core::slice::from_raw_parts((return_to - len) as *const u8, len as usize) };

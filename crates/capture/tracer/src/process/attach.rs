@@ -20,7 +20,7 @@ use buffers::attach::{
 };
 use buffers::{Config, Pool};
 use memref::MarkerKind;
-use tracee::frame::{AltStack, Gregs, UContext, fpstate_bytes};
+use tracee::frame::{AltStack, UContext, fpstate_bytes};
 use tracee::lock::Lock;
 use tracee::{sys, tls};
 
@@ -274,8 +274,7 @@ unsafe extern "C" fn memtap_attach_leave(words: *mut [u64; LEAVE_WORDS]) -> u64 
 unsafe fn leave(thread: &mut TracedThread, request: &mut Leave) {
     // SAFETY: a context is words, and zeros are a valid one.
     let mut context: UContext = unsafe { core::mem::zeroed() };
-    // SAFETY: both are 18 words, the second in the order that the first is said to have.
-    context.gregs = unsafe { core::mem::transmute::<[u64; 18], Gregs>(request.registers) };
+    context.gregs = x86::Registers::from_words(request.registers);
     let (rip, rax) = (context.gregs.rip, context.gregs.rax);
     let waits = waits(thread, rip, rax, request.orig_rax);
     let parked = thread.parked.load(Ordering::Acquire);
@@ -300,8 +299,7 @@ unsafe fn leave(thread: &mut TracedThread, request: &mut Leave) {
             _ => {}
         }
     }
-    // SAFETY: 18 words each, in the order that both have.
-    request.registers = unsafe { core::mem::transmute::<Gregs, [u64; 18]>(context.gregs) };
+    request.registers = *context.gregs.words();
     request.mask |= thread.signals.virtual_mask;
     request.kept = waiting::take_all_kept(thread);
     if request.is_first != 0 {

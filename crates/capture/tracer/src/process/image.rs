@@ -8,11 +8,11 @@
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use libc::{Elf64_Ehdr, Elf64_Phdr};
+use elf::{ElfHeader, SegmentHeader};
 use tracee::text::Text;
 use tracee::{sys, tls};
 
-use crate::elf;
+use crate::module_headers::segment_of_file;
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
@@ -68,7 +68,7 @@ pub(crate) unsafe fn load(
             let key = from.read();
             let value = match key {
                 libc::AT_PHDR => image.headers,
-                libc::AT_PHENT => size_of::<Elf64_Phdr>() as u64,
+                libc::AT_PHENT => SegmentHeader::BYTES as u64,
                 libc::AT_PHNUM => image.count,
                 libc::AT_BASE => 0,
                 libc::AT_ENTRY => image.entry,
@@ -105,22 +105,22 @@ impl Image {
         let name = name.as_bytes();
         settings.image.get_mut(..name.len())?.copy_from_slice(name);
         settings.image_len = name.len();
-        let mut bytes = [0u8; size_of::<Elf64_Ehdr>()];
+        let mut bytes = [0u8; ElfHeader::BYTES];
         let len = file.read_at(&mut bytes, 0);
-        let header = elf::file_header(bytes.get(..len)?)?;
-        if usize::from(header.e_phentsize) != size_of::<Elf64_Phdr>() {
+        let header = ElfHeader::parse(bytes.get(..len)?).ok()?;
+        if usize::from(header.segment_bytes) != SegmentHeader::BYTES {
             return None;
         }
-        let (table, count) = (header.e_phoff, header.e_phnum.min(MAX_ENTRIES as u16));
+        let (table, count) = (header.segments_at, header.segment_count.min(MAX_ENTRIES as u16));
         let mut loads = [None; MAX_ENTRIES];
         for (index, place) in (0..count).zip(&mut loads) {
-            let header = elf::program_header(&file, &header, index)?;
-            *place = (header.p_type == libc::PT_LOAD).then_some(header);
+            let segment = segment_of_file(&file, &header, index)?;
+            *place = (segment.kind == libc::PT_LOAD).then_some(segment);
         }
-        let first = loads.iter().flatten().map(|load| pages::start_of_page(load.p_vaddr)).min()?;
-        let last = loads.iter().flatten().map(|load| load.p_vaddr.saturating_add(load.p_memsz)).max()?;
+        let first = loads.iter().flatten().map(|load| pages::start_of_page(load.start)).min()?;
+        let last = loads.iter().flatten().map(|load| load.start.saturating_add(load.memory_bytes)).max()?;
         let len = last.checked_sub(first)?.next_multiple_of(PAGE_BYTES);
-        let fixed = header.e_type == libc::ET_EXEC;
+        let fixed = header.is_fixed;
         let flags = sys::MAP_PRIVATE
             | sys::MAP_ANONYMOUS
             | sys::MAP_NORESERVE
@@ -133,32 +133,32 @@ impl Image {
         let bias = (at as u64).wrapping_sub(first);
         let mut headers = 0;
         for load in loads.iter().flatten() {
-            if (load.p_offset..load.p_offset + load.p_filesz).contains(&table) {
-                headers = load.p_vaddr + bias + (table - load.p_offset);
+            if (load.offset..load.offset + load.file_bytes).contains(&table) {
+                headers = load.start + bias + (table - load.offset);
             }
             map_segment(load, &file, bias)?;
         }
-        Some(Self { entry: header.e_entry.wrapping_add(bias), headers, count: count.into() })
+        Some(Self { entry: header.entry.wrapping_add(bias), headers, count: count.into() })
     }
 }
 
 /// Maps a segment into the reserved range.
-fn map_segment(load: &Elf64_Phdr, file: &sys::Fd, bias: u64) -> Option<()> {
-    let prot = elf::rights_of(load);
-    let start = load.p_vaddr.wrapping_add(bias);
+fn map_segment(load: &SegmentHeader, file: &sys::Fd, bias: u64) -> Option<()> {
+    let prot = load.protection();
+    let start = load.start.wrapping_add(bias);
     let page = pages::start_of_page(start);
-    let file_end = start + load.p_filesz;
-    let end = start + load.p_memsz;
+    let file_end = start + load.file_bytes;
+    let end = start + load.memory_bytes;
     let fixed = sys::MAP_PRIVATE | sys::MAP_FIXED;
     // SAFETY: all inside the range that `Image::map` has reserved.
     unsafe {
-        if load.p_filesz > 0 {
-            let offset = pages::start_of_page(load.p_offset);
+        if load.file_bytes > 0 {
+            let offset = pages::start_of_page(load.offset);
             let result = sys::mmap(page, file_end - page, prot, fixed, file.0, offset);
             (!sys::failed(result)).then_some(())?;
         }
-        let zeros = if load.p_filesz > 0 { file_end.next_multiple_of(PAGE_BYTES) } else { page };
-        if load.p_memsz > load.p_filesz && load.p_filesz > 0 && prot & sys::PROT_WRITE != 0 {
+        let zeros = if load.file_bytes > 0 { file_end.next_multiple_of(PAGE_BYTES) } else { page };
+        if load.memory_bytes > load.file_bytes && load.file_bytes > 0 && prot & sys::PROT_WRITE != 0 {
             core::ptr::write_bytes(file_end as *mut u8, 0, (zeros.min(end) - file_end) as usize);
         }
         if end > zeros {
@@ -194,7 +194,7 @@ pub(crate) fn carrier() -> Text<64> {
     let settings = PROCESS.settings();
     let channel = settings.channel.get(..settings.channel_len).unwrap_or(&[]);
     let mut path = Text::new();
-    if let Some((pid, _)) = channel.strip_prefix(b"memtap-").and_then(|rest| proc_maps::number(rest, 10))
+    if let Some((pid, _)) = channel.strip_prefix(b"memtap-").and_then(|rest| proc_files::number(rest, 10))
         && write!(path, "/proc/{pid}/exe\0").is_err()
     {
         return Text::new();

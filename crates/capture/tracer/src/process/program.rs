@@ -2,9 +2,10 @@
 
 use core::ffi::CStr;
 
+use elf::ElfHeader;
 use tracee::sys;
 
-use crate::elf;
+use crate::module_headers::segment_of_file;
 
 /// What can be done with a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +64,11 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
     if mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
         return Verdict::Untraced;
     }
-    let Some(header) = elf::file_header(head).filter(|header| header.e_machine == libc::EM_X86_64) else {
+    let Ok(header) = ElfHeader::parse(head) else {
         return Verdict::Untraced;
     };
-    for index in 0..header.e_phnum {
-        if elf::program_header(&file, &header, index).is_some_and(|header| header.p_type == libc::PT_INTERP) {
+    for index in 0..header.segment_count {
+        if segment_of_file(&file, &header, index).is_some_and(|segment| segment.kind == libc::PT_INTERP) {
             return Verdict::Traceable;
         }
     }

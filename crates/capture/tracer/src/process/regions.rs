@@ -4,7 +4,7 @@ use memref::{RegionChange, RegionKind};
 use tracee::maps::{self, Mapping};
 use tracee::{sys, tls};
 
-use crate::elf::{MappedHeaders, ModuleSpan};
+use crate::module_headers::{MappedHeaders, ModuleSpan};
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::protect::ranges::Range;
 use crate::protect::views;
@@ -39,11 +39,11 @@ impl ModuleData {
         let mut relro_end = 0;
         for header in headers.iter() {
             let start = headers.start_of(&header);
-            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0 {
-                module.data = ModuleSpan { start, end: start + header.p_filesz };
-                module.bss_end = start + header.p_memsz;
-            } else if header.p_type == libc::PT_GNU_RELRO {
-                relro_end = pages::start_of_page(start + header.p_memsz);
+            if header.kind == libc::PT_LOAD && header.is_writable() {
+                module.data = ModuleSpan { start, end: start + header.file_bytes };
+                module.bss_end = start + header.memory_bytes;
+            } else if header.kind == libc::PT_GNU_RELRO {
+                relro_end = pages::start_of_page(start + header.memory_bytes);
             }
         }
         module.data.start = pages::start_of_page(module.data.start.max(relro_end));

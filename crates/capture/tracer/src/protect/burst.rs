@@ -13,7 +13,6 @@ use x86::{Environment, Operand, Refused, StepOutcome};
 
 use crate::protect::pages::{self, PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE};
 use crate::protect::sharing::{self, Sharing};
-use crate::registers;
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -208,7 +207,7 @@ pub(crate) enum Burst {
 /// Executes the instruction at rip and those after it.
 pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst {
     let state = delivery::vector_state(context);
-    let regs = registers::of(context);
+    let regs = &mut context.gregs;
     let engine = thread.engine;
     let recorded = PROCESS.is_recording() && thread.calls.silent == 0;
     let limit = if PROCESS.settings().bursts { MAX_STEPS } else { 1 };
@@ -272,7 +271,7 @@ pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst 
 /// Executes the one instruction at rip, natively if the engine can't.
 pub(crate) fn execute_one(thread: &mut TracedThread, context: &mut UContext) {
     let state = delivery::vector_state(context);
-    let regs = registers::of(context);
+    let regs = &mut context.gregs;
     let engine = thread.engine;
     let recorded = PROCESS.is_recording() && thread.calls.silent == 0;
     let pool = PROCESS.pool();

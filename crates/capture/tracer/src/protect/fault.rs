@@ -12,7 +12,7 @@ use x86::Operand;
 use crate::protect::burst::{self, Burst, HELD};
 use crate::protect::pages::{self, PAGE_TRACED};
 use crate::protect::ranges::RANGES;
-use crate::registers::{self, FAULT_OF_WRITE, SEGV_ACCERR, TRAP_FLAG};
+use crate::registers::{FAULT_OF_WRITE, SEGV_ACCERR, TRAP_FLAG};
 use crate::signal::delivery;
 use crate::signal::mask::OURS;
 use crate::state::process::PROCESS;
@@ -54,7 +54,7 @@ fn open_for_step(thread: &mut TracedThread, context: &mut UContext, addr: u64) {
         thread.protection.step.program_traps = context.gregs.rflags & TRAP_FLAG != 0;
         thread.protection.step.opened = [0; 4];
         thread.watch.stepped.clear();
-        thread.watch.before = *registers::of(context);
+        thread.watch.before = context.gregs;
         context.mask = !OURS;
         context.gregs.rflags |= TRAP_FLAG;
         if PROCESS.is_recording() && thread.calls.silent == 0 {
@@ -92,7 +92,7 @@ fn open_for_step(thread: &mut TracedThread, context: &mut UContext, addr: u64) {
 /// Records what an instruction is about to access, and that it took the slow path.
 fn record_operands(thread: &mut TracedThread, context: &mut UContext, ip: u64) {
     let pool = PROCESS.pool();
-    let regs = *registers::of(context);
+    let regs = context.gregs;
     let mut name = tracee::text::Text::<32>::new();
     let mut held = [Operand { addr: 0, len: 0, kind: AccessKind::Load }; HELD];
     let mut count = 0;

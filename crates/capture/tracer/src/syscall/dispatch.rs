@@ -9,7 +9,6 @@ use tracee::sys;
 
 use crate::process::{exec, threads};
 use crate::protect::{pages, views};
-use crate::registers;
 use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
 use crate::signal::{actions, alt_stack, delivery, rseq, waiting};
 use crate::state::process::PROCESS;
@@ -45,7 +44,7 @@ pub(crate) unsafe fn on_system_call(thread: &mut TracedThread, context: &mut UCo
         thread.tell_futex(call.ip, &args, None);
     }
     if PROCESS.is_watched() {
-        thread.watch.before = *registers::of(context);
+        thread.watch.before = context.gregs;
     }
     if number != libc::SYS_rt_sigreturn {
         stepping::note_progress(thread);

@@ -6,7 +6,6 @@ use buffers::{BUFFER_COUNT, FLOW_BYTES};
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 
-use crate::registers;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::engine::ENGINE;
@@ -36,7 +35,7 @@ pub(crate) fn on_buffer_end(thread: &mut TracedThread, info: &SigInfo, context: 
         verify::on_buffer(thread, context);
         live.carry(&pool, carried.get(..count).unwrap_or(&[]));
     }
-    registers::of(context).set_number(register, live.position());
+    context.gregs.set_number(register, live.position());
     true
 }
 

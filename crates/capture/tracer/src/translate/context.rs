@@ -9,7 +9,6 @@ use buffers::flow::Live;
 use code_cache::Place;
 use tracee::frame::UContext;
 
-use crate::registers;
 use crate::state::process::PROCESS;
 use crate::state::thread::{NATIVE_CALL, TracedThread};
 use crate::translate::engine::{self, ENGINE};
@@ -66,7 +65,7 @@ fn enter_as(thread: &mut TracedThread, context: &mut UContext, is_fault: bool) -
         }
     };
     thread.translation.call = context.gregs.rip;
-    let regs = registers::of(context);
+    let regs = &mut context.gregs;
     if let Some(register) = borrowed {
         regs.set_number(register, live.spill(0));
     }

@@ -10,7 +10,7 @@ use x86::{Operand, Refused, StepOutcome};
 
 use crate::process::{breakpoint, control};
 use crate::protect::sharing;
-use crate::registers::{self, SEGV_ACCERR};
+use crate::registers::SEGV_ACCERR;
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -43,7 +43,7 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
     if ordered && let Some(pool) = PROCESS.pool() {
         thread.emit(&Record::Order { order: pool.control().next_own_order() });
     }
-    let regs = registers::of(context);
+    let regs = &mut context.gregs;
     let engine = thread.engine;
     thread.nested = None;
     // SAFETY: the cache has read the instruction from there.
@@ -66,7 +66,7 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
     let outcome = unsafe { (*engine).step(regs, state, &mut held) };
     match outcome {
         // Of a repeated instruction that was left at an element that can't be accessed those before it are done.
-        StepOutcome::Again if held.begun > before.wrapping_sub(registers::of(context).rcx) => {}
+        StepOutcome::Again if held.begun > before.wrapping_sub(context.gregs.rcx) => {}
         StepOutcome::Executed | StepOutcome::Again => held.tell(true),
         StepOutcome::Fault => {
             let own = thread.nested.take().unwrap_or(SigInfo::fault(libc::SIGSEGV, 1, 0));
@@ -81,7 +81,7 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
         StepOutcome::NotEmulated(_) | StepOutcome::Refused => {
             held.count = 0;
             held.watched.clear();
-            let regs = *registers::of(context);
+            let regs = context.gregs;
             // SAFETY: the cache has read the instruction from there.
             unsafe { x86::accesses(&regs, tls::fs_base(), 0, |operand: Operand| held.hold(operand)) };
             held.tell(false);

@@ -6,13 +6,14 @@ use core::sync::atomic::Ordering;
 use buffers::Record;
 use code_cache::Mode;
 use memref::{AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
-use tracee::frame::{Gregs, UContext};
+use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
 use crate::calls::allocations::AllocationEvent;
 use crate::calls::real;
 use crate::process::control;
+use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::engine::{Around, ENGINE};
@@ -20,7 +21,6 @@ use crate::translate::entry_table::{self, EntryKind};
 use crate::translate::state::{Hook, OwnCall, StreamCall};
 use crate::translate::{sync, thread_buffers};
 use crate::watch::hits::{self, Origin};
-use crate::{recorder, registers};
 
 fn word(addr: u64) -> u64 {
     // SAFETY: the top of the program's stack, which it has just pushed.
@@ -111,11 +111,11 @@ unsafe fn call_in_place(
     // SAFETY: the caller's thread. It is used by the function, too, which finds it by itself: not while we do.
     unsafe {
         let (silent, allocating) = ((*thread).calls.silent, (*thread).calls.allocating);
-        (*thread).watch.before = *registers::of(context);
+        (*thread).watch.before = context.gregs;
         // The address of a call's last byte, with the stack as it was before.
         (*thread).watch.before.rip = return_to.wrapping_sub(1);
         (*thread).watch.before.rsp = regs.rsp + 8;
-        let call = OwnCall { gregs: Gregs { rip: real, ..regs }, silent, allocating };
+        let call = OwnCall { gregs: x86::Registers { rip: real, ..regs }, silent, allocating };
         (*thread).translation.own_call = Some(call);
         core::sync::atomic::compiler_fence(Ordering::SeqCst);
         let function: Function = core::mem::transmute(function);
@@ -128,7 +128,7 @@ unsafe fn call_in_place(
 
 /// The program reads or writes items of a stream. One call at a time is told as a whole: one that a signal's handler makes
 /// meanwhile is told by its accesses.
-fn stream(thread: &mut TracedThread, regs: &Gregs, kind: BlockKind, return_to: u64) {
+fn stream(thread: &mut TracedThread, regs: &x86::Registers, kind: BlockKind, return_to: u64) {
     leave_lost(thread, regs.rsp);
     if thread.translation.hooks.iter().take(thread.translation.depth).any(|hook| hook.stream.is_some()) {
         return;
@@ -216,8 +216,7 @@ pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> boo
     if let Some(StreamCall { kind, addr, item_bytes }) = hook.stream {
         let mut touched = thread.watch.streamed.take();
         if PROCESS.is_recording() && thread.calls.silent == 0 {
-            thread.watch.before =
-                x86::Registers { rip: hook.return_to.wrapping_sub(1), ..*registers::of(context) };
+            thread.watch.before = x86::Registers { rip: hook.return_to.wrapping_sub(1), ..context.gregs };
             let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
             let range = (dst, src, block.wrapping_mul(item_bytes));
             let ip = real::call_site(hook.return_to);

@@ -1,10 +1,10 @@
 //! What happens where code leaves the cache by a branch: the gate calls this.
 
 use code_cache::{Checked, Exit, FS_SPILL, Mode};
-use tracee::frame::{Gregs, UContext};
+use tracee::frame::UContext;
 
 use crate::emit;
-use crate::registers::{self, DIRECTION_FLAG, TRAP_FLAG};
+use crate::registers::{DIRECTION_FLAG, TRAP_FLAG};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::translate::engine::{self, ENGINE};
@@ -30,7 +30,7 @@ fn on_exit(thread: &mut TracedThread, context: &mut UContext, exit: Exit) {
         Exit::Indirect(mode) => {
             Work::Lookups.add(1);
             let target = live.target();
-            let regs = registers::of(context);
+            let regs = &mut context.gregs;
             (regs.rcx, regs.rdx) = (live.spill(2), live.spill(3));
             context.gregs.rip = target;
             if entry_calls::end_hook(thread, context) {
@@ -68,7 +68,7 @@ fn on_exit(thread: &mut TracedThread, context: &mut UContext, exit: Exit) {
 }
 
 /// An instruction is about to access a marked line: goes on where it stands, or where hits go.
-fn check(thread: &mut TracedThread, gregs: &mut Gregs, checked: &Checked) {
+fn check(thread: &mut TracedThread, gregs: &mut x86::Registers, checked: &Checked) {
     thread.watch.stepped.clear();
     for access in checked.accesses() {
         thread.watch.stepped.note(access.addr.0, access.len_bytes, access.kind, true);
@@ -76,7 +76,7 @@ fn check(thread: &mut TracedThread, gregs: &mut Gregs, checked: &Checked) {
     if thread.watch.stepped.is_empty() {
         gregs.rip = checked.resume;
     } else {
-        thread.watch.before = x86::Registers { rip: checked.addr, ..*registers::as_registers(gregs) };
+        thread.watch.before = x86::Registers { rip: checked.addr, ..*gregs };
         gregs.rip = checked.hit;
     }
 }
@@ -99,13 +99,13 @@ pub(crate) fn leave_own_call(thread: &mut TracedThread, context: &mut UContext) 
 /// # Safety
 /// The gate's own registers, of a thread that runs in the cache.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn memtap_on_exit(gregs: &mut Gregs, reason: u32) {
+unsafe extern "C" fn memtap_on_exit(gregs: &mut x86::Registers, reason: u32) {
     emit::as_thread(|thread| {
         let Some(live) = thread.translation.live() else { return };
         let engine = ENGINE.lock();
         match engine.exit(reason) {
             Some(Exit::Check(number)) => {
-                let regs = registers::as_registers(gregs);
+                let regs = &*gregs;
                 let backwards = gregs.rflags & DIRECTION_FLAG != 0;
                 let checked =
                     engine.checked(number, |number| regs.get(number), live.spill(FS_SPILL), backwards);

@@ -17,7 +17,7 @@ core::arch::global_asm!(
     ".globl memtap_gate_end",
     ".hidden memtap_gate_end",
     // The way out of the cache: the reason in eax, the program's rax in spill 1. On the thread's own signal stack, where a
-    // signal's frame then comes below it; the program's registers in the order of `Gregs`, whose last word is the stack's.
+    // signal's frame then comes below it; the program's registers in the order of `x86::Registers`, whose last word is the stack's.
     "memtap_gate:",
     "mov dword ptr gs:[{in_gate}], 1",
     "mov gs:[{rsp}], rsp",

@@ -2,7 +2,7 @@
 
 use buffers::flow::Live;
 use memref::{AllocationFunction, AllocationKind, BlockKind, SyncFunction, SyncKind};
-use tracee::frame::{Gregs, SigInfo};
+use tracee::frame::SigInfo;
 
 const HOOKS: usize = 8;
 
@@ -116,7 +116,7 @@ pub(crate) struct ThreadTranslation {
 #[derive(Clone, Copy)]
 pub(crate) struct OwnCall {
     /// The program's registers, at the real function.
-    pub(crate) gregs: Gregs,
+    pub(crate) gregs: x86::Registers,
     pub(crate) silent: u32,
     pub(crate) allocating: u32,
 }

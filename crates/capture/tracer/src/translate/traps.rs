@@ -1,7 +1,7 @@
 //! Traps and faults of translated code: of the cache, of steps, of kicks, and of writes to code.
 
 use code_cache::Trap;
-use tracee::frame::{Gregs, SigInfo, UContext};
+use tracee::frame::{SigInfo, UContext};
 
 use crate::process::image;
 use crate::registers::{TRAP_FLAG, TRAP_TRACE};
@@ -146,7 +146,7 @@ fn take_over(thread: &mut TracedThread, context: &mut UContext) -> bool {
     translated_thread::tell_base(thread);
     context.gregs.rip = context.gregs.rcx;
     if let Some((entry, stack)) = image::entry() {
-        context.gregs = Gregs { rip: entry, rsp: stack, ..context.gregs };
+        context.gregs = x86::Registers { rip: entry, rsp: stack, ..context.gregs };
         (context.gregs.rdx, context.gregs.rbp) = (0, 0);
     }
     context::leave(thread, context);

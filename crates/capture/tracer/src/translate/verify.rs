@@ -25,7 +25,7 @@ use tracee::frame::{SigInfo, UContext};
 use tracee::tls;
 use x86::{Oracle, StepKind, StepOutcome};
 
-use crate::registers::{self, DIRECTION_FLAG, TRAP_FLAG, TRAP_TRACE};
+use crate::registers::{DIRECTION_FLAG, TRAP_FLAG, TRAP_TRACE};
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -96,7 +96,7 @@ pub(crate) fn resume(thread: &mut TracedThread, context: &mut UContext) {
     // The gate's own last instruction is stepped, so that the trap comes before the block's first one. The return from
     // a handler is not.
     if thread.busy == 0 && front.is_instruction && !front.is_trap {
-        let regs = *registers::of(context);
+        let regs = context.gregs;
         let step = observe(thread, context, regs, None);
         if must_stop(step, &regs) {
             thread.window.left = 0;
@@ -172,7 +172,7 @@ pub(crate) fn on_step(thread: &mut TracedThread, info: &SigInfo, context: &mut U
         begin(thread);
     }
     if front.is_instruction && !front.is_trap {
-        let mut regs = *registers::of(context);
+        let mut regs = context.gregs;
         if let (Some(register), Some(live)) = (front.borrowed, thread.translation.live()) {
             regs.set_number(register, live.spill(0));
         }
@@ -318,7 +318,7 @@ pub(crate) fn before_special(thread: &mut TracedThread, context: &mut UContext, 
         context.gregs.rflags &= !TRAP_FLAG;
     }
     if thread.window.is_open {
-        let regs = *registers::of(context);
+        let regs = context.gregs;
         observe(thread, context, regs, Some(addr));
     }
 }

@@ -10,7 +10,7 @@ use tracee::{maps, sys, tls};
 use unwind::{Cache, FrameTable, StackFrame, UnwindSource};
 use x86::Registers;
 
-use crate::elf::{MappedHeaders, ModuleSpan};
+use crate::module_headers::{MappedHeaders, ModuleSpan};
 use crate::protect::pages::{self, PAGE_VIEWED};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -252,19 +252,18 @@ unsafe fn read_headers(base: u64) -> Option<UnwindModule> {
     // SAFETY: the caller's promise.
     let headers = unsafe { MappedHeaders::at(base) }?;
     let mut module = UnwindModule { start: base, end: base, segment: ModuleSpan::default(), list: 0 };
-    let is_readable = |header: &libc::Elf64_Phdr| header.p_flags & libc::PF_R != 0;
     for header in headers.iter() {
         let start = headers.start_of(&header);
-        if header.p_type == libc::PT_LOAD {
-            module.end = module.end.max(start.wrapping_add(header.p_memsz));
-        } else if header.p_type == libc::PT_GNU_EH_FRAME && is_readable(&header) {
+        if header.kind == libc::PT_LOAD {
+            module.end = module.end.max(start.wrapping_add(header.memory_bytes));
+        } else if header.kind == libc::PT_GNU_EH_FRAME && header.is_readable() {
             module.list = start;
         }
     }
     let segment = headers.iter().find_map(|header| {
         let start = headers.start_of(&header);
-        let span = ModuleSpan { start, end: start.wrapping_add(header.p_filesz) };
-        let is_it = header.p_type == libc::PT_LOAD && is_readable(&header) && span.contains(module.list);
+        let span = ModuleSpan { start, end: start.wrapping_add(header.file_bytes) };
+        let is_it = header.kind == libc::PT_LOAD && header.is_readable() && span.contains(module.list);
         is_it.then_some(span)
     });
     match segment {

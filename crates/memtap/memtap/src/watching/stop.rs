@@ -8,6 +8,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use proc_files::{TaskActivity, TaskStat};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -19,14 +20,6 @@ pub(crate) struct StoppedProgram {
     terminal: Option<File>,
 }
 
-/// What a process is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ProcessActivity {
-    Runs,
-    Stopped,
-    Gone,
-}
-
 impl StoppedProgram {
     /// The terminal, if there is one.
     pub(crate) fn new() -> Self {
@@ -36,7 +29,7 @@ impl StoppedProgram {
     /// Waits until a process that has said that it stops does so, and then until it is continued, by the terminal or by
     /// somebody else: it says so itself.
     pub(crate) fn wait(&self, pid: u32, is_continued: &dyn Fn() -> bool) {
-        while state(pid) == ProcessActivity::Runs && !is_continued() {
+        while activity(pid) == TaskActivity::Alive && !is_continued() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -44,14 +37,14 @@ impl StoppedProgram {
             Some(_) => eprint!("process {pid} is stopped: Enter continues, q ends it "),
             None => eprintln!("process {pid} is stopped: kill -CONT {pid} continues it"),
         }
-        while state(pid) != ProcessActivity::Gone && !is_continued() {
+        while activity(pid) != TaskActivity::Ended && !is_continued() {
             let Some(answer) = self.ask() else { continue };
             let signal = if answer.trim() == "q" { Signal::KILL } else { Signal::CONT };
             if let Some(id) = id {
                 let _ = kill_process(id, signal);
             }
             // What is done is done when the process has it.
-            while state(pid) != ProcessActivity::Gone && !is_continued() {
+            while activity(pid) != TaskActivity::Ended && !is_continued() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             return;
@@ -104,15 +97,15 @@ mod tests {
 
     #[test]
     fn states_are_told_apart() {
-        assert_eq!(state(std::process::id()), ProcessActivity::Runs);
-        assert_eq!(state(u32::MAX), ProcessActivity::Gone);
+        assert_eq!(activity(std::process::id()), TaskActivity::Alive);
+        assert_eq!(activity(u32::MAX), TaskActivity::Ended);
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let id = Pid::from_raw(child.id() as i32).unwrap();
         kill_process(id, Signal::STOP).unwrap();
         rustix::process::waitpid(Some(id), rustix::process::WaitOptions::UNTRACED).unwrap();
-        assert_eq!(state(child.id()), ProcessActivity::Stopped);
+        assert_eq!(activity(child.id()), TaskActivity::Stopped);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(state(child.id()), ProcessActivity::Gone);
+        assert_eq!(activity(child.id()), TaskActivity::Ended);
     }
 }

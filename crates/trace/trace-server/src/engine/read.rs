@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use buffers_host::Region;
+use memref::VirtAddr;
 use trace_format::{EntryFilter, Filter, StreamReader, Trace};
 
 use super::cache::{DecodedSegment, SegmentKey};
@@ -156,8 +157,9 @@ impl ClientReader {
         };
         let entry_type = &stream.description().entry_type;
         let entry_bytes = entry_type.entry_bytes as usize;
-        let buffer_bytes =
-            (buffer_bytes as usize).clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES).next_multiple_of(4096);
+        let buffer_bytes = (buffer_bytes as usize)
+            .clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES)
+            .next_multiple_of(VirtAddr::PAGE_BYTES as usize);
         let filter = EntryFilter::new(filter, entry_type);
         let resources = &trace.resources;
         let region = if shared {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use buffers_host::Region;
+use memref::VirtAddr;
 
 use super::resources::Resources;
 use super::write::{WriteTrace, WrittenStream};
@@ -52,7 +53,7 @@ impl RingLayout {
     }
 
     fn buffers_at(self) -> usize {
-        (64 * self.buffers).next_multiple_of(4096)
+        (64 * self.buffers).next_multiple_of(VirtAddr::PAGE_BYTES as usize)
     }
 
     /// Where a buffer begins.
@@ -67,7 +68,7 @@ impl RingLayout {
 
     /// Bytes of the memory.
     pub(crate) fn total(self) -> usize {
-        (self.buffers_at() + self.buffers * self.buffer_bytes).next_multiple_of(4096)
+        (self.buffers_at() + self.buffers * self.buffer_bytes).next_multiple_of(VirtAddr::PAGE_BYTES as usize)
     }
 }
 

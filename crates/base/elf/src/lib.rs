@@ -1,0 +1,18 @@
+//! What an ELF file says of itself in its headers: whether it is a program for this processor, its segments, its build id.
+//!
+//! Bytes in, numbers out: who reads the file, or finds it mapped, is left to the users, which run inside a traced process as
+//! well as outside. Nothing is allocated, nothing panics, and no field is believed: a place that the headers name may lie
+//! outside of the file. Sections, symbols and relocations are left to the crate `object`, which only readers of names need.
+//!
+//! Start with [`ElfHeader::parse`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod header;
+mod notes;
+mod segment;
+
+pub use header::{ElfHeader, ElfRefusal};
+pub use notes::build_id;
+pub use segment::SegmentHeader;
