@@ -4,6 +4,7 @@
 
 mod arrows;
 mod circles;
+mod fields;
 mod files;
 mod names;
 mod source;
@@ -13,7 +14,13 @@ use anyhow::{Result, bail};
 /// Checks every rule; a line each, and an error where one does not hold.
 pub(crate) fn run() -> Result<()> {
     let sources = source::all()?;
-    let results = [arrows::check(), circles::check(&sources), files::check(&sources), names::check(&sources)];
+    let results = [
+        arrows::check(),
+        circles::check(&sources),
+        fields::check(&sources),
+        files::check(&sources),
+        names::check(&sources),
+    ];
     let mut failed = 0;
     for result in results {
         match result {

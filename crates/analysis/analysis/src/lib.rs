@@ -37,6 +37,6 @@ pub use need::{has_stacks, needs_synchronisation, orders_atomics};
 pub use pages::Pages;
 pub use replay::{Moment, Tool};
 pub use session::Session;
-pub use stale::{Stale, StaleAccess};
-pub use summary::Summary;
+pub use stale::{DoubleFree, Stale, StaleAccess};
+pub use summary::{BlockOpCount, Summary};
 pub use tally::{AccessRow, By, Tally};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use memref::{Access, Allocation, AllocationKind};
-use symbols::{HeapChange, Resolver, VariableKind};
+use symbols::{CodeId, HeapChange, Resolver, VariableId, VariableKind};
 
 use crate::{Count, Error, Moment, Tool};
 
@@ -21,13 +21,28 @@ pub struct StaleAccess {
     pub count: Count,
 }
 
+/// Whose accesses are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct StalePlace {
+    variable: VariableId,
+    code: CodeId,
+}
+
+/// A block that was freed again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoubleFree {
+    /// The block, by its forged name.
+    pub block: String,
+    /// The call, as function and offset.
+    pub call: String,
+}
+
 /// Looks for use after free, double frees and frees of unknown addresses.
 #[derive(Debug, Default)]
 pub struct Stale {
-    accesses: BTreeMap<(u32, u32), (Count, String, Option<String>)>,
-    names: BTreeMap<u32, String>,
-    /// Blocks that were freed again, by name and call.
-    pub double_frees: Vec<(String, String)>,
+    accesses: BTreeMap<StalePlace, StaleAccess>,
+    /// Blocks that were freed again.
+    pub double_frees: Vec<DoubleFree>,
     /// Frees of addresses at which no known block begins: how many. Blocks from before the recording count here.
     pub unknown_frees: u64,
 }
@@ -35,16 +50,7 @@ pub struct Stale {
 impl Stale {
     /// What was found, most accesses first.
     pub fn findings(&self) -> Vec<StaleAccess> {
-        let mut found: Vec<StaleAccess> = self
-            .accesses
-            .iter()
-            .map(|(key, (count, code, line))| StaleAccess {
-                variable: self.names.get(&key.0).cloned().unwrap_or_default(),
-                code: code.clone(),
-                line: line.clone(),
-                count: *count,
-            })
-            .collect();
+        let mut found: Vec<StaleAccess> = self.accesses.values().cloned().collect();
         found.sort_by(|a, b| {
             b.count.accesses().cmp(&a.count.accesses()).then_with(|| a.variable.cmp(&b.variable))
         });
@@ -72,18 +78,21 @@ impl Tool for Stale {
                 continue;
             }
             let code = at.resolver.resolve_code(access.ip);
-            let entry = self.accesses.entry((name.variable.0, code.0)).or_insert_with(|| {
+            let place = StalePlace { variable: name.variable, code };
+            let found = self.accesses.entry(place).or_insert_with(|| {
                 let code = at.resolver.names().code(code);
                 let line = code.as_ref().and_then(|code| {
                     code.line()
                         .map(|(file, line)| line.map_or_else(|| file.to_owned(), |n| format!("{file}:{n}")))
                 });
-                (Count::default(), code.map_or_else(String::new, |code| code.to_string()), line)
+                StaleAccess {
+                    variable: variable.map_or_else(String::new, |variable| variable.name.to_string()),
+                    code: code.map_or_else(String::new, |code| code.to_string()),
+                    line,
+                    count: Count::default(),
+                }
             });
-            entry.0.add(access);
-            if let Some(variable) = variable {
-                self.names.entry(name.variable.0).or_insert_with(|| variable.name.to_string());
-            }
+            found.count.add(access);
         }
         Ok(())
     }
@@ -94,7 +103,7 @@ impl Tool for Stale {
                 let block = resolver.resolve_data(event.addr).variable;
                 let block = resolver.names().variable(block).map_or_else(String::new, |v| v.name.to_string());
                 let call = resolver.code_name(event.ip).map_or_else(String::new, |code| code.to_string());
-                self.double_frees.push((block, call));
+                self.double_frees.push(DoubleFree { block, call });
             }
             HeapChange::Unknown if event.kind == AllocationKind::Free => self.unknown_frees += 1,
             _ => {}

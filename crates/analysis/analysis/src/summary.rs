@@ -13,12 +13,12 @@ pub struct Summary {
     pub count: Count,
     /// Prefetches, which access nothing.
     pub prefetches: u64,
-    /// Copies: how many, and their bytes.
-    pub copies: (u64, u64),
+    /// Copies.
+    pub copies: BlockOpCount,
     /// Fills.
-    pub fills: (u64, u64),
+    pub fills: BlockOpCount,
     /// Fetches.
-    pub fetches: (u64, u64),
+    pub fetches: BlockOpCount,
     /// Allocation events by kind.
     pub allocations: BTreeMap<&'static str, u64>,
     /// Events that are known to be missing, by reason.
@@ -27,6 +27,15 @@ pub struct Summary {
     pub markers: u64,
     /// Synchronisation events.
     pub syncs: u64,
+}
+
+/// Block operations of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockOpCount {
+    /// How many there were.
+    pub operations: u64,
+    /// How many bytes they were told to access, together.
+    pub bytes: u64,
 }
 
 impl Summary {
@@ -74,8 +83,8 @@ impl Summary {
                     BlockKind::Fill => &mut self.fills,
                     BlockKind::Fetch => &mut self.fetches,
                 };
-                total.0 += 1;
-                total.1 += block.len;
+                total.operations += 1;
+                total.bytes += block.len;
             }
             Event::Allocation(event) => *self.allocations.entry(event.kind.name()).or_default() += 1,
             Event::Gap(gap) => self.add_gap(gap.reason, gap.count),

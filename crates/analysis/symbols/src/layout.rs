@@ -38,6 +38,15 @@ pub enum TypeKind {
     },
 }
 
+/// The bits of a bit field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitField {
+    /// The first one, counted from the start of the type.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
 /// A member of a structure or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -45,8 +54,8 @@ pub struct Member {
     pub name: Arc<str>,
     /// Bytes from the start of the type.
     pub offset: u64,
-    /// First bit, from the start of the type, and number of bits, for a bit field.
-    pub bits: Option<(u64, u64)>,
+    /// Which bits it has, for a bit field.
+    pub bits: Option<BitField>,
     /// Its type.
     pub layout: Arc<TypeLayout>,
 }
@@ -60,8 +69,8 @@ impl Member {
     }
 
     fn overlaps_bits(&self, offset: u64, size: u64) -> bool {
-        self.bits.is_some_and(|(start, bits)| {
-            let end = start.saturating_add(bits);
+        self.bits.is_some_and(|BitField { first: start, count }| {
+            let end = start.saturating_add(count);
             start < offset.saturating_add(size).saturating_mul(8) && offset.saturating_mul(8) < end
         })
     }
@@ -254,7 +263,12 @@ mod tests {
     }
 
     fn bits(name: &str, start: u64, len: u64) -> Member {
-        Member { name: name.into(), offset: start / 8, bits: Some((start, len)), layout: scalar(4) }
+        Member {
+            name: name.into(),
+            offset: start / 8,
+            bits: Some(BitField { first: start, count: len }),
+            layout: scalar(4),
+        }
     }
 
     fn array(element: &Arc<TypeLayout>, counts: &[u64]) -> Arc<TypeLayout> {

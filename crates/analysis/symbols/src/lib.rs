@@ -34,7 +34,7 @@ pub use elf::{Section, SectionKind, Segment, Symbol, SymbolKind};
 pub use error::Error;
 pub use heap::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, HeapMap, SiteId};
 pub use image::{Instance, InstanceId, ProcessImage, Region, RegionId, RegionMap};
-pub use layout::{Member, TypeKind, TypeLayout};
+pub use layout::{BitField, Member, TypeKind, TypeLayout};
 pub use module::{DataObject, Module};
 pub use names::{Call, CodeId, CodeName, FunctionId, Names, Variable, VariableId, VariableKind};
 pub use resolver::{DataName, Resolver};

@@ -1,6 +1,7 @@
 //! One ELF file: its functions, data objects, lines and types.
 
 use std::{
+    ops::Range,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -27,6 +28,15 @@ pub struct DataObject {
     pub name: String,
     /// What the section it lies in is for.
     pub section: SectionKind,
+}
+
+/// Where a variable of the file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DataPlace {
+    /// The addresses around the one asked for that have the same answer.
+    pub(crate) around: Range<u64>,
+    /// The address that the variable begins at.
+    pub(crate) variable: Option<u64>,
 }
 
 /// One ELF file.
@@ -167,13 +177,13 @@ impl Module {
         section_at(&self.facts.sections, address)
     }
 
-    /// First address and first address after the last, in whole pages; both zero if nothing is mapped.
-    pub fn extent(&self) -> (u64, u64) {
+    /// All that is mapped of it, in whole pages; from 0 to 0 if nothing is.
+    pub fn extent(&self) -> Range<u64> {
         let page = VirtAddr::PAGE_BYTES;
         let segments = || self.segments().iter().filter(|segment| segment.bytes != 0);
         let low = segments().map(|s| s.address & !(page - 1)).min().unwrap_or(0);
         let high = segments().map(|s| s.address.saturating_add(s.bytes)).max().unwrap_or(0);
-        (low, high.checked_next_multiple_of(page).unwrap_or(high).max(low))
+        low..high.checked_next_multiple_of(page).unwrap_or(high).max(low)
     }
 
     /// All symbols, in the order of addresses.
@@ -211,15 +221,16 @@ impl Module {
         }
     }
 
-    /// The same without the name: a range around the address (first, first after) that has one answer, and the address
-    /// that the variable begins at.
-    pub(crate) fn data_place(&self, address: u64) -> (u64, u64, Option<u64>) {
+    /// The same without the name.
+    pub(crate) fn data_place(&self, address: u64) -> DataPlace {
         let (start, end, symbol) = self.data_symbol(address);
         let symbol = symbol.map(|symbol| symbol.address);
-        let Some(debug) = self.debug() else { return (start, end, symbol) };
+        let Some(debug) = self.debug() else {
+            return DataPlace { around: start..end, variable: symbol };
+        };
         let (from, to, variable) = debug.variables().find(address);
         let placed = || variable.map(|v| v.address).filter(|address| self.section_at(*address).is_some());
-        (start.max(from), end.min(to), symbol.or_else(placed))
+        DataPlace { around: start.max(from)..end.min(to), variable: symbol.or_else(placed) }
     }
 
     fn data_symbol(&self, address: u64) -> (u64, u64, Option<Symbol<'_>>) {

@@ -8,6 +8,7 @@ use crate::{
     BlockHit, CodeId, CodeName, HeapChange, HeapMap, Module, ModuleStore, Names, ProcessImage, RegionId,
     TypeLayout, Variable, VariableId, VariableKind,
     cache::{DataCache, NamedRange, Quick},
+    module::DataPlace,
     names::{VariableKey, nowhere},
 };
 
@@ -259,7 +260,8 @@ impl Resolver {
         let module = &instance.module;
         let serial = module.serial();
         let address = addr.0.wrapping_sub(bias);
-        let (mut start, mut end, object) = module.data_place(address);
+        let DataPlace { around, variable: object } = module.data_place(address);
+        let (mut start, mut end) = (around.start, around.end);
         let section = module.section_at(address).map(|section| (section.address, section.bytes));
         let of = |resolver: &Self| resolver.image.instance(id).map(|instance| Arc::clone(&instance.module));
         let (base, variable) = if let Some(base) = object {

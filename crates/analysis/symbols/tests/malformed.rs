@@ -25,8 +25,8 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 /// Asks everything that a file can be asked.
 fn ask_all(bytes: Vec<u8>) -> Result<Module, Error> {
     let module = Module::from_bytes("damaged", Arc::from(bytes))?;
-    let (low, high) = module.extent();
-    assert!(low <= high);
+    let extent = module.extent();
+    assert!(extent.start <= extent.end);
     for object in module.data_objects() {
         if let Some(layout) = module.type_at(object.address) {
             for offset in 0..layout.bytes.min(64) {

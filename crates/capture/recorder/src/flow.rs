@@ -17,8 +17,15 @@ const LISTED: usize = 1 << 12;
 pub(crate) struct BlockList {
     trace: TraceWriter,
     stream: TypedWriter,
-    /// Instructions that the tracer executed itself, by process and address: a block each.
-    alone: HashMap<(u32, u64), u32>,
+    /// Instructions that the tracer executed itself: a block each.
+    alone: HashMap<LoneInstruction, u32>,
+}
+
+/// Where an instruction is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct LoneInstruction {
+    process: u32,
+    ip: VirtAddr,
 }
 
 /// The blocks that one thread enters.
@@ -35,18 +42,18 @@ impl BlockList {
         // So many blocks would take a file of 64 GiB.
         let number = self.stream.next_index() as u32;
         let (instructions, bytes) = (extent.instructions.into(), extent.bytes.into());
-        let entry = BlockEntry { ip: extent.addr.0, instructions, bytes };
+        let entry = BlockEntry { ip: extent.addr, instructions, bytes };
         self.stream.push(0, &entry.to_bytes())?;
         Ok(number)
     }
 
     /// The number of the block that is this one instruction of a process.
     pub(crate) fn instruction(&mut self, process: u32, ip: VirtAddr, len: u8) -> Result<u32, Error> {
-        if let Some(&number) = self.alone.get(&(process, ip.0)) {
+        if let Some(&number) = self.alone.get(&LoneInstruction { process, ip }) {
             return Ok(number);
         }
         let number = self.add(&Extent { addr: ip, instructions: 1, bytes: len.into() })?;
-        self.alone.insert((process, ip.0), number);
+        self.alone.insert(LoneInstruction { process, ip }, number);
         Ok(number)
     }
 

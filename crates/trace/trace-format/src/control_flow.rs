@@ -1,6 +1,8 @@
 //! Control flow: which basic blocks a thread entered, and what they are (docs/format.md, *Control flow*). Machines have it, and
 //! translated programs that were recorded with `--flow full`.
 
+use memref::VirtAddr;
+
 use crate::{
     Error, StreamKind, Trace,
     bytes::{put_words, u32_at, u64_at},
@@ -35,7 +37,7 @@ pub struct FlowEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEntry {
     /// The address of its first instruction.
-    pub ip: u64,
+    pub ip: VirtAddr,
     /// Its instructions.
     pub instructions: u32,
     /// Their bytes.
@@ -64,16 +66,16 @@ impl BlockEntry {
     /// How many bytes it has.
     pub const BYTES: usize = 16;
     /// In place of one that can't be read.
-    pub const NONE: Self = Self { ip: 0, instructions: 0, bytes: 0 };
+    pub const NONE: Self = Self { ip: VirtAddr(0), instructions: 0, bytes: 0 };
 
     /// Its bytes.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
-        put_words(&[self.ip, u64::from(self.instructions) | u64::from(self.bytes) << 32])
+        put_words(&[self.ip.0, u64::from(self.instructions) | u64::from(self.bytes) << 32])
     }
 
     /// From 16 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        Self { ip: u64_at(bytes, 0), instructions: u32_at(bytes, 8), bytes: u32_at(bytes, 12) }
+        Self { ip: VirtAddr(u64_at(bytes, 0)), instructions: u32_at(bytes, 8), bytes: u32_at(bytes, 12) }
     }
 }
 
@@ -85,7 +87,7 @@ mod tests {
     fn entries_round_trip() {
         let flow = FlowEntry { cycle: u64::MAX - 1, block: 7 };
         assert_eq!(FlowEntry::from_bytes(&flow.to_bytes()), flow);
-        let block = BlockEntry { ip: u64::MAX - 5, instructions: 3, bytes: 11 };
+        let block = BlockEntry { ip: VirtAddr(u64::MAX - 5), instructions: 3, bytes: 11 };
         assert_eq!(BlockEntry::from_bytes(&block.to_bytes()), block);
     }
 }

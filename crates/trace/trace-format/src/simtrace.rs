@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use memref::VirtAddr;
+
 use crate::{
     Error, TraceSource,
     encoder::{
@@ -49,9 +51,9 @@ pub struct SimEntry {
     /// Bit 0: the data has the machine's full size; bits 1 to 15 are the writer's.
     pub tag: u16,
     /// The instruction.
-    pub ip: u64,
+    pub ip: VirtAddr,
     /// The address.
-    pub addr: u64,
+    pub addr: VirtAddr,
     /// The data, or, where it is not of full size, the value in the low half and the size in bytes in the high one.
     pub data: u64,
 }
@@ -340,7 +342,7 @@ impl SimStore {
         let columns = ColumnsRef { tags, ids: rest, literals };
         let put = |entry: MemoryEntry| {
             let MemoryEntry { cycle, tag, ip, addr, data } = entry;
-            emit(SimEntry { cycle, tag, ip, addr, data });
+            emit(SimEntry { cycle, tag, ip: VirtAddr(ip), addr: VirtAddr(addr), data });
         };
         vpc::decode(shape, frame.start_cycle, &columns, frame.entries as usize, put)
             .map_err(|corrupt| self.broken(frame.offset, corrupt.0))

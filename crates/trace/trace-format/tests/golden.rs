@@ -211,7 +211,7 @@ fn entered(n: u64) -> FlowEntry {
 }
 
 fn basic_block(n: u64) -> BlockEntry {
-    BlockEntry { ip: 0x1000 + n * 64, instructions: 2, bytes: 11 }
+    BlockEntry { ip: VirtAddr(0x1000 + n * 64), instructions: 2, bytes: 11 }
 }
 
 fn checkpoint(n: u64) -> CheckpointEntry {

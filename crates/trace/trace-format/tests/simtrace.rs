@@ -20,7 +20,7 @@ fn entries() -> Vec<u8> {
         store
             .read_segment(0, segment, |entry| {
                 let meta = entry.cycle | u64::from(entry.tag) << 48;
-                for word in [meta, entry.ip, entry.addr, entry.data] {
+                for word in [meta, entry.ip.0, entry.addr.0, entry.data] {
                     bytes.extend(word.to_le_bytes());
                 }
             })

@@ -13,33 +13,43 @@ const PAGE: u64 = VirtAddr::PAGE_BYTES;
 /// Pages whose place is at hand.
 const NEAR: usize = 1 << 12;
 
+/// A virtual page, and the physical one that it lies at.
+#[derive(Clone, Copy, Debug)]
+struct PlacedPage {
+    page: u64,
+    place: u64,
+}
+
 /// Where virtual pages lie, as far as the walk has come.
 #[derive(Debug)]
 pub struct Physical {
-    near: Box<[(u64, u64)]>,
+    near: Box<[PlacedPage]>,
     places: HashMap<u64, u64>,
 }
 
 impl Default for Physical {
     fn default() -> Self {
-        Self { near: vec![(u64::MAX, 0); NEAR].into_boxed_slice(), places: HashMap::new() }
+        Self {
+            near: vec![PlacedPage { page: u64::MAX, place: 0 }; NEAR].into_boxed_slice(),
+            places: HashMap::new(),
+        }
     }
 }
 
 impl Physical {
     fn set(&mut self, page: u64, place: u64) {
-        self.near[page as usize % NEAR] = (page, place);
+        self.near[page as usize % NEAR] = PlacedPage { page, place };
         self.places.insert(page, place);
     }
 
     #[inline]
     fn place(&mut self, page: u64) -> Option<u64> {
         let slot = page as usize % NEAR;
-        if self.near[slot].0 == page {
-            return Some(self.near[slot].1);
+        if self.near[slot].page == page {
+            return Some(self.near[slot].place);
         }
         let place = *self.places.get(&page)?;
-        self.near[slot] = (page, place);
+        self.near[slot] = PlacedPage { page, place };
         Some(place)
     }
 

@@ -45,8 +45,12 @@ impl Executed {
             if let Some(Entered { cycle, block }) = self.inside {
                 let end = cycle.saturating_add(block.instructions.into()).min(next);
                 if end > *at {
-                    let stretch =
-                        ExecutedStretch { start: block.ip, skipped: *at - cycle, count: end - *at, is_whole };
+                    let stretch = ExecutedStretch {
+                        start: block.ip.0,
+                        skipped: *at - cycle,
+                        count: end - *at,
+                        is_whole,
+                    };
                     *at = end;
                     return Ok(stretch);
                 }
@@ -60,7 +64,7 @@ impl Executed {
 
 #[cfg(test)]
 mod tests {
-    use memref::ThreadId;
+    use memref::{ThreadId, VirtAddr};
     use trace_format::control_flow::{BlockEntry, FlowEntry};
     use trace_format::{
         CreateOptions, ProcessRecord, StreamDescription, StreamKind, ThreadRecord, Trace, TraceWriter,
@@ -78,7 +82,7 @@ mod tests {
         let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
         let mut list = writer.typed(StreamDescription::of_kind(StreamKind::BasicBlocks, None), 100);
         for (&instructions, number) in blocks.iter().zip(1..) {
-            let entry = BlockEntry { ip: number * 100, instructions, bytes: instructions };
+            let entry = BlockEntry { ip: VirtAddr(number * 100), instructions, bytes: instructions };
             list.push(0, &entry.to_bytes()).unwrap();
         }
         // Several frames.

@@ -105,9 +105,9 @@ fn summary(body: &mut String, summary: &Summary) {
     row(body, "loads", summary.count.loads);
     row(body, "stores", summary.count.stores);
     row(body, "modifies", summary.count.modifies);
-    row(body, "block copies", summary.copies.0);
-    row(body, "block fills", summary.fills.0);
-    row(body, "block fetches", summary.fetches.0);
+    row(body, "block copies", summary.copies.operations);
+    row(body, "block fills", summary.fills.operations);
+    row(body, "block fetches", summary.fetches.operations);
     for (kind, count) in &summary.allocations {
         row(body, kind, *count);
     }
@@ -133,8 +133,8 @@ fn stale(body: &mut String, stale: &Stale) {
             escape(&finding.code)
         );
     }
-    for (block, call) in stale.double_frees.iter().take(MOST_ROWS) {
-        let (block, call) = (escape(block), escape(call));
+    for freed in stale.double_frees.iter().take(MOST_ROWS) {
+        let (block, call) = (escape(&freed.block), escape(&freed.call));
         let _ = writeln!(
             body,
             "<li class=\"finding\"><code>{block}</code> was freed again by <code>{call}</code></li>"

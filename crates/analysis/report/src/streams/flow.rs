@@ -7,7 +7,7 @@ use std::ops::Range;
 use analysis::flow::{self, Flow};
 use analysis::machine::Machine;
 use analysis::{Moment, Session, Tool};
-use memref::{Access, ThreadId, VirtAddr};
+use memref::{Access, ThreadId};
 use serde_json::json;
 use symbols::Resolver;
 use trace_format::{Filter, KindSet};
@@ -79,7 +79,7 @@ impl FlowLines<'_> {
         flow.advance()?;
         if entered.cycle >= self.cycles.start {
             let (cycle, ip, count) = (entered.cycle, entered.block.ip, entered.block.instructions);
-            let code = names.map(|names| code_name(names, VirtAddr(ip)));
+            let code = names.map(|names| code_name(names, ip));
             let line = match (self.form, code) {
                 (StreamForm::JsonLines, code) => json!({
                     "type": "block_entered",

@@ -19,7 +19,7 @@ use super::{
     die::{self, SliceDwarf, SliceUnit, TypeRef},
     sections::{Sections, Slice},
 };
-use crate::{Member, TypeKind, TypeLayout, layout::MAX_DEPTH};
+use crate::{BitField, Member, TypeKind, TypeLayout, layout::MAX_DEPTH};
 
 /// The types read so far.
 #[derive(Debug, Default)]
@@ -303,9 +303,9 @@ impl<'s> Build<'s, '_> {
                     end.checked_sub(bits)?
                 }
             };
-            Some((start, bits))
+            Some(BitField { first: start, count: bits })
         });
-        let offset = bits.map_or(offset, |(start, _)| start / 8);
+        let offset = bits.map_or(offset, |bits: BitField| bits.first / 8);
         Some(Member { name: number.unwrap_or(name).into(), offset, bits, layout })
     }
 }

@@ -127,9 +127,9 @@ impl ProcessImage {
             // The first page of the file comes first; later mappings of an unknown module are taken by their rights.
             let Some(segment) = best_segment(&module, event) else { return false };
             let Some(bias) = bias(segment, event) else { return false };
-            let (low, high) = module.extent();
-            let start = bias.wrapping_add(low);
-            (bias, start, start.saturating_add(high - low))
+            let extent = module.extent();
+            let start = bias.wrapping_add(extent.start);
+            (bias, start, start.saturating_add(extent.end - extent.start))
         };
         let id = InstanceId(self.instances.len() as u32);
         self.instances.push(Instance {

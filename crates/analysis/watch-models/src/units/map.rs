@@ -25,22 +25,29 @@ impl WatchedBlock {
     }
 }
 
+/// Where a block is in the list of all.
+#[derive(Clone, Copy, Debug)]
+struct BlockPlace {
+    number: u64,
+    place: u32,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Map {
     blocks: FxHashMap<u64, u32>,
     all: Vec<WatchedBlock>,
     /// The last block looked up, and its place; none has the number `u64::MAX`.
-    last: Option<(u64, u32)>,
+    last: Option<BlockPlace>,
 }
 
 impl Map {
     #[inline]
     fn find(&mut self, number: u64) -> Option<&mut WatchedBlock> {
         let place = match self.last {
-            Some((last, place)) if last == number => place,
+            Some(last) if last.number == number => last.place,
             _ => {
                 let place = *self.blocks.get(&number)?;
-                self.last = Some((number, place));
+                self.last = Some(BlockPlace { number, place });
                 place
             }
         };

@@ -302,7 +302,7 @@ impl MachineSink {
             MachineRecord::Cpu(cpu) => self.go_to(cpu)?,
             MachineRecord::Block { block, ip, sizes } => {
                 let bytes = self.blocks.add(block, ip, sizes).into();
-                let entry = BlockEntry { ip, instructions: sizes.len() as u32, bytes };
+                let entry = BlockEntry { ip: VirtAddr(ip), instructions: sizes.len() as u32, bytes };
                 self.block_list.push(0, &entry.to_bytes())?;
             }
             MachineRecord::Found { cycle, since, addr, bytes } => {

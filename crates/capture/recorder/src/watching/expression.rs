@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use memref::VirtAddr;
+
 use crate::Error;
 
 /// A number in decimal, or in hexadecimal with 0x before it.
@@ -53,8 +55,15 @@ pub struct WatchExpression {
 pub(super) struct AddressRange<'a> {
     /// As it was asked for.
     pub(super) expression: &'a str,
-    pub(super) start: u64,
+    pub(super) start: VirtAddr,
     pub(super) len: u64,
+}
+
+impl AddressRange<'_> {
+    /// The first address after it.
+    pub(super) fn end(&self) -> VirtAddr {
+        VirtAddr(self.start.0.saturating_add(self.len))
+    }
 }
 
 impl WatchExpression {
@@ -81,7 +90,7 @@ impl WatchExpression {
     /// The addresses, where these are what is watched.
     pub(super) fn addresses(&self) -> Option<AddressRange<'_>> {
         let (start, len) = self.text.strip_prefix("0x")?.split_once(':')?;
-        let (start, len) = (u64::from_str_radix(start, 16).ok()?, parse_number(len).ok()?);
+        let (start, len) = (VirtAddr(u64::from_str_radix(start, 16).ok()?), parse_number(len).ok()?);
         Some(AddressRange { expression: &self.text, start, len })
     }
 }
@@ -104,7 +113,7 @@ mod tests {
         let expected = [("a.b", WatchKind::Writes), ("0x10:8", WatchKind::Reads)];
         assert_eq!(list, expected.map(|(text, kind)| WatchExpression { text: text.to_owned(), kind }));
         let range = list[1].addresses().map(|range| (range.start, range.len));
-        assert_eq!((range, list[0].addresses()), (Some((16, 8)), None));
+        assert_eq!((range, list[0].addresses()), (Some((VirtAddr(16), 8)), None));
         std::fs::write(file.path(), "write a\nchange b\n").unwrap();
         let error = WatchExpression::read_list(file.path()).unwrap_err().to_string();
         assert!(error.ends_with(":2: a line is read, write or access, and an expression"), "{error}");

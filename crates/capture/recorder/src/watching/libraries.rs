@@ -7,6 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use memref::VirtAddr;
+use proc_files::Mapping;
 use symbols::{Module, SearchPath};
 
 /// A file, under whatever path.
@@ -61,13 +63,13 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Where a process has mapped the first bytes of a file; `None` where it has not.
-pub(super) fn base_in(pid: u32, file: FileIdentity) -> Option<u64> {
+pub(super) fn base_in(pid: u32, file: FileIdentity) -> Option<VirtAddr> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     maps.lines().find_map(|line| {
         let mapping = Mapping::parse(line.as_bytes())?;
         let path = Path::new(OsStr::from_bytes(mapping.name));
         (mapping.offset == 0 && path.is_absolute() && identity(path).ok() == Some(file))
-            .then_some(mapping.start)
+            .then_some(VirtAddr(mapping.start))
     })
 }
 

@@ -10,6 +10,7 @@ use buffers::MAX_LIST_PATH_BYTES;
 use buffers::list::{
     ABSOLUTE, CHOICE_STOP, CHOICE_THREAD, CHOICE_VALUE, KIND_ADDRESS, KIND_CHOICES, KIND_LOCAL, KIND_MODULE,
 };
+use memref::VirtAddr;
 
 use super::expression::WatchExpression;
 use super::libraries::{FileIdentity, base_in, identity};
@@ -89,15 +90,15 @@ struct ListEntry {
 
 impl ListEntry {
     /// The entry of a place in a process that has its libraries where `base` says; `None` where it lacks that one.
-    fn of(watched: &WatchedPlace, base: impl Fn(FileIdentity) -> Option<u64>) -> Option<Self> {
+    fn of(watched: &WatchedPlace, base: impl Fn(FileIdentity) -> Option<VirtAddr>) -> Option<Self> {
         let WatchedPlace { place, bits, expression } = *watched;
         let WatchPlace { kind, address, len, number, library } = place;
         let flags = kind | bits << 8;
         let entry = Self { flags, address, len, number, expression };
         Some(match library.map(base) {
             None => entry,
-            Some(base) if kind == KIND_LOCAL => Self { number: base?, ..entry },
-            Some(base) => Self { flags: flags | ABSOLUTE, address: base? + address, ..entry },
+            Some(base) if kind == KIND_LOCAL => Self { number: base?.0, ..entry },
+            Some(base) => Self { flags: flags | ABSOLUTE, address: base?.offset(address).0, ..entry },
         })
     }
 }
@@ -107,7 +108,7 @@ fn write_list(
     path: &Path,
     watched: &[WatchedPlace],
     choices: &HitChoices,
-    base: impl Fn(FileIdentity) -> Option<u64>,
+    base: impl Fn(FileIdentity) -> Option<VirtAddr>,
 ) -> Result<(), Error> {
     let file = File::options().write(true).create_new(true).open(path);
     let failed = || Error::file(path, "can't be written");

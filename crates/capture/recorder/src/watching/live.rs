@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::{io, mem};
 
 use buffers::Pool;
-use memref::{Order, ProcessId, RegionChange, RegionKind};
+use memref::{Order, ProcessId, RegionChange, RegionKind, VirtAddr};
 use symbols::{ModuleStore, Names, Resolver};
 
 use super::expression::{AddressRange, WatchExpression};
@@ -61,8 +61,8 @@ struct QueuedEvent {
 /// A region that a process had.
 #[derive(Clone, Copy)]
 struct SeenRegion {
-    start: u64,
-    end: u64,
+    start: VirtAddr,
+    end: VirtAddr,
     kind: RegionKind,
     /// Whether it is watched.
     traced: bool,
@@ -111,28 +111,23 @@ impl<'a, R: HitReport> HitQueue<'a, R> {
 
     /// The first of these ranges at which nothing could be watched, and how many there are.
     pub(super) fn unwatched<'b>(&self, ranges: impl Iterator<Item = AddressRange<'b>>) -> Option<Unwatched> {
-        let mut traced: Vec<(u64, u64)> = self
-            .regions
-            .iter()
-            .filter(|region| region.traced)
-            .map(|region| (region.start, region.end))
-            .collect();
-        traced.sort_unstable();
+        let mut traced: Vec<SeenRegion> =
+            self.regions.iter().filter(|region| region.traced).copied().collect();
+        traced.sort_unstable_by_key(|region| (region.start, region.end));
         traced.dedup_by(|next, last| {
-            let joins = next.0 <= last.1;
-            last.1 = if joins { last.1.max(next.1) } else { last.1 };
+            let joins = next.start <= last.end;
+            last.end = if joins { last.end.max(next.end) } else { last.end };
             joins
         });
-        let is_watched = |start: u64, end: u64| {
-            let at = traced.partition_point(|range| range.1 <= start);
-            traced.get(at).is_some_and(|range| range.0 < end)
+        let is_watched = |range: &AddressRange<'_>| {
+            let at = traced.partition_point(|region| region.end <= range.start);
+            traced.get(at).is_some_and(|region| region.start < range.end())
         };
-        let mut left = ranges.filter(|range| !is_watched(range.start, range.start.saturating_add(range.len)));
-        let AddressRange { expression, start, len } = left.next()?;
-        let end = start.saturating_add(len);
-        let region = self.regions.iter().find(|region| region.start < end && start < region.end);
-        let (expression, kind) = (expression.to_owned(), region.map(|region| region.kind));
-        Some(Unwatched { expression, kind, more: left.count() })
+        let mut left = ranges.filter(|range| !is_watched(range));
+        let first = left.next()?;
+        let is_there = |region: &&SeenRegion| region.start < first.end() && first.start < region.end;
+        let kind = self.regions.iter().find(is_there).map(|region| region.kind);
+        Some(Unwatched { expression: first.expression.to_owned(), kind, more: left.count() })
     }
 
     /// Files whose debug information is damaged, one line each.
@@ -167,8 +162,8 @@ impl<'a, R: HitReport> HitQueue<'a, R> {
             }
             Heard::Region(event) => {
                 if event.change != RegionChange::Unmap {
-                    let end = event.start.0.saturating_add(event.len);
-                    let (start, kind, traced) = (event.start.0, event.kind, event.traced);
+                    let end = VirtAddr(event.start.0.saturating_add(event.len));
+                    let (start, kind, traced) = (event.start, event.kind, event.traced);
                     self.regions.push(SeenRegion { start, end, kind, traced });
                 }
                 self.resolver(number).apply_region(event);

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use buffers::list::{KIND_ADDRESS, KIND_LOCAL, KIND_MODULE, KIND_SITE};
+use memref::VirtAddr;
 use symbols::{Module, SearchPath};
 
 use super::expression::parse_number;
@@ -128,7 +129,7 @@ fn address(expression: &str, rest: &str) -> Result<WatchPlace, Error> {
         rest.split_once(':').ok_or_else(|| wrong(expression, "an address needs a length: 0xADDR:LEN"))?;
     let address = u64::from_str_radix(address, 16).map_err(|_| wrong(expression, "not an address"))?;
     let len = parse_number(len).map_err(|error| wrong(expression, error))?;
-    if len == 0 || address >= USER_END || address + len > USER_END {
+    if len == 0 || address >= USER_END || len > USER_END - address {
         return Err(wrong(expression, "not a range of a program's addresses"));
     }
     if address < LOWEST {
@@ -140,7 +141,7 @@ fn address(expression: &str, rest: &str) -> Result<WatchPlace, Error> {
 
 /// Addresses of a module are told from its first one on.
 fn first_of(module: &Module) -> u64 {
-    if module.is_fixed() { module.extent().0 } else { 0 }
+    if module.is_fixed() { module.extent().start } else { 0 }
 }
 
 fn variables(module: &Module, expression: &str) -> FoundPlaces {

@@ -120,8 +120,8 @@ fn data_access(stream: &SimStream, entry: &SimEntry) -> DataAccess {
         (true, false) => ((entry.data >> half) as u32, low, (half / 8) as u8),
     };
     let kind = if stream.write || entry.tag & 2 != 0 { AccessKind::Store } else { AccessKind::Load };
-    let (ip, addr) = (VirtAddr(entry.ip), VirtAddr(entry.addr));
-    DataAccess { access: Access { cycle: entry.cycle, ip, addr, size, kind }, value, value_bytes }
+    let access = Access { cycle: entry.cycle, ip: entry.ip, addr: entry.addr, size, kind };
+    DataAccess { access, value, value_bytes }
 }
 
 const ENTRY_BYTES: usize = 32;
