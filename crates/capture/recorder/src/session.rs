@@ -103,6 +103,10 @@ fn describe(trace: &TraceWriter, plan: &Plan) -> Result<(), Error> {
     trace.set_property("program", &program.to_string_lossy())?;
     trace.set_property("args", &command_line::of_words(&plan.name, &plan.args))?;
     trace.set_property("tracer", if config.translate { "translate" } else { "protect" })?;
+    // Its threads had come to where they were before anything was seen of them.
+    if let Some(running) = &plan.running {
+        trace.set_property("attached", &running.pid.to_string())?;
+    }
     if config.regions != u32::MAX {
         let selected = RegionKind::ALL.iter().filter(|kind| regions::selects(config.regions, **kind));
         let names: Vec<&str> = selected.map(|kind| kind.name()).collect();

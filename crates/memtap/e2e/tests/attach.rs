@@ -221,6 +221,9 @@ fn what_is_recorded_from_the_middle_on_is_exact() {
         assert!(found.len() > 60 && turns.contains(&found), "{found}");
         let stat = trace.stat();
         assert_eq!((&stat["gaps"], &stat["threads"], &stat["processes"]), (&0.into(), &1.into(), &1.into()));
+        assert_eq!(stat["attached"], running.pid());
+        let printed = String::from_utf8_lossy(&trace.ask("stat", &[]).stdout).into_owned();
+        assert!(printed.contains(&format!("attached to process {}", running.pid())), "{printed}");
         assert_eq!(trace.ask("check", &[]).status, 0);
         if data {
             // What was stored is loaded next.

@@ -35,6 +35,8 @@ pub fn streams(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
 pub struct Totals {
     program: String,
     tracer: String,
+    /// The process that ran already when its recording began.
+    attached: Option<u32>,
     summary: Summary,
     threads: usize,
     processes: usize,
@@ -141,6 +143,7 @@ impl Totals {
         Ok(Self {
             program: property("program"),
             tracer: property("tracer"),
+            attached: property("attached").parse().ok(),
             summary,
             threads: trace.threads().len(),
             processes: trace.processes().len(),
@@ -194,6 +197,7 @@ impl Totals {
         json!({
             "program": self.program,
             "tracer": self.tracer,
+            "attached": self.attached,
             "loads": summary.count.loads,
             "stores": summary.count.stores,
             "modifies": summary.count.modifies,
@@ -247,7 +251,8 @@ impl Totals {
     /// Where the output can't be written.
     pub fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let summary = &self.summary;
-        writeln!(out, "{} (tracer: {})", self.program, self.tracer)?;
+        let attached = self.attached.map_or_else(String::new, |pid| format!(", attached to process {pid}"));
+        writeln!(out, "{} (tracer: {}{attached})", self.program, self.tracer)?;
         for (name, number) in [
             ("loads", summary.count.loads),
             ("stores", summary.count.stores),
