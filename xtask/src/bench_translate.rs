@@ -287,7 +287,7 @@ fn quiet(command: &mut Command) -> Result<bool> {
 /// Processor time of all children that have ended, by the kernel's ticks of 10 ms.
 fn children_seconds() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
-    // Behind the name in parentheses the fields have no blanks.
+    // After the name in parentheses the fields have no blanks.
     let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or("").split(' ').collect();
     let ticks: f64 = fields.iter().skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     Ok(ticks / 100.0)

@@ -42,7 +42,7 @@ impl Flow {
         Self { cursor, blocks: blocks.clone(), entries: Vec::new(), passed: 0 }
     }
 
-    /// Goes to a place not behind the first entry of that cycle or a later one.
+    /// Goes to a place not after the first entry of that cycle or a later one.
     pub fn seek(&mut self, cycle: u64) {
         if let Some(cursor) = &mut self.cursor {
             cursor.seek_cycle(cycle);

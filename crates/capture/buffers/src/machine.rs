@@ -113,7 +113,7 @@ pub enum MachineRecord<'a> {
         /// Whether a device answers there.
         device: bool,
         /// Whether it is about the page after that of the access's first byte.
-        behind: bool,
+        next: bool,
     },
     /// The vCPU that what follows is about.
     Cpu(u32),
@@ -204,8 +204,8 @@ pub fn enter_words(block: u32, cycle: u64) -> [u64; 2] {
 
 /// The word of [`MachineRecord::Page`].
 #[inline]
-pub fn page_word(page: u64, device: bool, behind: bool) -> u64 {
-    TAG_PAGE | u64::from(device) << 2 | u64::from(behind) << 3 | page << PAGE_SHIFT
+pub fn page_word(page: u64, device: bool, next: bool) -> u64 {
+    TAG_PAGE | u64::from(device) << 2 | u64::from(next) << 3 | page << PAGE_SHIFT
 }
 
 fn other(what: u64, payload: u64) -> u64 {
@@ -241,7 +241,7 @@ pub fn encode_machine(record: &MachineRecord<'_>, out: &mut [u64]) -> usize {
             }
         }
         MachineRecord::Enter { block, cycle } => enter_words(block, cycle).into_iter().for_each(put),
-        MachineRecord::Page { page, device, behind } => put(page_word(page, device, behind)),
+        MachineRecord::Page { page, device, next } => put(page_word(page, device, next)),
         MachineRecord::Cpu(cpu) => put(other(OTHER_CPU, cpu.into())),
         MachineRecord::Block { block, ip, sizes } => {
             put(other(OTHER_BLOCK, u64::from(block) | (sizes.len() as u64) << 32));
@@ -377,7 +377,7 @@ impl<'a> MachineRecords<'a> {
             TAG_PAGE => MachineRecord::Page {
                 page: word >> PAGE_SHIFT,
                 device: word >> 2 & 1 != 0,
-                behind: word >> 3 & 1 != 0,
+                next: word >> 3 & 1 != 0,
             },
             _ => self.other(word)?,
         })
@@ -499,7 +499,7 @@ mod tests {
                 MachineRecord::Access { addr, index, size_shift, store, value: None },
                 MachineRecord::Access { addr, index, size_shift, store, value: Some(value) },
                 MachineRecord::Enter { block, cycle },
-                MachineRecord::Page { page, device: flags.0, behind: flags.1 },
+                MachineRecord::Page { page, device: flags.0, next: flags.1 },
                 MachineRecord::Cpu(block),
                 MachineRecord::Block { block, ip: low, sizes: &sizes },
                 MachineRecord::Found { cycle, since: low, addr: high, bytes: &bytes },

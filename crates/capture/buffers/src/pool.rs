@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn producers_wait_for_a_recorder_that_is_behind() {
+    fn producers_wait_for_a_recorder_that_is_late() {
         with_pool(|pool| {
             let take = || pool.take(1, 2, 3, 0, Content::Flow);
             let held = take().expect("a free buffer");

@@ -229,7 +229,7 @@ impl Engine {
     }
 
     /// The code for an address at which the tracer was asked: it goes on there. No branch leads to it.
-    pub fn code_behind(
+    pub fn code_after(
         &mut self,
         addr: u64,
         mode: Mode,

@@ -19,14 +19,10 @@ pub(crate) struct CpuSeconds {
 
 /// What the system says of this process.
 pub(crate) fn cpu_seconds() -> CpuSeconds {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field, the name in parentheses, may hold anything; the third follows it.
-    let fields = text.rsplit(") ").next().unwrap_or_default();
-    let ticks: Vec<f64> =
-        fields.split(' ').skip(11).take(4).map(|field| field.parse().unwrap_or(0.0)).collect();
-    let seconds = |range: std::ops::Range<usize>| {
-        ticks.get(range).map_or(0.0, |ticks| ticks.iter().sum::<f64>())
-            / rustix::param::clock_ticks_per_second() as f64
-    };
-    CpuSeconds { own: seconds(0..2), children: seconds(2..4) }
+    let stat = TaskStat::parse(&std::fs::read("/proc/self/stat").unwrap_or_default());
+    let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    CpuSeconds {
+        own: stat.map_or(0.0, |stat| seconds(stat.own_ticks)),
+        children: stat.map_or(0.0, |stat| seconds(stat.children_ticks)),
+    }
 }

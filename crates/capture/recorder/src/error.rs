@@ -38,7 +38,7 @@ pub enum Error {
     #[error("{0}: no such program in PATH; check the spelling or give a path")]
     NotInPath(String),
     /// The script names no interpreter.
-    #[error("{}: its first line names no interpreter; name one behind #!", .0.display())]
+    #[error("{}: its first line names no interpreter; name one after #!", .0.display())]
     NoInterpreter(PathBuf),
     /// The script's interpreter can't be recorded.
     #[error("{}: its interpreter can't be recorded", path.display())]

@@ -524,7 +524,7 @@ impl Machine {
 
     /// Records where a page lies, if that is news. Returns whether a device is there.
     #[inline]
-    fn tell_page(&mut self, addr: u64, physical: u64, place: *const c_void, behind: bool) -> bool {
+    fn tell_page(&mut self, addr: u64, physical: u64, place: *const c_void, next: bool) -> bool {
         let page = addr >> PAGE_SHIFT;
         let slot = page_slot(page);
         let told = self.pages[slot];
@@ -538,7 +538,7 @@ impl Machine {
         let device = device || self.ram.as_ref().is_some_and(|ram| physical >= ram.len());
         self.pages[slot] = ToldPage { virt: page, phys, device };
         self.make_room(1);
-        self.writer.put(&[page_word(phys, device, behind)]);
+        self.writer.put(&[page_word(phys, device, next)]);
         device
     }
 
@@ -566,18 +566,18 @@ impl Machine {
         }
         let device = self.tell_page(addr, physical, place, false);
         let in_page = (PAGE_MASK + 1 - (addr & PAGE_MASK)) as usize;
-        let mut behind = None;
+        let mut next_page = None;
         if size > in_page {
             let next = (addr | PAGE_MASK).wrapping_add(1);
             if let Some((physical, place)) = self.physical(info, next) {
                 self.tell_page(next, physical, place, true);
-                behind = Some(physical);
+                next_page = Some(physical);
             }
         }
         let value = if device || !(self.options.read_data || form.store && self.options.data) {
             None
         } else {
-            self.value(info, size, physical, in_page, behind)
+            self.value(info, size, physical, in_page, next_page)
         };
         let word = access_word(addr, index, form.size_shift, form.store, value.is_some());
         let Some(value) = value else {
@@ -593,8 +593,8 @@ impl Machine {
         {
             let first = size.min(in_page);
             ram.note(physical, value, first);
-            if let Some(behind) = behind {
-                ram.note(behind, value >> (8 * first), size - first);
+            if let Some(next_page) = next_page {
+                ram.note(next_page, value >> (8 * first), size - first);
             }
         }
     }
@@ -606,7 +606,7 @@ impl Machine {
         size: usize,
         physical: u64,
         in_page: usize,
-        behind: Option<u64>,
+        next_page: Option<u64>,
     ) -> Option<u128> {
         if let Some(value) = self.api.value {
             // SAFETY: in the callback of that access.
@@ -617,7 +617,7 @@ impl Machine {
             return ram.load(physical, size);
         }
         let low = ram.load(physical, in_page)?;
-        let high = ram.load(behind?, size - in_page)?;
+        let high = ram.load(next_page?, size - in_page)?;
         Some(low | high << (8 * in_page))
     }
 

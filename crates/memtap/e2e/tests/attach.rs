@@ -122,7 +122,7 @@ fn signals(pid: u32) -> Vec<String> {
     status.lines().filter(|line| kept.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
 }
 
-/// As above, of a program whose handlers run now and then: what is so most of the time.
+/// What a process must have as before, of a program whose handlers run now and then: what is so most of the time.
 fn usual_signals(pid: u32) -> Vec<String> {
     let mut seen: Vec<Vec<String>> = Vec::new();
     for _ in 0..101 {
@@ -487,7 +487,7 @@ fn check_refused(outcome: &Finished, path: &Path, words: &[&str]) {
     for word in words {
         assert!(err.contains(word), "{word:?} is missing in {err:?}");
     }
-    assert!(!path.exists(), "a trace of nothing was left behind");
+    assert!(!path.exists(), "a trace of nothing was left");
 }
 
 fn check_refusal(pid: u32, words: &[&str]) {

@@ -50,7 +50,7 @@ fn check_program_with(options: &[&str], program: &str, words: &[&str]) {
     let trace = dir.path().join("t.memtap");
     let line = [&["record", "-o", text(&trace)], options, &["--", program]].concat();
     check(&ask(&line), 1, words);
-    assert!(!trace.exists(), "a trace of nothing was left behind");
+    assert!(!trace.exists(), "a trace of nothing was left");
 }
 
 /// An ELF file of 64 bytes that names an architecture and a class.
@@ -357,7 +357,7 @@ fn what_a_tracer_can_not_record_is_refused() {
         line.extend(options);
         line.extend(["-o", text(&trace), "--", "true"]);
         check(&ask(&line), 1, words);
-        assert!(!trace.exists(), "a trace of nothing was left behind");
+        assert!(!trace.exists(), "a trace of nothing was left");
     };
     refused(&["--regions", "stack"], &["stack", "--tracer translate"]);
     refused(&["--data"], &["--data", "--tracer translate"]);

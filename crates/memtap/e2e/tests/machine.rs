@@ -259,7 +259,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A test that fails leaves no machine behind: QEMU ends with the recorder's own signal.
+    /// A test that fails leaves no machine running: QEMU ends with the recorder's own signal.
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();

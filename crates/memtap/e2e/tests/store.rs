@@ -228,7 +228,7 @@ fn a_damaged_trace_is_repaired() {
         let accesses = |text: &str| text.lines().filter(|l| !l.contains(r#""type":"gap""#)).count();
         assert_eq!(accesses(&content(&path)), accesses(&before), "{damage}");
         assert_eq!(damaged.number("gaps"), if damage == "cut" { 0 } else { 40_000 }, "{damage}");
-        assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 1, "nothing is left behind");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 1, "nothing is left of it");
     }
 }
 
@@ -293,7 +293,7 @@ fn a_file_that_may_not_grow_is_an_error() {
     assert_eq!(outcome.status, 1, "{}", outcome.err());
     assert!(outcome.err().contains("File too large"), "{}", outcome.err());
     assert!(std::fs::read(&path).expect("it is ours") == torn);
-    assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 1, "nothing is left behind");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 1, "nothing is left of it");
 }
 
 /// The specifiers of other formats write what `dump` writes in that format.

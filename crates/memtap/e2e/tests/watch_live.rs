@@ -217,7 +217,8 @@ fn whatever_accesses_watched_bytes_is_told() {
     let (pushed, jumped) = (hexadecimal(&translate[14]["new"]), hexadecimal(&translate[16]["new"]));
     assert!(pushed > 0x40_0000 && jumped > pushed, "{pushed:#x} {jumped:#x}");
     for line in &mut told {
-        *line = line.replace(&format!("{pushed:#x}"), "BEHIND").replace(&format!("{jumped:#x}"), "TARGET");
+        *line =
+            line.replace(&format!("{pushed:#x}"), "AFTER_CALL").replace(&format!("{jumped:#x}"), "TARGET");
     }
     assert_eq!(
         told,
@@ -236,8 +237,8 @@ fn whatever_accesses_watched_bytes_is_told() {
             "text load compared_by_rep 0x0 0x0",
             "stack store pushes_and_pops 0x0 0x5",
             "stack load pushes_and_pops 0x5 0x5",
-            "stack store calls_and_returns 0x0 BEHIND",
-            "stack load returns BEHIND BEHIND",
+            "stack store calls_and_returns 0x0 AFTER_CALL",
+            "stack load returns AFTER_CALL AFTER_CALL",
             "target store jumps_through_memory 0x0 TARGET",
             "target load jumps_through_memory TARGET TARGET",
             "image+8:8 store saves_state 0x0 0x0",
@@ -337,7 +338,7 @@ fn addresses_on_a_stack_are_watched_in_translated_programs() {
     let outcome = run_watched("translate", &expression);
     assert_eq!(outcome.out(), format!("{}\n7\n", place(&somewhere)));
     let hits = objects(&outcome);
-    // Behind them come those of the functions that use this part of the stack when the thread ends.
+    // After them come those of the functions that use this part of the stack when the thread ends.
     assert_eq!(
         told(hits.get(..4).expect("its four writes")),
         [("work", "0x0", "0x1"), ("add", "0x1", "0x2"), ("add", "0x2", "0x4"), ("add", "0x4", "0x7")]

@@ -141,12 +141,12 @@ impl Replay {
             }
             let Some(cpu) = store.and_then(|(_, number)| self.cpus.get_mut(number)) else { return Ok(()) };
             if let Some(store) = cpu.peek() {
-                let [first, behind] = &store.ranges;
-                let (first_len, behind_len) =
-                    ((first.end - first.start) as usize, (behind.end - behind.start) as usize);
+                let [first, second] = &store.ranges;
+                let (first_len, second_len) =
+                    ((first.end - first.start) as usize, (second.end - second.start) as usize);
                 if let Some((low, high)) = store.bytes.split_at_checked(first_len) {
                     put(&mut self.image, &self.range, first.start, low);
-                    put(&mut self.image, &self.range, behind.start, high.get(..behind_len).unwrap_or(&[]));
+                    put(&mut self.image, &self.range, second.start, high.get(..second_len).unwrap_or(&[]));
                 }
             }
             cpu.advance()?;

@@ -40,7 +40,7 @@ impl GuestSymbols {
         self.symbols.is_empty()
     }
 
-    /// The kernel symbol at or before an address of the kernel's image; modules are loaded behind it and have none here.
+    /// The kernel symbol at or before an address of the kernel's image; modules are loaded after it and have none here.
     pub fn name(&self, address: u64) -> Option<&str> {
         const IMAGE: std::ops::Range<u64> = 0xffff_ffff_8000_0000..0xffff_ffff_c000_0000;
         if !IMAGE.contains(&address) {

@@ -64,9 +64,9 @@ impl Physical {
         if first == size {
             return Some([start..start + size, 0..0]);
         }
-        let behind =
+        let second =
             self.place((addr / PAGE).wrapping_add(1)).filter(|place| place & PLACE_DEVICE == 0)? * PAGE;
-        Some([start..start + first, behind..behind + size - first])
+        Some([start..start + first, second..second + size - first])
     }
 
     /// The physical address of an access's first byte, also where a device answers.

@@ -17,7 +17,7 @@ const MAX_WIDTH: usize = 64;
 /// Ways that are followed at once.
 pub(super) const MAX_WAYS: usize = 4;
 /// Instructions after a function that was not seen, until the next access.
-const MAX_BEHIND: u64 = 400;
+const MAX_AFTER: u64 = 400;
 /// Instructions before the target that an indirect branch may lead to.
 const MAX_SWEEP: usize = 8192;
 
@@ -206,7 +206,7 @@ pub(super) fn way_after(code: &mut ProgramCode, resolver: &Resolver, start: u64,
     let mut came: FxHashMap<u64, u64> = FxHashMap::default();
     let mut layer = vec![start];
     came.insert(start, 0);
-    for _ in 0..MAX_BEHIND {
+    for _ in 0..MAX_AFTER {
         if layer.contains(&to) {
             let mut way = Way::new();
             let mut at = to;

@@ -29,9 +29,9 @@ pub(crate) struct StaticVariable {
 /// All variables of a module.
 #[derive(Debug, Default)]
 pub(crate) struct Statics {
-    /// Sorted by address, one each.
+    /// Those that have an address, sorted by it, one each.
     all: Vec<StaticVariable>,
-    /// As above, of thread-local ones; their addresses are offsets.
+    /// Thread-local ones, sorted by their offset in a thread's block, which is what their address is; one each.
     thread_local: Vec<StaticVariable>,
 }
 

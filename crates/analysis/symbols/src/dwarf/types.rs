@@ -125,7 +125,7 @@ pub(crate) fn size(sections: &Sections, dwarf: &SliceDwarf<'_>, at: usize) -> u6
     build.size(at, 0).unwrap_or(0)
 }
 
-/// In front of the name of an atomic type of C.
+/// Before the name of an atomic type of C.
 const ATOMIC: &str = "_Atomic ";
 
 struct Build<'s, 'd> {

@@ -1,5 +1,5 @@
-//! MemTracker: a small cache of packed watchpoint bits beside the data cache (section 4.1.1, State L1), here with a software
-//! handler behind it as the paper has it.
+//! MemTracker: a small cache of packed watchpoint bits beside the data cache (section 4.1.1, State L1). As in the paper, a
+//! software handler runs where it misses.
 
 use std::ops::Range;
 

@@ -7,7 +7,7 @@ use crate::pool::{Buffer, Pool};
 use crate::record::{MAX_RECORD_BYTES, Record, encode};
 use crate::writer::Full;
 
-/// Bytes of a buffer that a thread's own code can reach. Behind them it faults, and gets the next buffer; handlers go on
+/// Bytes of a buffer that a thread's own code can reach. After them it faults, and gets the next buffer; handlers go on
 /// to the buffer's end, so that what belongs to the last entry finds room.
 pub const FLOW_BYTES: usize = BUFFER_BYTES - PAGE_BYTES;
 /// What a cut takes, and is left for it.

@@ -295,9 +295,9 @@ impl MachineSink {
                 }
                 self.totals.cycle = self.totals.cycle.max(cycle);
             }
-            MachineRecord::Page { page, device, behind } => {
+            MachineRecord::Page { page, device, next } => {
                 let place = page | if device { PLACE_DEVICE } else { 0 };
-                *if behind { &mut self.next_page } else { &mut self.page } = Some(place);
+                *if next { &mut self.next_page } else { &mut self.page } = Some(place);
             }
             MachineRecord::Cpu(cpu) => self.go_to(cpu)?,
             MachineRecord::Block { block, ip, sizes } => {

@@ -87,7 +87,7 @@ pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64)
     if entry.real != entry.addr || thread.mode() != Mode::Record {
         return true;
     }
-    let code = ENGINE.lock().code_behind(addr, Mode::Record, &mut Around { mode: Mode::Record });
+    let code = ENGINE.lock().code_after(addr, Mode::Record, &mut Around { mode: Mode::Record });
     match code {
         Ok(code) => context.gregs.rip = code,
         Err(_) => thread.emit_gap(GapReason::LostControl, 1, addr, b"no room for translated code"),

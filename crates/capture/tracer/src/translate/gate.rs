@@ -121,7 +121,7 @@ pub(crate) fn is_gate(rip: u64) -> bool {
 }
 
 /// Whether the gate has loaded the program's flags.
-pub(crate) fn is_behind_gate(rip: u64) -> bool {
+pub(crate) fn is_after_gate(rip: u64) -> bool {
     (memtap_gate_loaded as *const () as u64..memtap_gate_end as *const () as u64).contains(&rip)
 }
 

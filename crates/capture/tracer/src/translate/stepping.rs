@@ -21,7 +21,7 @@ pub(crate) fn step(thread: &mut TracedThread, context: &mut UContext) {
         thread.translation.step_mask = context.mask;
         context.mask = !OURS;
         let rip = context.gregs.rip;
-        if gate::is_in_gate(thread, rip) && !gate::is_behind_gate(rip) {
+        if gate::is_in_gate(thread, rip) && !gate::is_after_gate(rip) {
             // The gate keeps the program's flags in the last word of its stack, and loads them at its end: the steps begin
             // there. Before it has kept them it will find that the thread steps.
             // SAFETY: a word of this thread's signal stack.

@@ -64,7 +64,7 @@ pub(crate) fn on_trap(thread: &mut TracedThread, info: &SigInfo, context: &mut U
     }
     if thread.translation.stepping && gate::is_in_gate(thread, context.gregs.rip) {
         // The code that was interrupted may hold the lock. The steps go on after it, with the flags that it loads.
-        if !gate::is_behind_gate(context.gregs.rip) {
+        if !gate::is_after_gate(context.gregs.rip) {
             context.gregs.rflags &= !TRAP_FLAG;
         }
         return true;

@@ -81,14 +81,10 @@ fn is_readable(file: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut list, Some(&timeout)), Ok(1..))
 }
 
-fn state(pid: u32) -> ProcessActivity {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return ProcessActivity::Gone };
-    // Behind the name, which may hold anything.
-    match text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
-        Some('T' | 't') => ProcessActivity::Stopped,
-        Some('Z' | 'X') | None => ProcessActivity::Gone,
-        Some(_) => ProcessActivity::Runs,
-    }
+/// A process that nobody can tell anything of has ended.
+fn activity(pid: u32) -> TaskActivity {
+    let line = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    TaskStat::parse(&line).map_or(TaskActivity::Ended, |stat| stat.activity)
 }
 
 #[cfg(test)]
