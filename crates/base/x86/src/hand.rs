@@ -91,48 +91,69 @@ impl CodeCache<'_> {
         env: &mut E,
     ) -> StepOutcome {
         // SAFETY: the promise of `step`.
+        unsafe { HandStep { cache: self, decoded, regs, env }.run() }
+    }
+}
+
+/// One execution of one instruction.
+struct HandStep<'a, 'c, E> {
+    cache: &'a mut CodeCache<'c>,
+    decoded: &'a Recipe,
+    regs: &'a mut Registers,
+    env: &'a mut E,
+}
+
+impl<E: Environment> HandStep<'_, '_, E> {
+    /// # Safety
+    /// As of [`CodeCache::step`].
+    unsafe fn run(&mut self) -> StepOutcome {
+        // SAFETY: the promise of `step`.
         let done = unsafe {
-            match decoded.form {
-                Form::Strings => return self.strings(decoded, regs, env),
+            match self.decoded.form {
+                Form::Strings => return self.strings(),
                 Form::Branch(condition) => {
-                    let taken = condition.holds(regs.rflags);
-                    regs.rip = if taken {
-                        decoded.instruction.near_branch64()
+                    let taken = condition.holds(self.regs.rflags);
+                    self.regs.rip = if taken {
+                        self.decoded.instruction.near_branch64()
                     } else {
-                        decoded.instruction.next_ip()
+                        self.decoded.instruction.next_ip()
                     };
                     return StepOutcome::Executed;
                 }
                 Form::Jump => {
-                    regs.rip = decoded.instruction.near_branch64();
+                    self.regs.rip = self.decoded.instruction.near_branch64();
                     return StepOutcome::Executed;
                 }
-                Form::CountBranch => return count_branch(decoded, regs),
+                Form::CountBranch => return count_branch(self.decoded, self.regs),
                 Form::Lea => {
-                    let register = decoded.instruction.op0_register();
-                    regs.set_sized(number(register), decoded.offset(regs), register.size() as u32);
-                    Ok(decoded.instruction.next_ip())
+                    let register = self.decoded.instruction.op0_register();
+                    self.regs.set_sized(
+                        number(register),
+                        self.decoded.offset(self.regs),
+                        register.size() as u32,
+                    );
+                    Ok(self.decoded.instruction.next_ip())
                 }
                 Form::Direction => {
-                    if decoded.instruction.mnemonic() == Mnemonic::Std {
-                        regs.rflags |= DF;
+                    if self.decoded.instruction.mnemonic() == Mnemonic::Std {
+                        self.regs.rflags |= DF;
                     } else {
-                        regs.rflags &= !DF;
+                        self.regs.rflags &= !DF;
                     }
-                    Ok(decoded.instruction.next_ip())
+                    Ok(self.decoded.instruction.next_ip())
                 }
-                Form::Call | Form::CallIndirect => self.call(decoded, regs, env),
-                Form::JumpIndirect => self.target(decoded, regs, env),
-                Form::Return => self.ret(decoded, regs, env),
-                Form::Push => self.push(decoded, regs, env),
-                Form::Pop => self.pop(decoded, regs, env),
-                Form::Leave => self.leave(decoded, regs, env),
+                Form::Call | Form::CallIndirect => self.call(),
+                Form::JumpIndirect => self.target(),
+                Form::Return => self.ret(),
+                Form::Push => self.push(),
+                Form::Pop => self.pop(),
+                Form::Leave => self.leave(),
                 _ => Err(EarlyEnd::Not),
             }
         };
         match done {
             Ok(next) => {
-                regs.rip = next;
+                self.regs.rip = next;
                 StepOutcome::Executed
             }
             Err(EarlyEnd::Refused) => StepOutcome::Refused,
@@ -141,11 +162,11 @@ impl CodeCache<'_> {
         }
     }
 
-    unsafe fn load<E: Environment>(&mut self, env: &mut E, addr: u64, len: u32) -> Result<u64, EarlyEnd> {
-        let place = env.access(Operand { addr, len, kind: AccessKind::Load })?;
+    unsafe fn load(&mut self, addr: u64, len: u32) -> Result<u64, EarlyEnd> {
+        let place = self.env.access(Operand { addr, len, kind: AccessKind::Load })?;
         let mut value = 0u64;
         // SAFETY: the environment vouches for the place, or it faults and the copy says so.
-        if unsafe { self.copy(&raw mut value as u64, place, len.into()) } {
+        if unsafe { self.cache.copy(&raw mut value as u64, place, len.into()) } {
             Ok(value)
         } else {
             Err(EarlyEnd::Fault)
@@ -154,125 +175,99 @@ impl CodeCache<'_> {
 
     unsafe fn store_at(&mut self, place: u64, value: u64, len: u32) -> Result<(), EarlyEnd> {
         // SAFETY: the environment vouches for the place, or it faults and the copy says so.
-        if unsafe { self.copy(place, &raw const value as u64, len.into()) } {
+        if unsafe { self.cache.copy(place, &raw const value as u64, len.into()) } {
             Ok(())
         } else {
             Err(EarlyEnd::Fault)
         }
     }
 
-    unsafe fn store<E: Environment>(
-        &mut self,
-        env: &mut E,
-        addr: u64,
-        value: u64,
-        len: u32,
-    ) -> Result<(), EarlyEnd> {
-        let place = env.access(Operand { addr, len, kind: AccessKind::Store })?;
+    unsafe fn store(&mut self, addr: u64, value: u64, len: u32) -> Result<(), EarlyEnd> {
+        let place = self.env.access(Operand { addr, len, kind: AccessKind::Store })?;
         // SAFETY: the environment vouches for the place that it names.
         unsafe { self.store_at(place, value, len) }
     }
 
     /// Where an indirect branch goes.
-    unsafe fn target<E: Environment>(
-        &mut self,
-        decoded: &Recipe,
-        regs: &Registers,
-        env: &mut E,
-    ) -> Result<u64, EarlyEnd> {
-        match decoded.instruction.op0_kind() {
-            OpKind::NearBranch64 => Ok(decoded.instruction.near_branch64()),
-            OpKind::Register => match number(decoded.instruction.op0_register()) {
+    unsafe fn target(&mut self) -> Result<u64, EarlyEnd> {
+        match self.decoded.instruction.op0_kind() {
+            OpKind::NearBranch64 => Ok(self.decoded.instruction.near_branch64()),
+            OpKind::Register => match number(self.decoded.instruction.op0_register()) {
                 NONE => Err(EarlyEnd::Not),
-                register => Ok(regs.get(register)),
+                register => Ok(self.regs.get(register)),
             },
             OpKind::Memory => {
-                let addr = decoded.effective(regs, env);
+                let addr = self.decoded.effective(self.regs, self.env);
                 // SAFETY: the promise of `step`.
-                unsafe { self.load(env, addr, 8) }
+                unsafe { self.load(addr, 8) }
             }
             _ => Err(EarlyEnd::Not),
         }
     }
 
-    unsafe fn call<E: Environment>(
-        &mut self,
-        decoded: &Recipe,
-        regs: &mut Registers,
-        env: &mut E,
-    ) -> Result<u64, EarlyEnd> {
+    unsafe fn call(&mut self) -> Result<u64, EarlyEnd> {
         // SAFETY: the promise of `step`.
         unsafe {
-            let target = self.target(decoded, regs, env)?;
-            let sp = regs.rsp.wrapping_sub(8);
-            self.store(env, sp, decoded.instruction.next_ip(), 8)?;
-            regs.rsp = sp;
+            let target = self.target()?;
+            let sp = self.regs.rsp.wrapping_sub(8);
+            self.store(sp, self.decoded.instruction.next_ip(), 8)?;
+            self.regs.rsp = sp;
             Ok(target)
         }
     }
 
-    unsafe fn ret<E: Environment>(
-        &mut self,
-        decoded: &Recipe,
-        regs: &mut Registers,
-        env: &mut E,
-    ) -> Result<u64, EarlyEnd> {
+    unsafe fn ret(&mut self) -> Result<u64, EarlyEnd> {
         // SAFETY: the promise of `step`.
-        let target = unsafe { self.load(env, regs.rsp, 8)? };
-        let more =
-            if decoded.instruction.op_count() > 0 { u64::from(decoded.instruction.immediate16()) } else { 0 };
-        regs.rsp = regs.rsp.wrapping_add(8 + more);
+        let target = unsafe { self.load(self.regs.rsp, 8)? };
+        let more = if self.decoded.instruction.op_count() > 0 {
+            u64::from(self.decoded.instruction.immediate16())
+        } else {
+            0
+        };
+        self.regs.rsp = self.regs.rsp.wrapping_add(8 + more);
         Ok(target)
     }
 
-    unsafe fn push<E: Environment>(
-        &mut self,
-        decoded: &Recipe,
-        regs: &mut Registers,
-        env: &mut E,
-    ) -> Result<u64, EarlyEnd> {
+    unsafe fn push(&mut self) -> Result<u64, EarlyEnd> {
+        let decoded = self.decoded;
         let instruction = &decoded.instruction;
         let len = instruction.stack_pointer_increment().unsigned_abs();
         // SAFETY: the promise of `step`.
         unsafe {
             let value = match instruction.op0_kind() {
-                OpKind::Register => regs.get(number(instruction.op0_register())),
+                OpKind::Register => self.regs.get(number(instruction.op0_register())),
                 OpKind::Memory => {
-                    let addr = decoded.effective(regs, env);
-                    self.load(env, addr, len)?
+                    let addr = self.decoded.effective(self.regs, self.env);
+                    self.load(addr, len)?
                 }
                 _ => instruction.immediate(0),
             };
-            let sp = regs.rsp.wrapping_sub(len.into());
-            self.store(env, sp, value, len)?;
-            regs.rsp = sp;
+            let sp = self.regs.rsp.wrapping_sub(len.into());
+            self.store(sp, value, len)?;
+            self.regs.rsp = sp;
         }
         Ok(instruction.next_ip())
     }
 
-    unsafe fn pop<E: Environment>(
-        &mut self,
-        decoded: &Recipe,
-        regs: &mut Registers,
-        env: &mut E,
-    ) -> Result<u64, EarlyEnd> {
+    unsafe fn pop(&mut self) -> Result<u64, EarlyEnd> {
+        let decoded = self.decoded;
         let instruction = &decoded.instruction;
         let len = instruction.stack_pointer_increment().unsigned_abs();
         // SAFETY: the promise of `step`.
         unsafe {
-            let value = self.load(env, regs.rsp, len)?;
+            let value = self.load(self.regs.rsp, len)?;
             match instruction.op0_kind() {
                 OpKind::Register => {
-                    regs.rsp = regs.rsp.wrapping_add(len.into());
-                    regs.set_sized(number(instruction.op0_register()), value, len);
+                    self.regs.rsp = self.regs.rsp.wrapping_add(len.into());
+                    self.regs.set_sized(number(instruction.op0_register()), value, len);
                 }
                 OpKind::Memory => {
                     // An address with rsp in it is that after the pop.
-                    let mut after = *regs;
-                    after.rsp = regs.rsp.wrapping_add(len.into());
-                    let addr = decoded.effective(&after, env);
-                    self.store(env, addr, value, len)?;
-                    regs.rsp = after.rsp;
+                    let mut after = *self.regs;
+                    after.rsp = self.regs.rsp.wrapping_add(len.into());
+                    let addr = self.decoded.effective(&after, self.env);
+                    self.store(addr, value, len)?;
+                    self.regs.rsp = after.rsp;
                 }
                 _ => return Err(EarlyEnd::Not),
             }
@@ -280,56 +275,44 @@ impl CodeCache<'_> {
         Ok(instruction.next_ip())
     }
 
-    unsafe fn leave<E: Environment>(
-        &mut self,
-        decoded: &Recipe,
-        regs: &mut Registers,
-        env: &mut E,
-    ) -> Result<u64, EarlyEnd> {
-        let frame = regs.get(RBP);
+    unsafe fn leave(&mut self) -> Result<u64, EarlyEnd> {
+        let frame = self.regs.get(RBP);
         // SAFETY: the promise of `step`.
-        let value = unsafe { self.load(env, frame, 8)? };
-        regs.set(RSP, frame.wrapping_add(8));
-        regs.set(RBP, value);
-        Ok(decoded.instruction.next_ip())
+        let value = unsafe { self.load(frame, 8)? };
+        self.regs.set(RSP, frame.wrapping_add(8));
+        self.regs.set(RBP, value);
+        Ok(self.decoded.instruction.next_ip())
     }
 
     /// A string instruction, or a part of its repetitions.
-    unsafe fn strings<E: Environment>(
-        &mut self,
-        decoded: &Recipe,
-        regs: &mut Registers,
-        env: &mut E,
-    ) -> StepOutcome {
+    unsafe fn strings(&mut self) -> StepOutcome {
+        let decoded = self.decoded;
         let instruction = &decoded.instruction;
         let repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
         let next = instruction.next_ip();
         let mut left = if repeated { MAX_ELEMENTS } else { 1 };
         while left > 0 {
-            if repeated && regs.get(RCX) == 0 {
-                regs.rip = next;
+            if repeated && self.regs.get(RCX) == 0 {
+                self.regs.rip = next;
                 return StepOutcome::Executed;
             }
             // SAFETY: the promise of `step`.
-            let compared = match unsafe { self.element(decoded, regs, env) } {
+            let compared = match unsafe { self.element() } {
                 Ok(compared) => compared,
-                Err(stop) if left < MAX_ELEMENTS && repeated => {
-                    // What was done before is done; the fault comes again at the next step.
-                    let _ = stop;
-                    return StepOutcome::Again;
-                }
+                // What was done before is done; the fault comes again at the next step.
+                Err(_) if left < MAX_ELEMENTS && repeated => return StepOutcome::Again,
                 Err(EarlyEnd::Refused) => return StepOutcome::Refused,
                 Err(EarlyEnd::Fault) => return StepOutcome::Fault,
                 Err(EarlyEnd::Not) => return StepOutcome::NotEmulated(Unsupported::Memory),
             };
             if !repeated {
-                regs.rip = next;
+                self.regs.rip = next;
                 return StepOutcome::Executed;
             }
-            regs.set(RCX, regs.get(RCX).wrapping_sub(1));
-            let equal = regs.rflags & ZF != 0;
+            self.regs.set(RCX, self.regs.get(RCX).wrapping_sub(1));
+            let equal = self.regs.rflags & ZF != 0;
             if compared && equal == instruction.has_repne_prefix() {
-                regs.rip = next;
+                self.regs.rip = next;
                 return StepOutcome::Executed;
             }
             left -= 1;
@@ -338,52 +321,47 @@ impl CodeCache<'_> {
     }
 
     /// One element. Whether it was a comparison.
-    unsafe fn element<E: Environment>(
-        &mut self,
-        decoded: &Recipe,
-        regs: &mut Registers,
-        env: &mut E,
-    ) -> Result<bool, EarlyEnd> {
+    unsafe fn element(&mut self) -> Result<bool, EarlyEnd> {
         use Mnemonic as M;
-        let mnemonic = decoded.instruction.mnemonic();
+        let mnemonic = self.decoded.instruction.mnemonic();
         let len = match mnemonic {
             M::Movsb | M::Stosb | M::Lodsb | M::Scasb | M::Cmpsb => 1u32,
             M::Movsw | M::Stosw | M::Lodsw | M::Scasw | M::Cmpsw => 2,
             M::Movsd | M::Stosd | M::Lodsd | M::Scasd | M::Cmpsd => 4,
             _ => 8,
         };
-        let step = if regs.rflags & DF != 0 { u64::from(len).wrapping_neg() } else { len.into() };
-        let (source, target) = (regs.get(RSI), regs.get(RDI));
+        let step = if self.regs.rflags & DF != 0 { u64::from(len).wrapping_neg() } else { len.into() };
+        let (source, target) = (self.regs.get(RSI), self.regs.get(RDI));
         // SAFETY: the promise of `step`.
         unsafe {
             match mnemonic {
                 M::Movsb | M::Movsw | M::Movsd | M::Movsq => {
-                    let value = self.load(env, source, len)?;
-                    self.store(env, target, value, len)?;
-                    regs.set(RSI, source.wrapping_add(step));
-                    regs.set(RDI, target.wrapping_add(step));
+                    let value = self.load(source, len)?;
+                    self.store(target, value, len)?;
+                    self.regs.set(RSI, source.wrapping_add(step));
+                    self.regs.set(RDI, target.wrapping_add(step));
                 }
                 M::Stosb | M::Stosw | M::Stosd | M::Stosq => {
-                    self.store(env, target, regs.get(RAX), len)?;
-                    regs.set(RDI, target.wrapping_add(step));
+                    self.store(target, self.regs.get(RAX), len)?;
+                    self.regs.set(RDI, target.wrapping_add(step));
                 }
                 M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq => {
-                    let value = self.load(env, source, len)?;
-                    regs.set_sized(RAX, value, len);
-                    regs.set(RSI, source.wrapping_add(step));
+                    let value = self.load(source, len)?;
+                    self.regs.set_sized(RAX, value, len);
+                    self.regs.set(RSI, source.wrapping_add(step));
                 }
                 M::Scasb | M::Scasw | M::Scasd | M::Scasq => {
-                    let value = self.load(env, target, len)?;
-                    regs.rflags = compare(regs.rflags, regs.get(RAX), value, len);
-                    regs.set(RDI, target.wrapping_add(step));
+                    let value = self.load(target, len)?;
+                    self.regs.rflags = compare(self.regs.rflags, self.regs.get(RAX), value, len);
+                    self.regs.set(RDI, target.wrapping_add(step));
                     return Ok(true);
                 }
                 _ => {
-                    let a = self.load(env, source, len)?;
-                    let b = self.load(env, target, len)?;
-                    regs.rflags = compare(regs.rflags, a, b, len);
-                    regs.set(RSI, source.wrapping_add(step));
-                    regs.set(RDI, target.wrapping_add(step));
+                    let a = self.load(source, len)?;
+                    let b = self.load(target, len)?;
+                    self.regs.rflags = compare(self.regs.rflags, a, b, len);
+                    self.regs.set(RSI, source.wrapping_add(step));
+                    self.regs.set(RDI, target.wrapping_add(step));
                     return Ok(true);
                 }
             }
