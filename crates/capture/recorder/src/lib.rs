@@ -55,6 +55,7 @@ mod service;
 mod session;
 mod session_blocks;
 mod sink;
+mod trace_options;
 mod waiter;
 pub mod watching;
 

@@ -13,6 +13,7 @@ use crate::destination::RemoteStore;
 use crate::error::Feature;
 use crate::plan::{Plan, RunningProcess, TracePlan};
 use crate::program::{self, Linkage};
+use crate::trace_options::{TraceOptions, trace_setters};
 use crate::{Error, Notice, RecordedRun, library, running, session};
 
 /// Who sees the accesses of a program.
@@ -57,14 +58,8 @@ pub struct Recorder {
     stop: Vec<String>,
     is_idle: bool,
     children: bool,
-    data: bool,
-    flow: bool,
     verify: Option<u32>,
-    output: Option<PathBuf>,
-    replace: bool,
-    encoder: Option<u32>,
-    sync: SyncPolicy,
-    server: Option<RemoteStore>,
+    trace: TraceOptions,
     library: Option<PathBuf>,
 }
 
@@ -91,14 +86,8 @@ impl Recorder {
             stop: Vec::new(),
             is_idle: false,
             children: true,
-            data: false,
-            flow: false,
             verify: None,
-            output: None,
-            replace: false,
-            encoder: None,
-            sync: SyncPolicy::default(),
-            server: None,
+            trace: TraceOptions::default(),
             library: None,
         }
     }
@@ -181,20 +170,6 @@ impl Recorder {
         self
     }
 
-    /// Whether the bytes that accesses read and write are recorded, too.
-    #[must_use]
-    pub fn data(mut self, data: bool) -> Self {
-        self.data = data;
-        self
-    }
-
-    /// Whether every basic block that is executed is recorded, not only those that access memory.
-    #[must_use]
-    pub fn flow(mut self, flow: bool) -> Self {
-        self.flow = flow;
-        self
-    }
-
     /// Steps through windows of so many instructions, and compares what is accessed there with what is recorded.
     #[must_use]
     pub fn verify(mut self, window_instructions: u32) -> Self {
@@ -202,40 +177,7 @@ impl Recorder {
         self
     }
 
-    /// The file to write; `PROG.memtap` in the current directory by default. On a server it is relative to its root.
-    #[must_use]
-    pub fn output(mut self, path: impl Into<PathBuf>) -> Self {
-        self.output = Some(path.into());
-        self
-    }
-
-    /// Whether a file that is there is replaced.
-    #[must_use]
-    pub fn replace(mut self, replace: bool) -> Self {
-        self.replace = replace;
-        self
-    }
-
-    /// The number of the encoder of accesses ([`Encoders`]); by default a fast one.
-    #[must_use]
-    pub fn encoder(mut self, encoder: u32) -> Self {
-        self.encoder = Some(encoder);
-        self
-    }
-
-    /// When the trace is forced to disk.
-    #[must_use]
-    pub fn sync(mut self, sync: SyncPolicy) -> Self {
-        self.sync = sync;
-        self
-    }
-
-    /// Lets a server write the trace.
-    #[must_use]
-    pub fn server(mut self, server: RemoteStore) -> Self {
-        self.server = Some(server);
-        self
-    }
+    trace_setters!();
 
     /// The tracer's library, `libmemtap_tracer.so`; by default it is looked for where the head of this crate says.
     #[must_use]
@@ -292,7 +234,7 @@ impl Recorder {
             args: args.to_vec(),
             linkage,
             running: None,
-            trace: self.trace(name, &config),
+            trace: self.trace_plan(name, &config),
             program,
             config,
         })
@@ -323,7 +265,7 @@ impl Recorder {
             args,
             linkage: Linkage::Dynamic,
             running: Some(running),
-            trace: self.trace(&program.to_string_lossy(), &config),
+            trace: self.trace_plan(&program.to_string_lossy(), &config),
             program,
             config,
         })
@@ -338,7 +280,8 @@ impl Recorder {
         if let Some(tracer) = self.tracer {
             return tracer == Tracer::Translate;
         }
-        let only_translated = self.data || self.flow || self.verify.is_some() || linkage == Linkage::Static;
+        let only_translated =
+            self.trace.data || self.trace.flow || self.verify.is_some() || linkage == Linkage::Static;
         let selected_data = !self.regions.is_empty() && !self.regions.contains(&RegionKind::Stack);
         only_translated || !selected_data && self.mechanism.is_none()
     }
@@ -347,8 +290,8 @@ impl Recorder {
     fn check_features(&self) -> Result<(), Error> {
         let asked = [
             (self.verify.is_some(), Feature::Verify),
-            (self.data, Feature::Data),
-            (self.flow, Feature::Flow),
+            (self.trace.data, Feature::Data),
+            (self.trace.flow, Feature::Flow),
             (self.regions.contains(&RegionKind::Stack), Feature::Stack),
         ];
         match asked.into_iter().find(|(is_asked, _)| *is_asked) {
@@ -368,31 +311,18 @@ impl Recorder {
             two_signals: self.mechanism == Some(Mechanism::TwoSignals),
             at_main: self.start.is_empty() && !self.is_idle,
             translate,
-            data: self.data,
-            flow: self.flow,
+            data: self.trace.data,
+            flow: self.trace.flow,
             verify: self.verify.unwrap_or(0),
             watchpoints: [0; MAX_LIST_PATH_BYTES],
             breakpoints: library::breakpoints(program, start, &self.stop)?,
         })
     }
 
-    fn trace(&self, name: &str, config: &Config) -> TracePlan {
-        let by_blocks = config.translate && config.regions == u32::MAX && self.server.is_none();
-        let fast = if by_blocks { Encoders::BLOCKS } else { Encoders::LIVE };
-        TracePlan {
-            output: self.output.clone().unwrap_or_else(|| default_output(name)),
-            replace: self.replace,
-            encoder: self.encoder.unwrap_or(fast),
-            sync: self.sync,
-            server: self.server.clone(),
-        }
+    fn trace_plan(&self, name: &str, config: &Config) -> TracePlan {
+        let by_blocks = config.translate && config.regions == u32::MAX && self.trace.server.is_none();
+        self.trace.plan(name, if by_blocks { Encoders::BLOCKS } else { Encoders::LIVE })
     }
-}
-
-/// The program's own name in the current directory.
-pub(crate) fn default_output(name: &str) -> PathBuf {
-    let base = name.rsplit('/').next().unwrap_or(name);
-    PathBuf::from(format!("{base}.memtap"))
 }
 
 /// A bit for each kind, as tracers have it; none named: all that the tracer sees.
@@ -473,6 +403,5 @@ mod tests {
         assert_eq!(region_mask(&[RegionKind::Data, RegionKind::Heap], true), 1 << 1 | 1 << 4);
         assert_eq!(region_mask(&[], true), u32::MAX);
         assert_eq!(region_mask(&[], false).count_ones(), 4);
-        assert_eq!(default_output("/usr/bin/gzip"), PathBuf::from("gzip.memtap"));
     }
 }

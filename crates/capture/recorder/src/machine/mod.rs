@@ -20,8 +20,8 @@ use crate::clock::now_ns;
 use crate::command_line;
 use crate::destination::{Destination, RemoteStore};
 use crate::plan::TracePlan;
-use crate::recorder::default_output;
 use crate::service::BufferService;
+use crate::trace_options::{TraceOptions, trace_setters};
 use crate::{Error, Notice, ProgramEnd, RecordedRun, Totals, Warning, library, program};
 pub use filter::{Direction, MachineFilter};
 use sink::{MachineSink, MachineTotals};
@@ -37,13 +37,7 @@ pub struct MachineRecorder {
     name: String,
     args: Vec<String>,
     filter: MachineFilter,
-    data: bool,
-    flow: bool,
-    output: Option<PathBuf>,
-    replace: bool,
-    encoder: u32,
-    sync: SyncPolicy,
-    server: Option<RemoteStore>,
+    trace: TraceOptions,
 }
 
 impl MachineRecorder {
@@ -54,13 +48,7 @@ impl MachineRecorder {
             name: name.into(),
             args: args.into_iter().map(Into::into).collect(),
             filter: MachineFilter::default(),
-            data: false,
-            flow: false,
-            output: None,
-            replace: false,
-            encoder: Encoders::LIVE,
-            sync: SyncPolicy::default(),
-            server: None,
+            trace: TraceOptions::default(),
         }
     }
 
@@ -71,54 +59,7 @@ impl MachineRecorder {
         self
     }
 
-    /// Whether the bytes that are written are recorded, too.
-    #[must_use]
-    pub fn data(mut self, data: bool) -> Self {
-        self.data = data;
-        self
-    }
-
-    /// Whether every block that is entered is recorded.
-    #[must_use]
-    pub fn flow(mut self, flow: bool) -> Self {
-        self.flow = flow;
-        self
-    }
-
-    /// The file to write; the name of QEMU with `.memtap` in the current directory by default.
-    #[must_use]
-    pub fn output(mut self, path: impl Into<PathBuf>) -> Self {
-        self.output = Some(path.into());
-        self
-    }
-
-    /// Whether a file that is there is replaced.
-    #[must_use]
-    pub fn replace(mut self, replace: bool) -> Self {
-        self.replace = replace;
-        self
-    }
-
-    /// The number of the encoder of accesses ([`Encoders`]).
-    #[must_use]
-    pub fn encoder(mut self, encoder: u32) -> Self {
-        self.encoder = encoder;
-        self
-    }
-
-    /// When the trace is forced to disk.
-    #[must_use]
-    pub fn sync(mut self, sync: SyncPolicy) -> Self {
-        self.sync = sync;
-        self
-    }
-
-    /// Lets a server write the trace.
-    #[must_use]
-    pub fn server(mut self, server: RemoteStore) -> Self {
-        self.server = Some(server);
-        self
-    }
+    trace_setters!();
 
     /// Records.
     ///
@@ -138,16 +79,10 @@ impl MachineRecorder {
             program,
             name: self.name.clone(),
             args: self.args.clone(),
-            settings: self.filter.settings(self.data, self.flow),
-            data: self.data || self.filter.read_data,
-            flow: self.flow,
-            trace: TracePlan {
-                output: self.output.clone().unwrap_or_else(|| default_output(&self.name)),
-                replace: self.replace,
-                encoder: self.encoder,
-                sync: self.sync,
-                server: self.server.clone(),
-            },
+            settings: self.filter.settings(self.trace.data, self.trace.flow),
+            data: self.trace.data || self.filter.read_data,
+            flow: self.trace.flow,
+            trace: self.trace.plan(&self.name, Encoders::LIVE),
         };
         record(&plan, &mut tell)
     }
