@@ -9,6 +9,7 @@
 //! Nothing here writes to a terminal or parses a command line. Start with [`Session`].
 #![forbid(unsafe_code)]
 
+mod code_files;
 mod count;
 mod coverage;
 pub mod demand;

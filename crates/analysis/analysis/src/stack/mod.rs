@@ -16,7 +16,6 @@
 //!
 //! Start with [`Stacks`], then [`StackTally`], which counts.
 
-mod code;
 mod context;
 mod in_context;
 mod names;

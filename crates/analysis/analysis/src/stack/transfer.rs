@@ -4,7 +4,7 @@ use memref::{Access, AccessKind, VirtAddr};
 use symbols::{CodeId, FunctionId, Resolver};
 use x86::{Instruction, MAX_INSTRUCTION_BYTES, Transfer};
 
-use super::code::CodeFiles;
+use crate::code_files::CodeFiles;
 
 /// Bytes of a return address.
 const RETURN_BYTES: u32 = 8;

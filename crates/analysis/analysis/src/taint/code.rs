@@ -1,12 +1,13 @@
 //! The program's instructions, decoded from the files that it ran: where each leads, and whether it accesses memory.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
 use x86::{DataFlow, Examiner, Instruction, MAX_INSTRUCTION_BYTES, Transfer};
+
+use crate::code_files::CodeFiles;
 
 /// Where an instruction leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl KnownInstruction {
 pub(super) struct ProgramCode {
     known: FxHashMap<u64, Option<u32>>,
     all: Vec<Arc<KnownInstruction>>,
-    files: HashMap<String, Option<Arc<Vec<u8>>>>,
+    files: CodeFiles,
     examiner: Examiner,
 }
 
@@ -53,7 +54,7 @@ impl Default for ProgramCode {
         Self {
             known: FxHashMap::default(),
             all: Vec::new(),
-            files: HashMap::new(),
+            files: CodeFiles::default(),
             examiner: Examiner::new(),
         }
     }
@@ -99,20 +100,8 @@ impl ProgramCode {
     }
 
     fn decode(&mut self, resolver: &Resolver, ip: u64) -> Option<KnownInstruction> {
-        let (_, instance) = resolver.image().instance_at(VirtAddr(ip))?;
-        let address = ip.wrapping_sub(instance.bias);
-        let segment =
-            instance.module.segments().iter().find(|segment| {
-                address >= segment.address && address - segment.address < segment.file_bytes
-            })?;
-        let at = usize::try_from(segment.file_offset + (address - segment.address)).ok()?;
-        let path = instance.module.path();
-        let content = self
-            .files
-            .entry(path.to_string_lossy().into_owned())
-            .or_insert_with(|| std::fs::read(path).ok().map(Arc::new));
-        let rest = content.as_ref()?.get(at..)?;
-        let bytes = rest.get(..rest.len().min(MAX_INSTRUCTION_BYTES))?;
+        let mut bytes = [0; MAX_INSTRUCTION_BYTES];
+        let bytes = self.files.at(resolver, VirtAddr(ip), &mut bytes)?;
         let instruction = Instruction::decode(bytes, ip)?;
         let effects = self.examiner.examine(&instruction);
         Some(KnownInstruction {

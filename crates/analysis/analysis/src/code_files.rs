@@ -11,13 +11,13 @@ use x86::MAX_INSTRUCTION_BYTES;
 
 /// The files that were opened; `None`: can't be.
 #[derive(Debug, Default)]
-pub(super) struct CodeFiles {
+pub(crate) struct CodeFiles {
     files: HashMap<PathBuf, Option<File>>,
 }
 
 impl CodeFiles {
     /// The bytes at an address of code, fewer where the mapped part of the file ends; `None` where there is no file.
-    pub(super) fn at<'a>(
+    pub(crate) fn at<'a>(
         &mut self,
         resolver: &Resolver,
         ip: VirtAddr,
