@@ -4,12 +4,11 @@
 //! Reading the trace, names and counting are left to `analysis`. To add a format, write a file here with its exporter.
 
 mod access_bytes;
-mod din;
 mod entries64;
 mod feed;
 mod figures;
+mod form_lines;
 mod jsonl;
-mod lackey;
 mod letters;
 mod madt;
 mod names;
@@ -24,11 +23,10 @@ use trace_format::{Filter, KindSet};
 use crate::Error;
 
 pub use access_bytes::AccessBytes;
-pub use din::Din;
 pub use entries64::Entries64;
 pub use figures::Figures;
+pub use form_lines::FormLines;
 pub use jsonl::JsonLines;
-pub use lackey::Lackey;
 pub use madt::Madt;
 pub(crate) use names::code_name;
 

@@ -54,6 +54,23 @@ pub fn call_json(call: &Call) -> Value {
     serde_json::json!({ "function": call.function.as_deref(), "file": call.file.as_deref(), "line": call.line })
 }
 
+/// `, 3 times`; nothing of what happened once.
+fn times(count: u64) -> String {
+    if count == 1 { String::new() } else { format!(", {count} times") }
+}
+
+/// What is said of a finding that missing events could have decided otherwise.
+fn doubt(uncertain: bool) -> &'static str {
+    if uncertain { " (uncertain: events are missing)" } else { "" }
+}
+
+/// The same in JSON, where such a finding alone has the key.
+fn mark_doubt(object: &mut Value, uncertain: bool) {
+    if uncertain && let Some(object) = object.as_object_mut() {
+        object.insert("uncertain".into(), Value::Bool(true));
+    }
+}
+
 /// File and line in brackets, as far as they are known.
 fn place(file: Option<&str>, line: Option<u32>) -> String {
     match (file, line) {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use analysis::race::{Race, Side};
 use serde_json::{Value, json};
 
-use super::{Finding, call_json, place};
+use super::{Finding, call_json, doubt, mark_doubt, place, times};
 
 impl Finding for Race {
     fn json(&self) -> Value {
@@ -20,18 +20,13 @@ impl Finding for Race {
             "variable": self.variable, "len": self.len, "first": side(&self.first), "second": side(&self.second),
             "times": self.times,
         });
-        if self.uncertain
-            && let Some(object) = object.as_object_mut()
-        {
-            object.insert("uncertain".into(), Value::Bool(true));
-        }
+        mark_doubt(&mut object, self.uncertain);
         object
     }
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
-        let times = if self.times == 1 { String::new() } else { format!(", {} times", self.times) };
-        let uncertain = if self.uncertain { " (uncertain: events are missing)" } else { "" };
-        writeln!(out, "race on {} ({} bytes{times}){uncertain}", self.variable, self.len)?;
+        let (times, doubt) = (times(self.times), doubt(self.uncertain));
+        writeln!(out, "race on {} ({} bytes{times}){doubt}", self.variable, self.len)?;
         for side in [&self.first, &self.second] {
             let at = place(side.file.as_deref(), side.line);
             let locks = if side.locks.is_empty() { "no lock".to_owned() } else { side.locks.join(", ") };

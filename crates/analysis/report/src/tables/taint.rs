@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use analysis::taint::{self, Spot};
 use serde_json::{Value, json};
 
-use super::{Finding, place};
+use super::{Finding, doubt, mark_doubt, place, times};
 
 fn spot_json(spot: &Spot) -> Value {
     json!({"function": spot.function, "file": spot.file, "line": spot.line})
@@ -26,19 +26,14 @@ impl Finding for taint::Finding {
             "line": self.at.line, "thread": self.thread.0, "source": source,
             "path": self.path.iter().map(spot_json).collect::<Vec<_>>(), "times": self.times,
         });
-        if self.uncertain
-            && let Some(object) = object.as_object_mut()
-        {
-            object.insert("uncertain".into(), Value::Bool(true));
-        }
+        mark_doubt(&mut object, self.uncertain);
         object
     }
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
-        let times = if self.times == 1 { String::new() } else { format!(", {} times", self.times) };
-        let uncertain = if self.uncertain { " (uncertain: events are missing)" } else { "" };
+        let (times, doubt) = (times(self.times), doubt(self.uncertain));
         let (sink, detail) = (self.sink.name().replace('_', " "), &self.detail);
-        writeln!(out, "input decides: {sink}, {detail}{times}{uncertain}")?;
+        writeln!(out, "input decides: {sink}, {detail}{times}{doubt}")?;
         writeln!(out, "  at {} by thread {}", shown(&self.at), self.thread.0)?;
         let from = match (&self.source.spot, &self.source.name) {
             (Some(spot), _) => format!(" by {}", shown(spot)),

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use memref::{ThreadId, VirtAddr};
-use report::export::{Din, Entries64, Exporter, JsonLines, Lackey, Madt, Selection, export};
+use report::export::{Entries64, Exporter, FormLines, JsonLines, Madt, Selection, export};
 use report::streams::{ExtraStream, StreamForm};
-use trace_format::KindSet;
+use trace_format::{Form, KindSet};
 
 use crate::inputs;
 use crate::output::{Out, note_problems};
@@ -39,8 +39,8 @@ impl DumpFormat {
             Self::Raw => Box::new(Madt::raw()),
             Self::Symbolic => Box::new(Madt::symbolic()),
             Self::Both => Box::new(Madt::both()),
-            Self::Lackey => Box::new(Lackey::default()),
-            Self::Din => Box::new(Din::default()),
+            Self::Lackey => Box::new(FormLines::new(Form::Lackey)),
+            Self::Din => Box::new(FormLines::new(Form::Din)),
             Self::Jsonl => Box::new(JsonLines),
             Self::Entries64 => Box::new(Entries64::default()),
         }

@@ -1,4 +1,4 @@
-//! Accesses as the cache simulator DineroIV reads them.
+//! A line an access, as other tools read it: Valgrind's Lackey, the cache simulator DineroIV.
 
 use std::io::Write;
 
@@ -9,13 +9,21 @@ use trace_format::{Form, KindSet};
 use super::{AccessBytes, EventOrder, Exporter, Needs};
 use crate::Error;
 
-/// A line an access: 0 for a load, 1 for a store, and the address. A modify is both.
-#[derive(Debug, Default)]
-pub struct Din {
+/// Writes accesses in one of the forms.
+#[derive(Debug)]
+pub struct FormLines {
+    form: Form,
     lines: Vec<u8>,
 }
 
-impl Exporter for Din {
+impl FormLines {
+    /// In that form.
+    pub fn new(form: Form) -> Self {
+        Self { form, lines: Vec::new() }
+    }
+}
+
+impl Exporter for FormLines {
     fn needs(&self) -> Needs {
         Needs { events: EventOrder::Session, kinds: KindSet::ACCESSES, ..Needs::default() }
     }
@@ -29,7 +37,7 @@ impl Exporter for Din {
     ) -> Result<(), Error> {
         self.lines.clear();
         for access in accesses {
-            Form::Din.put(access, &[], &mut self.lines);
+            self.form.put(access, &[], &mut self.lines);
         }
         Ok(out.write_all(&self.lines)?)
     }
