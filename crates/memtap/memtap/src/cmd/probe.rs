@@ -11,10 +11,7 @@ use probes::{
     joined::Profile,
     profile::settings::Settings,
 };
-use report::{
-    latency::{folded, json, text, timeline},
-    pages,
-};
+use report::latency::{LatencyForm, calibration};
 use std::{
     os::unix::{
         fs::{MetadataExt, PermissionsExt},
@@ -138,7 +135,7 @@ fn settings(args: &Args, results: &Path, controller: u32) -> Settings {
         epoch_ms: args.epoch,
         functions: args.functions.clone(),
         budget_percent: args.budget,
-        timeline: args.output.as_deref().is_some_and(is_timeline),
+        timeline: form(args) == LatencyForm::Timeline,
         controller,
     }
 }
@@ -194,32 +191,24 @@ fn attach(args: &Args, pid: u32, library: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_timeline(path: &Path) -> bool {
-    path.to_string_lossy().ends_with(".trace.json")
-}
-
 fn write_report(args: &Args, profile: &Profile) -> anyhow::Result<()> {
     if profile.rows.is_empty() && !args.functions.is_empty() {
         eprintln!("memtap: no function that matches {:?} was called", args.functions);
     }
-    let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).map(|text| text + "\n");
-    let Some(path) = &args.output else {
-        if args.json {
-            print!("{}", pretty(&json::functions(profile))?);
-        } else {
-            print!("{}", text::table(profile));
+    let report = form(args).write(profile);
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))
         }
-        return Ok(());
-    };
-    let report = match path.extension().and_then(|e| e.to_str()) {
-        _ if is_timeline(path) => timeline::chrome(profile).to_string(),
-        Some("html") => pages::latency::page(profile),
-        Some("folded") => folded::stacks(profile),
-        Some("json") => pretty(&json::functions(profile))?,
-        _ if args.json => pretty(&json::functions(profile))?,
-        _ => text::table(profile),
-    };
-    std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))
+        None => {
+            print!("{report}");
+            Ok(())
+        }
+    }
+}
+
+fn form(args: &Args) -> LatencyForm {
+    LatencyForm::of(args.output.as_deref(), args.json)
 }
 
 /// The library next to the program, or where `MEMTAP_PROBES_LIB` says.
@@ -286,22 +275,6 @@ impl Drop for Results {
 fn calibrate_waits() -> anyhow::Result<ExitCode> {
     let waits = [1, 200, 400, 800, 1_600, 3_200, 6_400, 12_800];
     let result = calibrate::calibrate(&waits, Duration::from_millis(150))?;
-    println!(
-        "{:>10} {:>5} {:>6} {:>13} {:>10} {:>8}",
-        "wait", "split", "page", "executor", "toggles", "torn"
-    );
-    for p in &result.points {
-        let executor = format!("{:?}", p.executor);
-        println!(
-            "{:>10} {:>5} {:>6} {:>13} {:>10} {:>8}",
-            p.wait_ticks, p.split, p.page, executor, p.toggles, p.torn
-        );
-    }
-    match result.advised_ticks {
-        Some(ticks) => println!(
-            "a wait of {ticks} ticks is twice the longest that failed here; membarrier, the default, needs none and is safe"
-        ),
-        None => println!("no wait tried is safe on this machine: use membarrier, the default"),
-    }
+    print!("{}", calibration::table(&result));
     Ok(ExitCode::SUCCESS)
 }
