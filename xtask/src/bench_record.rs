@@ -45,18 +45,7 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         _ => bail!("usage: cargo xtask bench record [--rounds N]"),
     };
     install::tools(install::BENCH)?;
-    shell::run(&[
-        "cargo",
-        "build",
-        "--release",
-        "--workspace",
-        "--bins",
-        "--lib",
-        "--exclude",
-        "e2e",
-        "--exclude",
-        "xtask",
-    ])?;
+    shell::build_release()?;
     let text = |path: std::path::PathBuf| {
         path.to_str().map(str::to_owned).context("the path of the target directory is not UTF-8")
     };

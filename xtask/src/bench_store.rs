@@ -35,7 +35,7 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
             files.push(unpacked(Path::new(word), &dir)?);
         }
     }
-    build()?;
+    shell::build_release()?;
     if record {
         files.extend(recorded(&dir)?);
     }
@@ -73,11 +73,6 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         "--exact",
         "--nocapture",
     ])
-}
-
-fn build() -> Result<()> {
-    let mut build = shell::command(&["cargo", "build", "--release", "--workspace", "--bins", "--lib"]);
-    shell::run_command(build.args(["--exclude", "e2e", "--exclude", "xtask"]))
 }
 
 /// The file, or what xz makes of it.

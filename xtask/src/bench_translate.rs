@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use proc_files::TaskStat;
 
 use crate::table::{Table, median, short};
 use crate::{bench_record::number, install, kernel, shell};
@@ -34,6 +35,10 @@ struct Run {
 struct Bench {
     memtap: String,
     trace: String,
+    /// Text to compress.
+    text: String,
+    /// A program whose turns are nothing but a few accesses each.
+    dense: String,
     rounds: usize,
 }
 
@@ -48,18 +53,22 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
     shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "interpose"])?;
     let dir = shell::target_dir().join("bench-translate");
     std::fs::create_dir_all(&dir)?;
-    let text =
+    let name =
         |path: &Path| path.to_str().map(str::to_owned).context("the target directory's path is not UTF-8");
+    let text = dir.join("text");
+    std::fs::write(&text, crate::bench_record::words(4_000_000))?;
     let bench = Bench {
-        memtap: text(&shell::profile_dir("release").join("memtap"))?,
-        trace: text(&dir.join("t.memtap"))?,
+        memtap: name(&shell::profile_dir("release").join("memtap"))?,
+        trace: name(&dir.join("t.memtap"))?,
+        text: name(&text)?,
+        dense: kernel::build("dense")?,
         rounds,
     };
     println!("Medians of {rounds} rounds; see docs/overhead.md for the method.");
     bench.programs(&dir)?;
     bench.marginal()?;
     bench.start_up()?;
-    bench.report(&dir)
+    bench.report()
 }
 
 impl Bench {
@@ -107,26 +116,24 @@ impl Bench {
     }
 
     fn programs(&self, dir: &Path) -> Result<()> {
-        let text = dir.join("text");
-        std::fs::write(&text, crate::bench_record::words(4_000_000))?;
         let lines = dir.join("lines");
         std::fs::write(&lines, crate::bench_record::words(1_500_000).replace(' ', "\n"))?;
-        let (text, lines) = (text.display().to_string(), lines.display().to_string());
+        let (text, lines) = (&*self.text, lines.display().to_string());
         let script = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n \
                       where i < 60000) insert into t select i, hex(i * 7919) from n; create index u on t(b); \
                       select count(*), sum(a), max(b) from t where b like '3%';";
         let python = "import json, re; s = json.dumps([{'a': i, 'b': str(i)} for i in range(60000)]); json.loads(s); len(re.findall('[0-9]+', s))";
         let perl = "my %h; for (1..300000) { $h{$_ % 1000} .= 'x' } print length(join('', values %h))";
         let (fft, streams) = (kernel::build_workload("fft")?, kernel::build_workload("streams")?);
-        let dense = kernel::build("dense")?;
+        let dense = &*self.dense;
         let picture = dir.join("picture.ppm");
         std::fs::write(&picture, pixels(1536, 1024))?;
         let picture = picture.display().to_string();
         let (mandelbrot, product) = (kernel::build("mandelbrot")?, kernel::build_team("matmul")?);
         let programs: Vec<(&str, Vec<&str>)> = vec![
-            ("gzip, 4 MB", vec!["gzip", "-c", &text]),
-            ("bzip2, 4 MB", vec!["bzip2", "-c", &text]),
-            ("xz -1, 4 MB", vec!["xz", "-1", "-c", &text]),
+            ("gzip, 4 MB", vec!["gzip", "-c", text]),
+            ("bzip2, 4 MB", vec!["bzip2", "-c", text]),
+            ("xz -1, 4 MB", vec!["xz", "-1", "-c", text]),
             ("sort, 150,000 lines", vec!["sort", "--parallel=1", &lines]),
             ("sqlite3, 60,000 rows", vec!["sqlite3", ":memory:", script]),
             ("python3, json and re", vec![PYTHON, "-S", "-E", "-c", python]),
@@ -134,7 +141,7 @@ impl Bench {
             ("an FFT, 2^17 points", vec![&fft, "17"]),
             ("streams, 400,000 elements", vec![&streams, "5", "400000"]),
             ("a JPEG codec, 1.5 million pixels", vec!["cjpeg", "-outfile", "/dev/null", &picture]),
-            ("a pointer chaser, 30 million steps", vec![&dense, "list", "30000000"]),
+            ("a pointer chaser, 30 million steps", vec![dense, "list", "30000000"]),
             ("a matrix product, 4 threads", vec![&product, "500"]),
             ("Mandelbrot, 1,000 rows", vec![&mandelbrot, "1000"]),
         ];
@@ -200,13 +207,12 @@ impl Bench {
     }
 
     fn marginal(&self) -> Result<()> {
-        let dense = kernel::build("dense")?;
         let mut table =
             Table::new(&["marginal cost of an access, ns", "program", "program and recorder", "bytes"]);
         for what in ["copy", "sum", "list", "hash"] {
             let (few, many) = ("4000000", "40000000");
             let side = |turns: &str| -> Result<(Run, Run)> {
-                let line = [dense.as_str(), what, turns];
+                let line = [&*self.dense, what, turns];
                 Ok((self.medians(|| self.native(&line))?, self.medians(|| self.recorded(&[], &line))?))
             };
             let ((native_few, few), (native_many, many)) = (side(few)?, side(many)?);
@@ -245,11 +251,11 @@ impl Bench {
     }
 
     /// From the program's start to the table of its variables.
-    fn report(&self, dir: &Path) -> Result<()> {
-        let text = dir.join("text").display().to_string();
+    fn report(&self) -> Result<()> {
         let mut table =
             Table::new(&["record and report, by the clock", "million accesses", "s", "ns/access"]);
-        for line in [&["gzip", "-c", &text][..], &["perl", "-e", "my %h; $h{$_ % 999} .= 'x' for 1..900000"]]
+        for line in
+            [&["gzip", "-c", &self.text][..], &["perl", "-e", "my %h; $h{$_ % 999} .= 'x' for 1..900000"]]
         {
             let run = self.medians(|| {
                 let start = Instant::now();
@@ -284,11 +290,9 @@ fn quiet(command: &mut Command) -> Result<bool> {
     Ok(command.status().with_context(|| format!("can't start {command:?}"))?.success())
 }
 
-/// Processor time of all children that have ended, by the kernel's ticks of 10 ms.
+/// Processor time of all children that have ended, by the kernel's ticks.
 fn children_seconds() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
-    // After the name in parentheses the fields have no blanks.
-    let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or("").split(' ').collect();
-    let ticks: f64 = fields.iter().skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-    Ok(ticks / 100.0)
+    let stat =
+        TaskStat::parse(&std::fs::read("/proc/self/stat")?).context("/proc/self/stat is no line of it")?;
+    Ok(stat.children_ticks as f64 * TICK)
 }

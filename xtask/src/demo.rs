@@ -9,18 +9,7 @@ use crate::{install, shell};
 /// Builds, records `gzip -c README.md`, prints what was found and leaves the pages in `demo/`.
 pub(crate) fn run() -> Result<()> {
     install::tools(install::DEMO)?;
-    shell::run(&[
-        "cargo",
-        "build",
-        "--release",
-        "--workspace",
-        "--bins",
-        "--lib",
-        "--exclude",
-        "e2e",
-        "--exclude",
-        "xtask",
-    ])?;
+    shell::build_release()?;
     let memtap = shell::profile_dir("release").join("memtap");
     let memtap = memtap.to_str().context("the path of the target directory is not UTF-8")?;
     fs::create_dir_all("demo")?;

@@ -32,6 +32,12 @@ pub(crate) fn profile_dir(profile: &str) -> PathBuf {
     target_dir().join(profile)
 }
 
+/// Builds all that users get, as they get it.
+pub(crate) fn build_release() -> Result<()> {
+    let all = ["cargo", "build", "--release", "--workspace", "--bins", "--lib"];
+    run(&[&all[..], &["--exclude", "e2e", "--exclude", "xtask"]].concat())
+}
+
 /// A command from words.
 pub(crate) fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
