@@ -166,7 +166,7 @@ fn what_copy_cannot_do_it_says() {
     refused(&["copy", path, "-o", path, "--force"], 1, &["input and output"]);
     refused(&["copy", "/no/such/trace", "-o", other], 1, &["/no/such/trace"]);
     refused(&["copy", path, "-o", "/no/such/directory/t"], 1, &["/no/such/directory/t"]);
-    refused(&["copy", path, "-o", other, "--drop", "nonsense"], 1, &["nonsense"]);
+    refused(&["copy", path, "-o", other, "--drop", "nonsense"], 1, &["nonsense", "it has accesses, "]);
     refused(&["copy", path, "-o", other, "--encoder", "nonsense"], 2, &["nonsense", "live"]);
     refused(&["copy", path, "-o", other, "--cycles", "9..3"], 2, &["9..3"]);
     refused(&["copy", path, "-o", other, "--encoder", "vpc", "--archive"], 2, &["--archive"]);

@@ -49,7 +49,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for name in &args.drop {
         let current = StreamKind::current_name(name);
         if !trace.streams().any(|stream| stream.description.name == current) {
-            bail!("{}: has no stream {name:?}; memtap dump --stream names them", args.file.display());
+            let mut names: Vec<String> =
+                trace.streams().map(|stream| stream.description.name.to_string()).collect();
+            names.sort_unstable();
+            names.dedup();
+            bail!("{}: has no stream {name:?}; it has {}", args.file.display(), names.join(", "));
         }
     }
     let level = if args.archive { Level::Archive } else { Level::Standard };
