@@ -1,11 +1,11 @@
 //! Reaching into a process that runs: its threads are stopped by ptrace, functions are called on them, a library is loaded.
 //!
 //! One thread at a safe place is borrowed for `dlopen` ([`TargetProcess::load`]), while the others run on. What needs all threads at
-//! once stops them all ([`TargetProcess::stop_all`]). Whoever is stopped is let go when its [`Stopped`] is dropped, and goes on as
-//! it was or as it was told to.
+//! once stops them all ([`TargetProcess::stop_all`]). A stopped thread is let go when its [`Stopped`] is dropped: with the registers
+//! that it had, or with those that were set.
 //!
 //! What is called in the process, and what for, is left to the users: the probes (crate `probes`) and the recorder of a
-//! running process (crate `memtap`). Start with [`TargetProcess`].
+//! running process (crate `recorder`). Start with [`TargetProcess`].
 
 mod error;
 mod ptrace;
@@ -182,9 +182,10 @@ impl TargetProcess {
     /// those that `stopped` already holds.
     ///
     /// # Errors
-    /// Where one can't be stopped, or the process ended.
+    /// Where one can't be stopped, none more was for some seconds though there are others, or the process ended.
     pub fn stop_all(&self, stopped: &mut Vec<Stopped>) -> Result<(), Error> {
-        let deadline = Instant::now() + Duration::from_secs(SAFE_PLACE_SECONDS);
+        // Of the last progress: how long many threads take depends on how busy the processors are.
+        let mut last = Instant::now();
         // A list that is read while a thread of it ends may lack those after it: only when nobody new is there twice is there nobody.
         let mut quiet = 0;
         while quiet < 2 {
@@ -195,12 +196,15 @@ impl TargetProcess {
             for tid in fresh {
                 match Stopped::stop(tid, STOP_PATIENCE) {
                     // Otherwise it goes on into the signal's handler, and is stopped there.
-                    Ok(Some(thread)) if !thread.is_disturbed() => stopped.push(thread),
+                    Ok(Some(thread)) if !thread.is_disturbed() => {
+                        stopped.push(thread);
+                        last = Instant::now();
+                    }
                     Ok(_) => {}
                     Err(error) => return Err(self.not_stopped(error)),
                 }
             }
-            if Instant::now() > deadline {
+            if last.elapsed() > Duration::from_secs(SAFE_PLACE_SECONDS) {
                 return Err(self.not_stopped(io::ErrorKind::TimedOut.into()));
             }
         }

@@ -1,31 +1,60 @@
 //! Words for people go to terminals: progress only there, colours only there.
 
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use e2e::{TestProgram, memtap, run, tool};
 
-/// What a command writes when it believes that it talks to a terminal.
-fn on_a_terminal(line: &str) -> String {
-    run(Command::new(tool("script")).args(["-qec", line, "/dev/null"]), b"").out()
+/// Accesses until the file exists that it is told.
+const BUSY: &str = "#include <unistd.h>\nvolatile long cell;\nint main(int count, char **words)\n{\n    \
+                    while (count == 2 && access(words[1], F_OK) != 0) {\n        \
+                    for (int i = 0; i < 1000; i++)\n            cell++;\n        usleep(1000);\n    }\n    return 0;\n}\n";
+
+/// Runs a command that believes that it talks to a terminal; what it writes goes to a file as it is written.
+fn on_a_terminal(line: &str, typed: &Path) {
+    let outcome = run(Command::new(tool("script")).args(["-qefc", line]).arg(typed), b"");
+    assert_eq!(outcome.status, 0, "{}", outcome.out());
 }
 
 #[test]
 fn progress_is_shown_on_a_terminal_only() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    // A second of accesses.
-    let program = TestProgram::from_source(
-        "busy.c",
-        "#include <time.h>\nvolatile long cell;\nint main(void)\n{\n    time_t end = time(0) + 3;\n    while (time(0) < end)\n        cell++;\n    return 0;\n}\n",
-        &[],
-    );
-    let line = |name: &str| {
-        let path = dir.path().join(name);
-        format!("{} record -o {} -- {}", memtap().display(), path.display(), program.path.display())
+    let program = TestProgram::from_source("busy.c", BUSY, &[]);
+    let at = |name: &str| dir.path().join(name);
+    let line = |trace: &str, end: &str| {
+        let (memtap, program, trace, end) = (memtap(), &program.path, at(trace), at(end));
+        format!(
+            "{} record -o {} -- {} {}",
+            memtap.display(),
+            trace.display(),
+            program.display(),
+            end.display()
+        )
     };
-    let shown = on_a_terminal(&line("terminal.memtap"));
-    assert!(shown.contains("accesses") && shown.contains('\r'), "no progress: {shown:?}");
-    let quiet = run(Command::new(tool("sh")).args(["-c", &line("pipe.memtap")]), b"");
+    // The program goes on until there is progress to see; a recorder that shows none lets the run reach its limit.
+    let (typed, end) = (at("typed"), at("shown"));
+    let watches = std::thread::spawn({
+        let typed = typed.clone();
+        move || loop {
+            let shown = std::fs::read_to_string(&typed).unwrap_or_default();
+            if shown.contains(" accesses  ") && shown.contains('\r') {
+                return std::fs::write(&end, "");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    on_a_terminal(&line("terminal.memtap", "shown"), &typed);
+    watches.join().expect("it saw progress").expect("a file can be written");
+    // As long as it takes to be shown on a terminal, several times.
+    let end = at("enough");
+    let waits = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(3));
+        std::fs::write(&end, "")
+    });
+    let quiet = run(Command::new(tool("sh")).args(["-c", &line("pipe.memtap", "enough")]), b"");
     assert_eq!((quiet.err().as_str(), quiet.status), ("", 0));
+    waits.join().expect("it only waits").expect("a file can be written");
 }
 
 #[test]
