@@ -100,7 +100,7 @@ impl Region {
 
     #[inline]
     fn bytes(&self) -> &[AtomicU8] {
-        // SAFETY: as in `words`.
+        // SAFETY: mapped for the life of `self`, initialised (zeros at first), and atomics allow any sharing.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.len) }
     }
 

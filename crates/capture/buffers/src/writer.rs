@@ -89,7 +89,7 @@ impl Writer {
         let mut bytes = [0; MAX_RECORD_BYTES];
         let len = encode(record, &mut bytes);
         let Some(buffer) = self.buffer.filter(|_| self.len + len <= BUFFER_BYTES) else { return Err(Full) };
-        // SAFETY: as in `access`; `len` is at most MAX_RECORD_BYTES.
+        // SAFETY: this thread owns the buffer, and `len` bytes, at most MAX_RECORD_BYTES, fit after those that it has.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.start().add(self.len), len) };
         self.len += len;
         buffer.header().publish(self.len);

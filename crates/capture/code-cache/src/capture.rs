@@ -1,16 +1,16 @@
 //! Blocks that record the bytes of accesses, too.
 //!
-//! Such a block ends after its first instruction that accesses memory. Before that the address of each access is
-//! computed and written; then, for a load, the bytes that lie there, and for a store or modify, after the instruction,
-//! those that lie there then. All by moves and lea, so that the flags stay. What another thread writes between the two is
-//! not what the instruction read: no instruction reads for itself and for us.
+//! Such a block ends after its first instruction that accesses memory. Before that instruction the address of each access is
+//! computed and written, and for a load the bytes that lie there. For a store or modify the bytes are written after the
+//! instruction. All of this is moves and lea, so that the flags stay. Recording code and instruction read memory one after the
+//! other: where another thread writes in between, what is recorded is not what the instruction read.
 //!
-//! A locked instruction has a block of its own, also where no bytes are asked for. Once the process has threads an order of the
-//! session is drawn before it, and the last one that was drawn is read after it: of two such instructions the first
-//! one's order was drawn before the second's was read, so what cannot have been is known.
+//! A locked instruction has a block of its own, also where no bytes are asked for. Once the process has threads, an order of the
+//! session is drawn before it, and the last order that anybody has drawn is read after it. If the order that was read after one
+//! such instruction is lower than the one that was drawn before another, the first instruction came first.
 //!
-//! rax and rcx are spilled meanwhile, each time anew, so that the instruction finds them; the register that points into
-//! the buffer is none of its own.
+//! rax and rcx are spilled for each access and loaded again before the instruction, which needs them. The register that points
+//! into the buffer is one that the instruction does not use.
 
 use blocks::{BlockAccess, data_words};
 use buffers::flow::{ORDER_AT, POSITION_AT};

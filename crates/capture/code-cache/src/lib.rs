@@ -1,8 +1,8 @@
 //! The code cache: a program's code in blocks, copied and extended so that they write down what they access.
 //!
-//! A block is one entry and what runs on from there: it goes on after branches that lead forwards, as if they were not
-//! taken, where jumps lead that go forwards, and for some turns of a loop; where a branch goes the other way, code after the
-//! block (a *side exit*) makes what was executed a shorter block and leaves.
+//! A block is entered at its start alone. It does not end with a branch or a jump that leads forwards: after a branch it goes on as
+//! if that was not taken, after a jump at the jump's target. A loop of one block is repeated a few times. Where a branch goes
+//! the other way, code after the block (a *side exit*) makes what was executed a shorter block and leaves.
 //!
 //! A block is decoded once (`plan`): which registers must be kept so that the addresses of all its accesses follow
 //! (one value serves all accesses whose registers differ from it by a constant), and where a register is free to point

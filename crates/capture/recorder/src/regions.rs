@@ -1,4 +1,4 @@
-//! Which kinds of memory a user wants to see of a program that records all: a translated one.
+//! Which kinds of memory a user wants to see of a translated program, whose tracer records accesses to all of them.
 
 use std::collections::{BTreeMap, HashMap};
 

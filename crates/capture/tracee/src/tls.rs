@@ -3,8 +3,9 @@
 //! Initial-exec, in the static block that the loader reserves for libraries that are there at start-up: reading it is
 //! one instruction, and it needs no allocation, unlike std's thread-locals. A new thread starts with null.
 //!
-//! In a process whose program brings its own thread control blocks (a static executable), fs is the program's alone; and
-//! where a thread is made that has its creator's, it says nothing. The pointer is then a word at a distance from the base of gs ([`by_gs`]), which a new thread inherits from its creator.
+//! That does not do in two cases: a static executable brings thread control blocks of its own, so that fs is the program's
+//! alone; and a thread may be made that has its creator's control block, so that fs does not tell the two apart. There the
+//! pointer is a word at a distance from the base of gs ([`by_gs`]), which a new thread inherits from its creator.
 
 use core::arch::{asm, global_asm};
 

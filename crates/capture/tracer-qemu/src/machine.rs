@@ -257,7 +257,7 @@ unsafe extern "C" fn went_on(_: PluginId, _: c_uint) {
 
 unsafe extern "C" fn ended(_: PluginId, _: *mut c_void) {
     let mut idle = idle();
-    // SAFETY: see below: what another thread may be doing to it now is not touched.
+    // SAFETY: what another thread may be doing to it now is not touched.
     let Some(machine) = (unsafe { machine() }) else { return };
     let ours = machine.thread == Some(std::thread::current().id());
     if idle.since.is_none() && !ours && machine.thread.is_some() {

@@ -1,9 +1,9 @@
 //! How far a block goes: which basic blocks are joined to its first one, and where it may be left early.
 //!
-//! A block goes on after a branch that is likely not to be taken (forwards; [`Plan::exits`]), and where a jump leads that
-//! goes forwards: one header then serves several basic blocks. A loop, a block that ends with a branch or a jump to its own
-//! start, is unrolled: the instructions come again after the branch, as if it was taken. Where such a branch goes the other
-//! way, what is executed counts as a shorter block of its own.
+//! A branch that leads forwards is likely not to be taken, and the block goes on after it ([`Plan::exits`]); at a jump that leads
+//! forwards the block goes on at its target. One header then serves several basic blocks. A loop, which is a block that ends with
+//! a branch or a jump to its own start, is unrolled: its instructions come again after the branch, as if it was taken. Where such a
+//! branch goes the other way, what was executed counts as a shorter block of its own.
 
 use x86::{Disassembler, Examiner, Instruction, MAX_INSTRUCTION_BYTES, Transfer};
 

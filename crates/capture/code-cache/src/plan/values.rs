@@ -1,7 +1,7 @@
 //! The registers whose values a block keeps, so that the addresses of all its accesses follow.
 //!
-//! One value serves all accesses whose registers differ from it by a constant: what a register has moved on since it was kept
-//! is no new value.
+//! One value serves all accesses whose registers differ from it by a constant: a register that a constant was added to since it
+//! was kept need not be kept again.
 
 use blocks::{BlockAccess, Chosen, MAX_ACCESSES, MAX_VALUES, Masked, NO_VALUE, Repeated};
 use x86::{Effects, ElementChoice, Examiner, Instruction, MemoryOperand, SegmentBase};

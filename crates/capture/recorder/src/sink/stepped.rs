@@ -1,4 +1,5 @@
-//! What was recorded of a stretch that was stepped, against what stepping saw (`record --verify`; tracer, `verify`).
+//! Compares what was recorded of a stretch of the run with what single-stepping saw in it (`record --verify`; in the tracer,
+//! `translate::verify`).
 
 use memref::{Access, VirtAddr};
 

@@ -1,8 +1,8 @@
-//! Hits as they come, with the names of their time.
+//! Hits as they come, with the names that addresses have at that moment.
 //!
-//! What addresses mean changes while the program runs: modules are loaded, blocks are allocated and released. Threads write
-//! that down before they go on, so whatever a hit refers to can be read once the hit could be; and it has a lower order. So a
-//! look at all buffers after the one that found a hit has all that it needs ([`Listener`]).
+//! What addresses mean changes while the program runs: modules are loaded, blocks are allocated and released. A thread records
+//! such a change before it goes on. So when a hit can be read, every change that it depends on can be read too, and has a lower
+//! order. A hit is therefore named after one more look at all buffers ([`Listener`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;

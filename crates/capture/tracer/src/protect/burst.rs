@@ -291,7 +291,7 @@ pub(crate) fn execute_one(thread: &mut TracedThread, context: &mut UContext) {
         before: 0,
     };
     memory.before_it = *regs;
-    // SAFETY: as in `burst`.
+    // SAFETY: this thread's engine, which nobody else uses; the views that `memory` names are mapped.
     if unsafe { (*engine).step(regs, state, &mut memory) } == StepOutcome::Executed {
         memory.commit();
     }

@@ -1,7 +1,7 @@
 //! Synchronisation of translated programs: the events of `calls::synchronisation`, where the real functions run in the cache.
 //!
-//! A call of one of them leaves the cache, tells what it gives up, and goes on in the real function; its return leaves the
-//! cache as well and tells what it took up. Functions that the program hands over to be run - bodies of OpenMP's regions
+//! A call of one of them leaves the cache, tells what it releases, and goes on in the real function; its return leaves the
+//! cache as well and tells what it acquired. Functions that the program hands over to be run - bodies of OpenMP's regions
 //! and tasks, routines of pthread_once - are noted: a branch to one leaves the cache, too.
 
 use core::ffi::CStr;

@@ -21,7 +21,7 @@ pub(crate) fn block_of(base: u64) -> Option<u64> {
 /// # Safety
 /// Called by the loader with a module and the search.
 unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the loader passes a module that is there, and what `block_of` gave it, which is a search.
     let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
     search.seen += 1;
     // The program comes first.
