@@ -70,7 +70,8 @@ fn of_systems(run: &ComparedRun, get: impl Fn(&rtvm::replay::ReplayOutcome) -> V
 }
 
 fn cells(scatter: &Scatter) -> Value {
-    scatter.cells().into_iter().map(|(bytes, ns, n)| json!({"bytes": bytes, "ns": ns, "calls": n})).collect()
+    let cells = scatter.cells().into_iter();
+    cells.map(|cell| json!({"bytes": cell.x, "ns": cell.y, "calls": cell.count})).collect()
 }
 
 fn intervals(series: &Series) -> Value {

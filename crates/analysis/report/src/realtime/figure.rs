@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use analysis::realtime::MunmapCurve;
-use rtvm::replay::{Scatter, Series};
+use rtvm::replay::{Scatter, ScatterCell, Series};
 
 use crate::svg::axis::{Axis, short, short_time};
 use crate::svg::{COLOURS, Drawing};
@@ -88,14 +88,14 @@ pub fn scatters(
     let measured = munmap.map_or(&[][..], |curve| &curve.points);
     let cells = points.map(Scatter::cells);
     let all = || cells.iter().flatten();
-    let x = Axis::decades(all().map(|c| c.0));
-    let y = Axis::decades(all().map(|c| c.1).chain(measured.iter().map(|point| point.time_ns)));
+    let x = Axis::decades(all().map(|cell| cell.x));
+    let y = Axis::decades(all().map(|cell| cell.y).chain(measured.iter().map(|point| point.time_ns)));
     let mut canvas = Canvas::new(title, names, (x, "bytes of the block"), (y, VerticalAxis::Time));
     for (panel, cells) in cells.iter().enumerate() {
-        let most = cells.iter().map(|c| c.2).max().unwrap_or(1) as f64;
+        let most = cells.iter().map(|cell| cell.count).max().unwrap_or(1) as f64;
         // One path for all points of a shade: a tenth of what as many circles would take.
         let mut shades: [String; SHADES] = Default::default();
-        for &(size, ns, count) in cells {
+        for &ScatterCell { x: size, y: ns, count } in cells {
             let (x, y) = canvas.at(panel, size, ns);
             let shade = (count as f64).ln_1p() / most.ln_1p() * (SHADES - 1) as f64;
             let _ = write!(shades[shade as usize], "M{x:.1} {y:.1}h0");

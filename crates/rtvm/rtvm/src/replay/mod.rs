@@ -16,6 +16,6 @@ pub use action::{Action, BlockId};
 pub use costs::Costs;
 pub use outcome::{Failures, ReplayOutcome};
 pub use runner::{Replay, ReplayOptions, with_replay};
-pub use scatter::Scatter;
+pub use scatter::{Scatter, ScatterCell};
 pub use series::{Extremes, Series};
 pub use synthetic::{Sizes, Synthetic};
