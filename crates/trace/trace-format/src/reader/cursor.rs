@@ -5,6 +5,7 @@ use std::{ops::Range, sync::Arc};
 use memref::{Access, Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 
 use super::{
+    ahead::FramesAhead,
     file::FrameError,
     filter::{Filter, Filtered},
     shard::Shard,
@@ -34,6 +35,7 @@ pub(crate) struct StreamCursor<E> {
     /// Whether the hole before it was reported.
     hole_told: bool,
     entries: Vec<E>,
+    ahead: FramesAhead<E>,
     chosen: Range<usize>,
     first_index: u64,
 }
@@ -50,6 +52,7 @@ impl<E: Filtered> StreamCursor<E> {
             next: 0,
             hole_told: false,
             entries: Vec::new(),
+            ahead: FramesAhead::default(),
             chosen: 0..0,
             first_index: 0,
         }
@@ -109,13 +112,11 @@ impl<E: Filtered> StreamCursor<E> {
             }
             self.next += 1;
             self.hole_told = false;
-            let possible = self.filter.may_match::<E>(&frame.header)
-                && (!E::IS_INDEXED
-                    || self.inner.index.may_match(&self.inner, &stream, self.next - 1, &self.filter));
-            if !possible {
+            let place = self.next - 1;
+            if !possible::<E>(&self.inner, &stream, &self.filter, place, frame) {
                 continue;
             }
-            match self.load(&stream, frame) {
+            match self.load(&stream, place) {
                 Ok(()) if self.chosen.is_empty() => {}
                 Ok(()) => return Ok(Some(CursorStep::Block)),
                 Err(FrameError::Damaged(_)) => {
@@ -131,12 +132,26 @@ impl<E: Filtered> StreamCursor<E> {
         Ok(None)
     }
 
-    fn load(&mut self, stream: &Stream, frame: &FrameRef) -> Result<(), FrameError> {
+    fn load(&mut self, stream: &Arc<Stream>, place: usize) -> Result<(), FrameError> {
+        let frame = &stream.frames[place];
         let header = &frame.header;
-        let end = self.filter.cycles.as_ref().map(|cycles| cycles.end);
-        let end = end.filter(|&end| E::BY_CYCLE && header.bounds.cycles.max >= end);
-        let (file, encoders) = (&self.inner.file, &self.inner.encoders);
-        stream.decode_entries_before(file, encoders, frame, end, &mut self.entries)?;
+        let (inner, filter) = (&self.inner, &self.filter);
+        if E::IS_INDEXED {
+            self.ahead.start(
+                inner,
+                stream,
+                place,
+                |place, frame| possible::<E>(inner, stream, filter, place, frame),
+                |frame| end_of::<E>(filter, frame),
+            );
+        }
+        match self.ahead.take(place) {
+            Some(decoded) => self.ahead.give_back(std::mem::replace(&mut self.entries, decoded?)),
+            None => {
+                let end = end_of::<E>(filter, frame);
+                stream.decode_entries_before(&inner.file, &inner.encoders, frame, end, &mut self.entries)?;
+            }
+        }
         self.chosen = 0..self.entries.len();
         if E::BY_INDEX
             && let Some(index) = &self.filter.index
@@ -155,6 +170,24 @@ impl<E: Filtered> StreamCursor<E> {
         }
         Ok(())
     }
+}
+
+/// Whether a frame may have entries that a filter asks for.
+fn possible<E: Filtered>(
+    inner: &TraceData,
+    stream: &Stream,
+    filter: &Filter,
+    place: usize,
+    frame: &FrameRef,
+) -> bool {
+    filter.may_match::<E>(&frame.header)
+        && (!E::IS_INDEXED || inner.index.may_match(inner, stream, place, filter))
+}
+
+/// The cycle from which on a frame's entries are not wanted, if it has such.
+fn end_of<E: Filtered>(filter: &Filter, frame: &FrameRef) -> Option<u64> {
+    let end = filter.cycles.as_ref().map(|cycles| cycles.end);
+    end.filter(|&end| E::BY_CYCLE && frame.header.bounds.cycles.max >= end)
 }
 
 impl Shard {

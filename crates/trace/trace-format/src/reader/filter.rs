@@ -101,7 +101,7 @@ impl Filter {
 }
 
 /// Entries that a filter knows.
-pub(crate) trait Filtered: StreamEntry {
+pub(crate) trait Filtered: StreamEntry + Send + 'static {
     /// Whether the filter's indices speak of this type.
     const BY_INDEX: bool = false;
     /// Whether the entries have cycles and kinds.

@@ -2,6 +2,7 @@
 //! decodes one only when a cursor gets there. Memory is bounded by the longest segment times the open cursors. This file only
 //! hands on names; start reading in `trace.rs`.
 
+mod ahead;
 mod check;
 mod cursor;
 mod damage;

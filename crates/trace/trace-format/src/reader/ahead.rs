@@ -1,0 +1,122 @@
+//! Frames that are decoded on other threads before a cursor comes to them, so that reading uses the cores that whoever looks at the
+//! entries leaves.
+//!
+//! Frames are independent of each other; what comes out is the same, in the same order. All cursors of this process share a few
+//! threads at a time, which bounds the memory: a cursor that gets none decodes itself.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use super::{file::FrameError, filter::Filtered, stream::Stream, trace::TraceData};
+use crate::directory::FrameRef;
+
+/// Frames that are decoded ahead at most, however many cores there are: a frame takes tens of megabytes.
+const MOST: usize = 4;
+/// Frames with fewer entries are not worth a thread.
+const FEW: u64 = 1 << 14;
+
+/// Frames that are being decoded ahead, or wait. Only a bound: nothing is ordered by it.
+static AHEAD: AtomicUsize = AtomicUsize::new(0);
+
+/// The right to have one frame decoded ahead.
+#[derive(Debug)]
+struct Permit;
+
+impl Permit {
+    fn get() -> Option<Self> {
+        static LIMIT: OnceLock<usize> = OnceLock::new();
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        let limit = *LIMIT.get_or_init(|| (cores() - 1).min(MOST));
+        let more = |ahead| (ahead < limit).then_some(ahead + 1);
+        AHEAD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        AHEAD.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What decoding a frame gave.
+pub(super) type Decoded<E> = Result<Vec<E>, FrameError>;
+
+/// A frame on its way.
+#[derive(Debug)]
+struct FrameAhead<E> {
+    place: usize,
+    decoding: JoinHandle<Decoded<E>>,
+    _permit: Permit,
+}
+
+/// The frames that a cursor has had decoded ahead, in their order.
+#[derive(Debug)]
+pub(super) struct FramesAhead<E> {
+    frames: VecDeque<FrameAhead<E>>,
+    /// Frames from this one on have not been looked at.
+    next: usize,
+    /// Memory of frames that were read, for the next ones.
+    spare: Vec<Vec<E>>,
+}
+
+impl<E> Default for FramesAhead<E> {
+    fn default() -> Self {
+        Self { frames: VecDeque::new(), next: 0, spare: Vec::new() }
+    }
+}
+
+impl<E: Filtered> FramesAhead<E> {
+    /// Begins to decode frames after `place` that may be wanted, as far as threads are free. `end` is the cycle from which on entries may
+    /// be left out of a frame.
+    pub(super) fn start(
+        &mut self,
+        inner: &Arc<TraceData>,
+        stream: &Arc<Stream>,
+        place: usize,
+        possible: impl Fn(usize, &FrameRef) -> bool,
+        end: impl Fn(&FrameRef) -> Option<u64>,
+    ) {
+        self.next = self.next.max(place + 1);
+        while self.frames.len() < MOST
+            && let Some(&frame) = stream.frames.get(self.next)
+        {
+            if frame.header.entries < FEW || !possible(self.next, &frame) {
+                self.next += 1;
+                continue;
+            }
+            let Some(permit) = Permit::get() else { return };
+            let (inner, stream, end) = (inner.clone(), stream.clone(), end(&frame));
+            let mut entries = self.spare.pop().unwrap_or_default();
+            let decode = move || {
+                let (file, encoders) = (&inner.file, &inner.encoders);
+                stream.decode_entries_before(file, encoders, &frame, end, &mut entries)?;
+                Ok(entries)
+            };
+            // Without a thread the cursor does it.
+            let Ok(decoding) = std::thread::Builder::new().spawn(decode) else { return };
+            self.frames.push_back(FrameAhead { place: self.next, decoding, _permit: permit });
+            self.next += 1;
+        }
+    }
+
+    /// The entries of a frame, if it was decoded ahead.
+    pub(super) fn take(&mut self, place: usize) -> Option<Decoded<E>> {
+        while self.frames.front().is_some_and(|frame| frame.place < place) {
+            self.frames.pop_front();
+        }
+        let frame = self.frames.pop_front_if(|frame| frame.place == place)?;
+        let decoded = frame.decoding.join();
+        Some(decoded.unwrap_or(Err(FrameError::Damaged("its decoder failed"))))
+    }
+
+    /// Keeps the memory of entries that were read.
+    pub(super) fn give_back(&mut self, entries: Vec<E>) {
+        if self.spare.len() < MOST && entries.capacity() > 0 {
+            self.spare.push(entries);
+        }
+    }
+}
