@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_answers;
 mod bench_machine;
 mod bench_probes;
 mod bench_record;
@@ -28,6 +29,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
   bench record               page protection, one table: native, memtap, Lackey, and the two-signal mechanism
   bench translate            what recording every access costs: programs, one access, start-up
+  bench answers              what answers cost: tables, an index, a long trace, and the first answer beside DHAT
   bench machine              one table: QEMU alone, with an empty plugin, and memtap, over a boot of Linux
   bench store [FILE...]      the encoders, on files of 32-byte entries (also .xz) or on programs that memtap records
   bench probes [PART...]     probes beside XRay, uprobes, a hooking crate and the paper: layer, others, profiler, figures
