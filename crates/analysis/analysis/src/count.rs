@@ -43,6 +43,15 @@ impl std::ops::AddAssign for Count {
     }
 }
 
+impl std::iter::Sum for Count {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |mut sum, count| {
+            sum += count;
+            sum
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,6 +79,16 @@ impl Tally {
         self.wanted.iter().any(|by| any.contains(by))
     }
 
+    /// Adds accesses of an instruction.
+    pub(crate) fn add_code(&mut self, code: CodeId, count: Count) {
+        *slot(&mut self.codes, code.0) += count;
+    }
+
+    /// Adds accesses of a thread.
+    pub(crate) fn add_thread(&mut self, thread: ThreadId, process: ProcessId, count: Count) {
+        self.threads.entry(thread).or_insert((process, Count::default())).1 += count;
+    }
+
     /// With counts by page that are known already.
     pub fn of_pages(pages: Pages) -> Self {
         Self { pages, ..Self::new(&[By::Page]) }

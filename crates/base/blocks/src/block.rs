@@ -103,6 +103,12 @@ impl BasicBlock {
         self.count.is_none() && self.accesses.last().is_some_and(|access| access.repeated.is_some())
     }
 
+    /// Whether each execution makes its accesses once each, whatever its values are.
+    #[inline]
+    pub fn is_fixed(&self) -> bool {
+        self.count.is_some()
+    }
+
     /// Accesses of one execution, from the values that it recorded.
     #[inline]
     pub fn count(&self, values: &[u64]) -> u64 {

@@ -42,7 +42,9 @@ mod file_header;
 mod forms;
 mod frame;
 mod guid;
+mod in_order;
 mod index;
+mod instruction_counts;
 mod kinds;
 pub mod machine;
 mod reader;
@@ -63,6 +65,7 @@ pub use error::Error;
 pub use forms::Form;
 pub use guid::Guid;
 pub use index::{NoIndex, PageCell, PageIndex, PageTotal};
+pub use instruction_counts::{InstructionCount, InstructionTable};
 pub use kinds::KindSet;
 pub use reader::{
     AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Report, SegmentInfo,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::{Moment, Session, Tally, Tool};
+use analysis::{By, Moment, Session, Tally, Tool};
 use memref::{Access, Allocation, Event};
 use symbols::{HeapChange, Resolver};
 use trace_format::KindSet;
@@ -19,12 +19,10 @@ pub(super) fn run(
     let needs = exporter.needs();
     let counts = !needs.tables.is_empty() || needs.stale || needs.summary;
     let kinds = if counts { KindSet::ALL } else { needs.kinds };
-    if needs.asks_for_pages_alone()
+    if needs.asks_for_tables_alone()
         && selection.is_everything()
-        && let Some(indexed) = session.indexed_pages()?
+        && let Some(figures) = without_replay(session, &needs)?
     {
-        let mut figures = Figures::new(session, &needs);
-        (figures.tally, figures.resolvers) = (Tally::of_pages(indexed.pages), indexed.resolvers);
         return exporter.finish(&figures, out);
     }
     let filter = selection.filter(kinds);
@@ -41,6 +39,18 @@ pub(super) fn run(
     }
     feed.figures.resolvers = read?;
     feed.exporter.finish(&feed.figures, feed.out)
+}
+
+/// Figures that need no replay: from an index, or from counts by instruction.
+fn without_replay<'a>(session: &'a Session, needs: &Needs) -> Result<Option<Figures<'a>>, Error> {
+    let (tally, resolvers) = if needs.tables == [By::Page] {
+        let Some(indexed) = session.indexed_pages()? else { return Ok(None) };
+        (Tally::of_pages(indexed.pages), indexed.resolvers)
+    } else {
+        let Some(counted) = session.counted_by_instruction(&needs.tables)? else { return Ok(None) };
+        (counted.tally, counted.resolvers)
+    };
+    Ok(Some(Figures { tally, resolvers, ..Figures::new(session, needs) }))
 }
 
 /// The tool that the replay sees.

@@ -60,9 +60,9 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Whether counts by page are all, for which an index does.
-    fn asks_for_pages_alone(&self) -> bool {
-        self.events == EventOrder::None && self.tables == [By::Page] && !self.stale && !self.summary
+    /// Whether tables are all, for which there are faster ways than a replay.
+    fn asks_for_tables_alone(&self) -> bool {
+        self.events == EventOrder::None && !self.stale && !self.summary
     }
 }
 

@@ -10,6 +10,7 @@ use report::grouped;
 use serde_json::json;
 use trace_format::{NoIndex, PageIndex, Trace};
 
+use crate::inputs;
 use crate::output::Out;
 
 /// Build the page index of a trace, beside it
@@ -29,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let trace = Trace::open(&args.file)?;
+    let trace = inputs::trace(&args.file)?;
     let path = PageIndex::path(&args.file);
     let present = match PageIndex::open(&trace) {
         Ok(index) if !args.force => Some(index),
@@ -72,14 +73,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ))?;
     }
     out.finish()?;
-    if unreadable > 0 {
-        eprintln!(
-            "memtap: {}: {} accesses in {} damaged frames are not in the index",
-            args.file.display(),
-            grouped(index.unreadable_entries()),
-            grouped(unreadable as u64)
-        );
-    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,7 +6,7 @@
 use memref::Access;
 
 use super::{attribute::Attribute, words};
-use crate::{DataAccess, EntryType, entry::entries};
+use crate::{DataAccess, EntryType, InstructionTable, entry::entries};
 
 /// A frame's content is not what its encoder writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,5 +60,23 @@ pub trait Encoder: Send + Sync {
             return Ok(());
         }
         entries(&bytes, out)
+    }
+
+    /// Gives entries that are accesses to `act`, some at a time: as they are decoded, where the encoder can, so that they need not go
+    /// through memory. What was given before an error is not to be used.
+    fn each_access(&self, encoded: &Encoded<'_>, act: &mut dyn FnMut(&[Access])) -> Result<(), Corrupt> {
+        let mut accesses = Vec::new();
+        self.decode_accesses(encoded, None, &mut accesses)?;
+        act(&accesses);
+        Ok(())
+    }
+
+    /// Counts entries that are accesses by instruction, as counting what [`Self::decode_accesses`] gives would, without making accesses
+    /// where the encoder knows a way.
+    fn count_instructions(&self, encoded: &Encoded<'_>, out: &mut InstructionTable) -> Result<(), Corrupt> {
+        let mut accesses = Vec::new();
+        self.decode_accesses(encoded, None, &mut accesses)?;
+        out.add_all(&accesses);
+        Ok(())
     }
 }

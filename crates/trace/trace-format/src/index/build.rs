@@ -11,12 +11,12 @@ use super::{
     SEGMENT_ENTRIES, VERSION,
     cells::{CellTable, FrameCells},
     entry::{IndexedFrame, PAGE_SHIFT},
-    in_order::in_order,
 };
 use crate::{
     CreateOptions, Error, FileSink, Guid, Interval, StreamDescription, StreamKind, SyncPolicy, Trace,
     TraceWriter, TypedWriter,
     directory::FrameRef,
+    in_order::in_order,
     reader::{FrameError, Stream},
 };
 
@@ -153,18 +153,17 @@ impl Default for FrameCells {
 #[derive(Default)]
 struct Worker {
     table: CellTable,
-    accesses: Vec<Access>,
 }
 
 impl Worker {
     fn count(&mut self, trace: &Trace, job: &Job) -> Counted {
         let inner = trace.inner();
         let Job { stream, frame, .. } = job;
-        match stream.decode_entries(&inner.file, &inner.encoders, frame, &mut self.accesses) {
-            Ok(()) => {
-                self.table.add(&self.accesses);
-                Ok(Some(self.table.take()))
-            }
+        let mut add = |accesses: &[Access]| self.table.add(accesses);
+        let counted = stream.each_access(&inner.file, &inner.encoders, frame, &mut add);
+        let cells = self.table.take();
+        match counted {
+            Ok(()) => Ok(Some(cells)),
             Err(FrameError::Damaged(_)) => Ok(None),
             Err(FrameError::Failed(error)) => Err(error),
         }

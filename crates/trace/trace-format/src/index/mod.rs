@@ -9,7 +9,6 @@
 mod build;
 mod cells;
 mod entry;
-mod in_order;
 mod read;
 
 pub use entry::{PageCell, PageTotal};

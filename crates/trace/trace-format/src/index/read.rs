@@ -13,7 +13,7 @@ use super::{
     cells::lines_between,
     entry::{ENTRY_BYTES, IndexedFrame, PAGE_SHIFT},
 };
-use crate::{Filter, KindSet, StreamKind, Trace, reader::Stream, reader::TraceData};
+use crate::{Damage, Filter, KindSet, StreamKind, Trace, reader::Stream, reader::TraceData};
 
 /// Lines of a page.
 const LINES: u64 = 64;
@@ -151,6 +151,12 @@ impl PageIndex {
                 return damaged("its cells do not follow each other");
             }
             next += u64::from(frame.cells);
+        }
+        let of_trace = trace.access_streams().flat_map(|stream| &stream.frames);
+        for (indexed, frame) in frames.iter().zip(of_trace).filter(|(indexed, _)| indexed.unreadable) {
+            let (offset, stream, entries) = (frame.offset, indexed.stream, indexed.entries);
+            let what = "it could not be read when its index was built";
+            trace.file.met.note(Damage::Frame { offset, stream, entries, what });
         }
         Ok(Self { file, frames })
     }

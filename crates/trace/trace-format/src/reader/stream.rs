@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use memref::Access;
+
 use super::{
     damage::Damage,
     file::{FrameError, TraceFile},
 };
 use crate::{
-    Corrupt, Encoded, Encoder, Encoders, Error, StreamDescription, StreamKind, directory::FrameRef,
-    encoder::number, entry::StreamEntry, var,
+    Corrupt, Encoded, Encoder, Encoders, Error, InstructionTable, StreamDescription, StreamKind,
+    directory::FrameRef, encoder::number, entry::StreamEntry, var,
 };
 
 const MAX_DECODED_BYTES: u64 = 1 << 30;
@@ -136,6 +138,42 @@ impl Stream {
                 if cut { Ok(()) } else { self.check_count(frame, out.len() as u64) }
             });
         self.noted(file, frame, decoded)
+    }
+
+    /// Gives the accesses of a frame to `act`, some at a time. What was given before an error is not to be used.
+    pub(crate) fn each_access(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        frame: &FrameRef,
+        act: &mut dyn FnMut(&[Access]),
+    ) -> Result<(), FrameError> {
+        let mut given = 0;
+        let mut counting = |accesses: &[Access]| {
+            given += accesses.len() as u64;
+            act(accesses);
+        };
+        let decoded = self
+            .decode_with(file, encoders, frame, &mut Vec::<u8>::new(), |encoder, encoded, _| {
+                encoder.each_access(encoded, &mut counting)
+            })
+            .and_then(|()| self.check_count(frame, given));
+        self.noted(file, frame, decoded)
+    }
+
+    /// Counts the accesses of a frame by instruction.
+    pub(crate) fn count_instructions(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        frame: &FrameRef,
+        out: &mut InstructionTable,
+    ) -> Result<(), FrameError> {
+        let counted =
+            self.decode_with(file, encoders, frame, &mut Vec::<u8>::new(), |encoder, encoded, _| {
+                encoder.count_instructions(encoded, out)
+            });
+        self.noted(file, frame, counted)
     }
 
     /// Notes that a frame could not be read.

@@ -4,7 +4,8 @@ use blocks::{BasicBlock, Definition, MAX_VALUES};
 use memref::Access;
 
 use super::codes::{
-    BLOCK_MASK, BYTES, COLUMNS, KNOWN, RELATION, SECOND, SINGLE, SINGLE_BYTES, SINGLES, STEP, STRIDE, VALUES,
+    BLOCK_MASK, BYTES, CODES, COLUMNS, KNOWN, RELATION, SECOND, SINGLE, SINGLE_BYTES, SINGLES, STEP, STRIDE,
+    VALUES,
 };
 use super::model::BlockModel;
 use crate::bytes::{ByteReader, unzigzag};
@@ -13,8 +14,51 @@ use crate::encoder::codec::Corrupt;
 use crate::encoder::raw::entries_part;
 use crate::entry::StreamEntry;
 
-const SHORT: Corrupt = Corrupt("a column is too short, or has a code that stands for nothing");
-const LENGTH: Corrupt = Corrupt("the blocks do not make as many accesses as the header says");
+pub(super) const SHORT: Corrupt = Corrupt("a column is too short, or has a code that stands for nothing");
+pub(super) const LENGTH: Corrupt = Corrupt("the blocks do not make as many accesses as the header says");
+
+/// A frame's columns, and what stands before them.
+pub(super) struct FrameColumns<'a> {
+    /// The cycle at which the frame begins.
+    pub(super) start: u64,
+    /// The thread's fs base.
+    pub(super) base: u64,
+    /// The columns, by the numbers of `codes`.
+    pub(super) columns: [&'a [u8]; COLUMNS],
+}
+
+impl<'a> FrameColumns<'a> {
+    pub(super) fn of(parts: &'a [Attribute]) -> Result<Self, Corrupt> {
+        let mut reader = ByteReader::new(entries_part(parts)?);
+        let (start, base) = (reader.u64().ok_or(SHORT)?, reader.u64().ok_or(SHORT)?);
+        let mut lens = [0; COLUMNS];
+        for len in &mut lens {
+            *len = reader.u64().and_then(|len| usize::try_from(len).ok()).ok_or(SHORT)?;
+        }
+        let mut columns: [&[u8]; COLUMNS] = Default::default();
+        for (column, len) in columns.iter_mut().zip(lens) {
+            *column = reader.take(len).ok_or(SHORT)?;
+        }
+        if !reader.is_empty() {
+            return Err(Corrupt("the columns do not have the length that the header says"));
+        }
+        Ok(Self { start, base, columns })
+    }
+
+    /// A byte an execution or single access.
+    pub(super) fn codes(&self) -> &'a [u8] {
+        self.columns[CODES]
+    }
+
+    /// All columns but that of codes, to be read.
+    pub(super) fn readers(&self) -> [ByteReader<'a>; COLUMNS - 1] {
+        let [_, rest @ ..] = self.columns;
+        rest.map(ByteReader::new)
+    }
+}
+
+/// Accesses of a piece: what a core keeps near while it looks at them.
+const PIECE: usize = 1 << 12;
 
 /// Expands a frame; stops after the first access whose cycle is not below `end`.
 pub(super) fn decode_all(
@@ -23,26 +67,38 @@ pub(super) fn decode_all(
     end: u64,
     out: &mut Vec<Access>,
 ) -> Result<(), Corrupt> {
-    let mut reader = ByteReader::new(entries_part(parts)?);
-    let (start, base) = (reader.u64().ok_or(SHORT)?, reader.u64().ok_or(SHORT)?);
-    let mut lens = [0; COLUMNS];
-    for len in &mut lens {
-        *len = reader.u64().and_then(|len| usize::try_from(len).ok()).ok_or(SHORT)?;
-    }
-    let mut columns: [&[u8]; COLUMNS] = Default::default();
-    for (column, len) in columns.iter_mut().zip(lens) {
-        *column = reader.take(len).ok_or(SHORT)?;
-    }
-    if !reader.is_empty() {
-        return Err(Corrupt("the columns do not have the length that the header says"));
-    }
-    let [codes, rest @ ..] = columns;
-    let mut rest = rest.map(ByteReader::new);
-    let mut model = BlockModel::new(start);
+    expand(count, parts, end, out, usize::MAX, |_| ())
+}
+
+/// Expands a frame, some accesses at a time.
+pub(super) fn decode_pieces(
+    count: usize,
+    parts: &[Attribute],
+    act: &mut dyn FnMut(&[Access]),
+) -> Result<(), Corrupt> {
+    let mut piece = Vec::with_capacity(2 * PIECE);
+    expand(count, parts, u64::MAX, &mut piece, PIECE, &mut *act)?;
+    act(&piece);
+    Ok(())
+}
+
+/// Expands a frame to `out`, which is given to `full` and emptied whenever it has `piece` accesses.
+#[inline]
+fn expand(
+    count: usize,
+    parts: &[Attribute],
+    end: u64,
+    out: &mut Vec<Access>,
+    piece: usize,
+    mut full: impl FnMut(&[Access]),
+) -> Result<(), Corrupt> {
+    let columns = FrameColumns::of(parts)?;
+    let (base, mut rest) = (columns.base, columns.readers());
+    let mut model = BlockModel::new(columns.start);
     let mut blocks: Vec<BasicBlock> = Vec::new();
-    let most = out.len() + count;
+    let mut most = out.len() + count;
     let mut values = [0; MAX_VALUES];
-    for &code in codes {
+    for &code in columns.codes() {
         if code == SINGLE {
             let entry = rest[SINGLES - 1].take(SINGLE_BYTES).ok_or(SHORT)?;
             let access = Access::get(&mut ByteReader::new(entry));
@@ -61,6 +117,11 @@ pub(super) fn decode_all(
         if out.last().is_some_and(|access| access.cycle >= end) {
             return Ok(());
         }
+        if out.len() >= piece {
+            full(out);
+            most -= out.len();
+            out.clear();
+        }
     }
     if out.len() != most {
         return Err(LENGTH);
@@ -70,7 +131,7 @@ pub(super) fn decode_all(
 
 /// Moves the model on by one execution. Returns its cycle; the block is the model's previous one then.
 #[inline]
-fn decode_one(
+pub(super) fn decode_one(
     model: &mut BlockModel,
     code: u8,
     columns: &mut [ByteReader<'_>; COLUMNS - 1],
@@ -121,7 +182,7 @@ fn decode_one(
     Some(cycle)
 }
 
-fn read_block(reader: &mut ByteReader<'_>) -> Option<BasicBlock> {
+pub(super) fn read_block(reader: &mut ByteReader<'_>) -> Option<BasicBlock> {
     let (definition, len) = Definition::decode(reader.rest())?;
     reader.take(len)?;
     BasicBlock::new(&definition)

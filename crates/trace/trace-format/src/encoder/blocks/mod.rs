@@ -4,11 +4,13 @@
 //!
 //! A recorder that has blocks gives them to a [`BlockFrame`], which keeps executions as they come (`executions`); the worker that
 //! stores the frame encodes them (`encoding`), so that frames are encoded beside each other. No access is made before somebody reads
-//! it: [`ExecutionEncoder`] expands them (`decoding`). What a block accesses and how an execution expands is crate `blocks`'s.
+//! it: [`ExecutionEncoder`] expands them (`decoding`), or counts
+//! them by instruction without making any (`counting`). What a block accesses and how an execution expands is crate `blocks`'s.
 //!
 //! Start with `model`, which encoder and decoder share; `codes` has the numbers of both.
 
 mod codes;
+mod counting;
 mod decoding;
 mod encoding;
 mod executions;
@@ -21,7 +23,8 @@ mod tests;
 use memref::Access;
 
 use self::codes::SINGLE_BYTES;
-use self::decoding::decode_all;
+use self::counting::count_all;
+use self::decoding::{decode_all, decode_pieces};
 pub use self::frame::{BlockFrame, CodedFrame};
 use super::attribute::Attribute;
 use super::codec::{Corrupt, Encoded, Encoder};
@@ -29,7 +32,7 @@ use super::number;
 use super::raw::{OTHERS, others, raw_bytes};
 use crate::bytes::ByteReader;
 use crate::entry::StreamEntry;
-use crate::{EntryType, StreamKind};
+use crate::{EntryType, InstructionTable, StreamKind};
 
 /// Accesses, by the blocks that made them.
 #[derive(Debug)]
@@ -77,11 +80,27 @@ impl Encoder for ExecutionEncoder {
         out: &mut Vec<Access>,
     ) -> Result<(), Corrupt> {
         if !are_accesses(encoded.entry_type) {
-            return Err(Corrupt("blocks make accesses without data, and no other entries"));
+            return Err(NO_BLOCKS);
         }
         decode_all(encoded.count, encoded.parts, end.unwrap_or(u64::MAX), out)
     }
+
+    fn each_access(&self, encoded: &Encoded<'_>, act: &mut dyn FnMut(&[Access])) -> Result<(), Corrupt> {
+        if !are_accesses(encoded.entry_type) {
+            return Err(NO_BLOCKS);
+        }
+        decode_pieces(encoded.count, encoded.parts, act)
+    }
+
+    fn count_instructions(&self, encoded: &Encoded<'_>, out: &mut InstructionTable) -> Result<(), Corrupt> {
+        if !are_accesses(encoded.entry_type) {
+            return Err(NO_BLOCKS);
+        }
+        count_all(encoded.count, encoded.parts, out)
+    }
 }
+
+const NO_BLOCKS: Corrupt = Corrupt("blocks make accesses without data, and no other entries");
 
 fn are_accesses(entry_type: &EntryType) -> bool {
     entry_type.guid == StreamKind::Accesses.guid() && entry_type.entry_bytes as usize == SINGLE_BYTES

@@ -20,7 +20,7 @@ fn lock<T>(queue: &Mutex<Queue<T>>) -> MutexGuard<'_, Queue<T>> {
 
 /// Makes `count` results on that many threads and gives them to `take` in the order of their numbers, which may end it with an error.
 /// At most twice as many results as there are threads wait. `worker` is called once a thread, for what it keeps between results.
-pub(super) fn in_order<W, T: Send, E>(
+pub(crate) fn in_order<W, T: Send, E>(
     count: usize,
     threads: usize,
     worker: impl Fn() -> W + Sync,
