@@ -28,17 +28,17 @@ struct Job {
 }
 
 /// What a worker made of a frame: its pages of 4,096 bytes, unless it can't be decoded.
-type Counted = Result<Option<FrameCells>, Error>;
+type CountedFrame = Result<Option<FrameCells>, Error>;
 
 /// Counts over the whole trace.
 #[derive(Default)]
-struct Totals {
+struct TotalsByPage {
     pages: HashMap<(ProcessId, u64), ([u64; 3], u64)>,
     /// There were too many.
     given_up: bool,
 }
 
-impl Totals {
+impl TotalsByPage {
     fn add(&mut self, process: ProcessId, cells: &[PageCell]) {
         if self.given_up {
             return;
@@ -66,14 +66,14 @@ impl Totals {
 }
 
 /// The three streams of the file.
-struct Output {
+struct IndexOutput {
     writer: TraceWriter,
     cells: TypedWriter,
     frames: TypedWriter,
     next_cell: u64,
 }
 
-impl Output {
+impl IndexOutput {
     fn create(path: &Path, key: u64) -> Result<Self, Error> {
         let half = key.to_le_bytes();
         let session = Guid(std::array::from_fn(|at| half[at % 8]));
@@ -113,7 +113,7 @@ impl Output {
         self.frames.push(0, &frame.to_bytes())
     }
 
-    fn finish(mut self, totals: Totals) -> Result<(), Error> {
+    fn finish(mut self, totals: TotalsByPage) -> Result<(), Error> {
         self.cells.flush()?;
         self.frames.flush()?;
         if totals.given_up {
@@ -156,7 +156,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn count(&mut self, trace: &Trace, job: &Job) -> Counted {
+    fn count(&mut self, trace: &Trace, job: &Job) -> CountedFrame {
         let inner = trace.inner();
         let Job { stream, frame, .. } = job;
         let mut add = |accesses: &[Access]| self.table.add(accesses);
@@ -213,8 +213,8 @@ fn write(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(), Error> {
     let jobs = jobs(trace);
-    let mut output = Output::create(path, trace.inner().key)?;
-    let mut totals = Totals::default();
+    let mut output = IndexOutput::create(path, trace.inner().key)?;
+    let mut totals = TotalsByPage::default();
     in_order(
         jobs.len(),
         threads,
