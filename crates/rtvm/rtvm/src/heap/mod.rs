@@ -297,4 +297,6 @@ impl RtHeap {
 }
 
 #[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
 mod tests;
