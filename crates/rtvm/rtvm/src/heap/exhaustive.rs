@@ -24,8 +24,8 @@ struct SmallArena {
     page_bytes: Option<usize>,
     /// Requests of malloc and realloc.
     requests: &'static [usize],
-    /// Alignment and request of memalign.
-    aligned: &'static [(usize, usize)],
+    /// Calls of memalign.
+    aligned: &'static [HeapStep],
     operations: u32,
 }
 
@@ -197,7 +197,7 @@ impl StateSearch {
     fn steps(&self, blocks: &[SeenBlock]) -> Vec<HeapStep> {
         let mut steps: Vec<HeapStep> =
             self.scope.requests.iter().map(|bytes| HeapStep::Malloc(*bytes)).collect();
-        steps.extend(self.scope.aligned.iter().map(|(align, bytes)| HeapStep::Memalign(*align, *bytes)));
+        steps.extend(self.scope.aligned);
         for block in blocks.iter().filter(|block| !block.is_free) {
             let addr = block.start + TAG_BYTES;
             steps.push(HeapStep::Free(addr));
@@ -255,7 +255,7 @@ fn every_state_of_a_small_arena_is_whole() {
         arena_bytes: 512,
         page_bytes: None,
         requests: &[1, 40, 100, 200],
-        aligned: &[(64, 20)],
+        aligned: &[HeapStep::Memalign(64, 20)],
         operations: 6,
     };
     let (states, calls) = StateSearch::new(scope).run();
@@ -268,7 +268,7 @@ fn every_state_of_an_arena_whose_pages_go_back_is_whole() {
         arena_bytes: 4096,
         page_bytes: Some(256),
         requests: &[20, 400, 1400],
-        aligned: &[(256, 300)],
+        aligned: &[HeapStep::Memalign(256, 300)],
         operations: 5,
     };
     let (states, calls) = StateSearch::new(scope).run();
