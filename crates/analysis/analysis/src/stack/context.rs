@@ -83,6 +83,11 @@ impl Contexts {
         self.nodes.get(id.0 as usize).copied()
     }
 
+    /// The context that this call enters; `None` where it was never made there.
+    pub fn entered(&self, parent: ContextId, site: CodeId) -> Option<ContextId> {
+        self.children.get(&(parent, site)).copied()
+    }
+
     /// How many pairs of a context and a call were folded into a context that had made the same call before: recursion.
     pub fn folded(&self) -> u64 {
         self.folded

@@ -30,4 +30,4 @@ pub use context::{CallContext, ContextId, Contexts, EnteredBy};
 pub use names::{CalledFunction, StackNames};
 pub use place::{BlockPlaces, CallPlace};
 pub use shadow::Stacks;
-pub use tally::{StackCount, StackTally};
+pub use tally::{StackCount, StackTally, Tallied};

@@ -7,7 +7,7 @@ use memref::{Access, Event};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, Names};
 
-use super::context::ContextId;
+use super::context::{ContextId, Contexts};
 use super::names::StackNames;
 use super::place::CallPlace;
 use super::shadow::Stacks;
@@ -26,14 +26,19 @@ pub struct StackCount {
     pub allocated_bytes: u64,
 }
 
-/// One instruction in one context.
+/// What one instruction did in one context.
 #[derive(Clone, Copy, Debug)]
-struct Tallied {
-    context: ContextId,
-    code: CodeId,
-    count: Count,
-    allocations: u64,
-    allocated_bytes: u64,
+pub struct Tallied {
+    /// The context.
+    pub context: ContextId,
+    /// The instruction.
+    pub code: CodeId,
+    /// Its accesses.
+    pub count: Count,
+    /// Its calls that allocated.
+    pub allocations: u64,
+    /// Bytes that they asked for.
+    pub allocated_bytes: u64,
 }
 
 const NO_CONTEXT: ContextId = ContextId(u32::MAX);
@@ -57,6 +62,16 @@ impl StackTally {
             place_of: FxHashMap::default(),
             last: Vec::new(),
         }
+    }
+
+    /// Each instruction in each context, in the order in which they were met. Nothing is named yet.
+    pub fn tallied(&self) -> &[Tallied] {
+        &self.tallied
+    }
+
+    /// The contexts that these were met in.
+    pub fn contexts(&self) -> &Contexts {
+        self.stacks.contexts()
     }
 
     #[inline]
