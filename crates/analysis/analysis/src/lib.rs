@@ -9,9 +9,11 @@
 //! Nothing here writes to a terminal or parses a command line. Start with [`Session`].
 #![forbid(unsafe_code)]
 
+mod block_use;
 mod code_files;
 mod count;
 mod coverage;
+mod data_tally;
 pub mod demand;
 pub mod determinism;
 mod error;
@@ -31,8 +33,10 @@ mod summary;
 pub mod taint;
 mod tally;
 
+pub use block_use::{BlockSum, BlockUse, BlockUses};
 pub use count::Count;
 pub use coverage::coverage;
+pub use data_tally::DataTally;
 pub use error::Error;
 pub use indexed::{IndexedPages, threads};
 pub use instructions::CountedByInstruction;

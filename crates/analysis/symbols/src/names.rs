@@ -99,6 +99,11 @@ impl CodeName {
         self.frames.get_or_init(read)
     }
 
+    /// The file that it lies in, and its address there.
+    pub fn place(&self) -> Option<(&Arc<Module>, u64)> {
+        self.place.as_ref().map(|(module, address)| (module, *address))
+    }
+
     /// Source file and line of the innermost function. Reads debug information.
     pub fn line(&self) -> Option<(&str, Option<u32>)> {
         let line = self.frames().first()?.line.as_ref()?;
