@@ -13,6 +13,7 @@
 
 pub mod error;
 pub mod export;
+pub mod flame;
 pub mod heatmap;
 mod lacks;
 pub mod latency;

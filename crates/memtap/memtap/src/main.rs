@@ -7,6 +7,8 @@ mod cmd {
     pub(crate) mod copy;
     pub(crate) mod determinism;
     pub(crate) mod dump;
+    pub(crate) mod export;
+    pub(crate) mod flame;
     pub(crate) mod heatmap;
     pub(crate) mod import;
     pub(crate) mod index;
@@ -71,6 +73,7 @@ mod cmd {
     }
 }
 mod inputs;
+mod new_file;
 mod output;
 mod progress;
 mod recording;
@@ -98,6 +101,8 @@ enum Command {
     Dump(cmd::dump::Args),
     Report(cmd::report::Args),
     Heatmap(cmd::heatmap::Args),
+    Flame(cmd::flame::Args),
+    Export(cmd::export::Args),
     Memory(cmd::memory::Args),
     Check(cmd::check::Args),
     Copy(cmd::copy::Args),
@@ -129,6 +134,8 @@ fn main() -> ExitCode {
         Command::Dump(args) => cmd::dump::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Heatmap(args) => cmd::heatmap::run(&args),
+        Command::Flame(args) => cmd::flame::run(&args),
+        Command::Export(args) => cmd::export::run(&args),
         Command::Memory(args) => cmd::memory::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Copy(args) => cmd::copy::run(&args),

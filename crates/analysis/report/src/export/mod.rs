@@ -4,14 +4,21 @@
 //! Reading the trace, names and counting are left to `analysis`. To add a format, write a file here with its exporter.
 
 mod access_bytes;
+mod callgrind;
+mod dhat;
 mod entries64;
 mod feed;
 mod figures;
+mod folded;
 mod form_lines;
 mod jsonl;
 mod letters;
 mod madt;
+mod measure;
+mod message;
 mod names;
+mod pprof;
+mod tree;
 
 use std::io::Write;
 use std::ops::Range;
@@ -23,12 +30,18 @@ use trace_format::{Filter, KindSet};
 use crate::Error;
 
 pub use access_bytes::AccessBytes;
+pub use callgrind::callgrind;
+pub use dhat::dhat;
 pub use entries64::Entries64;
 pub use figures::Figures;
+pub use folded::folded;
 pub use form_lines::FormLines;
 pub use jsonl::JsonLines;
 pub use madt::Madt;
+pub use measure::Measure;
 pub(crate) use names::code_name;
+pub use pprof::pprof;
+pub use tree::{CallTree, TreeCount, TreeFunction, TreeLine, TreeNode};
 
 /// The order in which an exporter is fed with events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

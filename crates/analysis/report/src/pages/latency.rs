@@ -2,6 +2,7 @@
 //! histogram of the function that is chosen.
 
 use super::skeleton;
+use crate::flame;
 use crate::latency::json;
 use probes::joined::Profile;
 use probes::profile::histogram;
@@ -33,6 +34,8 @@ pub fn page(profile: &Profile) -> String {
         "histograms": histograms,
     });
     // Inside a script element only `</` could end it early.
-    let body = BODY.replace("/*DATA*/null", &data.to_string().replace("</", "<\\/"));
+    let body = BODY
+        .replace("/*FLAME*/", flame::SCRIPT)
+        .replace("/*DATA*/null", &data.to_string().replace("</", "<\\/"));
     skeleton::page("memtap probe", &profile.program, &body)
 }

@@ -1,0 +1,92 @@
+//! `memtap export`: a trace as other tools read it. The formats are in `report`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::stack::StackTally;
+use analysis::{BlockUses, DataTally};
+use anyhow::{Result, bail};
+use clap::{Parser, ValueEnum};
+use report::export::{CallTree, Measure, callgrind, dhat, folded, pprof};
+use report::flame::FlameGraph;
+
+use super::flame::{call_tree, needs_stacks};
+use crate::inputs;
+use crate::new_file::Output;
+use crate::output::note_problems;
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A line a stack of functions, with its accesses: for flame graph tools and speedscope
+    Folded,
+    /// The profile of Callgrind, with calls, lines and data: for KCachegrind and callgrind_annotate
+    Callgrind,
+    /// What became of heap blocks, by the stack that allocated them: for DHAT's viewer, dh_view.html
+    Dhat,
+    /// Accesses and allocations by stack: for pprof, Grafana Pyroscope and speedscope (binary)
+    Pprof,
+}
+
+impl ExportFormat {
+    /// Whether it is no text.
+    fn is_binary(self) -> bool {
+        matches!(self, Self::Pprof)
+    }
+}
+
+/// Write a trace as other tools read it
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// The format
+    #[arg(long, value_enum)]
+    format: ExportFormat,
+    /// The file to write; -: standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    super::refuse_same(&args.file, &args.output)?;
+    if args.format.is_binary() && args.output.as_os_str() == "-" {
+        bail!("this format is binary, and no text for standard output; name a file with -o");
+    }
+    let session = inputs::session(&args.file)?;
+    needs_stacks(&session, &args.file)?;
+    let mut output = Output::create(&args.output, args.force)?;
+    let names = session.names();
+    match args.format {
+        ExportFormat::Folded => {
+            let tree = call_tree(&session, &args.file, Measure::Accesses)?;
+            folded(&FlameGraph::of(&session, &tree, Measure::Accesses), &mut output)?;
+        }
+        ExportFormat::Callgrind => {
+            let mut tools = (StackTally::new(&session), DataTally::default());
+            session.replay(&Default::default(), None, &mut tools)?;
+            let mut tree = CallTree::new();
+            tree.count(names, &tools.0);
+            callgrind(&session, &tree, &tools.1, &mut output)?;
+        }
+        ExportFormat::Dhat => {
+            let mut uses = BlockUses::new(&session);
+            session.replay(&Default::default(), None, &mut uses)?;
+            dhat(&session, &uses, &mut output)?;
+        }
+        ExportFormat::Pprof => {
+            let mut tools = (StackTally::new(&session), BlockUses::new(&session));
+            session.replay(&Default::default(), None, &mut tools)?;
+            let mut tree = CallTree::new();
+            tree.count(names, &tools.0);
+            tree.add_live(names, &tools.1);
+            pprof(&session, &tree, &mut output)?;
+        }
+    }
+    output.finish()?;
+    note_problems(&session);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,97 @@
+//! `memtap flame`: who called whom, as wide as what happened there.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use analysis::stack::StackTally;
+use analysis::{BlockUses, Session, has_stacks};
+use anyhow::{Result, bail};
+use clap::{Parser, ValueEnum};
+use report::export::{CallTree, Measure};
+use report::flame::FlameGraph;
+
+use crate::inputs;
+use crate::new_file::Output;
+use crate::output::note_problems;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FlameFigure {
+    /// Accesses: loads, stores and modifies
+    #[default]
+    Accesses,
+    /// Bytes that these accessed
+    Bytes,
+    /// Bytes that were allocated
+    Allocations,
+    /// Bytes that were allocated and never released
+    Live,
+}
+
+impl From<FlameFigure> for Measure {
+    fn from(figure: FlameFigure) -> Self {
+        match figure {
+            FlameFigure::Accesses => Self::Accesses,
+            FlameFigure::Bytes => Self::Bytes,
+            FlameFigure::Allocations => Self::Allocations,
+            FlameFigure::Live => Self::Live,
+        }
+    }
+}
+
+/// Draw a flame graph: which functions access memory, and who called them
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// The picture to write: .svg; -: standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// What is counted
+    #[arg(long, value_enum, default_value = "accesses")]
+    of: FlameFigure,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    super::refuse_same(&args.file, &args.output)?;
+    let session = inputs::session(&args.file)?;
+    let mut output = Output::create(&args.output, args.force)?;
+    let measure = Measure::from(args.of);
+    let tree = call_tree(&session, &args.file, measure)?;
+    let graph = FlameGraph::of(&session, &tree, measure);
+    output.write_all(graph.svg().as_bytes())?;
+    output.finish()?;
+    note_problems(&session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who called whom in a trace, with what one figure needs.
+pub(crate) fn call_tree(session: &Session, file: &Path, measure: Measure) -> Result<CallTree> {
+    needs_stacks(session, file)?;
+    let mut tree = CallTree::new();
+    if measure == Measure::Live {
+        let mut uses = BlockUses::new(session);
+        session.replay(&Default::default(), None, &mut uses)?;
+        tree.add_live(session.names(), &uses);
+    } else {
+        let mut tally = StackTally::new(session);
+        session.replay(&Default::default(), None, &mut tally)?;
+        tree.count(session.names(), &tally);
+    }
+    Ok(tree)
+}
+
+/// Refuses a trace that can't tell who called whom.
+pub(crate) fn needs_stacks(session: &Session, file: &Path) -> Result<()> {
+    if !has_stacks(session) {
+        bail!(
+            "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
+            file.display()
+        );
+    }
+    Ok(())
+}
