@@ -19,6 +19,7 @@ extern crate std;
 
 pub mod alloc;
 pub mod frame;
+pub mod guarded;
 pub mod lock;
 pub mod maps;
 pub mod mem;

@@ -12,6 +12,9 @@ pub(crate) const TRAP_FLAG: u64 = 1 << 8;
 /// String instructions go down.
 pub(crate) const DIRECTION_FLAG: u64 = 1 << 10;
 
+/// Accesses at addresses that are no multiples of their size fault.
+pub(crate) const ALIGNMENT_FLAG: u64 = 1 << 18;
+
 /// The next instruction does not trap.
 pub(crate) const RESUME_FLAG: u64 = 1 << 16;
 

@@ -4,13 +4,16 @@
 //! signal is theirs are asked one after the other ([`claimants`]). All other signals that the program handles come to
 //! [`on_async`]. What is done for the program is done between the two ends of a [`NativeContext`].
 
-use tracee::frame::{SigInfo, UContext};
-use tracee::sys;
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+use tracee::frame::{Gregs, SigInfo, UContext};
+use tracee::{guarded, sys};
 
 use crate::process::{breakpoint, threads};
 use crate::protect::fault;
 use crate::protect::pages::{self, PAGE_VIEWED};
-use crate::registers::SEGV_ACCERR;
+use crate::registers::{ALIGNMENT_FLAG, SEGV_ACCERR};
 use crate::signal::actions::{self, Handlers};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, NOT_MADE, StubPlace};
@@ -23,7 +26,37 @@ use crate::translate::{buffer_end, exits, gate, stepping, traps};
 use crate::watch::hits;
 
 /// Who the kernel calls.
-pub(crate) const HANDLERS: Handlers = Handlers { fault: on_fault, sent: on_async };
+pub(crate) const HANDLERS: Handlers = Handlers { fault: memtap_on_fault, sent: memtap_on_async };
+
+global_asm!(
+    // The kernel clears the direction and trap flags for a handler, but not that of alignment checks, with which our code
+    // would fault. The return from the handler gives it back.
+    ".globl memtap_on_fault",
+    ".hidden memtap_on_fault",
+    ".globl memtap_on_async",
+    ".hidden memtap_on_async",
+    "memtap_on_fault:",
+    "test dword ptr [rdx + {flags}], {alignment}",
+    "jz {on_fault}",
+    "push 2",
+    "popfq",
+    "jmp {on_fault}",
+    "memtap_on_async:",
+    "test dword ptr [rdx + {flags}], {alignment}",
+    "jz {on_async}",
+    "push 2",
+    "popfq",
+    "jmp {on_async}",
+    flags = const offset_of!(UContext, gregs) + offset_of!(Gregs, rflags),
+    alignment = const ALIGNMENT_FLAG,
+    on_fault = sym on_fault,
+    on_async = sym on_async,
+);
+
+unsafe extern "C" {
+    fn memtap_on_fault(signal: i32, info: &mut SigInfo, context: &mut UContext);
+    fn memtap_on_async(signal: i32, info: &mut SigInfo, context: &mut UContext);
+}
 
 /// SIGSEGV, SIGTRAP, SIGSYS, and the other faults where the program handles them.
 ///
@@ -31,6 +64,9 @@ pub(crate) const HANDLERS: Handlers = Handlers { fault: on_fault, sent: on_async
 /// Called by the kernel as a handler.
 unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UContext) {
     let is_access = matches!(signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0;
+    if is_access && guarded::leave_copy(&mut context.gregs) {
+        return;
+    }
     if is_access && hits::on_fault(&mut context.gregs.rip) {
         return;
     }

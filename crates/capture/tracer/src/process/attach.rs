@@ -10,7 +10,6 @@ use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;
 
 use crate::process::births::BIRTHS;
-use crate::protect::ranges::RANGES;
 use crate::router;
 use crate::state::thread::NATIVE_CALL;
 
@@ -97,9 +96,6 @@ fn begin(threads: &[[u64; BEGIN_WORDS]]) -> Status {
         slot.enter(sys::getpid(), None, sys::realtime_ns());
     }
     attach_words::note_recorder(pool.control().recorder().unwrap_or(0));
-    if !RANGES.lock().prepare() {
-        return Status::NoMemory;
-    }
     // SAFETY: prepared here and entered at once.
     let Some(thread) = TracedThread::prepare().and_then(|thread| unsafe { TracedThread::enter(thread) })
     else {

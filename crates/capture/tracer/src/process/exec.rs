@@ -10,13 +10,15 @@ use tracee::text::Text;
 
 use crate::process::image::{self, VARIABLE};
 use crate::process::program::{self, Verdict};
-use crate::protect::pages::{self, PAGE_VIEWED};
+use crate::protect::pages;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::{paths, program_memory};
 use crate::translate::process;
 
+/// What the loader takes libraries from.
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
 /// Bytes of `LD_PRELOAD=` and `MEMTAP_CHANNEL=` lines.
 const VARIABLE_BYTES: usize = 8192;
 
@@ -27,6 +29,9 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     let (path, argv, envp) = if at { (b, c, d) } else { (a, b, c) };
     let path = if !at && paths::is_own_link(path) { PROCESS.settings().image.as_ptr() as u64 } else { path };
     let follow = PROCESS.settings().children && PROCESS.ready.load(Ordering::Relaxed);
+    let mut own = [0; libc::PATH_MAX as usize];
+    // Where the path can't be read the kernel says why.
+    let name = program_memory::string(path, &mut own);
     let verdict = if !follow {
         Verdict::Untraced
     } else if at && (a as i32 != libc::AT_FDCWD || e != 0) {
@@ -39,14 +44,8 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
         } else {
             Verdict::Traceable
         }
-    } else if pages::page(path) & PAGE_VIEWED != 0 {
-        // SAFETY: a viewed page is open to us; the string ends within the program's memory or the call fails anyway.
-        program::judge(unsafe { CStr::from_ptr(pages::open_address(path) as *const _) })
-    } else if path == 0 {
-        Verdict::Missing
     } else {
-        // SAFETY: the program's own string.
-        program::judge(unsafe { CStr::from_ptr(path as *const _) })
+        name.map_or(Verdict::Missing, program::judge)
     };
     let carrier = image::carrier();
     let verdict = if verdict == Verdict::Static
@@ -61,11 +60,8 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     let Some((argv, envp)) = arguments(thread, argv, envp, traced, image) else {
         return -(sys::EFAULT as isize);
     };
-    if verdict == Verdict::Untraced && follow && !PROCESS.is_vfork_child() {
-        let name = Text::<1024>::new();
-        thread.emit_gap(GapReason::UntracedProgram, 1, 0, name_of(path, name).as_bytes());
-    } else if verdict == Verdict::Untraced && follow {
-        thread.emit_gap(GapReason::UntracedProgram, 1, 0, name_of(path, Text::new()).as_bytes());
+    if verdict == Verdict::Untraced && follow {
+        thread.emit_gap(GapReason::UntracedProgram, 1, 0, name.map_or(b"", CStr::to_bytes));
     }
     if !PROCESS.is_vfork_child() && verdict != Verdict::Missing {
         process::tell_work(thread);
@@ -95,28 +91,14 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     result
 }
 
-fn name_of(path: u64, mut into: Text<1024>) -> Text<1024> {
-    // SAFETY: only called where the path was readable.
-    let len = unsafe { program_memory::string_len(path) };
-    for index in 0..len {
-        // SAFETY: a byte of that path.
-        into.push(&[unsafe { (pages::open_address(path + index) as *const u8).read_volatile() }]);
-    }
-    into
-}
-
-/// Number of pointers before the null of a list.
-fn count(list: u64) -> usize {
-    let pointer = |index: usize| {
-        // SAFETY: the program's list, read no further than its null.
-        unsafe { (pages::open_address(list + index as u64 * 8) as *const u64).read_volatile() }
-    };
+/// Number of pointers before the null of a list; `None` where it can't be read.
+fn count(list: u64) -> Option<usize> {
     let mut count = 0;
     // A null list counts as empty, as the kernel has it.
-    while list != 0 && pointer(count) != 0 {
+    while list != 0 && program_memory::value::<u64>(list + count as u64 * 8)? != 0 {
         count += 1;
     }
-    count
+    Some(count)
 }
 
 /// Copies of the two lists with open addresses, and our variables where the new program is to be traced; `image` is the
@@ -128,7 +110,7 @@ fn arguments(
     traced: bool,
     image: u64,
 ) -> Option<(usize, usize)> {
-    let (args, variables) = (count(argv), count(envp));
+    let (args, variables) = (count(argv)?, count(envp)?);
     let bytes = (args + variables + 5) * 8;
     let room = thread.scratch(bytes + VARIABLE_BYTES);
     if room.is_null() {
@@ -138,7 +120,7 @@ fn arguments(
     // SAFETY: `room` holds both lists, their nulls, two more entries and the text after them.
     unsafe {
         for index in 0..args {
-            let pointer = (pages::open_address(argv + index as u64 * 8) as *const u64).read();
+            let pointer = program_memory::value(argv + index as u64 * 8)?;
             list.add(index).write(pages::open_address(pointer));
         }
         list.add(args).write(0);
@@ -148,19 +130,16 @@ fn arguments(
         let mut preload = Text::<{ VARIABLE_BYTES / 2 }>::new();
         let settings = PROCESS.settings();
         let library = settings.library.get(..settings.library_len).unwrap_or(&[]);
-        preload.push(b"LD_PRELOAD=");
+        preload.push(PRELOAD);
         preload.push(library);
         for index in 0..variables {
-            let pointer = (pages::open_address(envp + index as u64 * 8) as *const u64).read();
-            let variable = pages::open_address(pointer);
-            if let Some(value) = value_of(variable, b"LD_PRELOAD=").filter(|_| traced) {
+            let variable = program_memory::value(envp + index as u64 * 8)?;
+            if traced && program_memory::starts_with(variable, PRELOAD)? {
                 preload.push(b":");
-                for offset in 0..program_memory::string_len(value) {
-                    preload.push(&[(pages::open_address(value + offset) as *const u8).read()]);
-                }
+                push_string(variable + PRELOAD.len() as u64, &mut preload);
                 continue;
             }
-            env.add(used).write(variable);
+            env.add(used).write(pages::open_address(variable));
             used += 1;
         }
         if traced {
@@ -178,9 +157,7 @@ fn arguments(
             if image != 0 {
                 let mut variable = Text::<{ VARIABLE_BYTES / 4 }>::new();
                 variable.push(VARIABLE);
-                for offset in 0..program_memory::string_len(image) {
-                    variable.push(&[(pages::open_address(image + offset) as *const u8).read()]);
-                }
+                push_string(image, &mut variable);
                 variable.push(b"\0");
                 let third = rest.get_mut(channel.as_bytes().len()..)?.get_mut(..variable.as_bytes().len())?;
                 third.copy_from_slice(variable.as_bytes());
@@ -193,13 +170,12 @@ fn arguments(
     }
 }
 
-/// The address of a variable's value where it has that name.
-unsafe fn value_of(variable: u64, name: &[u8]) -> Option<u64> {
-    for (index, byte) in name.iter().enumerate() {
-        // SAFETY: reads no further than the first difference, so not beyond the terminating zero.
-        if unsafe { (pages::open_address(variable + index as u64) as *const u8).read() } != *byte {
-            return None;
-        }
+/// Appends a string of the program, as far as it can be read and there is room.
+fn push_string<const N: usize>(addr: u64, text: &mut Text<N>) {
+    let mut byte = [0];
+    let mut at = addr;
+    while program_memory::read(at, &mut byte) && byte != [0] && text.as_bytes().len() < N {
+        text.push(&byte);
+        at += 1;
     }
-    Some(variable + name.len() as u64)
 }

@@ -16,10 +16,12 @@ pub(crate) enum Verdict {
     Static,
     /// Of another architecture, or set-user-id: the loader would ignore our library.
     Untraced,
-    /// There is no such file, or it can't be read: exec will say why.
+    /// There is no such file, or it can't be read or executed: exec will say why.
     Missing,
 }
 
+/// What ELF files begin with.
+const ELF_MAGIC: &[u8] = b"\x7fELF";
 /// The kernel follows no more `#!` lines than that.
 const MAX_SCRIPTS: usize = 5;
 
@@ -61,8 +63,16 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
         sys::syscall(libc::SYS_fstat as usize, args);
         stat.assume_init().st_mode
     };
+    if mode & (libc::S_IXUSR | libc::S_IXGRP | libc::S_IXOTH) == 0 {
+        return Verdict::Missing;
+    }
     if mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
         return Verdict::Untraced;
+    }
+    if !head.starts_with(ELF_MAGIC) {
+        // The kernel refuses it, or has a program for files like it (binfmt_misc), which takes our library along. Shells try, and
+        // then read the file as a script themselves: that is no gap.
+        return Verdict::Traceable;
     }
     let Ok(header) = ElfHeader::parse(head) else {
         return Verdict::Untraced;
@@ -80,12 +90,15 @@ mod tests {
     use std::ffi::CString;
     use std::io::Write;
     use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
     fn check(bytes: &[u8], expect: Verdict) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
+        let rights = std::fs::Permissions::from_mode(0o755);
+        file.as_file().set_permissions(rights).unwrap();
         let path = CString::new(file.path().as_os_str().as_bytes()).unwrap();
         assert_eq!(judge(&path), expect, "{:?}", String::from_utf8_lossy(bytes));
     }
@@ -97,8 +110,8 @@ mod tests {
         check(b"#!/proc/self/exe -e\n", Verdict::Traceable);
         check(b"#! /proc/self/exe", Verdict::Traceable);
         check(b"#!/nowhere/to/be/found\n", Verdict::Missing);
-        check(b"just text", Verdict::Untraced);
-        check(b"", Verdict::Untraced);
+        check(b"just text", Verdict::Traceable);
+        check(b"", Verdict::Traceable);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::process::image::{self, VARIABLE};
 use crate::process::{attach_words, breakpoint, connect, identity, regions};
 use crate::protect::ranges::RANGES;
 use crate::router;
-use crate::signal::{actions, rseq};
+use crate::signal::{actions, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *m
     if let Some(slot) = pool.process(process) {
         slot.enter(sys::getpid(), None, sys::realtime_ns());
     }
-    if !RANGES.lock().prepare() {
+    if !config.translate && !RANGES.lock().prepare() {
         sys::complain(
             b"memtap: no address space for the page table (ulimit -v?); the program runs untraced\n",
         );
@@ -76,6 +76,7 @@ pub unsafe extern "C" fn construct(argc: c_int, argv: *mut *mut c_char, envp: *m
     }
     thread.install_handler_stack();
     actions::take_over(router::HANDLERS);
+    waiting::take_over_mask(thread);
     identity::tell_program(thread);
     regions::follow_mappings(thread, None);
     watchpoints::load(&config.watchpoints);

@@ -17,23 +17,27 @@ use crate::signal::{alt_stack, stubs};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
+use crate::syscall::program_memory;
 use crate::translate::{context, process, translated_thread};
 
 /// fork, vfork, clone and clone3. `None`: the program goes on in a redirected call.
 pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &SystemCall) -> Option<isize> {
     let (flags, stack, stack_len) = match call.number {
         libc::SYS_clone3 => {
-            let args = pages::open_address(call.args[0] as u64) as *const libc::clone_args;
-            // SAFETY: the program's structure, which the kernel is about to read.
-            let field = |field: *const u64| unsafe { field.read_unaligned() };
-            // An older, shorter one has no length of the stack.
-            let has_len = call.args[1] >= offset_of!(libc::clone_args, tls);
-            // SAFETY: addresses of fields alone; nothing is read.
-            let (flags, stack, len) = unsafe {
-                (&raw const (*args).flags, &raw const (*args).stack, &raw const (*args).stack_size)
+            // The structure's first version: the kernel takes none that is shorter.
+            if call.args[1] < size_of::<[u64; 8]>() {
+                return Some(-(sys::EINVAL as isize));
+            }
+            let Some(args) = program_memory::value::<[u64; 8]>(call.args[0] as u64) else {
+                return Some(-(sys::EFAULT as isize));
             };
-            let len = if has_len { field(len) } else { 0 };
-            (field(flags), field(stack).wrapping_add(len), len)
+            let [flags, stack, len] = [
+                offset_of!(libc::clone_args, flags),
+                offset_of!(libc::clone_args, stack),
+                offset_of!(libc::clone_args, stack_size),
+            ]
+            .map(|at| args.get(at / size_of::<u64>()).copied().unwrap_or(0));
+            (flags, stack.wrapping_add(len), len)
         }
         libc::SYS_clone => (call.args[0] as u64, call.args[1] as u64, 0),
         libc::SYS_vfork => ((libc::CLONE_VM | libc::CLONE_VFORK) as u64, 0, 0),

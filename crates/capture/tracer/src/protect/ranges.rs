@@ -51,7 +51,8 @@ impl Ranges {
         unsafe { core::slice::from_raw_parts(self.list, self.len) }
     }
 
-    /// Makes room for the list and for the pages' bytes, once.
+    /// Makes room for the list and for the pages' bytes, once. For page protection: translated code has no second view of
+    /// anything, so each page is one that we leave alone.
     pub(crate) fn prepare(&mut self) -> bool {
         if !self.list.is_null() {
             return true;

@@ -9,6 +9,7 @@ use tracee::sys;
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs;
 use crate::state::process::PROCESS;
+use crate::syscall::program_memory;
 
 /// The program's actions, as it sees them; index is the signal's number.
 pub(crate) static ACTIONS: Lock<[SigAction; 65]> =
@@ -115,7 +116,7 @@ fn address_of_handler(signal: i32) -> u64 {
 /// rt_sigaction by the program.
 ///
 /// # Safety
-/// `new` and `old` are null or addresses that can be read and written.
+/// `old` is where the program asks for the former action.
 pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> isize {
     if size != 8
         || !(1..=64).contains(&signal)
@@ -123,13 +124,18 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
     {
         return -(sys::EINVAL as isize);
     }
+    let wanted = match new {
+        0 => None,
+        new => match program_memory::value::<SigAction>(new) {
+            None => return -(sys::EFAULT as isize),
+            wanted => wanted,
+        },
+    };
     let vfork_child = PROCESS.is_vfork_child();
     let mut actions = ACTIONS.lock();
     let Some(entry) = actions.get_mut(signal as usize) else { return -(sys::EINVAL as isize) };
     let former = *entry;
-    if new != 0 {
-        // SAFETY: the caller vouches for the address.
-        let wanted = unsafe { (new as *const SigAction).read_unaligned() };
+    if let Some(wanted) = wanted {
         // The table is the parent's too: a vfork child, which only prepares for exec, leaves it alone.
         if !vfork_child {
             *entry = wanted;
@@ -146,9 +152,10 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
             }
         }
     }
-    if old != 0 {
-        // SAFETY: the caller vouches for the address.
-        unsafe { (old as *mut SigAction).write_unaligned(former) };
+    drop(actions);
+    // SAFETY: the caller's promise.
+    if old != 0 && !unsafe { program_memory::set_value(old, &former) } {
+        return -(sys::EFAULT as isize);
     }
     0
 }

@@ -4,6 +4,7 @@ use tracee::frame::AltStack;
 use tracee::sys;
 
 use crate::state::thread::TracedThread;
+use crate::syscall::program_memory;
 
 /// The stack is given up while a handler runs on it.
 pub(crate) const SS_AUTODISARM: i32 = 1 << 31;
@@ -11,13 +12,12 @@ pub(crate) const SS_AUTODISARM: i32 = 1 << 31;
 /// sigaltstack by the program.
 ///
 /// # Safety
-/// `new` and `old` are null or addresses that can be read and written.
+/// `old` is where the program asks for the former stack.
 pub(crate) unsafe fn sigaltstack(thread: &mut TracedThread, new: u64, old: u64, rsp: u64) -> isize {
     let current = thread.signals.alt_stack;
     let on_it = is_on(&current, rsp);
     if new != 0 {
-        // SAFETY: the caller vouches for the address.
-        let wanted = unsafe { (new as *const AltStack).read_unaligned() };
+        let Some(wanted) = program_memory::value::<AltStack>(new) else { return -(sys::EFAULT as isize) };
         let mode = wanted.flags & !SS_AUTODISARM;
         if on_it {
             return -(sys::EPERM as isize);
@@ -35,8 +35,10 @@ pub(crate) unsafe fn sigaltstack(thread: &mut TracedThread, new: u64, old: u64, 
     }
     if old != 0 {
         let flags = current.flags | if on_it { libc::SS_ONSTACK } else { 0 };
-        // SAFETY: the caller vouches for the address.
-        unsafe { (old as *mut AltStack).write_unaligned(AltStack { flags, ..current }) };
+        // SAFETY: the caller's promise.
+        if !unsafe { program_memory::set_value(old, &AltStack { flags, ..current }) } {
+            return -(sys::EFAULT as isize);
+        }
     }
     0
 }

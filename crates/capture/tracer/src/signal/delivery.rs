@@ -22,6 +22,7 @@ use crate::signal::thread::SetAside;
 use crate::signal::waiting;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::syscall::program_memory;
 
 const RED_ZONE_BYTES: u64 = 128;
 
@@ -104,11 +105,25 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
     saved.old_mask = saved.mask;
     saved.stack = thread.signals.alt_stack;
     let frame = SigFrame { return_to: action.restorer, context: saved, info: *info };
-    // SAFETY: the program's stack below what it uses; where that is not writable the program dies here, by the same
-    // signal as natively.
-    unsafe {
-        write_program(state_at, context.fpstate as *const u8, state_bytes);
-        write_program(frame_at, (&raw const frame).cast(), size_of::<SigFrame>() as u64);
+    // SAFETY: the program's stack below what it uses, and what the kernel gave us.
+    let is_written = unsafe {
+        let state = match state_bytes {
+            0 => &[][..],
+            len => core::slice::from_raw_parts(context.fpstate as *const u8, len as usize),
+        };
+        let frame = core::slice::from_raw_parts((&raw const frame).cast::<u8>(), size_of::<SigFrame>());
+        program_memory::write(state_at, state) && program_memory::write(frame_at, frame)
+    };
+    if !is_written {
+        // No room for the frame is SIGSEGV, which dies by it if it was the one.
+        let fault = SigInfo::fault(libc::SIGSEGV, libc::SI_KERNEL, 0);
+        if signal == libc::SIGSEGV {
+            die_by(thread, signal, &fault, false);
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { deliver(thread, libc::SIGSEGV, &fault, context) };
+        }
+        return;
     }
     let gregs = &mut context.gregs;
     let interrupted = gregs.rip;
@@ -144,27 +159,6 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
             src: VirtAddr(signal as u64),
             len: sp.wrapping_sub(frame_at),
         });
-    }
-}
-
-/// Writes to the program's memory through the open view, page by page.
-///
-/// # Safety
-/// `from` has that many readable bytes, and the program's range is one that the program would write itself now.
-unsafe fn write_program(to: u64, from: *const u8, len: u64) {
-    let mut done = 0;
-    while done < len {
-        let at = to + done;
-        let part = pages::rest_of_page(at).min(len - done);
-        // SAFETY: the caller's promise, a page at a time because neighbours may differ.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                from.add(done as usize),
-                pages::open_address(at) as *mut u8,
-                part as usize,
-            );
-        }
-        done += part;
     }
 }
 

@@ -5,25 +5,29 @@ use libc::SI_TKILL;
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
 
-use crate::signal::mask::{self, OURS};
+use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::thread::WaitingSignal;
 use crate::state::thread::TracedThread;
+use crate::syscall::program_memory;
 
 /// rt_sigprocmask by the program: changes the mask that the return from our handler restores.
 ///
 /// # Safety
-/// `new` and `old` are null or addresses that can be read and written.
+/// `old` is where the program asks for the former mask.
 pub(crate) unsafe fn sigprocmask(
     thread: &mut TracedThread,
     context: &mut UContext,
     how: i32,
     new: u64,
     old: u64,
+    size: usize,
 ) -> isize {
+    if size != size_of::<u64>() {
+        return -(sys::EINVAL as isize);
+    }
     let current = context.mask | thread.signals.virtual_mask;
     if new != 0 {
-        // SAFETY: the caller vouches for the address.
-        let set = unsafe { (new as *const u64).read_unaligned() };
+        let Some(set) = program_memory::value::<u64>(new) else { return -(sys::EFAULT as isize) };
         let mask = match how {
             libc::SIG_BLOCK => current | set,
             libc::SIG_UNBLOCK => current & !set,
@@ -33,10 +37,20 @@ pub(crate) unsafe fn sigprocmask(
         set_program_mask(thread, context, mask);
     }
     if old != 0 {
-        // SAFETY: the caller vouches for the address.
-        unsafe { (old as *mut u64).write_unaligned(current) };
+        // SAFETY: the caller's promise.
+        if !unsafe { program_memory::set_value(old, &current) } {
+            return -(sys::EFAULT as isize);
+        }
     }
     0
+}
+
+/// What the program has inherited as blocked of what the tracer lives on is blocked for it alone from now on. Signals of it that
+/// wait in the kernel come at once, and are kept.
+pub(crate) fn take_over_mask(thread: &mut TracedThread) {
+    let inherited = sys::set_mask(!FAULTS);
+    thread.signals.virtual_mask = inherited & OURS;
+    sys::set_mask(inherited & !OURS);
 }
 
 pub(crate) fn set_program_mask(thread: &mut TracedThread, context: &mut UContext, mask: u64) {
@@ -180,7 +194,7 @@ mod tests {
                 let mut old = 0u64;
                 let (new, place) = (&raw const set as u64, &raw mut old as u64);
                 // SAFETY: two locals.
-                let result = unsafe { sigprocmask(thread, &mut context, how, new, place) };
+                let result = unsafe { sigprocmask(thread, &mut context, how, new, place, 8) };
                 prop_assert_eq!((result, old), (0, model));
                 model = match how {
                     libc::SIG_BLOCK => model | set,

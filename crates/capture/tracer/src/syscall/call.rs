@@ -43,59 +43,59 @@ impl SystemCall {
     }
 
     /// Records what the kernel read or wrote.
-    pub(crate) unsafe fn log(&self, thread: &mut TracedThread, kind: Arg, arg: u64, result: isize) {
+    pub(crate) fn log(&self, thread: &mut TracedThread, kind: Arg, arg: u64, result: isize) {
+        // Of a bad pointer nothing was read, and of the others nobody knows.
+        if result == -(sys::EFAULT as isize) && kind != Arg::Path {
+            return;
+        }
         let returned = if sys::failed(result) { 0 } else { result as u64 };
         let count = |index: u8| self.args.get(usize::from(index)).map_or(0, |&count| count as u64);
-        // SAFETY: the kernel has just read the same strings and structures.
-        unsafe {
-            match kind {
-                Arg::Path => {
-                    let len = program_memory::string_len(arg) + 1;
-                    self.block(thread, BlockKind::Fetch, arg, len);
+        match kind {
+            Arg::Path => {
+                if let Some(len) = program_memory::string_len(arg) {
+                    self.block(thread, BlockKind::Fetch, arg, len + 1);
                 }
-                Arg::In(index) => self.block(thread, BlockKind::Fetch, arg, count(index)),
-                Arg::InBytes(bytes) => self.block(thread, BlockKind::Fetch, arg, bytes.into()),
-                Arg::InResult => self.block(thread, BlockKind::Fetch, arg, returned),
-                Arg::OutResult => self.block(thread, BlockKind::Fill, arg, returned),
-                Arg::OutBytes(bytes) if !sys::failed(result) => {
-                    self.block(thread, BlockKind::Fill, arg, bytes.into())
-                }
-                Arg::Both(bytes) => {
-                    self.block(thread, BlockKind::Fetch, arg, bytes.into());
-                    self.block(thread, BlockKind::Fill, arg, bytes.into());
-                }
-                Arg::Elements(bytes, index) => {
-                    self.block(thread, BlockKind::Fetch, arg, count(index) * u64::from(bytes));
-                    if returned > 0 {
-                        self.block(thread, BlockKind::Fill, arg, count(index) * u64::from(bytes));
-                    }
-                }
-                Arg::OutElements(bytes) => {
-                    self.block(thread, BlockKind::Fill, arg, returned * u64::from(bytes))
-                }
-                Arg::InVectors(index) => self.vectors(thread, BlockKind::Fetch, arg, count(index), returned),
-                Arg::OutVectors(index) => self.vectors(thread, BlockKind::Fill, arg, count(index), returned),
-                Arg::InMessage | Arg::OutMessage => {
-                    let (at, len) = program_memory::message_vectors(arg);
-                    let kind = if kind == Arg::InMessage { BlockKind::Fetch } else { BlockKind::Fill };
-                    self.vectors(thread, kind, at, len, returned);
-                }
-                Arg::InMessages(_) | Arg::OutMessages(_) => {
-                    let block =
-                        if matches!(kind, Arg::InMessages(_)) { BlockKind::Fetch } else { BlockKind::Fill };
-                    for index in 0..returned {
-                        let header = arg + index * MMSGHDR_BYTES;
-                        let (at, len) = program_memory::message_vectors(header);
-                        let bytes = program_memory::read_word(header + MSGHDR_BYTES) & 0xffff_ffff;
-                        self.vectors(thread, block, at, len, bytes);
-                    }
-                }
-                Arg::Value | Arg::Any | Arg::Mask | Arg::MaskPair | Arg::OutBytes(_) => {}
             }
+            Arg::In(index) => self.block(thread, BlockKind::Fetch, arg, count(index)),
+            Arg::InBytes(bytes) => self.block(thread, BlockKind::Fetch, arg, bytes.into()),
+            Arg::InResult => self.block(thread, BlockKind::Fetch, arg, returned),
+            Arg::OutResult => self.block(thread, BlockKind::Fill, arg, returned),
+            Arg::OutBytes(bytes) if !sys::failed(result) => {
+                self.block(thread, BlockKind::Fill, arg, bytes.into())
+            }
+            Arg::Both(bytes) => {
+                self.block(thread, BlockKind::Fetch, arg, bytes.into());
+                self.block(thread, BlockKind::Fill, arg, bytes.into());
+            }
+            Arg::Elements(bytes, index) => {
+                self.block(thread, BlockKind::Fetch, arg, count(index) * u64::from(bytes));
+                if returned > 0 {
+                    self.block(thread, BlockKind::Fill, arg, count(index) * u64::from(bytes));
+                }
+            }
+            Arg::OutElements(bytes) => self.block(thread, BlockKind::Fill, arg, returned * u64::from(bytes)),
+            Arg::InVectors(index) => self.vectors(thread, BlockKind::Fetch, arg, count(index), returned),
+            Arg::OutVectors(index) => self.vectors(thread, BlockKind::Fill, arg, count(index), returned),
+            Arg::InMessage | Arg::OutMessage => {
+                let (at, len) = program_memory::message_vectors(arg);
+                let kind = if kind == Arg::InMessage { BlockKind::Fetch } else { BlockKind::Fill };
+                self.vectors(thread, kind, at, len, returned);
+            }
+            Arg::InMessages(_) | Arg::OutMessages(_) => {
+                let block =
+                    if matches!(kind, Arg::InMessages(_)) { BlockKind::Fetch } else { BlockKind::Fill };
+                for index in 0..returned {
+                    let header = arg + index * MMSGHDR_BYTES;
+                    let (at, len) = program_memory::message_vectors(header);
+                    let bytes = program_memory::word(header + MSGHDR_BYTES) & 0xffff_ffff;
+                    self.vectors(thread, block, at, len, bytes);
+                }
+            }
+            Arg::Value | Arg::Any | Arg::Mask | Arg::MaskPair | Arg::OutBytes(_) => {}
         }
     }
 
-    pub(crate) unsafe fn vectors(
+    pub(crate) fn vectors(
         &self,
         thread: &mut TracedThread,
         kind: BlockKind,
@@ -104,15 +104,12 @@ impl SystemCall {
         mut bytes: u64,
     ) {
         for index in 0..count {
-            // SAFETY: the kernel has just read the same vectors.
-            let (base, len) = unsafe {
-                (
-                    program_memory::read_word(at + index * IOVEC_BYTES),
-                    program_memory::read_word(
-                        at + index * IOVEC_BYTES + offset_of!(libc::iovec, iov_len) as u64,
-                    ),
-                )
-            };
+            if bytes == 0 {
+                return;
+            }
+            let vector = at + index * IOVEC_BYTES;
+            let base = program_memory::word(vector);
+            let len = program_memory::word(vector + offset_of!(libc::iovec, iov_len) as u64);
             let part = len.min(bytes);
             self.block(thread, kind, base, part);
             bytes -= part;

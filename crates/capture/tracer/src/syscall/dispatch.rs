@@ -84,23 +84,16 @@ impl SystemCall {
                     None
                 }
                 libc::SYS_rt_sigaction => {
-                    let result = actions::sigaction(
-                        a as i32,
-                        pages::open_address(b),
-                        pages::open_address(c),
-                        d as usize,
-                    );
+                    let result = actions::sigaction(a as i32, b, c, d as usize);
                     Some(self.exchanged(thread, result, b, c, ACTION_BYTES))
                 }
                 libc::SYS_rt_sigprocmask => {
-                    let (new, old) = (pages::open_address(b), pages::open_address(c));
-                    let result = waiting::sigprocmask(thread, context, a as i32, new, old);
+                    let result = waiting::sigprocmask(thread, context, a as i32, b, c, d as usize);
                     Some(self.exchanged(thread, result, b, c, MASK_BYTES))
                 }
                 libc::SYS_sigaltstack => {
                     let rsp = context.gregs.rsp;
-                    let result =
-                        alt_stack::sigaltstack(thread, pages::open_address(a), pages::open_address(b), rsp);
+                    let result = alt_stack::sigaltstack(thread, a, b, rsp);
                     Some(self.exchanged(thread, result, a, b, ALTSTACK_BYTES))
                 }
                 libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
@@ -167,9 +160,8 @@ impl SystemCall {
                     let result = self.make_described(thread, context);
                     let kept = waiting::kept(thread);
                     if result == 0 && kept != 0 {
-                        let place = pages::open_address(a) as *mut u64;
-                        // SAFETY: the kernel has just written a mask there.
-                        place.write_unaligned(place.read_unaligned() | kept);
+                        // The kernel has just written a mask there.
+                        program_memory::set_value(a, &(program_memory::word(a) | kept));
                     }
                     Some(result)
                 }
@@ -212,13 +204,9 @@ impl SystemCall {
         if rest == 0 {
             return;
         }
-        let mut time = [0u64; size_of::<libc::timespec>() / size_of::<u64>()];
-        let local = [time.as_mut_ptr() as usize, size_of_val(&time)];
-        for (number, at) in [(libc::SYS_process_vm_readv, wanted), (libc::SYS_process_vm_writev, rest)] {
-            let remote = [pages::open_address(at as u64) as usize, size_of::<libc::timespec>()];
-            let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-            // SAFETY: the kernel copies between our words and the program's, as far as these are there.
-            unsafe { sys::syscall(number as usize, args) };
+        if let Some(time) = program_memory::value::<[u64; 2]>(wanted as u64) {
+            // SAFETY: where the kernel would have written the rest.
+            unsafe { program_memory::set_value(rest as u64, &time) };
         }
     }
 
@@ -226,12 +214,13 @@ impl SystemCall {
     unsafe fn sigtimedwait(&self, thread: &mut TracedThread, context: &mut UContext) -> isize {
         let [set, info, _, size, ..] = self.args.map(|arg| arg as u64);
         if waiting::kept(thread) != 0 && size == MASK_BYTES {
-            // SAFETY: the program's own set, which the kernel would read.
-            let set = unsafe { program_memory::read_word(set) };
+            let Some(set) = program_memory::value(set) else { return -(sys::EFAULT as isize) };
             if let Some(kept) = waiting::take_kept(thread, set) {
                 if info != 0 {
                     // SAFETY: the program's own structure, which the kernel would write.
-                    unsafe { (pages::open_address(info) as *mut SigInfo).write_unaligned(kept.info) };
+                    if !unsafe { program_memory::set_value(info, &kept.info) } {
+                        return -(sys::EFAULT as isize);
+                    }
                     self.block(thread, BlockKind::Fill, info, size_of::<SigInfo>() as u64);
                 }
                 return kept.signal as isize;
@@ -287,8 +276,7 @@ impl SystemCall {
             for (index, kind) in kinds.iter().enumerate() {
                 let Some(&arg) = self.args.get(index) else { break };
                 if *kind != Arg::Value && arg != 0 {
-                    // SAFETY: the kernel has just read or written what the argument points to.
-                    unsafe { self.log(thread, *kind, arg as u64, result) };
+                    self.log(thread, *kind, arg as u64, result);
                 }
             }
         }

@@ -4,18 +4,14 @@ use tracee::sys;
 use tracee::text::Text;
 
 use crate::state::process::PROCESS;
+use crate::syscall::program_memory;
 
 /// Whether a path names the program of this process, where the kernel would name another one.
 pub(crate) fn is_own_link(path: u64) -> bool {
     const LINK: &[u8] = b"/proc/self/exe\0";
     PROCESS.settings().image().is_some() && {
         let mut bytes = [0u8; LINK.len()];
-        let local = [bytes.as_mut_ptr() as usize, bytes.len()];
-        let remote = [path as usize, bytes.len()];
-        let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-        // SAFETY: the kernel writes at most the array; a path that can't be read is no match.
-        unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
-        bytes == LINK
+        program_memory::read(path, &mut bytes) && bytes == LINK
     }
 }
 
@@ -26,11 +22,9 @@ pub(crate) fn read_own_link(into: u64, len: u64) -> isize {
     if count == 0 {
         return -(sys::EINVAL as isize);
     }
-    let local = [image.as_ptr() as usize, count];
-    let remote = [into as usize, count];
-    let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-    // SAFETY: the kernel writes into the program's own array, as far as it can be written.
-    unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) }
+    let bytes = image.get(..count).unwrap_or(&[]);
+    // SAFETY: the program's own array.
+    if unsafe { program_memory::write(into, bytes) } { count as isize } else { -(sys::EFAULT as isize) }
 }
 
 /// The path of the file that a descriptor stands for, as /proc tells it.

@@ -1,49 +1,146 @@
-//! The program's memory, as the kernel would read it for the program.
+//! The program's memory, as the kernel would read and write it for the program: a bad pointer is an answer, not a fault.
 
-use core::mem::offset_of;
+use core::ffi::CStr;
+use core::mem::{MaybeUninit, offset_of};
 
-use tracee::sys;
+use tracee::frame::{AltStack, SigAction, SigInfo};
+use tracee::guarded;
 
 use crate::protect::pages;
-
-/// A word of the program's memory, wherever it is open.
-pub(crate) unsafe fn read_word(addr: u64) -> u64 {
-    // SAFETY: the caller knows that the program's memory is there.
-    unsafe { (pages::open_address(addr) as *const u64).read_unaligned() }
-}
-
-/// Address and number of a msghdr's vectors.
-pub(crate) unsafe fn message_vectors(header: u64) -> (u64, u64) {
-    // SAFETY: the caller knows that the structure is there.
-    unsafe {
-        (
-            read_word(header + offset_of!(libc::msghdr, msg_iov) as u64),
-            read_word(header + offset_of!(libc::msghdr, msg_iovlen) as u64),
-        )
-    }
-}
-
-/// Bytes of a string of the program that the kernel has accepted; longer than any path where it did not.
-pub(crate) unsafe fn string_len(addr: u64) -> u64 {
-    let byte = |index: u64| {
-        // SAFETY: the caller knows that the string is there, and nothing after its zero is read.
-        unsafe { (pages::open_address(addr + index) as *const u8).read_volatile() }
-    };
-    let mut len = 0;
-    while len < libc::PATH_MAX as u64 && byte(len) != 0 {
-        len += 1;
-    }
-    len
-}
+use crate::translate::code_changes;
 
 /// Reads the program's memory. `false`: not all of it can be read.
 pub(crate) fn read(addr: u64, into: &mut [u8]) -> bool {
-    let local = [into.as_mut_ptr() as usize, into.len()];
-    let remote = [addr as usize, into.len()];
-    let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-    // SAFETY: the kernel writes at most the bytes of the slice, and says how much it could read.
-    let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
-    read as usize == into.len()
+    let mut done = 0;
+    while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        let at = addr.wrapping_add(done as u64);
+        // A page at a time, because neighbours may be open at different places.
+        let part = rest.len().min(pages::rest_of_page(at) as usize);
+        // SAFETY: the slice has that many bytes.
+        let copied = unsafe { guarded::copy(rest.as_mut_ptr() as u64, pages::open_address(at), part) };
+        if copied != part {
+            return false;
+        }
+        done += part;
+    }
+    true
+}
+
+/// Writes the program's memory. `false`: not all of it can be written.
+///
+/// # Safety
+/// The range is one that the program asks the kernel to write now.
+pub(crate) unsafe fn write(addr: u64, bytes: &[u8]) -> bool {
+    let mut done = 0;
+    let mut opened = false;
+    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+        let at = addr.wrapping_add(done as u64);
+        let part = rest.len().min(pages::rest_of_page(at) as usize);
+        // SAFETY: the caller's promise.
+        let copied = unsafe { guarded::copy(pages::open_address(at), rest.as_ptr() as u64, part) };
+        done += copied;
+        if copied != part {
+            // It may be a page with code, which is kept from being written.
+            if opened || !code_changes::on_write_for_program(at, part as u64) {
+                return false;
+            }
+        }
+        opened = copied != part;
+    }
+    true
+}
+
+/// Types of which any bytes are a value.
+pub(crate) trait AnyBytes: Copy {}
+impl AnyBytes for u64 {}
+impl AnyBytes for [u64; 2] {}
+impl AnyBytes for [u64; 8] {}
+impl AnyBytes for SigAction {}
+impl AnyBytes for SigInfo {}
+impl AnyBytes for AltStack {}
+
+/// A value in the program's memory, wherever it is open; `None` where it can't be read.
+pub(crate) fn value<T: AnyBytes>(addr: u64) -> Option<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: the bytes of a local, which are zeros.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
+    // SAFETY: zeros, or what was read: any bytes are a value.
+    read(addr, bytes).then(|| unsafe { value.assume_init() })
+}
+
+/// Leaves a value in the program's memory. `false`: it can't be written.
+///
+/// # Safety
+/// As [`write`].
+pub(crate) unsafe fn set_value<T: AnyBytes>(addr: u64, value: &T) -> bool {
+    // SAFETY: the bytes of a value without padding that matters; the caller's promise.
+    unsafe { write(addr, core::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<T>())) }
+}
+
+/// A word of the program's memory; zero where it can't be read.
+pub(crate) fn word(addr: u64) -> u64 {
+    value(addr).unwrap_or(0)
+}
+
+/// Address and number of a msghdr's vectors.
+pub(crate) fn message_vectors(header: u64) -> (u64, u64) {
+    (
+        word(header + offset_of!(libc::msghdr, msg_iov) as u64),
+        word(header + offset_of!(libc::msghdr, msg_iovlen) as u64),
+    )
+}
+
+/// Reads a string of the program, with its zero. `None`: it can't be read, or is longer than the room for it.
+pub(crate) fn string(addr: u64, into: &mut [u8]) -> Option<&CStr> {
+    let mut done = 0;
+    while done < into.len() {
+        let at = addr.wrapping_add(done as u64);
+        // Little at a time: most strings are short.
+        let part = (into.len() - done).min(64 - (at as usize & 63));
+        let place = into.get_mut(done..done + part)?;
+        if !read(at, place) {
+            return None;
+        }
+        if place.contains(&0) {
+            return CStr::from_bytes_until_nul(into).ok();
+        }
+        done += part;
+    }
+    None
+}
+
+/// Bytes of a string of the program, at most as many as a path has; `None` where it can't be read.
+pub(crate) fn string_len(addr: u64) -> Option<u64> {
+    let mut room = [0; 64];
+    let mut len = 0;
+    while len < libc::PATH_MAX as u64 {
+        let at = addr.wrapping_add(len);
+        let part = 64 - (at & 63);
+        let place = room.get_mut(..part as usize)?;
+        if !read(at, place) {
+            return None;
+        }
+        if let Some(end) = place.iter().position(|&byte| byte == 0) {
+            return Some(len + end as u64);
+        }
+        len += part;
+    }
+    Some(libc::PATH_MAX as u64)
+}
+
+/// Whether a string of the program begins so; `None` where it can't be read.
+pub(crate) fn starts_with(addr: u64, name: &[u8]) -> Option<bool> {
+    for (index, &byte) in name.iter().enumerate() {
+        // No further than the first difference.
+        let mut own = [0];
+        if !read(addr.wrapping_add(index as u64), &mut own) {
+            return None;
+        }
+        if own != [byte] {
+            return Some(false);
+        }
+    }
+    Some(true)
 }
 
 #[cfg(test)]
@@ -51,21 +148,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_not_be_read_is_no_fault() {
+    fn what_is_there_is_read() {
         let mut into = [0; 4];
         assert!(read(b"abcd".as_ptr() as u64, &mut into));
         assert_eq!(&into, b"abcd");
-        assert!(!read(8, &mut into));
+        // That nothing is there is told by the handler of the fault, which is not in this test.
+        assert!(read(8, &mut []));
     }
 
     #[test]
     fn strings_end_with_a_zero_or_at_the_length_of_a_path() {
         let check = |text: &[u8], expect: u64| {
-            // SAFETY: the bytes end with a zero, or are longer than any path.
-            assert_eq!(unsafe { string_len(text.as_ptr() as u64) }, expect);
+            assert_eq!(string_len(text.as_ptr() as u64), Some(expect));
         };
         check(b"/bin/sh\0", 7);
         check(b"\0", 0);
-        check(&[b'a'; 5000], 4096);
+        let mut room = [0; 8];
+        assert_eq!(string(c"/bin/sh".as_ptr() as u64, &mut room), Some(c"/bin/sh"));
+        assert_eq!(string(c"/bin/bash".as_ptr() as u64, &mut room), None);
+        assert_eq!(starts_with(c"LD_PRELOAD=x".as_ptr() as u64, b"LD_PRELOAD="), Some(true));
+        assert_eq!(starts_with(c"LD".as_ptr() as u64, b"LD_PRELOAD="), Some(false));
+        check(&[b'a'; 5120], 4096);
     }
 }

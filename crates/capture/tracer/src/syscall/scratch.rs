@@ -7,6 +7,7 @@ use tracee::sys;
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::signal::mask::OURS;
 use crate::state::thread::TracedThread;
+use crate::syscall::program_memory;
 use crate::syscall::table::{Arg, SignalSet};
 
 impl TracedThread {
@@ -87,20 +88,10 @@ impl Scratch {
             return None;
         }
         self.next = place.wrapping_add(padded as usize);
-        // The kernel copies: where the program's pointer is bad, that is an error and not a fault.
-        let mut done = 0;
-        while done < len {
-            let at = from + done;
-            let part = pages::rest_of_page(at).min(len - done);
-            let local = [place as u64 + done, part];
-            let remote = [pages::open_address(at), part];
-            let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-            // SAFETY: `place` has room for `len` bytes.
-            let copied = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
-            if copied != part as isize {
-                return None;
-            }
-            done += part;
+        // SAFETY: `place` has room for `len` bytes.
+        let room = unsafe { core::slice::from_raw_parts_mut(place, len as usize) };
+        if !program_memory::read(from, room) {
+            return None;
         }
         Some(place as u64)
     }
@@ -207,13 +198,12 @@ impl Scratch {
                     if offset >= stride {
                         continue;
                     }
-                    for byte in 0..bytes {
-                        let at = header + offset + byte;
-                        // SAFETY: both headers are whole: the kernel has just accepted the copy, made from the original.
-                        unsafe {
-                            let value = ((copy + at) as *const u8).read();
-                            (pages::open_address(original + at) as *mut u8).write(value);
-                        }
+                    let at = header + offset;
+                    // SAFETY: our copy is whole: the kernel has just accepted it. The program's header is where the kernel
+                    // would have written.
+                    unsafe {
+                        let from = core::slice::from_raw_parts((copy + at) as *const u8, bytes as usize);
+                        program_memory::write(original + at, from);
                     }
                 }
             }

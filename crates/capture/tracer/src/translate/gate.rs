@@ -4,8 +4,11 @@
 //! `memtap_on_exit` (see `exits`), which says where to go on.
 
 use buffers::flow::{IN_GATE_AT, Live, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT};
-use tracee::frame::UContext;
+use core::mem::offset_of;
 
+use tracee::frame::{Gregs, UContext};
+
+use crate::registers::ALIGNMENT_FLAG;
 use crate::signal::alt_stack;
 use crate::state::thread::TracedThread;
 
@@ -41,6 +44,12 @@ core::arch::global_asm!(
     "push r9",
     "push r8",
     "cld",
+    // With alignment checks our code would fault. (The flags that were pushed give them back.)
+    "test dword ptr [rsp + {flags}], {alignment}",
+    "jz 2f",
+    "push 2",
+    "popfq",
+    "2:",
     "mov rdi, rsp",
     "mov esi, eax",
     // Our code uses these and leaves their upper parts alone.
@@ -107,6 +116,8 @@ core::arch::global_asm!(
     stack = const STACK_AT,
     rax = const SPILLS_AT + 8,
     target = const TARGET_AT,
+    flags = const offset_of!(Gregs, rflags),
+    alignment = const ALIGNMENT_FLAG,
 );
 
 unsafe extern "C" {

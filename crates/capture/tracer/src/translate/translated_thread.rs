@@ -12,6 +12,7 @@ use tracee::{sys, tls};
 use crate::protect::pages::PAGE_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::syscall::program_memory;
 use crate::translate::state::ThreadTranslation;
 use crate::translate::{context, gate, thread_buffers, verify};
 use crate::watch::watchpoints;
@@ -76,13 +77,9 @@ pub(crate) fn end_running(thread: &mut TracedThread) {
 /// arch_prctl by the program: the bases of fs and gs.
 pub(crate) fn arch_prctl(thread: &mut TracedThread, what: u64, addr: u64) -> isize {
     if thread.translation.live().is_some() && what == sys::ARCH_GET_GS as u64 && addr != 0 {
-        let zero = 0u64;
-        let local = [&raw const zero as usize, 8];
-        let remote = [addr as usize, 8];
-        let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-        // SAFETY: the kernel writes into the program's word, if it can be written.
-        let written = unsafe { sys::syscall(libc::SYS_process_vm_writev as usize, args) };
-        return if sys::failed(written) { -(libc::EFAULT as isize) } else { 0 };
+        // SAFETY: the program's own word, if it can be written.
+        let is_written = unsafe { program_memory::set_value(addr, &0u64) };
+        return if is_written { 0 } else { -(sys::EFAULT as isize) };
     }
     if thread.translation.live().is_some() && what == sys::ARCH_SET_GS as u64 {
         if addr == 0 {

@@ -6,7 +6,7 @@
 use core::mem::offset_of;
 
 use tracee::lock::{Guard, Lock};
-use tracee::{maps, sys, tls};
+use tracee::{guarded, maps, sys, tls};
 use unwind::{Cache, FrameTable, StackFrame, UnwindSource};
 use x86::Registers;
 
@@ -165,13 +165,10 @@ impl StackMemory<'_> {
     /// Reads from `addr` on, at most to the end of its page: the next one may not be there.
     fn fill(&mut self, addr: u64) {
         let bytes = pages::rest_of_page(addr).min(size_of_val(&self.words) as u64);
-        let local = [self.words.as_mut_ptr() as u64, bytes];
-        let remote = [addr, bytes];
-        let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-        // SAFETY: the kernel writes at most the array, and fails where there is nothing to read.
-        let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+        // SAFETY: the array has that many bytes; where there is nothing to read the copy ends.
+        let read = unsafe { guarded::copy(self.words.as_mut_ptr() as u64, addr, bytes as usize) };
         self.at = addr;
-        self.filled = if sys::failed(read) { 0 } else { read as u64 };
+        self.filled = read as u64;
     }
 }
 
