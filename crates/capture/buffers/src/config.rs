@@ -60,6 +60,8 @@ pub struct Config {
     pub data: bool,
     /// Whether translated code writes every block that it executes, not only those that access memory.
     pub flow: bool,
+    /// Whether a process may be left before it ends, and goes on natively then.
+    pub leaves: bool,
     /// Instructions of each window in which a thread's translated code is compared with stepping; zero: there is none.
     pub verify: u32,
     /// Path of a list of watchpoints, padded with zeros: where there is one, nothing else is recorded.
@@ -89,7 +91,7 @@ impl Config {
             self.translate.into(),
             self.data.into(),
             self.flow.into(),
-            0,
+            self.leaves.into(),
         ]);
         put(&self.watchpoints);
         put(&u64::from(self.verify).to_le_bytes());
@@ -136,6 +138,7 @@ impl Config {
             translate: flag(4),
             data: flag(5),
             flow: flag(6),
+            leaves: flag(7),
             verify: word(VERIFY_AT) as u32,
             watchpoints: bytes.get(16..VERIFY_AT)?.try_into().ok()?,
             breakpoints,
@@ -163,6 +166,7 @@ mod tests {
             translate: true,
             data: true,
             flow: true,
+            leaves: true,
             verify: 1000,
             watchpoints: [7; MAX_LIST_PATH_BYTES],
             breakpoints,

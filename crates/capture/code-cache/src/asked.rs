@@ -14,6 +14,11 @@ pub enum Mode {
     Silent = 2,
 }
 
+impl Mode {
+    /// All of them, by their numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Record, Self::Quiet, Self::Silent];
+}
+
 /// What blocks do about accesses, in [`Mode::Record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {

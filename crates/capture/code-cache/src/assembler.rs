@@ -315,6 +315,12 @@ impl Assembler {
         self.put_number(address);
     }
 
+    /// lea register, [a word of this code]. Returns where the distance of the word is, for [`Self::set_distance`].
+    pub(crate) fn lea_near(&mut self, register: Gpr) -> u64 {
+        self.put(&[0x48 | register.high() << 2, 0x8d, register.low() << 3 | 5]);
+        self.distance()
+    }
+
     /// jmp [a word of this code]. Returns where the distance of the word is, for [`Self::set_distance`].
     pub(crate) fn jump_by_near_word(&mut self) -> u64 {
         self.put(&[0xff, 0x25]);

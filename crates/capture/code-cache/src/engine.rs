@@ -23,7 +23,7 @@ const MAX_BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of the program that are read for one block.
 const READ_BYTES: usize = 512;
 
-const MODES: [Mode; 3] = [Mode::Record, Mode::Quiet, Mode::Silent];
+const MODES: [Mode; 3] = Mode::ALL;
 
 /// What the cache needs of the process around it.
 pub trait Environment {

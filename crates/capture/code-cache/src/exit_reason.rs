@@ -6,5 +6,8 @@ pub(crate) const EXIT_MISS: u32 = 1 << 30;
 pub(crate) const EXIT_STOP: u32 = 2 << 30;
 pub(crate) const EXIT_CHECK: u32 = 3 << 30;
 pub(crate) const EXIT_KINDS: u32 = 3 << 30;
+/// A system call: what it is is said by the word whose address is in the thread's slot, see [`crate::CallSite`]. As a look-up that
+/// misses, of a mode that there is not.
+pub(crate) const EXIT_CALL: u32 = EXIT_MISS | 0xff;
 /// Of a check: the instruction was executed.
 pub(crate) const CHECK_DONE: u32 = 1 << 29;

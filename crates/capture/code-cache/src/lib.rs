@@ -10,7 +10,7 @@
 //! moves that use no flags. Blocks are linked to each other directly; indirect branches and returns jump to a piece of code
 //! that their target's low bits choose and that compares the whole of it, or look it up in a table (`table`).
 //! What the cache can't do by itself it leaves to the tracer: through a gate (a routine of the tracer) for a target that
-//! is not translated yet and for calls of the tracer's own functions, by a trap for an instruction that needs a closer
+//! is not translated yet, for calls of the tracer's own functions and for system calls ([`CallSite`]), by a trap for an instruction that needs a closer
 //! look, because the trap's handler has the whole state of the processor.
 //!
 //! Instead of writing down accesses, blocks can look before each whether watched bytes are near (`check`, [`Marks`]).
@@ -27,6 +27,7 @@ extern crate alloc;
 mod area;
 mod asked;
 mod assembler;
+mod call_site;
 mod capture;
 mod check;
 mod emit;
@@ -43,6 +44,7 @@ mod slot;
 mod table;
 
 pub use asked::{Flow, Mode, Task};
+pub use call_site::{CallSite, SYSTEM_CALL};
 pub use check::{Checked, CheckedAccess};
 pub use engine::{Defined, Engine, Environment, Exit, TranslatedAmount, Trap, Untranslatable, Via};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};

@@ -258,7 +258,7 @@ impl Recorder {
         let mut args: Vec<String> = words.collect();
         // The last argument ends with a zero too.
         args.pop();
-        let config = self.config(true, &program, &self.start)?;
+        let config = Config { leaves: true, ..self.config(true, &program, &self.start)? };
         Ok(Plan {
             library,
             name: name.unwrap_or_else(|| program.display().to_string()),
@@ -313,6 +313,7 @@ impl Recorder {
             translate,
             data: self.trace.data,
             flow: self.trace.flow,
+            leaves: false,
             verify: self.verify.unwrap_or(0),
             watchpoints: [0; MAX_LIST_PATH_BYTES],
             breakpoints: library::breakpoints(program, start, &self.stop)?,

@@ -65,6 +65,12 @@ impl SigInfo {
     pub const fn fault(signo: i32, code: i32, addr: u64) -> Self {
         Self { signo, errno: 0, code, _pad: 0, addr, _rest: [0; 13] }
     }
+
+    /// Of a SIGSYS: whether the call was one by the numbers of 32-bit programs (`int 0x80`).
+    pub const fn is_call_of_32_bits(&self) -> bool {
+        // si_syscall and si_arch.
+        self._rest[0] >> 32 == AUDIT_ARCH_I386
+    }
 }
 
 /// rt_sigaction(2)'s structure.
@@ -101,6 +107,9 @@ const _: () = {
     assert!(core::mem::offset_of!(UContext, gregs) == 40);
     assert!(core::mem::offset_of!(UContext, mask) == 296);
 };
+
+/// What the kernel calls the architecture of 32-bit programs.
+const AUDIT_ARCH_I386: u64 = 0x4000_0003;
 
 /// Offset of the kernel's own words (`struct _fpx_sw_bytes`) in the floating point state.
 const SW_BYTES_AT: u64 = 464;

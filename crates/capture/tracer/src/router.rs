@@ -20,7 +20,7 @@ use crate::signal::stubs::{self, NOT_MADE, StubPlace};
 use crate::signal::{delivery, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::dispatch;
+use crate::syscall::{direct, dispatch, old_calls};
 use crate::translate::bracket::NativeContext;
 use crate::translate::{buffer_end, exits, gate, stepping, traps};
 use crate::watch::hits;
@@ -148,8 +148,12 @@ impl Claimant {
         match self {
             Self::SystemCall => {
                 let native = NativeContext::of_system_call(thread, context);
-                // SAFETY: the kernel's context of a dispatched system call.
-                unsafe { dispatch::on_system_call(native.thread, native.context) };
+                if info.is_call_of_32_bits() {
+                    old_calls::on_old_call(native.thread, native.context);
+                } else {
+                    // SAFETY: the kernel's context of a dispatched system call.
+                    unsafe { dispatch::on_system_call(native.thread, native.context) };
+                }
             }
             Self::BufferEnd => return buffer_end::on_buffer_end(thread, info, context),
             Self::CodeWrite => return traps::on_code_write(thread, info, context),
@@ -185,6 +189,9 @@ fn handle(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut 
 
 /// A fault of the program's own.
 fn on_own_fault(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut UContext) {
+    if direct::is_refused(thread, signal, context) {
+        return;
+    }
     delivery::leave_redirect(thread, context);
     let fault_at = context.gregs.rip;
     let native = NativeContext::of_fault(thread, context);
@@ -229,22 +236,20 @@ fn on_sent(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut
         waiting::put_off(thread, signal, info);
         // The call's number is in r12.
         let interrupted = thread.translation.interrupts(context.gregs.r12);
-        context.gregs.rip = if interrupted { stubs::wait_interrupted() } else { stubs::wait_again() };
+        context.gregs.rip = if interrupted { stubs::wait_interrupted(rip) } else { stubs::wait_again(rip) };
         // What follows blocks them anyway: it must get there, however many come.
-        context.mask = !FAULTS;
+        hold_others(thread, context);
         return;
     }
     if matches!(place, Some(StubPlace::AfterWait | StubPlace::EndOfWait)) {
         waiting::put_off(thread, signal, info);
-        context.mask = !FAULTS;
+        hold_others(thread, context);
         return;
     }
     if thread.busy != 0 {
         waiting::put_off(thread, signal, info);
-        // All others are blocked until it is no longer busy.
-        if OURS & mask::bit(signal) == 0 && thread.signals.held_mask.is_none() {
-            thread.signals.held_mask = Some(context.mask);
-            context.mask = !FAULTS;
+        if OURS & mask::bit(signal) == 0 {
+            hold_others(thread, context);
         }
         return;
     }
@@ -273,6 +278,14 @@ fn on_sent(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut
     }
     waiting::put_off(thread, signal, info);
     stepping::step(thread, context);
+}
+
+/// All other signals are blocked from here on: in a handler to its end, else until the thread is no longer busy.
+fn hold_others(thread: &mut TracedThread, context: &mut UContext) {
+    if thread.busy != 0 && thread.signals.held_mask.is_none() {
+        thread.signals.held_mask = Some(context.mask);
+    }
+    context.mask = !FAULTS;
 }
 
 /// A handler returns to a context of the program or the cache: what came meanwhile comes next.

@@ -1,5 +1,6 @@
 //! Nothing is lost silently: what could not be seen is a gap, `record` says so, and its exit status shows it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use e2e::{Recording, TestProgram, memtap, record, run, tool};
@@ -23,6 +24,20 @@ fn a_static_child_is_a_gap() {
     // With its reason, for people too.
     let stat = recording.trace.ask("stat", &[]).out();
     assert!(stat.contains("untraced program"), "{stat}");
+}
+
+/// A shell asks the kernel to execute it, is refused, and reads it itself: nothing is lost.
+#[test]
+fn a_script_that_names_no_interpreter_is_no_gap() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = directory.path().join("script");
+    std::fs::write(&script, "echo from the script\n").expect("a file");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("rights");
+    let line = ["bash".to_owned(), "-c".to_owned(), script.display().to_string()];
+    let recording = record(&[], &line, b"");
+    assert_eq!(recording.outcome.out(), "from the script\n");
+    assert_eq!(recording.outcome.status, 0, "{}", recording.outcome.err());
+    assert_eq!(recording.trace.number("gaps"), 0);
 }
 
 #[test]

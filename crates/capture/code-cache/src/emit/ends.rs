@@ -1,11 +1,16 @@
 //! How a block ends: the program's last instruction, or what does the same in the cache.
 
+use buffers::flow::TARGET_AT;
+
+use super::stubs::leave;
 use super::{BlockEmitter, PushedWord, TooFar, condition};
 use crate::assembler::JumpWhen;
+use crate::call_site::CallSite;
+use crate::exit_reason::EXIT_CALL;
 use crate::place::PartAt;
 use crate::plan::End;
 use crate::register::Gpr;
-use crate::slot::{SPILL_RCX, SPILL_RDX, aside};
+use crate::slot::{SPILL_RAX, SPILL_RCX, SPILL_RDX, aside};
 
 impl BlockEmitter<'_> {
     /// Writes the end of the block.
@@ -36,13 +41,29 @@ impl BlockEmitter<'_> {
             }
             End::JumpIndirect | End::CallIndirect | End::Return(_) => self.end_indirectly(next)?,
             End::Syscall => {
-                self.code.system_call();
+                self.system_call(next);
                 self.block.after = self.distance();
                 self.link_to(next);
             }
             End::Special => {}
         }
         Ok(())
+    }
+
+    /// A system call: out of the cache by the gate, and the instruction itself for calls that are not made there ([`CallSite`]).
+    /// Where accesses are checked all calls are of these.
+    fn system_call(&mut self, next: u64) {
+        if self.around.marks.is_none() {
+            self.code.store_gs(SPILL_RAX, Gpr::RAX);
+            let word = self.code.lea_near(Gpr::RAX);
+            self.code.store_gs(TARGET_AT, Gpr::RAX);
+            leave(&mut self.code, EXIT_CALL, false);
+            self.code.align(8, 0);
+            self.code.set_distance(word, self.code.here());
+            self.code.word(CallSite::word(next, self.around.mode));
+            self.block.parts[0] = PartAt { distance: self.distance(), aside: 0 };
+        }
+        self.code.system_call();
     }
 
     /// An indirect branch: its target goes to rcx, and the look-up begins.

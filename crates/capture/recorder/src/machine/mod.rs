@@ -185,6 +185,7 @@ const NO_CONFIG: Config = Config {
     translate: false,
     data: false,
     flow: false,
+    leaves: false,
     bursts: false,
     two_signals: false,
     at_main: false,

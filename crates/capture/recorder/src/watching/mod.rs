@@ -122,6 +122,7 @@ impl Watcher {
                 translate: self.translate,
                 data: false,
                 flow: false,
+                leaves: false,
                 verify: 0,
                 watchpoints: [0; MAX_LIST_PATH_BYTES],
                 breakpoints: [None; MAX_BREAKPOINTS],

@@ -58,6 +58,11 @@ pub(crate) fn whole_pages(len: u64) -> u64 {
     len.checked_next_multiple_of(PAGE_BYTES).unwrap_or(0)
 }
 
+/// Whether any page of the process can have a second view.
+pub(crate) fn are_viewed() -> bool {
+    PAGES.load(Ordering::Relaxed) != 0
+}
+
 /// What page an address is in. Zero: one that we leave alone.
 #[inline]
 pub(crate) fn page(addr: u64) -> u8 {

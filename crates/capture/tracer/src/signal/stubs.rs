@@ -2,14 +2,19 @@
 //! thread stands in it says how far the call is.
 
 use core::arch::global_asm;
+use core::sync::atomic::AtomicU64;
 
-use crate::signal::mask::OURS;
+use crate::signal::mask::{FAULTS, OURS};
 
 /// A result that no system call has: the call was not made, make it again after the signal's handler.
 pub(crate) const NOT_MADE: isize = -512;
 
 /// Bytes of a `syscall` instruction.
 pub(crate) const SYSCALL_BYTES: u64 = 2;
+
+/// What is blocked at the end of a wait: all but faults. As the instruction has it, which extends its sign.
+const OTHERS: i32 = !FAULTS as i32;
+const _: () = assert!(OTHERS as i64 as u64 == !FAULTS);
 
 unsafe extern "C" {
     fn memtap_restorer();
@@ -23,6 +28,12 @@ unsafe extern "C" {
     fn memtap_clone_child();
     fn memtap_sigreturn();
     fn memtap_wait(number: usize, args: *const usize, mask: *const u64) -> isize;
+    fn memtap_gate_wait(number: usize, args: *const usize, arrivals: *const AtomicU64, seen: u64) -> isize;
+    fn memtap_gate_wait_begin();
+    fn memtap_gate_wait_end();
+    fn memtap_gate_wait_again();
+    fn memtap_gate_wait_interrupted();
+    fn memtap_gate_wait_last();
 }
 
 global_asm!(
@@ -51,6 +62,18 @@ global_asm!(
     ".hidden memtap_wait_again",
     ".globl memtap_wait_interrupted",
     ".hidden memtap_wait_interrupted",
+    ".globl memtap_gate_wait",
+    ".hidden memtap_gate_wait",
+    ".globl memtap_gate_wait_begin",
+    ".hidden memtap_gate_wait_begin",
+    ".globl memtap_gate_wait_end",
+    ".hidden memtap_gate_wait_end",
+    ".globl memtap_gate_wait_again",
+    ".hidden memtap_gate_wait_again",
+    ".globl memtap_gate_wait_interrupted",
+    ".hidden memtap_gate_wait_interrupted",
+    ".globl memtap_gate_wait_last",
+    ".hidden memtap_gate_wait_last",
     // Where our handlers return to.
     "memtap_restorer:",
     "mov eax, 15",
@@ -112,7 +135,8 @@ global_asm!(
     "memtap_wait_end:",
     "mov r13, rax",
     "2:",
-    "push -1",
+    // Of a bad pointer that is looked at later the fault must come through.
+    "push {others}",
     "mov rsi, rsp",
     "mov eax, 14",
     "mov edi, 2",
@@ -131,7 +155,38 @@ global_asm!(
     "memtap_wait_interrupted:",
     "mov r13, -4",
     "jmp 2b",
+    // memtap_gate_wait(number, args, arrivals, seen): the same where the mask is the program's already. A signal that came since
+    // the count was read has been put off: then the call is not made.
+    "memtap_gate_wait:",
+    "push rbx",
+    "push r12",
+    "mov r12, rdi",
+    "mov rbx, rsi",
+    "memtap_gate_wait_begin:",
+    "cmp [rdx], rcx",
+    "jne memtap_gate_wait_again",
+    "mov rdi, [rbx]",
+    "mov rsi, [rbx + 8]",
+    "mov rdx, [rbx + 16]",
+    "mov r10, [rbx + 24]",
+    "mov r8, [rbx + 32]",
+    "mov r9, [rbx + 40]",
+    "mov rax, r12",
+    "syscall",
+    "memtap_gate_wait_end:",
+    "jmp 2f",
+    "memtap_gate_wait_again:",
+    "mov rax, -512",
+    "jmp 2f",
+    "memtap_gate_wait_interrupted:",
+    "mov rax, -4",
+    "2:",
+    "pop r12",
+    "pop rbx",
+    "memtap_gate_wait_last:",
+    "ret",
     thread = const tracee::tls::GS_AT,
+    others = const OTHERS,
 );
 
 fn address(function: unsafe extern "C" fn()) -> u64 {
@@ -158,6 +213,13 @@ pub(crate) fn wait(number: usize, args: &[usize; 6], mask: u64) -> isize {
     let mask = mask & !OURS;
     // SAFETY: the assembly reads the arguments and the mask; the dispatcher vouches for the call itself.
     unsafe { memtap_wait(number, args.as_ptr(), &raw const mask) }
+}
+
+/// The same in the gate, under the mask that the program has. `seen`: how many signals had been put off when it was looked whether
+/// some are; where there are more by now the call is not made.
+pub(crate) fn gate_wait(number: usize, args: &[usize; 6], arrivals: &AtomicU64, seen: u64) -> isize {
+    // SAFETY: the assembly reads the arguments and the count; whoever makes the call vouches for it.
+    unsafe { memtap_gate_wait(number, args.as_ptr(), &raw const *arrivals, seen) }
 }
 
 /// Where a thread stands that is in one of these stubs.
@@ -189,6 +251,9 @@ pub(crate) fn place(rip: u64) -> Option<StubPlace> {
         () if rip == address(memtap_wait_end) => StubPlace::AfterWait,
         () if is_in(memtap_wait_end, memtap_wait_interrupted) => StubPlace::EndOfWait,
         () if rip == address(memtap_wait_interrupted) => StubPlace::EndOfWait,
+        () if is_in(memtap_gate_wait_begin, memtap_gate_wait_end) => StubPlace::BeforeWait,
+        () if rip == address(memtap_gate_wait_end) => StubPlace::AfterWait,
+        () if is_in(memtap_gate_wait_end, memtap_gate_wait_last) => StubPlace::EndOfWait,
         () if rip == address(memtap_redirect) => StubPlace::BeforeRedirected,
         () if is_in(memtap_redirect_done, memtap_clone) => StubPlace::AfterRedirected,
         () if rip == address(memtap_clone) => StubPlace::BeforeClone,
@@ -208,14 +273,18 @@ pub(crate) fn sigreturn_entry() -> u64 {
     address(memtap_sigreturn)
 }
 
-/// Where a wait goes on that is to be made again after the signal's handler.
-pub(crate) fn wait_again() -> u64 {
-    address(memtap_wait_again)
+fn is_gate_wait(rip: u64) -> bool {
+    (address(memtap_gate_wait_begin)..=address(memtap_gate_wait_last)).contains(&rip)
 }
 
-/// Where a wait goes on that a signal ends before it began.
-pub(crate) fn wait_interrupted() -> u64 {
-    address(memtap_wait_interrupted)
+/// Where a wait at an address goes on that is to be made again after the signal's handler.
+pub(crate) fn wait_again(rip: u64) -> u64 {
+    address(if is_gate_wait(rip) { memtap_gate_wait_again } else { memtap_wait_again })
+}
+
+/// Where a wait at an address goes on that a signal ends before it began.
+pub(crate) fn wait_interrupted(rip: u64) -> u64 {
+    address(if is_gate_wait(rip) { memtap_gate_wait_interrupted } else { memtap_wait_interrupted })
 }
 
 #[cfg(test)]
@@ -242,16 +311,33 @@ mod tests {
         check(address(memtap_wait_end) - SYSCALL_BYTES, Some(StubPlace::BeforeWait));
         check(address(memtap_wait_end), Some(StubPlace::AfterWait));
         check(address(memtap_wait_end) + 3, Some(StubPlace::EndOfWait));
-        check(wait_again(), Some(StubPlace::EndOfWait));
-        check(wait_interrupted(), Some(StubPlace::EndOfWait));
+        check(wait_again(0), Some(StubPlace::EndOfWait));
+        check(wait_interrupted(0), Some(StubPlace::EndOfWait));
+        let begin = address(memtap_gate_wait_begin);
+        check(begin - 1, None);
+        check(begin, Some(StubPlace::BeforeWait));
+        check(address(memtap_gate_wait_end) - SYSCALL_BYTES, Some(StubPlace::BeforeWait));
+        check(address(memtap_gate_wait_end), Some(StubPlace::AfterWait));
+        check(wait_again(begin), Some(StubPlace::EndOfWait));
+        check(wait_interrupted(begin), Some(StubPlace::EndOfWait));
     }
 
     #[test]
-    fn a_wait_makes_the_call_and_blocks_all_signals_at_its_end() {
+    fn a_wait_in_the_gate_is_not_made_after_a_signal_that_was_put_off() {
+        let arrivals = AtomicU64::new(7);
+        let pid = gate_wait(libc::SYS_getpid as usize, &[0; 6], &arrivals, 7);
+        assert_eq!(pid as u32, sys::getpid());
+        assert_eq!(gate_wait(libc::SYS_getpid as usize, &[0; 6], &arrivals, 6), NOT_MADE);
+    }
+
+    #[test]
+    fn a_wait_makes_the_call_and_blocks_all_but_faults_at_its_end() {
         let before = sys::set_mask(0);
         let result = wait(libc::SYS_getpid as usize, &[0; 6], u64::MAX);
         let after = sys::set_mask(before);
         assert_eq!(result as u32, sys::getpid());
-        assert_eq!(after & OURS, OURS);
+        // The kernel blocks two of them for nobody.
+        let never = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
+        assert_eq!(after | never, !FAULTS | never);
     }
 }

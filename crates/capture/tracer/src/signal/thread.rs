@@ -1,5 +1,7 @@
 //! What signals are to a thread. Types alone.
 
+use core::sync::atomic::AtomicU64;
+
 use tracee::frame::{AltStack, SigInfo};
 
 /// A signal that came at a moment at which the program can't be told.
@@ -31,6 +33,8 @@ pub(crate) struct ThreadSignals {
     pub(crate) handler_stack: AltStack,
     /// Signals that are put off. Taken from the first place on, and emptied together.
     pub(crate) pending: [Option<WaitingSignal>; 32],
+    /// Counts signals that were put off: by it a call that is about to wait sees that one has come.
+    pub(crate) arrivals: AtomicU64,
     /// Signals that came and are in `virtual_mask`.
     pub(crate) kept: [Option<WaitingSignal>; 6],
     /// The mask that the present system call waits with, where it sets one, up to the first handler that it leads to.
@@ -50,6 +54,7 @@ impl ThreadSignals {
             alt_stack: AltStack { sp: 0, flags: libc::SS_DISABLE, size: 0 },
             handler_stack,
             pending: [None; 32],
+            arrivals: AtomicU64::new(0),
             kept: [None; 6],
             wait_mask: None,
             held_mask: None,

@@ -1,6 +1,8 @@
 //! Signals that wait: put off, because they came at a moment at which the program can't be told, or kept, because the program
 //! blocks one that is never really blocked.
 
+use core::sync::atomic::Ordering;
+
 use libc::SI_TKILL;
 use tracee::frame::{SigInfo, UContext};
 use tracee::sys;
@@ -111,6 +113,7 @@ pub(crate) fn take_kept(thread: &mut TracedThread, set: u64) -> Option<WaitingSi
 }
 
 pub(crate) fn put_off(thread: &mut TracedThread, signal: i32, info: &SigInfo) {
+    thread.signals.arrivals.fetch_add(1, Ordering::Relaxed);
     if let Some(place) = thread.signals.pending.iter_mut().find(|place| place.is_none()) {
         *place = Some(WaitingSignal { signal, info: *info });
     }

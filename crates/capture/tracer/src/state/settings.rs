@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) verify: u32,
     /// Whether the program ran natively before it was attached to.
     pub(crate) attached: bool,
+    /// Whether the process may be left before it ends.
+    pub(crate) leaves: bool,
     /// Name of the recorder's socket (abstract, without the leading zero byte), and its length.
     pub(crate) channel: [u8; 64],
     pub(crate) channel_len: usize,
@@ -52,6 +54,7 @@ impl Settings {
         watches: false,
         verify: 0,
         attached: false,
+        leaves: false,
         channel: [0; 64],
         channel_len: 0,
         image: [0; 1024],
@@ -73,6 +76,7 @@ impl Settings {
             flow: config.flow,
             watches: config.watchpoints[0] != 0,
             verify: config.verify,
+            leaves: config.leaves,
             channel,
             channel_len,
             ..Self::NONE

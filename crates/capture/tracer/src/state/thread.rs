@@ -33,6 +33,9 @@ const RESERVED: u32 = u32::MAX;
 /// Stands for the context of a thread that waits in a system call which it made before the process was attached to.
 pub(crate) const NATIVE_CALL: *mut UContext = core::ptr::dangling_mut();
 
+/// Stands for the context of a thread that waits in a system call which it makes in the gate.
+pub(crate) const GATE_CALL: *mut UContext = core::ptr::without_provenance_mut(2 * align_of::<UContext>());
+
 /// What assembly reads and writes of a thread, by these offsets.
 #[repr(C)]
 pub(crate) struct AssemblyWords {

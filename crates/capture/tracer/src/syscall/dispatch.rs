@@ -1,5 +1,5 @@
-//! The program's system calls: each comes here as SIGSYS, and is made for the program with pointers that the kernel can
-//! follow.
+//! The program's system calls: each that is not made in the gate (`direct`) comes here as SIGSYS, and is made for the program with
+//! pointers that the kernel can follow.
 
 use core::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::scratch::Scratch;
 use crate::syscall::table::{self, Arg, Manner, SignalSet};
-use crate::syscall::{paths, program_memory};
+use crate::syscall::{direct, paths, program_memory};
 use crate::translate::code_changes::{self, MappingChange};
 use crate::translate::{context, stepping, translated_thread};
 
@@ -26,6 +26,24 @@ const ERROR_UNKNOWN: isize = -(sys::ENOSYS as isize);
 const ACTION_BYTES: u64 = size_of::<SigAction>() as u64;
 const MASK_BYTES: u64 = size_of::<SignalSet>() as u64;
 const ALTSTACK_BYTES: u64 = size_of::<AltStack>() as u64;
+
+/// Who makes a call.
+pub(super) enum Maker {
+    /// A handler, which blocks all signals; the program's mask.
+    Handler(u64),
+    /// The gate, where the mask is the program's.
+    Gate,
+}
+
+impl Maker {
+    /// Makes a call that may wait, and that signals may interrupt.
+    pub(super) fn wait(&self, thread: &mut TracedThread, number: libc::c_long, args: &[usize; 6]) -> isize {
+        match *self {
+            Self::Handler(mask) => stubs::wait(number as usize, args, mask),
+            Self::Gate => direct::wait(thread, number, args),
+        }
+    }
+}
 
 /// Makes the system call that a context has just come to.
 ///
@@ -78,6 +96,9 @@ impl SystemCall {
         let [a, b, c, d, ..] = self.args.map(|arg| arg as u64);
         // SAFETY: each call gets the program's own arguments, pointers replaced by addresses of the same memory.
         unsafe {
+            if let Some(result) = self.memory_call(thread) {
+                return Some(result);
+            }
             match self.number {
                 libc::SYS_rt_sigreturn => {
                     delivery::sigreturn(thread, context, context::resume_address);
@@ -109,6 +130,73 @@ impl SystemCall {
                     threads::exit(thread, a as u8);
                     sys::exit_group(a as i32)
                 }
+                libc::SYS_shmat => Some(self.shmat(thread)),
+                libc::SYS_shmdt => {
+                    code_changes::on_mapping(MappingChange::Detached { start: a });
+                    Some(sys::syscall(self.number as usize, self.args))
+                }
+                libc::SYS_remap_file_pages => Some(sys::syscall(self.number as usize, self.args)),
+                libc::SYS_pkey_mprotect => {
+                    let result = sys::syscall(self.number as usize, self.args);
+                    if !sys::failed(result) {
+                        code_changes::on_mapping(MappingChange::Protected {
+                            start: a,
+                            len: b,
+                            prot: c as i32,
+                        });
+                    }
+                    Some(result)
+                }
+                libc::SYS_rt_sigpending => {
+                    let result = self.make_described(thread, &Maker::Handler(context.mask));
+                    let kept = waiting::kept(thread);
+                    if result == 0 && kept != 0 {
+                        // The kernel has just written a mask there.
+                        program_memory::set_value(a, &(program_memory::word(a) | kept));
+                    }
+                    Some(result)
+                }
+                libc::SYS_rt_sigtimedwait => Some(self.sigtimedwait(thread, context)),
+                // Of what is the tracer's only what is used is locked, and so of the program's what it touches.
+                libc::SYS_mlockall => {
+                    let flags = self.args[0] | libc::MCL_ONFAULT as usize;
+                    Some(sys::syscall(self.number as usize, [flags, 0, 0, 0, 0, 0]))
+                }
+                // Shared rings would carry pointers that nobody sees. Programs fall back to plain calls.
+                libc::SYS_io_uring_setup => Some(ERROR_UNKNOWN),
+                libc::SYS_rseq if PROCESS.settings().attached => Some(rseq::register(thread, &self.args)),
+                // The kernel restarts sequences by native addresses, and ends programs whose sequences lie on closed pages.
+                // Programs have another way where there is no rseq.
+                libc::SYS_rseq => Some(ERROR_UNKNOWN),
+                // A second dispatcher.
+                libc::SYS_prctl if a as usize == sys::PR_SET_SYSCALL_USER_DISPATCH => {
+                    Some(-(sys::EINVAL as isize))
+                }
+                libc::SYS_arch_prctl => Some(translated_thread::arch_prctl(thread, a, b)),
+                libc::SYS_readlink if paths::is_own_link(a) => Some(paths::read_own_link(b, c)),
+                libc::SYS_readlinkat if paths::is_own_link(b) => Some(paths::read_own_link(c, d)),
+                libc::SYS_ioctl if !table::is_flat_ioctl(b as usize) && pages::is_viewed(c, 1) => {
+                    Some(self.make_open(thread, &Maker::Handler(context.mask)))
+                }
+                libc::SYS_ioctl => {
+                    let mut args = self.args;
+                    args[2] = pages::open_address(c) as usize;
+                    Some(stubs::wait(self.number as usize, &args, context.mask))
+                }
+                _ => Some(self.make_described(thread, &Maker::Handler(context.mask))),
+            }
+        }
+    }
+
+    /// Makes a call that changes memory's mappings; `None` where it is another one.
+    ///
+    /// # Safety
+    /// As [`Self::make_described`].
+    pub(super) unsafe fn memory_call(&self, thread: &mut TracedThread) -> Option<isize> {
+        let [a, b, c, ..] = self.args.map(|arg| arg as u64);
+        // SAFETY: the program's own arguments.
+        unsafe {
+            match self.number {
                 libc::SYS_mmap => Some(self.mmap(thread)),
                 libc::SYS_munmap => Some(self.munmap(thread)),
                 libc::SYS_mremap => Some(self.mremap(thread)),
@@ -139,55 +227,7 @@ impl SystemCall {
                     }
                     Some(result)
                 }
-                libc::SYS_shmat => Some(self.shmat(thread)),
-                libc::SYS_shmdt => {
-                    code_changes::on_mapping(MappingChange::Detached { start: a });
-                    Some(sys::syscall(self.number as usize, self.args))
-                }
-                libc::SYS_remap_file_pages => Some(sys::syscall(self.number as usize, self.args)),
-                libc::SYS_pkey_mprotect => {
-                    let result = sys::syscall(self.number as usize, self.args);
-                    if !sys::failed(result) {
-                        code_changes::on_mapping(MappingChange::Protected {
-                            start: a,
-                            len: b,
-                            prot: c as i32,
-                        });
-                    }
-                    Some(result)
-                }
-                libc::SYS_rt_sigpending => {
-                    let result = self.make_described(thread, context);
-                    let kept = waiting::kept(thread);
-                    if result == 0 && kept != 0 {
-                        // The kernel has just written a mask there.
-                        program_memory::set_value(a, &(program_memory::word(a) | kept));
-                    }
-                    Some(result)
-                }
-                libc::SYS_rt_sigtimedwait => Some(self.sigtimedwait(thread, context)),
-                // Shared rings would carry pointers that nobody sees. Programs fall back to plain calls.
-                libc::SYS_io_uring_setup => Some(ERROR_UNKNOWN),
-                libc::SYS_rseq if PROCESS.settings().attached => Some(rseq::register(thread, &self.args)),
-                // The kernel restarts sequences by native addresses, and ends programs whose sequences lie on closed pages.
-                // Programs have another way where there is no rseq.
-                libc::SYS_rseq => Some(ERROR_UNKNOWN),
-                // A second dispatcher.
-                libc::SYS_prctl if a as usize == sys::PR_SET_SYSCALL_USER_DISPATCH => {
-                    Some(-(sys::EINVAL as isize))
-                }
-                libc::SYS_arch_prctl => Some(translated_thread::arch_prctl(thread, a, b)),
-                libc::SYS_readlink if paths::is_own_link(a) => Some(paths::read_own_link(b, c)),
-                libc::SYS_readlinkat if paths::is_own_link(b) => Some(paths::read_own_link(c, d)),
-                libc::SYS_ioctl if !table::is_flat_ioctl(b as usize) && pages::is_viewed(c, 1) => {
-                    Some(self.make_open(thread, context))
-                }
-                libc::SYS_ioctl => {
-                    let mut args = self.args;
-                    args[2] = pages::open_address(c) as usize;
-                    Some(stubs::wait(self.number as usize, &args, context.mask))
-                }
-                _ => Some(self.make_described(thread, context)),
+                _ => None,
             }
         }
     }
@@ -227,16 +267,16 @@ impl SystemCall {
             }
         }
         // SAFETY: as `make`.
-        unsafe { self.make_described(thread, context) }
+        unsafe { self.make_described(thread, &Maker::Handler(context.mask)) }
     }
 
     /// A call whose pointers the table knows.
-    unsafe fn make_described(&self, thread: &mut TracedThread, context: &mut UContext) -> isize {
+    pub(super) unsafe fn make_described(&self, thread: &mut TracedThread, maker: &Maker) -> isize {
         let (manner, kinds) = table::describe(self.number);
         // Where code is translated, memory is open at any time.
         if manner == Manner::Open && !PROCESS.settings().translate {
             // SAFETY: as `make`.
-            return unsafe { self.make_open(thread, context) };
+            return unsafe { self.make_open(thread, maker) };
         }
         let mut args = self.args;
         let mut scratch = Scratch::new(thread);
@@ -246,10 +286,9 @@ impl SystemCall {
                 continue;
             }
             // SAFETY: the program's pointers, followed as the kernel would, through the open view.
-            match unsafe { scratch.translate(*kind, *arg as u64, &self.args) } {
-                Some(opened) => *arg = opened as usize,
-                None => return -(sys::EFAULT as isize),
-            }
+            let opened = unsafe { scratch.translate(*kind, *arg as u64, &self.args) };
+            // What is wrong with the others the kernel says.
+            *arg = opened.unwrap_or_else(|| pages::open_address(*arg as u64)) as usize;
         }
         thread.signals.wait_mask = scratch.mask;
         if let Some(mask) = scratch.mask
@@ -261,15 +300,15 @@ impl SystemCall {
         self.open_code(&kinds);
         // A bad pointer must be an error of the call, not a fault of ours: `translate` reads only viewed memory, and
         // leaves other pointers to the kernel.
-        let call = || match manner {
+        let call = |thread: &mut TracedThread| match manner {
             // SAFETY: as `make`.
             Manner::Quick => unsafe { sys::syscall(self.number as usize, args) },
-            _ => stubs::wait(self.number as usize, &args, context.mask),
+            _ => maker.wait(thread, self.number, &args),
         };
-        let mut result = call();
+        let mut result = call(thread);
         // Written through pointers that the table does not show, such as lists of buffers: the call had no effect.
         if result == -(sys::EFAULT as isize) && code_changes::on_write_for_program(0, u64::MAX) {
-            result = call();
+            result = call(thread);
         }
         scratch.copy_back();
         if PROCESS.is_recording() && result != NOT_MADE && thread.calls.silent == 0 {
@@ -301,10 +340,10 @@ impl SystemCall {
     }
 
     /// A call with pointers that we can't find: all memory is open while it runs.
-    unsafe fn make_open(&self, thread: &mut TracedThread, context: &mut UContext) -> isize {
+    unsafe fn make_open(&self, thread: &mut TracedThread, maker: &Maker) -> isize {
         let recording = PROCESS.recording.swap(false, Ordering::AcqRel);
         views::close_all(false);
-        let result = stubs::wait(self.number as usize, &self.args, context.mask);
+        let result = maker.wait(thread, self.number, &self.args);
         if recording {
             PROCESS.recording.store(true, Ordering::Release);
             views::close_all(true);

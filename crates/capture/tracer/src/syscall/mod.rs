@@ -1,8 +1,10 @@
 //! The program's system calls: which arguments are pointers, and what is made of each call. Start with `dispatch`.
 
 pub(crate) mod call;
+pub(crate) mod direct;
 pub(crate) mod dispatch;
 pub(crate) mod memory;
+pub(crate) mod old_calls;
 pub(crate) mod paths;
 pub(crate) mod program_memory;
 pub(crate) mod scratch;

@@ -99,6 +99,11 @@ impl Scratch {
     /// The address to give to the kernel for an argument.
     pub(crate) unsafe fn translate(&mut self, kind: Arg, arg: u64, args: &[usize; 6]) -> Option<u64> {
         let count = |index: u8| args.get(usize::from(index)).map_or(0, |&count| count as u64);
+        let is_mask = matches!(kind, Arg::Mask | Arg::MaskPair);
+        if !is_mask && !pages::are_viewed() {
+            // The kernel follows it itself, and says what is wrong with it.
+            return Some(arg);
+        }
         // SAFETY: structures with pointers in them are read as the kernel would read them.
         unsafe {
             match kind {

@@ -16,7 +16,7 @@ use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::program_memory;
 use crate::translate::work::Work;
-use crate::translate::{code_changes, context, verify};
+use crate::translate::{code_changes, context, translated_thread, verify};
 use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
 
@@ -29,13 +29,28 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
         None => {}
     }
     Work::Traps.add(1);
+    let mut name = Text::<32>::new();
+    // SAFETY: the cache has read the instruction from there.
+    unsafe { x86::mnemonic(addr, &mut name) };
+    match name.as_bytes() {
+        // The base of gs is the tracer's. The instruction runs natively, and so does all that comes after it.
+        b"Wrgsbase" if !tls::by_gs() => {
+            verify::not_recorded(thread);
+            translated_thread::lose_thread(thread, b"sets its own gs base");
+            return;
+        }
+        // The thread's state is no longer found by its base of fs.
+        b"Wrfsbase" if !tls::by_gs() && !translated_thread::tell_apart_by_gs(thread) => {
+            verify::not_recorded(thread);
+            translated_thread::lose_thread(thread, b"sets its own fs base");
+            return;
+        }
+        _ => {}
+    }
     let state = delivery::vector_state(context);
     let recorded = thread.mode() == Mode::Record;
     let watches = PROCESS.settings().watches;
     if recorded && !watches && !breakpoint::is_at(addr) {
-        let mut name = Text::<32>::new();
-        // SAFETY: the cache has read the instruction from there.
-        unsafe { x86::mnemonic(addr, &mut name) };
         thread.emit(&Record::Counter { ip: VirtAddr(addr), count: 1, name: name.as_bytes() });
     }
     // SAFETY: the cache has read the instruction from there.

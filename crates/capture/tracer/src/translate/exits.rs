@@ -1,12 +1,13 @@
 //! What happens where code leaves the cache by a branch: the gate calls this.
 
-use code_cache::{Checked, Exit, FS_SPILL, Mode};
+use code_cache::{Checked, Exit, FS_SPILL, Mode, SYSTEM_CALL};
 use tracee::frame::UContext;
 
 use crate::emit;
 use crate::registers::{DIRECTION_FLAG, TRAP_FLAG};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::syscall::direct;
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::work::Work;
 use crate::translate::{context, entry_calls, entry_table, sync, verify};
@@ -102,6 +103,11 @@ pub(crate) fn leave_own_call(thread: &mut TracedThread, context: &mut UContext) 
 unsafe extern "C" fn memtap_on_exit(gregs: &mut x86::Registers, reason: u32) {
     emit::as_thread(|thread| {
         let Some(live) = thread.translation.live() else { return };
+        if reason == SYSTEM_CALL {
+            direct::make(thread, live, gregs);
+            keep_stepping(thread, gregs);
+            return;
+        }
         let engine = ENGINE.lock();
         match engine.exit(reason) {
             Some(Exit::Check(number)) => {
@@ -130,8 +136,12 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut x86::Registers, reason: u32) {
             }
             None => {}
         }
-        // The gate loads the flags: whoever made it step meanwhile wants to see it go on stepping.
-        let stepping = thread.translation.stepping || thread.window.is_stepping();
-        gregs.rflags = gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
+        keep_stepping(thread, gregs);
     });
+}
+
+/// The gate loads the flags: whoever made it step meanwhile wants to see it go on stepping.
+fn keep_stepping(thread: &TracedThread, gregs: &mut x86::Registers) {
+    let stepping = thread.translation.stepping || thread.window.is_stepping();
+    gregs.rflags = gregs.rflags & !TRAP_FLAG | if stepping { TRAP_FLAG } else { 0 };
 }

@@ -20,6 +20,11 @@ fn kick(pid: u32, tid: u32) {
     unsafe { sys::syscall(libc::SYS_rt_tgsigqueueinfo as usize, args) };
 }
 
+/// The calling thread looks after itself as one that was kicked.
+pub(crate) fn kick_self() {
+    kick(sys::getpid(), sys::gettid());
+}
+
 /// Tells the other threads that recording was switched: each goes on in code of the new kind.
 pub(crate) fn kick_others(thread: &TracedThread) {
     if !PROCESS.settings().translate {

@@ -22,6 +22,11 @@ pub(crate) fn set_parking(on: bool) {
     }
 }
 
+/// Whether threads are to wait.
+pub(crate) fn is_asked() -> bool {
+    PARKING.load(Ordering::Acquire) != 0
+}
+
 /// Waits with a context of the program's own as long as the process is about to be left.
 pub(crate) fn park(thread: &mut TracedThread, context: &mut UContext) {
     let is_native =

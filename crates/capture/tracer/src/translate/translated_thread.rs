@@ -111,7 +111,7 @@ pub(crate) fn tell_apart_by_gs(thread: &TracedThread) -> bool {
 }
 
 /// The thread goes on natively, from its next instruction on.
-fn lose_thread(thread: &mut TracedThread, why: &[u8]) {
+pub(crate) fn lose_thread(thread: &mut TracedThread, why: &[u8]) {
     HAS_UNKNOWN.store(true, Ordering::Relaxed);
     thread_buffers::settle(thread);
     thread.emit_gap(GapReason::LostControl, 1, 0, why);

@@ -7,6 +7,7 @@ use crate::process::image;
 use crate::registers::{TRAP_FLAG, TRAP_TRACE};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::syscall::program_memory;
 use crate::translate::context::{self, SwitchResult};
 use crate::translate::engine::ENGINE;
 use crate::translate::kick::KICK;
@@ -96,8 +97,30 @@ pub(crate) fn on_trap(thread: &mut TracedThread, info: &SigInfo, context: &mut U
             }
             true
         }
-        None => false,
+        None => info.code == TRAP_TRACE && on_own_step(thread, context),
     }
+}
+
+/// The program has set the trap flag itself: it goes on natively from its next instruction on. `false`: one was executed since, so the
+/// trap is the program's.
+fn on_own_step(thread: &mut TracedThread, context: &mut UContext) -> bool {
+    const POPF: u8 = 0x9d;
+    if !thread.translation.is_running() {
+        return false;
+    }
+    if gate::is_in_gate(thread, context.gregs.rip) {
+        // Its flags are kept, and loaded without this one.
+        context.gregs.rflags &= !TRAP_FLAG;
+        return true;
+    }
+    if context::enter(thread, context) == SwitchResult::Between {
+        // It steps through what is left to do first.
+        return true;
+    }
+    let mut before = [0];
+    let is_first = program_memory::read(context.gregs.rip.wrapping_sub(1), &mut before) && before == [POPF];
+    translated_thread::lose_thread(thread, b"steps itself by the trap flag");
+    is_first
 }
 
 /// The program writes where it has code: that code is forgotten, and the write made. `false`: no such fault.

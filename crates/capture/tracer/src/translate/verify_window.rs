@@ -81,6 +81,11 @@ impl VerifyWindow {
         bytes: core::ptr::null_mut(),
     };
 
+    /// Whether there is more to compare: a window is open, or begins with the next block.
+    pub(crate) fn is_due(&self) -> bool {
+        self.left > 0 || self.is_open || self.is_stepping
+    }
+
     /// Whether the trap flag is set for a window.
     pub(crate) fn is_stepping(&self) -> bool {
         self.is_stepping

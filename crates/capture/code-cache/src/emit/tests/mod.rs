@@ -391,8 +391,27 @@ fn blocks_end_as_the_program_goes_on() {
         nop
         jmp +0x52",
     );
+}
+
+#[test]
+fn system_calls_leave_by_the_gate_and_stand_after_it() {
     // syscall
-    quiet(&[0x0f, 0x05]).check(
+    let code = [0x0f, 0x05];
+    quiet(&code).check(
+        "
+        mov gs:[spill_rax], rax
+        lea rax, [+0x38]
+        mov gs:[target], rax
+        mov eax, 0x400000ff
+        jmp gs:[gate]
+        nop
+        nop
+        dq 0x100000000400002
+        syscall
+        jmp +0x4a",
+    );
+    // Where accesses are checked the handler is to see each.
+    Form { task: CHECK, ..recorded(&code) }.check(
         "
         syscall
         jmp +0x1a",

@@ -1,0 +1,64 @@
+//! System calls: what stands in the cache for one.
+//!
+//! The block leaves the cache by the gate, so that the tracer can make the call without a signal. What it has to know is in a word
+//! after that: the address in the program that the call returns to, and the kind of the code. After the word there is the
+//! instruction itself, for calls that the tracer does not make in its gate: the thread goes on there, and the kernel tells. Then
+//! comes the code that goes on after either.
+
+use crate::asked::Mode;
+use crate::exit_reason::EXIT_CALL;
+
+/// Why the cache is left for a system call: the gate's reason.
+pub const SYSTEM_CALL: u32 = EXIT_CALL;
+
+/// Where in the word the code's kind is; addresses of programs end before.
+const MODE_AT: u32 = 56;
+/// Bytes of a `syscall` instruction.
+const CALL_BYTES: u64 = 2;
+
+/// A system call in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallSite {
+    /// The address in the program after the call.
+    pub next: u64,
+    /// What the code does.
+    pub mode: Option<Mode>,
+    /// The call itself.
+    pub instruction: u64,
+    /// What goes on after it.
+    pub after: u64,
+}
+
+impl CallSite {
+    /// The word of a call in code of that kind.
+    pub(crate) fn word(next: u64, mode: Mode) -> u64 {
+        next & ((1 << MODE_AT) - 1) | (mode as u64) << MODE_AT
+    }
+
+    /// What a word says that stands at an address.
+    pub fn new(at: u64, word: u64) -> Self {
+        let instruction = at + size_of::<u64>() as u64;
+        Self {
+            next: word & ((1 << MODE_AT) - 1),
+            mode: Mode::ALL.into_iter().find(|&mode| mode as u64 == word >> MODE_AT),
+            instruction,
+            after: instruction + CALL_BYTES,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_what_it_was_made_of() {
+        for mode in Mode::ALL {
+            let site = CallSite::new(0x1000, CallSite::word(0x7fff_ffff_f002, mode));
+            let expect =
+                CallSite { next: 0x7fff_ffff_f002, mode: Some(mode), instruction: 0x1008, after: 0x100a };
+            assert_eq!(site, expect);
+        }
+        assert_eq!(CallSite::new(0, u64::MAX).mode, None);
+    }
+}

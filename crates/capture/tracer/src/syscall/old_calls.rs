@@ -1,0 +1,87 @@
+//! Calls by `int 0x80`: the numbers and structures of 32-bit programs.
+//!
+//! They are made as they are, with pointers below 4 GiB that nobody translates, and nothing of what the kernel reads and writes is
+//! recorded: each is a gap. Those that would take the thread away from the tracer, or change memory without its knowledge, fail
+//! with ENOSYS, as on a kernel that is built without them.
+
+use core::arch::global_asm;
+
+use memref::GapReason;
+use tracee::frame::UContext;
+use tracee::sys;
+
+use crate::process::threads;
+use crate::signal::delivery;
+use crate::state::thread::TracedThread;
+
+global_asm!(
+    ".text",
+    ".globl memtap_old_call",
+    ".hidden memtap_old_call",
+    // memtap_old_call(words): number and six arguments.
+    "memtap_old_call:",
+    "push rbx",
+    "push rbp",
+    "mov eax, [rdi]",
+    "mov ebx, [rdi + 8]",
+    "mov ecx, [rdi + 16]",
+    "mov edx, [rdi + 24]",
+    "mov esi, [rdi + 32]",
+    "mov ebp, [rdi + 48]",
+    "mov edi, [rdi + 40]",
+    "int 0x80",
+    "pop rbp",
+    "pop rbx",
+    "ret",
+);
+
+unsafe extern "C" {
+    fn memtap_old_call(words: *const [u64; 7]) -> isize;
+}
+
+const EXIT: u32 = 1;
+const EXIT_GROUP: u32 = 252;
+
+/// fork, execve, brk, sigaction, sigsuspend, mmap, munmap, sigreturn, clone, mprotect, sigprocmask, mremap, those of
+/// real-time signals, sigaltstack, vfork, mmap2, prctl, ptrace, seccomp, execveat, io_uring_setup, clone3, rseq.
+const REFUSED: [u32; 28] = [
+    2, 11, 45, 67, 72, 90, 91, 119, 120, 125, 126, 163, 173, 174, 175, 176, 177, 179, 186, 190, 192, 172, 26,
+    354, 358, 425, 435, 386,
+];
+
+/// Whether a call is refused.
+fn is_refused(number: u32) -> bool {
+    REFUSED.contains(&number)
+}
+
+/// Makes the call that a context has just come to.
+pub(crate) fn on_old_call(thread: &mut TracedThread, context: &mut UContext) {
+    let gregs = &context.gregs;
+    let number = gregs.rax as u32;
+    thread.emit_gap(GapReason::LostControl, 1, gregs.rip, b"a system call of 32 bits (int 0x80)");
+    let words = [gregs.rax, gregs.rbx, gregs.rcx, gregs.rdx, gregs.rsi, gregs.rdi, gregs.rbp];
+    if matches!(number, EXIT | EXIT_GROUP) {
+        threads::exit(thread, gregs.rbx as u8);
+        sys::exit_group(gregs.rbx as i32);
+    }
+    context.gregs.rax = if is_refused(number) {
+        -(sys::ENOSYS as i64) as u64
+    } else {
+        // SAFETY: the program vouches for its own arguments as it would to the kernel.
+        unsafe { memtap_old_call(&raw const words) as u64 }
+    };
+    // SAFETY: the context that the handler of SIGSYS returns to.
+    unsafe { delivery::deliver_pending(thread, context) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_a_thread_away_is_refused() {
+        // fork, execve, clone; getpid, write.
+        assert!(is_refused(2) && is_refused(11) && is_refused(120));
+        assert!(!is_refused(20) && !is_refused(4));
+    }
+}

@@ -1,0 +1,30 @@
+// All memory is locked, now and later: nothing of the tracer's takes pages that it does not use.
+// lackey: no
+// stdout: locked, resident as natively to 128 MiB
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static long resident(void)
+{
+    long total = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld %ld", &total, &pages) != 2)
+        return -1;
+    fclose(file);
+    return pages * 4096;
+}
+
+int main(void)
+{
+    char *block;
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        puts("not allowed");
+    block = malloc(1 << 20);
+    memset(block, 1, 1 << 20);
+    if (resident() >= 0 && resident() < 128 << 20)
+        puts("locked, resident as natively to 128 MiB");
+    free(block);
+    return 0;
+}
