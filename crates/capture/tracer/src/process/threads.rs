@@ -62,6 +62,7 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
         };
     }
     let is_vfork = has(libc::CLONE_VFORK);
+    thread.system_call.is_lent |= is_vfork;
     if !is_vfork && !has(libc::CLONE_SETTLS) && !tls::by_gs() && !translated_thread::tell_apart_by_gs(thread)
     {
         // A thread that shares its creator's thread pointer: nobody could tell the two apart.

@@ -1,7 +1,7 @@
 //! System calls of translated code that are made in the gate, without a signal.
 //!
 //! Most calls need nothing of what a signal brings: no context to change, no mask to set. Code in the cache leaves by the gate for
-//! each call ([`CallSite`]), and those are made here. All others, and all calls while the thread is stepped, compared with stepping,
+//! each call ([`CallSite`]), and those are made here. All others, those of a child of vfork, and all calls while the thread is stepped, compared with stepping,
 //! or has signals waiting, are made by the instruction that stands after the gate's way out: the kernel raises SIGSYS for it, and
 //! `dispatch` makes the call.
 //!
@@ -38,7 +38,7 @@ pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Regi
         && !thread.window.is_due()
         && gregs.rflags & TRAP_FLAG == 0
         && site.mode == Some(thread.mode());
-    if !is_plain || !is_direct(&call) {
+    if !is_plain || !is_direct(&call) || is_lent(thread) {
         return;
     }
     thread.translation.resumed = 0;
@@ -51,6 +51,13 @@ pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Regi
         (gregs.rcx, gregs.r11) = (site.next, gregs.rflags);
         gregs.rip = site.after;
     }
+}
+
+/// Whether this is a child of vfork. Where it is killed in a call, its parent is to find its own state as it was: not busy, and not
+/// in the gate.
+fn is_lent(thread: &mut TracedThread) -> bool {
+    thread.system_call.is_lent = thread.system_call.is_lent && PROCESS.is_vfork_child();
+    thread.system_call.is_lent
 }
 
 /// Whether a call is made in the gate.

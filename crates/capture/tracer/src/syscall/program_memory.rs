@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};
 
 use tracee::frame::{AltStack, SigAction, SigInfo};
-use tracee::guarded;
+use tracee::{guarded, sys};
 
 use crate::protect::pages;
 use crate::translate::code_changes;
@@ -24,6 +24,16 @@ pub(crate) fn read(addr: u64, into: &mut [u8]) -> bool {
         done += part;
     }
     true
+}
+
+/// As [`read`], by the kernel: for what may well not be there, and while a thread is stopped by a debugger, which would see the fault.
+pub(crate) fn read_by_kernel(addr: u64, into: &mut [u8]) -> bool {
+    let local = [into.as_mut_ptr() as usize, into.len()];
+    let remote = [addr as usize, into.len()];
+    let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+    // SAFETY: the kernel writes at most the bytes of the slice, and says how much it could read.
+    let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+    read as usize == into.len()
 }
 
 /// Writes the program's memory. `false`: not all of it can be written.
@@ -154,6 +164,7 @@ mod tests {
         assert_eq!(&into, b"abcd");
         // That nothing is there is told by the handler of the fault, which is not in this test.
         assert!(read(8, &mut []));
+        assert!(read_by_kernel(b"abcd".as_ptr() as u64, &mut into) && !read_by_kernel(8, &mut into));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use tracee::frame::UContext;
 pub(crate) struct ThreadSystemCall {
     /// The context of the call; null where it makes none. Written by the thread, read by whoever would interrupt it.
     pub(crate) calling: AtomicPtr<UContext>,
+    /// A child of vfork may be using the thread's state. Set by the parent before, taken back when it makes its next call.
+    pub(crate) is_lent: bool,
     /// Room that lasts until the next call, and its length.
     pub(crate) scratch: *mut u8,
     pub(crate) scratch_len: usize,
@@ -18,6 +20,7 @@ impl ThreadSystemCall {
     pub(crate) const fn new() -> Self {
         Self {
             calling: AtomicPtr::new(core::ptr::null_mut()),
+            is_lent: false,
             scratch: core::ptr::null_mut(),
             scratch_len: 0,
         }

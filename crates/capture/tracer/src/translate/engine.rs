@@ -41,7 +41,7 @@ impl code_cache::Environment for Around {
         let mut done = 0;
         for part in [first, into.len() as u64 - first] {
             let Some(place) = into.get_mut(done as usize..(done + part) as usize) else { break };
-            if !program_memory::read(addr.wrapping_add(done), place) {
+            if !program_memory::read_by_kernel(addr.wrapping_add(done), place) {
                 break;
             }
             done += part;
