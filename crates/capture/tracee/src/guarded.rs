@@ -6,7 +6,7 @@
 
 use core::arch::global_asm;
 
-use crate::frame::Gregs;
+use x86::Registers;
 
 global_asm!(
     ".text",
@@ -43,7 +43,7 @@ pub unsafe fn copy(to: u64, from: u64, len: usize) -> usize {
 }
 
 /// A fault: where a copy faulted, it goes on at the copy's end. `false`: it was none.
-pub fn leave_copy(gregs: &mut Gregs) -> bool {
+pub fn leave_copy(gregs: &mut Registers) -> bool {
     let is_copy = gregs.rip == memtap_guarded_instruction as *const () as u64;
     if is_copy {
         gregs.rip = memtap_guarded_end as *const () as u64;
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_fault_anywhere_else_is_none_of_a_copy() {
-        let mut gregs = Gregs { rip: 0x1234, ..Gregs::default() };
+        let mut gregs = Registers { rip: 0x1234, ..Registers::default() };
         assert!(!leave_copy(&mut gregs));
         gregs.rip = memtap_guarded_instruction as *const () as u64;
         assert!(leave_copy(&mut gregs));

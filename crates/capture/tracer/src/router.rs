@@ -7,7 +7,7 @@
 use core::arch::global_asm;
 use core::mem::offset_of;
 
-use tracee::frame::{Gregs, SigInfo, UContext};
+use tracee::frame::{SigInfo, UContext};
 use tracee::{guarded, sys};
 
 use crate::process::{breakpoint, threads};
@@ -47,7 +47,7 @@ global_asm!(
     "push 2",
     "popfq",
     "jmp {on_async}",
-    flags = const offset_of!(UContext, gregs) + offset_of!(Gregs, rflags),
+    flags = const offset_of!(UContext, gregs) + offset_of!(x86::Registers, rflags),
     alignment = const ALIGNMENT_FLAG,
     on_fault = sym on_fault,
     on_async = sym on_async,

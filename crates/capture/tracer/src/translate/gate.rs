@@ -6,7 +6,7 @@
 use buffers::flow::{IN_GATE_AT, Live, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT};
 use core::mem::offset_of;
 
-use tracee::frame::{Gregs, UContext};
+use tracee::frame::UContext;
 
 use crate::registers::ALIGNMENT_FLAG;
 use crate::signal::alt_stack;
@@ -116,7 +116,7 @@ core::arch::global_asm!(
     stack = const STACK_AT,
     rax = const SPILLS_AT + 8,
     target = const TARGET_AT,
-    flags = const offset_of!(Gregs, rflags),
+    flags = const offset_of!(x86::Registers, rflags),
     alignment = const ALIGNMENT_FLAG,
 );
 
