@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use libfuzzer_sys::fuzz_target;
 use memref::VirtAddr;
 use trace_format::{
-    CreateOptions, Encoders, Filter, PageIndex, Storage, StreamDescription, StreamKind, Trace, TraceWriter,
+    CreateOptions, Encoders, Filter, Limits, PageIndex, Storage, StreamDescription, StreamKind, Trace, TraceWriter,
 };
 
 const TRACE: &[u8] = include_bytes!("../../crates/trace/trace-format/tests/golden/v3.memtap");
@@ -36,7 +36,7 @@ impl Storage for Memory {
 }
 
 fn open(bytes: &[u8]) -> Trace {
-    Trace::open_on(Box::new(bytes.to_vec()), "fuzz", Encoders::default()).expect("a golden file")
+    Trace::open_on(Box::new(bytes.to_vec()), "fuzz", Encoders::default(), Limits::default()).expect("a golden file")
 }
 
 /// The entries of a stream of the golden index, with bytes changed.

@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use trace_format::{Encoders, Filter, Trace};
+use trace_format::{Encoders, Filter, Limits, Trace};
 
 fuzz_target!(|bytes: Vec<u8>| {
-    let Ok(trace) = Trace::open_on(Box::new(bytes), "fuzz", Encoders::default()) else { return };
+    let Ok(trace) = Trace::open_on(Box::new(bytes), "fuzz", Encoders::default(), Limits::default()) else { return };
     for record in trace.threads() {
         let shard = trace.shard(record.thread);
         let _ = shard.events(&Filter::default()).count();

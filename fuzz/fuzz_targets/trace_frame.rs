@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use trace_format::{Encoders, Filter, Trace};
+use trace_format::{Encoders, Filter, Limits, Trace};
 use xxhash_rust::xxh3::xxh3_64;
 
 const HEADER_BYTES: usize = 160;
@@ -50,7 +50,7 @@ fuzz_target!(|frames: Vec<Vec<u8>>| {
     for frame in &frames {
         seal(&mut file, frame);
     }
-    let trace = Trace::open_on(Box::new(file), "fuzz", Encoders::default());
+    let trace = Trace::open_on(Box::new(file), "fuzz", Encoders::default(), Limits::default());
     let Ok(trace) = trace else { return };
     for record in trace.threads() {
         let shard = trace.shard(record.thread);

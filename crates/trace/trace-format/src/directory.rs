@@ -81,7 +81,7 @@ impl End {
         if head.header.kind != FrameKind::End || head.session != session {
             return None;
         }
-        let parts = frame::parts(frame, &head.header, false).ok()?;
+        let parts = frame::parts(frame, &head.header, Some(frame.len() as u64)).ok()?;
         let [Attribute { kind: ATTRIBUTE_END, bytes, .. }] = parts.as_slice() else { return None };
         let mut reader = ByteReader::new(bytes);
         let last_directory = reader.u64().map(|offset| (offset != NONE).then_some(offset))?;

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{
     Bounds, KindSet, MAX_FRAME_ENTRIES,
     bounds::Interval,
-    encoder::{Attribute, Coding, MAX_UNCOMPRESSED},
+    encoder::{Attribute, Coding},
 };
 
 /// Bytes of the header without the attribute table.
@@ -201,16 +201,17 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Option<Head> {
     Some(Head { header: FrameHeader::from_mirror(&head[MIRROR])?, checksum, session: word(&head, 8)? })
 }
 
-/// Verifies all payloads of a whole frame whose head was parsed, and decodes them unless only `verify` is asked for.
-/// The error says what is wrong.
+/// Verifies all payloads of a whole frame whose head was parsed, and decodes them where their bytes are wanted: at most so many
+/// together. The error says what is wrong.
 pub(crate) fn parts(
     frame: &[u8],
     header: &FrameHeader,
-    verify_only: bool,
+    most: Option<u64>,
 ) -> Result<Vec<Attribute>, &'static str> {
     const SHORT: &str = "its payloads do not fit its length";
     let mut at = header.head_bytes();
     let mut parts = Vec::new();
+    let mut left = most.unwrap_or(0);
     let table = frame.get(HEADER_BYTES..at).ok_or(SHORT)?;
     for entry in table.chunks_exact(ATTRIBUTE_BYTES) {
         let kind = u16::from_le_bytes([entry[0], entry[1]]);
@@ -228,13 +229,13 @@ pub(crate) fn parts(
             return Err("its padding is not zero");
         }
         at = end;
-        if verify_only {
+        if most.is_none() {
             continue;
         }
         let uncompressed = field(16)?;
-        if uncompressed > MAX_UNCOMPRESSED {
-            return Err("an attribute has an unknown coding or size");
-        }
+        left = left
+            .checked_sub(uncompressed)
+            .ok_or("its attributes are longer than memory is given for a frame")?;
         let coding = Coding::from_code(coding).ok_or("an attribute has an unknown coding or size")?;
         let bytes = coding.restore(stored, uncompressed as usize);
         let bytes = bytes.ok_or("an attribute cannot be decompressed")?;

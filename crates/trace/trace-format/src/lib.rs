@@ -68,8 +68,8 @@ pub use index::{NoIndex, PageCell, PageIndex, PageTotal};
 pub use instruction_counts::{InstructionCount, InstructionTable};
 pub use kinds::KindSet;
 pub use reader::{
-    AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Report, SegmentInfo,
-    Shard, StreamInfo, StreamReader, Trace, TypedCursor, TypedFrame, ValueCursor,
+    AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Limits, Report,
+    SegmentInfo, Shard, StreamInfo, StreamReader, Trace, TypedCursor, TypedFrame, ValueCursor,
 };
 pub use record::{
     COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, CounterRecord, DataAccess, DataValue,

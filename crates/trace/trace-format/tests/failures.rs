@@ -12,7 +12,9 @@ use std::{
 };
 
 use memref::{Event, GapReason, ThreadId};
-use trace_format::{CreateOptions, Encoders, Filter, Storage, SyncPolicy, Trace, TraceSource, TraceWriter};
+use trace_format::{
+    CreateOptions, Encoders, Filter, Limits, Storage, SyncPolicy, Trace, TraceSource, TraceWriter,
+};
 
 use common::{events, small};
 
@@ -87,7 +89,12 @@ impl TraceSource for Failing {
 }
 
 fn open(bytes: &Failing) -> Result<Trace, trace_format::Error> {
-    Trace::open_on(Box::new(bytes.bytes.lock().unwrap().clone()), "test", Encoders::default())
+    Trace::open_on(
+        Box::new(bytes.bytes.lock().unwrap().clone()),
+        "test",
+        Encoders::default(),
+        Limits::default(),
+    )
 }
 
 /// Writes the small model; returns whether anything failed.
@@ -163,8 +170,8 @@ fn every_read_may_fail() {
     let mut failures = 0;
     for countdown in 0.. {
         let source = Failing { countdown: Arc::new(AtomicI64::new(countdown)), ..storage.clone() };
-        let result =
-            Trace::open_on(Box::new(source.clone()), "test", Encoders::default()).and_then(|trace| {
+        let result = Trace::open_on(Box::new(source.clone()), "test", Encoders::default(), Limits::default())
+            .and_then(|trace| {
                 for thread in [0, 1] {
                     trace
                         .shard(ThreadId(thread))

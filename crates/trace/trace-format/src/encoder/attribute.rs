@@ -15,9 +15,6 @@ pub enum Coding {
     Lzma = 2,
 }
 
-/// The most that a payload decodes to.
-pub(crate) const MAX_UNCOMPRESSED: u64 = 1 << 30;
-
 impl Coding {
     pub(crate) fn from_code(code: u16) -> Option<Self> {
         Some(match code {

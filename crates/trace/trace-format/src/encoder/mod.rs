@@ -21,7 +21,6 @@ mod uncovered;
 pub(crate) mod vpc;
 mod words;
 
-pub(crate) use attribute::MAX_UNCOMPRESSED;
 pub use attribute::{Attribute, Coding};
 pub use blocks::{BlockFrame, CodedFrame};
 pub use codec::{Corrupt, Encoded, Encoder};

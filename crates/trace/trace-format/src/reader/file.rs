@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use super::damage::{Damage, DamageLog};
+use super::{
+    damage::{Damage, DamageLog},
+    limits::Limits,
+};
 use crate::{
     Error, FORMAT_VERSION, TraceSource,
     directory::{Directory, END_BYTES, End, FrameRef},
@@ -36,6 +39,7 @@ pub(crate) struct TraceFile {
     pub(crate) len: u64,
     /// None where the header is damaged and no frame was found yet.
     pub(crate) session: u64,
+    pub(crate) limits: Limits,
     /// What readers met.
     pub(crate) met: Arc<DamageLog>,
 }
@@ -60,12 +64,13 @@ impl TraceFile {
     pub(crate) fn open(
         path: &Path,
         source: Box<dyn TraceSource>,
+        limits: Limits,
     ) -> Result<(Self, Option<FileHeader>), Error> {
         let failed =
             |source| Error::Io { path: path.into(), operation: "ask for the length", offset: 0, source };
         let len = source.len_bytes().map_err(failed)?;
         let mut file =
-            Self { path: path.into(), source: source.into(), len, session: 0, met: Arc::default() };
+            Self { path: path.into(), source: source.into(), len, session: 0, limits, met: Arc::default() };
         let mut bytes = [0; file_header::BYTES];
         let read = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
         file.read_exact(0, &mut bytes[..read])?;
@@ -106,6 +111,7 @@ impl TraceFile {
             source: self.source.clone(),
             len,
             session: self.session,
+            limits: self.limits,
             met: self.met.clone(),
         })
     }
@@ -143,6 +149,9 @@ impl TraceFile {
         if end.is_none_or(|end| end > self.len) {
             return Err(FrameError::Damaged("it reaches beyond the end of the file"));
         }
+        if frame.header.total_bytes > self.limits.frame_bytes {
+            return Err(FrameError::Damaged("it is longer than memory is given for a frame"));
+        }
         let bytes = self.read(frame.offset, frame.header.total_bytes).map_err(FrameError::Failed)?;
         match frame::parse_head(&bytes) {
             Some(head)
@@ -150,7 +159,8 @@ impl TraceFile {
                     && head.checksum == frame.checksum
                     && head.header == frame.header =>
             {
-                frame::parts(&bytes, &head.header, verify_only).map_err(FrameError::Damaged)
+                let most = (!verify_only).then_some(self.limits.frame_bytes);
+                frame::parts(&bytes, &head.header, most).map_err(FrameError::Damaged)
             }
             Some(_) => Err(FrameError::Damaged("it is not the frame that the directory references")),
             None => Err(FrameError::Damaged("the checksum of its header does not hold")),

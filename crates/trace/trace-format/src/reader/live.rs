@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::Path};
 
-use super::{damage::Damage, file::TraceFile, trace::Trace};
+use super::{damage::Damage, file::TraceFile, limits::Limits, trace::Trace};
 use crate::{Encoders, Error, TraceSource};
 
 impl Trace {
@@ -11,7 +11,8 @@ impl Trace {
     pub fn open_live(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::Io { path: path.into(), operation: "open the file", offset: 0, source };
-        Self::open_live_on(Box::new(File::open(path).map_err(failed)?), path, Encoders::default())
+        let limits = Limits::default();
+        Self::open_live_on(Box::new(File::open(path).map_err(failed)?), path, Encoders::default(), limits)
     }
 
     /// As [`Self::open_live`], from anything that holds the bytes; `path` is what errors call it.
@@ -19,8 +20,9 @@ impl Trace {
         source: Box<dyn TraceSource>,
         path: &Path,
         encoders: Encoders,
+        limits: Limits,
     ) -> Result<Self, Error> {
-        let (file, header) = TraceFile::open(path, source)?;
+        let (file, header) = TraceFile::open(path, source, limits)?;
         let mut list = file.list()?;
         if !list.closed {
             list = file.scan_from(crate::file_header::BYTES as u64, true)?.0;

@@ -11,6 +11,7 @@ mod file;
 mod filter;
 #[cfg(test)]
 mod large;
+mod limits;
 mod live;
 mod raw;
 mod session;
@@ -25,6 +26,7 @@ pub use cursor::AccessCursor;
 pub use damage::Damage;
 pub use events::{Batch, EventCursor};
 pub use filter::Filter;
+pub use limits::Limits;
 pub use raw::{EntryFilter, SegmentInfo, StreamReader};
 pub use shard::Shard;
 pub use trace::{StreamInfo, Trace};

@@ -13,8 +13,6 @@ use crate::{
     directory::FrameRef, encoder::number, entry::StreamEntry, var,
 };
 
-const MAX_DECODED_BYTES: u64 = 1 << 30;
-
 /// A stream and the frames that hold it, by sequence number.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -85,7 +83,7 @@ impl Stream {
         })?;
         let width = u64::from(description.entry_type.entry_bytes);
         let count = frame.header.entries;
-        if count.checked_mul(width).is_none_or(|bytes| bytes > MAX_DECODED_BYTES) {
+        if count.checked_mul(width).is_none_or(|bytes| bytes > file.limits.frame_bytes) {
             return Err(FrameError::Damaged("it claims more entries than a frame may have"));
         }
         let parts = file.parts(frame, false)?;

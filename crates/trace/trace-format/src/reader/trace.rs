@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{
     damage::Damage,
     file::{FrameError, FrameList, TraceFile},
+    limits::Limits,
     session,
     shard::Shard,
     stream::Stream,
@@ -93,20 +94,23 @@ impl Trace {
     pub fn open_with(path: impl AsRef<Path>, encoders: Encoders) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::Io { path: path.into(), operation: "open the file", offset: 0, source };
-        let mut trace = Self::open_on(Box::new(File::open(path).map_err(failed)?), path, encoders)?;
+        let mut trace =
+            Self::open_on(Box::new(File::open(path).map_err(failed)?), path, encoders, Limits::default())?;
         if let Some(inner) = Arc::get_mut(&mut trace.inner) {
             inner.index.of_file = true;
         }
         Ok(trace)
     }
 
-    /// As [`Self::open_with`], from anything that holds the bytes; `path` is what errors call it.
+    /// As [`Self::open_with`], from anything that holds the bytes; `path` is what errors call it. Frames that want more than
+    /// the limits are damaged ones.
     pub fn open_on(
         source: Box<dyn TraceSource>,
         path: impl AsRef<Path>,
         encoders: Encoders,
+        limits: Limits,
     ) -> Result<Self, Error> {
-        let (file, header) = TraceFile::open(path.as_ref(), source)?;
+        let (file, header) = TraceFile::open(path.as_ref(), source, limits)?;
         let list = file.list()?;
         Self::assemble(file, header, list, encoders)
     }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use memref::*;
 use proptest::prelude::*;
 use trace_format::{
-    CounterRecord, CreateOptions, Encoders, Filter, Guid, KindSet, ModuleRecord, ProcessRecord, Shard,
-    ThreadRecord, Trace, TraceWriter,
+    CounterRecord, CreateOptions, Encoders, Filter, Guid, KindSet, Limits, ModuleRecord, ProcessRecord,
+    Shard, ThreadRecord, Trace, TraceWriter,
 };
 
 /// The events of each thread, in merged order.
@@ -347,7 +347,7 @@ pub(crate) fn small_file() -> Vec<u8> {
 
 /// Opens a trace in memory.
 pub(crate) fn open(bytes: Vec<u8>) -> Result<Trace, trace_format::Error> {
-    Trace::open_on(Box::new(bytes), "test", Encoders::default())
+    Trace::open_on(Box::new(bytes), "test", Encoders::default(), Limits::default())
 }
 
 /// Whether all events but the reader's own gaps, and lost names, are among the written ones in their order. Returns how many

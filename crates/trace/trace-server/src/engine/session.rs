@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use trace_format::{
-    CreateOptions, Encoders, FileSink, FileStorage, MAX_FRAME_ENTRIES, SegmentSink, SyncPolicy, Trace,
+    CreateOptions, Encoders, FileSink, FileStorage, Limits, MAX_FRAME_ENTRIES, SegmentSink, SyncPolicy, Trace,
 };
 
 use super::read::ReadTrace;
@@ -209,7 +209,8 @@ impl StoreSession {
         self.list.resources.claim(&file, name)?;
         let failed = |source| Error::Io { what: name.into(), operation: "open the file", cause: source };
         let again = file.try_clone().map_err(failed)?;
-        let before = Trace::open_on(Box::new(again), &path, Encoders::default()).map_err(refused)?;
+        let before = Trace::open_on(Box::new(again), &path, Encoders::default(), Limits::default())
+            .map_err(refused)?;
         let storage = Box::new(FileStorage(file));
         let sink = FileSink::append_on(storage, &before, CreateOptions::default()).map_err(refused)?;
         let (sync, entries) = (SyncWhen::Closed, SEGMENT_ENTRIES);
@@ -221,7 +222,8 @@ impl StoreSession {
     fn reading(&self, name: &str) -> Result<Arc<ReadTrace>, Error> {
         let file = self.list.resources.root.open(name, Purpose::Read)?;
         let path = self.list.resources.root.path(name);
-        let trace = Trace::open_live_on(Box::new(file), &path, Encoders::default()).map_err(refused)?;
+        let trace = Trace::open_live_on(Box::new(file), &path, Encoders::default(), Limits::default())
+            .map_err(refused)?;
         Ok(Arc::new(ReadTrace::new(&self.list.resources, trace)))
     }
 
