@@ -9,7 +9,7 @@
 //! session). [`Module`] is one ELF file, usable alone, for example to find the address of a function by name.
 //!
 //! Deliberately not here: split DWARF and `.gnu_debugaltlink`, type units, names of thread-local variables by address
-//! (their place differs by thread), and local variables on the stack.
+//! (their place differs by thread), and local variables whose place changes within their function.
 #![forbid(unsafe_code)]
 
 mod build_id;
@@ -30,6 +30,7 @@ mod source_line;
 mod store;
 
 pub use build_id::BuildId;
+pub use dwarf::LocalVariable;
 pub use elf::{Section, SectionKind, Segment, Symbol, SymbolKind};
 pub use error::Error;
 pub use heap::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, HeapMap, SiteId};

@@ -12,7 +12,8 @@ use std::{
 use memref::VirtAddr;
 
 use crate::{
-    BuildId, Error, LineFrame, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind, TypeLayout,
+    BuildId, Error, LineFrame, LocalVariable, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind,
+    TypeLayout,
     dwarf::{self, DebugInfo},
     elf::{ElfFacts, ElfSource, ReadFacts, section_at},
 };
@@ -276,6 +277,12 @@ impl Module {
     pub(crate) fn thread_local_type(&self, offset: u64) -> Option<Arc<TypeLayout>> {
         let debug = self.debug()?;
         debug.layout(debug.variables().thread_local(offset)?.type_ref?)
+    }
+
+    /// The local variable or parameter of the function that begins at `address`, by its place from the canonical frame
+    /// address. Nothing without debug information, and for what lives in registers.
+    pub fn local_at(&self, address: u64, offset: i64) -> Option<Arc<LocalVariable>> {
+        self.debug()?.local_at(address, offset)
     }
 
     /// The type of the variable that begins at an address, where debug information tells it.

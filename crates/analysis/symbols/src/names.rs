@@ -8,7 +8,7 @@ use std::{
 
 use memref::{ProcessId, RegionKind, VirtAddr};
 
-use crate::{BlockId, BlockState, LineFrame, Module, RegionId};
+use crate::{BlockId, BlockState, LineFrame, LocalVariable, Module, RegionId};
 
 /// A variable of the session: a static variable, a heap block in one state, a section or a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -155,13 +155,22 @@ impl fmt::Display for CodeName {
     }
 }
 
+/// A function of a module, or what stands for it.
+#[derive(Debug)]
+struct NamedFunction {
+    name: Arc<str>,
+    module: Option<Arc<Module>>,
+    /// Where it begins in the file, where it has a symbol.
+    address: Option<u64>,
+}
+
 #[derive(Debug, Default)]
 struct NameTables {
     variables: Vec<Arc<Variable>>,
     variable_of: HashMap<VariableKey, VariableId>,
     codes: Vec<Arc<CodeName>>,
     code_of: HashMap<(Option<u32>, u64), CodeId>,
-    functions: Vec<Arc<str>>,
+    functions: Vec<NamedFunction>,
     function_of: HashMap<(Option<u32>, Option<u64>), FunctionId>,
 }
 
@@ -211,7 +220,8 @@ impl Names {
             None => {
                 let id = FunctionId(inner.functions.len() as u32);
                 let text = function.clone().or_else(|| name.clone()).unwrap_or_else(|| "[unknown]".into());
-                inner.functions.push(text);
+                let address = symbol.map(|symbol| symbol.address);
+                inner.functions.push(NamedFunction { name: text, module: module.cloned(), address });
                 inner.function_of.insert(key, id);
                 id
             }
@@ -246,7 +256,25 @@ impl Names {
 
     /// A function's name by its number; the module's file name where it has no symbols, `[unknown]` outside modules.
     pub fn function(&self, id: FunctionId) -> Option<Arc<str>> {
-        self.lock().functions.get(id.0 as usize).cloned()
+        self.lock().functions.get(id.0 as usize).map(|function| Arc::clone(&function.name))
+    }
+
+    /// The file name of a function's module.
+    pub fn function_module(&self, id: FunctionId) -> Option<Arc<str>> {
+        let inner = self.lock();
+        let module = inner.functions.get(id.0 as usize)?.module.as_ref()?;
+        Some(module.name().into())
+    }
+
+    /// The local variable or parameter of a function that lies so many bytes from the canonical frame address, which is the
+    /// address after that of the return address. Reads debug information.
+    pub fn local(&self, id: FunctionId, offset: i64) -> Option<Arc<LocalVariable>> {
+        let (module, address) = {
+            let inner = self.lock();
+            let function = inner.functions.get(id.0 as usize)?;
+            (Arc::clone(function.module.as_ref()?), function.address?)
+        };
+        module.local_at(address, offset)
     }
 
     /// How many variables are numbered; their numbers are below it.

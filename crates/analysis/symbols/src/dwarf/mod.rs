@@ -1,11 +1,12 @@
 //! Debug information (DWARF 4 and 5), read when it is first asked for.
 //!
-//! [`DebugInfo`] holds the sections; what is read from them is kept: [`lines`] by unit, [`statics`] all at once,
-//! [`types`] one by one.
+//! [`DebugInfo`] holds the sections; what is read from them is kept: [`lines`] and [`locals`] by unit, [`statics`] all at
+//! once, [`types`] one by one.
 #![allow(non_upper_case_globals, reason = "the constants are DWARF's own names")]
 
 mod die;
 mod lines;
+mod locals;
 mod sections;
 mod separate;
 mod statics;
@@ -19,8 +20,9 @@ use std::{
 pub(crate) use separate::separate_file;
 
 pub(crate) use self::die::TypeRef;
+pub use self::locals::LocalVariable;
 pub(crate) use self::statics::Missing;
-use self::{lines::Lines, sections::Sections, statics::Statics, types::Types};
+use self::{lines::Lines, locals::Locals, sections::Sections, statics::Statics, types::Types};
 use crate::{Error, LineFrame, TypeLayout, elf::ElfSource};
 
 /// The debug information of one module.
@@ -30,13 +32,15 @@ pub(crate) struct DebugInfo {
     lines: OnceLock<Option<Lines>>,
     statics: OnceLock<Statics>,
     types: Types,
+    locals: Locals,
 }
 
 impl DebugInfo {
     /// Reads the sections, and nothing from them.
     pub(crate) fn load(source: &ElfSource, path: &Path) -> Result<Self, Error> {
         let sections = Sections::load(source, path)?;
-        Ok(Self { sections, lines: OnceLock::new(), statics: OnceLock::new(), types: Types::default() })
+        let (lines, statics) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { sections, lines, statics, types: Types::default(), locals: Locals::default() })
     }
 
     /// The first damage that was met so far.
@@ -53,6 +57,11 @@ impl DebugInfo {
     /// The variables at fixed addresses.
     pub(crate) fn variables(&self) -> &Statics {
         self.statics.get_or_init(|| Statics::read(&self.sections))
+    }
+
+    /// The local variable of the function at `address` that lies there in its frame.
+    pub(crate) fn local_at(&self, address: u64, offset: i64) -> Option<Arc<LocalVariable>> {
+        self.locals.find(&self.sections, address, offset)
     }
 
     /// Why no variable of that name is at a fixed address, where there is one in the source.

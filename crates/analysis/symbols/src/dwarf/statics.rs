@@ -285,7 +285,7 @@ fn local_offset(unit: &SliceUnit<'_>, global: usize) -> Option<UnitOffset> {
 }
 
 /// The name of an entry of the same unit, or of the one that it refers to.
-fn name_of<'a>(
+pub(super) fn name_of<'a>(
     dwarf: &SliceDwarf<'a>,
     unit: &SliceUnit<'a>,
     at: Option<usize>,
@@ -304,7 +304,7 @@ fn name_of<'a>(
     None
 }
 
-fn type_of(unit: &SliceUnit<'_>, at: usize) -> Option<usize> {
+pub(super) fn type_of(unit: &SliceUnit<'_>, at: usize) -> Option<usize> {
     let entry = unit.entry(local_offset(unit, at)?).ok()?;
     die::reference(unit, &entry.attr_value(DW_AT_type).ok()??)
 }

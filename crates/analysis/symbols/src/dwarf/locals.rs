@@ -1,0 +1,189 @@
+//! Local variables and parameters that lie at one place of their function's frame.
+//!
+//! A place is given in bytes from the canonical frame address (CFA), which is the address after that of the return address.
+//! Variables that live in registers, or at places that change within the function, are left away; so are functions whose frame
+//! base is neither the CFA itself nor the frame pointer of the usual prologue.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use gimli::{
+    AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_location, DW_AT_low_pc, DW_AT_name,
+    DW_AT_ranges, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_subprogram, DW_TAG_variable, Operation,
+};
+
+use super::{
+    die::{self, SliceDwarf, SliceUnit},
+    sections::{Sections, Slice},
+    statics::name_of,
+    types,
+};
+
+/// The register that x86-64 calls rbp, in DWARF's numbers.
+const RBP: u16 = 6;
+/// With the usual prologue rbp points below the return address and the caller's rbp.
+const RBP_BELOW_CFA: i64 = 16;
+
+/// A local variable or a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalVariable {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it begins, in bytes from the canonical frame address.
+    pub offset: i64,
+    /// Its bytes; 0 where they are not known.
+    pub bytes: u64,
+}
+
+type FunctionLocals = Arc<[Arc<LocalVariable>]>;
+
+/// The locals of the functions of each unit, read when a function of it is first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Locals {
+    inner: Mutex<LocalTables>,
+}
+
+#[derive(Debug, Default)]
+struct LocalTables {
+    /// First address, first address after the last, unit; sorted.
+    units: Option<Vec<(u64, u64, usize)>>,
+    read: HashMap<usize, HashMap<u64, FunctionLocals>>,
+}
+
+impl Locals {
+    /// The variable that owns a byte; of several that share it (in blocks of their own) the smallest.
+    pub(crate) fn find(&self, sections: &Sections, function: u64, offset: i64) -> Option<Arc<LocalVariable>> {
+        let mut tables = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let LocalTables { units, read } = &mut *tables;
+        let units = units.get_or_insert_with(|| unit_ranges(sections));
+        let unit = units.iter().find(|(start, end, _)| (*start..*end).contains(&function))?.2;
+        let functions = read.entry(unit).or_insert_with(|| {
+            let mut found = HashMap::new();
+            if let Err(damage) = read_unit(sections, unit, &mut found) {
+                sections.note_damage(&damage);
+            }
+            found
+        });
+        let owns = |local: &&Arc<LocalVariable>| {
+            offset
+                .checked_sub(local.offset)
+                .is_some_and(|into| into >= 0 && (into as u64) < local.bytes.max(1))
+        };
+        functions.get(&function)?.iter().filter(owns).min_by_key(|local| local.bytes).cloned()
+    }
+}
+
+fn unit_ranges(sections: &Sections) -> Vec<(u64, u64, usize)> {
+    let dwarf = sections.dwarf();
+    let mut all = Vec::new();
+    for &start in sections.units() {
+        let Ok(unit) = die::unit_at(&dwarf, start) else { continue };
+        let Ok(mut ranges) = dwarf.unit_ranges(&unit) else { continue };
+        while let Ok(Some(range)) = ranges.next() {
+            all.push((range.begin, range.end, start));
+        }
+    }
+    all.sort_unstable();
+    all
+}
+
+/// What is added to a place from the frame base to have it from the CFA.
+fn frame_base(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<i64> {
+    match value.exprloc_value()?.operations(unit.encoding()).next().ok()?? {
+        Operation::CallFrameCFA => Some(0),
+        Operation::Register { register } if register.0 == RBP => Some(-RBP_BELOW_CFA),
+        _ => None,
+    }
+}
+
+/// The place of a variable from the frame base.
+fn place(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<i64> {
+    let mut operations = value.exprloc_value()?.operations(unit.encoding());
+    let Operation::FrameOffset { offset } = operations.next().ok()?? else { return None };
+    operations.next().ok()?.is_none().then_some(offset)
+}
+
+/// The function whose entries are being read.
+struct OpenFunction {
+    depth: isize,
+    address: u64,
+    base: i64,
+    locals: Vec<Arc<LocalVariable>>,
+}
+
+fn read_unit(
+    sections: &Sections,
+    start: usize,
+    found: &mut HashMap<u64, FunctionLocals>,
+) -> Result<(), gimli::Error> {
+    let dwarf = sections.dwarf();
+    let unit = die::unit_at(&dwarf, start)?;
+    let mut sizes = HashMap::new();
+    let mut open: Option<OpenFunction> = None;
+    let mut close = |open: &mut Option<OpenFunction>| {
+        if let Some(function) = open.take() {
+            found.insert(function.address, function.locals.into());
+        }
+    };
+    let mut entries = unit.entries_raw(None)?;
+    while !entries.is_empty() {
+        let depth = entries.next_depth();
+        let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+        if open.as_ref().is_some_and(|function| function.depth >= depth) {
+            close(&mut open);
+        }
+        let specs = abbreviation.attributes();
+        match abbreviation.tag() {
+            DW_TAG_subprogram => {
+                let (mut address, mut base) = (None, None);
+                for &spec in specs {
+                    let attribute = entries.read_attribute(spec)?;
+                    match attribute.name() {
+                        DW_AT_low_pc => address = dwarf.attr_address(&unit, attribute.value())?,
+                        DW_AT_ranges if address.is_none() => {
+                            // The first part is where a function begins that was split.
+                            if let Some(mut ranges) = dwarf.attr_ranges(&unit, attribute.value())? {
+                                address = ranges.next()?.map(|range| range.begin);
+                            }
+                        }
+                        DW_AT_frame_base => base = frame_base(&unit, attribute.value()),
+                        _ => {}
+                    }
+                }
+                if let (Some(address), Some(base)) = (address, base) {
+                    close(&mut open);
+                    open = Some(OpenFunction { depth, address, base, locals: Vec::new() });
+                }
+            }
+            DW_TAG_variable | DW_TAG_formal_parameter if open.is_some() => {
+                let (mut name, mut type_ref, mut origin, mut offset) = (None, None, None, None);
+                for &spec in specs {
+                    let attribute = entries.read_attribute(spec)?;
+                    let value = attribute.value();
+                    match attribute.name() {
+                        DW_AT_name => name = die::text(&dwarf, &unit, value),
+                        DW_AT_type => type_ref = die::reference(&unit, &value),
+                        DW_AT_abstract_origin => origin = die::reference(&unit, &value),
+                        DW_AT_location => offset = place(&unit, value),
+                        _ => {}
+                    }
+                }
+                let (Some(function), Some(offset)) = (open.as_mut(), offset) else { continue };
+                let Some(name) = name.or_else(|| name_of(&dwarf, &unit, origin, 0)) else { continue };
+                let type_ref = type_ref.or_else(|| super::statics::type_of(&unit, origin?));
+                let bytes = type_ref.map_or(0, |at| size(sections, &dwarf, at, &mut sizes));
+                let offset = offset + function.base;
+                function.locals.push(Arc::new(LocalVariable { name: name.into(), offset, bytes }));
+            }
+            _ => entries.skip_attributes(specs)?,
+        }
+    }
+    close(&mut open);
+    Ok(())
+}
+
+fn size(sections: &Sections, dwarf: &SliceDwarf<'_>, at: usize, sizes: &mut HashMap<usize, u64>) -> u64 {
+    *sizes.entry(at).or_insert_with(|| types::size(sections, dwarf, at))
+}
