@@ -28,7 +28,7 @@ impl Session {
         if wanted.is_empty() || !wanted.iter().all(|by| matches!(by, By::Function | By::Thread)) {
             return Ok(None);
         }
-        let mut tally = Tally::new(wanted);
+        let mut tally = Tally::new(self, wanted);
         let mut processes: BTreeMap<ProcessId, Vec<InstructionCount>> = BTreeMap::new();
         for record in self.trace().threads() {
             let counted = self.trace().count_instructions(record.thread, threads())?;

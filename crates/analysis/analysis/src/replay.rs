@@ -171,7 +171,11 @@ impl Session {
                 }
             }
             let over = loop {
-                match thread.cursor.next_batch()? {
+                let batch = thread.cursor.next_batch()?;
+                if let Some(batch) = &batch {
+                    self.note_seen(batch);
+                }
+                match batch {
                     None => break true,
                     Some(Batch::Accesses(accesses)) => tool.accesses(&mut at, accesses)?,
                     Some(Batch::Event(event)) => match order_of(&event) {

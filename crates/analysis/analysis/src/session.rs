@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use memref::{ProcessId, RegionEvent};
+use memref::{Event, GapReason, ProcessId, RegionEvent};
 use symbols::{BuildId, ModuleStore, Names, Resolver};
-use trace_format::Trace;
+use trace_format::{Batch, Filter, KindSet, Trace};
 
 use crate::Error;
 
@@ -16,6 +17,13 @@ pub struct Session {
     store: Arc<ModuleStore>,
     names: Arc<Names>,
     regions: Arc<Vec<RegionEvent<String>>>,
+    seen: Arc<ReadSoFar>,
+}
+
+/// What readers of a session have met so far. Written by replays, read by whoever shows progress: only numbers, so relaxed.
+#[derive(Debug, Default)]
+struct ReadSoFar {
+    accesses: AtomicU64,
 }
 
 impl Session {
@@ -33,7 +41,7 @@ impl Session {
             }
         }
         let regions = Arc::new(trace.regions()?);
-        Ok(Self { trace, store: Arc::new(store), names: Arc::default(), regions })
+        Ok(Self { trace, store: Arc::new(store), names: Arc::default(), regions, seen: Arc::default() })
     }
 
     /// The trace.
@@ -62,8 +70,53 @@ impl Session {
         records.filter(|record| record.parent.is_some()).map(|record| record.process).collect()
     }
 
-    /// What could not be named, one line each: files that are gone or of another build.
+    /// Accesses that replays of this session have gone through so far.
+    pub fn accesses_seen(&self) -> u64 {
+        self.seen.accesses.load(Ordering::Relaxed)
+    }
+
+    /// Accesses that it has, as far as is known without reading them.
+    pub fn accesses(&self) -> u64 {
+        let threads = self.trace.threads().iter();
+        threads.map(|record| self.trace.shard(record.thread).access_count()).sum()
+    }
+
+    /// A replay went through a batch.
+    pub(crate) fn note_seen(&self, batch: &Batch<'_>) {
+        if let Batch::Accesses(accesses) = batch {
+            self.seen.accesses.fetch_add(accesses.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// What readers should know of this session, one line each: what is missing, and what could not be named (files that are
+    /// gone or of another build).
     pub fn problems(&self) -> Vec<String> {
-        self.store.take_problems().into_iter().map(|problem| problem.to_string()).collect()
+        let mut problems = Vec::new();
+        let missing = self.recorded_gaps();
+        if missing > 0 {
+            problems.push(format!(
+                "{}: {missing} events are missing since the recording; memtap stat says why",
+                self.trace.path().display()
+            ));
+        }
+        problems.extend(self.store.take_problems().into_iter().map(|problem| problem.to_string()));
+        problems
+    }
+
+    /// Events that the recorder knew to be missing.
+    fn recorded_gaps(&self) -> u64 {
+        let filter = Filter { kinds: KindSet::GAPS, ..Filter::default() };
+        let mut missing = 0;
+        for record in self.trace.threads() {
+            let mut cursor = self.trace.shard(record.thread).events(&filter);
+            while let Ok(Some(batch)) = cursor.next_batch() {
+                if let Batch::Event(Event::Gap(gap)) = batch
+                    && gap.reason != GapReason::DamagedFrame
+                {
+                    missing += gap.count;
+                }
+            }
+        }
+        missing
     }
 }

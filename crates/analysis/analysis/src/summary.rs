@@ -48,6 +48,7 @@ impl Summary {
         for record in session.trace().threads() {
             let mut cursor = session.trace().shard(record.thread).events(&Default::default());
             while let Some(batch) = cursor.next_batch()? {
+                session.note_seen(&batch);
                 match batch {
                     trace_format::Batch::Accesses(accesses) => summary.add_accesses(accesses),
                     trace_format::Batch::Event(event) => summary.add_event(&event),

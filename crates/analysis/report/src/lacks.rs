@@ -71,7 +71,7 @@ mod tests {
         check(
             &[frame(8, 3, 1000), frame(9, 3, 500), frame(10, 4, 1), frame(11, 0, 0), frame(12, 0, 0)],
             Some(
-                "1,500 entries of regions can't be read; 1 entry of stream 4 can't be read; a directory is damaged; figures lack that; see memtap check",
+                "1 500 entries of regions can't be read; 1 entry of stream 4 can't be read; a directory is damaged; figures lack that; see memtap check",
             ),
         );
     }

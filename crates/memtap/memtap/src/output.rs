@@ -1,8 +1,9 @@
 //! Standard output: buffered, and quiet where the reader has seen enough; and what is said beside the results.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use analysis::Session;
+use report::tables::look::Look;
 
 /// Standard output. Once its reader is gone (`| head`), writing fails with [`ReaderGone`], with which the command ends well.
 pub(crate) struct Out {
@@ -23,6 +24,18 @@ impl Out {
     /// Standard output.
     pub(crate) fn stdout() -> Self {
         Self { inner: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
+    }
+
+    /// How a table looks here: as wide as the terminal unless it may be wider, and coloured where the user wants that.
+    pub(crate) fn look(&self, wide: bool) -> Look {
+        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let columns = columns.or_else(|| {
+            let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+            Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        });
+        let is_terminal = io::stdout().is_terminal();
+        let columns = columns.filter(|_| is_terminal && !wide);
+        Look { columns, colour: anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never }
     }
 
     /// Writes a line.

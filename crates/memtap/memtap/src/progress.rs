@@ -2,8 +2,11 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use analysis::Session;
 use recorder::Totals;
 
 const EVERY: Duration = Duration::from_millis(500);
@@ -54,6 +57,58 @@ impl Progress {
     }
 }
 
+/// A trace takes so long to read before people are told how far it is.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Shows on a terminal how far a trace has been read, and how long that still takes, until it is dropped.
+pub(crate) struct Reading {
+    thread: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Reading {
+    /// Begins now.
+    pub(crate) fn of(session: &Session) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self { thread: None };
+        }
+        let session = session.clone();
+        let (end, ended) = mpsc::channel();
+        let thread = std::thread::spawn(move || show_reading(&session, &ended));
+        Self { thread: Some((end, thread)) }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.thread.take() {
+            drop(end);
+            let _ = thread.join();
+        }
+    }
+}
+
+fn show_reading(session: &Session, ended: &mpsc::Receiver<()>) {
+    let (started, before) = (Instant::now(), session.accesses_seen());
+    let all = session.accesses();
+    let mut wait = PATIENCE;
+    while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        let line = reading_line(started.elapsed(), session.accesses_seen() - before, all);
+        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+        wait = EVERY;
+    }
+    if wait == EVERY {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+}
+
+/// How far it is. What is skipped is not seen, so the time that is left is at most what is said.
+fn reading_line(elapsed: Duration, seen: u64, all: u64) -> String {
+    let part = (seen as f64 / all.max(1) as f64).min(1.0);
+    let left = elapsed.as_secs_f64() * (1.0 - part) / part;
+    let left = if part > 0.01 { format!("  about {left:.0} s left") } else { String::new() };
+    format!("reading: {:.0} % of {} accesses{left}", part * 100.0, short(all as f64))
+}
+
 fn short(value: f64) -> String {
     match value {
         v if v >= 1e9 => format!("{:.1} G", v / 1e9),
@@ -63,7 +118,7 @@ fn short(value: f64) -> String {
     }
 }
 
-fn short_bytes(value: f64) -> String {
+pub(crate) fn short_bytes(value: f64) -> String {
     match value {
         v if v >= f64::from(1 << 30) => format!("{:.1} GiB", v / f64::from(1 << 30)),
         v if v >= f64::from(1 << 20) => format!("{:.1} MiB", v / f64::from(1 << 20)),
@@ -74,6 +129,14 @@ fn short_bytes(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reading_says_how_long_it_still_takes() {
+        let check = |seen, expect| assert_eq!(reading_line(Duration::from_secs(3), seen, 4_000_000), expect);
+        check(0, "reading: 0 % of 4.0 M accesses");
+        check(1_000_000, "reading: 25 % of 4.0 M accesses  about 9 s left");
+        check(5_000_000, "reading: 100 % of 4.0 M accesses  about 0 s left");
+    }
 
     #[test]
     fn figures_are_short() {

@@ -29,5 +29,5 @@ mod transfer;
 pub use context::{CallContext, ContextId, Contexts, EnteredBy};
 pub use names::{CalledFunction, StackNames};
 pub use place::{BlockPlaces, CallPlace};
-pub use shadow::Stacks;
+pub use shadow::{StackFrame, Stacks};
 pub use tally::{StackCount, StackTally, Tallied};

@@ -59,6 +59,15 @@ struct ShadowStack {
     left: u64,
 }
 
+/// The frame of a function on a thread's own stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackFrame {
+    /// The function that runs in it.
+    pub function: FunctionId,
+    /// The address after that of its return address, where the call was seen.
+    pub cfa: Option<VirtAddr>,
+}
+
 /// What one thread does.
 #[derive(Clone, Debug)]
 struct ThreadStacks {
@@ -175,6 +184,25 @@ impl ThreadStacks {
         let caller = frames[index].caller;
         frames.truncate(index);
         self.now = caller;
+    }
+
+    /// The frame that an address of `memory` lies in; see [`Stacks::frame`].
+    fn frame(&self, memory: VariableId, is_stack: bool, addr: u64) -> Option<StackFrame> {
+        let stack = &self.stacks[self.now.stack];
+        let is_near = stack.near.abs_diff(addr) <= FAR_BYTES;
+        let is_here = match stack.memory {
+            Some(here) if here == memory => is_near || is_stack,
+            // A stack that grows is another region then.
+            Some(_) => is_near && is_stack,
+            None => is_stack,
+        };
+        if !is_here {
+            return None;
+        }
+        let above = stack.frames.partition_point(|frame| frame.slot > addr);
+        let function = stack.frames.get(above).map_or(self.now.function, |frame| frame.caller.function);
+        let cfa = above.checked_sub(1).map(|index| VirtAddr(stack.frames[index].slot + 8));
+        (function.0 < NOWHERE.0).then_some(StackFrame { function, cfa })
     }
 
     /// How many frames from the innermost one that is which a call at `ip` in `function` made, to code that is not recorded.
@@ -321,6 +349,19 @@ impl Stacks {
         running.go_to(at.resolver, op.dst);
         running.enter(op.dst, interrupted, handler, op.ip, None);
         CallPlace { context: interrupted.context, code }
+    }
+
+    /// The frame that an address lies in, where it is on the stack that its thread runs on. `memory` is the variable of the
+    /// address, and `is_stack` whether that is known to be a stack. To be asked after [`Self::access`].
+    #[inline]
+    pub fn frame(
+        &self,
+        thread: ThreadId,
+        memory: VariableId,
+        is_stack: bool,
+        addr: VirtAddr,
+    ) -> Option<StackFrame> {
+        self.threads.get(thread.0 as usize)?.as_ref()?.frame(memory, is_stack, addr.0)
     }
 
     fn thread(&mut self, at: &Moment<'_>) -> &mut ThreadStacks {

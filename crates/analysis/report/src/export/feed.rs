@@ -96,6 +96,7 @@ impl Tool for Feed<'_> {
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), analysis::Error> {
+        self.figures.tally.event(at, event)?;
         if self.needs.stale {
             self.figures.stale.event(at, event)?;
         }

@@ -25,7 +25,7 @@ impl<'a> Figures<'a> {
     pub(super) fn new(session: &'a Session, needs: &Needs) -> Self {
         Self {
             session,
-            tally: Tally::new(&needs.tables),
+            tally: Tally::new(session, &needs.tables),
             stale: Stale::default(),
             summary: Summary::default(),
             resolvers: Vec::new(),

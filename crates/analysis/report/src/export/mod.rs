@@ -148,6 +148,11 @@ impl Selection {
             && self.thread.is_none()
     }
 
+    /// The filter that lets all kinds of events of this part through.
+    pub fn all_events(&self) -> Filter {
+        self.filter(KindSet::ALL)
+    }
+
     fn filter(&self, kinds: KindSet) -> Filter {
         Filter {
             index: self.entries.clone(),

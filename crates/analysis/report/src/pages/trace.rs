@@ -195,6 +195,7 @@ mod tests {
             size: 40,
             things: 1,
             line: Some("a.c:3".into()),
+            ..AccessRow::default()
         }];
         let summary = Summary::default();
         let tables = [PageTable { title: "Variables", size: "size", rows }];

@@ -1,14 +1,21 @@
 //! Tables and lists for a terminal, and the same as JSON: one file a result. Keys of JSON are stable.
 
+pub mod choice;
 pub mod determinism;
+mod grid;
+pub mod look;
 pub mod machine;
+pub mod pairs;
 pub mod races;
 pub mod realtime;
 pub mod rows;
+pub mod shorten;
+mod source;
 pub mod stacks;
 pub mod taint;
 pub mod totals;
 pub mod units;
+pub mod unused;
 
 use std::io::{self, Write};
 

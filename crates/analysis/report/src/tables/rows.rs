@@ -1,52 +1,39 @@
-//! Who accesses what, most accessed first.
+//! Who accesses what: for people the first rows with their shares, for programs all of them.
 
 use std::io::{self, Write};
 
-use analysis::{AccessRow, By, coverage};
+use analysis::{AccessRow, By, Count, Owner, SortKey, join_families};
 use serde_json::{Value, json};
 
+use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
 use super::json as write_json;
-use crate::Error;
-use crate::export::{Exporter, Figures, Needs};
-use crate::number::grouped;
+use super::look::{Look, Tone};
+use super::source::Sources;
 
-/// Writes the rows of one table.
-#[derive(Debug)]
-pub struct Rows {
+/// What of a table people see.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
     /// What the rows are.
     pub by: By,
-    /// As a JSON array.
-    pub json: bool,
+    /// Their order.
+    pub sort: SortKey,
     /// How many of them at most.
-    pub most: usize,
+    pub top: usize,
+    /// Each block and element, instead of one row for all blocks of a call and all elements of an array.
+    pub all: bool,
+    /// One row for all that belongs to each of those who are not the program.
+    pub folded: bool,
 }
 
-impl Exporter for Rows {
-    fn needs(&self) -> Needs {
-        Needs { tables: vec![self.by], ..Needs::default() }
-    }
-
-    fn finish(&mut self, figures: &Figures<'_>, out: &mut dyn Write) -> Result<(), Error> {
-        let mut rows = figures.rows(self.by);
-        rows.truncate(self.most);
-        if !self.json
-            && let Some(words) = coverage(figures.session)
-        {
-            writeln!(out, "{words}")?;
-        }
-        Ok(write(&rows, self.json, out)?)
-    }
-}
-
-/// Writes rows.
+/// Writes rows as a JSON array.
 ///
 /// # Errors
 /// Where the output can't be written.
-pub fn write(rows: &[AccessRow], as_json: bool, out: &mut dyn Write) -> io::Result<()> {
-    if as_json { write_json(&rows.iter().map(to_json).collect(), out) } else { text(rows, out) }
+pub fn rows_json(rows: &[AccessRow], out: &mut dyn Write) -> io::Result<()> {
+    write_json(&rows.iter().map(row_json).collect(), out)
 }
 
-fn to_json(row: &AccessRow) -> Value {
+pub(super) fn row_json(row: &AccessRow) -> Value {
     json!({
         "name": row.name,
         "region": row.region,
@@ -57,27 +44,229 @@ fn to_json(row: &AccessRow) -> Value {
         "size": row.size,
         "things": row.things,
         "line": row.line,
+        "module": row.module,
+        "owner": row.owner.name(),
     })
 }
 
-fn text(rows: &[AccessRow], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>14} {:>14} {:>14} {:>16}  {:<8} name",
-        "loads", "stores", "modifies", "bytes", "memory"
-    )?;
-    for row in rows {
-        let count = &row.count;
-        let [loads, stores, modifies, bytes] =
-            [count.loads, count.stores, count.modifies, count.bytes].map(grouped);
-        let line = row.line.as_deref().map_or_else(String::new, |line| format!("  ({line})"));
-        let things =
-            if row.things > 1 { format!("  [{} of them]", grouped(row.things)) } else { String::new() };
-        writeln!(
-            out,
-            "{loads:>14} {stores:>14} {modifies:>14} {bytes:>16}  {:<8} {}{things}{line}",
-            row.region, row.name
-        )?;
+/// Which columns a table has beside the counts.
+pub(super) fn columns(by: By) -> Vec<Column> {
+    let column = |head, worth| Column { head, worth, left: false };
+    let is_code = matches!(by, By::Function | By::Line | By::Thread);
+    let mut columns = vec![
+        column("share", ALWAYS),
+        column("loads", 90),
+        column("stores", 90),
+        column("modifies", 30),
+        column("bytes accessed", 10),
+    ];
+    if !is_code {
+        let size = if by == By::Allocation { "allocated" } else { "size" };
+        columns.extend([column(size, 60), column("count", 50)]);
+        columns.push(Column { head: "memory", worth: 20, left: true });
     }
-    Ok(())
+    columns
+}
+
+pub(super) fn figures(by: By, count: &Count, all: u64, row: Option<&AccessRow>) -> Vec<Figure> {
+    let mut figures = vec![
+        Figure::Share(count.accesses(), all),
+        Figure::Number(count.loads),
+        Figure::Number(count.stores),
+        Figure::Number(count.modifies),
+        Figure::Number(count.bytes),
+    ];
+    if !matches!(by, By::Function | By::Line | By::Thread) {
+        let known = |number: u64, least| if number >= least { Figure::Number(number) } else { Figure::Empty };
+        figures.push(row.map_or(Figure::Empty, |row| known(row.size, 1)));
+        figures.push(row.map_or(Figure::Empty, |row| known(row.things, 2)));
+        figures.push(row.map_or(Figure::Empty, |row| Figure::Text(row.region.clone())));
+    }
+    figures
+}
+
+pub(super) fn sum<'a>(rows: impl IntoIterator<Item = &'a AccessRow>) -> Count {
+    let mut sum = Count::default();
+    rows.into_iter().for_each(|row| sum += row.count);
+    sum
+}
+
+/// What the name of a row is called.
+pub(super) fn head(by: By) -> &'static str {
+    match by {
+        By::Variable | By::Local => "variable or block",
+        By::Field => "variable and field",
+        By::Function => "function",
+        By::Line => "line",
+        By::Allocation => "allocation site",
+        By::Page => "page",
+        By::Region => "region",
+        By::Thread => "thread",
+    }
+}
+
+/// The owners that have one row for everything, in a table of these.
+pub(super) fn folds(by: By) -> bool {
+    matches!(by, By::Variable | By::Local | By::Field | By::Function | By::Line | By::Allocation)
+}
+
+/// What a table for people shows of its rows.
+pub(super) struct Split {
+    pub(super) shown: Vec<AccessRow>,
+    pub(super) more: Vec<AccessRow>,
+    /// What is not the program's own.
+    pub(super) others: Vec<(Owner, Vec<AccessRow>)>,
+}
+
+/// Divides rows into what is shown and what is summed up.
+pub(super) fn split(mut rows: Vec<AccessRow>, shown: &Shown) -> Split {
+    if !shown.all {
+        rows = join_families(rows);
+    }
+    shown.sort.sort(&mut rows);
+    let mut others: Vec<(Owner, Vec<AccessRow>)> = Vec::new();
+    if shown.folded && folds(shown.by) {
+        let is_own = |row: &AccessRow| row.owner == Owner::Program;
+        // A table of nothing else shows it.
+        if rows.iter().any(is_own) {
+            for owner in Owner::ALL.into_iter().filter(|owner| *owner != Owner::Program) {
+                let (of_owner, rest): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.owner == owner);
+                rows = rest;
+                if !of_owner.is_empty() {
+                    others.push((owner, of_owner));
+                }
+            }
+        }
+    }
+    let more = rows.split_off(shown.top.min(rows.len()));
+    Split { shown: rows, more, others }
+}
+
+/// Writes a table for people. The shares are of `total`, which is all that was counted.
+///
+/// # Errors
+/// Where the output can't be written.
+pub fn rows_text(
+    rows: Vec<AccessRow>,
+    total: Count,
+    shown: &Shown,
+    look: Look,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return writeln!(out, "nothing was accessed here");
+    }
+    let (by, all) = (shown.by, total.accesses());
+    let of_rows = sum(&rows);
+    let Split { shown: rows, more, others } = split(rows, shown);
+    let mut sources = Sources::default();
+    let mut lines: Vec<GridRow> = rows
+        .iter()
+        .map(|row| GridRow {
+            figures: figures(by, &row.count, all, Some(row)),
+            name: row.name.clone(),
+            note: note(by, row, &mut sources),
+            ..GridRow::default()
+        })
+        .collect();
+    let mut folded = |name: String, rows: &[AccessRow]| {
+        lines.push(GridRow {
+            figures: figures(by, &sum(rows), all, None),
+            name,
+            tone: Tone::Faint,
+            ..GridRow::default()
+        });
+    };
+    if !more.is_empty() {
+        folded(format!("{} more (--top N, --all)", crate::grouped(more.len() as u64)), &more);
+    }
+    for (owner, rows) in &others {
+        folded(format!("[{}: {}]", owner.words(), crate::grouped(rows.len() as u64)), rows);
+    }
+    lines.push(GridRow {
+        figures: figures(by, &of_rows, all, None),
+        name: "total".to_owned(),
+        tone: Tone::Strong,
+        ..GridRow::default()
+    });
+    Grid { columns: columns(by), name: head(by), rows: lines }.write(look, out)
+}
+
+/// What is said after a row's name.
+fn note(by: By, row: &AccessRow, sources: &mut Sources) -> String {
+    match (by, row.line.as_deref()) {
+        (By::Line, Some(line)) => sources.text(line).unwrap_or_default(),
+        (_, Some(line)) => format!("({line})"),
+        (By::Function, None) if row.module == row.name => "(has no symbols)".to_owned(),
+        (By::Function, None) => format!("({})", row.module),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, loads: u64, owner: Owner) -> AccessRow {
+        AccessRow {
+            name: name.into(),
+            region: "bss".into(),
+            count: Count { loads, bytes: loads * 4, ..Count::default() },
+            size: 4,
+            things: 1,
+            owner,
+            ..AccessRow::default()
+        }
+    }
+
+    fn block(number: u32, loads: u64) -> AccessRow {
+        AccessRow {
+            family: Some("<malloc@make+3>".into()),
+            ..row(&format!("<malloc{number:04}@make+3>"), loads, Owner::Program)
+        }
+    }
+
+    fn check(top: usize, all: bool, expect: &str) {
+        let rows = vec![
+            row("a", 50, Owner::Program),
+            block(1, 20),
+            row("stdout", 12, Owner::CLibrary),
+            block(2, 10),
+            row("b", 5, Owner::Program),
+            row("c", 3, Owner::Program),
+        ];
+        let total = sum(&rows);
+        let shown = Shown { by: By::Variable, sort: SortKey::Accesses, top, all, folded: !all };
+        let mut out = Vec::new();
+        rows_text(rows, total, &shown, Look::default(), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expect);
+    }
+
+    #[test]
+    fn the_programs_own_come_first_and_sums_follow() {
+        check(
+            2,
+            false,
+            "  share  loads  bytes accessed  size  count  memory  variable or block
+ 50.0 %     50             200     4         bss     a
+ 30.0 %     30             120     8      2  bss     <malloc@make+3>
+  8.0 %      8              32                       2 more (--top N, --all)
+ 12.0 %     12              48                       [the C library's: 1]
+100.0 %    100             400                       total
+",
+        );
+        check(
+            usize::MAX,
+            true,
+            "  share  loads  bytes accessed  size  memory  variable or block
+ 50.0 %     50             200     4  bss     a
+ 20.0 %     20              80     4  bss     <malloc0001@make+3>
+ 12.0 %     12              48     4  bss     stdout
+ 10.0 %     10              40     4  bss     <malloc0002@make+3>
+  5.0 %      5              20     4  bss     b
+  3.0 %      3              12     4  bss     c
+100.0 %    100             400                total
+",
+        );
+    }
 }

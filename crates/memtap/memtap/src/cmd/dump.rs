@@ -130,15 +130,25 @@ pub(crate) fn parse_range(text: &str) -> Result<Range<u64>, String> {
 
 /// What `--range` selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum TracePart {
+pub(crate) enum TracePart {
     /// Accesses by their numbers.
     Entries(Range<u64>),
     /// Events by the addresses that they touch.
     Addresses(Range<VirtAddr>),
 }
 
+impl TracePart {
+    /// Selects it.
+    pub(crate) fn select(&self, selection: &mut Selection) {
+        match self {
+            Self::Entries(entries) => selection.entries = Some(entries.clone()),
+            Self::Addresses(addresses) => selection.addresses = Some(addresses.clone()),
+        }
+    }
+}
+
 /// Decimal numbers of accesses, or hexadecimal addresses.
-fn parse_part(text: &str) -> Result<TracePart, String> {
+pub(crate) fn parse_part(text: &str) -> Result<TracePart, String> {
     let hex = |end: &str| end.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
     match text.split_once("..").map(|(start, end)| (hex(start), hex(end))) {
         Some((Some(start), Some(end))) if start < end => {
@@ -156,14 +166,12 @@ impl Args {
             kinds: kinds.unwrap_or_default(),
             ..Selection::default()
         };
-        match &self.range {
-            Some(TracePart::Entries(entries)) => {
-                selection.entries = Some(entries.clone());
+        if let Some(part) = &self.range {
+            part.select(&mut selection);
+            if matches!(part, TracePart::Entries(_)) {
                 // Only accesses are numbered.
                 selection.kinds = kinds.unwrap_or(KindSet::ACCESSES);
             }
-            Some(TracePart::Addresses(addresses)) => selection.addresses = Some(addresses.clone()),
-            None => {}
         }
         selection
     }

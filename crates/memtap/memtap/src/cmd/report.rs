@@ -1,30 +1,50 @@
 //! `memtap report`: who accesses what, how often.
 
+use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::machine::{self, Machine};
 use analysis::stack::StackTally;
-use analysis::{AccessRow, By, Session, has_stacks};
+use analysis::{
+    AccessRow, By, Count, PairTally, Session, SortKey, Tally, Tool, Unused, coverage, has_stacks,
+};
 use anyhow::{Context, Result, bail};
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
+use memref::ThreadId;
 use report::export::{Selection, export};
 use report::pages::trace::TracePage;
+use report::tables::choice::Choice;
 use report::tables::machine::processes;
-use report::tables::rows::{self, Rows};
-use report::tables::stacks::stacks;
-use symbols::{Module, SearchPath};
+use report::tables::pairs::{pairs_json, pairs_text};
+use report::tables::rows::{Shown, rows_json, rows_text};
+use report::tables::stacks::{stacks_json, stacks_text};
+use report::tables::unused::{unused_json, unused_text};
+use symbols::{Module, Resolver, SearchPath};
 
+use super::dump::{TracePart, parse_part, parse_range};
 use crate::inputs;
+use crate::new_file::NewFile;
 use crate::output::{Out, note_problems};
+use crate::progress::Reading;
+
+/// Rows that people see of a table, unless they ask for more.
+const TOP: usize = 20;
 
 /// What the rows of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Grouping {
-    /// A static variable or a heap block
+    /// A static variable or a heap block; for people the stack by function and local variable, too
     Variable,
+    /// The same, as JSON with the stack by function and local variable, too
+    Local,
+    /// A variable's field or element
+    Field,
     /// A function that makes accesses
     Function,
+    /// A source line that makes accesses
+    Line,
     /// A call that allocates
     Allocation,
     /// A page
@@ -39,90 +59,375 @@ pub(crate) enum Grouping {
     Process,
 }
 
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum SortBy {
+    /// Loads, stores and modifies together
+    #[default]
+    Accesses,
+    /// Loads
+    Loads,
+    /// Stores
+    Stores,
+    /// Read-modify-writes
+    Modifies,
+    /// Bytes that were read or written
+    Bytes,
+    /// The size of what was accessed
+    Size,
+    /// How many blocks a row stands for
+    Count,
+    /// The name
+    Name,
+}
+
+impl From<SortBy> for SortKey {
+    fn from(sort: SortBy) -> Self {
+        match sort {
+            SortBy::Accesses => Self::Accesses,
+            SortBy::Loads => Self::Loads,
+            SortBy::Stores => Self::Stores,
+            SortBy::Modifies => Self::Modifies,
+            SortBy::Bytes => Self::Bytes,
+            SortBy::Size => Self::Size,
+            SortBy::Count => Self::Things,
+            SortBy::Name => Self::Name,
+        }
+    }
+}
+
 /// Print who accesses what, most accessed first
+///
+/// People see the first 20 rows, the program's own before what belongs to the dynamic linker, the C library and memtap, which have one
+/// row each. With --json all rows are there, one by one.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
-    /// What the rows are
-    #[arg(long, value_enum, default_value = "variable")]
-    by: Grouping,
-    /// Split variables by field and element, where debug information tells them
-    #[arg(long)]
+    /// What the rows are. Two of them, as in variable,function: for each row of the first kind those of the second
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND[,KIND]", default_value = "variable")]
+    by: Vec<Grouping>,
+    /// The same as --by field
+    #[arg(long, hide = true)]
     fields: bool,
-    /// As a JSON array
-    #[arg(long)]
-    json: bool,
-    /// Print only the first N rows
-    #[arg(long, value_name = "N")]
-    top: Option<usize>,
+    /// Instead of who accesses what: allocations that were never read or never written, by the call that made them
+    #[arg(long, conflicts_with_all = ["by", "sort", "html"])]
+    unused: bool,
+
+    /// Only rows whose name matches: *table*; for two kinds, whose first or second name does
+    #[arg(long, value_name = "GLOB", help_heading = "What is counted")]
+    name: Option<String>,
+    /// Only what belongs to this program or library: libc.so.6, libssl*
+    #[arg(long, value_name = "GLOB", help_heading = "What is counted")]
+    module: Option<String>,
+    /// Only accesses of this thread, by its number in the trace
+    #[arg(long, value_name = "N", help_heading = "What is counted")]
+    thread: Option<u32>,
+    /// Only accesses at these cycles of their thread
+    #[arg(long, value_name = "A..B", value_parser = parse_range, help_heading = "What is counted")]
+    cycles: Option<Range<u64>>,
+    /// Only accesses to these addresses (0xA..0xB), or with these numbers in their thread (A..B)
+    #[arg(long, value_name = "A..B", value_parser = parse_part, help_heading = "What is counted")]
+    range: Option<TracePart>,
     /// The file of a program of the guest, for its names (a machine; may be given several times)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "What is counted")]
     guest_program: Vec<PathBuf>,
+
+    /// What the rows are sorted by
+    #[arg(long, value_enum, value_name = "KEY", default_value = "accesses", help_heading = "What is shown")]
+    sort: SortBy,
+    /// The first N rows [default: 20; with --json all]
+    #[arg(long, value_name = "N", help_heading = "What is shown")]
+    top: Option<usize>,
+    /// All rows: each block on its own, and what is not the program's own, too
+    #[arg(long, help_heading = "What is shown")]
+    all: bool,
+    /// Whole names and figures, wider than the terminal
+    #[arg(long, help_heading = "What is shown")]
+    wide: bool,
+    /// As a JSON array (docs/json.md)
+    #[arg(long, help_heading = "What is shown")]
+    json: bool,
     /// Write everything as one HTML page
-    #[arg(long, value_name = "OUT")]
+    #[arg(long, value_name = "OUT", help_heading = "What is shown")]
     html: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let session = inputs::session(&args.file)?;
-    let by = match args.by {
-        Grouping::Variable if args.fields => By::Field,
-        Grouping::Variable => By::Variable,
-        Grouping::Function => By::Function,
-        Grouping::Allocation => By::Allocation,
-        Grouping::Page => By::Page,
-        Grouping::Region => By::Region,
-        Grouping::Thread => By::Thread,
-        Grouping::Stack => return by_stack(&session, args),
-        Grouping::Process => return by_process(&session, args),
-    };
-    if Machine::of(&session).is_some() && args.html.is_none() {
-        match by {
-            By::Function => return by_guest_name(&session, args, machine::Named::Function),
-            By::Variable => return by_guest_name(&session, args, machine::Named::Variable),
-            _ => {}
+/// What a report is about, once the command line is understood.
+enum Subject {
+    One(By),
+    Pair([By; 2]),
+    Stack,
+    Process,
+}
+
+/// Ends with a wrong command line.
+fn wrong(words: &str) -> ! {
+    let mut command = crate::Cli::command();
+    let command = command.find_subcommand_mut("report").expect("it is this command");
+    command.error(ErrorKind::ArgumentConflict, words).exit()
+}
+
+impl Args {
+    fn subject(&self) -> Subject {
+        let by = |grouping: Grouping| match grouping {
+            Grouping::Variable if self.fields => By::Field,
+            Grouping::Variable => By::Variable,
+            Grouping::Local => By::Local,
+            Grouping::Field => By::Field,
+            Grouping::Function => By::Function,
+            Grouping::Line => By::Line,
+            Grouping::Allocation => By::Allocation,
+            Grouping::Page => By::Page,
+            Grouping::Region => By::Region,
+            Grouping::Thread => By::Thread,
+            Grouping::Stack => wrong("--by stack is a table of its own; it has no second kind of rows"),
+            Grouping::Process => wrong("--by process is a table of its own; it has no second kind of rows"),
+        };
+        match *self.by.as_slice() {
+            [Grouping::Stack] => Subject::Stack,
+            [Grouping::Process] => Subject::Process,
+            [one] => Subject::One(by(one)),
+            [one, other] if one == other => wrong("--by: both kinds of rows are the same"),
+            [one, other] => Subject::Pair([by(one), by(other)]),
+            _ => wrong("--by: at most two kinds of rows"),
         }
     }
+
+    /// How many rows are shown at most.
+    fn most(&self) -> usize {
+        let usual = if self.json || self.all { usize::MAX } else { TOP };
+        self.top.unwrap_or(usual)
+    }
+
+    fn choice(&self) -> Choice {
+        Choice { name: self.name.clone(), module: self.module.clone() }
+    }
+
+    /// Which accesses are counted.
+    fn selection(&self) -> Selection {
+        let mut selection = Selection {
+            cycles: self.cycles.clone(),
+            thread: self.thread.map(ThreadId),
+            ..Selection::default()
+        };
+        if let Some(part) = &self.range {
+            part.select(&mut selection);
+        }
+        selection
+    }
+
+    /// Who asks by name is shown what others see folded.
+    fn shown(&self, by: By) -> Shown {
+        let folded = !self.all && self.choice().is_all();
+        Shown { by, sort: self.sort.into(), top: self.most(), all: self.all, folded }
+    }
+
+    /// The words that come before a table for people.
+    fn begin(&self, session: &Session, out: &mut Out) -> Result<()> {
+        if let Some(words) = coverage(session).filter(|_| !self.json) {
+            out.line(&words)?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let subject = args.subject();
+    let session = inputs::session(&args.file)?;
+    let is_machine = Machine::of(&session).is_some();
     if let Some(html) = &args.html {
-        let mut page = Vec::new();
-        export(&session, &Selection::default(), &mut TracePage, &mut page)?;
-        std::fs::write(html, page).with_context(|| format!("{}: can't be written", html.display()))?;
+        write_page(&session, html)?;
         if !args.json {
             eprintln!("memtap: wrote {}", html.display());
             note_problems(&session);
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let mut rows = Rows { by, json: args.json, most: args.most() };
+    let split = |by| match by {
+        By::Variable if !args.json && !is_machine && has_stacks(&session) => By::Local,
+        by => by,
+    };
+    match subject {
+        _ if args.unused => by_use(&session, args),
+        Subject::Stack => by_stack(&session, args),
+        Subject::Process => by_process(&session, args),
+        Subject::One(By::Function) if is_machine => by_guest_name(&session, args, machine::Named::Function),
+        Subject::One(By::Variable) if is_machine => by_guest_name(&session, args, machine::Named::Variable),
+        Subject::One(by) => by_one(&session, args, split(by)),
+        Subject::Pair(by) => by_two(&session, args, by, by.map(split)),
+    }
+}
+
+fn write_page(session: &Session, html: &std::path::Path) -> Result<()> {
+    let mut page = Vec::new();
+    let reading = Reading::of(session);
+    export(session, &Selection::default(), &mut TracePage, &mut page)?;
+    drop(reading);
+    let mut file = NewFile::create(html, true)?;
+    file.write_all(&page).with_context(|| format!("{}: can't be written", html.display()))?;
+    file.finish()
+}
+
+/// Replays all of a trace, or of one thread.
+fn replay<T: Tool>(session: &Session, args: &Args, tool: &mut T) -> Result<Vec<Resolver>> {
+    let _reading = Reading::of(session);
+    Ok(session.replay(&Default::default(), args.thread.map(ThreadId), tool)?)
+}
+
+/// A filter let nothing through: programs get an empty array, people near names.
+fn nothing(args: &Args, words: &str) -> Result<ExitCode> {
+    if args.json {
+        let mut out = Out::stdout();
+        out.line("[]")?;
+        out.finish()?;
+    }
+    bail!("{}: {words}", args.file.display());
+}
+
+/// A table of one kind of rows.
+fn by_one(session: &Session, args: &Args, by: By) -> Result<ExitCode> {
+    if by == By::Local && !has_stacks(session) {
+        return no_stacks(args);
+    }
+    let mut tally = Tally::new(session, &[by]);
+    let resolvers = {
+        let _reading = Reading::of(session);
+        let selection = args.selection();
+        tally.replay(session, &selection.all_events(), selection.thread)?
+    };
+    let mut rows = tally.rows(by, session, &resolvers);
+    SortKey::from(args.sort).sort(&mut rows);
+    let total = total(&rows);
+    let mut rows = match args.choice().rows(rows) {
+        Ok(rows) => rows,
+        Err(words) => return nothing(args, &words),
+    };
     let mut out = Out::stdout();
-    export(&session, &Selection::default(), &mut rows, &mut out)?;
+    args.begin(session, &mut out)?;
+    if args.json {
+        rows.truncate(args.most());
+        rows_json(&rows, &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        rows_text(rows, total, &args.shown(by), look, &mut out)?;
+    }
     out.finish()?;
-    note_problems(&session);
+    note_problems(session);
     Ok(ExitCode::SUCCESS)
 }
 
-impl Args {
-    /// How many rows are printed at most.
-    fn most(&self) -> usize {
-        self.top.unwrap_or(usize::MAX)
+fn total(rows: &[AccessRow]) -> Count {
+    let mut total = Count::default();
+    rows.iter().for_each(|row| total += row.count);
+    total
+}
+
+/// A table of two kinds of rows. `asked` is what the command line says, `by` what that means here.
+fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result<ExitCode> {
+    if by.contains(&By::Local) && !has_stacks(session) {
+        return no_stacks(args);
     }
+    let mut tally = PairTally::new(session, by);
+    let resolvers = {
+        let _reading = Reading::of(session);
+        let selection = args.selection();
+        tally.replay(session, &selection.all_events(), selection.thread)?
+    };
+    let rows = tally.rows(session, &resolvers, args.sort.into());
+    let mut total = Count::default();
+    rows.iter().for_each(|row| total += row.second.count);
+    let mut rows = match args.choice().pairs(rows) {
+        Ok(rows) => rows,
+        Err(words) => return nothing(args, &words),
+    };
+    let mut out = Out::stdout();
+    args.begin(session, &mut out)?;
+    if args.json {
+        rows.truncate(args.most());
+        pairs_json(&rows, asked, &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        pairs_text(rows, total, by, &args.shown(by[0]), look, &mut out)?;
+    }
+    out.finish()?;
+    note_problems(session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Allocations that nobody used.
+fn by_use(session: &Session, args: &Args) -> Result<ExitCode> {
+    if args.thread.is_some() || args.cycles.is_some() || args.range.is_some() {
+        wrong(
+            "--unused: a part of a trace can't tell that something was never read; leave --thread, --cycles and --range out",
+        );
+    }
+    let mut tool = Unused::new(session);
+    let resolvers = replay(session, args, &mut tool)?;
+    let choice = args.choice();
+    let mut rows = match choice.unused(tool.rows(&resolvers)) {
+        Ok(rows) => rows,
+        Err(words) => return nothing(args, &words),
+    };
+    let mut out = Out::stdout();
+    if args.json {
+        rows.truncate(args.most());
+        unused_json(&rows, &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        unused_text(&rows, args.most(), args.all || !choice.is_all(), look, &mut out)?;
+    }
+    out.finish()?;
+    note_problems(session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A report that needs stacks, of a trace without them.
+fn no_stacks(args: &Args) -> Result<ExitCode> {
+    bail!(
+        "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
+        args.file.display()
+    );
 }
 
 /// Accesses and allocations by stack of functions.
 fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
     if !has_stacks(session) {
-        bail!(
-            "{}: has no accesses to stacks, and so no calls; record with memtap record --tracer translate",
-            args.file.display()
-        );
+        return no_stacks(args);
+    }
+    if args.module.is_some() {
+        wrong("--by stack: a stack has functions of several modules; --name chooses those with one of them");
+    }
+    if args.cycles.is_some() || args.range.is_some() {
+        wrong("--by stack: counts whole threads; leave --cycles and --range out");
     }
     let mut tally = StackTally::new(session);
-    session.replay(&Default::default(), None, &mut tally)?;
+    replay(session, args, &mut tally)?;
     let mut rows = tally.rows(session.names());
-    rows.truncate(args.most());
+    match args.sort {
+        SortBy::Accesses => {}
+        SortBy::Loads => rows.sort_by_key(|row| std::cmp::Reverse(row.count.loads)),
+        SortBy::Stores => rows.sort_by_key(|row| std::cmp::Reverse(row.count.stores)),
+        SortBy::Modifies => rows.sort_by_key(|row| std::cmp::Reverse(row.count.modifies)),
+        SortBy::Bytes => rows.sort_by_key(|row| std::cmp::Reverse(row.count.bytes)),
+        SortBy::Size => rows.sort_by_key(|row| std::cmp::Reverse(row.allocated_bytes)),
+        SortBy::Count => rows.sort_by_key(|row| std::cmp::Reverse(row.allocations)),
+        SortBy::Name => rows.sort_by(|a, b| a.stack.cmp(&b.stack)),
+    }
+    let choice = args.choice();
+    let rows = match choice.stacks(rows) {
+        Ok(rows) => rows,
+        Err(words) => return nothing(args, &words),
+    };
     let mut out = Out::stdout();
-    stacks(&rows, args.json, &mut out)?;
+    if args.json {
+        let shown = rows.len().min(args.most());
+        stacks_json(&rows[..shown], &mut out)?;
+    } else {
+        args.begin(session, &mut out)?;
+        let look = out.look(args.wide);
+        stacks_text(&rows, args.most(), look, &mut out)?;
+    }
     out.finish()?;
     note_problems(session);
     Ok(ExitCode::SUCCESS)
@@ -139,6 +444,7 @@ fn by_process(session: &Session, args: &Args) -> Result<ExitCode> {
     let mut out = Out::stdout();
     processes(&rows, args.json, &mut out)?;
     out.finish()?;
+    note_problems(session);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -163,13 +469,24 @@ fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Resul
         count,
         size: 0,
         things: 1,
-        line: None,
+        ..AccessRow::default()
     };
     let mut rows: Vec<AccessRow> = counts.into_iter().map(row).collect();
-    rows.sort_by(|a, b| b.count.accesses().cmp(&a.count.accesses()).then_with(|| a.name.cmp(&b.name)));
-    rows.truncate(args.most());
+    SortKey::from(args.sort).sort(&mut rows);
+    let total = total(&rows);
+    let mut rows = match args.choice().rows(rows) {
+        Ok(rows) => rows,
+        Err(words) => return nothing(args, &words),
+    };
     let mut out = Out::stdout();
-    rows::write(&rows, args.json, &mut out)?;
+    if args.json {
+        rows.truncate(args.most());
+        rows_json(&rows, &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        rows_text(rows, total, &args.shown(By::Variable), look, &mut out)?;
+    }
     out.finish()?;
+    note_problems(session);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,60 @@
+//! A part of a trace is counted, but what has to follow the stacks is told everything.
+
+use memref::{Access, ThreadId};
+use rustc_hash::FxHashMap;
+use symbols::Resolver;
+use trace_format::Filter;
+
+use crate::{Error, Session, Tool};
+
+/// Which accesses are counted of all that are told.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    /// `None`: all of them.
+    filter: Option<Filter>,
+    /// The accesses of each thread so far.
+    told: FxHashMap<ThreadId, u64>,
+}
+
+impl Chosen {
+    /// Whether all are counted.
+    #[inline]
+    pub(super) fn is_all(&self) -> bool {
+        self.filter.is_none()
+    }
+
+    /// The number of the next access among those of its thread, of so many that are told now.
+    pub(super) fn tell(&mut self, thread: ThreadId, accesses: usize) -> u64 {
+        let told = self.told.entry(thread).or_default();
+        *told += accesses as u64;
+        *told - accesses as u64
+    }
+
+    /// Whether an access with that number is counted.
+    pub(super) fn has(&self, index: u64, access: &Access) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.admits_access(index, access))
+    }
+}
+
+/// A tool that counts a part of a trace.
+pub(super) trait CountsPart: Tool {
+    /// Whether it has to be told everything.
+    fn follows_all(&self) -> bool;
+
+    /// What it counts then.
+    fn chosen(&mut self) -> &mut Chosen;
+}
+
+/// Replays what such a tool has to be told.
+pub(super) fn replay<T: CountsPart>(
+    tool: &mut T,
+    session: &Session,
+    filter: &Filter,
+    only: Option<ThreadId>,
+) -> Result<Vec<Resolver>, Error> {
+    if *filter == Filter::default() || !tool.follows_all() {
+        return session.replay(filter, only, tool);
+    }
+    tool.chosen().filter = Some(filter.clone());
+    session.replay(&Filter { wall_ns: filter.wall_ns.clone(), ..Filter::default() }, only, tool)
+}

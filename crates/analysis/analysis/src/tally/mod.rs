@@ -1,0 +1,210 @@
+//! Counts of accesses by variable, function, line, allocation, page, region and thread, and by any two of them.
+//!
+//! Counting is done with numbers (`numbering`), in one pass for all tables that are wanted ([`Tally`]) or for a pair of them
+//! ([`PairTally`]); the names of the rows are found at the end (`group`). What is shown of them is left to the crate `report`.
+
+mod chosen;
+mod group;
+mod locals;
+mod numbering;
+mod pairs;
+mod row;
+
+use memref::{Access, Event, ProcessId, ThreadId};
+use symbols::{CodeId, Resolver};
+use trace_format::Filter;
+
+use self::chosen::{Chosen, CountsPart};
+use self::group::{Grouper, page_row};
+use self::numbering::Numbering;
+use crate::{Count, Error, Moment, Pages, Session, Tool};
+
+pub use pairs::{PairRow, PairTally};
+pub use row::{AccessRow, By, SortKey, join_families};
+
+/// Counts by number.
+#[derive(Debug)]
+struct Counted {
+    numbering: Numbering,
+    counts: Vec<Count>,
+}
+
+/// Counts everything in one pass; asks only for the names that are wanted.
+#[derive(Debug)]
+pub struct Tally {
+    counted: Vec<Counted>,
+    /// Pages are counted apart: the heat map is drawn from them, too.
+    pages: Option<Pages>,
+    no_pages: Pages,
+    chosen: Chosen,
+}
+
+fn slot<T: Clone + Default>(list: &mut Vec<T>, index: u32) -> &mut T {
+    let index = index as usize;
+    if index >= list.len() {
+        list.resize(index + 1, T::default());
+    }
+    &mut list[index]
+}
+
+impl Tally {
+    /// Counts for these tables.
+    pub fn new(session: &Session, wanted: &[By]) -> Self {
+        let mut counted: Vec<Counted> = Vec::new();
+        for &by in wanted.iter().filter(|by| **by != By::Page) {
+            if !counted.iter().any(|counted| counted.numbering.serves(by)) {
+                counted.push(Counted { numbering: Numbering::new(by, session), counts: Vec::new() });
+            }
+        }
+        let pages = wanted.contains(&By::Page).then(Pages::default);
+        Self { counted, pages, no_pages: Pages::default(), chosen: Chosen::default() }
+    }
+
+    /// Adds accesses of an instruction.
+    pub(crate) fn add_code(&mut self, code: CodeId, count: Count) {
+        for counted in &mut self.counted {
+            if let Numbering::Code = counted.numbering {
+                *slot(&mut counted.counts, code.0) += count;
+            }
+        }
+    }
+
+    /// Adds accesses of a thread.
+    pub(crate) fn add_thread(&mut self, thread: ThreadId, process: ProcessId, count: Count) {
+        for counted in &mut self.counted {
+            if let Numbering::Thread(threads) = &mut counted.numbering {
+                threads.add(thread, process);
+                *slot(&mut counted.counts, thread.0) += count;
+            }
+        }
+    }
+
+    /// With counts by page that are known already.
+    pub fn of_pages(pages: Pages) -> Self {
+        Self {
+            counted: Vec::new(),
+            pages: Some(pages),
+            no_pages: Pages::default(),
+            chosen: Chosen::default(),
+        }
+    }
+
+    /// Counts what matches a filter; with `only`, of one thread. Returns the resolvers as they are at the end.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn replay(
+        &mut self,
+        session: &Session,
+        filter: &Filter,
+        only: Option<ThreadId>,
+    ) -> Result<Vec<Resolver>, Error> {
+        // An index answers for all pages, and reads nothing.
+        if self.counted.is_empty()
+            && *filter == Filter::default()
+            && only.is_none()
+            && let Some(indexed) = session.indexed_pages()?
+        {
+            self.pages = Some(indexed.pages);
+            return Ok(indexed.resolvers);
+        }
+        // Code is counted without making accesses. Threads are not: what each is for, a replay tells.
+        if *filter == Filter::default()
+            && only.is_none()
+            && self.pages.is_none()
+            && matches!(self.counted.as_slice(), [Counted { numbering: Numbering::Code, .. }])
+            && let Some(counted) = session.counted_by_instruction(&[By::Function])?
+        {
+            *self = counted.tally;
+            return Ok(counted.resolvers);
+        }
+        chosen::replay(self, session, filter, only)
+    }
+
+    /// Counts by page.
+    pub fn pages(&self) -> &Pages {
+        self.pages.as_ref().unwrap_or(&self.no_pages)
+    }
+
+    /// The rows of a table, most accessed first, equals by name.
+    pub fn rows(&self, by: By, session: &Session, resolvers: &[Resolver]) -> Vec<AccessRow> {
+        let mut rows = match by {
+            By::Page => self.page_rows(resolvers),
+            _ => self.named_rows(by, session, resolvers),
+        };
+        SortKey::Accesses.sort(&mut rows);
+        rows
+    }
+
+    fn named_rows(&self, by: By, session: &Session, resolvers: &[Resolver]) -> Vec<AccessRow> {
+        let Some(counted) = self.counted.iter().find(|counted| counted.numbering.serves(by)) else {
+            return Vec::new();
+        };
+        let mut grouper = Grouper::new(by, session, &counted.numbering, resolvers);
+        let mut counts: Vec<Count> = Vec::new();
+        for (number, count) in counted.counts.iter().enumerate().filter(|(_, count)| count.accesses() > 0) {
+            if let Some(row) = grouper.row(number as u32) {
+                *slot(&mut counts, row as u32) += *count;
+            }
+        }
+        let rows = grouper.into_rows().into_iter().zip(counts);
+        rows.map(|(row, count)| AccessRow { count, ..row }).collect()
+    }
+
+    fn page_rows(&self, resolvers: &[Resolver]) -> Vec<AccessRow> {
+        let touched = self.pages().touched().into_iter();
+        touched
+            .map(|(process, page, count)| AccessRow { count, ..page_row(resolvers, process, page) })
+            .collect()
+    }
+}
+
+impl CountsPart for Tally {
+    fn follows_all(&self) -> bool {
+        // Other tables follow nothing, and would be told what they do not count.
+        self.pages.is_none()
+            && matches!(self.counted.as_slice(), [Counted { numbering: Numbering::Local(_), .. }])
+    }
+
+    fn chosen(&mut self) -> &mut Chosen {
+        &mut self.chosen
+    }
+}
+
+impl Tool for Tally {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        for Counted { numbering, counts } in &mut self.counted {
+            if let Numbering::Variable = numbering
+                && self.chosen.is_all()
+            {
+                for access in accesses {
+                    let name = at.resolver.resolve_data(access.addr);
+                    slot(counts, name.variable.0).add(access);
+                }
+            } else if self.chosen.is_all() {
+                for access in accesses {
+                    slot(counts, numbering.number(at, access)).add(access);
+                }
+            } else {
+                let begin = self.chosen.tell(at.thread, accesses.len());
+                for (index, access) in (begin..).zip(accesses) {
+                    let number = numbering.number(at, access);
+                    if self.chosen.has(index, access) {
+                        slot(counts, number).add(access);
+                    }
+                }
+            }
+        }
+        if let Some(pages) = &mut self.pages {
+            pages.add(at.process, accesses);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        for counted in &mut self.counted {
+            counted.numbering.event(at, event);
+        }
+        Ok(())
+    }
+}

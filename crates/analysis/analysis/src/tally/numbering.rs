@@ -1,0 +1,190 @@
+//! Numbers for what an access is counted to, so that counting is adding to a list; names come at the end.
+
+use std::sync::Arc;
+
+use memref::{Access, Event, ProcessId, ThreadId, VirtAddr};
+use rustc_hash::FxHashMap;
+use symbols::{CodeId, FunctionId, RegionId, VariableId};
+
+use super::By;
+use super::locals::{LocalThing, Locals};
+use crate::{Moment, Owner, Session};
+
+/// Numbers for what the rows of a table are made of. Several kinds of rows are made of the same.
+#[derive(Debug)]
+pub(super) enum Numbering {
+    /// The session's numbers of variables.
+    Variable,
+    /// The session's numbers of instructions.
+    Code,
+    Field(Numbered<(VariableId, Arc<str>)>),
+    Page(Numbered<(ProcessId, u64)>),
+    Thread(Threads),
+    Local(Box<Locals>),
+}
+
+/// Things with numbers.
+#[derive(Debug)]
+pub(super) struct Numbered<T> {
+    numbers: FxHashMap<T, u32>,
+    things: Vec<T>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self { numbers: FxHashMap::default(), things: Vec::new() }
+    }
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
+    pub(super) fn number(&mut self, thing: T) -> u32 {
+        if let Some(&number) = self.numbers.get(&thing) {
+            return number;
+        }
+        let number = self.things.len() as u32;
+        self.things.push(thing.clone());
+        self.numbers.insert(thing, number);
+        number
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&T> {
+        self.things.get(number as usize)
+    }
+}
+
+/// A thread that made accesses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunningThread {
+    pub(super) process: ProcessId,
+    /// The first function that is the program's own: what the thread is for.
+    pub(super) first: Option<FunctionId>,
+}
+
+/// Accesses of a thread that are looked through for its first function.
+const MOST_BEFORE_FIRST: u32 = 1 << 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    all: FxHashMap<ThreadId, (RunningThread, u32)>,
+}
+
+impl Threads {
+    pub(super) fn get(&self, number: u32) -> Option<RunningThread> {
+        self.all.get(&ThreadId(number)).map(|(thread, _)| *thread)
+    }
+
+    /// A thread whose accesses are not looked at.
+    pub(super) fn add(&mut self, thread: ThreadId, process: ProcessId) {
+        self.all.entry(thread).or_insert((RunningThread { process, first: None }, 0));
+    }
+
+    fn begin(&mut self, at: &mut Moment<'_>, access: &Access) {
+        let new = RunningThread { process: at.process, first: None };
+        let (thread, seen) = self.all.entry(at.thread).or_insert((new, 0));
+        if thread.first.is_some() || *seen >= MOST_BEFORE_FIRST {
+            return;
+        }
+        *seen += 1;
+        let code = at.resolver.resolve_code(access.ip);
+        let name = at.resolver.names().code(code);
+        let own = |module: &str| Owner::of_module(module) == Owner::Program;
+        if let Some(name) = name
+            && name.function.as_deref().is_some_and(|function| !function.ends_with("@plt"))
+            && name.module.as_deref().is_some_and(own)
+        {
+            thread.first = Some(name.function_id);
+        }
+    }
+}
+
+impl Numbering {
+    pub(super) fn new(by: By, session: &Session) -> Self {
+        match by {
+            By::Variable | By::Allocation | By::Region => Self::Variable,
+            By::Function | By::Line => Self::Code,
+            By::Field => Self::Field(Numbered::default()),
+            By::Page => Self::Page(Numbered::default()),
+            By::Thread => Self::Thread(Threads::default()),
+            By::Local => Self::Local(Box::new(Locals::new(session))),
+        }
+    }
+
+    /// Whether the rows of that table are made of these.
+    pub(super) fn serves(&self, by: By) -> bool {
+        match self {
+            Self::Variable => matches!(by, By::Variable | By::Allocation | By::Region),
+            Self::Code => matches!(by, By::Function | By::Line),
+            Self::Field(_) => by == By::Field,
+            Self::Page(_) => by == By::Page,
+            Self::Thread(_) => by == By::Thread,
+            Self::Local(_) => by == By::Local,
+        }
+    }
+
+    /// What an access is counted to.
+    #[inline]
+    pub(super) fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+        match self {
+            Self::Variable => at.resolver.resolve_data(access.addr).variable.0,
+            Self::Code => at.resolver.resolve_code(access.ip).0,
+            Self::Field(fields) => {
+                let name = at.resolver.resolve_data(access.addr);
+                let path = at.resolver.field_path(access.addr, access.size).unwrap_or_default();
+                fields.number((name.variable, path))
+            }
+            Self::Page(pages) => pages.number((at.process, access.addr.page_number())),
+            Self::Thread(threads) => {
+                threads.begin(at, access);
+                at.thread.0
+            }
+            Self::Local(locals) => locals.number(at, access),
+        }
+    }
+
+    pub(super) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
+        if let Self::Local(locals) = self {
+            locals.event(at, event);
+        }
+    }
+
+    pub(super) fn variable(&self, number: u32) -> VariableId {
+        VariableId(number)
+    }
+
+    pub(super) fn code(&self, number: u32) -> CodeId {
+        CodeId(number)
+    }
+
+    pub(super) fn field(&self, number: u32) -> Option<(VariableId, Arc<str>)> {
+        let Self::Field(fields) = self else { return None };
+        fields.get(number).cloned()
+    }
+
+    pub(super) fn page(&self, number: u32) -> Option<(ProcessId, VirtAddr)> {
+        let Self::Page(pages) = self else { return None };
+        pages.get(number).map(|(process, page)| (*process, VirtAddr(page * VirtAddr::PAGE_BYTES)))
+    }
+
+    pub(super) fn thread(&self, number: u32) -> Option<RunningThread> {
+        let Self::Thread(threads) = self else { return None };
+        threads.get(number)
+    }
+
+    pub(super) fn local(&self, number: u32) -> Option<LocalThing> {
+        let Self::Local(locals) = self else { return None };
+        locals.get(number)
+    }
+}
+
+/// The last region that was at an address, where nothing is any more at the end.
+pub(super) fn region_once_at(image: &symbols::ProcessImage, page: VirtAddr) -> Option<&symbols::Region> {
+    let regions = image.regions();
+    let now: Option<RegionId> = image.region_at(page);
+    now.and_then(|id| regions.region(id)).or_else(|| {
+        regions
+            .regions()
+            .iter()
+            .rev()
+            .find(|region| region.start <= page && page.0 < region.start.0 + region.len)
+    })
+}

@@ -1,0 +1,154 @@
+//! Counts by two things at once: who accesses what.
+
+use std::collections::HashMap;
+
+use memref::{Access, Event, ThreadId};
+use rustc_hash::FxHashMap;
+use symbols::Resolver;
+use trace_format::Filter;
+
+use super::chosen::{self, Chosen, CountsPart};
+use super::group::Grouper;
+use super::numbering::Numbering;
+use super::{AccessRow, By, SortKey, slot};
+use crate::{Count, Error, Moment, Session, Tool};
+
+/// What two rows have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairRow {
+    /// The first one, with all of its counts.
+    pub first: AccessRow,
+    /// The second one, with the counts of what belongs to both.
+    pub second: AccessRow,
+}
+
+/// No second number has this; the first access of a first number finds nothing.
+const NONE: u32 = u32::MAX;
+
+/// Counts the accesses of each pair.
+#[derive(Debug)]
+pub struct PairTally {
+    by: [By; 2],
+    numberings: [Numbering; 2],
+    counts: Vec<([u32; 2], Count)>,
+    place_of: FxHashMap<[u32; 2], u32>,
+    /// The last pair of each second number: mostly the next one is the same.
+    last: Vec<Option<(u32, u32)>>,
+    chosen: Chosen,
+}
+
+impl PairTally {
+    /// Counts for a table of two.
+    pub fn new(session: &Session, by: [By; 2]) -> Self {
+        Self {
+            by,
+            numberings: by.map(|by| Numbering::new(by, session)),
+            counts: Vec::new(),
+            place_of: FxHashMap::default(),
+            last: Vec::new(),
+            chosen: Chosen::default(),
+        }
+    }
+
+    /// Counts what matches a filter; with `only`, of one thread. Returns the resolvers as they are at the end.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn replay(
+        &mut self,
+        session: &Session,
+        filter: &Filter,
+        only: Option<ThreadId>,
+    ) -> Result<Vec<Resolver>, Error> {
+        chosen::replay(self, session, filter, only)
+    }
+
+    #[inline]
+    fn count(&mut self, pair: [u32; 2]) -> &mut Count {
+        let last = slot(&mut self.last, pair[1]);
+        let place = match *last {
+            Some((first, place)) if first == pair[0] => place,
+            _ => {
+                let place = *self.place_of.entry(pair).or_insert_with(|| {
+                    self.counts.push((pair, Count::default()));
+                    self.counts.len() as u32 - 1
+                });
+                *last = Some((pair[0], place));
+                place
+            }
+        };
+        &mut self.counts[place as usize].1
+    }
+
+    /// All pairs: sorted by the first ones as asked, then by their own counts.
+    pub fn rows(&self, session: &Session, resolvers: &[Resolver], sort: SortKey) -> Vec<PairRow> {
+        let [first, second] =
+            [0, 1].map(|side: usize| Grouper::new(self.by[side], session, &self.numberings[side], resolvers));
+        let (mut first, mut second) = (first, second);
+        let mut pairs: HashMap<(usize, usize), Count> = HashMap::new();
+        for ([one, other], count) in self.counts.iter().filter(|(_, count)| count.accesses() > 0) {
+            if let (Some(one), Some(other)) = (first.row(*one), second.row(*other)) {
+                *pairs.entry((one, other)).or_default() += *count;
+            }
+        }
+        let (mut firsts, seconds) = (first.into_rows(), second.into_rows());
+        for ((one, _), count) in &pairs {
+            firsts[*one].count += *count;
+        }
+        // Their places are kept while they are sorted, since two may have the same name.
+        let mut order: Vec<usize> = (0..firsts.len()).collect();
+        order.sort_by(|a, b| {
+            let (a, b) = (&firsts[*a], &firsts[*b]);
+            sort.order(a, b)
+        });
+        let mut rank = vec![NONE as usize; firsts.len()];
+        for (index, one) in order.into_iter().enumerate() {
+            rank[one] = index;
+        }
+        let mut pairs: Vec<((usize, usize), Count)> = pairs.into_iter().collect();
+        pairs.sort_by(|(a, count_a), (b, count_b)| {
+            let by_rank = rank[a.0].cmp(&rank[b.0]);
+            let by_count = sort.of_count(count_b).cmp(&sort.of_count(count_a));
+            let by_all = count_b.accesses().cmp(&count_a.accesses());
+            by_rank.then(by_count).then(by_all).then_with(|| seconds[a.1].name.cmp(&seconds[b.1].name))
+        });
+        pairs
+            .into_iter()
+            .map(|((one, other), count)| PairRow {
+                first: firsts[one].clone(),
+                second: AccessRow { count, ..seconds[other].clone() },
+            })
+            .collect()
+    }
+}
+
+impl CountsPart for PairTally {
+    fn follows_all(&self) -> bool {
+        self.by.contains(&By::Local)
+    }
+
+    fn chosen(&mut self) -> &mut Chosen {
+        &mut self.chosen
+    }
+}
+
+impl Tool for PairTally {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        let begin = if self.chosen.is_all() { 0 } else { self.chosen.tell(at.thread, accesses.len()) };
+        for (index, access) in (begin..).zip(accesses) {
+            let [first, second] = &mut self.numberings;
+            let pair = [first.number(at, access), second.number(at, access)];
+            if self.chosen.has(index, access) {
+                self.count(pair).add(access);
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        for numbering in &mut self.numberings {
+            numbering.event(at, event);
+        }
+        Ok(())
+    }
+}

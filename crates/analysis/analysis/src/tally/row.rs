@@ -1,0 +1,146 @@
+//! What a table has rows of, and a row.
+
+use crate::{Count, Owner};
+
+/// What the rows of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum By {
+    /// A static variable, or one heap block.
+    Variable,
+    /// The same, with each thread's own stack split by function and local variable. Needs a trace in which stacks were recorded.
+    Local,
+    /// A variable's field or element, where debug information tells.
+    Field,
+    /// A function that makes accesses.
+    Function,
+    /// A source line that makes accesses; where none is known the function.
+    Line,
+    /// A call that allocates: all its blocks together.
+    Allocation,
+    /// A page.
+    Page,
+    /// A region.
+    Region,
+    /// A thread.
+    Thread,
+}
+
+impl By {
+    /// On the command line and as a key of JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Variable => "variable",
+            Self::Local => "local",
+            Self::Field => "field",
+            Self::Function => "function",
+            Self::Line => "line",
+            Self::Allocation => "allocation",
+            Self::Page => "page",
+            Self::Region => "region",
+            Self::Thread => "thread",
+        }
+    }
+}
+
+/// One row of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessRow {
+    /// What was accessed, or who accessed.
+    pub name: String,
+    /// The kind of memory, where the row has one.
+    pub region: String,
+    /// How often.
+    pub count: Count,
+    /// Size in bytes of what was accessed, where that is known.
+    pub size: u64,
+    /// How many things the row stands for: blocks of a site; else 1.
+    pub things: u64,
+    /// Source file and line, where the row has one.
+    pub line: Option<String>,
+    /// The file name of the module it lies in; of a block that of the code which allocated it.
+    pub module: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The name that all blocks of one call have together, `<malloc@func1+230>`, or all elements of an array.
+    pub family: Option<String>,
+}
+
+/// How rows are sorted: the largest first, names in alphabetical order. Equals are sorted by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SortKey {
+    /// Loads, stores and modifies together.
+    #[default]
+    Accesses,
+    /// Loads.
+    Loads,
+    /// Stores.
+    Stores,
+    /// Read-modify-writes.
+    Modifies,
+    /// Bytes that were read or written.
+    Bytes,
+    /// The size of what was accessed.
+    Size,
+    /// How many things a row stands for.
+    Things,
+    /// The name.
+    Name,
+}
+
+impl SortKey {
+    /// What is compared; 0 for a name.
+    fn of(self, row: &AccessRow) -> u64 {
+        match self {
+            Self::Accesses => row.count.accesses(),
+            Self::Loads => row.count.loads,
+            Self::Stores => row.count.stores,
+            Self::Modifies => row.count.modifies,
+            Self::Bytes => row.count.bytes,
+            Self::Size => row.size,
+            Self::Things => row.things,
+            Self::Name => 0,
+        }
+    }
+
+    /// Which of two rows comes first.
+    pub fn order(self, a: &AccessRow, b: &AccessRow) -> std::cmp::Ordering {
+        self.of(b).cmp(&self.of(a)).then_with(|| a.name.cmp(&b.name))
+    }
+
+    /// Sorts rows.
+    pub fn sort(self, rows: &mut [AccessRow]) {
+        rows.sort_by(|a, b| self.order(a, b));
+    }
+
+    /// Sorts pairs by that of their counts.
+    pub(super) fn of_count(self, count: &Count) -> u64 {
+        self.of(&AccessRow { count: *count, ..AccessRow::default() })
+    }
+}
+
+/// Joins the blocks of each call in each state to one row, if there are several, and the elements of an array. Other rows stay
+/// as they are.
+pub fn join_families(rows: Vec<AccessRow>) -> Vec<AccessRow> {
+    let mut joined: Vec<AccessRow> = Vec::new();
+    let mut place_of = std::collections::HashMap::new();
+    for row in rows {
+        let Some(family) = row.family.clone() else {
+            joined.push(row);
+            continue;
+        };
+        match place_of.get(&(family.clone(), row.module.clone())) {
+            Some(&place) => {
+                let whole: &mut AccessRow = &mut joined[place];
+                whole.count += row.count;
+                whole.size += row.size;
+                whole.things += row.things;
+                whole.name = family;
+            }
+            None => {
+                place_of.insert((family, row.module.clone()), joined.len());
+                joined.push(row);
+            }
+        }
+    }
+    joined
+}

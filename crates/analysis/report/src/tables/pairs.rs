@@ -1,0 +1,254 @@
+//! Who accesses what: for each row of a table those of another one.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use analysis::{AccessRow, By, Count, PairRow};
+use serde_json::{Map, Value, json};
+
+use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
+use super::json as write_json;
+use super::look::{Look, Tone};
+use super::rows::{Shown, Split, folds, split, sum};
+
+/// Second rows of each first one, unless all are asked for.
+const MOST_SECOND: usize = 5;
+const INDENT: usize = 2;
+
+/// Writes pairs as a JSON array: an object with both names under the names of the tables, and the counts that they have together.
+///
+/// # Errors
+/// Where the output can't be written.
+pub fn pairs_json(rows: &[PairRow], by: [By; 2], out: &mut dyn Write) -> io::Result<()> {
+    let to_json = |row: &PairRow| {
+        let mut object = Map::new();
+        for (by, part) in [(by[0], &row.first), (by[1], &row.second)] {
+            object.insert(by.name().to_owned(), json!(part.name));
+            object.insert(format!("{}_module", by.name()), json!(part.module));
+        }
+        let count = row.second.count;
+        object.insert("loads".to_owned(), json!(count.loads));
+        object.insert("stores".to_owned(), json!(count.stores));
+        object.insert("modifies".to_owned(), json!(count.modifies));
+        object.insert("bytes".to_owned(), json!(count.bytes));
+        Value::Object(object)
+    };
+    write_json(&rows.iter().map(to_json).collect(), out)
+}
+
+/// The second rows of a first one.
+struct Group {
+    first: AccessRow,
+    seconds: Vec<AccessRow>,
+}
+
+/// Pairs of the same first row follow each other. Blocks of one call are one first row, unless all are shown.
+fn groups(rows: Vec<PairRow>, all: bool) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut family_at = std::collections::HashMap::new();
+    let mut last: Option<AccessRow> = None;
+    for PairRow { first, second } in rows {
+        let is_new = last.as_ref() != Some(&first);
+        let family = first.family.clone().filter(|_| !all).map(|family| (family, first.module.clone()));
+        let place = match &family {
+            Some(family) => family_at.get(family).copied(),
+            None => (!is_new).then(|| groups.len() - 1),
+        };
+        let place = place.unwrap_or_else(|| {
+            let (count, size, things) = (Count::default(), 0, 0);
+            groups.push(Group {
+                first: AccessRow { count, size, things, ..first.clone() },
+                seconds: Vec::new(),
+            });
+            groups.len() - 1
+        });
+        if let Some(family) = family {
+            family_at.insert(family, place);
+        }
+        let group = &mut groups[place];
+        if is_new {
+            if group.first.things > 0
+                && let Some(family) = &first.family
+            {
+                group.first.name.clone_from(family);
+            }
+            group.first.size += first.size;
+            group.first.things += first.things;
+            last = Some(first);
+        }
+        group.first.count += second.count;
+        let same = |other: &&mut AccessRow| {
+            (&other.name, &other.module, &other.line) == (&second.name, &second.module, &second.line)
+        };
+        match group.seconds.iter_mut().find(same) {
+            Some(other) => other.count += second.count,
+            None => group.seconds.push(second),
+        }
+    }
+    groups
+}
+
+fn columns() -> Vec<Column> {
+    let column = |head, worth| Column { head, worth, left: false };
+    vec![
+        column("share", ALWAYS),
+        column("loads", 90),
+        column("stores", 90),
+        column("modifies", 30),
+        column("bytes accessed", 10),
+    ]
+}
+
+fn figures(count: &Count, all: u64) -> Vec<Figure> {
+    vec![
+        Figure::Share(count.accesses(), all),
+        Figure::Number(count.loads),
+        Figure::Number(count.stores),
+        Figure::Number(count.modifies),
+        Figure::Number(count.bytes),
+    ]
+}
+
+/// Writes pairs for people: each first row, and after it those of the second table. Shares are of `total`.
+///
+/// # Errors
+/// Where the output can't be written.
+pub fn pairs_text(
+    rows: Vec<PairRow>,
+    total: Count,
+    by: [By; 2],
+    shown: &Shown,
+    look: Look,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return writeln!(out, "nothing was accessed here");
+    }
+    let all = total.accesses();
+    let mut of_rows = Count::default();
+    rows.iter().for_each(|row| of_rows += row.second.count);
+    let mut groups = groups(rows, shown.all);
+    // The groups are divided as the rows of the first table alone are; a place says which is which.
+    let firsts: Vec<AccessRow> = groups
+        .iter()
+        .enumerate()
+        .map(|(place, group)| AccessRow {
+            line: Some(place.to_string()),
+            family: None,
+            ..group.first.clone()
+        })
+        .collect();
+    let Split { shown: firsts, more, others } = split(firsts, shown);
+    let mut lines: Vec<GridRow> = Vec::new();
+    for first in &firsts {
+        let Some(group) =
+            first.line.as_deref().and_then(|place| groups.get_mut(place.parse::<usize>().ok()?))
+        else {
+            continue;
+        };
+        let note = if group.first.things > 1 && folds(by[0]) {
+            format!("({} of them)", crate::grouped(group.first.things))
+        } else {
+            group.first.line.as_deref().map_or_else(String::new, |line| format!("({line})"))
+        };
+        lines.push(GridRow {
+            figures: figures(&group.first.count, all),
+            name: group.first.name.clone(),
+            note,
+            tone: Tone::Strong,
+            ..GridRow::default()
+        });
+        let inner = Shown { by: by[1], top: if shown.all { usize::MAX } else { MOST_SECOND }, ..*shown };
+        let Split { shown: seconds, more, others } = split(std::mem::take(&mut group.seconds), &inner);
+        for second in &seconds {
+            lines.push(GridRow {
+                figures: figures(&second.count, all),
+                name: second.name.clone(),
+                indent: INDENT,
+                note: second.line.as_deref().map_or_else(String::new, |line| format!("({line})")),
+                tone: Tone::Plain,
+            });
+        }
+        let rest: Vec<AccessRow> =
+            more.into_iter().chain(others.into_iter().flat_map(|(_, rows)| rows)).collect();
+        if !rest.is_empty() {
+            let distinct: HashSet<&str> = rest.iter().map(|row| row.name.as_str()).collect();
+            lines.push(GridRow {
+                figures: figures(&sum(&rest), all),
+                name: format!("{} more", crate::grouped(distinct.len() as u64)),
+                indent: INDENT,
+                tone: Tone::Faint,
+                ..GridRow::default()
+            });
+        }
+    }
+    let mut folded = |name: String, rows: &[AccessRow]| {
+        lines.push(GridRow {
+            figures: figures(&sum(rows), all),
+            name,
+            tone: Tone::Faint,
+            ..GridRow::default()
+        });
+    };
+    if !more.is_empty() {
+        folded(format!("{} more (--top N, --all)", crate::grouped(more.len() as u64)), &more);
+    }
+    for (owner, rows) in &others {
+        folded(format!("[{}: {}]", owner.words(), crate::grouped(rows.len() as u64)), rows);
+    }
+    lines.push(GridRow {
+        figures: figures(&of_rows, all),
+        name: "total".to_owned(),
+        tone: Tone::Strong,
+        ..GridRow::default()
+    });
+    Grid { columns: columns(), name: head_of_two(by), rows: lines }.write(look, out)
+}
+
+fn head_of_two(by: [By; 2]) -> &'static str {
+    match by {
+        [By::Variable | By::Local | By::Field, By::Function | By::Line] => "what, and by whom",
+        [By::Function | By::Line, By::Variable | By::Local | By::Field] => "who, and what",
+        _ => "name",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use analysis::{Owner, SortKey};
+
+    fn pair(first: &str, second: &str, loads: u64, family: Option<&str>, owner: Owner) -> PairRow {
+        let row = |name: &str| AccessRow { name: name.into(), things: 1, ..AccessRow::default() };
+        PairRow {
+            first: AccessRow { family: family.map(str::to_owned), ..row(first) },
+            second: AccessRow { count: Count { loads, ..Count::default() }, owner, ..row(second) },
+        }
+    }
+
+    #[test]
+    fn each_row_is_followed_by_those_that_belong_to_it() {
+        let rows = vec![
+            pair("table", "lookup", 60, None, Owner::Program),
+            pair("table", "memset", 10, None, Owner::CLibrary),
+            pair("<malloc0001@make+3>", "walk", 20, Some("<malloc@make+3>"), Owner::Program),
+            pair("<malloc0002@make+3>", "walk", 10, Some("<malloc@make+3>"), Owner::Program),
+        ];
+        let total = Count { loads: 100, ..Count::default() };
+        let shown = Shown { by: By::Variable, sort: SortKey::Accesses, top: 20, all: false, folded: true };
+        let mut out = Vec::new();
+        let by = [By::Variable, By::Function];
+        pairs_text(rows, total, by, &shown, Look::default(), &mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "  share  loads  what, and by whom
+ 70.0 %     70  table
+ 60.0 %     60    lookup
+ 10.0 %     10    1 more
+ 30.0 %     30  <malloc@make+3>  (2 of them)
+ 30.0 %     30    walk
+100.0 %    100  total
+"
+        );
+    }
+}
