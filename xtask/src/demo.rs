@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from nothing to a named, drawn recording of a real program.
+//! `cargo xtask demo`: from nothing to answers: what a small program of examples/ does to its memory, and a real one.
 
 use std::fs::{self, File};
 
@@ -6,26 +6,55 @@ use anyhow::{Context, Result};
 
 use crate::{install, shell};
 
-/// Builds, records `gzip -c README.md`, prints what was found and leaves the pages in `demo/`.
+/// What the demo leaves.
+const PLACE: &str = "demo";
+
+/// Builds; records examples/inventory.c and `gzip -c README.md`; asks; and leaves the traces and pages in `demo/`.
 pub(crate) fn run() -> Result<()> {
     install::tools(install::DEMO)?;
     shell::build_release()?;
     let memtap = shell::profile_dir("release").join("memtap");
     let memtap = memtap.to_str().context("the path of the target directory is not UTF-8")?;
-    fs::create_dir_all("demo")?;
+    fs::create_dir_all(PLACE)?;
+    inventory(memtap)?;
+    gzip(memtap)?;
+    let place = shell::repository().join(PLACE);
+    println!("\nThe traces:   {}", place.join("inventory.memtap").display());
+    println!("              {}", place.join("gzip.memtap").display());
+    println!("The report:   {}", place.join("report.html").display());
+    println!("The heat map: {}", place.join("heatmap.svg").display());
+    println!("More to ask:  {memtap} report {PLACE}/inventory.memtap --by line");
+    println!("              {memtap} dump {PLACE}/gzip.memtap --format symbolic | less");
+    Ok(())
+}
+
+/// Says what is asked, and asks.
+fn ask(question: &str, line: &[&str]) -> Result<()> {
+    println!("\n{question}");
+    shell::run(line)
+}
+
+/// A program whose answers are known: a hot field, a buffer that nobody reads, and a leak.
+fn inventory(memtap: &str) -> Result<()> {
+    let (program, trace) = ("demo/inventory", "demo/inventory.memtap");
+    shell::run(&["gcc", "-g", "-O0", "-o", program, "examples/inventory.c"])?;
+    shell::run(&[memtap, "record", "--force", "-o", trace, program])?;
+    ask("What is accessed most?", &[memtap, "report", trace, "--top", "5"])?;
+    ask(
+        "Who accesses it, and which part of it?",
+        &[memtap, "report", trace, "--by", "field,function", "--name", "shelf*.key", "--top", "3"],
+    )?;
+    ask("What is written and never read? What is never freed?", &[memtap, "report", trace, "--unused"])
+}
+
+/// A program of which nobody thought that it would be recorded.
+fn gzip(memtap: &str) -> Result<()> {
     let trace = "demo/gzip.memtap";
     let packed = File::create("demo/README.md.gz")?;
     let mut record =
         shell::command(&[memtap, "record", "--force", "-o", trace, "--", "gzip", "-c", "README.md"]);
     shell::run_command(record.stdout(packed))?;
-    shell::run(&[memtap, "stat", trace])?;
-    shell::run(&[memtap, "report", trace, "--by", "variable"])?;
+    ask("And gzip?", &[memtap, "report", trace, "--top", "5"])?;
     shell::run(&[memtap, "report", trace, "--html", "demo/report.html"])?;
-    shell::run(&[memtap, "heatmap", trace, "-o", "demo/heatmap.svg"])?;
-    let place = shell::repository().join("demo");
-    println!("\nThe trace:    {}", place.join("gzip.memtap").display());
-    println!("The report:   {}", place.join("report.html").display());
-    println!("The heat map: {}", place.join("heatmap.svg").display());
-    println!("More to ask:  {memtap} dump {trace} --format symbolic | less");
-    Ok(())
+    shell::run(&[memtap, "heatmap", trace, "-o", "demo/heatmap.svg"])
 }
