@@ -28,7 +28,8 @@ fn record_in(
     let trace = Trace::within(tempfile::tempdir().expect("a temporary directory"), "t.memtap");
     let mut command = Command::new(memtap());
     command.envs(environment);
-    command.arg("record").arg("-o").arg(&trace.path).args(options).arg("--").args(line);
+    // What it says at the end is not the program's: tests compare standard error with a native run's.
+    command.args(["record", "--quiet", "-o"]).arg(&trace.path).args(options).arg("--").args(line);
     let mut outcome = run(&mut command, stdin);
     if options.iter().any(|option| option.starts_with("--verify")) {
         outcome.stderr = without_result(&outcome.err()).into_bytes();

@@ -71,7 +71,7 @@ fn temp() -> tempfile::TempDir {
 
 fn recorder(pid: u32, path: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(memtap());
-    command.args(["record", "--force", "--pid", &pid.to_string(), "-o"]);
+    command.args(["record", "--quiet", "--force", "--pid", &pid.to_string(), "-o"]);
     command.arg(path).args(options);
     command
 }

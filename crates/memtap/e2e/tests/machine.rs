@@ -43,7 +43,11 @@ fn boot_disk(dir: &Path) -> String {
 /// Records a machine that ends by itself.
 fn record(output: &Path, options: &[&str], command: &[&str]) -> Finished {
     let mut line = Command::new(memtap());
-    line.args(["record", "--tracer", "qemu", "-o"]).arg(output).args(options).arg("--").args(command);
+    line.args(["record", "--quiet", "--tracer", "qemu", "-o"])
+        .arg(output)
+        .args(options)
+        .arg("--")
+        .args(command);
     run(&mut line, b"")
 }
 
@@ -220,7 +224,7 @@ struct Running {
 impl Running {
     fn start(output: &Path, options: &[&str], command: &[String]) -> Self {
         let mut child = Command::new(memtap())
-            .args(["record", "--tracer", "qemu", "-o"])
+            .args(["record", "--quiet", "--tracer", "qemu", "-o"])
             .arg(output)
             .args(options)
             .arg("--")

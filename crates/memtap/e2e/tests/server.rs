@@ -62,7 +62,10 @@ impl Server {
         program: &TestProgram,
     ) -> Finished {
         let mut command = Command::new(memtap());
-        command.args(["record", "--server", url, "-o", output]).args(options).args(&program.header.record);
+        command
+            .args(["record", "--quiet", "--server", url, "-o", output])
+            .args(options)
+            .args(&program.header.record);
         command.env_remove("MEMTAP_TOKEN").env("XDG_STATE_HOME", self.dir.path().join("elsewhere"));
         if let Some(token) = token {
             command.arg("--token-file").arg(token);

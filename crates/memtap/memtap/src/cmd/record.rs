@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
@@ -11,6 +11,7 @@ use recorder::{Direction, MachineFilter, MachineRecorder, RecordedRun, Recorder,
 use report::grouped;
 use trace_server::Address;
 
+use crate::progress::short_bytes;
 use crate::recording::{Teller, flag_of_signals, in_options};
 
 /// Who sees the accesses.
@@ -60,34 +61,36 @@ pub(crate) enum FlowExtent {
 /// Run a program, or attach to a process, and record what it does to its memory
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// The trace to write [default: PROG.memtap in this directory]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Replace FILE if it exists
-    #[arg(long)]
-    force: bool,
-    /// Who sees the accesses [default: translate; protect where --regions selects data, that is without stack]
-    #[arg(long, value_enum)]
-    tracer: Option<TracerName>,
     /// The kinds of memory to trace [default: all that the tracer can see]
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS", help_heading = RECORDED)]
     regions: Vec<RegionName>,
     /// Start recording at the entry of this function instead of main (may be given several times)
-    #[arg(long, value_name = "FN")]
+    #[arg(long, value_name = "FN", help_heading = RECORDED)]
     start: Vec<String>,
     /// Stop recording at the entry of this function (may be given several times)
-    #[arg(long, value_name = "FN")]
+    #[arg(long, value_name = "FN", help_heading = RECORDED)]
     stop: Vec<String>,
     /// Leave the processes that the program starts alone
-    #[arg(long)]
+    #[arg(long, help_heading = RECORDED)]
     no_children: bool,
     /// Record the bytes that accesses read and write, too (translated programs; of a machine those written)
-    #[arg(long)]
+    #[arg(long, help_heading = RECORDED)]
     data: bool,
     /// Record the control flow, too: every basic block that is executed, not only those that access memory (translated
     /// programs, machines)
-    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, default_missing_value = "full")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        num_args = 0..=1,
+        default_missing_value = "full",
+        help_heading = RECORDED
+    )]
     flow: Option<FlowExtent>,
+
+    /// Who sees the accesses [default: translate; protect where --regions selects data, that is without stack]
+    #[arg(long, value_enum, help_heading = HOW)]
+    tracer: Option<TracerName>,
     /// Step through windows of N instructions and compare what the program accesses there with what is recorded; a
     /// difference is exit status 1 (translated programs)
     #[arg(
@@ -96,43 +99,70 @@ pub(crate) struct Args {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "1000",
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+        help_heading = HOW
     )]
     verify: Option<u32>,
-    #[command(flatten)]
-    machine: MachineArgs,
     /// Exit with the program's status even where events are missing
-    #[arg(long)]
+    #[arg(long, help_heading = HOW)]
     allow_gaps: bool,
-    /// How accesses are encoded: access is smaller by half or more than the fast ones, and slower; memtap copy does that
-    /// later too [default: blocks where code is translated and all of it goes to a file, else live]
-    #[arg(long, value_name = "NAME", value_parser = super::encoders())]
-    encoder: Option<u32>,
-    /// When the trace is forced to disk
-    #[arg(long, value_enum, default_value = "close")]
-    sync: super::Sync,
-    /// Let a server write the trace: unix:PATH or tcp:HOST:PORT; FILE is relative to its root
-    #[arg(long, value_name = "URL")]
-    server: Option<Address>,
-    /// The file with the token of a server on TCP [default: $MEMTAP_TOKEN, or what this user's server wrote]
-    #[arg(long, value_name = "FILE", requires = "server")]
-    token_file: Option<PathBuf>,
-    /// Attach to this running process; recording ends with --for, with Ctrl-C or with the process, which runs on natively
-    #[arg(long, value_name = "PID", conflicts_with = "program")]
-    pid: Option<u32>,
-    /// With --pid: how long to record
-    #[arg(long = "for", value_name = "SECONDS", requires = "pid", conflicts_with = "program", value_parser = super::parse_seconds)]
-    seconds: Option<f64>,
+    /// Do not say at the end what was recorded
+    #[arg(short, long, help_heading = HOW)]
+    quiet: bool,
     /// Run under the tracer without recording: for measurements
     #[arg(long, hide = true)]
     never: bool,
     /// How an access to closed memory is made
     #[arg(long, value_enum, hide = true)]
     mechanism: Option<MechanismName>,
-    /// The program and its arguments
-    #[arg(required_unless_present = "pid", last = true, value_name = "PROG")]
+
+    /// The trace to write [default: PROG.memtap in this directory]
+    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
+    output: Option<PathBuf>,
+    /// Replace FILE if it exists
+    #[arg(long, help_heading = WRITTEN)]
+    force: bool,
+    /// How accesses are encoded: access is smaller by half or more than the fast ones, and slower; memtap copy does that
+    /// later too [default: blocks where code is translated and all of it goes to a file, else live]
+    #[arg(long, value_name = "NAME", value_parser = super::encoders(), help_heading = WRITTEN)]
+    encoder: Option<u32>,
+    /// When the trace is forced to disk
+    #[arg(long, value_enum, default_value = "close", help_heading = WRITTEN)]
+    sync: super::Sync,
+    /// Let a server write the trace: unix:PATH or tcp:HOST:PORT; FILE is relative to its root
+    #[arg(long, value_name = "URL", help_heading = WRITTEN)]
+    server: Option<Address>,
+    /// The file with the token of a server on TCP [default: $MEMTAP_TOKEN, or what this user's server wrote]
+    #[arg(long, value_name = "FILE", requires = "server", help_heading = WRITTEN)]
+    token_file: Option<PathBuf>,
+
+    /// Attach to this running process; recording ends with --for, with Ctrl-C or with the process, which runs on natively
+    #[arg(long, value_name = "PID", conflicts_with = "program", help_heading = ATTACHED)]
+    pid: Option<u32>,
+    /// With --pid: how long to record
+    #[arg(
+        long = "for",
+        value_name = "SECONDS",
+        requires = "pid",
+        conflicts_with = "program",
+        value_parser = super::parse_seconds,
+        help_heading = ATTACHED
+    )]
+    seconds: Option<f64>,
+
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// The program and its arguments: all that follows it is its own, with or without -- before it
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "PROG")]
     program: Vec<String>,
 }
+
+/// The headings of the options.
+const RECORDED: &str = "What is recorded";
+const HOW: &str = "How it is recorded";
+const WRITTEN: &str = "The trace";
+const ATTACHED: &str = "A process that runs already";
 
 /// What only holds for a whole machine.
 #[derive(Debug, Parser)]
@@ -302,6 +332,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return run_attached(args, pid);
     }
     let (name, rest) = args.program.split_first().expect("clap requires a program");
+    let started = Instant::now();
     let mut teller = Teller::new(None);
     let run = if args.tracer == Some(TracerName::Qemu) {
         if args.verify.is_some() {
@@ -312,7 +343,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let subject = Recorder::of_program(name).args(rest);
         args.recorder(subject).record_with(|notice| teller.tell(&notice))
     };
-    status(args.allow_gaps, &teller.end(run.map_err(in_options))?)
+    ended(args, started.elapsed(), &teller.end(run.map_err(in_options))?)
 }
 
 /// Records a process that runs already, and ends with success unless something is missing.
@@ -325,13 +356,44 @@ fn run_attached(args: &Args, pid: u32) -> Result<ExitCode> {
         subject = subject.time(Duration::from_secs_f64(seconds));
     }
     let how_to_end = args.seconds.is_none().then_some(", end with Ctrl-C");
+    let started = Instant::now();
     let mut teller = Teller::new(how_to_end);
     let run = args.recorder(subject).record_with(|notice| teller.tell(&notice));
-    status(args.allow_gaps, &teller.end(run.map_err(in_options))?)
+    ended(args, started.elapsed(), &teller.end(run.map_err(in_options))?)
+}
+
+/// Says what was recorded, and what can be asked now.
+fn tell_of_trace(args: &Args, took: Duration, run: &RecordedRun) {
+    let file = run.output.display();
+    let missing = match run.totals.gaps {
+        0 => "nothing is missing".to_owned(),
+        1 => "1 event is missing".to_owned(),
+        gaps => format!("{} events are missing", grouped(gaps)),
+    };
+    let accesses = grouped(run.totals.accesses);
+    let (size, is_here) = match run.output.metadata() {
+        Ok(facts) if facts.is_file() && args.server.is_none() => (format!(", {}", bytes(facts.len())), true),
+        _ => (String::new(), false),
+    };
+    eprintln!("memtap: wrote {file}: {accesses} accesses{size} in {:.1} s; {missing}", took.as_secs_f64());
+    if is_here {
+        let by = if args.tracer == Some(TracerName::Qemu) { "process" } else { "variable,function" };
+        eprintln!(
+            "memtap: next: memtap report {file} (what is accessed most); memtap report {file} --by {by} (by whom)"
+        );
+    }
+}
+
+/// Bytes as people read them.
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        _ => short_bytes(bytes as f64),
+    }
 }
 
 /// The program's status, unless something is missing.
-fn status(allow_gaps: bool, run: &RecordedRun) -> Result<ExitCode> {
+fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
     let file = run.output.display();
     if let Some(verified) = &run.verified {
         for words in &verified.shown {
@@ -353,8 +415,11 @@ fn status(allow_gaps: bool, run: &RecordedRun) -> Result<ExitCode> {
         }
         eprintln!("memtap: {file}: {compared} are as stepping sees them");
     }
+    if !args.quiet && !args.never {
+        tell_of_trace(args, took, run);
+    }
     let status = run.end.shell_status();
-    if run.totals.gaps == 0 || allow_gaps {
+    if run.totals.gaps == 0 || args.allow_gaps {
         return Ok(ExitCode::from(status));
     }
     eprintln!(
@@ -367,6 +432,38 @@ fn status(allow_gaps: bool, run: &RecordedRun) -> Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parsed(line: &[&str]) -> Args {
+        Args::try_parse_from(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    #[test]
+    fn a_program_needs_no_dashes_before_it_and_keeps_its_own() {
+        let args = parsed(&["record", "--tracer", "protect", "ls", "-l", "--tracer", "none", "--", "x"]);
+        assert_eq!(args.program, ["ls", "-l", "--tracer", "none", "--", "x"]);
+        assert_eq!(args.tracer, Some(TracerName::Protect));
+        assert_eq!(parsed(&["record", "--", "ls", "-l"]).program, ["ls", "-l"]);
+        assert_eq!(parsed(&["record", "-q", "--", "-odd"]).program, ["-odd"]);
+        assert!(Args::try_parse_from(["record", "--bogus", "ls"]).is_err(), "no option of ours");
+        assert!(Args::try_parse_from(["record", "--pid", "1", "ls"]).is_err());
+    }
+
+    #[test]
+    fn headings_of_the_help_are_true() {
+        use clap::CommandFactory;
+        let command = Args::command();
+        let heading = |id: &str| {
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id);
+            arg.and_then(|arg| arg.get_help_heading().map(str::to_owned))
+        };
+        assert_eq!(heading("allow_gaps").as_deref(), Some(HOW));
+        assert_eq!(heading("sync").as_deref(), Some(WRITTEN));
+        assert_eq!(heading("marked").as_deref(), Some("For a whole machine (--tracer qemu)"));
+        let machine = command
+            .get_arguments()
+            .filter(|arg| arg.get_help_heading() == Some("For a whole machine (--tracer qemu)"));
+        assert_eq!(machine.count(), 8, "nothing that holds for programs is there");
+    }
 
     #[test]
     fn what_holds_for_machines_is_refused_for_programs() {

@@ -1,0 +1,288 @@
+//! What `memtap report` tells people and programs: the same figures, whole for programs, and for people what they look for first.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use e2e::{Recording, TestProgram, memtap, record, repository, run, tool};
+use serde_json::Value;
+
+/// The program of `cargo xtask demo`, whose head says what is to be found in it.
+fn inventory() -> Recording {
+    let text = std::fs::read_to_string(repository().join("examples/inventory.c")).expect("it is there");
+    let program = TestProgram::from_source("inventory.c", &text, &["-O0"]);
+    let recording = record(&[], &program.command_line(), b"");
+    assert_eq!((recording.outcome.out().as_str(), recording.outcome.status), ("income: 129917\n", 0));
+    recording
+}
+
+fn rows(recording: &Recording, options: &[&str]) -> Vec<Value> {
+    let outcome = recording.trace.ask("report", &[options, &["--json"]].concat());
+    assert_eq!(outcome.status, 0, "{options:?}: {}", outcome.err());
+    serde_json::from_str(&outcome.out()).expect("a JSON array")
+}
+
+fn number(row: &Value, key: &str) -> u64 {
+    row[key].as_u64().unwrap_or_else(|| panic!("no {key} in {row}"))
+}
+
+fn sum(rows: &[Value], key: &str) -> u64 {
+    rows.iter().map(|row| number(row, key)).sum()
+}
+
+fn text(recording: &Recording, options: &[&str]) -> String {
+    let outcome = recording.trace.ask("report", options);
+    assert_eq!(outcome.status, 0, "{options:?}: {}", outcome.err());
+    outcome.out()
+}
+
+#[test]
+fn the_same_figures_are_in_every_table() {
+    let recording = inventory();
+    let stat = recording.trace.stat();
+    for by in ["variable", "local", "field", "function", "line", "page", "region", "thread"] {
+        let rows = rows(&recording, &["--by", by]);
+        for key in ["loads", "stores", "modifies"] {
+            assert_eq!(Some(sum(&rows, key)), stat[key].as_u64(), "{key} by {by}");
+        }
+    }
+    for by in ["variable,function", "function,variable", "local,line", "thread,region", "page,thread"] {
+        let rows = rows(&recording, &["--by", by]);
+        for key in ["loads", "stores", "modifies"] {
+            assert_eq!(Some(sum(&rows, key)), stat[key].as_u64(), "{key} by {by}");
+        }
+    }
+    // The halves of a run are the run, and so are its threads.
+    let all = rows(&recording, &["--by", "local"]);
+    let halves =
+        ["..20000", "20000.."].map(|cycles| rows(&recording, &["--by", "local", "--cycles", cycles]));
+    let of = |rows: &[Value]| sum(rows, "loads");
+    assert_eq!(of(&halves[0]) + of(&halves[1]), of(&all));
+    let find = |rows: &[Value]| {
+        let row = rows.iter().find(|row| row["name"] == "find::i");
+        row.map_or(0, |row| number(row, "loads"))
+    };
+    assert!(find(&halves[0]) > 0);
+    assert_eq!(
+        find(&halves[0]) + find(&halves[1]),
+        find(&all),
+        "frames are known in the middle of a run, too"
+    );
+    assert_eq!(of(&rows(&recording, &["--by", "local", "--thread", "0"])), of(&all));
+}
+
+#[test]
+fn what_is_hot_never_read_and_never_freed_is_found() {
+    let recording = inventory();
+    // find() looks at (45 k mod 64) + 1 items for the key k.
+    let keys: u64 = (0..2000_u64).map(|number| (number % 64) * 45 % 64 + 1).sum();
+    let fields = rows(&recording, &["--by", "field", "--name", "shelf[].key"]);
+    assert_eq!((fields.len(), sum(&fields, "loads"), sum(&fields, "stores")), (64, keys, 64));
+    let who = rows(&recording, &["--by", "field,function", "--name", "shelf[].key"]);
+    let find: Vec<Value> = who.into_iter().filter(|row| row["function"] == "find").collect();
+    assert_eq!(sum(&find, "loads"), keys);
+    let unused = rows(&recording, &["--unused"]);
+    let receipts = unused
+        .iter()
+        .find(|row| row["name"].as_str().is_some_and(|name| name.starts_with("malloc at write_receipt+")));
+    let receipts = receipts.expect("nobody reads a receipt");
+    assert_eq!((number(receipts, "blocks"), number(receipts, "bytes")), (2000, 512_000));
+    assert_eq!(number(&receipts["never_read"], "blocks"), 2000);
+    assert_eq!(number(&receipts["never_written"], "blocks"), 0);
+    // 0, 7, 14, ... 1995.
+    assert_eq!(number(&receipts["never_freed"], "blocks"), 286);
+    let orders = unused.iter().any(|row| row["name"].as_str().is_some_and(|name| name.contains("serve+")));
+    assert!(!orders, "orders are read");
+}
+
+#[test]
+fn the_stack_is_split_by_function_and_variable() {
+    let program = TestProgram::from_source(
+        "locals.c",
+        "__attribute__((noinline)) void touch(volatile long *cells, int n)
+         { for (int i = 0; i < n; i++) cells[i] = i; }
+         __attribute__((noinline)) long fill(void)
+         { volatile long cells[10]; volatile char flag = 1; long sum = 0;
+           touch(cells, 10); touch(cells, 5);
+           for (int i = 0; i < 10; i++) sum += cells[i];
+           return sum + flag; }
+         int main(void) { return fill() != 46; }",
+        &["-O1"],
+    );
+    let recording = record(&[], &program.command_line(), b"");
+    assert_eq!(recording.outcome.status, 0);
+    let locals = rows(&recording, &["--by", "local"]);
+    let of = |name: &str| {
+        let row = locals.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+        (number(row, "loads"), number(row, "stores"), number(row, "size"))
+    };
+    // What another function does with a pointer to it is done to it.
+    assert_eq!(of("fill::cells"), (10, 15, 80));
+    assert_eq!(of("fill::flag"), (1, 1, 1));
+}
+
+#[test]
+fn people_see_the_programs_own_first_and_sums_after_it() {
+    let recording = inventory();
+    let table = text(&recording, &[]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines[0], "recorded by translate: accesses to all memory of the program");
+    assert!(lines[1].trim_start().starts_with("share "), "{table}");
+    assert!(lines.len() <= 2 + 20 + 6, "20 rows, and their sums: {table}");
+    assert!(
+        lines.last().is_some_and(|last| last.starts_with("100.0 %") && last.ends_with("total")),
+        "{table}"
+    );
+    for words in ["<malloc@write_receipt+", "[the dynamic linker's: ", "[the C library's: ", "find::i"] {
+        assert!(table.contains(words), "no {words}: {table}");
+    }
+    assert!(!table.contains("libc.so.6:"), "the C library's are folded: {table}");
+    assert!(text(&recording, &["--all"]).lines().count() > 2000, "each block");
+    assert_eq!(text(&recording, &["--top", "1"]).lines().filter(|line| line.contains("shelf")).count(), 0);
+    let by_line = text(&recording, &["--by", "line", "--top", "3"]);
+    assert!(by_line.contains("if (shelf[i].key == key)"), "the source beside it: {by_line}");
+    let who = text(&recording, &["--by", "variable,function", "--name", "shelf"]);
+    assert!(who.contains("    find"), "who accesses it: {who}");
+    let threads = text(&recording, &["--by", "thread"]);
+    assert!(threads.contains("thread 0 main ("), "{threads}");
+}
+
+#[test]
+fn rows_are_sorted_as_asked() {
+    let recording = inventory();
+    for (sort, key) in [("loads", "loads"), ("stores", "stores"), ("bytes", "bytes"), ("size", "size")] {
+        let rows = rows(&recording, &["--sort", sort]);
+        let keys: Vec<u64> = rows.iter().map(|row| number(row, key)).collect();
+        assert!(keys.is_sorted_by(|a, b| a >= b), "{sort}");
+    }
+    let by_name = rows(&recording, &["--sort", "name"]);
+    assert!(by_name.is_sorted_by_key(|row| row["name"].as_str().expect("a name").to_owned()));
+}
+
+#[test]
+fn a_filter_that_matches_nothing_suggests_names() {
+    let recording = inventory();
+    for (options, words) in [
+        (&["--name", "self"][..], "near is shelf"),
+        (&["--by", "function", "--name", "Serve"], "near is serve"),
+        (&["--module", "libc"], "near is libc.so.6"),
+        (&["--by", "stack", "--name", "fnid"], "near is find"),
+        (&["--by", "variable,function", "--name", "incom"], "near is income"),
+    ] {
+        let outcome = recording.trace.ask("report", options);
+        assert_eq!((outcome.status, outcome.out().as_str()), (1, ""), "{options:?}");
+        assert!(outcome.err().contains(words), "{options:?}: {}", outcome.err());
+        let outcome = recording.trace.ask("report", &[options, &["--json"]].concat());
+        assert_eq!((outcome.status, outcome.out().as_str()), (1, "[]\n"), "{options:?}");
+    }
+}
+
+#[test]
+fn what_can_not_be_asked_is_told() {
+    let recording = TestProgram::named("heap.c").record_by("protect");
+    for (options, status, words) in [
+        (&["--by", "local"][..], 1, "--tracer translate"),
+        (&["--by", "local,function"], 1, "--tracer translate"),
+        (&["--by", "variable,variable"], 2, "are the same"),
+        (&["--by", "variable,stack"], 2, "a table of its own"),
+        (&["--by", "variable,function,thread"], 2, "at most two"),
+        (&["--unused", "--cycles", "1..5"], 2, "leave --thread, --cycles and --range out"),
+    ] {
+        let outcome = recording.trace.ask("report", options);
+        assert_eq!(outcome.status, status, "{options:?}: {}", outcome.err());
+        assert!(outcome.err().contains(words), "{options:?}: {}", outcome.err());
+    }
+}
+
+/// What a command prints on a terminal of so many columns.
+fn on_a_terminal(columns: usize, environment: &str, recording: &Recording, options: &str) -> String {
+    let line = format!(
+        "stty cols {columns}; {environment} {} report {} {options}",
+        memtap().display(),
+        recording.trace.path.display()
+    );
+    let mut command = Command::new(tool("script"));
+    command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("COLUMNS");
+    command.env_remove("NO_COLOR");
+    run(&mut command, b"").out()
+}
+
+fn without_colours(text: &str) -> String {
+    text.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[2m", "")
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let recording = inventory();
+    for (columns, options) in
+        [(80, ""), (60, ""), (200, ""), (80, "--by variable,function"), (80, "--by line"), (80, "--unused")]
+    {
+        let shown = on_a_terminal(columns, "", &recording, options);
+        assert!(shown.contains("\x1b[1m"), "colours: {shown:?}");
+        for line in without_colours(&shown).lines().skip(1) {
+            assert!(line.chars().count() <= columns, "{columns} {options}: {line:?}");
+        }
+    }
+    let plain = on_a_terminal(80, "NO_COLOR=1", &recording, "");
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+    let wide = on_a_terminal(60, "", &recording, "--wide --by line");
+    assert!(without_colours(&wide).lines().any(|line| line.chars().count() > 60));
+}
+
+#[test]
+fn record_says_what_it_wrote_and_what_to_ask_next() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = TestProgram::named("statics.c");
+    let record = |options: &[&str]| {
+        let mut command = Command::new(memtap());
+        command.arg("record").args(options).arg(&program.path).current_dir(&dir);
+        run(&mut command, b"")
+    };
+    // Without --, and with options of the program's own after it.
+    let mut with_own = Command::new(memtap());
+    with_own.args(["record", "-o", "echo.memtap", "echo", "-n", "--quiet"]).current_dir(&dir);
+    assert_eq!(run(&mut with_own, b"").out(), "--quiet");
+    let outcome = record(&["-o", "t.memtap"]);
+    let err = outcome.err();
+    let lines: Vec<&str> = err.lines().collect();
+    assert_eq!(lines.len(), 2, "{err}");
+    assert!(lines[0].starts_with("memtap: wrote t.memtap: "), "{err}");
+    for words in [" accesses, ", "iB in ", " s; nothing is missing"] {
+        assert!(lines[0].contains(words), "no {words:?}: {err}");
+    }
+    // The commands that it names do what it says.
+    let words = lines[1].strip_prefix("memtap: next: ").expect("what is next");
+    let commands: Vec<&str> = words.split("; ").filter_map(|part| part.split(" (").next()).collect();
+    assert_eq!(commands.len(), 2, "{words}");
+    for command in commands {
+        let mut words = command.split(' ').skip(1);
+        let mut ask = Command::new(memtap());
+        ask.args(words.by_ref()).current_dir(&dir);
+        let outcome = run(&mut ask, b"");
+        assert_eq!(outcome.status, 0, "{command}: {}", outcome.err());
+        assert!(outcome.out().contains("total"), "{command}");
+    }
+    assert_eq!(record(&["-q", "--force", "-o", "t.memtap"]).err(), "");
+}
+
+#[test]
+fn an_interrupted_report_leaves_no_partial_page() {
+    let recording = inventory();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let page: PathBuf = dir.path().join("page.html");
+    let outcome =
+        run(Command::new(memtap()).arg("report").arg(&recording.trace.path).arg("--html").arg(&page), b"");
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let whole = std::fs::read(&page).expect("the page");
+    // The old page is there until the new one is.
+    for delay in ["0.02", "0.1", "0.3"] {
+        let line = format!(
+            "timeout -s INT {delay} {} report {} --html {}",
+            memtap().display(),
+            recording.trace.path.display(),
+            page.display()
+        );
+        run(Command::new(tool("sh")).args(["-c", &line]), b"");
+        assert_eq!(std::fs::read(&page).expect("the page"), whole);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 1, "nothing beside it");
+    }
+}
