@@ -54,7 +54,7 @@ fn the_same_figures_are_in_every_table() {
     // The halves of a run are the run, and so are its threads.
     let all = rows(&recording, &["--by", "local"]);
     let halves =
-        ["..20000", "20000.."].map(|cycles| rows(&recording, &["--by", "local", "--cycles", cycles]));
+        ["..200000", "200000.."].map(|cycles| rows(&recording, &["--by", "local", "--cycles", cycles]));
     let of = |rows: &[Value]| sum(rows, "loads");
     assert_eq!(of(&halves[0]) + of(&halves[1]), of(&all));
     let find = |rows: &[Value]| {

@@ -15,6 +15,8 @@ pub struct Choice {
 
 /// Near names that are shown.
 const MOST_NEAR: usize = 5;
+/// Shorter parts of a name are not compared on their own.
+const LEAST_PART: usize = 3;
 /// Similarity from which names are near (Jaro-Winkler).
 const LEAST_SIMILARITY: f64 = 0.75;
 
@@ -130,6 +132,8 @@ pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<S
             let contains = !wanted.is_empty() && lower.contains(&wanted);
             // What a pattern stands for may be only a part of the name: `func1` of `<malloc@func1+230>`.
             let parts = lower.split(|c: char| !c.is_alphanumeric() && c != '_');
+            // `i` resembles whatever begins with it.
+            let parts = parts.filter(|part| part.len() >= LEAST_PART);
             let best = parts.map(|part| strsim::jaro_winkler(part, &wanted)).fold(0.0, f64::max);
             (if contains { 2.0 } else { best.max(strsim::jaro_winkler(&lower, &wanted)) }, name)
         })
