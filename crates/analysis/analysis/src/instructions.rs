@@ -132,7 +132,7 @@ mod tests {
                 write(&path, second, encoder);
                 let session = Session::open(&path).unwrap();
                 let both = [By::Function, By::Thread];
-                let mut tally = Tally::new(&both);
+                let mut tally = Tally::new(&session, &both);
                 let resolvers = session.replay(&Filter::default(), None, &mut tally).unwrap();
                 let counted = session.counted_by_instruction(&both).unwrap();
                 // Code that came in the place of code that made accesses is another one.
