@@ -45,6 +45,7 @@ mod guid;
 mod in_order;
 mod index;
 mod instruction_counts;
+mod instruction_table;
 mod kinds;
 pub mod machine;
 mod reader;
@@ -65,7 +66,7 @@ pub use error::Error;
 pub use forms::Form;
 pub use guid::Guid;
 pub use index::{NoIndex, PageCell, PageIndex, PageTotal};
-pub use instruction_counts::{InstructionCount, InstructionTable};
+pub use instruction_table::{InstructionCount, InstructionTable};
 pub use kinds::KindSet;
 pub use reader::{
     AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Limits, Report,

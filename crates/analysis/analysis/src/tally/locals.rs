@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use symbols::{FunctionId, Resolver, VariableId, VariableKind};
 
 use super::numbering::Numbered;
+use super::slot::slot;
 use crate::stack::Stacks;
 use crate::{Moment, Session};
 
@@ -97,7 +98,7 @@ impl Locals {
 
     #[inline]
     fn is_stack(&mut self, resolver: &Resolver, variable: VariableId) -> bool {
-        let known = super::slot(&mut self.is_stack, variable.0);
+        let known = slot(&mut self.is_stack, variable.0);
         *known.get_or_insert_with(|| {
             let variable = resolver.names().variable(variable);
             variable.is_some_and(|variable| {

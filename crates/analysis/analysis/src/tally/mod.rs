@@ -9,6 +9,7 @@ mod locals;
 mod numbering;
 mod pairs;
 mod row;
+mod slot;
 
 use memref::{Access, Event, ProcessId, ThreadId};
 use symbols::{CodeId, Resolver};
@@ -17,6 +18,7 @@ use trace_format::Filter;
 use self::chosen::{Chosen, CountsPart};
 use self::group::{Grouper, page_row};
 use self::numbering::Numbering;
+use self::slot::slot;
 use crate::{Count, Error, Moment, Pages, Session, Tool};
 
 pub use pairs::{PairRow, PairTally};
@@ -37,14 +39,6 @@ pub struct Tally {
     pages: Option<Pages>,
     no_pages: Pages,
     chosen: Chosen,
-}
-
-fn slot<T: Clone + Default>(list: &mut Vec<T>, index: u32) -> &mut T {
-    let index = index as usize;
-    if index >= list.len() {
-        list.resize(index + 1, T::default());
-    }
-    &mut list[index]
 }
 
 impl Tally {

@@ -10,7 +10,8 @@ use trace_format::Filter;
 use super::chosen::{self, Chosen, CountsPart};
 use super::group::Grouper;
 use super::numbering::Numbering;
-use super::{AccessRow, By, SortKey, slot};
+use super::slot::slot;
+use super::{AccessRow, By, SortKey};
 use crate::{Count, Error, Moment, Session, Tool};
 
 /// What two rows have in common.
@@ -25,6 +26,13 @@ pub struct PairRow {
 /// No second number has this; the first access of a first number finds nothing.
 const NONE: u32 = u32::MAX;
 
+/// The pair that a second number was counted in last.
+#[derive(Clone, Copy, Debug)]
+struct LastPair {
+    first: u32,
+    place: u32,
+}
+
 /// Counts the accesses of each pair.
 #[derive(Debug)]
 pub struct PairTally {
@@ -33,7 +41,7 @@ pub struct PairTally {
     counts: Vec<([u32; 2], Count)>,
     place_of: FxHashMap<[u32; 2], u32>,
     /// The last pair of each second number: mostly the next one is the same.
-    last: Vec<Option<(u32, u32)>>,
+    last: Vec<Option<LastPair>>,
     chosen: Chosen,
 }
 
@@ -67,13 +75,13 @@ impl PairTally {
     fn count(&mut self, pair: [u32; 2]) -> &mut Count {
         let last = slot(&mut self.last, pair[1]);
         let place = match *last {
-            Some((first, place)) if first == pair[0] => place,
+            Some(LastPair { first, place }) if first == pair[0] => place,
             _ => {
                 let place = *self.place_of.entry(pair).or_insert_with(|| {
                     self.counts.push((pair, Count::default()));
                     self.counts.len() as u32 - 1
                 });
-                *last = Some((pair[0], place));
+                *last = Some(LastPair { first: pair[0], place });
                 place
             }
         };

@@ -45,10 +45,20 @@ pub(crate) struct Locals {
     inner: Mutex<LocalTables>,
 }
 
+/// Code of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct UnitRange {
+    begin: u64,
+    /// The first address after it.
+    end: u64,
+    /// Where the unit starts in its section.
+    unit: usize,
+}
+
 #[derive(Debug, Default)]
 struct LocalTables {
-    /// First address, first address after the last, unit; sorted.
-    units: Option<Vec<(u64, u64, usize)>>,
+    /// Sorted.
+    units: Option<Vec<UnitRange>>,
     read: HashMap<usize, HashMap<u64, FunctionLocals>>,
 }
 
@@ -58,7 +68,7 @@ impl Locals {
         let mut tables = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let LocalTables { units, read } = &mut *tables;
         let units = units.get_or_insert_with(|| unit_ranges(sections));
-        let unit = units.iter().find(|(start, end, _)| (*start..*end).contains(&function))?.2;
+        let unit = units.iter().find(|range| (range.begin..range.end).contains(&function))?.unit;
         let functions = read.entry(unit).or_insert_with(|| {
             let mut found = HashMap::new();
             if let Err(damage) = read_unit(sections, unit, &mut found) {
@@ -75,14 +85,14 @@ impl Locals {
     }
 }
 
-fn unit_ranges(sections: &Sections) -> Vec<(u64, u64, usize)> {
+fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
     let dwarf = sections.dwarf();
     let mut all = Vec::new();
     for &start in sections.units() {
         let Ok(unit) = die::unit_at(&dwarf, start) else { continue };
         let Ok(mut ranges) = dwarf.unit_ranges(&unit) else { continue };
         while let Ok(Some(range)) = ranges.next() {
-            all.push((range.begin, range.end, start));
+            all.push(UnitRange { begin: range.begin, end: range.end, unit: start });
         }
     }
     all.sort_unstable();

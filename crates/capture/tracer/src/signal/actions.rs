@@ -9,7 +9,7 @@ use tracee::sys;
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs;
 use crate::state::process::PROCESS;
-use crate::syscall::program_memory;
+use crate::syscall::{program_memory, program_writes};
 
 /// The program's actions, as it sees them; index is the signal's number.
 pub(crate) static ACTIONS: Lock<[SigAction; 65]> =
@@ -154,7 +154,7 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
     }
     drop(actions);
     // SAFETY: the caller's promise.
-    if old != 0 && !unsafe { program_memory::set_value(old, &former) } {
+    if old != 0 && !unsafe { program_writes::set_value(old, &former) } {
         return -(sys::EFAULT as isize);
     }
     0

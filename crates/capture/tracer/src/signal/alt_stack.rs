@@ -4,7 +4,7 @@ use tracee::frame::AltStack;
 use tracee::sys;
 
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
+use crate::syscall::{program_memory, program_writes};
 
 /// The stack is given up while a handler runs on it.
 pub(crate) const SS_AUTODISARM: i32 = 1 << 31;
@@ -36,7 +36,7 @@ pub(crate) unsafe fn sigaltstack(thread: &mut TracedThread, new: u64, old: u64, 
     if old != 0 {
         let flags = current.flags | if on_it { libc::SS_ONSTACK } else { 0 };
         // SAFETY: the caller's promise.
-        if !unsafe { program_memory::set_value(old, &AltStack { flags, ..current }) } {
+        if !unsafe { program_writes::set_value(old, &AltStack { flags, ..current }) } {
             return -(sys::EFAULT as isize);
         }
     }

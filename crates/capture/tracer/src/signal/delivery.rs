@@ -22,7 +22,7 @@ use crate::signal::thread::SetAside;
 use crate::signal::waiting;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
+use crate::syscall::program_writes;
 
 const RED_ZONE_BYTES: u64 = 128;
 
@@ -112,7 +112,7 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
             len => core::slice::from_raw_parts(context.fpstate as *const u8, len as usize),
         };
         let frame = core::slice::from_raw_parts((&raw const frame).cast::<u8>(), size_of::<SigFrame>());
-        program_memory::write(state_at, state) && program_memory::write(frame_at, frame)
+        program_writes::write(state_at, state) && program_writes::write(frame_at, frame)
     };
     if !is_written {
         // No room for the frame is SIGSEGV, which dies by it if it was the one.

@@ -10,7 +10,7 @@ use tracee::sys;
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::thread::WaitingSignal;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
+use crate::syscall::{program_memory, program_writes};
 
 /// rt_sigprocmask by the program: changes the mask that the return from our handler restores.
 ///
@@ -40,7 +40,7 @@ pub(crate) unsafe fn sigprocmask(
     }
     if old != 0 {
         // SAFETY: the caller's promise.
-        if !unsafe { program_memory::set_value(old, &current) } {
+        if !unsafe { program_writes::set_value(old, &current) } {
             return -(sys::EFAULT as isize);
         }
     }

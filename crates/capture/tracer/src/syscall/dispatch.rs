@@ -16,7 +16,7 @@ use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::scratch::Scratch;
 use crate::syscall::table::{self, Arg, Manner, SignalSet};
-use crate::syscall::{direct, paths, program_memory};
+use crate::syscall::{direct, paths, program_memory, program_writes};
 use crate::translate::code_changes::{self, MappingChange};
 use crate::translate::{context, stepping, translated_thread};
 
@@ -152,7 +152,7 @@ impl SystemCall {
                     let kept = waiting::kept(thread);
                     if result == 0 && kept != 0 {
                         // The kernel has just written a mask there.
-                        program_memory::set_value(a, &(program_memory::word(a) | kept));
+                        program_writes::set_value(a, &(program_memory::word(a) | kept));
                     }
                     Some(result)
                 }
@@ -246,7 +246,7 @@ impl SystemCall {
         }
         if let Some(time) = program_memory::value::<[u64; 2]>(wanted as u64) {
             // SAFETY: where the kernel would have written the rest.
-            unsafe { program_memory::set_value(rest as u64, &time) };
+            unsafe { program_writes::set_value(rest as u64, &time) };
         }
     }
 
@@ -258,7 +258,7 @@ impl SystemCall {
             if let Some(kept) = waiting::take_kept(thread, set) {
                 if info != 0 {
                     // SAFETY: the program's own structure, which the kernel would write.
-                    if !unsafe { program_memory::set_value(info, &kept.info) } {
+                    if !unsafe { program_writes::set_value(info, &kept.info) } {
                         return -(sys::EFAULT as isize);
                     }
                     self.block(thread, BlockKind::Fill, info, size_of::<SigInfo>() as u64);

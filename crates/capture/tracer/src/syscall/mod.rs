@@ -7,6 +7,7 @@ pub(crate) mod memory;
 pub(crate) mod old_calls;
 pub(crate) mod paths;
 pub(crate) mod program_memory;
+pub(crate) mod program_writes;
 pub(crate) mod scratch;
 pub(crate) mod table;
 pub(crate) mod thread;

@@ -4,7 +4,7 @@ use tracee::sys;
 use tracee::text::Text;
 
 use crate::state::process::PROCESS;
-use crate::syscall::program_memory;
+use crate::syscall::{program_memory, program_writes};
 
 /// Whether a path names the program of this process, where the kernel would name another one.
 pub(crate) fn is_own_link(path: u64) -> bool {
@@ -24,7 +24,7 @@ pub(crate) fn read_own_link(into: u64, len: u64) -> isize {
     }
     let bytes = image.get(..count).unwrap_or(&[]);
     // SAFETY: the program's own array.
-    if unsafe { program_memory::write(into, bytes) } { count as isize } else { -(sys::EFAULT as isize) }
+    if unsafe { program_writes::write(into, bytes) } { count as isize } else { -(sys::EFAULT as isize) }
 }
 
 /// The path of the file that a descriptor stands for, as /proc tells it.

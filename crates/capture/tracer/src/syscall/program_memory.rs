@@ -1,4 +1,5 @@
-//! The program's memory, as the kernel would read and write it for the program: a bad pointer is an answer, not a fault.
+//! The program's memory, as the kernel would read it for the program: a bad pointer is an answer, not a fault. Writing it is
+//! `program_writes`'s.
 
 use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};
@@ -7,7 +8,6 @@ use tracee::frame::{AltStack, SigAction, SigInfo};
 use tracee::{guarded, sys};
 
 use crate::protect::pages;
-use crate::translate::code_changes;
 
 /// Reads the program's memory. `false`: not all of it can be read.
 pub(crate) fn read(addr: u64, into: &mut [u8]) -> bool {
@@ -36,30 +36,6 @@ pub(crate) fn read_by_kernel(addr: u64, into: &mut [u8]) -> bool {
     read as usize == into.len()
 }
 
-/// Writes the program's memory. `false`: not all of it can be written.
-///
-/// # Safety
-/// The range is one that the program asks the kernel to write now.
-pub(crate) unsafe fn write(addr: u64, bytes: &[u8]) -> bool {
-    let mut done = 0;
-    let mut opened = false;
-    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-        let at = addr.wrapping_add(done as u64);
-        let part = rest.len().min(pages::rest_of_page(at) as usize);
-        // SAFETY: the caller's promise.
-        let copied = unsafe { guarded::copy(pages::open_address(at), rest.as_ptr() as u64, part) };
-        done += copied;
-        if copied != part {
-            // It may be a page with code, which is kept from being written.
-            if opened || !code_changes::on_write_for_program(at, part as u64) {
-                return false;
-            }
-        }
-        opened = copied != part;
-    }
-    true
-}
-
 /// Types of which any bytes are a value.
 pub(crate) trait AnyBytes: Copy {}
 impl AnyBytes for u64 {}
@@ -76,15 +52,6 @@ pub(crate) fn value<T: AnyBytes>(addr: u64) -> Option<T> {
     let bytes = unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
     // SAFETY: zeros, or what was read: any bytes are a value.
     read(addr, bytes).then(|| unsafe { value.assume_init() })
-}
-
-/// Leaves a value in the program's memory. `false`: it can't be written.
-///
-/// # Safety
-/// As [`write`].
-pub(crate) unsafe fn set_value<T: AnyBytes>(addr: u64, value: &T) -> bool {
-    // SAFETY: the bytes of a value without padding that matters; the caller's promise.
-    unsafe { write(addr, core::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<T>())) }
 }
 
 /// A word of the program's memory; zero where it can't be read.

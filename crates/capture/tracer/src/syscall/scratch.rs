@@ -7,8 +7,8 @@ use tracee::sys;
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::signal::mask::OURS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
 use crate::syscall::table::{Arg, SignalSet};
+use crate::syscall::{program_memory, program_writes};
 
 impl TracedThread {
     /// Room that lasts until the next system call of this thread; null where there is no memory.
@@ -208,7 +208,7 @@ impl Scratch {
                     // would have written.
                     unsafe {
                         let from = core::slice::from_raw_parts((copy + at) as *const u8, bytes as usize);
-                        program_memory::write(original + at, from);
+                        program_writes::write(original + at, from);
                     }
                 }
             }

@@ -9,14 +9,16 @@ use tracee::sys;
 
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::syscall::program_writes;
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::thread_buffers::{MAPPED, WINDOW_STRIDE, WINDOWS};
 use crate::translate::work::WORK;
-use crate::translate::{code_views, entry_table, translated_thread};
+use crate::translate::{code_changes, code_views, entry_table, translated_thread};
 use crate::watch::watchpoints;
 
 /// Memory, when recording of the process begins.
 pub(crate) fn prepare(thread: &mut TracedThread) -> bool {
+    program_writes::set_opener(code_changes::on_write_for_program);
     let len = WINDOW_STRIDE * BUFFER_COUNT as u64;
     let Some(windows) = sys::map_anonymous(len, sys::PROT_NONE) else { return false };
     WINDOWS.store(windows as u64, Ordering::Relaxed);

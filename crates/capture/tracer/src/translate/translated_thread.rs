@@ -12,7 +12,7 @@ use tracee::{sys, tls};
 use crate::protect::pages::PAGE_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::program_memory;
+use crate::syscall::program_writes;
 use crate::translate::state::ThreadTranslation;
 use crate::translate::{context, gate, thread_buffers, verify};
 use crate::watch::watchpoints;
@@ -78,7 +78,7 @@ pub(crate) fn end_running(thread: &mut TracedThread) {
 pub(crate) fn arch_prctl(thread: &mut TracedThread, what: u64, addr: u64) -> isize {
     if thread.translation.live().is_some() && what == sys::ARCH_GET_GS as u64 && addr != 0 {
         // SAFETY: the program's own word, if it can be written.
-        let is_written = unsafe { program_memory::set_value(addr, &0u64) };
+        let is_written = unsafe { program_writes::set_value(addr, &0u64) };
         return if is_written { 0 } else { -(sys::EFAULT as isize) };
     }
     if thread.translation.live().is_some() && what == sys::ARCH_SET_GS as u64 {

@@ -6,7 +6,7 @@ use memref::{ProcessId, ThreadId};
 
 use super::{
     stream::Stream,
-    trace::{StreamInfo, TraceData, info},
+    trace::{StreamInfo, Trace, TraceData, info},
 };
 use crate::StreamKind;
 
@@ -16,6 +16,15 @@ pub struct Shard {
     pub(crate) inner: Arc<TraceData>,
     pub(crate) process: ProcessId,
     pub(crate) thread: ThreadId,
+}
+
+impl Trace {
+    /// One thread's events. A thread without any is fine.
+    pub fn shard(&self, thread: ThreadId) -> Shard {
+        let process = self.threads().iter().find(|record| record.thread == thread);
+        let process = process.map(|record| record.process).unwrap_or_default();
+        Shard::new(self.inner.clone(), process, thread)
+    }
 }
 
 impl Shard {

@@ -10,7 +10,6 @@ use super::{
     file::{FrameError, FrameList, TraceFile},
     limits::Limits,
     session,
-    shard::Shard,
     stream::Stream,
 };
 use crate::{
@@ -230,13 +229,6 @@ impl Trace {
     /// The streams, by number.
     pub fn streams(&self) -> impl Iterator<Item = StreamInfo> + '_ {
         self.inner.streams.values().map(|stream| info(stream, self.inner.file.len))
-    }
-
-    /// One thread's events. A thread without any is fine.
-    pub fn shard(&self, thread: ThreadId) -> Shard {
-        let process = self.threads.iter().find(|record| record.thread == thread);
-        let process = process.map(|record| record.process).unwrap_or_default();
-        Shard::new(self.inner.clone(), process, thread)
     }
 }
 
