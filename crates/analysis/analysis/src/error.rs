@@ -7,6 +7,9 @@ pub enum Error {
     /// The trace can't be read.
     #[error(transparent)]
     Trace(#[from] trace_format::Error),
+    /// A file with symbols can't be read or copied.
+    #[error(transparent)]
+    Symbols(#[from] symbols::Error),
     /// The result can't be written.
     #[error("the result can't be written: {0}")]
     Output(#[from] std::io::Error),

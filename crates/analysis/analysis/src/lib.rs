@@ -46,7 +46,7 @@ pub use need::{has_stacks, needs_synchronisation, orders_atomics};
 pub use owner::Owner;
 pub use pages::Pages;
 pub use replay::{Moment, Tool};
-pub use session::Session;
+pub use session::{ArchivedSymbols, Session};
 pub use stale::{DoubleFree, Stale, StaleAccess};
 pub use summary::{BlockOpCount, Summary};
 pub use tally::{AccessRow, By, PairRow, PairTally, SortKey, Tally, join_families};

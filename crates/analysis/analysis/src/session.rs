@@ -1,11 +1,12 @@
 //! An open trace with what its names need.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memref::{Event, GapReason, ProcessId, RegionEvent};
-use symbols::{BuildId, ModuleStore, Names, Resolver};
+use symbols::{BuildId, ModuleStore, Names, Resolver, SearchPath};
 use trace_format::{Batch, Filter, KindSet, Trace};
 
 use crate::Error;
@@ -26,14 +27,37 @@ struct ReadSoFar {
     accesses: AtomicU64,
 }
 
+/// What was copied of a trace's modules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchivedSymbols {
+    /// Modules that are in the archive.
+    pub modules: u64,
+    /// Files of theirs.
+    pub files: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Modules that were not found as they were when the trace was recorded.
+    pub missing: Vec<String>,
+}
+
 impl Session {
     /// Opens a trace.
     ///
     /// # Errors
     /// Where it can't be read or is none.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_with(path, &[])
+    }
+
+    /// Opens a trace whose modules may be in these directories, or in the one that was archived beside the trace.
+    ///
+    /// # Errors
+    /// Where it can't be read or is none.
+    pub fn open_with(path: &Path, symbols: &[PathBuf]) -> Result<Self, Error> {
         let trace = Trace::open(path)?;
-        let store = ModuleStore::default();
+        let mut symbol_roots = symbols.to_vec();
+        symbol_roots.push(Self::archive_of(path));
+        let store = ModuleStore::new(SearchPath { symbol_roots, ..SearchPath::default() });
         for module in trace.modules()? {
             // A build id that is no hexadecimal number checks nothing.
             if let Ok(id) = module.build_id.parse::<BuildId>() {
@@ -42,6 +66,35 @@ impl Session {
         }
         let regions = Arc::new(trace.regions()?);
         Ok(Self { trace, store: Arc::new(store), names: Arc::default(), regions, seen: Arc::default() })
+    }
+
+    /// The directory beside a trace that its symbols are archived in.
+    pub fn archive_of(path: &Path) -> PathBuf {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".symbols");
+        PathBuf::from(name)
+    }
+
+    /// Copies all modules of the trace into a directory; what could not be found is told by [`Self::problems`].
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or a file can't be copied.
+    pub fn archive(&self, directory: &Path) -> Result<ArchivedSymbols, Error> {
+        let paths: BTreeSet<String> = self.trace.modules()?.into_iter().map(|module| module.path).collect();
+        let mut all = ArchivedSymbols::default();
+        for path in paths {
+            // A file that is mapped and no module has no names.
+            let Some(module) = self.store.get(&path) else { continue };
+            match symbols::archive(&module, directory)? {
+                Some(copied) => {
+                    all.modules += 1;
+                    all.files += copied.files;
+                    all.bytes += copied.bytes;
+                }
+                None => all.missing.push(path),
+            }
+        }
+        Ok(all)
     }
 
     /// The trace.

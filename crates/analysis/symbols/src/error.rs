@@ -16,6 +16,14 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A file can't be copied.
+    #[error("{path}: cannot be archived: {source}")]
+    Copy {
+        /// The file that was read or written.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The file is no ELF file of 64 bits.
     #[error("{path}: no symbols, it is not a 64-bit ELF file")]
     NotElf {

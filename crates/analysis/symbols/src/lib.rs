@@ -12,6 +12,7 @@
 //! (their place differs by thread), and local variables whose place changes within their function.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod build_id;
 mod cache;
 mod demangle;
@@ -29,6 +30,7 @@ mod search_path;
 mod source_line;
 mod store;
 
+pub use archive::{ArchivedModule, archive};
 pub use build_id::BuildId;
 pub use dwarf::LocalVariable;
 pub use elf::{Section, SectionKind, Segment, Symbol, SymbolKind};

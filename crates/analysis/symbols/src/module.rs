@@ -47,6 +47,9 @@ pub struct Module {
     mapped_name: Box<str>,
     path: PathBuf,
     facts: ElfFacts,
+    /// The file that was read, if one was, and its separate debug file.
+    file: Option<PathBuf>,
+    separate: Option<PathBuf>,
     /// Where the debug information is.
     debug_source: Option<(ElfSource, PathBuf)>,
     debug: OnceLock<Option<DebugInfo>>,
@@ -60,7 +63,7 @@ impl Module {
     /// # Errors
     /// If it can't be read, is not an x86-64 ELF file, is damaged, or is another build than `expected`.
     pub fn open(path: &Path, expected: Option<&BuildId>, search: &SearchPath) -> Result<Self, Error> {
-        Self::open_mapped(&path.to_string_lossy(), path, expected, search)
+        Self::open_mapped(&path.to_string_lossy(), path, path, expected, search)
     }
 
     /// A file that is in memory already. It has no separate debug file.
@@ -78,21 +81,24 @@ impl Module {
     pub(crate) fn open_mapped(
         name: &str,
         path: &Path,
+        file: &Path,
         expected: Option<&BuildId>,
         search: &SearchPath,
     ) -> Result<Self, Error> {
-        let source = ElfSource::Path(path.to_owned());
-        let mut facts = source.with(path, ReadFacts { more: None })??;
+        let source = ElfSource::Path(file.to_owned());
+        let mut facts = source.with(file, ReadFacts { more: None })??;
         if let Some(expected) = expected.filter(|expected| facts.build_id.as_ref() != Some(expected)) {
             let found = facts.build_id.as_ref().map_or_else(|| "none".to_owned(), BuildId::to_string);
-            return Err(Error::BuildIdMismatch { path: path.to_owned(), expected: expected.clone(), found });
+            return Err(Error::BuildIdMismatch { path: file.to_owned(), expected: expected.clone(), found });
         }
-        let mut debug_source = facts.has_dwarf.then(|| (source, path.to_owned()));
+        let mut debug_source = facts.has_dwarf.then(|| (source, file.to_owned()));
+        let mut taken = None;
         if (!facts.has_dwarf || !facts.has_symtab)
-            && let Some(separate) = dwarf::separate_file(path, &facts, search)
+            && let Some(separate) = dwarf::separate_file(file, &facts, search)
             && let source = ElfSource::Path(separate.clone())
             && let Ok(Ok(more)) = source.with(&separate, ReadFacts { more: Some(&facts) })
         {
+            taken = Some(separate.clone());
             if !facts.has_symtab {
                 facts.symbols.append(&more.symbols);
             }
@@ -101,7 +107,8 @@ impl Module {
             }
         }
         finish(&mut facts);
-        Ok(Self::with_facts(name, path, facts, debug_source))
+        let module = Self::with_facts(name, path, facts, debug_source);
+        Ok(Self { file: Some(file.to_owned()), separate: taken, ..module })
     }
 
     /// A file of which nothing is known but its name.
@@ -122,6 +129,8 @@ impl Module {
             mapped_name: name.into(),
             path: path.to_owned(),
             facts,
+            file: None,
+            separate: None,
             debug_source,
             debug: OnceLock::new(),
             problem: OnceLock::new(),
@@ -141,6 +150,16 @@ impl Module {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file that it was read from, which may be a copy elsewhere; `None` where there is none.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Its separate debug file, where something was taken from one.
+    pub fn separate_file(&self) -> Option<&Path> {
+        self.separate.as_deref()
     }
 
     /// The last part of its path.

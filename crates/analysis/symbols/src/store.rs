@@ -48,12 +48,30 @@ impl ModuleStore {
             return known.clone();
         }
         let path = Path::new(name.strip_suffix(" (deleted)").unwrap_or(name));
-        let module = match Module::open_mapped(name, path, inner.expected.get(name), &self.search) {
+        let expected = inner.expected.get(name).cloned();
+        let open = |file: &Path| Module::open_mapped(name, path, file, expected.as_ref(), &self.search);
+        let module = match open(path) {
             Ok(module) => Some(Arc::new(module)),
-            Err(Error::NotElf { .. }) => None,
+            Err(Error::NotElf { .. }) if expected.is_none() => None,
             Err(problem) => {
-                inner.problems.push(Arc::new(problem));
-                Some(Arc::new(Module::nameless(name)))
+                let mut refused = vec![Arc::new(problem)];
+                let mut found = None;
+                for place in self.search.places(path, expected.as_ref()) {
+                    if !place.is_file() {
+                        continue;
+                    }
+                    match open(&place) {
+                        Ok(module) => {
+                            found = Some(module);
+                            break;
+                        }
+                        Err(problem) => refused.push(Arc::new(problem)),
+                    }
+                }
+                if found.is_none() {
+                    inner.problems.extend(refused);
+                }
+                Some(Arc::new(found.unwrap_or_else(|| Module::nameless(name))))
             }
         };
         inner.modules.insert(name.to_owned(), module.clone());

@@ -210,7 +210,8 @@ fn separate_debug_file_by_build_id_and_by_link() {
         let debug = built.dir.path().join("program.debug");
         run(Command::new("objcopy").arg("--only-keep-debug").arg(&built.path).arg(&debug));
         run(Command::new("strip").arg(&built.path));
-        let mut search = SearchPath { debug_roots: vec![built.dir.path().join("debug")] };
+        let mut search =
+            SearchPath { debug_roots: vec![built.dir.path().join("debug")], ..SearchPath::default() };
         if let Some(id) = open(&built.path).build_id().map(BuildId::to_string) {
             let place = search.debug_roots[0].join(".build-id").join(&id[..2]);
             std::fs::create_dir_all(&place).unwrap();

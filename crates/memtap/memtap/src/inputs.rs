@@ -1,8 +1,8 @@
 //! The traces that a command reads. Opened here and nowhere else, so that whatever a command does with them, what was
 //! damaged or missing on the way is told at its end.
 
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use analysis::Session;
 use anyhow::Result;
@@ -10,6 +10,14 @@ use trace_format::Trace;
 
 /// Those that were opened. Clones share what they met.
 static OPENED: Mutex<Vec<Trace>> = Mutex::new(Vec::new());
+
+/// Directories with symbols; said once, before any command runs.
+static SYMBOLS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// Looks for the files that names come from in these directories, too.
+pub(crate) fn look_in(directories: Vec<PathBuf>) {
+    let _first = SYMBOLS.set(directories);
+}
 
 /// Opens a trace.
 pub(crate) fn trace(path: &Path) -> Result<Trace> {
@@ -20,7 +28,7 @@ pub(crate) fn trace(path: &Path) -> Result<Trace> {
 
 /// Opens a trace with what its names need.
 pub(crate) fn session(path: &Path) -> Result<Session> {
-    let session = Session::open(path)?;
+    let session = Session::open_with(path, SYMBOLS.get().map_or(&[], Vec::as_slice))?;
     remember(session.trace());
     Ok(session)
 }

@@ -3,6 +3,7 @@
 
 mod cmd {
     pub(crate) mod analysis_args;
+    pub(crate) mod archive;
     pub(crate) mod check;
     pub(crate) mod copy;
     pub(crate) mod determinism;
@@ -90,6 +91,10 @@ struct Cli {
     /// End with status 1 where a trace that is read is damaged or was not closed
     #[arg(long, global = true)]
     strict: bool,
+    /// Look for the files that a trace's names come from in this directory, too: by build id, path or name (may be given several
+    /// times)
+    #[arg(long, value_name = "DIR", global = true)]
+    symbols: Vec<std::path::PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -104,6 +109,7 @@ enum Command {
     Flame(cmd::flame::Args),
     Export(cmd::export::Args),
     Memory(cmd::memory::Args),
+    Archive(cmd::archive::Args),
     Check(cmd::check::Args),
     Copy(cmd::copy::Args),
     Merge(cmd::merge::Args),
@@ -127,7 +133,8 @@ fn survive_file_limits() {
 
 fn main() -> ExitCode {
     survive_file_limits();
-    let Cli { strict, command } = Cli::parse();
+    let Cli { strict, symbols, command } = Cli::parse();
+    inputs::look_in(symbols);
     let result = match command {
         Command::Record(args) => cmd::record::run(&args),
         Command::Stat(args) => cmd::stat::run(&args),
@@ -137,6 +144,7 @@ fn main() -> ExitCode {
         Command::Flame(args) => cmd::flame::run(&args),
         Command::Export(args) => cmd::export::run(&args),
         Command::Memory(args) => cmd::memory::run(&args),
+        Command::Archive(args) => cmd::archive::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Copy(args) => cmd::copy::run(&args),
         Command::Merge(args) => cmd::merge::run(&args),

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     SearchPath,
     elf::{ElfFacts, ElfSource, ReadBuildId},
+    search_path,
 };
 
 /// The debug file of a file, if there is one and it belongs to this build.
@@ -17,10 +18,9 @@ pub(crate) fn separate_file(path: &Path, facts: &ElfFacts, search: &SearchPath) 
 }
 
 fn by_build_id(facts: &ElfFacts, search: &SearchPath) -> Option<PathBuf> {
-    let id = facts.build_id.as_ref()?.to_string();
-    let (first, rest) = id.split_at_checked(2)?;
-    let place = |root: &PathBuf| root.join(".build-id").join(first).join(format!("{rest}.debug"));
-    search.debug_roots.iter().map(place).find(|path| is_same_build(path, facts))
+    let id = facts.build_id.as_ref()?;
+    let place = |root: &PathBuf| search_path::by_build_id(root, id).map(search_path::debug_file);
+    search.debug_files().filter_map(place).find(|path| is_same_build(path, facts))
 }
 
 fn by_link(path: &Path, facts: &ElfFacts, search: &SearchPath) -> Option<PathBuf> {
@@ -28,8 +28,7 @@ fn by_link(path: &Path, facts: &ElfFacts, search: &SearchPath) -> Option<PathBuf
     let directory = path.parent()?;
     let below = directory.strip_prefix("/").unwrap_or(directory);
     let near = [directory.join(name), directory.join(".debug").join(name)];
-    let candidates =
-        near.into_iter().chain(search.debug_roots.iter().map(|root| root.join(below).join(name)));
+    let candidates = near.into_iter().chain(search.debug_files().map(|root| root.join(below).join(name)));
     candidates.filter(|candidate| candidate != path).find(|candidate| {
         if facts.build_id.is_some() {
             is_same_build(candidate, facts)

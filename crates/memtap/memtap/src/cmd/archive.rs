@@ -1,0 +1,55 @@
+//! `memtap archive`: the files that a trace's names come from, kept beside it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::Session;
+use anyhow::{Result, bail};
+use clap::Parser;
+use serde_json::json;
+
+use crate::inputs;
+use crate::output::note_problems;
+
+/// Keep the symbols that a trace needs beside it, in FILE.symbols
+///
+/// Names of functions, variables and lines come from the program's file and its libraries. With them in FILE.symbols, where every
+/// command looks for them, a trace has the same names on a machine without those files, or after they were built anew.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// Put them into this directory instead, to be named with --symbols
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// As a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let session = inputs::session(&args.file)?;
+    let directory = args.output.clone().unwrap_or_else(|| Session::archive_of(&args.file));
+    let archived = session.archive(&directory)?;
+    if args.json {
+        println!(
+            "{}",
+            json!({
+                "directory": directory, "modules": archived.modules, "files": archived.files,
+                "bytes": archived.bytes, "missing": archived.missing,
+            })
+        );
+    } else {
+        let (modules, files) = (archived.modules, archived.files);
+        println!("{}: {modules} modules in {files} files, {} bytes", directory.display(), archived.bytes);
+    }
+    note_problems(&session);
+    if !archived.missing.is_empty() {
+        bail!(
+            "{}: {} of its modules are not archived; name the directory that has them with --symbols",
+            args.file.display(),
+            archived.missing.len()
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
