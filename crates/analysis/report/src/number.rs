@@ -1,28 +1,16 @@
 //! Numbers as people read them.
 
-/// Between thousands: a thin space that does not break a line.
-const THIN_SPACE: char = '\u{202f}';
-
-fn grouped_by(number: u64, between: char) -> String {
+/// A number with its thousands apart, for a terminal.
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(between);
+            text.push(' ');
         }
         text.push(digit);
     }
     text
-}
-
-/// A number with its thousands apart, for a terminal.
-pub fn grouped(number: u64) -> String {
-    grouped_by(number, ' ')
-}
-
-/// A number with its thousands apart, for a page.
-pub(crate) fn grouped_html(number: u64) -> String {
-    grouped_by(number, THIN_SPACE)
 }
 
 /// A number with three digits and a unit, where it has five digits or more.
@@ -56,6 +44,5 @@ mod tests {
             ["9999", "12.3 k", "123 k", "1.00 M"]
         );
         assert_eq!(short(u64::MAX), "18.4 E");
-        assert_eq!(grouped_html(1_234_567), "1\u{202f}234\u{202f}567");
     }
 }

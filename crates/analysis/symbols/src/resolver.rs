@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use memref::{Allocation, AllocationKind, ProcessId, RegionEvent, RegionKind, VirtAddr};
+use memref::{Allocation, AllocationKind, ProcessId, RegionChange, RegionEvent, RegionKind, VirtAddr};
 
 use crate::{
-    BlockHit, CodeId, CodeName, HeapChange, HeapMap, Module, ModuleStore, Names, ProcessImage, RegionId,
-    TypeLayout, Variable, VariableId, VariableKind,
+    BlockHit, CodeId, CodeName, HeapBlock, HeapChange, HeapMap, Module, ModuleStore, Names, ProcessImage,
+    RegionId, SiteId, TypeLayout, Variable, VariableId, VariableKind,
     cache::{DataCache, NamedRange, Quick},
     module::DataPlace,
     names::{VariableKey, nowhere},
@@ -98,6 +98,9 @@ impl Resolver {
 
     /// Applies a change of regions. Events of both kinds come in the session's order.
     pub fn apply_region(&mut self, event: &RegionEvent<String>) {
+        if event.change == RegionChange::Map {
+            self.heap.forget_released(event.start, event.len);
+        }
         if self.image.apply(event) {
             self.code_of.clear();
             self.code_cache.fill((u64::MAX, CodeId(0)));
@@ -123,7 +126,10 @@ impl Resolver {
                 .map_or(0, |block| block.extent().max(event.len).saturating_add(VirtAddr::PAGE_BYTES))
         };
         match change {
-            HeapChange::Allocated(_) => self.cache.forget(event.addr, mapped_len(event.kind, event.len)),
+            HeapChange::Allocated(id) => {
+                let extent = self.heap.block(id).map_or(0, HeapBlock::extent);
+                self.cache.forget(event.addr, mapped_len(event.kind, extent));
+            }
             HeapChange::Released(id) => self.cache.forget(event.addr, block_len(id)),
             HeapChange::Replaced { old, new } => {
                 let old_len = block_len(old).max(mapped_len(event.kind, event.old_len));
@@ -176,6 +182,11 @@ impl Resolver {
             *entry = (ip.0, code);
         }
         code
+    }
+
+    /// The call of an allocation site, as it was named when it first allocated.
+    pub fn site_code(&self, site: SiteId) -> Option<CodeId> {
+        self.site_codes.get(site.0 as usize).copied()
     }
 
     /// The name of an instruction.

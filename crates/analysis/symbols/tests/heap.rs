@@ -18,6 +18,10 @@ struct Model {
     bytes: HashMap<u64, (u32, BlockState)>,
     starts: Vec<u64>,
     lens: Vec<u64>,
+    /// Bytes with those that the allocator added.
+    extents: Vec<u64>,
+    /// Blocks lay as those of the GNU C library can't.
+    slots: bool,
 }
 
 impl Model {
@@ -44,25 +48,64 @@ impl Model {
         let block = self.starts.len() as u32;
         self.starts.push(addr);
         self.lens.push(len);
+        self.extents.push(bytes);
         for at in addr..addr + bytes {
             self.bytes.insert(at, (block, BlockState::Live));
         }
     }
 
+    /// A mapping has what is left of its last page; that is nothing that an allocator gave.
+    fn map(&mut self, addr: u64, len: u64) {
+        self.allocate(addr, len, len.next_multiple_of(4096));
+        *self.extents.last_mut().unwrap() = len.max(1);
+    }
+
+    /// The bytes of a new block: those asked for, and as many of the rule's as are no other's.
+    fn usable(&mut self, addr: u64, len: u64) -> u64 {
+        let at = self.bytes.get(&addr).copied();
+        let begins = at.filter(|&(block, _)| self.starts[block as usize] == addr);
+        if let Some((block, BlockState::Live)) = at {
+            self.slots |= addr - self.starts[block as usize] >= self.lens[block as usize].max(1);
+        }
+        self.slots |= addr % 16 != 0;
+        let old = begins.map_or(0, |(block, _)| self.extents[block as usize]);
+        let gnu = ((len + 8).next_multiple_of(16) - 8).max(24);
+        let wanted = match (self.slots, old == gnu + 16) {
+            (false, true) => old,
+            (false, false) => gnu,
+            (true, _) => gnu.max(old),
+        };
+        let mut end = addr + len.max(1);
+        while end < addr + wanted {
+            if let Some(&(block, state)) = self.bytes.get(&end) {
+                self.slots |= state == BlockState::Live;
+                if state == BlockState::Live || self.slots && self.starts[block as usize] == end {
+                    break;
+                }
+            }
+            end += 1;
+        }
+        end - addr
+    }
+
     fn apply(&mut self, event: &Allocation) {
         let (addr, len) = (event.addr.0, event.len);
         match event.kind {
-            AllocationKind::Malloc | AllocationKind::Calloc => self.allocate(addr, len, len.max(1)),
-            AllocationKind::Mmap => self.allocate(addr, len, len.next_multiple_of(4096)),
+            AllocationKind::Malloc | AllocationKind::Calloc => {
+                let usable = self.usable(addr, len);
+                self.allocate(addr, len, usable);
+            }
+            AllocationKind::Mmap => self.map(addr, len),
             AllocationKind::Realloc => {
                 if let Some(old) = self.live_at(event.old_addr.0) {
                     self.release(old);
                 }
-                self.allocate(addr, len, len.max(1));
+                let usable = self.usable(addr, len);
+                self.allocate(addr, len, usable);
             }
             AllocationKind::Mremap => {
                 self.unmap(event.old_addr.0, event.old_len);
-                self.allocate(addr, len, len.next_multiple_of(4096));
+                self.map(addr, len);
             }
             AllocationKind::Free => {
                 if let Some(block) = self.live_at(addr) {
@@ -178,9 +221,10 @@ fn what_events_say() {
     assert_eq!(apply(Realloc, 0x5000, 16, 0x5000), HeapChange::Replaced { old: BlockId(1), new: BlockId(2) });
     assert_eq!(apply(Realloc, 0x6000, 16, 0), HeapChange::Allocated(BlockId(3)));
     assert_eq!(apply(Brk, 0x7000, 16, 0x6000), HeapChange::Ignored);
-    // Shrunk in place: the tail is the old block's, released.
-    let tail = map.get(VirtAddr(0x5010)).unwrap();
-    assert_eq!((tail.block, tail.offset, tail.state), (BlockId(1), 16, BlockState::Freed));
+    // Shrunk in place: the tail is the old block's, released. 16 bytes more than 24 are too few for a block of their own.
+    let tail = |at| map.get(VirtAddr(at)).map(|hit| (hit.block, hit.offset, hit.state));
+    assert_eq!(tail(0x5027), Some((BlockId(2), 39, BlockState::Live)));
+    assert_eq!(tail(0x5028), None);
     assert!(map.is_live(BlockId(2)) && !map.is_live(BlockId(1)));
     assert_eq!(map.forged_name(BlockId(2), BlockState::Live, "f+1").as_deref(), Some("<reallo0003@f+1>"));
     assert_eq!(map.forged_name(BlockId(9), BlockState::Live, "f+1"), None);
@@ -191,7 +235,8 @@ fn blocks_of_no_bytes_have_an_address() {
     let mut map = HeapMap::new();
     map.apply(&allocation(AllocationKind::Malloc, 1, 0x5000, 0));
     assert_eq!(map.get(VirtAddr(0x5000)).unwrap().block, BlockId(0));
-    assert_eq!(map.get(VirtAddr(0x5001)), None);
+    assert_eq!(map.get(VirtAddr(0x5017)).map(|hit| hit.offset), Some(0x17));
+    assert_eq!(map.get(VirtAddr(0x5018)), None);
     assert_eq!(map.apply(&allocation(AllocationKind::Free, 1, 0x5000, 0)), HeapChange::Released(BlockId(0)));
 }
 
@@ -205,4 +250,42 @@ fn a_part_of_a_mapping_is_released() {
     assert_eq!(state(0x11000), Some((0x1000, BlockState::Unmapped)));
     assert_eq!(state(0x12000), Some((0x2000, BlockState::Live)));
     assert_eq!(state(0x13000), None);
+}
+
+/// `malloc_usable_size` of a block says what is its own; what was there before is not seen in it.
+#[test]
+fn what_was_rounded_up_is_no_released_memory() {
+    let mut map = HeapMap::new();
+    map.apply(&allocation(AllocationKind::Malloc, 1, 0x5000, 104));
+    map.apply(&allocation(AllocationKind::Free, 1, 0x5000, 0));
+    map.apply(&allocation(AllocationKind::Malloc, 1, 0x5000, 33));
+    let at = |addr| map.get(VirtAddr(addr)).map(|hit| (hit.block.0, hit.state));
+    assert_eq!(at(0x5000 + 39), Some((1, BlockState::Live)));
+    assert_eq!(at(0x5000 + 40), Some((0, BlockState::Freed)));
+}
+
+/// Blocks of 8 bytes, one after the other, are none of the GNU C library.
+#[test]
+fn another_allocator_rounds_otherwise() {
+    let mut map = HeapMap::new();
+    for start in [0x5000, 0x5008, 0x5010] {
+        map.apply(&allocation(AllocationKind::Malloc, 1, start, 8));
+    }
+    map.apply(&allocation(AllocationKind::Free, 1, 0x5008, 0));
+    let at = |map: &HeapMap, addr| map.get(VirtAddr(addr)).map(|hit| (hit.block.0, hit.state));
+    assert_eq!(at(&map, 0x5007), Some((0, BlockState::Live)));
+    assert_eq!(at(&map, 0x5008), Some((1, BlockState::Freed)));
+    map.apply(&allocation(AllocationKind::Malloc, 1, 0x5008, 5));
+    assert_eq!(at(&map, 0x500f), Some((3, BlockState::Live)));
+    assert_eq!(at(&map, 0x5010), Some((2, BlockState::Live)));
+}
+
+#[test]
+fn memory_that_is_mapped_anew_is_no_released_memory() {
+    let mut map = HeapMap::new();
+    map.apply(&allocation(AllocationKind::Mmap, 1, 0x10000, 0x2000));
+    map.apply(&allocation(AllocationKind::Munmap, 1, 0x10000, 0x1000));
+    map.forget_released(VirtAddr(0x10000), 0x2000);
+    assert_eq!(map.get(VirtAddr(0x10000)), None);
+    assert_eq!(map.get(VirtAddr(0x11000)).map(|hit| hit.state), Some(BlockState::Live));
 }

@@ -24,6 +24,7 @@ use crate::{Counts, Tally};
 /// | `marker` | `name=count` |
 /// | `expect` | `variable size=N loads=N stores=N modifies=N`: all its accesses of that size; other sizes have none |
 /// | `block` | `function bytes=N count=N [kind=copy\|fill\|fetch] [dst=variable] [src=variable]` |
+/// | `stale` | a use of released memory: `BLOCK by FUNCTION`, then `loads=N` or `stores=N`; `double BLOCK by FUNCTION` for a second free, see tests/stale.rs |
 /// | `sink` | `kind\|function\|source\|offset` of a finding of `memtap taint`, see tests/watchpoints.rs |
 /// | `race` | a variable that two threads access without order, see tests/races.rs |
 #[derive(Debug, Default)]
@@ -47,6 +48,7 @@ pub struct Header {
     pub expect: Vec<Expectation>,
     pub blocks: Vec<BlockOps>,
     pub races: Vec<String>,
+    pub stale: Vec<String>,
     pub sinks: Vec<String>,
 }
 
@@ -129,6 +131,7 @@ impl Header {
             "expect" => self.take_expectation(value)?,
             "block" => self.blocks.push(blocks(value)?),
             "race" => self.races.push(value.to_owned()),
+            "stale" => self.stale.push(value.to_owned()),
             "sink" => self.sinks.push(value.to_owned()),
             // Prose with a colon.
             _ => {}

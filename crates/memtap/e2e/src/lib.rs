@@ -6,6 +6,7 @@
 //! Start with [`TestProgram`], then [`Recording`].
 #![forbid(unsafe_code)]
 
+mod browser;
 mod guest;
 mod header;
 mod lackey;
@@ -17,6 +18,7 @@ mod section;
 mod tally;
 mod trace;
 
+pub use browser::Browser;
 pub use guest::guest_command;
 pub use header::{BlockOps, Expectation, Header};
 pub use lackey::{BASELINE_FUNCTIONS, Reference, parse_lackey, run_lackey};

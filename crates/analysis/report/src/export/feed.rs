@@ -17,7 +17,7 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let needs = exporter.needs();
-    let counts = !needs.tables.is_empty() || needs.stale || needs.summary;
+    let counts = !needs.tables.is_empty() || needs.links || needs.stale || needs.summary;
     let kinds = if counts { KindSet::ALL } else { needs.kinds };
     if needs.asks_for_tables_alone()
         && selection.is_everything()
@@ -82,6 +82,9 @@ impl Feed<'_> {
 impl Tool for Feed<'_> {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), analysis::Error> {
         self.figures.tally.accesses(at, accesses)?;
+        if self.needs.links {
+            self.figures.links.accesses(at, accesses)?;
+        }
         if self.needs.stale {
             self.figures.stale.accesses(at, accesses)?;
         }

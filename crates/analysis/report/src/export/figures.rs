@@ -1,6 +1,6 @@
 //! What is counted of a whole trace. Every view takes its figures from here, so the same figure is the same in each.
 
-use analysis::{AccessRow, By, Session, Stale, Summary, Tally};
+use analysis::{AccessRow, By, Links, Session, Stale, Summary, Tally};
 use symbols::Resolver;
 
 use super::Needs;
@@ -13,6 +13,8 @@ pub struct Figures<'a> {
     pub session: &'a Session,
     /// Accesses by name and page.
     pub tally: Tally,
+    /// Who accesses what.
+    pub links: Links,
     /// Accesses to released memory.
     pub stale: Stale,
     /// The totals.
@@ -26,6 +28,7 @@ impl<'a> Figures<'a> {
         Self {
             session,
             tally: Tally::new(session, &needs.tables),
+            links: Links::default(),
             stale: Stale::default(),
             summary: Summary::default(),
             resolvers: Vec::new(),

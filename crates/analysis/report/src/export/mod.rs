@@ -66,6 +66,8 @@ pub struct Needs {
     pub bytes: bool,
     /// Counts for these tables.
     pub tables: Vec<By>,
+    /// Who accesses what.
+    pub links: bool,
     /// Accesses to released memory.
     pub stale: bool,
     /// The totals.
@@ -75,7 +77,7 @@ pub struct Needs {
 impl Needs {
     /// Whether tables are all, for which there are faster ways than a replay.
     fn asks_for_tables_alone(&self) -> bool {
-        self.events == EventOrder::None && !self.stale && !self.summary
+        self.events == EventOrder::None && !self.links && !self.stale && !self.summary
     }
 }
 

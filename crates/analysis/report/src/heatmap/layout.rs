@@ -74,7 +74,7 @@ pub(crate) enum LayoutPart {
     /// Regions that were not traced, or without accesses: one band for all.
     Band { label: String, traced: bool },
     /// A region's pages, row by row. Where it was not traced, a page without an access is one of which nothing is known.
-    Pages { label: String, cells: Vec<u64>, traced: bool },
+    Pages { label: String, process: ProcessId, start: VirtAddr, cells: Vec<u64>, traced: bool },
 }
 
 /// What is drawn.
@@ -145,7 +145,8 @@ impl HeatMapLayout {
                 let at = start + offset as u64 * VirtAddr::PAGE_BYTES;
                 let label =
                     format!("{who}{name}  {at:#x}  {}", size(cells.len() as u64 * VirtAddr::PAGE_BYTES));
-                parts.push(LayoutPart::Pages { label, cells, traced: region.traced });
+                let (process, start) = (region.process, VirtAddr(at));
+                parts.push(LayoutPart::Pages { label, process, start, cells, traced: region.traced });
             }
         }
         flush(&mut quiet, &mut parts);
@@ -249,6 +250,8 @@ mod tests {
                 },
                 LayoutPart::Pages {
                     label: "[heap]  0x4000  12 KiB".into(),
+                    process: ProcessId(0),
+                    start: VirtAddr(0x4000),
                     cells: vec![0, 2, 0],
                     traced: true
                 },
@@ -280,6 +283,8 @@ mod tests {
             [
                 LayoutPart::Pages {
                     label: "[tracer]  0x4000  8192 B".into(),
+                    process: ProcessId(0),
+                    start: VirtAddr(0x4000),
                     cells: vec![0, 1],
                     traced: false
                 },

@@ -8,6 +8,7 @@ mod layout;
 mod physical;
 mod svg;
 
+pub(crate) use layout::LayoutPart;
 pub use layout::{HeatMapLayout, MapRegion, Only};
 pub use physical::physical_memory;
 pub use svg::to_svg;

@@ -59,7 +59,7 @@ pub fn to_svg(layout: &HeatMapLayout) -> String {
                 text(&mut drawing, MARGIN + 6, y + 12, 11, label);
                 y += LINE + 4;
             }
-            LayoutPart::Pages { label, cells, traced } => {
+            LayoutPart::Pages { label, cells, traced, .. } => {
                 text(&mut drawing, MARGIN, y + 12, 12, label);
                 y += LINE + 2;
                 y = rows(&mut drawing, layout, cells, *traced, y) + 6;

@@ -37,13 +37,15 @@ pub struct HeapBlock {
     pub len: u64,
     /// By which call.
     pub site: SiteId,
+    /// Bytes after those that are the block's, too: the allocator rounded up.
+    pub slack: u32,
 }
 
 impl HeapBlock {
-    /// Bytes that belong to the block in the map: a block of no bytes has an address of its own, so it owns that byte.
-    /// (A mapping also owns what is left of its last page.)
+    /// Bytes that belong to the block in the map, those included that the allocator added: what `malloc_usable_size` says. A
+    /// block of no bytes has an address of its own, so it owns that byte. (A mapping also owns what is left of its last page.)
     pub fn extent(&self) -> u64 {
-        self.len.max(1)
+        self.len.saturating_add(u64::from(self.slack)).max(1)
     }
 }
 

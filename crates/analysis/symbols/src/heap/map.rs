@@ -6,6 +6,7 @@ use memref::{Allocation, AllocationKind, VirtAddr};
 
 use super::{
     block::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, SiteId, forge},
+    rounding::Rounding,
     spans::{self, SpanMap},
 };
 
@@ -24,6 +25,7 @@ pub struct HeapMap {
     spans: SpanMap,
     chunks: Vec<Arc<Vec<HeapBlock>>>,
     block_count: usize,
+    rounding: Rounding,
     sites: Arc<Vec<AllocationSite>>,
     site_of: Arc<HashMap<AllocationSite, SiteId>>,
 }
@@ -65,6 +67,7 @@ impl HeapMap {
             spans: SpanMap::new(),
             chunks: Vec::new(),
             block_count: 0,
+            rounding: Rounding::default(),
             sites: Arc::default(),
             site_of: Arc::default(),
         }
@@ -182,7 +185,8 @@ impl HeapMap {
         }
         let site = self.site_id(AllocationSite { ip: event.ip, kind: event.kind, function: event.function });
         let new = BlockId(self.block_count as u32);
-        let block = HeapBlock { start: event.addr, len: event.len, site };
+        let slack = self.slack(event);
+        let block = HeapBlock { start: event.addr, len: event.len, site, slack };
         match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
             Some(chunk) => Arc::make_mut(chunk).push(block),
             None => {
@@ -195,6 +199,47 @@ impl HeapMap {
         let end = owned_end(&block, event.kind);
         self.spans.fill(event.addr.0, end, Some(owner(new, BlockState::Live)));
         old.map_or(HeapChange::Allocated(new), |old| HeapChange::Replaced { old, new })
+    }
+
+    /// The bytes after those that were asked for which the allocator gave with them: as its rule says, but none of another
+    /// live block.
+    fn slack(&mut self, event: &Allocation) -> u32 {
+        if matches!(event.kind, AllocationKind::Mmap | AllocationKind::Mremap) {
+            return 0;
+        }
+        let before = self.get(event.addr).and_then(|hit| Some((hit, *self.block(hit.block)?)));
+        if before.is_some_and(|(hit, block)| hit.state == BlockState::Live && hit.offset >= block.len.max(1))
+        {
+            // It begins in what the rule gave to another one.
+            self.rounding = Rounding::Slots;
+        }
+        let old = before.filter(|(hit, _)| hit.offset == 0).map(|(_, block)| block.extent());
+        let asked = event.addr.0.saturating_add(event.len.max(1));
+        let wanted = event.addr.0.saturating_add(self.rounding.usable(event.addr, event.len, old));
+        let mut end = asked;
+        while end < wanted {
+            let span = self.spans.get(end);
+            let (block, state) = match span.owner.map(block_of) {
+                Some((block, state)) => (self.block(block), state),
+                None => (None, BlockState::Freed),
+            };
+            if state == BlockState::Live {
+                self.rounding = Rounding::Slots;
+                break;
+            }
+            let begins = block.is_some_and(|block| block.start.0 == end);
+            if begins && self.rounding == Rounding::Slots {
+                break;
+            }
+            end = span.end.min(wanted);
+        }
+        u32::try_from(end.saturating_sub(event.addr.0.saturating_add(event.len))).unwrap_or(u32::MAX)
+    }
+
+    /// Other memory was mapped there: what was released there before is forgotten.
+    pub fn forget_released(&mut self, start: VirtAddr, len: u64) {
+        let end = start.0.saturating_add(len);
+        self.spans.retain(start.0, end, |owner| block_of(owner).1 == BlockState::Live);
     }
 
     fn free(&mut self, addr: VirtAddr) -> HeapChange {

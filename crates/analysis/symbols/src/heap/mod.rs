@@ -6,6 +6,7 @@
 
 mod block;
 mod map;
+mod rounding;
 mod spans;
 
 pub use block::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, SiteId};

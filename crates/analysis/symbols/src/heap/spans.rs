@@ -114,6 +114,15 @@ impl SpanMap {
             update(Arc::make_mut(&mut self.root), LEVELS, start, end, &mut |old| old.map(&mut with), false);
         }
     }
+
+    /// Leaves those bytes of `start..end` without an owner whose owner is not to be kept.
+    pub(crate) fn retain(&mut self, start: u64, end: u64, keep: impl Fn(u32) -> bool) {
+        let end = end.min(END);
+        if start < end {
+            let mut change = |old: Option<u32>| old.filter(|owner| keep(*owner));
+            update(Arc::make_mut(&mut self.root), LEVELS, start, end, &mut change, false);
+        }
+    }
 }
 
 fn find_part(parts: &[PagePart], page: u64, at: u16) -> OwnedRange {

@@ -262,7 +262,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn write_page(session: &Session, html: &std::path::Path) -> Result<()> {
     let mut page = Vec::new();
     let reading = Reading::of(session);
-    export(session, &Selection::default(), &mut TracePage, &mut page)?;
+    export(session, &Selection::default(), &mut TracePage::default(), &mut page)?;
     drop(reading);
     let mut file = NewFile::create(html, true)?;
     file.write_all(&page).with_context(|| format!("{}: can't be written", html.display()))?;
