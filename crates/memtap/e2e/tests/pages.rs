@@ -136,6 +136,9 @@ fn a_hundred_thousand_blocks_are_scrolled_to_the_end() {
     browser.write("malloc99999@main");
     let cells = row(&mut browser, "<malloc99999@main");
     assert!(cells.contains(&"20".to_owned()), "its size is not in {cells:?}");
+    // A translated trace knows who called whom.
+    browser.click("[data-view=flame]");
+    browser.wait("document.querySelector('#flame iframe').contentDocument?.querySelector('.frame')");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

@@ -13,7 +13,8 @@ use analysis::{
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use memref::ThreadId;
-use report::export::{Selection, export};
+use report::export::{Measure, Selection, export};
+use report::flame::FlameGraph;
 use report::pages::trace::TracePage;
 use report::tables::choice::Choice;
 use report::tables::machine::processes;
@@ -237,7 +238,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = inputs::session(&args.file)?;
     let is_machine = Machine::of(&session).is_some();
     if let Some(html) = &args.html {
-        write_page(&session, html)?;
+        write_page(&session, args, html)?;
         if !args.json {
             eprintln!("memtap: wrote {}", html.display());
             note_problems(&session);
@@ -259,14 +260,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn write_page(session: &Session, html: &std::path::Path) -> Result<()> {
+fn write_page(session: &Session, args: &Args, html: &std::path::Path) -> Result<()> {
     let mut page = Vec::new();
     let reading = Reading::of(session);
-    export(session, &Selection::default(), &mut TracePage::default(), &mut page)?;
+    let flame = flame(session, args)?;
+    export(session, &Selection::default(), &mut TracePage { flame }, &mut page)?;
     drop(reading);
     let mut file = NewFile::create(html, true)?;
     file.write_all(&page).with_context(|| format!("{}: can't be written", html.display()))?;
     file.finish()
+}
+
+/// The page's flame graph, where the trace can tell who called whom.
+fn flame(session: &Session, args: &Args) -> Result<Option<String>> {
+    if Machine::of(session).is_some() || !has_stacks(session) {
+        return Ok(None);
+    }
+    let tree = super::flame::call_tree(session, &args.file, Measure::Accesses)?;
+    Ok(Some(FlameGraph::of(session, &tree, Measure::Accesses).svg()))
 }
 
 /// Replays all of a trace, or of one thread.

@@ -48,7 +48,17 @@ fn assemble(title: &str, data: &str, flame: Option<&str>) -> String {
         match mark {
             "TITLE" => page.push_str(&escape(title)),
             "STYLE" => page.push_str(STYLE),
-            "FLAME" => page.push_str(flame.unwrap_or("")),
+            "FLAME" => {
+                if let Some(flame) = flame {
+                    // A document of its own: its style and its keys are its own, too.
+                    let flame = escape(&format!(
+                        "<style>body{{margin:.6rem}}svg{{width:100%;height:auto}}</style>{flame}"
+                    ));
+                    page.push_str("<iframe title=\"flame graph\" srcdoc=\"");
+                    page.push_str(&flame);
+                    page.push_str("\"></iframe>");
+                }
+            }
             "DATA" => page.push_str(data),
             "SCRIPTS" => SCRIPTS.iter().for_each(|script| page.push_str(script)),
             _ => {}
@@ -67,7 +77,7 @@ mod tests {
     fn a_page_is_whole_and_its_names_are_harmless() {
         let page = assemble("a <b>", "{\"x\":1}", Some("<svg id=\"f\"></svg>"));
         assert!(page.contains("<title>memtap: a &lt;b&gt;</title>"));
-        assert!(page.contains("{\"x\":1}") && page.contains("<svg id=\"f\">"));
+        assert!(page.contains("{\"x\":1}") && page.contains("&lt;svg id=&quot;f&quot;&gt;"));
         assert!(!page.contains("<!--") && page.trim_end().ends_with("</html>"));
         for outside in ["src=\"http", "href=\"http", "url(http", "@import", "fetch("] {
             assert!(!page.contains(outside), "{outside}");
