@@ -82,6 +82,11 @@ impl Probe {
         }
     }
 
+    /// Whether it is a trap while it is on.
+    pub(crate) fn is_trap(&self) -> bool {
+        matches!(self.switch(), Switch::Word { on, .. } if on == u64::from(patch::INT3))
+    }
+
     /// Who found it.
     pub(crate) fn provider(&self) -> Provider {
         self.provider
@@ -335,6 +340,11 @@ pub fn is_active(id: ProbeId) -> bool {
     probe(id).is_some_and(|p| p.active.load(Ordering::Acquire) && !p.is_gone())
 }
 
+/// Whether the probe is a trap while it is on.
+pub(crate) fn is_trap(id: ProbeId) -> bool {
+    probe(id).is_some_and(Probe::is_trap)
+}
+
 /// Whether the code of a probe was unloaded.
 #[must_use]
 pub fn is_gone(id: ProbeId) -> bool {
@@ -347,6 +357,13 @@ pub fn set_handler(id: ProbeId, handler: Handler) -> Result<(), ProbeError> {
     probe.gate.store(ALWAYS_OPEN.as_ptr() as usize, Ordering::Release);
     probe.handler.store(handler as *const () as usize, Ordering::Release);
     Ok(())
+}
+
+/// As [`set_gate`], of a probe that was reserved and not completed.
+pub(crate) fn set_reserved_gate(id: ProbeId, gate: &'static AtomicI32) {
+    let at = PROBES_BASE.load(Ordering::Acquire) + ((id.0 as usize) << PROBE_SHIFT);
+    // SAFETY: a reserved identifier's slot is inside the table; the field is atomic.
+    unsafe { (*(at as *const Probe)).gate.store(gate.as_ptr() as usize, Ordering::Release) };
 }
 
 /// Lets hits of a probe reach its handler only while `gate` is above zero; they are counted all the same. Exits are

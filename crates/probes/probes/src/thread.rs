@@ -38,6 +38,10 @@ pub struct ThreadState {
     pub paths: Paths,
     /// The latest calls, for the timeline.
     pub timeline: Timeline,
+    /// What handlers took, while they time themselves. Written by its thread.
+    pub handler_ticks: u64,
+    /// How many handlers that were. Written by its thread.
+    pub handlers_timed: u64,
 }
 
 static FIRST: AtomicPtr<ThreadState> = AtomicPtr::new(std::ptr::null_mut());
@@ -99,6 +103,27 @@ pub(crate) fn count(id: ProbeId) -> bool {
     true
 }
 
+/// What handlers took that timed themselves, of all threads: their ticks, and how many they were.
+pub(crate) fn handlers_timed() -> HandlersTimed {
+    let mut sum = HandlersTimed::default();
+    for state in all() {
+        let state = std::ptr::from_ref(state);
+        // SAFETY: states are never freed; the owner may write while single words are read.
+        unsafe {
+            sum.ticks += (&raw const (*state).handler_ticks).read_volatile();
+            sum.count += (&raw const (*state).handlers_timed).read_volatile();
+        }
+    }
+    sum
+}
+
+/// See [`handlers_timed`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HandlersTimed {
+    pub(crate) ticks: u64,
+    pub(crate) count: u64,
+}
+
 /// Entries of a function that all threads counted.
 pub fn counted(function: u32) -> u64 {
     // SAFETY: mapped for ever; the owner may add to the word while it is read.
@@ -106,6 +131,12 @@ pub fn counted(function: u32) -> u64 {
 }
 
 impl ThreadState {
+    /// Notes what a handler took that began at `start_ticks`.
+    pub(crate) fn note_handler(&mut self, start_ticks: u64) {
+        self.handler_ticks += sys::ticks().saturating_sub(start_ticks);
+        self.handlers_timed += 1;
+    }
+
     /// Leaves the state to the next thread that needs one. To be called by its owner, last.
     pub(crate) fn give_back(&self) {
         self.owned.store(false, Ordering::Release);
@@ -151,6 +182,8 @@ fn adopt() -> Option<&'static mut ThreadState> {
                     records: Records::new()?,
                     paths: Paths::new()?,
                     timeline: Timeline::new()?,
+                    handler_ticks: 0,
+                    handlers_timed: 0,
                 });
             }
             let mut first = FIRST.load(Ordering::Acquire);

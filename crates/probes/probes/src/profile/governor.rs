@@ -1,14 +1,24 @@
 //! The governor: keeps what the probes cost inside a budget, and says what is not counted for its sake.
 //!
-//! Two things cost. Measuring is kept down by opening only every nth shut window. Counting is a few ticks a call, which
+//! It adds up what was spent: what handlers say they took, the way to them, what was counted and trapped at the costs that were
+//! measured on this machine ([`super::costs`]), and the processor time of the epoch thread. What an epoch spent too much the next
+//! ones spend less, so that the share is kept over a run, and not only from one epoch to the next.
+//!
+//! Two things can be changed. Measuring is kept down by opening only every nth shut window. Counting is a few ticks a call, which
 //! is much for a function that does little and is called all the time: such ones are switched off altogether, for some
 //! epochs, and on again for one. What they are called meanwhile is estimated from the rates before and after, in
 //! processor time; the error is what lies between the lowest and the highest rate ever seen, since a burst can have come and gone.
 //!
 //! Without a budget no probe is ever switched off, and counts are exact.
 
-use super::{processor_time, settings, window};
-use crate::{ProbeId, registry, thread};
+use super::{
+    costs::{self, ProbeCosts},
+    processor_time, settings, window,
+};
+use crate::{
+    ProbeId, registry,
+    thread::{self, HandlersTimed},
+};
 use patch::sys;
 use std::{
     collections::BTreeMap,
@@ -16,10 +26,11 @@ use std::{
     time::Instant,
 };
 
-/// What a measured call costs, both ends, and a counted one, in TSC ticks: a model (docs/probes.md says where the figures
-/// come from).
-const MEASURED_TICKS: f64 = 200.0;
-const COUNTED_TICKS: f64 = 10.0;
+/// What the handlers of a measured call are taken for before the first were timed.
+const FIRST_MEASURED_TICKS: f64 = 300.0;
+/// How many epochs of overspending are remembered, and how many of thrift.
+const MOST_DEBT: f64 = 50.0;
+const MOST_CREDIT: f64 = 2.0;
 /// For how many epochs a function is switched off at first, and at most.
 const OFF_EPOCHS: u32 = 4;
 const MOST_OFF_EPOCHS: u32 = 64;
@@ -94,9 +105,25 @@ struct Governor {
     last_cpu_ns: u64,
     last_ticks: u64,
     last_time: Instant,
+    /// The processor time of the epoch thread, whose the governor is.
+    last_own_ns: u64,
+    last_handlers: HandlersTimed,
+    costs: ProbeCosts,
+    /// What one measured call takes, entry and exit.
+    measured_ticks: f64,
+    /// What was allowed so far and not spent, in ticks; below zero: the other way round.
+    credit_ticks: f64,
     /// Calls by function at the last epoch.
     counts: Vec<u64>,
     pauses: BTreeMap<u32, Pause>,
+}
+
+/// A function's calls in an epoch.
+struct Called {
+    function: u32,
+    calls: u64,
+    /// What counting them took.
+    ticks: f64,
 }
 
 /// What an epoch is to do.
@@ -117,8 +144,9 @@ impl Orders {
     }
 }
 
-/// Begins anew.
+/// Begins anew. Called by the epoch thread.
 pub(super) fn start(budget_percent: Option<f64>) {
+    costs::time_handlers(budget_percent.is_some());
     *governor() = Some(Governor {
         budget: budget_percent.map(|p| p / 100.0),
         stride: 1,
@@ -126,6 +154,11 @@ pub(super) fn start(budget_percent: Option<f64>) {
         last_cpu_ns: processor_time::process_ns(),
         last_ticks: sys::ticks(),
         last_time: Instant::now(),
+        last_own_ns: processor_time::thread_ns(),
+        last_handlers: thread::handlers_timed(),
+        costs: budget_percent.map_or(ProbeCosts::ASSUMED, |_| ProbeCosts::measure()),
+        measured_ticks: FIRST_MEASURED_TICKS,
+        credit_ticks: 0.0,
         counts: Vec::new(),
         pauses: BTreeMap::new(),
     });
@@ -155,6 +188,12 @@ pub(super) fn carry_out(orders: &Orders) {
     }
 }
 
+/// What is left of `credit` after an epoch, in ticks. Bounded: a start that could not be known in advance is not paid for until the
+/// end, and after a quiet time not everything is spent at once.
+fn carried(credit: f64, allowed: f64, spent: f64) -> f64 {
+    (credit + allowed - spent).clamp(-MOST_DEBT * allowed, MOST_CREDIT * allowed)
+}
+
 impl Governor {
     fn orders(&mut self, shut: &[u32]) -> Orders {
         self.round = self.round.wrapping_add(1);
@@ -165,18 +204,59 @@ impl Governor {
         let elapsed_ns = time.duration_since(self.last_time).as_nanos().max(1) as f64;
         let ticks_per_ns = ticks.saturating_sub(self.last_ticks) as f64 / elapsed_ns;
         (self.last_cpu_ns, self.last_ticks, self.last_time) = (cpu_ns, ticks, time);
-        let half_ticks = budget / 2.0 * used_ns as f64 * ticks_per_ns;
+        let calls = self.calls_of_epoch();
+        let spent_ticks = self.spent(&calls, ticks_per_ns);
+        let allowed_ticks = budget * used_ns as f64 * ticks_per_ns;
+        self.credit_ticks = carried(self.credit_ticks, allowed_ticks, spent_ticks);
+        let half_ticks = ((allowed_ticks + self.credit_ticks) / 2.0).max(0.0);
         self.pace(shut.len(), half_ticks);
-        self.pause(&mut orders, half_ticks, used_ns, cpu_ns);
+        self.pause(&mut orders, calls, half_ticks, used_ns, cpu_ns);
         orders.stride = self.stride;
         orders.are_off = self.pauses.iter().filter(|(_, p)| p.is_off).map(|(f, _)| *f).collect();
         orders
     }
 
+    /// The functions that were called since the last epoch.
+    fn calls_of_epoch(&mut self) -> Vec<Called> {
+        let count = registry::function_count();
+        self.counts.resize(count as usize, 0);
+        let mut called = Vec::new();
+        for function in 0..count {
+            let now = thread::counted(function);
+            let before = std::mem::replace(&mut self.counts[function as usize], now);
+            let calls = now.saturating_sub(before);
+            if calls > 0 {
+                let is_trap = registry::probes_of(function).any(registry::is_trap);
+                let trap_ticks = if is_trap { self.costs.trap_ticks } else { 0.0 };
+                called.push(Called {
+                    function,
+                    calls,
+                    ticks: calls as f64 * (self.costs.counted_ticks + trap_ticks),
+                });
+            }
+        }
+        called
+    }
+
+    /// What the probes took since the last epoch, and this thread.
+    fn spent(&mut self, called: &[Called], ticks_per_ns: f64) -> f64 {
+        let (handlers, own_ns) = (thread::handlers_timed(), processor_time::thread_ns());
+        let count = handlers.count.saturating_sub(self.last_handlers.count) as f64;
+        let in_handlers = handlers.ticks.saturating_sub(self.last_handlers.ticks) as f64;
+        let own_ticks = own_ns.saturating_sub(self.last_own_ns) as f64 * ticks_per_ns;
+        (self.last_handlers, self.last_own_ns) = (handlers, own_ns);
+        let measured = in_handlers + count * self.costs.trampoline_ticks;
+        if count > 0.0 {
+            // Of an entry and an exit; slowly, since an epoch may have few.
+            self.measured_ticks += (2.0 * measured / count - self.measured_ticks) / 8.0;
+        }
+        measured + own_ticks + called.iter().map(|c| c.ticks).sum::<f64>()
+    }
+
     /// Which share of the shut windows opens: one in `stride`.
     fn pace(&mut self, shut: usize, allowed_ticks: f64) {
         let samples = f64::from(settings::current().and_then(|s| s.sample).unwrap_or(10));
-        let cost = shut as f64 / f64::from(self.stride) * samples * MEASURED_TICKS;
+        let cost = shut as f64 / f64::from(self.stride) * samples * self.measured_ticks;
         if cost > allowed_ticks {
             self.stride = (self.stride * 2).min(1 << 16);
         } else if cost < allowed_ticks / 4.0 && self.stride > 1 {
@@ -185,19 +265,15 @@ impl Governor {
     }
 
     /// Which functions are switched off and on.
-    fn pause(&mut self, orders: &mut Orders, allowed_ticks: f64, used_ns: u64, cpu_ns: u64) {
-        let count = registry::function_count();
-        self.counts.resize(count as usize, 0);
-        let mut busy: Vec<(u64, u32)> = Vec::new();
-        for function in 0..count {
-            let now = thread::counted(function);
-            let before = std::mem::replace(&mut self.counts[function as usize], now);
-            let calls = now.saturating_sub(before);
-            if calls > 0 {
-                busy.push((calls, function));
-            }
-        }
-        let of = |function: u32| busy.iter().find(|(_, f)| *f == function).map_or(0, |(calls, _)| *calls);
+    fn pause(
+        &mut self,
+        orders: &mut Orders,
+        mut called: Vec<Called>,
+        allowed_ticks: f64,
+        used_ns: u64,
+        cpu_ns: u64,
+    ) {
+        let of = |function: u32| called.iter().find(|c| c.function == function).map_or(0, |c| c.calls);
         for (function, pause) in &mut self.pauses {
             if pause.is_off {
                 pause.epochs_left = pause.epochs_left.saturating_sub(1);
@@ -212,9 +288,9 @@ impl Governor {
                 pause.book(of(*function) as f64 / on_ns as f64);
             }
         }
-        busy.sort_unstable_by_key(|(calls, _)| u64::MAX - calls);
-        let mut cost = busy.iter().map(|(calls, _)| *calls).sum::<u64>() as f64 * COUNTED_TICKS;
-        for (calls, function) in busy {
+        called.sort_unstable_by(|a, b| b.ticks.total_cmp(&a.ticks));
+        let mut cost = called.iter().map(|c| c.ticks).sum::<f64>();
+        for Called { function, calls, ticks } in called {
             if cost <= allowed_ticks {
                 break;
             }
@@ -232,7 +308,7 @@ impl Governor {
             pause.saw(pause.rate);
             (pause.is_off, pause.since_ns) = (true, cpu_ns);
             orders.off.push(function);
-            cost -= calls as f64 * COUNTED_TICKS;
+            cost -= ticks;
         }
         // The stratum ends here: what is counted later is of other epochs.
         orders.off.iter().for_each(|function| window::settle(*function));
@@ -253,6 +329,22 @@ mod tests {
         (pause.is_off, pause.waiting_ns) = (false, 2_000_000);
         pause.book(0.001);
         assert_eq!(pause.missed(9_000_000), Missed { calls: 3_000.0, variance: 4e6 });
+    }
+
+    #[test]
+    fn what_was_spent_too_much_is_saved_later() {
+        let (mut credit, mut spent) = (0.0, 0.0);
+        // Every third epoch costs more than was allowed for it, whatever the governor does.
+        for epoch in 0..300 {
+            let target = f64::max(100.0 + credit, 0.0);
+            let cost = if epoch % 3 == 0 { f64::max(target, 180.0) } else { target };
+            credit = carried(credit, 100.0, cost);
+            spent += cost;
+        }
+        assert!((spent / 300.0 - 100.0).abs() < 2.0, "{spent}");
+        assert_eq!(carried(0.0, 100.0, 1e9), -5000.0);
+        assert_eq!(carried(0.0, 100.0, 0.0), 100.0);
+        assert_eq!(carried(150.0, 100.0, 0.0), 200.0);
     }
 
     #[test]

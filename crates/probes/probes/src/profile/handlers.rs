@@ -3,7 +3,7 @@
 //! A handler writes only its own thread's memory and the function's sampling window. What it does not see, because the
 //! window is shut, is counted by the thunk ([`crate::trampoline`]).
 
-use super::{calls, window};
+use super::{calls, costs, window};
 use crate::{
     ProbeId, ProbeKind,
     registry::{self, Handler},
@@ -72,19 +72,38 @@ fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>) {
     }
 }
 
+/// Runs what a handler does; for a governor it is timed.
+#[inline]
+fn timed(handle: impl FnOnce()) {
+    if !costs::are_timed() {
+        handle();
+        return;
+    }
+    let start_ticks = sys::ticks();
+    handle();
+    if let Some(thread) = thread::existing() {
+        thread.note_handler(start_ticks);
+    }
+}
+
 /// At an entry whose exits have probes of their own.
 extern "C" fn on_entry(id: u32, frame: *mut usize) {
-    enter(id, frame as usize, None);
+    timed(|| enter(id, frame as usize, None));
 }
 
 /// At the first instruction of a function: the return address lies above the one of the site's call.
 extern "C" fn on_entry_with_return(id: u32, frame: *mut usize) {
     let slot = frame.wrapping_add(1);
-    enter(id, slot as usize, Some(slot));
+    timed(|| enter(id, slot as usize, Some(slot)));
 }
 
 /// At an exit.
 extern "C" fn on_exit(id: u32, _frame: *mut usize) {
+    timed(|| leave(id));
+}
+
+#[inline]
+fn leave(id: u32) {
     let now = sys::ticks();
     let Some((function, _)) = registry::function_of(id) else { return };
     if let Some(thread) = thread::existing()
