@@ -118,6 +118,11 @@ fn sampling_measures_some_calls_and_all_outputs_are_written() {
     let table = probe(&["--functions", "app::wa*"], &[program]);
     assert!(table.out().starts_with(PRINTED) && table.out().contains("app::waits(int)"), "{}", table.out());
     assert!(!table.out().contains("app::add"), "{}", table.out());
+    // The name without its return type, with and without its parameters.
+    for name in ["app::maybe<int>(int)", "app::maybe<int>"] {
+        let table = probe(&["--functions", name], &[program]);
+        assert!(table.out().contains("int app::maybe<int>(int)"), "{name}: {}", table.out());
+    }
 }
 
 #[test]
@@ -167,6 +172,18 @@ fn wrong_uses_are_refused_with_one_line() {
     let none = probe(&["--functions", "nothing_*"], &["/bin/true"]);
     assert_eq!(none.status, 0, "{}", none.err());
     assert!(none.err().contains("nothing_*"), "{}", none.err());
+    let program = dir.path().join("short");
+    let source = dir.path().join("short.c");
+    let text = "__attribute__((noipa, patchable_function_entry(2))) int tiny(int n) { return n + 1; }\n\
+        int main(void) { return tiny(1) - 2; }\n";
+    std::fs::write(&source, text).expect("a temporary directory can be written");
+    let built = run(Command::new("gcc").arg("-o").args([&program, &source]), b"");
+    assert_eq!(built.status, 0, "{}", built.err());
+    let outcome = probe(&["--functions", "tiny"], &[program.to_str().expect("UTF-8")]);
+    assert_eq!((outcome.status, outcome.err().lines().count()), (0, 1), "{}", outcome.err());
+    for words in ["tiny in ", "/short is not probed: ", "shorter than five bytes"] {
+        assert!(outcome.err().contains(words), "{words}: {}", outcome.err());
+    }
     let program = dir.path().join("static");
     let source = dir.path().join("static.c");
     std::fs::write(&source, "int main(void) { return 0; }\n").expect("a temporary directory can be written");

@@ -51,6 +51,16 @@ pub fn contains(addr: usize) -> bool {
         .any(|base| (base..base + CHUNK_BYTES).contains(&addr))
 }
 
+/// Takes the right to write from all chunks, or gives it to them again: nothing may be written here in between.
+pub fn seal(sealed: bool) {
+    let write = if sealed { 0 } else { libc::PROT_WRITE };
+    let rights = libc::PROT_READ | libc::PROT_EXEC | write;
+    for base in TABLE.iter().map(|chunk| chunk.base.load(Ordering::Acquire)).take_while(|base| *base != 0) {
+        // SAFETY: a chunk of ours, which stays readable and executable.
+        unsafe { sys::syscall(libc::SYS_mprotect, [base, CHUNK_BYTES, rights as usize, 0, 0, 0]) };
+    }
+}
+
 fn from_chunks(addr: usize, rounded: usize) -> Option<usize> {
     for chunk in &TABLE {
         let base = chunk.base.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
 //! What `memtap probe --pid` calls and reads in a process that it attached to. See `probes::profile::attached`.
 
-use probes::profile::attached;
+use probes::profile::attached::{self, StoppedAt};
 use std::{
     ffi::{CStr, c_char},
     sync::{
@@ -24,11 +24,11 @@ pub(crate) unsafe extern "C" fn memtap_probes_attach(text: *const c_char) {
 /// Ends an attachment: 1 when the process is as it was, 0 to let it run on a little and ask again.
 ///
 /// # Safety
-/// `counters` must hold `count` program counters, one for each thread; all other threads must be stopped.
+/// `threads` must hold `count` threads; all others than this one must be stopped.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn memtap_probes_settle(counters: *const usize, count: usize) -> u32 {
+pub(crate) unsafe extern "C" fn memtap_probes_settle(threads: *const StoppedAt, count: usize) -> u32 {
     // SAFETY: the caller vouches for it.
-    u32::from(unsafe { attached::settle(std::slice::from_raw_parts(counters, count)) })
+    u32::from(unsafe { attached::settle(std::slice::from_raw_parts(threads, count)) })
 }
 
 /// The address of the word that holds the state.

@@ -91,6 +91,10 @@ extern "C" fn after_fork_in_child() {
     patch::barrier::register();
     probes::thread::after_fork();
     window::restart();
+    // Forked while someone attaches to the parent, before any probe was made: the child is nobody's.
+    if attached::STATE.load(Ordering::Relaxed) == attached::STARTING {
+        attached::STATE.store(attached::IDLE, Ordering::Relaxed);
+    }
     if !is_profiling() {
         return;
     }

@@ -107,10 +107,18 @@ fn settings(dir: &Path, sample: Option<u32>) -> Settings {
         sample,
         epoch_ms: 2,
         functions: String::new(),
+        libraries: false,
         budget_percent: None,
         timeline: false,
         controller: std::process::id(),
     }
+}
+
+/// Code that belongs to no file: what the probes are made of.
+fn made_code(running: &Running) -> Vec<String> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", running.pid())).unwrap();
+    let is_made = |line: &&str| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'));
+    maps.lines().filter(is_made).filter(|line| !line.contains(['/', '['])).map(str::to_owned).collect()
 }
 
 /// Profiles while the program executes for half a second.
@@ -158,6 +166,9 @@ fn check_left_clean(flags: &[&str]) {
             assert!(bytes == then_bytes, "code of {mapping} is as it was");
         }
     }
+    // The thunks stay, which are near each module's code: a few mappings, and nobody can write them.
+    let made = made_code(&running);
+    assert!(made.len() <= 8 && made.iter().all(|line| line.contains(" r-xp ")), "{made:#?}");
     // It still throws, catches and returns: nothing leads into the probes any more.
     running.executes(5);
     assert_eq!(running.end(), "fine\n");
@@ -176,6 +187,23 @@ fn a_running_program_with_patchable_entries_is_left_clean() {
 #[test]
 fn a_running_instrumented_program_is_left_clean() {
     check_left_clean(&["-finstrument-functions"]);
+}
+
+#[test]
+fn a_program_that_forks_is_profiled_and_left_clean() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(&build(dir.path(), "forking.c", &[]));
+    for sample in [Some(10), None, Some(10)] {
+        let out = tempfile::tempdir().unwrap();
+        let process = Attached::start(running.pid(), &library(), &settings(out.path(), sample)).unwrap();
+        running.executes(10);
+        process.end().unwrap();
+        let profile = Profile::read(out.path()).unwrap();
+        let row = profile.rows.iter().find(|row| row.function == "fib");
+        assert!(row.is_some_and(|row| row.calls > 0), "{:?}", profile.rows);
+    }
+    running.executes(5);
+    assert_eq!(running.end(), "fine\n");
 }
 
 #[test]

@@ -51,6 +51,7 @@ fn settings(out: &Path) -> Settings {
         sample: None,
         epoch_ms: 5,
         functions: String::new(),
+        libraries: false,
         budget_percent: None,
         timeline: false,
         controller: 0,
@@ -438,4 +439,66 @@ fn every_view_shows_the_same_figures() {
     assert!(stacks.lines().any(|line| line.contains("fib;fib;fib")), "{stacks}");
     let trace = report::latency::timeline::chrome(&run.profile);
     assert!(trace["traceEvents"].as_array().unwrap().len() > 1000);
+}
+
+#[test]
+fn functions_of_the_c_library_are_counted_on_request() {
+    const CALLS: [(&str, u64); 6] = [
+        ("lfind", 100),
+        ("a64l", 200),
+        ("inet_addr", 300),
+        ("basename", 400),
+        ("swab", 500),
+        ("strfry", 600),
+    ];
+    let names = CALLS.map(|(name, _)| name).join(",") + ",__xpg_basename";
+    let without = run("system.c", &[], |s| s.functions.clone_from(&names));
+    assert!(without.profile.rows.is_empty(), "not asked for: {:?}", without.profile.rows);
+    for sample in [None, Some(10)] {
+        let run = run("system.c", &[], |s| {
+            s.functions.clone_from(&names);
+            s.libraries = true;
+            s.sample = sample;
+        });
+        assert_eq!(run.output.stdout, without.output.stdout);
+        let mut probed = 0;
+        for (name, calls) in CALLS {
+            // The header's name for it is another one.
+            let names = [name, if name == "basename" { "__xpg_basename" } else { name }];
+            match run.profile.rows.iter().find(|row| names.contains(&row.function.as_str())) {
+                Some(row) => {
+                    assert_eq!(row.calls, calls, "{name}");
+                    probed += 1;
+                }
+                // Only a trap would fit it, which is not done here: it is named.
+                None => {
+                    let unprobed = run.profile.unprobed.iter().find(|u| names.contains(&u.symbol.as_str()));
+                    assert!(unprobed.is_some_and(|u| u.reason.contains("trap")), "{name}: {unprobed:?}");
+                }
+            }
+        }
+        assert!(probed > 2, "{:?}", run.profile.unprobed);
+    }
+}
+
+#[test]
+fn programs_run_on_with_all_functions_of_their_libraries_probed() {
+    let script = "import json, os, threading\n\
+        def work(): return json.dumps([i * i for i in range(100)])\n\
+        threads = [threading.Thread(target=work) for _ in range(4)]\n\
+        [t.start() for t in threads]; [t.join() for t in threads]\n\
+        child = os.fork()\n\
+        os._exit(len(work()) % 100) if child == 0 else print(len(work()), os.waitpid(child, 0)[1] >> 8)\n";
+    let line = ["-c", script];
+    let native = Command::new("/usr/bin/python3").args(line).output().unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let settings = Settings { libraries: true, sample: Some(10), ..settings(out.path()) };
+    let mut probed = Command::new("/usr/bin/python3");
+    let output = probed.args(line).envs(settings.to_env()).env("LD_PRELOAD", library()).output().unwrap();
+    assert_eq!((output.status, &output.stdout), (native.status, &native.stdout), "{output:?}");
+    let profile = Profile::read(out.path()).unwrap();
+    assert!(
+        profile.rows.iter().any(|row| row.function == "memchr" || row.function.contains("malloc")),
+        "libc"
+    );
 }

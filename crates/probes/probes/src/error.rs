@@ -62,6 +62,11 @@ pub enum Reason {
     /// The space left by the compiler is shorter than a call.
     #[error("the space left by the compiler is shorter than five bytes")]
     SpaceTooShort,
+    /// A trap would be needed where it may kill.
+    #[error(
+        "only a trap fits its first instruction, and a system's library executes code with all signals blocked, where a trap kills"
+    )]
+    NeedsTrap,
     /// Nowhere to put the probe's code.
     #[error(
         "no memory near it can be made writable and executable: none is free, or the system forbids it (MemoryDenyWriteExecute, SELinux)"

@@ -74,6 +74,19 @@ impl Module {
         })
     }
 
+    /// Whether it is the program itself.
+    #[must_use]
+    pub fn is_program(&self) -> bool {
+        self.loader_name.is_empty()
+    }
+
+    /// Whether it is one of the system's libraries.
+    #[must_use]
+    pub fn is_of_system(&self) -> bool {
+        let places = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
+        !self.is_program() && places.iter().any(|place| self.path.starts_with(place))
+    }
+
     /// Whether the unwinder is linked into it: its calls cannot be seen from outside.
     #[must_use]
     pub fn has_unwinder(&self) -> bool {

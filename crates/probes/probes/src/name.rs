@@ -1,5 +1,7 @@
 //! Names for people: demangled, and matched against a glob.
 
+use cpp_demangle::DemangleOptions;
+
 /// The name as written in the source, for C++ (Itanium) and Rust (legacy and v0); other names as they are.
 #[must_use]
 pub fn demangle(name: &str) -> String {
@@ -13,6 +15,34 @@ pub fn demangle(name: &str) -> String {
         return text;
     }
     name.to_owned()
+}
+
+/// Whether a glob matches the function with this symbol, by any of its names: the symbol, the demangled name, and of C++ that
+/// name without the return type, and without the parameters as well. Of Rust's generic functions the last arguments may be left
+/// out, too.
+#[must_use]
+pub fn matches_symbol(globs: &str, symbol: &str) -> bool {
+    let is = |name: &str| matches(globs, name);
+    if is(symbol) {
+        return true;
+    }
+    let demangled = demangle(symbol);
+    if demangled == symbol {
+        return false;
+    }
+    if is(&demangled) {
+        return true;
+    }
+    match cpp_demangle::Symbol::new(symbol) {
+        Ok(name) if symbol.starts_with("_Z") && rustc_demangle::try_demangle(symbol).is_err() => {
+            let without_type = DemangleOptions::new().no_return_type();
+            [without_type, without_type.no_params()]
+                .iter()
+                .filter_map(|options| name.demangle_with_options(options).ok())
+                .any(|name| is(&name))
+        }
+        _ => demangled.ends_with('>') && demangled.rfind("::<").is_some_and(|at| is(&demangled[..at])),
+    }
 }
 
 /// Whether `text` matches `glob`, where `*` stands for any run of characters and `?` for one. Several globs may be
@@ -57,6 +87,28 @@ mod tests {
             "core::fmt::Write::write_fmt"
         );
         assert_eq!(demangle("main"), "main");
+    }
+
+    #[test]
+    fn functions_match_by_any_of_their_names() {
+        let check =
+            |glob, symbol, expect| assert_eq!(matches_symbol(glob, symbol), expect, "{glob} {symbol}");
+        // int app::maybe<int>(int)
+        let maybe = "_ZN3app5maybeIiEEiT_";
+        for glob in [maybe, "int app::maybe<int>(int)", "app::maybe<int>(int)", "app::maybe<int>", "app::*"] {
+            check(glob, maybe, true);
+        }
+        check("maybe*", maybe, false);
+        check("app::work", "_ZN3app4workEi", true);
+        check("app::work(long)", "_ZN3app4workEi", false);
+        // mycrate::pick::<i32>
+        let pick = "_RINvCsbDqzXfLQacH_7mycrate4picklEB2_";
+        assert_eq!(demangle(pick), "mycrate::pick::<i32>");
+        for glob in ["mycrate::pick::<i32>", "mycrate::pick", "*pick"] {
+            check(glob, pick, true);
+        }
+        check("main", "main", true);
+        check("mai", "main", false);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use patch::calibrate;
 use probes::{
     attach::{self, AttachError, Attached, ProcessError},
     joined::Profile,
+    name,
     profile::settings::Settings,
 };
 use report::latency::{LatencyForm, calibration};
@@ -38,7 +39,10 @@ pub(crate) struct Args {
     /// Probe only functions whose name matches, `*` for any characters; several joined by commas
     #[arg(long, default_value = "", value_name = "GLOB")]
     functions: String,
-    /// Keep the estimated cost of the probes below this share of the processor time, such as 3%
+    /// Probe the functions of the system's libraries as well: all, or those that --functions names
+    #[arg(long)]
+    libraries: bool,
+    /// Keep what the probes take below this share of the processor time, such as 3%
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     budget: Option<f64>,
     /// Measure how long a patch of two cache lines must wait on this machine, and stop
@@ -134,6 +138,7 @@ fn settings(args: &Args, results: &Path, controller: u32) -> Settings {
         },
         epoch_ms: args.epoch,
         functions: args.functions.clone(),
+        libraries: args.libraries,
         budget_percent: args.budget,
         timeline: form(args) == LatencyForm::Timeline,
         controller,
@@ -191,10 +196,24 @@ fn attach(args: &Args, pid: u32, library: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_report(args: &Args, profile: &Profile) -> anyhow::Result<()> {
-    if profile.rows.is_empty() && !args.functions.is_empty() {
+/// One line for each function that was asked for by its name and has no probe, and for globs that nothing matched.
+fn say_what_was_not_probed(args: &Args, profile: &Profile) {
+    if args.functions.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = args.functions.split(',').filter(|glob| !glob.contains(['*', '?'])).collect();
+    for u in &profile.unprobed {
+        if names.iter().any(|name| name::matches_symbol(name, &u.symbol)) {
+            eprintln!("memtap: {} in {} is not probed: {}", name::demangle(&u.symbol), u.module, u.reason);
+        }
+    }
+    if profile.rows.is_empty() && profile.unprobed.is_empty() {
         eprintln!("memtap: no function that matches {:?} was called", args.functions);
     }
+}
+
+fn write_report(args: &Args, profile: &Profile) -> anyhow::Result<()> {
+    say_what_was_not_probed(args, profile);
     let report = form(args).write(profile);
     match &args.output {
         Some(path) => {

@@ -12,7 +12,10 @@ mod error;
 pub use attach::{Error as ProcessError, check, path_here, sees};
 pub use error::AttachError;
 
-use crate::profile::{attached, settings::Settings};
+use crate::profile::{
+    attached::{self, StoppedAt},
+    settings::Settings,
+};
 use attach::{InjectedCall, TargetProcess, terminated};
 use std::{
     path::Path,
@@ -23,7 +26,7 @@ use std::{
 const LIBRARY_SECONDS: u64 = 60;
 /// How often all threads are stopped before one that stays inside a probe is given up.
 const SETTLE_ROUNDS: u32 = 500;
-/// Program counters that are handed over on the stack in one call.
+/// Threads of which is told on the stack in one call.
 const MOST_THREADS: usize = 4096;
 
 /// A process that is being profiled.
@@ -108,15 +111,16 @@ impl Attached {
         for round in 0..SETTLE_ROUNDS {
             let mut stopped = Vec::new();
             self.process.stop_all(&mut stopped)?;
-            let mut counters: Vec<u8> = stopped
+            let mut threads: Vec<u8> = stopped
                 .iter()
                 .filter_map(|thread| thread.registers().ok())
-                .flat_map(|registers| registers.rip.to_le_bytes())
+                .flat_map(|registers| [registers.rip, registers.rsp])
+                .flat_map(u64::to_le_bytes)
                 .collect();
-            let count = counters.len() / 8;
-            let caller = stopped.iter_mut().find(|thread| self.process.has_room(thread, counters.len()));
+            let count = threads.len() / size_of::<StoppedAt>();
+            let caller = stopped.iter_mut().find(|thread| self.process.has_room(thread, threads.len()));
             if let Some(thread) = caller.filter(|_| count <= MOST_THREADS) {
-                let call = InjectedCall { second: count, ..InjectedCall::new(self.settle, &mut counters) };
+                let call = InjectedCall { second: count, ..InjectedCall::new(self.settle, &mut threads) };
                 if self.process.call(thread, call)? as u32 == 1 {
                     return Ok(());
                 }

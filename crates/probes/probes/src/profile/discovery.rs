@@ -2,7 +2,9 @@
 
 use super::{handlers, settings, unwinder, window};
 use crate::{
-    ProbeId, module,
+    ProbeId,
+    error::Reason,
+    module,
     provider::{self, Unprobed},
     registry,
 };
@@ -32,13 +34,14 @@ pub(super) fn probe_modules(modules: &[u32], known: &HashSet<String>) {
     let Some(settings) = settings::current() else { return };
     for index in modules {
         let Some(module) = module::module(*index) else { continue };
-        if provider::needs_symbols(module, *index) {
+        if provider::needs_symbols(module) {
             // Reading a file takes its time: better without the loader's lock.
             let _ = module.symbols();
         }
         let found = module::while_loaded(*index, |_| {
             unwinder::watch(*index);
-            let wants = |name: &str| settings.wants(name) && !known.contains(name);
+            let wants =
+                |name: &str| settings.wants(name) && !known.contains(name) && !unwinder::watches(name);
             let found = provider::probe_module(*index, &wants);
             registry::switch_all(&found.probes, true);
             found
@@ -49,6 +52,11 @@ pub(super) fn probe_modules(modules: &[u32], known: &HashSet<String>) {
             unprobed.extend(found.unprobed);
         }
     }
+}
+
+/// Notes that a function has no probe.
+pub(super) fn refuse(symbol: String, module: String, reason: Reason) {
+    UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).push(Unprobed { symbol, module, reason });
 }
 
 pub(super) fn unprobed() -> Vec<Unprobed> {

@@ -8,6 +8,7 @@
 pub mod area;
 pub mod attached;
 pub mod calls;
+pub mod costs;
 pub mod discovery;
 pub mod dump;
 pub mod epoch;

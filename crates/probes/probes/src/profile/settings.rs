@@ -11,6 +11,8 @@ pub const SAMPLE: &str = "MEMTAP_PROBES_SAMPLE";
 pub const EPOCH_MS: &str = "MEMTAP_PROBES_EPOCH_MS";
 /// Globs of functions.
 pub const FUNCTIONS: &str = "MEMTAP_PROBES_FUNCTIONS";
+/// Whether to probe the functions of the system's libraries.
+pub const LIBRARIES: &str = "MEMTAP_PROBES_LIBRARIES";
 /// Overhead allowed, in per cent.
 pub const BUDGET: &str = "MEMTAP_PROBES_BUDGET";
 /// Whether to keep the latest calls for a timeline.
@@ -30,6 +32,8 @@ pub struct Settings {
     pub epoch_ms: u64,
     /// Globs of functions, joined by commas; empty: all.
     pub functions: String,
+    /// Probe the functions of the system's libraries as well.
+    pub libraries: bool,
     /// The most the probes may cost, in per cent of the processor time used.
     pub budget_percent: Option<f64>,
     /// Keep the latest calls of each thread.
@@ -65,6 +69,7 @@ impl Settings {
             },
             epoch_ms: var(EPOCH_MS).and_then(|v| v.parse().ok()).unwrap_or(10).max(1),
             functions: var(FUNCTIONS).unwrap_or_default(),
+            libraries: var(LIBRARIES).is_some(),
             budget_percent: var(BUDGET).and_then(|v| v.trim_end_matches('%').parse().ok()),
             timeline: var(TIMELINE).is_some(),
             controller: var(CONTROLLER).and_then(|v| v.parse().ok()).unwrap_or(0),
@@ -79,6 +84,7 @@ impl Settings {
             (SAMPLE, self.sample.map_or("all".to_owned(), |n| n.to_string())),
             (EPOCH_MS, self.epoch_ms.to_string()),
             (FUNCTIONS, self.functions.clone()),
+            (LIBRARIES, if self.libraries { "1".to_owned() } else { String::new() }),
             (BUDGET, self.budget_percent.map_or(String::new(), |b| b.to_string())),
             (TIMELINE, if self.timeline { "1".to_owned() } else { String::new() }),
             (CONTROLLER, if self.controller == 0 { String::new() } else { self.controller.to_string() }),
@@ -94,9 +100,7 @@ impl Settings {
     /// Whether a function of this symbol name is to be probed.
     #[must_use]
     pub fn wants(&self, symbol: &str) -> bool {
-        self.functions.is_empty()
-            || crate::name::matches(&self.functions, symbol)
-            || crate::name::matches(&self.functions, &crate::name::demangle(symbol))
+        self.functions.is_empty() || crate::name::matches_symbol(&self.functions, symbol)
     }
 }
 
@@ -125,6 +129,7 @@ mod tests {
             sample: Some(7),
             epoch_ms: 3,
             functions: "a*,b".to_owned(),
+            libraries: true,
             budget_percent: Some(2.5),
             timeline: true,
             controller: 42,

@@ -32,6 +32,11 @@ extern "C" fn after_unwinding(_id: u32, frame: *mut usize) {
     return_path::replace_again(frame.wrapping_add(1) as usize);
 }
 
+/// Whether the function of this name gets, or would get, a probe of this file's.
+pub(super) fn watches(name: &str) -> bool {
+    name == CANCELLATION || name == AFTER || BEFORE.contains(&name)
+}
+
 pub(super) fn is_watch(id: ProbeId) -> bool {
     registry::handler(id).is_some_and(|handler| {
         let at = handler as *const () as usize;
@@ -60,7 +65,7 @@ pub(super) fn watch(index: u32) {
         };
         let addr = patch::CodeAddr(module.bias + symbol.offset);
         let known = registry::probe_at(addr).filter(|id| is_watch(*id));
-        let id = known.or_else(|| entry::probe_one(module, at, &executable).ok());
+        let id = known.or_else(|| entry::probe_one(module, at, &executable, entry::Traps::Allowed).ok());
         let switched = id.is_some_and(|id| registry::activate(id, handler).is_ok());
         if !switched {
             UNWATCHED.store(true, Ordering::Relaxed);

@@ -50,6 +50,16 @@ const NEVER: &[&str] = &[
     "makecontext",
     "__restore_rt",
     "_dl_runtime_resolve",
+    "__vfork",
+    "clone",
+    "__clone",
+    "__clone3",
+    "start_thread",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "__longjmp_chk",
+    "____longjmp_chk",
+    "__sigsetjmp_cancel",
 ];
 
 /// Makes probes of the module's functions.
@@ -62,7 +72,7 @@ pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
         return;
     }
     for (index, symbol) in module.symbols().iter().enumerate().filter(|(_, s)| wants(&s.name)) {
-        found.take(module, &symbol.name, probe_one(module, index, &executable));
+        found.take(module, &symbol.name, probe_one(module, index, &executable, Traps::of(module)));
     }
 }
 
@@ -78,18 +88,34 @@ pub(crate) fn executable() -> Vec<Range<usize>> {
     ranges
 }
 
+/// Whether `int3` may stand in code: as a probe, or for a moment while a site is patched that straddles a boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Traps {
+    Allowed,
+    /// The C library executes parts of its own with all signals blocked, where a trap kills.
+    Forbidden,
+}
+
+impl Traps {
+    /// What the module bears.
+    pub(crate) fn of(module: &Module) -> Self {
+        if module.is_of_system() { Self::Forbidden } else { Self::Allowed }
+    }
+}
+
 /// Makes a probe of the module's function with this index.
 pub(crate) fn probe_one(
     module: &Module,
     index: usize,
     executable: &[Range<usize>],
+    traps: Traps,
 ) -> Result<ProbeId, ProbeError> {
     let symbol = &module.symbols()[index];
     let addr = CodeAddr(module.bias + symbol.offset);
     // A jump whose last bytes are the next function's first would change its target with that one's probe.
     let alone = module.symbols().get(index + 1).is_none_or(|next| next.offset >= symbol.offset + 5);
     let first = check(symbol, addr, executable)?;
-    add(symbol, addr, &first, alone)
+    add(symbol, addr, &first, alone, traps)
 }
 
 /// Whether the function can be probed at all; its first instruction.
@@ -151,7 +177,13 @@ fn leaves_its_address(instruction: &Instruction) -> bool {
     )
 }
 
-fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Result<ProbeId, ProbeError> {
+fn add(
+    symbol: &Symbol,
+    addr: CodeAddr,
+    first: &Instruction,
+    alone: bool,
+    traps: Traps,
+) -> Result<ProbeId, ProbeError> {
     let refused = |e: PatchError| unprobeable(&symbol.name, addr, Reason::Patch(e.refusal));
     let id = registry::reserve()?;
     let mut has_room = false;
@@ -168,7 +200,13 @@ fn add(symbol: &Symbol, addr: CodeAddr, first: &Instruction, alone: bool) -> Res
     let switch = match jump {
         Some((len_bytes, on)) => {
             let site = Site::open(addr, len_bytes).map_err(refused)?;
+            if traps == Traps::Forbidden && site.split().is_some() {
+                return Err(unprobeable(&symbol.name, addr, Reason::NeedsTrap));
+            }
             Switch::Word { site, on, off: site.bytes() }
+        }
+        None if traps == Traps::Forbidden => {
+            return Err(unprobeable(&symbol.name, addr, Reason::NeedsTrap));
         }
         None => {
             let site = Site::open(addr, 1).map_err(refused)?;
@@ -191,16 +229,24 @@ fn jump(addr: CodeAddr, len_bytes: usize, detour: CodeAddr) -> Option<(usize, u6
     // SAFETY: five bytes of the module's text; a function is followed by more of it or by padding.
     let kept = (unsafe { patch::store::read(addr.0, 5) } >> 8) as u32 & !((1u64 << free_bits) - 1) as u32;
     let base = addr.0.wrapping_add(5).wrapping_add_signed(kept as i32 as isize);
-    let at = pun::landing(base, base.checked_add((1 << free_bits) - 1)?)?;
-    let onward = patch::callpatch::displacement(CodeAddr(at), detour).ok()?;
-    // SAFETY: five fresh executable bytes of ours.
-    unsafe {
-        (at as *mut u8).write(JMP_REL32);
-        ((at + 1) as *mut u32).write_unaligned(onward);
-    }
+    let at = pun::landing(base, base.checked_add((1 << free_bits) - 1)?, detour)?;
     let displacement = (at.wrapping_sub(addr.0 + 5)) as u32;
     let mask = (1u64 << (8 * len_bytes)) - 1;
     Some((len_bytes, (u64::from(JMP_REL32) | u64::from(displacement) << 8) & mask))
+}
+
+/// Whether the probe of this site, with the bytes `on`, leads to code that is there: landing places are given back when an
+/// attachment ends, and by the next one others may have mapped something in their place.
+pub(crate) fn leads_somewhere(site: Site, on: u64) -> bool {
+    let len_bytes = site.len_bytes();
+    if on as u8 != JMP_REL32 || len_bytes >= 5 {
+        return true;
+    }
+    let addr = site.addr().0;
+    let mask = (1u64 << (8 * len_bytes)) - 1;
+    // SAFETY: five bytes of a module that is loaded.
+    let jump = unsafe { patch::store::read(addr, 5) } & !mask | on & mask;
+    pun::is_landing(addr.wrapping_add(5).wrapping_add_signed((jump >> 8) as u32 as i32 as isize))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Where probe sites come from. Each provider turns what it finds in a module into probes, and names what it cannot.
 //!
 //! Sites left by a compiler win; the entries of unmodified functions are used only in modules that have none, and never
-//! in this library, in the loader or (unless functions are asked for by name) in the system's libraries.
+//! in this library, in the loader or (unless [`Settings::libraries`](settings::Settings) says so) in the system's libraries.
 
 pub mod entry;
 pub mod instrument;
@@ -74,7 +74,7 @@ pub fn probe_module(index: u32, wants: &dyn Fn(&str) -> bool) -> Found {
         instrument::note_wanted(module, wants);
     } else if !own
         && module.sections.iter().all(|section| section.name == "memtap_probes")
-        && may_probe_entries(module, index)
+        && may_probe_entries(module)
     {
         entry::probe(module, wants, &mut found);
     }
@@ -83,13 +83,19 @@ pub fn probe_module(index: u32, wants: &dyn Fn(&str) -> bool) -> Found {
 
 /// Whether [`probe_module`] looks at the module's symbols.
 #[must_use]
-pub fn needs_symbols(module: &Module, index: u32) -> bool {
-    !module.sections.is_empty() || module.imports_instrumentation || may_probe_entries(module, index)
+pub fn needs_symbols(module: &Module) -> bool {
+    !module.sections.is_empty() || module.imports_instrumentation || may_probe_entries(module)
 }
 
-fn may_probe_entries(module: &Module, index: u32) -> bool {
-    let system = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "linux-vdso", "[vdso]"];
-    index == 0 || !system.iter().any(|prefix| module.path.starts_with(prefix)) && module.path.starts_with('/')
+fn may_probe_entries(module: &Module) -> bool {
+    let wants_system = || settings::current().is_some_and(|s| s.libraries) && !is_runtime(module);
+    module.is_program() || module.path.starts_with('/') && (!module.is_of_system() || wants_system())
+}
+
+/// The loader, which calls with registers of its own and before anything is relocated, and the unwinder, which must not meet
+/// replaced return addresses of its own calls: never probed.
+fn is_runtime(module: &Module) -> bool {
+    ["/ld-linux", "/libgcc_s.so", "/libmemtap_"].iter().any(|name| module.path.contains(name))
 }
 
 /// Whether the process has one thread only, so that nobody can stand in the middle of a site.

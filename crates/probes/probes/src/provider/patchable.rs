@@ -42,7 +42,11 @@ pub fn probe(
             found.refuse(module, &symbol.name, Reason::SpaceTooShort);
         } else if space == Space::Longer || space == Space::Bytes && !quiet {
             let at = module.symbols().partition_point(|s| s.offset < symbol.offset);
-            found.take(module, &symbol.name, entry::probe_one(module, at, &executable));
+            found.take(
+                module,
+                &symbol.name,
+                entry::probe_one(module, at, &executable, entry::Traps::of(module)),
+            );
         } else {
             let function = CodeAddr(module.bias + symbol.offset);
             // SAFETY: five bytes of nops at a function's entry.

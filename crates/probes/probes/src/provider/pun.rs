@@ -2,9 +2,15 @@
 //!
 //! A jump that may only change the first bytes of its displacement reaches a window of addresses; some five bytes there
 //! must be free to map. Pages are shared by all landings that fall on them. (The technique is e9patch's.)
+//!
+//! When an attachment ends they are given back, some hundreds of mappings ([`release`]); the next one maps them again where they
+//! were ([`reclaim`]).
 
-use patch::near;
-use std::{collections::BTreeMap, sync::Mutex};
+use patch::{CodeAddr, JMP_REL32, callpatch, near, sys};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 const PAGE: usize = patch::PAGE_BYTES;
 const LANDING: usize = 5;
@@ -19,16 +25,62 @@ struct Landings {
     mapped: BTreeMap<usize, usize>,
     /// Pages with landings on them; a bit for each byte that is taken.
     used: BTreeMap<usize, [u64; PAGE / 64]>,
+    /// Where each landing leads.
+    jumps: BTreeMap<usize, CodeAddr>,
+    /// Whether all of this is only remembered.
+    is_released: bool,
 }
 
-static LANDINGS: Mutex<Landings> = Mutex::new(Landings { mapped: BTreeMap::new(), used: BTreeMap::new() });
+static LANDINGS: Mutex<Landings> = Mutex::new(Landings::new());
 
-/// Five writable, executable bytes whose address lies in `[low, high]`, if there are.
-pub fn landing(low: usize, high: usize) -> Option<usize> {
+/// A jump to `target` whose address lies in `[low, high]`, if there is room.
+pub fn landing(low: usize, high: usize, target: CodeAddr) -> Option<usize> {
     if low < 0x1_0000 || high < low || high >= 0x7fff_ffff_0000 {
         return None;
     }
-    LANDINGS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).find(low, high)
+    let mut landings = lock();
+    let at = landings.find(low, high)?;
+    landings.jump(at, target)?;
+    Some(at)
+}
+
+fn lock() -> MutexGuard<'static, Landings> {
+    LANDINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a landing begins at `addr`.
+pub(crate) fn is_landing(addr: usize) -> bool {
+    let landings = lock();
+    !landings.is_released && landings.jumps.contains_key(&addr)
+}
+
+/// Whether a landing begins at any of these addresses; asked while no other thread runs, so it never waits, nor allocates.
+pub(crate) fn is_any_landing(mut words: impl Iterator<Item = usize>) -> bool {
+    LANDINGS.try_lock().map_or(true, |landings| words.any(|word| landings.jumps.contains_key(&word)))
+}
+
+/// Unmaps all landings; nothing may lead there. Neither waits nor allocates.
+///
+/// # Safety
+/// No site may lead to a landing, and no thread may be about to return to one.
+pub(crate) unsafe fn release() {
+    let Ok(mut landings) = LANDINGS.try_lock() else { return };
+    if landings.is_released {
+        return;
+    }
+    landings.is_released = true;
+    for (start, len_bytes) in &landings.mapped {
+        // SAFETY: a mapping of ours, and the caller vouches for it that nobody goes there.
+        unsafe { sys::syscall(libc::SYS_munmap, [*start, *len_bytes, 0, 0, 0, 0]) };
+    }
+}
+
+/// Maps the landings again that [`release`] unmapped, but for those whose place is taken.
+pub(crate) fn reclaim() {
+    let mut landings = lock();
+    if std::mem::take(&mut landings.is_released) {
+        landings.map_again();
+    }
 }
 
 /// Whether `addr` lies in a mapping for landings; asked while no other thread runs, so it never waits.
@@ -41,6 +93,39 @@ pub(crate) fn contains(addr: usize) -> bool {
 }
 
 impl Landings {
+    const fn new() -> Self {
+        Self { mapped: BTreeMap::new(), used: BTreeMap::new(), jumps: BTreeMap::new(), is_released: false }
+    }
+
+    /// Writes the jump of a landing.
+    fn jump(&mut self, at: usize, target: CodeAddr) -> Option<()> {
+        let displacement = callpatch::displacement(CodeAddr(at), target).ok()?;
+        // SAFETY: five executable bytes of ours that no site leads to yet.
+        unsafe {
+            (at as *mut u8).write(JMP_REL32);
+            ((at + 1) as *mut u32).write_unaligned(displacement);
+        }
+        self.jumps.insert(at, target);
+        Some(())
+    }
+
+    fn map_again(&mut self) {
+        self.mapped.retain(|start, len_bytes| near::map_empty(*start, *len_bytes).is_some());
+        let (used, jumps) = (std::mem::take(&mut self.used), std::mem::take(&mut self.jumps));
+        for (page, bits) in used {
+            if self.is_mapped(page) {
+                // SAFETY: a page of ours that nothing leads to yet.
+                unsafe { std::ptr::write_bytes(page as *mut u8, patch::INT3, PAGE) };
+                self.used.insert(page, bits);
+            }
+        }
+        for (at, target) in jumps {
+            if self.is_mapped(at) && self.is_mapped(at + LANDING - 1) {
+                self.jump(at, target);
+            }
+        }
+    }
+
     fn find(&mut self, low: usize, high: usize) -> Option<usize> {
         // Pages in use first, then the rest of what is mapped.
         let used: Vec<usize> = self.used.range(low & !(PAGE - 1)..=high).map(|(page, _)| *page).collect();
@@ -136,7 +221,7 @@ mod tests {
 
     #[test]
     fn landings_lie_where_they_are_wanted_and_never_overlap() {
-        let mut landings = Landings { mapped: BTreeMap::new(), used: BTreeMap::new() };
+        let mut landings = Landings::new();
         let base = 0x2345_6789_0000usize;
         let mut found: Vec<usize> = Vec::new();
         // Windows of one address, of 256, and of many pages, again and again over the same ground.
@@ -154,5 +239,29 @@ mod tests {
         found.sort_unstable();
         assert!(found.windows(2).all(|pair| pair[1] - pair[0] >= LANDING));
         assert!(!landings.is_mapped(base - BLOCK) && landings.is_mapped(found[0]));
+    }
+
+    #[test]
+    fn landings_come_back_where_they_were_but_for_what_is_taken() {
+        let mut landings = Landings::new();
+        let base = 0x2345_9999_0000usize;
+        let target = CodeAddr(base + 0x10_0000);
+        let places = [base, base + 4 * BLOCK, base + 4 * BLOCK + 100].map(|low| {
+            let at = landings.find(low, low + 10).unwrap();
+            landings.jump(at, target).unwrap();
+            at
+        });
+        // SAFETY: code of this test.
+        let bytes = |at: usize| unsafe { patch::store::read(at, LANDING) };
+        let before = places.map(bytes);
+        for (start, len_bytes) in &landings.mapped {
+            // SAFETY: mappings of this test.
+            unsafe { sys::syscall(libc::SYS_munmap, [*start, *len_bytes, 0, 0, 0, 0]) };
+        }
+        // Somebody else's by now.
+        near::map_empty(base & !(BLOCK - 1), PAGE).unwrap();
+        landings.map_again();
+        assert_eq!(landings.jumps.keys().copied().collect::<Vec<_>>(), places[1..]);
+        assert_eq!(places[1..].iter().map(|at| bytes(*at)).collect::<Vec<_>>(), before[1..]);
     }
 }

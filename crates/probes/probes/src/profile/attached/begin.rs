@@ -2,15 +2,18 @@
 
 use super::{FAILED, IDLE, RUNNING, STARTING, STATE, UNSAFE};
 use crate::{
-    ProbeId, module,
+    ProbeId,
+    error::Reason,
+    module,
     profile::{
-        discovery, dump, epoch, helper,
+        discovery, dump, epoch, helper, pass,
         settings::{self, Settings},
         unwinder, window,
     },
+    provider::{entry, pun},
     registry, thread, thread_end, thread_words,
 };
-use patch::{pages, trap};
+use patch::{near, pages, trap};
 use std::{collections::HashSet, sync::atomic::Ordering};
 
 /// Starts the profiler in a thread of its own; the state says how it went. Called on a thread of the program that was
@@ -44,29 +47,36 @@ fn begin(settings: Settings) {
     window::restart();
     helper::note_start();
     dump::note_start();
-    discovery::listen();
     let mut fresh = module::refresh().fresh;
-    // Reading files takes its time: better without the loader's lock.
+    // Reading files takes its time: better without the loader's lock, and while the process may fork.
     for module in modules().filter_map(module::module) {
         let _ = module.symbols();
     }
-    let (known, seen) = module::with_loader_locked(|_| {
+    // From here on a child would have half of the probes, and locks that nobody gives back.
+    let _pass = pass::hold();
+    discovery::listen();
+    let (earlier, seen) = module::with_loader_locked(|_| {
         let look = module::refresh();
         fresh.extend(look.fresh);
         pages::seal(false);
+        near::seal(false);
+        pun::reclaim();
         trap::ensure_installed();
         for index in modules() {
             module::while_loaded(index, |_| unwinder::watch(index));
         }
-        ((unwinder::is_watched()).then(switch_on_again), look.generation)
+        (unwinder::is_watched().then(switch_on_again), look.generation)
     });
-    let Some(known) = known else {
+    let Some(Earlier { known, lost }) = earlier else {
         STATE.store(UNSAFE, Ordering::Release);
         return;
     };
     let old: Vec<u32> = modules().filter(|i| !fresh.contains(i)).collect();
     discovery::probe_modules(&fresh, &HashSet::new());
     discovery::probe_modules(&old, &known);
+    for (name, module) in lost {
+        discovery::refuse(name, module.to_owned(), Reason::NoRoom);
+    }
     STATE.store(RUNNING, Ordering::Release);
     epoch::start(seen);
 }
@@ -75,9 +85,19 @@ fn modules() -> impl Iterator<Item = u32> {
     (0..).take_while(|index| module::module(*index).is_some())
 }
 
-/// Switches the wanted probes of an earlier attachment on; the names of all that have probes.
-fn switch_on_again() -> HashSet<String> {
-    let Some(settings) = settings::current() else { return HashSet::new() };
+/// What an earlier attachment left.
+#[derive(Default)]
+struct Earlier {
+    /// The names of all functions that have probes.
+    known: HashSet<String>,
+    /// Those, with their module, whose probe leads nowhere any more.
+    lost: Vec<(String, &'static str)>,
+}
+
+/// Switches the wanted probes of an earlier attachment on.
+fn switch_on_again() -> Earlier {
+    let Some(settings) = settings::current() else { return Earlier::default() };
+    let mut lost = Vec::new();
     let mut wanted: Vec<ProbeId> = Vec::new();
     let mut known = HashSet::new();
     for function in 0..registry::function_count() {
@@ -86,13 +106,21 @@ fn switch_on_again() -> HashSet<String> {
         if probes.is_empty() {
             continue;
         }
-        let (name, _) = registry::function_name(function);
+        let (name, place) = registry::function_name(function);
         if settings.wants(&name) {
-            probes.iter().for_each(|id| discovery::on_discovery(*id));
-            wanted.extend(probes);
+            for id in probes {
+                let leads =
+                    registry::site_bytes(id, true).is_none_or(|(site, on)| entry::leads_somewhere(site, on));
+                if leads || registry::is_gone(id) {
+                    discovery::on_discovery(id);
+                    wanted.push(id);
+                } else {
+                    lost.push((name.clone(), place.path));
+                }
+            }
         }
         known.insert(name);
     }
     registry::switch_all(&wanted, true);
-    known
+    Earlier { known, lost }
 }

@@ -1,13 +1,15 @@
-//! The end: the process is left as it was, but for the library.
+//! The end: the process is left as it was, but for the library and the probes' thunks, which stay mapped without the right to
+//! write: a handler of a signal may have interrupted one, and return there later. Landing places, of which there are hundreds,
+//! are unmapped, unless the address of one lies on some stack.
 
-use super::{IDLE, STATE, STOPPED, STOPPING};
+use super::{IDLE, STATE, STOPPED, STOPPING, StoppedAt};
 use crate::{
     ProbeId, module,
     profile::{dump, pass, unwinder::is_watch},
     provider::pun,
     registry, thread, thread_end,
 };
-use patch::{near, pages, trap};
+use patch::{maps, near, pages, trap};
 use std::{sync::atomic::Ordering, time::Duration};
 
 /// Whether the process that attached has gone, or asks for the end.
@@ -46,16 +48,16 @@ pub(in crate::profile) fn switch_off() {
 }
 
 /// Puts back the return addresses that are still replaced, the unwinder, the SIGTRAP handler and the rights of code
-/// pages. `program_counters` are those of all threads. `false`: some thread is in the middle of a hit; let them run and
+/// pages. `threads` are all of them. `false`: some thread is in the middle of a hit; let them run and
 /// ask again.
 ///
 /// # Safety
 /// All other threads must be stopped, and stay so during the call.
-pub unsafe fn settle(program_counters: &[usize]) -> bool {
+pub unsafe fn settle(threads: &[StoppedAt]) -> bool {
     if STATE.load(Ordering::Acquire) != STOPPED {
         return false;
     }
-    if thread::any_in_handler() || program_counters.iter().any(|pc| is_inside(*pc)) {
+    if thread::any_in_handler() || threads.iter().any(|thread| is_inside(thread.program_counter)) {
         return false;
     }
     // SAFETY: the caller stopped all threads, and none is in a handler.
@@ -63,10 +65,42 @@ pub unsafe fn settle(program_counters: &[usize]) -> bool {
     for id in (0..registry::probe_count()).map(ProbeId).filter(|id| is_watch(*id)) {
         let _ = registry::switch(id, false);
     }
+    let is_on = (0..registry::probe_count()).any(|id| registry::is_active(ProbeId(id)));
+    if !is_on && !leads_to_landing(threads) {
+        // SAFETY: no probe is on, no thread stands in a landing, and none returns to one.
+        unsafe { pun::release() };
+    }
+    near::seal(true);
     trap::give_back();
     pages::seal(true);
     STATE.store(IDLE, Ordering::Release);
     true
+}
+
+/// Whether a signal's handler may return to a landing: whether its address lies on a stack that is in use.
+fn leads_to_landing(threads: &[StoppedAt]) -> bool {
+    let mut leads = false;
+    maps::for_each(|mapping| {
+        if !mapping.readable {
+            return true;
+        }
+        let pointers = || threads.iter().map(|thread| thread.stack_pointer);
+        let is_inside = |sp: &usize| (mapping.start..mapping.end).contains(sp);
+        let used = pointers().filter(is_inside).map(|sp| sp..mapping.end);
+        // A thread that is on another stack may come back to its own.
+        let left = thread::owned()
+            .filter(|state| !pointers().any(|sp| state.stack.contains(&sp)))
+            .map(|state| state.stack.start.max(mapping.start)..state.stack.end.min(mapping.end));
+        for range in used.chain(left).filter(|range| !range.is_empty()) {
+            let first = range.start.next_multiple_of(size_of::<usize>());
+            // SAFETY: aligned words of a mapping that is there; all threads are stopped.
+            let words =
+                (first..range.end).step_by(size_of::<usize>()).map(|at| unsafe { *(at as *const usize) });
+            leads |= pun::is_any_landing(words);
+        }
+        !leads
+    });
+    leads
 }
 
 /// Whether `addr` belongs to this library, or to code that it made.

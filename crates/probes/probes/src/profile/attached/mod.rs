@@ -13,6 +13,16 @@ use std::sync::atomic::AtomicU32;
 pub use begin::start;
 pub use end::settle;
 
+/// Where a stopped thread stands; the process that attached hands over an array of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct StoppedAt {
+    /// Its program counter.
+    pub program_counter: usize,
+    /// Its stack pointer.
+    pub stack_pointer: usize,
+}
+
 /// Never attached, or left clean.
 pub const IDLE: u32 = 0;
 /// Probes are being made.
