@@ -67,7 +67,7 @@ impl Model {
         if let Some((block, BlockState::Live)) = at {
             self.slots |= addr - self.starts[block as usize] >= self.lens[block as usize].max(1);
         }
-        self.slots |= addr % 16 != 0;
+        self.slots |= !addr.is_multiple_of(16);
         let old = begins.map_or(0, |(block, _)| self.extents[block as usize]);
         let gnu = ((len + 8).next_multiple_of(16) - 8).max(24);
         let wanted = match (self.slots, old == gnu + 16) {

@@ -42,10 +42,17 @@ pub struct DoubleFree {
     pub released: Option<String>,
 }
 
+/// What is accessed by which instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct StalePlace {
+    variable: u32,
+    code: u32,
+}
+
 /// Looks for use after free, double frees and frees of unknown addresses.
 #[derive(Debug, Default)]
 pub struct Stale {
-    accesses: BTreeMap<(u32, u32), StaleAccess>,
+    accesses: BTreeMap<StalePlace, StaleAccess>,
     /// The call that released a block.
     released_by: HashMap<ProcessId, Vec<Option<CodeId>>>,
     /// What each thread accessed last, in batches before the present one.
@@ -82,23 +89,22 @@ impl Stale {
         let Some(variable) = at.resolver.names().variable(name.variable) else { return };
         let VariableKind::Block { process, block, .. } = variable.kind else { return };
         let code = at.resolver.resolve_code(access.ip);
-        let released = || self.release_of(at.resolver, process, block);
-        let key = (name.variable.0, code.0);
-        if !self.accesses.contains_key(&key) {
-            let released = released();
-            let code = at.resolver.names().code(code);
-            let found = StaleAccess {
-                variable: variable.name.to_string(),
-                line: code.as_ref().and_then(|code| line_of(code)),
-                code: code.map_or_else(String::new, |code| code.to_string()),
-                released,
-                count: Count::default(),
-            };
-            self.accesses.insert(key, found);
-        }
-        if let Some(found) = self.accesses.get_mut(&key) {
+        let place = StalePlace { variable: name.variable.0, code: code.0 };
+        if let Some(found) = self.accesses.get_mut(&place) {
             found.count.add(access);
+            return;
         }
+        let released = self.release_of(at.resolver, process, block);
+        let code = at.resolver.names().code(code);
+        let mut found = StaleAccess {
+            variable: variable.name.to_string(),
+            line: code.as_ref().and_then(|code| line_of(code)),
+            code: code.map_or_else(String::new, |code| code.to_string()),
+            released,
+            count: Count::default(),
+        };
+        found.count.add(access);
+        self.accesses.insert(place, found);
     }
 
     /// A range that one call read or wrote. Where it begins in a live block and ends in a released one, it ran over.
