@@ -150,12 +150,13 @@ pub(crate) struct Args {
     )]
     seconds: Option<f64>,
 
-    #[command(flatten)]
-    machine: MachineArgs,
-
     /// The program and its arguments: all that follows it is its own, with or without -- before it
     #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "PROG")]
     program: Vec<String>,
+
+    // Last: its heading holds for what follows.
+    #[command(flatten)]
+    machine: MachineArgs,
 }
 
 /// The headings of the options.
