@@ -57,7 +57,7 @@ pub(crate) unsafe fn write(addr: u64, bytes: &[u8]) -> bool {
 /// Leaves a value in the program's memory. `false`: it can't be written.
 ///
 /// # Safety
-/// As [`write`].
+/// As [`write()`].
 pub(crate) unsafe fn set_value<T: AnyBytes>(addr: u64, value: &T) -> bool {
     // SAFETY: the bytes of a value without padding that matters; the caller's promise.
     unsafe { write(addr, core::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<T>())) }
