@@ -310,7 +310,7 @@ fn a_recording_in_another_format_is_its_dump() {
         let specifier = format!("{format}:{}", text(&path));
         let mut command = Command::new(memtap());
         // As the other recording: two of them are alike by page protection.
-        command.args(["record", "--tracer", "protect", "-o", &specifier, "--"]);
+        command.args(["record", "--quiet", "--tracer", "protect", "-o", &specifier, "--"]);
         let outcome = run(command.args(program.command_line()), b"");
         program.check(&outcome);
         let bytes = std::fs::read(&path).expect("it was written");
