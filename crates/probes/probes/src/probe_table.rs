@@ -269,9 +269,6 @@ pub(crate) fn complete(
         (*at).active.store(active, Ordering::Relaxed);
         (*at).ready.store(true, Ordering::Release);
     }
-    if let Some(number) = SITES.number(site.0) {
-        number.store(id.0 + 1, Ordering::Release);
-    }
     if let Some(function) = function(function_index) {
         let mut first = function.probes.load(Ordering::Acquire);
         loop {
@@ -288,6 +285,10 @@ pub(crate) fn complete(
         // SAFETY: only `set_discovery_callback` stores here, a function of this type.
         let callback: fn(ProbeId) = unsafe { std::mem::transmute(callback) };
         callback(id);
+    }
+    // Last: a thread that hits this site finds the probe by it, and the callback gives the handler that counts.
+    if let Some(number) = SITES.number(site.0) {
+        number.store(id.0 + 1, Ordering::Release);
     }
     Ok(())
 }
