@@ -1,4 +1,5 @@
-//! Every module opens with what it is, and a long file says why it is one (CONTRIBUTING.md, *Style*).
+//! Every module opens with what it is, a long file says why it is one, and a SAFETY line states its fact (CONTRIBUTING.md,
+//! *Style*).
 
 use std::fmt::Write as _;
 
@@ -10,6 +11,8 @@ use super::source::Source;
 const LONG_LINES: usize = 800;
 /// What begins the sentence that gives the reason.
 const REASON: &str = "One file,";
+/// How a SAFETY line begins that sends its reader elsewhere.
+const POINTERS: [&str; 5] = ["as above", "as in `", "as `", "see `", "the same"];
 
 /// Fails where a head is missing.
 pub(super) fn check(sources: &[Source]) -> Result<String> {
@@ -29,6 +32,18 @@ pub(super) fn check(sources: &[Source]) -> Result<String> {
                 problems,
                 "\n  {path}: {lines} lines, and no sentence in its head begins with \"{REASON}\" and says why"
             );
+        }
+    }
+    for source in sources {
+        let path = source.path.to_str().unwrap_or_default();
+        for (number, line) in (1..).zip(source.text.lines()) {
+            let Some((_, fact)) = line.split_once("// SAFETY: ") else { continue };
+            if POINTERS.iter().any(|words| fact.starts_with(words)) {
+                let _ = write!(
+                    problems,
+                    "\n  {path}:{number}: a SAFETY line states its fact, not where another stands"
+                );
+            }
         }
     }
     if !problems.is_empty() {

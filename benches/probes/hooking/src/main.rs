@@ -54,7 +54,7 @@ fn toggles(detour: &RawDetour) -> (f64, f64) {
         // SAFETY: the hook has the function's type.
         unsafe { detour.enable() }.expect("it can be hooked");
         let middle = ticks();
-        // SAFETY: as above.
+        // SAFETY: the hook has the function's type.
         unsafe { detour.disable() }.expect("it can be unhooked");
         all.0.push((middle - start) as f64);
         all.1.push((ticks() - middle) as f64);
@@ -67,12 +67,12 @@ fn main() {
     let detour = unsafe { RawDetour::new(probed as *const (), hook as *const ()) }.expect("it can be hooked");
     TRAMPOLINE.store(std::ptr::from_ref(detour.trampoline()) as usize, Ordering::Relaxed);
     let base = calls();
-    // SAFETY: as above.
+    // SAFETY: the hook has the function's type.
     unsafe { detour.enable() }.expect("it can be hooked");
     // SAFETY: the first byte of a function.
     assert_eq!(unsafe { (probed as *const u8).read() }, 0xe9, "a jump to the hook");
     let hit = calls() - base;
-    // SAFETY: as above.
+    // SAFETY: the hook has the function's type.
     unsafe { detour.disable() }.expect("it can be unhooked");
     let (on, off) = toggles(&detour);
     println!("retour (Rust)\t{on:.1}\t{off:.1}\t-\t{hit:.1}");

@@ -138,7 +138,7 @@ impl Bench {
             }
         }
         assert_eq!(engine.rip, rip + bytes.len() as u64, "rip");
-        // SAFETY: as above; the return ends the native run.
+        // SAFETY: the code page is writable and has room after the instruction; the return ends the native run.
         unsafe { *self.code.add(bytes.len()) = 0xc3 };
         let mut native = Registers { rip: engine.rip, ..start };
         // SAFETY: the instruction accesses the data only, and restores nothing that Rust needs but what `native` saves.

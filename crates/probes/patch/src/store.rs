@@ -90,7 +90,7 @@ unsafe extern "C" fn store_window(addr: usize, len_bytes: usize, value: u64) {
     loop {
         let wanted = seen & !mask | bytes;
         let found: u64;
-        // SAFETY: as above; the window does not cross a line, so the lock is not a split lock.
+        // SAFETY: the window lies in the cache line of the caller's range, so the lock is not a split lock.
         unsafe {
             asm!("lock cmpxchg qword ptr [{w}], {n}", w = in(reg) window, n = in(reg) wanted,
                  inlateout("rax") seen => found, options(nostack));

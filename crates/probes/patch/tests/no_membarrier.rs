@@ -40,14 +40,14 @@ fn without_membarrier_straddlers_are_refused_and_the_rest_works() {
     let (inside, across) = (function(32), function(2));
     // SAFETY: a nop and `test eax, imm32`; nothing executes them.
     unsafe { patch::patch(inside, 5, OTHER) }.unwrap();
-    // SAFETY: as above.
+    // SAFETY: one instruction of five bytes for another; nothing executes them.
     let error = unsafe { patch::patch(across, 5, OTHER) }.unwrap_err();
     assert_eq!(error.refusal, Refusal::NoSeparation);
     assert!(error.to_string().contains("membarrier"), "{error}");
     // SAFETY: code of this test.
     assert_eq!(unsafe { (across.0 as *const u8).read() }, 0x0f, "nothing was written");
     let sites = [inside, across].map(|at| patch::Site::open(at, 5).unwrap());
-    // SAFETY: as above.
+    // SAFETY: one instruction of five bytes for another; nothing executes them.
     let results = unsafe { patch_all(&sites.map(|site| (site, OTHER + 0x100))) };
     assert!(results[0].is_ok());
     assert_eq!(results[1].unwrap_err().refusal, Refusal::NoSeparation);
@@ -59,7 +59,7 @@ fn without_membarrier_straddlers_are_refused_and_the_rest_works() {
     call.deactivate().unwrap();
     // The paper's wait, for those who measured it.
     barrier::set_separation(Separation::Wait { ticks: 20_000 });
-    // SAFETY: as above.
+    // SAFETY: one instruction of five bytes for another; nothing executes them.
     unsafe { patch::patch(across, 5, OTHER) }.unwrap();
     // SAFETY: code of this test.
     assert_eq!(unsafe { (across.0 as *const u8).read() }, 0xa9);

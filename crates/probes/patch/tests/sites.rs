@@ -37,9 +37,9 @@ fn every_offset_in_two_lines_is_patched_whole() {
         // The opcode stays, so four bytes change: they straddle where they begin in the last three bytes of what a fetch reads.
         let straddles = (at + 1) / patch::FETCH_BYTES != (at + 4) / patch::FETCH_BYTES;
         assert_eq!(tier == Tier::Straddler, straddles, "offset {offset}: {tier:?}");
-        // SAFETY: as above.
+        // SAFETY: the same mov again.
         assert_eq!(unsafe { patch::patch(CodeAddr(at), 5, mov(0x7654_3210)) }.unwrap(), Tier::Unchanged);
-        // SAFETY: as above; neighbours stay as they are.
+        // SAFETY: reads the byte after the patched instruction, code of this test.
         assert_eq!(unsafe { ((at + 5) as *const u8).read() }, 0xc3);
     }
 }
@@ -61,7 +61,7 @@ fn an_asynchronous_patch_goes_through_the_papers_states() {
     let at = function(62, 1);
     // SAFETY: one mov for another.
     assert_eq!(unsafe { patch::start_patch(CodeAddr(at), 5, mov(0xaaaa_5555)) }, Ok(Progress::FirstWait));
-    // SAFETY: as above. The loser is told.
+    // SAFETY: one mov for another; the loser is told.
     let second = unsafe { patch::patch(CodeAddr(at), 5, mov(3)) }.unwrap_err();
     assert_eq!(second.refusal, Refusal::Busy);
     assert_eq!(finish_patch(CodeAddr(at)), Progress::SecondWait);
@@ -70,7 +70,7 @@ fn an_asynchronous_patch_goes_through_the_papers_states() {
     assert_eq!(call(at), 0xaaaa_5555);
     // A patch inside a line is complete at once.
     let inside = function(8, 1);
-    // SAFETY: as above.
+    // SAFETY: one mov for another.
     assert_eq!(unsafe { patch::start_patch(CodeAddr(inside), 5, mov(9)) }, Ok(Progress::Finished));
     assert_eq!(call(inside), 9);
 }
@@ -82,7 +82,7 @@ fn a_forgotten_patch_is_finished_by_the_thread_that_runs_into_it() {
     unsafe { patch::start_patch(CodeAddr(at), 5, mov(0x1234_5678)) }.unwrap();
     assert_eq!(call(at), 0x1234_5678);
     assert!(patch::trap::traps_waited() > 0);
-    // SAFETY: as above; the site is free again.
+    // SAFETY: one mov for another; the site is free again.
     unsafe { patch::patch(CodeAddr(at), 5, mov(5)) }.unwrap();
     assert_eq!(call(at), 5);
 }
@@ -94,7 +94,7 @@ fn a_batch_patches_straddlers_and_others_and_reports_each() {
     // SAFETY: one mov for another; the first site is left half patched on purpose.
     unsafe { sites[0].start(mov(0x2a2a_2a2a)) }.unwrap();
     let patches: Vec<_> = sites.iter().enumerate().map(|(i, s)| (*s, mov(0x0101_0000 + i as u32))).collect();
-    // SAFETY: as above.
+    // SAFETY: one mov for another at each site.
     let results = unsafe { patch_all(&patches) };
     assert_eq!(results[0].unwrap_err().refusal, Refusal::Busy);
     for (i, result) in results.iter().enumerate().skip(1) {
@@ -121,7 +121,7 @@ fn bad_sites_are_refused_with_address_and_reason() {
     let trapped = function(0, 1);
     // SAFETY: code of this test; never executed.
     unsafe { (trapped as *mut u8).write(0xcc) };
-    // SAFETY: as above.
+    // SAFETY: refused: what stands there is no instruction of ours.
     let error = unsafe { patch::patch(CodeAddr(trapped), 5, mov(1)) }.unwrap_err();
     assert_eq!(error.refusal, Refusal::ForeignTrap);
     // SAFETY: reads one byte of code of this test.

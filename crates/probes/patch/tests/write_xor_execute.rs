@@ -46,9 +46,9 @@ fn under_write_xor_execute_words_are_patched_and_new_code_is_refused() {
     // The unit is an aligned word here: this one straddles two, though not two lines.
     let across = CodeAddr(patched_across as *const () as usize + 7);
     assert_eq!(Site::open(across, 5).unwrap().split(), Some(2));
-    // SAFETY: as above.
+    // SAFETY: one mov for another.
     assert_eq!(unsafe { patch::patch(across, 5, 0x44_4444_44b8) }, Ok(Tier::Straddler));
-    // SAFETY: as above.
+    // SAFETY: the function made above.
     assert_eq!(unsafe { patched_across() }, 0x4444_4444);
     // SAFETY: the same bytes again.
     assert_eq!(unsafe { patch::patch(across, 5, 0x44_4444_44b8) }, Ok(Tier::Unchanged));

@@ -75,17 +75,17 @@ static HELD: Held = Held(std::cell::UnsafeCell::new(None));
 
 extern "C" fn before_fork() {
     let guard = pass::hold();
-    // SAFETY: see `Held`.
+    // SAFETY: the forking thread alone runs the handlers.
     unsafe { *HELD.0.get() = Some(guard) };
 }
 
 extern "C" fn after_fork_in_parent() {
-    // SAFETY: see `Held`.
+    // SAFETY: the forking thread alone runs the handlers.
     drop(unsafe { (*HELD.0.get()).take() });
 }
 
 extern "C" fn after_fork_in_child() {
-    // SAFETY: see `Held`; the child has this one thread.
+    // SAFETY: the child has this one thread.
     drop(unsafe { (*HELD.0.get()).take() });
     patch::pages::after_fork();
     patch::barrier::register();

@@ -181,7 +181,7 @@ impl Loaded {
 
     /// Whether it is the load of `module` that was seen before, as far as that can be told.
     fn is_still(&self, module: &Module) -> bool {
-        // SAFETY: as in `stamp_word`; an ELF header is longer than two words.
+        // SAFETY: `stamp_word` gives a word inside the mapped ELF header.
         let is_stamped =
             || self.stamp_word().is_some_and(|word| unsafe { word.read_volatile() } & !ABI == STAMP);
         self.is(module) && (!module.is_stamped.load(Ordering::Relaxed) || is_stamped())
@@ -190,7 +190,7 @@ impl Loaded {
     /// `false` where there is no room for the stamp, or the kernel refuses.
     fn stamp(&self) -> bool {
         self.stamp_word().is_some_and(|word| {
-            // SAFETY: as above.
+            // SAFETY: `stamp_word` gives a word inside the mapped ELF header.
             let abi = unsafe { word.read_volatile() } & ABI;
             patch::pages::write_word(word as usize, STAMP | abi)
         })

@@ -272,7 +272,7 @@ pub(crate) fn complete(
     if let Some(function) = function(function_index) {
         let mut first = function.probes.load(Ordering::Acquire);
         loop {
-            // SAFETY: as above; `next` is atomic.
+            // SAFETY: this thread alone completes the probe; `next` is atomic.
             unsafe { (*at).next.store(first, Ordering::Relaxed) };
             match function.probes.compare_exchange(first, id.0 + 1, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,

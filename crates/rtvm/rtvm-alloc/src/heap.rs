@@ -49,7 +49,7 @@ pub struct Heap {
 
 // SAFETY: `base` is only used by those who end the heap, everything else is shared by design.
 unsafe impl Sync for Heap {}
-// SAFETY: as above.
+// SAFETY: `base` may be unmapped by any thread, and everything else is shared by design.
 unsafe impl Send for Heap {}
 
 impl Heap {
@@ -293,17 +293,17 @@ fn prefault(start: *mut u8, bytes: usize) -> bool {
     // TLB. None is split or built later, because no page is ever given back.
     // SAFETY: the pages of a new mapping, which nobody else knows.
     unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
-    // SAFETY: as above.
+    // SAFETY: the pages of a new mapping, which nobody else knows.
     let populated = unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0;
     if !populated {
         // A kernel before 5.14.
         for offset in (0..bytes).step_by(HOST_PAGE_BYTES) {
-            // SAFETY: as above.
+            // SAFETY: inside the new mapping; a byte that is zero already.
             unsafe { start.add(offset).write_volatile(0) };
         }
     }
     // Best effort: a user may not lock as much, and a machine without swap does not need it.
-    // SAFETY: as above.
+    // SAFETY: the pages of a new mapping, which nobody else knows.
     unsafe { libc::mlock(start.cast(), bytes) };
     true
 }

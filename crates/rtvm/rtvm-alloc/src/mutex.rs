@@ -52,7 +52,7 @@ unsafe impl RawLock for PiMutex {
     }
 
     unsafe fn unlock(&self) {
-        // SAFETY: as above, and the caller holds it.
+        // SAFETY: initialised statically or by `inherit`, and the caller holds it.
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 }

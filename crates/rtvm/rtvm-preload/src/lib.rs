@@ -194,9 +194,9 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     // SAFETY: given up by the caller.
     let heap = heap();
     let freed = thread::with_cache(heap, |cache| match cache {
-        // SAFETY: as above.
+        // SAFETY: the caller gives the block up.
         Some(cache) => unsafe { heap.free(cache, block) },
-        // SAFETY: as above.
+        // SAFETY: the caller gives the block up.
         None => heap.with(|heap| unsafe { heap.free(block) }),
     });
     if let Err(error) = freed {
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
         unsafe { free(block) };
         return null_mut();
     }
-    // SAFETY: as above, where it succeeds.
+    // SAFETY: the caller gives the old block up where this succeeds.
     allocate("realloc", |heap| unsafe { heap.realloc(old, bytes) })
 }
 

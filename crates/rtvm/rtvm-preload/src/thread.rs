@@ -98,10 +98,10 @@ extern "C" fn leave(cache: *mut c_void) {
     // What later destructors release goes to the heap itself.
     // SAFETY: this thread's own word and cache, which nobody uses any more.
     unsafe { *word() = NONE };
-    // SAFETY: as above.
+    // SAFETY: the ending thread's own cache, which nobody uses any more.
     let drained = heap.drain(unsafe { &mut *cache.cast::<ThreadCache>() });
     let freed = std::ptr::NonNull::new(cache.cast::<u8>()).map_or(Ok(()), |block| {
-        // SAFETY: as above.
+        // SAFETY: the block was given by this heap, and the drained cache in it is not used again.
         heap.with(|heap| unsafe { heap.free(block) })
     });
     if let Err(error) = drained.and(freed) {

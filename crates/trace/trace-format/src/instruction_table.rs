@@ -15,7 +15,7 @@ pub struct InstructionCount {
     pub bytes: u64,
 }
 
-/// Places of the table by the lowest bits of addresses, in front of the map of all.
+/// Places of the table by the lowest bits of addresses, asked before the map of all.
 const NEAR: usize = 1 << 10;
 
 /// Counts by instruction, while they are counted.

@@ -116,7 +116,7 @@ unsafe fn byte_at(addr: u64) -> u8 {
 
 #[inline]
 unsafe fn wide_at(addr: u64) -> u32 {
-    // SAFETY: as `byte_at`.
+    // SAFETY: the caller vouches for the program's memory.
     unsafe { (pages::open_address(addr) as *const u32).read_unaligned() }
 }
 

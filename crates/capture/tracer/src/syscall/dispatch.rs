@@ -266,7 +266,7 @@ impl SystemCall {
                 return kept.signal as isize;
             }
         }
-        // SAFETY: as `make`.
+        // SAFETY: the caller vouches for the call as the program would to the kernel.
         unsafe { self.make_described(thread, &Maker::Handler(context.mask)) }
     }
 
@@ -275,7 +275,7 @@ impl SystemCall {
         let (manner, kinds) = table::describe(self.number);
         // Where code is translated, memory is open at any time.
         if manner == Manner::Open && !PROCESS.settings().translate {
-            // SAFETY: as `make`.
+            // SAFETY: the caller vouches for the call as the program would to the kernel.
             return unsafe { self.make_open(thread, maker) };
         }
         let mut args = self.args;
@@ -301,7 +301,7 @@ impl SystemCall {
         // A bad pointer must be an error of the call, not a fault of ours: `translate` reads only viewed memory, and
         // leaves other pointers to the kernel.
         let call = |thread: &mut TracedThread| match manner {
-            // SAFETY: as `make`.
+            // SAFETY: the caller vouches for the call as the program would to the kernel.
             Manner::Quick => unsafe { sys::syscall(self.number as usize, args) },
             _ => maker.wait(thread, self.number, &args),
         };

@@ -42,11 +42,36 @@ unsafe extern "C" {
 const EXIT: u32 = 1;
 const EXIT_GROUP: u32 = 252;
 
-/// fork, execve, brk, sigaction, sigsuspend, mmap, munmap, sigreturn, clone, mprotect, sigprocmask, mremap, those of
-/// real-time signals, sigaltstack, vfork, mmap2, prctl, ptrace, seccomp, execveat, io_uring_setup, clone3, rseq.
+/// Calls that are refused, by the numbers of 32-bit programs, which no library of ours names.
 const REFUSED: [u32; 28] = [
-    2, 11, 45, 67, 72, 90, 91, 119, 120, 125, 126, 163, 173, 174, 175, 176, 177, 179, 186, 190, 192, 172, 26,
-    354, 358, 425, 435, 386,
+    2,   // fork
+    11,  // execve
+    26,  // ptrace
+    45,  // brk
+    67,  // sigaction
+    72,  // sigsuspend
+    90,  // mmap
+    91,  // munmap
+    119, // sigreturn
+    120, // clone
+    125, // mprotect
+    126, // sigprocmask
+    163, // mremap
+    172, // prctl
+    173, // rt_sigreturn
+    174, // rt_sigaction
+    175, // rt_sigprocmask
+    176, // rt_sigpending
+    177, // rt_sigtimedwait
+    179, // rt_sigsuspend
+    186, // sigaltstack
+    190, // vfork
+    192, // mmap2
+    354, // seccomp
+    358, // execveat
+    386, // rseq
+    425, // io_uring_setup
+    435, // clone3
 ];
 
 /// Whether a call is refused.

@@ -114,7 +114,7 @@ fn kind_of(name: &CStr) -> EntryKind {
 }
 
 fn list() -> &'static [EntryPoint] {
-    // SAFETY: see `Sync`; entries are only ever completed by a word.
+    // SAFETY: the table is filled before other threads look; entries are only ever completed by a word.
     let table = unsafe { &*TABLE.0.get() };
     table.0.get(..table.1).unwrap_or(&[])
 }
@@ -129,7 +129,7 @@ pub(crate) fn prepare(is_preloaded: bool) {
         // SAFETY: freeing nothing.
         unsafe { allocations::memtap_free(core::ptr::null_mut(), 0, 0, 0, 0, 0) };
     }
-    // SAFETY: see `Sync`.
+    // SAFETY: the constructor calls this, before there is another thread.
     let table = unsafe { &mut *TABLE.0.get() };
     table.1 = 0;
     let watches = PROCESS.settings().watches;

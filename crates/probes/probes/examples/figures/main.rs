@@ -150,14 +150,14 @@ fn figure_10() -> String {
     let sync = |value| timed(&mut |i| used(unsafe { sites[i].patch(value) }));
     used(sync(TEST_EAX));
     add("wordpatch, synchronous", sync(nop));
-    // SAFETY: as above.
+    // SAFETY: a nop and `test eax, imm32`, which nothing executes.
     add("wordpatch, start only", timed(&mut |i| used(unsafe { sites[i].start(TEST_EAX) })));
     for site in &sites {
         while site.finish() != Progress::Finished {}
     }
     let start = ticks();
     let patches: Vec<(Site, u64)> = sites.iter().map(|site| (*site, nop)).collect();
-    // SAFETY: as above.
+    // SAFETY: a nop and `test eax, imm32`, which nothing executes.
     let results = unsafe { patch_all(&patches) };
     let batch = (ticks() - start) as f64 / results.len() as f64;
     let calls: Vec<ProbeId> = (0..SITES)

@@ -67,7 +67,7 @@ fn enter(id: u32, slot: usize, return_slot: Option<*mut usize>) {
     if thread.shadow.push(frame)
         && let Some(at) = return_slot
     {
-        // SAFETY: as above; the real address is on the shadow stack.
+        // SAFETY: the slot is the call's own, inside the thread's stack; the real address is on the shadow stack.
         unsafe { at.write(ours) };
     }
 }

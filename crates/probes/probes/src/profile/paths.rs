@@ -68,7 +68,7 @@ impl Paths {
                 let slot = self.slots.add(at & self.mask);
                 (slot, &*self.nodes.add(*slot as usize))
             };
-            // SAFETY: as above.
+            // SAFETY: the index is at most the mask.
             let number = unsafe { *slot };
             if number == 0 {
                 break self.add_node(slot, parent, function);

@@ -96,7 +96,7 @@ impl ArenaMemory {
     #[inline]
     fn set_word(&mut self, offset: u64, word: u64) {
         self.touch();
-        // SAFETY: as in `word`; the heap writes to tags, and to payloads of free blocks alone, which have no other owner.
+        // SAFETY: in the arena, at a multiple of 8; the heap writes to tags, and to payloads of free blocks alone, which have no other owner.
         unsafe { self.pointer(offset).cast::<AtomicU64>().as_ref().store(word, Ordering::Relaxed) };
     }
 

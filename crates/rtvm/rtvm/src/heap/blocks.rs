@@ -18,7 +18,7 @@ pub struct Blocks {
 
 // SAFETY: it names the arena, and changes a word of it through references to an atomic only.
 unsafe impl Send for Blocks {}
-// SAFETY: as above.
+// SAFETY: shared references change words of the arena as atomics only.
 unsafe impl Sync for Blocks {}
 
 impl Blocks {

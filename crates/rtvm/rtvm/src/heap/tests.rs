@@ -43,7 +43,7 @@ fn fill(block: NonNull<u8>, bytes: usize, byte: u8) {
 }
 
 fn check_bytes(block: NonNull<u8>, bytes: usize, byte: u8) {
-    // SAFETY: as above.
+    // SAFETY: a live block of at least that many bytes, which nothing writes to meanwhile.
     let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), bytes) };
     assert!(bytes.iter().all(|&b| b == byte), "someone wrote into a block");
 }
@@ -156,10 +156,10 @@ fn released_pages_are_given_back_once() {
     assert_eq!(give_back(&mut heap, 1 << 20), (400_000 / HOST_PAGE_BYTES - 1) * HOST_PAGE_BYTES);
     assert_eq!(give_back(&mut heap, 40_000), 0);
     let b = heap.malloc(100).unwrap();
-    // SAFETY: as above.
+    // SAFETY: not used any more.
     unsafe { heap.free(b) }.unwrap();
     assert!(give_back(&mut heap, 40_000) <= HOST_PAGE_BYTES);
-    // SAFETY: as above.
+    // SAFETY: not used any more.
     unsafe { heap.free(guard) }.unwrap();
     give_back(&mut heap, 40_000);
     assert_eq!(heap.check().unwrap().free_blocks, 1);
