@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod block_use;
+pub mod cache;
 mod code_files;
 mod count;
 mod coverage;
@@ -20,6 +21,7 @@ mod error;
 pub mod flow;
 mod indexed;
 mod instructions;
+pub mod lines;
 mod links;
 pub mod machine;
 mod need;

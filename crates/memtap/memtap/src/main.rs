@@ -4,6 +4,7 @@
 mod cmd {
     pub(crate) mod analysis_args;
     pub(crate) mod archive;
+    pub(crate) mod cache;
     pub(crate) mod check;
     pub(crate) mod copy;
     pub(crate) mod determinism;
@@ -13,6 +14,7 @@ mod cmd {
     pub(crate) mod heatmap;
     pub(crate) mod import;
     pub(crate) mod index;
+    pub(crate) mod lines;
     pub(crate) mod memory;
     pub(crate) mod merge;
     pub(crate) mod probe;
@@ -120,6 +122,8 @@ enum Command {
     Rtvm(cmd::rtvm::Args),
     Race(cmd::race::Args),
     Determinism(cmd::determinism::Args),
+    Lines(cmd::lines::Args),
+    Cache(cmd::cache::Args),
     Taint(cmd::taint::Args),
     Watch(cmd::watch::Args),
 }
@@ -155,6 +159,8 @@ fn main() -> ExitCode {
         Command::Rtvm(args) => cmd::rtvm::run(&args),
         Command::Race(args) => cmd::race::run(&args),
         Command::Determinism(args) => cmd::determinism::run(&args),
+        Command::Lines(args) => cmd::lines::run(&args),
+        Command::Cache(args) => cmd::cache::run(&args),
         Command::Taint(args) => cmd::taint::run(&args),
         Command::Watch(args) => cmd::watch::run(&args),
     };

@@ -31,7 +31,7 @@ struct Site {
 }
 
 /// Makes the rows of one table.
-pub(super) struct Grouper<'a> {
+pub(crate) struct Grouper<'a> {
     by: By,
     session: &'a Session,
     numbering: &'a Numbering,
@@ -57,7 +57,7 @@ fn line_of(code: &CodeName) -> Option<String> {
 }
 
 impl<'a> Grouper<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         by: By,
         session: &'a Session,
         numbering: &'a Numbering,
@@ -78,12 +78,12 @@ impl<'a> Grouper<'a> {
     }
 
     /// The rows so far. Their counts are left to the caller.
-    pub(super) fn into_rows(self) -> Vec<AccessRow> {
+    pub(crate) fn into_rows(self) -> Vec<AccessRow> {
         self.rows
     }
 
     /// The row of a number; `None` where it is no part of this table.
-    pub(super) fn row(&mut self, number: u32) -> Option<usize> {
+    pub(crate) fn row(&mut self, number: u32) -> Option<usize> {
         if let Some(&known) = self.known.get(&number) {
             return known;
         }
@@ -255,7 +255,7 @@ impl<'a> Grouper<'a> {
 }
 
 /// The name that this field has in every element of its array: `frame.pixels[].red`.
-fn any_element(name: &str) -> Option<String> {
+pub(crate) fn any_element(name: &str) -> Option<String> {
     let mut parts = name.split('[');
     let mut text = parts.next()?.to_owned();
     let mut has_elements = false;
@@ -269,7 +269,7 @@ fn any_element(name: &str) -> Option<String> {
 }
 
 /// The name that all blocks of a call have together, in their state.
-fn family(variable: &Variable) -> Option<String> {
+pub(crate) fn family(variable: &Variable) -> Option<String> {
     let VariableKind::Block { state, .. } = variable.kind else { return None };
     // `<malloc0014@func1+230>`: the stem has seven characters, with the bracket.
     let (stem, place) = variable.name.split_once('@')?;

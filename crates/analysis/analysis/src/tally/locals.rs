@@ -28,7 +28,7 @@ const UNNUMBERED: u32 = u32::MAX;
 const PROLOGUE_BYTES: u64 = 4;
 
 #[derive(Debug)]
-pub(super) struct Locals {
+pub(crate) struct Locals {
     stacks: Stacks,
     things: Numbered<LocalThing>,
     /// Numbers of variables, by their own.
@@ -61,7 +61,7 @@ impl Locals {
     }
 
     #[inline]
-    pub(super) fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+    pub(crate) fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
         let code = self.stacks.access(at, access).code;
         let variable = at.resolver.resolve_data(access.addr).variable;
         let is_stack = self.is_stack(at.resolver, variable);

@@ -16,11 +16,12 @@ use symbols::{CodeId, Resolver};
 use trace_format::Filter;
 
 use self::chosen::{Chosen, CountsPart};
-use self::group::{Grouper, page_row};
-use self::numbering::Numbering;
+use self::group::page_row;
 use self::slot::slot;
 use crate::{Count, Error, Moment, Pages, Session, Tool};
 
+pub(crate) use group::{Grouper, any_element, family};
+pub(crate) use numbering::Numbering;
 pub use pairs::{PairRow, PairTally};
 pub use row::{AccessRow, By, SortKey, join_families};
 

@@ -12,7 +12,7 @@ use crate::{Moment, Owner, Session};
 
 /// Numbers for what the rows of a table are made of. Several kinds of rows are made of the same.
 #[derive(Debug)]
-pub(super) enum Numbering {
+pub(crate) enum Numbering {
     /// The session's numbers of variables.
     Variable,
     /// The session's numbers of instructions.
@@ -25,7 +25,7 @@ pub(super) enum Numbering {
 
 /// Things with numbers.
 #[derive(Debug)]
-pub(super) struct Numbered<T> {
+pub(crate) struct Numbered<T> {
     numbers: FxHashMap<T, u32>,
     things: Vec<T>,
 }
@@ -64,7 +64,7 @@ pub(super) struct RunningThread {
 const MOST_BEFORE_FIRST: u32 = 1 << 16;
 
 #[derive(Debug, Default)]
-pub(super) struct Threads {
+pub(crate) struct Threads {
     all: FxHashMap<ThreadId, (RunningThread, u32)>,
 }
 
@@ -98,7 +98,7 @@ impl Threads {
 }
 
 impl Numbering {
-    pub(super) fn new(by: By, session: &Session) -> Self {
+    pub(crate) fn new(by: By, session: &Session) -> Self {
         match by {
             By::Variable | By::Allocation | By::Region => Self::Variable,
             By::Function | By::Line => Self::Code,
@@ -123,7 +123,7 @@ impl Numbering {
 
     /// What an access is counted to.
     #[inline]
-    pub(super) fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
+    pub(crate) fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
         match self {
             Self::Variable => at.resolver.resolve_data(access.addr).variable.0,
             Self::Code => at.resolver.resolve_code(access.ip).0,
@@ -141,7 +141,7 @@ impl Numbering {
         }
     }
 
-    pub(super) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
+    pub(crate) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
         if let Self::Local(locals) = self {
             locals.event(at, event);
         }

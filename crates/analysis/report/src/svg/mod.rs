@@ -4,6 +4,7 @@
 pub(crate) mod axis;
 mod bars;
 mod chart;
+mod reuse;
 
 use std::fmt::{Arguments, Write};
 
@@ -12,6 +13,7 @@ use crate::pages::skeleton::escape;
 pub use axis::short;
 pub use bars::{Bar, Bars};
 pub use chart::{Chart, ChartMark, ChartPoint, ChartSeries};
+pub use reuse::{ReuseCurve, reuse_chart};
 
 /// Colours of lines and points, in their order.
 pub(crate) const COLOURS: [&str; 8] =

@@ -1,8 +1,10 @@
 //! Tables and lists for a terminal, and the same as JSON: one file a result. Keys of JSON are stable.
 
+pub mod caches;
 pub mod choice;
 pub mod determinism;
 mod grid;
+pub mod lines;
 pub mod look;
 pub mod machine;
 pub mod pairs;

@@ -1,0 +1,199 @@
+//! The second pass: a replay in which the shared lines alone are followed, with what each thread accesses of them, and from where.
+
+use memref::{Access, AccessKind, BlockOp, Event, ProcessId, RegionKind, SyncKind, ThreadId, VirtAddr};
+use rustc_hash::{FxHashMap, FxHashSet};
+use symbols::{CodeId, VariableId};
+
+use super::state::{LineHolder, LineState, Touch};
+use super::stretch::Marks;
+use super::{LINE_BYTES, LineGroup, TouchedLines, bits_of, group};
+use crate::race::variable_name;
+use crate::{Count, Error, Moment, Session, Tool};
+
+/// What one thread accesses of one line by one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PartKey {
+    pub(super) line: u32,
+    pub(super) thread: ThreadId,
+    pub(super) code: CodeId,
+    pub(super) variable: VariableId,
+    /// The first byte, from the start of the line.
+    pub(super) first: u8,
+    pub(super) bytes: u8,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PartUse {
+    pub(super) key: PartKey,
+    pub(super) count: Count,
+    /// Changes of owner in which it took or lost the line.
+    pub(super) changes: u64,
+    /// Whether it lies on a stack.
+    is_stack: bool,
+    pub(super) name: u32,
+}
+
+/// A line by its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LinePlace {
+    pub(super) process: ProcessId,
+    pub(super) line: u64,
+}
+
+/// Follows the lines that threads share.
+#[derive(Debug)]
+pub struct LineUses {
+    touched: TouchedLines,
+    line_of: FxHashMap<LinePlace, u32>,
+    pub(super) places: Vec<LinePlace>,
+    pub(super) lines: Vec<LineState>,
+    part_of: FxHashMap<PartKey, u32>,
+    pub(super) parts: Vec<PartUse>,
+    /// The part of each thread's last access, most often also that of the next one.
+    last: Option<u32>,
+    name_of: FxHashMap<(VariableId, u64, u8), u32>,
+    pub(super) names: Vec<String>,
+    pub(super) marks: Marks,
+    ended: FxHashSet<ThreadId>,
+    /// Missing events, which can have been accesses.
+    pub missing: u64,
+}
+
+impl LineUses {
+    /// Follows these lines.
+    pub fn new(touched: TouchedLines) -> Self {
+        Self {
+            touched,
+            line_of: FxHashMap::default(),
+            places: Vec::new(),
+            lines: Vec::new(),
+            part_of: FxHashMap::default(),
+            parts: Vec::new(),
+            last: None,
+            name_of: FxHashMap::default(),
+            names: Vec::new(),
+            marks: Marks::default(),
+            ended: FxHashSet::default(),
+            missing: 0,
+        }
+    }
+
+    /// What is shared, most changes of owner first. To be asked after the replay.
+    pub fn groups(self, session: &Session) -> Vec<LineGroup> {
+        group::groups(self, session)
+    }
+
+    #[inline]
+    fn access(&mut self, at: &mut Moment<'_>, access: &Access) {
+        let end = access.addr.0.saturating_add(access.size.into());
+        let mut addr = access.addr.0;
+        while addr < end {
+            let line = addr / LINE_BYTES;
+            let stop = end.min((line + 1).saturating_mul(LINE_BYTES));
+            if self.touched.has(at.process, line) {
+                self.touch(at, access, addr, stop);
+            }
+            addr = stop;
+        }
+    }
+
+    fn touch(&mut self, at: &mut Moment<'_>, access: &Access, addr: u64, end: u64) {
+        let place = LinePlace { process: at.process, line: addr / LINE_BYTES };
+        let lines = &mut self.lines;
+        let places = &mut self.places;
+        let line = *self.line_of.entry(place).or_insert_with(|| {
+            lines.push(LineState::default());
+            places.push(place);
+            lines.len() as u32 - 1
+        });
+        let key = PartKey {
+            line,
+            thread: at.thread,
+            code: at.resolver.resolve_code(access.ip),
+            variable: at.resolver.resolve_data(VirtAddr(addr)).variable,
+            first: (addr % LINE_BYTES) as u8,
+            bytes: (end - addr) as u8,
+        };
+        let part = match self.last.filter(|last| self.parts[*last as usize].key == key) {
+            Some(last) => last,
+            None => self.part(at, key, addr),
+        };
+        self.last = Some(part);
+        self.parts[part as usize].count.add(access);
+        let touch = Touch { thread: at.thread, bits: bits_of(addr, end), writes: access.kind.writes(), part };
+        let (parts, ended) = (&self.parts, &self.ended);
+        let is_gone = |holder: &LineHolder| {
+            let part = &parts[holder.part as usize];
+            let first = VirtAddr(place.line * LINE_BYTES + u64::from(part.key.first));
+            (part.is_stack && ended.contains(&holder.thread))
+                || at.resolver.resolve_data(first).variable != part.key.variable
+        };
+        let handover = self.lines[line as usize].touch(&touch, &self.marks, is_gone);
+        if let Some(handover) = handover {
+            self.parts[handover.from as usize].changes += 1;
+            self.parts[part as usize].changes += 1;
+        }
+    }
+
+    fn part(&mut self, at: &mut Moment<'_>, key: PartKey, addr: u64) -> u32 {
+        if let Some(&part) = self.part_of.get(&key) {
+            return part;
+        }
+        let offset = at.resolver.resolve_data(VirtAddr(addr)).offset;
+        let names = &mut self.names;
+        let name = *self.name_of.entry((key.variable, offset, key.bytes)).or_insert_with(|| {
+            names.push(variable_name(at.resolver, VirtAddr(addr), key.bytes.into()));
+            names.len() as u32 - 1
+        });
+        let region = at.resolver.resolve_region(VirtAddr(addr));
+        let region = region.and_then(|region| at.resolver.image().regions().region(region));
+        let is_stack = region.is_some_and(|region| region.kind == RegionKind::Stack);
+        let part = self.parts.len() as u32;
+        self.parts.push(PartUse { key, count: Count::default(), changes: 0, is_stack, name });
+        self.part_of.insert(key, part);
+        part
+    }
+
+    fn block(&mut self, at: &mut Moment<'_>, block: &BlockOp) {
+        let reads = [block.read(), block.compared()].into_iter().flatten();
+        let reads = reads.map(|(addr, len)| (addr, len, AccessKind::Load));
+        let writes = block.written().into_iter().map(|(addr, len)| (addr, len, AccessKind::Store));
+        for (addr, len, kind) in reads.chain(writes) {
+            // One access a line, so that its size fits whatever the block's.
+            let end = addr.0.saturating_add(len);
+            let mut from = addr.0;
+            while from < end {
+                let stop = end.min((from / LINE_BYTES + 1).saturating_mul(LINE_BYTES));
+                let size = (stop - from) as u32;
+                self.access(
+                    at,
+                    &Access { cycle: block.cycle, ip: block.ip, addr: VirtAddr(from), size, kind },
+                );
+                from = stop;
+            }
+        }
+    }
+}
+
+impl Tool for LineUses {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        self.marks.pass(at.thread, at.order);
+        for access in accesses.iter().filter(|access| access.kind != AccessKind::Prefetch) {
+            self.access(at, access);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        self.marks.pass(at.thread, at.order);
+        match event {
+            Event::Block(block) => self.block(at, block),
+            Event::Sync(sync) if sync.kind == SyncKind::Exit => {
+                self.ended.insert(at.thread);
+            }
+            Event::Gap(gap) => self.missing += gap.count,
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! `memtap lines` on small programs: lines that threads share, how often they change their owner, and what has to lie apart.
+
+use e2e::{TestProgram, Trace, tool};
+use serde_json::{Value, json};
+
+fn lines(trace: &Trace) -> Vec<Value> {
+    let outcome = trace.ask("lines", &["--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    serde_json::from_slice(&outcome.stdout).expect("lines --json is an array")
+}
+
+/// The groups of lines in which that name is.
+fn with<'a>(all: &'a [Value], name: &str) -> Vec<&'a Value> {
+    let has = |group: &Value| {
+        let names = group["names"].as_array().expect("an array");
+        names.iter().any(|one| one.as_str().is_some_and(|one| one.contains(name)))
+    };
+    all.iter().filter(|group| has(group)).collect()
+}
+
+#[test]
+fn threads_that_take_turns() {
+    let recording = TestProgram::named("lines/counters.c").record_by("translate");
+    let all = lines(&recording.trace);
+    let one = |name: &str| match with(&all, name).as_slice() {
+        [one] => (*one).clone(),
+        other => panic!("{name}: {other:#?}"),
+    };
+    let figures = |group: &Value| {
+        let number = |key: &str| group[key].as_u64().expect("a number");
+        assert_eq!(number("changes"), number("true_changes") + number("false_changes"));
+        (
+            number("lines"),
+            number("true_changes"),
+            number("false_changes"),
+            number("most_changes"),
+            number("accesses"),
+        )
+    };
+    let counters = one("counters.hits");
+    assert_eq!(counters["sharing"], "false");
+    assert_eq!(figures(&counters), (1, 0, 19, 19, 20));
+    assert_eq!(counters["names"], json!(["counters.hits", "counters.misses"]));
+    assert_eq!(
+        counters["apart"],
+        json!([{"threads": [1], "names": ["counters.hits"]}, {"threads": [2], "names": ["counters.misses"]}])
+    );
+    let parts = counters["parts"].as_array().expect("an array");
+    assert_eq!(parts.len(), 2);
+    for (thread, function, offset) in [(1, "first", 0), (2, "second", 8)] {
+        let part = parts.iter().find(|part| part["thread"] == thread).expect("both threads");
+        assert_eq!((&part["function"], &part["offset"]), (&json!(function), &json!(offset)));
+        assert_eq!((&part["modifies"], &part["loads"], &part["size"]), (&json!(10), &json!(0), &json!(8)));
+        assert!(
+            part["file"].as_str().is_some_and(|file| file.ends_with("counters.c")) && part["line"].is_u64()
+        );
+    }
+    let total = one("total");
+    assert_eq!((figures(&total), &total["sharing"]), ((1, 19, 0, 19, 20), &json!("true")));
+    assert_eq!(total["apart"], json!([]));
+    assert!(with(&all, "apart").is_empty(), "what lies apart is not shared");
+    let slots = one("<malloc");
+    assert_eq!((figures(&slots), &slots["sharing"]), ((1, 0, 19, 19, 20), &json!("false")));
+    let text = recording.trace.ask("lines", &[]).out();
+    assert!(
+        text.contains("64 bytes apart: `counters.hits` (thread 1) | `counters.misses` (thread 2)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn threads_that_nothing_orders() {
+    let recording = TestProgram::named("lines/free_running.c").record_by("translate");
+    let all = lines(&recording.trace);
+    let counts = with(&all, "counts[0]");
+    let [counts] = counts.as_slice() else { panic!("{all:#?}") };
+    let number = |key: &str| counts[key].as_u64().expect("a number");
+    assert_eq!((number("accesses"), number("true_changes")), (2000, 0));
+    assert!((1..=2000).contains(&number("false_changes")), "{counts:#}");
+    assert!(number("most_changes") >= number("changes") && number("most_changes") <= 2000, "{counts:#}");
+}
+
+#[test]
+fn a_program_with_one_thread_shares_nothing() {
+    let recording = e2e::record(&[], &[tool("true").display().to_string()], b"");
+    assert_eq!(lines(&recording.trace), Vec::<Value>::new());
+    let text = recording.trace.ask("lines", &[]).out();
+    assert!(text.contains("no cache line"), "{text}");
+}
