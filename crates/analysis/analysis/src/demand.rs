@@ -30,10 +30,10 @@ impl UnitSet {
         Self { units: kinds.iter().map(|kind| kind.build()).collect() }
     }
 
-    pub(crate) fn check(&mut self, thread: ThreadId, addr: u64, len: u64, kind: AccessKind) -> bool {
+    pub(crate) fn check(&mut self, thread: ThreadId, addr: VirtAddr, len: u64, kind: AccessKind) -> bool {
         let mut hit = false;
         for unit in &mut self.units {
-            hit = unit.check(thread, addr, len, kind);
+            hit = unit.check(thread, addr.0, len, kind);
         }
         hit
     }
@@ -47,7 +47,8 @@ impl UnitSet {
         self.units.is_empty()
     }
 
-    pub(crate) fn set(&mut self, thread: ThreadId, range: Range<u64>, watched: Watched, origin: Origin) {
+    pub(crate) fn set(&mut self, thread: ThreadId, range: Range<VirtAddr>, watched: Watched, origin: Origin) {
+        let range = range.start.0..range.end.0;
         self.each(|unit| unit.change(thread, range.clone(), Change::Set(watched), origin));
     }
 
@@ -105,8 +106,8 @@ struct KnownRegions {
 
 impl KnownRegions {
     /// The part of the region of `addr` that was not known yet.
-    fn discover(&mut self, resolver: &mut Resolver, addr: u64) -> Option<Range<u64>> {
-        let id = resolver.resolve_region(memref::VirtAddr(addr))?;
+    fn discover(&mut self, resolver: &mut Resolver, addr: VirtAddr) -> Option<Range<u64>> {
+        let id = resolver.resolve_region(addr)?;
         let region = resolver.image().regions().region(id)?;
         let (start, len) = (region.start.0, region.len);
         let known = self.lens.insert(id, len).unwrap_or(0);
@@ -119,11 +120,19 @@ impl KnownRegions {
     }
 }
 
+/// One of the accesses that a block operation is.
+struct AccessPart {
+    addr: VirtAddr,
+    len: u64,
+    kind: AccessKind,
+}
+
 /// Accesses of a block operation, as the analyses see them.
-fn parts(block: &BlockOp) -> impl Iterator<Item = (u64, u64, AccessKind)> {
+fn parts(block: &BlockOp) -> impl Iterator<Item = AccessPart> {
     let reads = [block.read(), block.compared()].into_iter().flatten();
-    let reads = reads.map(|(addr, len)| (addr.0, len, AccessKind::Load));
-    reads.chain(block.written().map(|(addr, len)| (addr.0, len, AccessKind::Store))).filter(|part| part.1 > 0)
+    let reads = reads.map(|(addr, len)| AccessPart { addr, len, kind: AccessKind::Load });
+    let written = block.written().map(|(addr, len)| AccessPart { addr, len, kind: AccessKind::Store });
+    reads.chain(written).filter(|part| part.len > 0)
 }
 
 /// The sharing detection of section 3.3: everything is watched for every thread at first; a read that faults takes the
@@ -164,7 +173,7 @@ impl Sharing {
         }
     }
 
-    fn access(&mut self, at: &mut Moment<'_>, addr: u64, len: u64, kind: AccessKind) {
+    fn access(&mut self, at: &mut Moment<'_>, addr: VirtAddr, len: u64, kind: AccessKind) {
         if kind == AccessKind::Prefetch {
             return;
         }
@@ -178,7 +187,7 @@ impl Sharing {
         if !self.units.check(at.thread, addr, len, kind) {
             return;
         }
-        let range = addr..addr.saturating_add(len);
+        let range = addr.0..addr.0.saturating_add(len);
         for &thread in threads {
             self.units.each(|unit| match (thread == at.thread, kind.writes()) {
                 (true, false) => unit.remove(thread, range.clone(), Watched::READ),
@@ -193,14 +202,14 @@ impl Sharing {
 impl Tool for Sharing {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for access in accesses {
-            self.access(at, access.addr.0, access.size.into(), access.kind);
+            self.access(at, access.addr, access.size.into(), access.kind);
         }
         Ok(())
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         if let Event::Block(block) = event {
-            for (addr, len, kind) in parts(block) {
+            for AccessPart { addr, len, kind } in parts(block) {
                 self.access(at, addr, len, kind);
             }
         }
@@ -250,7 +259,7 @@ impl ReadWriteSets {
         }
     }
 
-    fn access(&mut self, at: &mut Moment<'_>, addr: u64, len: u64, kind: AccessKind) {
+    fn access(&mut self, at: &mut Moment<'_>, addr: VirtAddr, len: u64, kind: AccessKind) {
         if kind == AccessKind::Prefetch {
             return;
         }
@@ -267,8 +276,8 @@ impl ReadWriteSets {
         }
         for (granule, set) in &mut self.sets {
             if set.check(at.thread, addr, len, kind) {
-                let start = addr & !(*granule - 1);
-                let end = addr.saturating_add(len).next_multiple_of(*granule);
+                let start = addr.0 & !(*granule - 1);
+                let end = addr.0.saturating_add(len).next_multiple_of(*granule);
                 let gone = if kind.writes() { Watched::BOTH } else { Watched::READ };
                 set.each(|unit| unit.remove(at.thread, start..end, gone));
             }
@@ -292,7 +301,7 @@ pub(crate) fn ends_region(event: &Sync) -> bool {
 impl Tool for ReadWriteSets {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for access in accesses {
-            self.access(at, access.addr.0, access.size.into(), access.kind);
+            self.access(at, access.addr, access.size.into(), access.kind);
         }
         Ok(())
     }
@@ -300,7 +309,7 @@ impl Tool for ReadWriteSets {
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         match event {
             Event::Block(block) => {
-                for (addr, len, kind) in parts(block) {
+                for AccessPart { addr, len, kind } in parts(block) {
                     self.access(at, addr, len, kind);
                 }
             }

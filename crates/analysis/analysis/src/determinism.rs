@@ -95,14 +95,14 @@ struct ForkThread {
 pub struct Determinism {
     threads: BTreeMap<ThreadId, ForkThread>,
     regions: Vec<OpenRegion>,
-    created: FxHashMap<(ProcessId, u64), (ThreadId, Clock)>,
-    ended: FxHashMap<(ProcessId, u64), Clock>,
-    objects: FxHashMap<(ProcessId, u64), Clock>,
+    created: FxHashMap<(ProcessId, VirtAddr), (ThreadId, Clock)>,
+    ended: FxHashMap<(ProcessId, VirtAddr), Clock>,
+    objects: FxHashMap<(ProcessId, VirtAddr), Clock>,
     /// Names of the first variable of each line that several regions touch, as it was first accessed.
     names: FxHashMap<(ProcessId, u64), String>,
     owners: FxHashMap<(ProcessId, u64), ThreadId>,
     /// Whether instructions are those of the C library and its like, whose memory is no part of the program's.
-    inner: FxHashMap<u64, bool>,
+    inner: FxHashMap<VirtAddr, bool>,
     /// Missing events, which could have been accesses or joins.
     pub missing: u64,
 }
@@ -115,7 +115,7 @@ fn join(own: &mut Clock, other: &Clock) {
 }
 
 impl Determinism {
-    fn access(&mut self, at: &mut Moment<'_>, ip: VirtAddr, addr: u64, len: u64, kind: AccessKind) {
+    fn access(&mut self, at: &mut Moment<'_>, ip: VirtAddr, addr: VirtAddr, len: u64, kind: AccessKind) {
         if kind == AccessKind::Prefetch || len == 0 || self.is_inner(at, ip) {
             return;
         }
@@ -123,8 +123,8 @@ impl Determinism {
             Some(index) => index,
             None => self.open(at, ip),
         };
-        let end = addr.saturating_add(len);
-        let mut place = addr;
+        let end = addr.0.saturating_add(len);
+        let mut place = addr.0;
         while place < end {
             let line = place / LINE_BYTES;
             let stop = end.min((line + 1).saturating_mul(LINE_BYTES));
@@ -147,7 +147,7 @@ impl Determinism {
     }
 
     fn is_inner(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> bool {
-        *self.inner.entry(ip.0).or_insert_with(|| {
+        *self.inner.entry(ip).or_insert_with(|| {
             let code = at.resolver.code_name(ip);
             // The entries of calls read where the loader put the called function.
             let is_entry = |name: &str| name.ends_with("@plt");
@@ -187,7 +187,7 @@ impl Determinism {
 
     fn sync(&mut self, at: &Moment<'_>, event: &Sync) {
         let process = at.process;
-        let key = (process, event.object.0);
+        let key = (process, event.object);
         let thread = self.threads.entry(at.thread).or_default();
         thread.clock.entry(at.thread).or_insert(1);
         match event.kind {
@@ -199,7 +199,7 @@ impl Determinism {
                     join(&mut thread.clock, &clock);
                     thread.parent = Some(parent);
                 }
-                self.ended.remove(&(process, event.value));
+                self.ended.remove(&(process, VirtAddr(event.value)));
             }
             SyncKind::Exit => {
                 self.ended.insert(key, thread.clock.clone());
@@ -323,7 +323,7 @@ impl Determinism {
 impl Tool for Determinism {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for access in accesses {
-            self.access(at, access.ip, access.addr.0, access.size.into(), access.kind);
+            self.access(at, access.ip, access.addr, access.size.into(), access.kind);
         }
         Ok(())
     }
@@ -332,10 +332,10 @@ impl Tool for Determinism {
         match event {
             Event::Block(block) => {
                 for (addr, len) in [block.read(), block.compared()].into_iter().flatten() {
-                    self.access(at, block.ip, addr.0, len, AccessKind::Load);
+                    self.access(at, block.ip, addr, len, AccessKind::Load);
                 }
                 if let Some((addr, len)) = block.written() {
-                    self.access(at, block.ip, addr.0, len, AccessKind::Store);
+                    self.access(at, block.ip, addr, len, AccessKind::Store);
                 }
             }
             Event::Sync(sync) => self.sync(at, sync),

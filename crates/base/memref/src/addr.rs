@@ -32,6 +32,16 @@ impl VirtAddr {
     pub const fn checked_sub(self, base: Self) -> Option<u64> {
         self.0.checked_sub(base.0)
     }
+
+    /// Whether it lies in the upper half of the address space, which is the kernel's.
+    pub const fn is_of_kernel(self) -> bool {
+        self.0 >> 63 != 0
+    }
+
+    /// Bytes between this address and another one, whichever is lower.
+    pub const fn distance(self, other: Self) -> u64 {
+        self.0.abs_diff(other.0)
+    }
 }
 
 impl fmt::Debug for VirtAddr {

@@ -1,7 +1,8 @@
-//! GuestNames for a machine's accesses: the kernel's own symbols, and those of the guest's programs whose files are given.
+//! Names for a machine's accesses: the kernel's own symbols, and those of the guest's programs whose files are given.
 
 use std::collections::{BTreeMap, HashMap};
 
+use memref::VirtAddr;
 use symbols::Module;
 use trace_format::Trace;
 
@@ -42,6 +43,20 @@ impl GuestProgram {
     }
 }
 
+/// The number of the name that an address has for an owner.
+#[derive(Clone, Copy)]
+struct NearName {
+    owner: usize,
+    mode: GuestMode,
+    addr: VirtAddr,
+    /// `usize::MAX` where nothing is known yet.
+    name: usize,
+}
+
+impl NearName {
+    const NONE: Self = Self { owner: usize::MAX, mode: GuestMode::Boot, addr: VirtAddr(0), name: usize::MAX };
+}
+
 /// Counts accesses by (mode, name).
 ///
 /// # Errors
@@ -60,17 +75,16 @@ pub fn by_name(
     };
     let mut counts: Vec<Count> = Vec::new();
     for record in trace.threads() {
-        // (owner, mode, address) to a name's number.
-        let mut near = vec![(usize::MAX, GuestMode::Boot, 0, 0); NEAR];
+        let mut near = vec![NearName::NONE; NEAR];
         walk_owned(trace, record.thread, |number, owner, mode, access| {
-            let address = if named == Named::Function { access.ip.0 } else { access.addr.0 };
-            let slot = &mut near[(address ^ address >> 16) as usize % NEAR];
+            let addr = if named == Named::Function { access.ip } else { access.addr };
+            let slot = &mut near[(addr.0 ^ addr.0 >> 16) as usize % NEAR];
             // The kernel's names are everybody's.
-            let number = if mode == GuestMode::Kernel && address >> 63 != 0 { usize::MAX } else { number };
-            if (slot.0, slot.1, slot.2) != (number, mode, address) || slot.3 == 0 {
-                *slot = (number, mode, address, names.number(owner, mode, address) + 1);
+            let number = if mode == GuestMode::Kernel && addr.is_of_kernel() { usize::MAX } else { number };
+            if (slot.owner, slot.mode, slot.addr) != (number, mode, addr) || slot.name == usize::MAX {
+                *slot = NearName { owner: number, mode, addr, name: names.number(owner, mode, addr) };
             }
-            let place = slot.3 - 1;
+            let place = slot.name;
             if counts.len() <= place {
                 counts.resize(place + 1, Count::default());
             }
@@ -93,8 +107,8 @@ struct GuestNames<'a> {
 }
 
 impl GuestNames<'_> {
-    fn number(&mut self, owner: &Owner, mode: GuestMode, address: u64) -> usize {
-        let key = (mode, self.name(owner, mode, address));
+    fn number(&mut self, owner: &Owner, mode: GuestMode, addr: VirtAddr) -> usize {
+        let key = (mode, self.name(owner, mode, addr));
         if let Some(&number) = self.numbers.get(&key) {
             return number;
         }
@@ -103,17 +117,17 @@ impl GuestNames<'_> {
         self.list.len() - 1
     }
 
-    fn name(&self, owner: &Owner, mode: GuestMode, address: u64) -> String {
-        if address >> 63 != 0 {
-            return self.symbols.name(address).map_or_else(|| "[kernel]".to_owned(), str::to_owned);
+    fn name(&self, owner: &Owner, mode: GuestMode, addr: VirtAddr) -> String {
+        if addr.is_of_kernel() {
+            return self.symbols.name(addr).map_or_else(|| "[kernel]".to_owned(), str::to_owned);
         }
         if mode == GuestMode::Boot {
             return "[boot]".to_owned();
         }
         let program = self.programs.iter().find(|program| program.name == owner.name);
         let found = program.and_then(|program| match self.named {
-            Named::Function => program.module.function_at(address).map(|symbol| symbol.raw_name.to_owned()),
-            Named::Variable => program.module.data_at(address).map(|object| object.name),
+            Named::Function => program.module.function_at(addr.0).map(|symbol| symbol.raw_name.to_owned()),
+            Named::Variable => program.module.data_at(addr.0).map(|object| object.name),
         });
         found.unwrap_or_else(|| format!("[{}]", owner.name))
     }

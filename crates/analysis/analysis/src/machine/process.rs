@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memref::{Access, ThreadId};
+use memref::{Access, ThreadId, VirtAddr};
 use trace_format::machine::TaskEntry;
 use trace_format::{Filter, StreamKind, Trace};
 
@@ -32,8 +32,8 @@ impl GuestMode {
         }
     }
 
-    fn of(ip: u64, seen_kernel: &mut bool) -> Self {
-        let kernel = ip >> 63 != 0;
+    fn of(ip: VirtAddr, seen_kernel: &mut bool) -> Self {
+        let kernel = ip.is_of_kernel();
         *seen_kernel |= kernel;
         match (kernel, *seen_kernel) {
             (true, _) => Self::Kernel,
@@ -73,7 +73,7 @@ pub fn tasks(trace: &Trace, thread: ThreadId) -> Result<Vec<TaskEntry>, Error> {
 pub fn kernel_since(trace: &Trace, thread: ThreadId) -> Result<u64, Error> {
     let mut cursor = trace.shard(thread).accesses(&Filter::default());
     while let Some(accesses) = cursor.next_block()? {
-        if let Some(access) = accesses.iter().find(|access| access.ip.0 >> 63 != 0) {
+        if let Some(access) = accesses.iter().find(|access| access.ip.is_of_kernel()) {
             return Ok(access.cycle);
         }
     }
@@ -104,7 +104,7 @@ pub(crate) fn walk_owned(
                 number += 1;
                 next = tasks.next();
             }
-            each(number, &owner, GuestMode::of(access.ip.0, &mut seen_kernel), access);
+            each(number, &owner, GuestMode::of(access.ip, &mut seen_kernel), access);
         }
     }
     Ok(())

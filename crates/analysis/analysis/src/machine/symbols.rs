@@ -1,5 +1,6 @@
 //! Names of the guest kernel's functions and variables.
 
+use memref::VirtAddr;
 use trace_format::{StreamKind, Trace};
 
 use crate::Error;
@@ -7,7 +8,14 @@ use crate::Error;
 /// The kernel's symbols, by address.
 #[derive(Clone, Debug, Default)]
 pub struct GuestSymbols {
-    symbols: Vec<(u64, String)>,
+    symbols: Vec<GuestSymbol>,
+}
+
+/// One symbol of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GuestSymbol {
+    addr: VirtAddr,
+    name: String,
 }
 
 impl GuestSymbols {
@@ -28,7 +36,8 @@ impl GuestSymbols {
             let Some((symbol, tail)) = tail.split_at_checked(u16::from_le_bytes(*head).into()) else { break };
             rest = tail;
             if let Some((address, name)) = symbol.split_first_chunk::<8>() {
-                symbols.push((u64::from_le_bytes(*address), String::from_utf8_lossy(name).into_owned()));
+                let addr = VirtAddr(u64::from_le_bytes(*address));
+                symbols.push(GuestSymbol { addr, name: String::from_utf8_lossy(name).into_owned() });
             }
         }
         symbols.sort();
@@ -41,16 +50,17 @@ impl GuestSymbols {
     }
 
     /// The kernel symbol at or before an address of the kernel's image; modules are loaded after it and have none here.
-    pub fn name(&self, address: u64) -> Option<&str> {
-        const IMAGE: std::ops::Range<u64> = 0xffff_ffff_8000_0000..0xffff_ffff_c000_0000;
-        if !IMAGE.contains(&address) {
+    pub fn name(&self, addr: VirtAddr) -> Option<&str> {
+        const IMAGE: std::ops::Range<VirtAddr> =
+            VirtAddr(0xffff_ffff_8000_0000)..VirtAddr(0xffff_ffff_c000_0000);
+        if !IMAGE.contains(&addr) {
             return None;
         }
-        let place = self.symbols.partition_point(|(start, _)| *start <= address).checked_sub(1)?;
-        let (start, _) = self.symbols.get(place)?;
+        let place = self.symbols.partition_point(|symbol| symbol.addr <= addr).checked_sub(1)?;
+        let start = self.symbols.get(place)?.addr;
         // Of several names of one place the first.
-        let first = self.symbols.partition_point(|(other, _)| other < start);
-        (start >> 63 != 0).then(|| self.symbols[first].1.as_str())
+        let first = self.symbols.partition_point(|symbol| symbol.addr < start);
+        start.is_of_kernel().then(|| self.symbols[first].name.as_str())
     }
 }
 
@@ -60,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_nearest_symbol_before_is_the_name() {
-        let symbol = |address: u64, name: &str| (address, name.to_owned());
+        let symbol = |addr: u64, name: &str| GuestSymbol { addr: VirtAddr(addr), name: name.to_owned() };
         let base = 0xffff_ffff_8100_0000;
         let symbols = GuestSymbols {
             symbols: vec![
@@ -70,9 +80,9 @@ mod tests {
                 symbol(base + 9, "next"),
             ],
         };
-        assert_eq!(symbols.name(base + 5), Some("_text"));
-        assert_eq!(symbols.name(base + 9), Some("next"));
-        assert_eq!(symbols.name(base - 1), None);
-        assert_eq!(symbols.name(0x1004), None);
+        assert_eq!(symbols.name(VirtAddr(base + 5)), Some("_text"));
+        assert_eq!(symbols.name(VirtAddr(base + 9)), Some("next"));
+        assert_eq!(symbols.name(VirtAddr(base - 1)), None);
+        assert_eq!(symbols.name(VirtAddr(0x1004)), None);
     }
 }

@@ -141,7 +141,7 @@ impl Atomics {
             return false;
         }
         let of = self.variable(resolver, addr);
-        let mut may = |site: AccessSite| match self.code(resolver, VirtAddr(site.ip)).0 {
+        let mut may = |site: AccessSite| match self.code(resolver, site.ip).0 {
             CodeKind::Locked | CodeKind::AtomicLine | CodeKind::Runtime => true,
             _ if site.kind == AccessKind::Modify => false,
             CodeKind::PlainLine => of != Type::Plain,

@@ -42,11 +42,11 @@ pub(super) struct Rows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct CallRow {
     without_last: u32,
-    ip: u64,
+    ip: VirtAddr,
 }
 
 impl Rows {
-    fn with(&mut self, row: u32, ip: u64) -> u32 {
+    fn with(&mut self, row: u32, ip: VirtAddr) -> u32 {
         if self.list.len() >= MOST_ROWS {
             return row;
         }
@@ -64,7 +64,7 @@ impl Rows {
         std::iter::from_fn(move || {
             let &CallRow { without_last, ip } = self.list.get((next as usize).checked_sub(1)?)?;
             next = without_last;
-            Some(VirtAddr(ip))
+            Some(ip)
         })
         .take(MOST)
     }
@@ -80,9 +80,9 @@ pub(super) struct Frames {
 #[derive(Clone, Copy, Debug)]
 struct CallFrame {
     /// Where its return address is.
-    slot: u64,
+    slot: VirtAddr,
     /// Its instruction.
-    ip: u64,
+    ip: VirtAddr,
     /// The row that it makes.
     row: u32,
 }
@@ -98,8 +98,8 @@ impl Frames {
         &mut self,
         rows: &mut Rows,
         control: CallEffect,
-        ip: u64,
-        addr: u64,
+        ip: VirtAddr,
+        addr: VirtAddr,
         kind: AccessKind,
     ) {
         let calls = control == CallEffect::Call && kind == AccessKind::Store;
@@ -116,8 +116,9 @@ impl Frames {
     }
 
     /// What was called there has returned.
-    pub(super) fn leave(&mut self, ip: u64) {
-        if self.list.last().is_some_and(|frame| ip.wrapping_sub(frame.ip) <= CALL_BYTES) {
+    pub(super) fn leave(&mut self, ip: VirtAddr) {
+        let is_after = |frame: &CallFrame| ip.checked_sub(frame.ip).is_some_and(|bytes| bytes <= CALL_BYTES);
+        if self.list.last().is_some_and(is_after) {
             self.list.pop();
         }
     }
@@ -133,22 +134,22 @@ mod tests {
         let (mut rows, mut frames) = (Rows::default(), Frames::default());
         let calls =
             |rows: &Rows, frames: &Frames| -> Vec<u64> { rows.calls(frames.row()).map(|ip| ip.0).collect() };
-        frames.follow(&mut rows, CallEffect::Call, 10, 0x1000, Store);
-        frames.follow(&mut rows, CallEffect::Call, 20, 0xf00, Store);
+        frames.follow(&mut rows, CallEffect::Call, VirtAddr(10), VirtAddr(0x1000), Store);
+        frames.follow(&mut rows, CallEffect::Call, VirtAddr(20), VirtAddr(0xf00), Store);
         assert_eq!(calls(&rows, &frames), [20, 10]);
         let row = frames.row();
         // A call by way of memory loads as well.
-        frames.follow(&mut rows, CallEffect::Call, 30, 0x5000, Load);
-        frames.follow(&mut rows, CallEffect::Return, 25, 0xf00, Load);
+        frames.follow(&mut rows, CallEffect::Call, VirtAddr(30), VirtAddr(0x5000), Load);
+        frames.follow(&mut rows, CallEffect::Return, VirtAddr(25), VirtAddr(0xf00), Load);
         assert_eq!(calls(&rows, &frames), [10]);
-        frames.follow(&mut rows, CallEffect::Call, 20, 0xf00, Store);
+        frames.follow(&mut rows, CallEffect::Call, VirtAddr(20), VirtAddr(0xf00), Store);
         assert_eq!(frames.row(), row, "the same calls make the same row");
         // Left by a longjmp, or without a return that was recorded.
-        frames.follow(&mut rows, CallEffect::Call, 40, 0xf80, Store);
+        frames.follow(&mut rows, CallEffect::Call, VirtAddr(40), VirtAddr(0xf80), Store);
         assert_eq!(calls(&rows, &frames), [40, 10]);
-        frames.leave(77);
+        frames.leave(VirtAddr(77));
         assert_eq!(calls(&rows, &frames), [40, 10]);
-        frames.leave(44);
+        frames.leave(VirtAddr(44));
         assert_eq!(calls(&rows, &frames), [10]);
     }
 }

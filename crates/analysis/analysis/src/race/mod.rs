@@ -73,17 +73,34 @@ pub struct Race {
 /// An access as the shadow remembers it, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AccessSite {
-    ip: u64,
+    ip: VirtAddr,
     kind: AccessKind,
     locks: u32,
     /// The row of calls that it was in.
     row: u32,
 }
 
+/// What a thread's sites are known by while it holds the same locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct SiteKey {
+    ip: VirtAddr,
+    kind: AccessKind,
+    row: u32,
+}
+
+/// An access that is looked at.
+#[derive(Clone, Copy, Debug)]
+struct RaceAccess {
+    addr: VirtAddr,
+    len: u64,
+    kind: AccessKind,
+    atomic: bool,
+}
+
 /// A lock, and how a thread holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct HeldLock {
-    object: u64,
+    object: VirtAddr,
     shared: bool,
 }
 
@@ -93,10 +110,10 @@ struct ThreadClocks {
     held: Vec<HeldLock>,
     /// The number of the present set of locks.
     locks: u32,
-    sites: FxHashMap<(u64, AccessKind, u32), u32>,
+    sites: FxHashMap<SiteKey, u32>,
     frames: Frames,
     /// Episodes of barriers that it has arrived at.
-    arrived: FxHashMap<u64, u64>,
+    arrived: FxHashMap<VirtAddr, u64>,
 }
 
 /// What was given up to an object, and by readers.
@@ -118,20 +135,20 @@ struct Barrier {
 #[derive(Debug, Default)]
 struct ProcessClocks {
     shadow: AccessHistory,
-    objects: FxHashMap<u64, Object>,
-    barriers: FxHashMap<u64, Barrier>,
+    objects: FxHashMap<VirtAddr, Object>,
+    barriers: FxHashMap<VirtAddr, Barrier>,
     /// Clocks of threads that were made and have not begun, by number; of threads that ended, by handle.
     created: FxHashMap<u64, Clock>,
-    ended: FxHashMap<u64, Clock>,
-    handles: FxHashMap<u64, ThreadId>,
+    ended: FxHashMap<VirtAddr, Clock>,
+    handles: FxHashMap<VirtAddr, ThreadId>,
     atomics: Atomics,
 }
 
 impl ProcessClocks {
     /// What lies there from now on is nothing that was there before.
     fn forget(&mut self, addr: VirtAddr, len: u64) {
-        self.shadow.forget(addr.0, len);
-        self.objects.retain(|&object, _| object < addr.0 || object - addr.0 >= len);
+        self.shadow.forget(addr, len);
+        self.objects.retain(|object, _| object.checked_sub(addr).is_none_or(|offset| offset >= len));
     }
 }
 
@@ -200,11 +217,11 @@ impl Races {
         state
     }
 
-    fn site(&mut self, thread: ThreadId, ip: u64, kind: AccessKind) -> u32 {
+    fn site(&mut self, thread: ThreadId, ip: VirtAddr, kind: AccessKind) -> u32 {
         let state = &mut self.threads[thread.0 as usize];
         let (locks, row) = (state.locks, state.frames.row());
         let sites = &mut self.sites;
-        *state.sites.entry((ip, kind, row)).or_insert_with(|| {
+        *state.sites.entry(SiteKey { ip, kind, row }).or_insert_with(|| {
             sites.push(AccessSite { ip, kind, locks, row });
             sites.len() as u32 - 1
         })
@@ -232,20 +249,20 @@ impl Races {
             process.atomics.of_access(at.resolver, code, addr, len as u32, kind)
         };
         if nature != Nature::Ignored {
-            self.check(at, ip, (addr.0, len, kind), nature == Nature::Atomic);
+            self.check(at, ip, RaceAccess { addr, len, kind, atomic: nature == Nature::Atomic });
         }
         if !block && control != CallEffect::Other {
-            self.threads[at.thread.0 as usize].frames.follow(&mut self.rows, control, ip.0, addr.0, kind);
+            self.threads[at.thread.0 as usize].frames.follow(&mut self.rows, control, ip, addr, kind);
         }
     }
 
     /// Looks whether an access races.
-    fn check(&mut self, at: &mut Moment<'_>, ip: VirtAddr, access: (u64, u64, AccessKind), atomic: bool) {
+    fn check(&mut self, at: &mut Moment<'_>, ip: VirtAddr, access: RaceAccess) {
         self.accesses += 1;
-        let site = self.site(at.thread, ip.0, access.2);
+        let site = self.site(at.thread, ip, access.kind);
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        let now = self.apply(at.process, at.thread, access, atomic, site, &mut found);
+        let now = self.apply(at.process, at.thread, access, site, &mut found);
         for hit in &found {
             self.report(at, hit, now, site);
         }
@@ -257,8 +274,7 @@ impl Races {
         &mut self,
         id: ProcessId,
         thread: ThreadId,
-        (addr, len, kind): (u64, u64, AccessKind),
-        atomic: bool,
+        RaceAccess { addr, len, kind, atomic }: RaceAccess,
         site: u32,
         found: &mut Vec<EarlierAccess>,
     ) -> Epoch {
@@ -289,11 +305,11 @@ impl Races {
         let first = self.sites[hit.site as usize];
         let second = self.sites[site as usize];
         if let Some(process) = self.processes.get_mut(&at.process)
-            && process.atomics.may_both_be_atomic(at.resolver, VirtAddr(hit.addr), first, second)
+            && process.atomics.may_both_be_atomic(at.resolver, hit.addr, first, second)
         {
             return;
         }
-        let variable = variable_name(at.resolver, VirtAddr(hit.addr), hit.len as u32);
+        let variable = variable_name(at.resolver, hit.addr, hit.len as u32);
         let first = self.side(at.resolver, hit.epoch.thread, first);
         let second = self.side(at.resolver, at.thread, second);
         let place = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
@@ -313,9 +329,9 @@ impl Races {
     }
 
     fn side(&self, resolver: &mut Resolver, thread: ThreadId, site: AccessSite) -> Side {
-        let code = resolver.code_name(VirtAddr(site.ip));
+        let code = resolver.code_name(site.ip);
         let function = code.as_ref().map_or_else(
-            || format!("{:#x}", site.ip),
+            || site.ip.to_string(),
             |code| match &code.function {
                 Some(function) => function.to_string(),
                 None => code.to_string(),
@@ -359,21 +375,21 @@ impl Races {
         self.pass(at.thread, at.order);
         let process = self.processes.entry(at.process).or_default();
         let state = &mut self.threads[at.thread.0 as usize];
-        let object = event.object.0;
+        let (object, handle) = (event.object, VirtAddr(event.value));
         match event.kind {
             SyncKind::Create => {
-                process.created.insert(object, state.clock.clone());
+                process.created.insert(object.0, state.clock.clone());
                 state.clock.tick(at.thread);
             }
             SyncKind::Start => {
-                if let Some(clock) = process.created.remove(&object) {
+                if let Some(clock) = process.created.remove(&object.0) {
                     state.clock.join(&clock);
                 }
-                process.ended.remove(&event.value);
-                process.handles.insert(event.value, at.thread);
+                process.ended.remove(&handle);
+                process.handles.insert(handle, at.thread);
                 // The C library keeps the stacks of threads that ended for others, and orders that by itself.
                 let regions = at.resolver.image().regions();
-                let (start, end, region) = regions.find_range(VirtAddr(event.value));
+                let (start, end, region) = regions.find_range(handle);
                 let region = region.and_then(|region| regions.region(region));
                 if region.is_some_and(|region| region.kind == RegionKind::Stack) {
                     process.forget(start, end.0 - start.0);
@@ -489,11 +505,11 @@ fn site_name(variable: &str) -> String {
 }
 
 fn lock_name(resolver: &mut Resolver, held: &HeldLock) -> String {
-    let mut name = if held.object <= 2 {
+    let mut name = if held.object.0 <= 2 {
         "OpenMP's unnamed critical section".to_owned()
     } else {
         // A mutex, not the field of it that the C library has first.
-        let name = variable_name(resolver, VirtAddr(held.object), 0);
+        let name = variable_name(resolver, held.object, 0);
         name.split_once(".__").map_or_else(|| name.clone(), |(lock, _)| lock.to_owned())
     };
     if held.shared {
@@ -513,10 +529,10 @@ impl Tool for Races {
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         match event {
             Event::Sync(event) => self.sync(at, event),
-            Event::Allocation(event) => self.thread(at.thread).frames.leave(event.ip.0),
+            Event::Allocation(event) => self.thread(at.thread).frames.leave(event.ip),
             Event::Block(block) => {
                 self.block(at, block);
-                self.thread(at.thread).frames.leave(block.ip.0);
+                self.thread(at.thread).frames.leave(block.ip);
             }
             Event::Gap(gap) => self.gap(gap),
             _ => {}

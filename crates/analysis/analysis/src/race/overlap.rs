@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
-use memref::{Order, ProcessId, ThreadId};
+use memref::{Order, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::clock::{Clock, Epoch};
@@ -28,8 +28,8 @@ struct MarkedStretch {
     start: u32,
     loaded: Option<u32>,
     /// Atomic variables that it loaded and stored.
-    loads: FxHashSet<u64>,
-    stores: FxHashSet<u64>,
+    loads: FxHashSet<VirtAddr>,
+    stores: FxHashSet<VirtAddr>,
     /// What it may know by stores that were replayed later.
     late: Clock,
     /// What was found of its accesses, by number, and what must not be known for it to be a race.
@@ -71,7 +71,7 @@ struct Waiting {
 pub(super) struct Overlap {
     lanes: Vec<Lane>,
     /// Who loaded an atomic variable in a stretch that may not be over; some may be.
-    readers: FxHashMap<(ProcessId, u64), Vec<ThreadId>>,
+    readers: FxHashMap<(ProcessId, VirtAddr), Vec<ThreadId>>,
     waiting: FxHashMap<u64, Waiting>,
     next: u64,
     /// Found at least once between accesses that may be ordered.
@@ -88,7 +88,7 @@ impl Overlap {
     }
 
     /// Notes an atomic load at a thread's time; whether it is the stretch's first.
-    fn load(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: u32) -> bool {
+    fn load(&mut self, process: ProcessId, thread: ThreadId, addr: VirtAddr, time: u32) -> bool {
         let stretch = &mut self.lane(thread).present;
         let is_first = stretch.loaded.is_none();
         if is_first {
@@ -153,13 +153,13 @@ impl Races {
     }
 
     /// A thread loaded an atomic variable. Whether its time goes on: what comes after the load is told from what came before.
-    pub(super) fn note_load(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> bool {
+    pub(super) fn note_load(&mut self, process: ProcessId, thread: ThreadId, addr: VirtAddr) -> bool {
         let time = self.threads[thread.0 as usize].clock.get(thread);
         self.overlap.as_mut().is_some_and(|overlap| overlap.load(process, thread, addr, time))
     }
 
     /// A thread stored to an atomic variable: loads of overlapping stretches may have seen that.
-    pub(super) fn publish(&mut self, process: ProcessId, thread: ThreadId, addr: u64) {
+    pub(super) fn publish(&mut self, process: ProcessId, thread: ThreadId, addr: VirtAddr) {
         let Some(overlap) = &mut self.overlap else { return };
         let lane = overlap.lane(thread);
         lane.present.stores.insert(addr);
@@ -184,7 +184,7 @@ impl Races {
                     if is_news {
                         known.join(&clock);
                         lane.present.late.join(&clock);
-                        let mut stores: Vec<u64> = lane.present.stores.iter().copied().collect();
+                        let mut stores: Vec<VirtAddr> = lane.present.stores.iter().copied().collect();
                         if overlaps_then {
                             lane.before.late.join(&clock);
                             stores.extend(&lane.before.stores);
@@ -220,10 +220,10 @@ impl Races {
 mod tests {
     use std::collections::BTreeMap;
 
-    use memref::{AccessKind, VirtAddr};
+    use memref::AccessKind;
     use proptest::prelude::*;
 
-    use super::super::Side;
+    use super::super::{RaceAccess, Side};
     use super::*;
 
     /// What a thread of a small program does. Atomic variables and plain ones have different addresses.
@@ -359,12 +359,12 @@ mod tests {
             races.thread(thread);
             races.pass(thread, order);
             let mut found = Vec::new();
-            let access = (addr, 8, kind);
-            let now = races.apply(ProcessId(0), thread, access, atomic, number as u32, &mut found);
+            let access = RaceAccess { addr: VirtAddr(addr), len: 8, kind, atomic };
+            let now = races.apply(ProcessId(0), thread, access, number as u32, &mut found);
             for hit in found {
                 let (first, second) = (side(hit.epoch.thread.0, hit.site as usize), side(thread.0, number));
                 let place = |side: &Side| (side.function.clone(), None, None);
-                let key = (VirtAddr(hit.addr).to_string(), place(&first), place(&second));
+                let key = (hit.addr.to_string(), place(&first), place(&second));
                 let race =
                     Race { variable: String::new(), len: 8, first, second, times: 1, uncertain: false };
                 races.find(key, race, hit.epoch, now);

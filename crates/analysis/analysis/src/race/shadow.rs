@@ -46,7 +46,7 @@ enum WordAccesses {
 /// An earlier access that a later one races with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EarlierAccess {
-    pub(crate) addr: u64,
+    pub(crate) addr: VirtAddr,
     pub(crate) len: u64,
     pub(crate) epoch: Epoch,
     pub(crate) site: u32,
@@ -126,7 +126,7 @@ impl AccessHistory {
         &mut self,
         clock: &Clock,
         thread: ThreadId,
-        addr: u64,
+        addr: VirtAddr,
         len: u64,
         kind: AccessKind,
         site: u32,
@@ -134,8 +134,8 @@ impl AccessHistory {
         found: &mut Vec<EarlierAccess>,
     ) {
         let now = Now { clock, epoch: Epoch { thread, time: clock.get(thread) }, kind, site, atomic };
-        let end = addr.saturating_add(len);
-        let mut at = addr;
+        let end = addr.0.saturating_add(len);
+        let mut at = addr.0;
         while at < end {
             let page = self
                 .pages
@@ -145,12 +145,12 @@ impl AccessHistory {
             let base = at & !(CELL_BYTES - 1);
             let stop = end.min(base.saturating_add(CELL_BYTES));
             cell.access(&now, at - base, stop - base, &mut |past, from, to| {
-                let (addr, len) = (base + from, to - from);
+                let (addr, len) = (VirtAddr(base + from), to - from);
                 match found.last_mut() {
                     Some(last)
                         if last.site == past.site
                             && last.epoch == past.epoch
-                            && last.addr + last.len == addr =>
+                            && last.addr.offset(last.len) == addr =>
                     {
                         last.len += len;
                     }
@@ -162,9 +162,9 @@ impl AccessHistory {
     }
 
     /// The bytes are no longer what they were.
-    pub(crate) fn forget(&mut self, addr: u64, len: u64) {
-        let end = addr.saturating_add(len);
-        let mut at = addr;
+    pub(crate) fn forget(&mut self, addr: VirtAddr, len: u64) {
+        let end = addr.0.saturating_add(len);
+        let mut at = addr.0;
         while at < end {
             let number = at / PAGE_BYTES;
             let stop = end.min((number + 1).saturating_mul(PAGE_BYTES));
@@ -241,6 +241,7 @@ mod tests {
         let (load, store) = (AccessKind::Load, AccessKind::Store);
         let mut access = |clock: &Clock, thread, addr, len, kind, atomic| {
             found.clear();
+            let addr = VirtAddr(addr);
             shadow.access(clock, ThreadId(thread), addr, len, kind, thread, atomic, &mut found);
             found.clone()
         };
@@ -249,7 +250,7 @@ mod tests {
         assert!(access(&second, 1, 96, 4, load, false).is_empty());
         let races = access(&second, 1, 102, 4, load, false);
         assert_eq!(races.len(), 1);
-        assert_eq!((races[0].addr, races[0].len, races[0].site), (102, 2, 0));
+        assert_eq!((races[0].addr, races[0].len, races[0].site), (VirtAddr(102), 2, 0));
         // After a join there is none.
         let joined = clock(&[1, 2]);
         assert!(access(&joined, 1, 100, 1, store, false).is_empty());
@@ -267,20 +268,12 @@ mod tests {
     fn a_new_block_knows_nothing_of_the_old_one() {
         let mut shadow = AccessHistory::default();
         let mut found = Vec::new();
-        shadow.access(&clock(&[1]), ThreadId(0), 8192, 8192, AccessKind::Store, 0, false, &mut found);
-        shadow.forget(8192 + 16, 8192 - 16);
-        shadow.access(
-            &clock(&[0, 1]),
-            ThreadId(1),
-            8192 + 16,
-            8192 - 16,
-            AccessKind::Store,
-            1,
-            false,
-            &mut found,
-        );
+        let (block, part) = (VirtAddr(8192), VirtAddr(8192 + 16));
+        shadow.access(&clock(&[1]), ThreadId(0), block, 8192, AccessKind::Store, 0, false, &mut found);
+        shadow.forget(part, 8192 - 16);
+        shadow.access(&clock(&[0, 1]), ThreadId(1), part, 8192 - 16, AccessKind::Store, 1, false, &mut found);
         assert!(found.is_empty());
-        shadow.access(&clock(&[0, 1]), ThreadId(1), 8192, 16, AccessKind::Load, 1, false, &mut found);
+        shadow.access(&clock(&[0, 1]), ThreadId(1), block, 16, AccessKind::Load, 1, false, &mut found);
         assert_eq!(found.len(), 1, "one stretch: {found:?}");
     }
 }

@@ -10,7 +10,6 @@ use rtvm::replay::BlockId;
 const CACHED: usize = 1 << 12;
 /// Memory beside the heap becomes a region for each such part of it.
 const CHUNK_BYTES: u64 = 1 << 21;
-const PAGE_BITS: u32 = VirtAddr::PAGE_SHIFT;
 
 /// What a number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,20 +24,29 @@ pub(crate) enum RangeKind {
 
 #[derive(Clone, Copy, Debug)]
 struct NumberedRange {
-    start: u64,
+    start: VirtAddr,
     /// Zero where the number is unused.
     len: u64,
     kind: RangeKind,
 }
 
-/// NumberedBlocks and regions of one process.
+/// A block or mapping, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacedRange {
+    pub(crate) id: BlockId,
+    pub(crate) kind: RangeKind,
+    pub(crate) start: VirtAddr,
+    pub(crate) len: u64,
+}
+
+/// Blocks and regions of one process.
 #[derive(Debug)]
 pub(crate) struct NumberedBlocks {
     slots: Vec<NumberedRange>,
     unused: Vec<BlockId>,
-    live: BTreeMap<u64, BlockId>,
+    live: BTreeMap<VirtAddr, BlockId>,
     /// Released blocks that nothing has taken the place of: start to end.
-    released: BTreeMap<u64, u64>,
+    released: BTreeMap<VirtAddr, VirtAddr>,
     chunks: HashMap<u64, BlockId>,
     block_cache: Vec<BlockId>,
     /// Page and chunk.
@@ -85,36 +93,36 @@ impl NumberedBlocks {
     }
 
     /// The block or mapping that begins at an address.
-    pub(crate) fn starting_at(&self, start: u64) -> Option<(BlockId, RangeKind, u64)> {
+    pub(crate) fn starting_at(&self, start: VirtAddr) -> Option<(BlockId, RangeKind)> {
         let id = *self.live.get(&start)?;
-        let slot = self.slots[id as usize];
-        Some((id, slot.kind, slot.len))
+        let slot = &self.slots[id as usize];
+        Some((id, slot.kind))
     }
 
-    /// NumberedBlocks and mappings that have bytes in a range.
-    pub(crate) fn overlapping(&self, start: u64, len: u64) -> Vec<(BlockId, RangeKind, u64, u64)> {
+    /// Blocks and mappings that have bytes in a range.
+    pub(crate) fn overlapping(&self, start: VirtAddr, len: u64) -> Vec<PlacedRange> {
         let of = |id: BlockId| {
             let slot = self.slots[id as usize];
-            (id, slot.kind, slot.start, slot.len)
+            PlacedRange { id, kind: slot.kind, start: slot.start, len: slot.len }
         };
         let before = self.live.range(..start).next_back().map(|(_, &id)| of(id));
         let mut found: Vec<_> =
-            before.filter(|&(.., s, l)| s.saturating_add(l) > start).into_iter().collect();
-        found.extend(self.live.range(start..start.saturating_add(len)).map(|(_, &id)| of(id)));
+            before.filter(|range| range.start.0.saturating_add(range.len) > start.0).into_iter().collect();
+        found.extend(self.live.range(start..VirtAddr(start.0.saturating_add(len))).map(|(_, &id)| of(id)));
         found
     }
 
     /// A new block or mapping; nothing else may be in its range.
-    pub(crate) fn insert(&mut self, start: u64, len: u64, kind: RangeKind) -> BlockId {
+    pub(crate) fn insert(&mut self, start: VirtAddr, len: u64, kind: RangeKind) -> BlockId {
         let id = self.number(NumberedRange { start, len: len.max(1), kind });
         self.place(id, start, len);
         id
     }
 
-    fn place(&mut self, id: BlockId, start: u64, len: u64) {
+    fn place(&mut self, id: BlockId, start: VirtAddr, len: u64) {
         self.live.insert(start, id);
-        let end = start.saturating_add(len.max(1));
-        let gone: Vec<u64> = self
+        let end = VirtAddr(start.0.saturating_add(len.max(1)));
+        let gone: Vec<VirtAddr> = self
             .released
             .range(..end)
             .rev()
@@ -124,7 +132,7 @@ impl NumberedBlocks {
         for released in gone {
             self.released.remove(&released);
         }
-        let (first, last) = (start >> PAGE_BITS, (end - 1) >> PAGE_BITS);
+        let (first, last) = (start.page_number(), VirtAddr(end.0 - 1).page_number());
         if last - first >= CACHED as u64 {
             self.chunk_cache.fill((u64::MAX, 0));
         } else {
@@ -138,7 +146,7 @@ impl NumberedBlocks {
     }
 
     /// A block moves, and keeps its number.
-    pub(crate) fn replace(&mut self, id: BlockId, start: u64, len: u64) {
+    pub(crate) fn replace(&mut self, id: BlockId, start: VirtAddr, len: u64) {
         let old = self.slots[id as usize];
         self.live.remove(&old.start);
         self.slots[id as usize] = NumberedRange { start, len: len.max(1), ..old };
@@ -148,7 +156,7 @@ impl NumberedBlocks {
     /// A block or mapping ends. `remember` says whether accesses to it are accesses to released memory.
     pub(crate) fn remove(&mut self, id: BlockId, remember: bool) {
         let slot = &mut self.slots[id as usize];
-        let (start, end) = (slot.start, slot.start.saturating_add(slot.len));
+        let (start, end) = (slot.start, VirtAddr(slot.start.0.saturating_add(slot.len)));
         slot.len = 0;
         self.live.remove(&start);
         self.unused.push(id);
@@ -163,53 +171,55 @@ impl NumberedBlocks {
     }
 
     /// Whether a released block begins there.
-    pub(crate) fn was_released(&self, start: u64) -> bool {
+    pub(crate) fn was_released(&self, start: VirtAddr) -> bool {
         self.released.contains_key(&start)
     }
 
     /// Where an access goes.
     #[inline]
-    pub(crate) fn target(&mut self, addr: u64) -> Target {
-        let page = addr >> PAGE_BITS;
+    pub(crate) fn target(&mut self, addr: VirtAddr) -> Target {
+        let page = addr.page_number();
         let cached = self.block_cache[slot_of(page)];
         if let Some(slot) = self.slots.get(cached as usize)
-            && addr.wrapping_sub(slot.start) < slot.len
+            && let offset = addr.0.wrapping_sub(slot.start.0)
+            && offset < slot.len
         {
-            return Target::Known(cached, addr - slot.start);
+            return Target::Known(cached, offset);
         }
         let (of, chunk) = self.chunk_cache[slot_of(page)];
         if of == page {
-            return Target::Known(chunk, addr & (CHUNK_BYTES - 1));
+            return Target::Known(chunk, addr.0 & (CHUNK_BYTES - 1));
         }
         self.search(addr)
     }
 
-    fn search(&mut self, addr: u64) -> Target {
-        let page = addr >> PAGE_BITS;
+    fn search(&mut self, addr: VirtAddr) -> Target {
+        let page = addr.page_number();
         if let Some((_, &id)) = self.live.range(..=addr).next_back() {
             let slot = self.slots[id as usize];
-            if addr - slot.start < slot.len {
+            let offset = addr.0 - slot.start.0;
+            if offset < slot.len {
                 self.block_cache[slot_of(page)] = id;
-                return Target::Known(id, addr - slot.start);
+                return Target::Known(id, offset);
             }
         }
         if self.released.range(..=addr).next_back().is_some_and(|(_, &end)| addr < end) {
             return Target::Released;
         }
-        let number = addr / CHUNK_BYTES;
-        let offset = addr & (CHUNK_BYTES - 1);
+        let number = addr.0 / CHUNK_BYTES;
+        let offset = addr.0 & (CHUNK_BYTES - 1);
         let Some(&id) = self.chunks.get(&number) else {
             // Its range lies outside of `live`, and is never asked for by containment: it has no length here.
-            let id = self.number(NumberedRange { start: 0, len: 0, kind: RangeKind::Chunk });
+            let id = self.number(NumberedRange { start: VirtAddr(0), len: 0, kind: RangeKind::Chunk });
             self.chunks.insert(number, id);
             return Target::NewChunk(id, CHUNK_BYTES, offset);
         };
         // A page on which nothing of the heap lies can be told from the page alone, until a block is put there.
-        let start = page << PAGE_BITS;
-        if self.overlapping(start, 1 << PAGE_BITS).is_empty()
+        let start = addr.page_start();
+        if self.overlapping(start, VirtAddr::PAGE_BYTES).is_empty()
             && self
                 .released
-                .range(..start + (1 << PAGE_BITS))
+                .range(..start.offset(VirtAddr::PAGE_BYTES))
                 .next_back()
                 .is_none_or(|(_, &end)| end <= start)
         {
@@ -226,39 +236,41 @@ mod tests {
     #[test]
     fn addresses_find_their_blocks() {
         let mut blocks = NumberedBlocks::default();
-        let a = blocks.insert(0x1000, 0x100, RangeKind::Block);
-        let b = blocks.insert(0x1100, 0x2000, RangeKind::Block);
+        let a = blocks.insert(VirtAddr(0x1000), 0x100, RangeKind::Block);
+        let b = blocks.insert(VirtAddr(0x1100), 0x2000, RangeKind::Block);
         for _ in 0..2 {
-            assert_eq!(blocks.target(0x1000), Target::Known(a, 0));
-            assert_eq!(blocks.target(0x10ff), Target::Known(a, 0xff));
-            assert_eq!(blocks.target(0x30ff), Target::Known(b, 0x1fff));
+            assert_eq!(blocks.target(VirtAddr(0x1000)), Target::Known(a, 0));
+            assert_eq!(blocks.target(VirtAddr(0x10ff)), Target::Known(a, 0xff));
+            assert_eq!(blocks.target(VirtAddr(0x30ff)), Target::Known(b, 0x1fff));
         }
         blocks.remove(a, true);
-        assert!(blocks.was_released(0x1000));
-        assert_eq!(blocks.target(0x1000), Target::Released);
-        assert_eq!(blocks.target(0x1100), Target::Known(b, 0));
-        let c = blocks.insert(0x1010, 0x10, RangeKind::Block);
-        assert_eq!(blocks.target(0x1010), Target::Known(c, 0));
-        assert_eq!(blocks.target(0x2000), Target::Known(b, 0xf00));
-        blocks.replace(b, 0x9000, 0x10);
-        assert_eq!(blocks.target(0x9008), Target::Known(b, 8));
-        assert_eq!(blocks.overlapping(0x1000, 0x100_000).len(), 2);
+        assert!(blocks.was_released(VirtAddr(0x1000)));
+        assert_eq!(blocks.target(VirtAddr(0x1000)), Target::Released);
+        assert_eq!(blocks.target(VirtAddr(0x1100)), Target::Known(b, 0));
+        let c = blocks.insert(VirtAddr(0x1010), 0x10, RangeKind::Block);
+        assert_eq!(blocks.target(VirtAddr(0x1010)), Target::Known(c, 0));
+        assert_eq!(blocks.target(VirtAddr(0x2000)), Target::Known(b, 0xf00));
+        blocks.replace(b, VirtAddr(0x9000), 0x10);
+        assert_eq!(blocks.target(VirtAddr(0x9008)), Target::Known(b, 8));
+        assert_eq!(blocks.overlapping(VirtAddr(0x1000), 0x100_000).len(), 2);
     }
 
     #[test]
     fn memory_beside_the_heap_comes_in_chunks() {
         let mut blocks = NumberedBlocks::default();
         let addr = 5 * CHUNK_BYTES + 0x1234;
-        let Target::NewChunk(chunk, CHUNK_BYTES, 0x1234) = blocks.target(addr) else { panic!("a new chunk") };
+        let Target::NewChunk(chunk, CHUNK_BYTES, 0x1234) = blocks.target(VirtAddr(addr)) else {
+            panic!("a new chunk")
+        };
         for _ in 0..3 {
-            assert_eq!(blocks.target(addr), Target::Known(chunk, 0x1234));
+            assert_eq!(blocks.target(VirtAddr(addr)), Target::Known(chunk, 0x1234));
         }
         // A block that is put where the cache says there is none.
-        let block = blocks.insert(addr - 4, 16, RangeKind::Block);
-        assert_eq!(blocks.target(addr), Target::Known(block, 4));
-        assert_eq!(blocks.target(addr + 0x100), Target::Known(chunk, 0x1334));
-        assert_eq!(blocks.target(addr), Target::Known(block, 4));
+        let block = blocks.insert(VirtAddr(addr - 4), 16, RangeKind::Block);
+        assert_eq!(blocks.target(VirtAddr(addr)), Target::Known(block, 4));
+        assert_eq!(blocks.target(VirtAddr(addr + 0x100)), Target::Known(chunk, 0x1334));
+        assert_eq!(blocks.target(VirtAddr(addr)), Target::Known(block, 4));
         blocks.remove(block, false);
-        assert_eq!(blocks.target(addr), Target::Known(chunk, 0x1234));
+        assert_eq!(blocks.target(VirtAddr(addr)), Target::Known(chunk, 0x1234));
     }
 }

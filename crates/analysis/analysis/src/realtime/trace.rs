@@ -4,11 +4,12 @@ use std::path::Path;
 
 use memref::{
     Access, AccessKind, Allocation, AllocationFunction, AllocationKind, BlockFunction, BlockOp, Event,
+    VirtAddr,
 };
 use rtvm::replay::{Action, Replay, ReplayOptions, with_replay};
 use symbols::{HeapChange, Resolver};
 
-use super::blocks::{NumberedBlocks, RangeKind, Target};
+use super::blocks::{NumberedBlocks, PlacedRange, RangeKind, Target};
 use super::{ComparedRun, Findings};
 use crate::{Error, Moment, Session, Tool};
 
@@ -80,7 +81,7 @@ impl Feeder<'_, '_> {
     }
 
     #[inline]
-    fn access(&mut self, addr: u64, store: bool) {
+    fn access(&mut self, addr: VirtAddr, store: bool) {
         let (id, offset) = match self.processes[self.space].target(addr) {
             Target::Known(id, offset) => (id, offset),
             Target::Released => {
@@ -102,11 +103,11 @@ impl Feeder<'_, '_> {
     }
 
     /// A range as accesses to each of its pages.
-    fn range(&mut self, start: u64, len: u64, store: bool) {
+    fn range(&mut self, start: VirtAddr, len: u64, store: bool) {
         if len == 0 {
             return;
         }
-        let Some(last) = start.checked_add(len - 1) else {
+        let Some(last) = start.0.checked_add(len - 1).map(VirtAddr) else {
             self.findings.accesses_outside += 1;
             return;
         };
@@ -114,7 +115,7 @@ impl Feeder<'_, '_> {
         let mut at = start;
         while at < last {
             self.access(at, store);
-            at = at.saturating_add(self.page_bytes);
+            at = VirtAddr(at.0.saturating_add(self.page_bytes));
         }
         self.access(last, store);
     }
@@ -126,16 +127,16 @@ impl Feeder<'_, '_> {
         }
         self.findings.block_operations += 1;
         for (start, len) in [block.read(), block.compared()].into_iter().flatten() {
-            self.range(start.0, len, false);
+            self.range(start, len, false);
         }
         if let Some((start, len)) = block.written() {
-            self.range(start.0, len, true);
+            self.range(start, len, true);
         }
     }
 
     /// Ends what a new block lies over.
-    fn clear(&mut self, start: u64, len: u64) {
-        for (id, kind, ..) in self.processes[self.space].overlapping(start, len) {
+    fn clear(&mut self, start: VirtAddr, len: u64) {
+        for PlacedRange { id, kind, .. } in self.processes[self.space].overlapping(start, len) {
             // An allocator of the program's own puts blocks into its mappings.
             if kind == RangeKind::Block {
                 self.findings.overlapping_blocks += 1;
@@ -155,13 +156,13 @@ impl Feeder<'_, '_> {
 
     fn allocate(&mut self, event: &Allocation, kind: RangeKind) {
         if kind == RangeKind::Block {
-            self.clear(event.addr.0, event.len.max(1));
-        } else if !self.processes[self.space].overlapping(event.addr.0, event.len).is_empty() {
+            self.clear(event.addr, event.len.max(1));
+        } else if !self.processes[self.space].overlapping(event.addr, event.len).is_empty() {
             // It takes the place of a part of another one, which keeps its pages together.
             self.findings.partial_mappings += 1;
             return;
         }
-        let id = self.processes[self.space].insert(event.addr.0, event.len, kind);
+        let id = self.processes[self.space].insert(event.addr, event.len, kind);
         match kind {
             RangeKind::Block => {
                 let aligned = matches!(
@@ -180,13 +181,13 @@ impl Feeder<'_, '_> {
         }
     }
 
-    fn unmap(&mut self, start: u64, len: u64) {
+    fn unmap(&mut self, start: VirtAddr, len: u64) {
         let overlapping = self.processes[self.space].overlapping(start, len);
-        for (id, kind, from, bytes) in overlapping {
+        for PlacedRange { id, kind, start: from, len: bytes } in overlapping {
             if kind != RangeKind::Mapping {
                 continue;
             }
-            if start <= from && from.saturating_add(bytes) <= start.saturating_add(len) {
+            if start <= from && from.0.saturating_add(bytes) <= start.0.saturating_add(len) {
                 // Not every mapping that comes after it is an event, so accesses there say nothing.
                 self.release(id, kind, false);
             } else {
@@ -201,7 +202,7 @@ impl Tool for Feeder<'_, '_> {
         self.enter(at.process.0);
         for access in accesses {
             if access.kind != AccessKind::Prefetch {
-                self.access(access.addr.0, access.kind.writes());
+                self.access(access.addr, access.kind.writes());
             }
         }
         Ok(())
@@ -224,12 +225,12 @@ impl Tool for Feeder<'_, '_> {
         let blocks = &mut self.processes[self.space];
         match event.kind {
             AllocationKind::Malloc | AllocationKind::Calloc => self.allocate(event, RangeKind::Block),
-            AllocationKind::Realloc => match blocks.starting_at(event.old_addr.0) {
-                Some((id, RangeKind::Block, _)) => {
+            AllocationKind::Realloc => match blocks.starting_at(event.old_addr) {
+                Some((id, RangeKind::Block)) => {
                     if event.addr != event.old_addr {
-                        self.clear(event.addr.0, event.len.max(1));
+                        self.clear(event.addr, event.len.max(1));
                     }
-                    self.processes[self.space].replace(id, event.addr.0, event.len);
+                    self.processes[self.space].replace(id, event.addr, event.len);
                     self.push(Action::Realloc { id, bytes: event.len });
                 }
                 _ => {
@@ -237,22 +238,22 @@ impl Tool for Feeder<'_, '_> {
                     self.allocate(event, RangeKind::Block);
                 }
             },
-            AllocationKind::Free => match blocks.starting_at(event.addr.0) {
-                Some((id, RangeKind::Block, _)) => self.release(id, RangeKind::Block, true),
-                _ if blocks.was_released(event.addr.0) => self.findings.double_frees += 1,
+            AllocationKind::Free => match blocks.starting_at(event.addr) {
+                Some((id, RangeKind::Block)) => self.release(id, RangeKind::Block, true),
+                _ if blocks.was_released(event.addr) => self.findings.double_frees += 1,
                 _ => self.findings.unknown_frees += u64::from(event.addr.0 != 0),
             },
             AllocationKind::Mmap => {
                 // A mapping over another one takes its place, which is no mistake.
-                self.unmap(event.addr.0, event.len);
+                self.unmap(event.addr, event.len);
                 self.allocate(event, RangeKind::Mapping);
             }
             AllocationKind::Mremap => {
-                self.unmap(event.old_addr.0, event.old_len);
-                self.unmap(event.addr.0, event.len);
+                self.unmap(event.old_addr, event.old_len);
+                self.unmap(event.addr, event.len);
                 self.allocate(event, RangeKind::Mapping);
             }
-            AllocationKind::Munmap => self.unmap(event.addr.0, event.len),
+            AllocationKind::Munmap => self.unmap(event.addr, event.len),
             AllocationKind::Brk => {}
         }
     }
@@ -261,7 +262,7 @@ impl Tool for Feeder<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
+    use memref::{Gap, GapReason, ProcessId, ThreadId};
     use rtvm::replay::ReplayOutcome;
     use trace_format::{CreateOptions, ProcessRecord, ThreadRecord, TraceWriter};
 

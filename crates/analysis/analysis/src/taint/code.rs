@@ -13,9 +13,9 @@ use crate::code_files::CodeFiles;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Successor {
     Next,
-    Jump(u64),
-    Branch(u64),
-    Call(u64),
+    Jump(VirtAddr),
+    Branch(VirtAddr),
+    Call(VirtAddr),
     IndirectJump,
     IndirectCall,
     Return,
@@ -35,15 +35,20 @@ pub(super) struct KnownInstruction {
 }
 
 impl KnownInstruction {
+    /// Its address.
+    pub(super) fn addr(&self) -> VirtAddr {
+        VirtAddr(self.instruction.addr())
+    }
+
     /// The address after it.
-    pub(super) fn next(&self) -> u64 {
-        self.instruction.next()
+    pub(super) fn next(&self) -> VirtAddr {
+        VirtAddr(self.instruction.next())
     }
 }
 
 /// The code of one process.
 pub(super) struct ProgramCode {
-    known: FxHashMap<u64, Option<u32>>,
+    known: FxHashMap<VirtAddr, Option<u32>>,
     all: Vec<Arc<KnownInstruction>>,
     files: CodeFiles,
     examiner: Examiner,
@@ -68,7 +73,7 @@ impl std::fmt::Debug for ProgramCode {
 
 impl ProgramCode {
     /// The instruction at an address; `None` where there is no file with it.
-    pub(super) fn at(&mut self, resolver: &Resolver, ip: u64) -> Option<Arc<KnownInstruction>> {
+    pub(super) fn at(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Arc<KnownInstruction>> {
         let index = match self.known.get(&ip) {
             Some(&index) => index,
             None => {
@@ -86,7 +91,13 @@ impl ProgramCode {
 
     /// The addresses of instructions that follow each other: `count` of them after the first `skipped` from `start` on. Fewer
     /// where the code is not known.
-    pub(super) fn row(&mut self, resolver: &Resolver, start: u64, skipped: u64, count: u64) -> Vec<u64> {
+    pub(super) fn row(
+        &mut self,
+        resolver: &Resolver,
+        start: VirtAddr,
+        skipped: u64,
+        count: u64,
+    ) -> Vec<VirtAddr> {
         let mut row = Vec::with_capacity(count as usize);
         let mut ip = start;
         for index in 0..skipped + count {
@@ -99,10 +110,10 @@ impl ProgramCode {
         row
     }
 
-    fn decode(&mut self, resolver: &Resolver, ip: u64) -> Option<KnownInstruction> {
+    fn decode(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<KnownInstruction> {
         let mut bytes = [0; MAX_INSTRUCTION_BYTES];
-        let bytes = self.files.at(resolver, VirtAddr(ip), &mut bytes)?;
-        let instruction = Instruction::decode(bytes, ip)?;
+        let bytes = self.files.at(resolver, ip, &mut bytes)?;
+        let instruction = Instruction::decode(bytes, ip.0)?;
         let effects = self.examiner.examine(&instruction);
         Some(KnownInstruction {
             successor: Successor::of(&instruction),
@@ -116,9 +127,9 @@ impl ProgramCode {
 impl Successor {
     fn of(instruction: &Instruction) -> Self {
         match instruction.transfer() {
-            Transfer::Jump(target) => Self::Jump(target),
-            Transfer::Branch(_, target) | Transfer::CountBranch(target) => Self::Branch(target),
-            Transfer::Call(target) => Self::Call(target),
+            Transfer::Jump(target) => Self::Jump(VirtAddr(target)),
+            Transfer::Branch(_, target) | Transfer::CountBranch(target) => Self::Branch(VirtAddr(target)),
+            Transfer::Call(target) => Self::Call(VirtAddr(target)),
             Transfer::Syscall => Self::Syscall,
             Transfer::JumpIndirect | Transfer::FarJump => Self::IndirectJump,
             Transfer::CallIndirect | Transfer::FarCall => Self::IndirectCall,

@@ -1,5 +1,7 @@
 //! Which instructions a thread executed between two accesses, where its control flow was recorded.
 
+use memref::VirtAddr;
+
 use crate::Error;
 use crate::flow::{Entered, Flow};
 
@@ -7,7 +9,7 @@ use crate::flow::{Entered, Flow};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ExecutedStretch {
     /// The block's first instruction.
-    pub(super) start: u64,
+    pub(super) start: VirtAddr,
     /// Instructions of the block before them.
     pub(super) skipped: u64,
     /// How many they are. Zero: it is the end that was asked for.
@@ -39,18 +41,14 @@ impl Executed {
                 self.flow.advance()?;
             }
             if *at >= to {
-                return Ok(ExecutedStretch { start: 0, skipped: 0, count: 0, is_whole });
+                return Ok(ExecutedStretch { start: VirtAddr(0), skipped: 0, count: 0, is_whole });
             }
             let next = self.flow.peek()?.map_or(u64::MAX, |entered| entered.cycle).min(to);
             if let Some(Entered { cycle, block }) = self.inside {
                 let end = cycle.saturating_add(block.instructions.into()).min(next);
                 if end > *at {
-                    let stretch = ExecutedStretch {
-                        start: block.ip.0,
-                        skipped: *at - cycle,
-                        count: end - *at,
-                        is_whole,
-                    };
+                    let stretch =
+                        ExecutedStretch { start: block.ip, skipped: *at - cycle, count: end - *at, is_whole };
                     *at = end;
                     return Ok(stretch);
                 }
@@ -64,7 +62,7 @@ impl Executed {
 
 #[cfg(test)]
 mod tests {
-    use memref::{ThreadId, VirtAddr};
+    use memref::ThreadId;
     use trace_format::control_flow::{BlockEntry, FlowEntry};
     use trace_format::{
         CreateOptions, ProcessRecord, StreamDescription, StreamKind, ThreadRecord, Trace, TraceWriter,
@@ -103,6 +101,7 @@ mod tests {
     fn check(executed: &mut Executed, from: u64, to: u64, expected: &[(u64, u64, u64, bool)]) {
         let mut at = from;
         for &(start, skipped, count, is_whole) in expected {
+            let start = VirtAddr(start);
             let next = executed.next(&mut at, to).unwrap();
             assert_eq!(next, ExecutedStretch { start, skipped, count, is_whole }, "at {at}");
         }

@@ -76,10 +76,10 @@ pub struct Finding {
 }
 
 /// The places of a path: lines of the program, and functions of libraries without their lines.
-pub(super) fn way(resolver: &mut Resolver, steps: &[u64]) -> Vec<Spot> {
+pub(super) fn way(resolver: &mut Resolver, steps: &[VirtAddr]) -> Vec<Spot> {
     let mut path: Vec<Spot> = Vec::new();
     for &step in steps {
-        let module = resolver.code_name(VirtAddr(step)).and_then(|name| name.module.clone());
+        let module = resolver.code_name(step).and_then(|name| name.module.clone());
         let module = module.as_deref().unwrap_or_default();
         // The loader saves and restores registers while it looks a function up.
         if module.starts_with("ld-") {
@@ -97,9 +97,9 @@ pub(super) fn way(resolver: &mut Resolver, steps: &[u64]) -> Vec<Spot> {
 }
 
 /// The place of an instruction.
-pub(super) fn spot(resolver: &mut Resolver, ip: u64) -> Spot {
-    let Some(code) = resolver.code_name(VirtAddr(ip)) else {
-        return Spot { function: format!("{ip:#x}"), file: None, line: None };
+pub(super) fn spot(resolver: &mut Resolver, ip: VirtAddr) -> Spot {
+    let Some(code) = resolver.code_name(ip) else {
+        return Spot { function: ip.to_string(), file: None, line: None };
     };
     let function = match &code.function {
         Some(function) => function.to_string(),

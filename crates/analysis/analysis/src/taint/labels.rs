@@ -22,7 +22,7 @@ pub(super) enum LabelOrigin {
         /// From this one.
         from: Label,
         /// The instruction.
-        ip: u64,
+        ip: VirtAddr,
     },
 }
 
@@ -30,7 +30,7 @@ pub(super) enum LabelOrigin {
 #[derive(Debug)]
 pub(super) struct Labels {
     nodes: Vec<(LabelOrigin, u8)>,
-    moved: FxHashMap<(Label, u64), Label>,
+    moved: FxHashMap<(Label, VirtAddr), Label>,
 }
 
 /// Steps that a history keeps; what happens to a byte after that many is not told.
@@ -54,7 +54,7 @@ impl Labels {
     }
 
     /// The label of what an instruction moved. A loop is told once.
-    pub(super) fn moved(&mut self, from: Label, ip: u64) -> Label {
+    pub(super) fn moved(&mut self, from: Label, ip: VirtAddr) -> Label {
         if from == 0 {
             return 0;
         }
@@ -88,7 +88,7 @@ impl Labels {
     }
 
     /// The input of a label and the instructions that moved it, in their order.
-    pub(super) fn path(&self, label: Label) -> (u32, u64, Vec<u64>) {
+    pub(super) fn path(&self, label: Label) -> (u32, u64, Vec<VirtAddr>) {
         let mut steps = Vec::new();
         let mut at = label;
         loop {
@@ -128,16 +128,21 @@ impl std::fmt::Debug for TaintedMemory {
     }
 }
 
+/// Where a byte is in its page.
+const fn place_in_page(addr: VirtAddr) -> usize {
+    (addr.0 % PAGE) as usize
+}
+
 impl TaintedMemory {
     /// Pages of a range that nobody has asked about.
-    pub(super) fn unseen(&mut self, addr: u64, len: u64) -> Option<u64> {
-        let (first, last) = (addr / PAGE, addr.saturating_add(len.max(1) - 1) / PAGE);
-        (first..=last).find(|&page| self.looked.insert(page)).map(|page| page * PAGE)
+    pub(super) fn unseen(&mut self, addr: VirtAddr, len: u64) -> Option<VirtAddr> {
+        let (first, last) = (addr.page_number(), addr.0.saturating_add(len.max(1) - 1) / PAGE);
+        (first..=last).find(|&page| self.looked.insert(page)).map(|page| VirtAddr(page * PAGE))
     }
 
     /// The memory there is another now.
-    pub(super) fn forget(&mut self, addr: u64, len: u64) {
-        let (first, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
+    pub(super) fn forget(&mut self, addr: VirtAddr, len: u64) {
+        let (first, end) = (addr.page_number(), addr.0.saturating_add(len).div_ceil(PAGE));
         if end - first > self.looked.len() as u64 {
             self.looked.retain(|page| !(first..end).contains(page));
         } else {
@@ -147,18 +152,18 @@ impl TaintedMemory {
     }
 
     #[inline]
-    pub(super) fn get(&self, addr: u64) -> Label {
-        self.pages.get(&(addr / PAGE)).map_or(0, |page| page.labels[(addr % PAGE) as usize])
+    pub(super) fn get(&self, addr: VirtAddr) -> Label {
+        self.pages.get(&addr.page_number()).map_or(0, |page| page.labels[place_in_page(addr)])
     }
 
     /// Whether any byte of the range has a label.
     #[inline]
-    pub(super) fn any(&self, addr: u64, len: u64) -> bool {
+    pub(super) fn any(&self, addr: VirtAddr, len: u64) -> bool {
         if self.pages.is_empty() {
             return false;
         }
-        let end = addr.saturating_add(len);
-        let mut at = addr;
+        let end = addr.0.saturating_add(len);
+        let mut at = addr.0;
         while at < end {
             let stop = end.min((at | (PAGE - 1)).saturating_add(1));
             if let Some(page) = self.pages.get(&(at / PAGE)) {
@@ -172,8 +177,8 @@ impl TaintedMemory {
         false
     }
 
-    pub(super) fn set(&mut self, addr: u64, label: Label) {
-        let number = addr / PAGE;
+    pub(super) fn set(&mut self, addr: VirtAddr, label: Label) {
+        let number = addr.page_number();
         if label == 0 && !self.pages.contains_key(&number) {
             return;
         }
@@ -181,7 +186,7 @@ impl TaintedMemory {
             .pages
             .entry(number)
             .or_insert_with(|| Box::new(Page { labels: [0; PAGE as usize], tainted: 0 }));
-        let place = &mut page.labels[(addr % PAGE) as usize];
+        let place = &mut page.labels[place_in_page(addr)];
         page.tainted = page.tainted + u32::from(label != 0) - u32::from(*place != 0);
         *place = label;
         if page.tainted == 0 {
@@ -189,15 +194,15 @@ impl TaintedMemory {
         }
     }
 
-    pub(super) fn clear(&mut self, addr: u64, len: u64) {
-        let end = addr.saturating_add(len);
-        let mut at = addr;
+    pub(super) fn clear(&mut self, addr: VirtAddr, len: u64) {
+        let end = addr.0.saturating_add(len);
+        let mut at = addr.0;
         while at < end && !self.pages.is_empty() {
             let stop = end.min((at | (PAGE - 1)).saturating_add(1));
             if stop - at == PAGE {
                 self.pages.remove(&(at / PAGE));
             } else if self.pages.contains_key(&(at / PAGE)) {
-                (at..stop).for_each(|byte| self.set(byte, 0));
+                (at..stop).for_each(|byte| self.set(VirtAddr(byte), 0));
             }
             at = stop;
         }
@@ -218,35 +223,39 @@ mod tests {
     fn histories_end_and_loops_are_told_once() {
         let mut labels = Labels::default();
         let input = labels.input(3, 16);
-        let a = labels.moved(input, 0x10);
-        let b = labels.moved(a, 0x20);
-        assert_eq!(labels.moved(b, 0x10), b);
-        assert_eq!(labels.moved(a, 0x20), b);
-        assert_eq!(labels.path(b), (3, 16, vec![0x10, 0x20]));
+        let a = labels.moved(input, VirtAddr(0x10));
+        let b = labels.moved(a, VirtAddr(0x20));
+        assert_eq!(labels.moved(b, VirtAddr(0x10)), b);
+        assert_eq!(labels.moved(a, VirtAddr(0x20)), b);
+        assert_eq!(labels.path(b), (3, 16, vec![VirtAddr(0x10), VirtAddr(0x20)]));
         let mut label = input;
         for ip in 0..1000 {
-            label = labels.moved(label, ip);
+            label = labels.moved(label, VirtAddr(ip));
         }
         assert_eq!(labels.path(label).2.len(), usize::from(MAX_STEPS));
-        assert_eq!(labels.moved(0, 5), 0);
+        assert_eq!(labels.moved(0, VirtAddr(5)), 0);
     }
 
     #[test]
     fn memory_keeps_what_is_tainted_alone() {
         let mut shadow = TaintedMemory::default();
         for addr in 4090..4110 {
-            shadow.set(addr, 7);
+            shadow.set(VirtAddr(addr), 7);
         }
-        assert!(shadow.any(4080, 11) && !shadow.any(4080, 10) && shadow.any(4109, 100));
-        assert_eq!((shadow.get(4096), shadow.count()), (7, 20));
-        shadow.clear(4092, 10_000);
-        assert_eq!((shadow.get(4091), shadow.count()), (7, 2));
-        shadow.clear(0, 1 << 40);
-        assert_eq!((shadow.count(), shadow.any(0, 1 << 20)), (0, false));
-        assert_eq!(shadow.unseen(4096, 1), Some(4096));
-        assert_eq!(shadow.unseen(4096, 4096), None);
-        assert_eq!(shadow.unseen(8000, 500), Some(8192));
-        shadow.forget(4096, 4096);
-        assert_eq!(shadow.unseen(4096, 4096), Some(4096));
+        assert!(
+            shadow.any(VirtAddr(4080), 11)
+                && !shadow.any(VirtAddr(4080), 10)
+                && shadow.any(VirtAddr(4109), 100)
+        );
+        assert_eq!((shadow.get(VirtAddr(4096)), shadow.count()), (7, 20));
+        shadow.clear(VirtAddr(4092), 10_000);
+        assert_eq!((shadow.get(VirtAddr(4091)), shadow.count()), (7, 2));
+        shadow.clear(VirtAddr(0), 1 << 40);
+        assert_eq!((shadow.count(), shadow.any(VirtAddr(0), 1 << 20)), (0, false));
+        assert_eq!(shadow.unseen(VirtAddr(4096), 1), Some(VirtAddr(4096)));
+        assert_eq!(shadow.unseen(VirtAddr(4096), 4096), None);
+        assert_eq!(shadow.unseen(VirtAddr(8000), 500), Some(VirtAddr(8192)));
+        shadow.forget(VirtAddr(4096), 4096);
+        assert_eq!(shadow.unseen(VirtAddr(4096), 4096), Some(VirtAddr(4096)));
     }
 }

@@ -64,17 +64,17 @@ const MAX_UNWIND: usize = 4;
 #[derive(Clone, Copy, Debug)]
 struct OpenCall {
     /// Where its return address is.
-    slot: u64,
+    slot: VirtAddr,
     /// The return address.
-    to: u64,
+    to: VirtAddr,
     /// The call.
-    from: u64,
+    from: VirtAddr,
 }
 
 /// The last instruction of a thread that made an access.
 #[derive(Clone, Copy, Debug)]
 struct LastAccess {
-    ip: u64,
+    ip: VirtAddr,
     cycle: u64,
 }
 
@@ -92,12 +92,12 @@ struct ThreadTaint {
 /// What a way is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct WayEnds {
-    from: u64,
-    to: u64,
+    from: VirtAddr,
+    to: VirtAddr,
     /// How many instructions it has.
     len: u64,
     /// Where a return goes.
-    returns: Option<u64>,
+    returns: Option<VirtAddr>,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +107,7 @@ struct ProcessTaint {
     /// Ways that were found, by their ends, their length, and where a return went.
     ways: FxHashMap<WayEnds, Rc<[Way]>>,
     /// The command line's memory.
-    arguments: Option<Range<u64>>,
+    arguments: Option<Range<VirtAddr>>,
     threads: Vec<ThreadId>,
 }
 
@@ -118,6 +118,14 @@ impl ProcessTaint {
     }
 }
 
+/// What a finding is known by: where, and which input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FindingKey {
+    sink: SinkKind,
+    ip: VirtAddr,
+    source: u32,
+}
+
 /// Follows input.
 #[derive(Debug)]
 pub struct Taint {
@@ -125,8 +133,8 @@ pub struct Taint {
     processes: BTreeMap<ProcessId, ProcessTaint>,
     labels: Labels,
     inputs: Vec<Input>,
-    findings: BTreeMap<(SinkKind, u64, u32), Finding>,
-    arguments: Option<Range<u64>>,
+    findings: BTreeMap<FindingKey, Finding>,
+    arguments: Option<Range<VirtAddr>>,
     units: UnitSet,
     /// The trace and its blocks, where control flow was recorded.
     flow: Option<(Trace, Rc<[BlockEntry]>)>,
@@ -158,7 +166,7 @@ impl Taint {
         let number = |text: Option<&str>| u64::from_str_radix(text?.trim_start_matches("0x"), 16).ok();
         let arguments = properties.get("argv").and_then(|range| {
             let mut words = range.split(' ');
-            Some(number(words.next())?..number(words.next())?)
+            Some(VirtAddr(number(words.next())?)..VirtAddr(number(words.next())?))
         });
         Ok(Self {
             threads: FxHashMap::default(),
@@ -211,12 +219,12 @@ impl Taint {
 
     /// One instruction's accesses.
     fn group(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        let Some(&Access { ip: VirtAddr(ip), cycle, .. }) = accesses.first() else { return Ok(()) };
+        let Some(&Access { ip, cycle, .. }) = accesses.first() else { return Ok(()) };
         self.accesses += accesses.len() as u64;
         self.process(at);
         for access in accesses {
-            self.units.check(at.thread, access.addr.0, access.size.into(), access.kind);
-            self.look(at, access.addr.0, access.size.into());
+            self.units.check(at.thread, access.addr, access.size.into(), access.kind);
+            self.look(at, access.addr, access.size.into());
         }
         let mut thread = self.threads.remove(&at.thread).unwrap_or_default();
         if !thread.registers.are_clean() {
@@ -224,7 +232,7 @@ impl Taint {
         }
         let Some(process) = self.processes.get_mut(&at.process) else { return Ok(()) };
         let touched =
-            accesses.iter().filter(|access| process.shadow.any(access.addr.0, access.size.into())).count();
+            accesses.iter().filter(|access| process.shadow.any(access.addr, access.size.into())).count();
         self.tainted_accesses += touched as u64;
         let decoded = process.code.at(at.resolver, ip);
         if touched > 0 || !thread.registers.are_clean() {
@@ -233,7 +241,7 @@ impl Taint {
                 None => {
                     // Unknown code: what it wrote is taken for clean.
                     for access in accesses.iter().filter(|access| access.kind.writes()) {
-                        self.put(at, access.addr.0, &vec![0; access.size as usize]);
+                        self.put(at, access.addr, &vec![0; access.size as usize]);
                     }
                     thread.registers.clear();
                     self.lost += 1;
@@ -253,7 +261,7 @@ impl Taint {
         &mut self,
         at: &mut Moment<'_>,
         thread: &mut ThreadTaint,
-        ip: u64,
+        ip: VirtAddr,
         cycle: u64,
     ) -> Result<(), Error> {
         let Some(LastAccess { ip: from, cycle: before }) = thread.last else { return Ok(()) };
@@ -293,7 +301,7 @@ impl Taint {
     }
 
     /// A function that is not recorded, such as malloc, returned to `next`.
-    fn return_to(&mut self, thread: &mut ThreadTaint, next: u64) {
+    fn return_to(&mut self, thread: &mut ThreadTaint, next: VirtAddr) {
         let inner = thread.calls.len().saturating_sub(MAX_UNWIND);
         match (inner..thread.calls.len()).rev().find(|&depth| thread.calls[depth].to == next) {
             Some(depth) => {
@@ -311,7 +319,7 @@ impl Taint {
     }
 
     /// The instructions between a thread's last access and this one, where only their number is known.
-    fn search(&mut self, at: &mut Moment<'_>, thread: &mut ThreadTaint, ip: u64, cycle: u64) {
+    fn search(&mut self, at: &mut Moment<'_>, thread: &mut ThreadTaint, ip: VirtAddr, cycle: u64) {
         let Some(LastAccess { ip: from, cycle: before }) = thread.last else { return };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let len = cycle.saturating_sub(before + 1);
@@ -385,13 +393,13 @@ impl Taint {
         self.followed += 1;
         self.sinks(at, &thread.registers, &thread.calls, decoded, accesses);
         self.format(at, thread, decoded, accesses);
-        let propagation = Propagation { flow: &decoded.flow, ip: decoded.instruction.addr(), accesses };
+        let propagation = Propagation { flow: &decoded.flow, ip: decoded.addr(), accesses };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let mut memory = process.told(at.thread, &mut self.units);
         propagation.execute(&mut thread.registers, &mut memory, &mut self.labels);
     }
 
-    fn put(&mut self, at: &Moment<'_>, addr: u64, value: &[Label]) {
+    fn put(&mut self, at: &Moment<'_>, addr: VirtAddr, value: &[Label]) {
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let mut memory = process.told(at.thread, &mut self.units);
         memory.put(addr, value);
@@ -416,8 +424,7 @@ impl Taint {
                         x86::general_name(number).to_owned(),
                     ),
                     None => {
-                        let propagation =
-                            Propagation { flow: &decoded.flow, ip: instruction.addr(), accesses };
+                        let propagation = Propagation { flow: &decoded.flow, ip: decoded.addr(), accesses };
                         let what = if decoded.successor == Successor::Return {
                             "return address"
                         } else {
@@ -426,12 +433,12 @@ impl Taint {
                         (propagation.loaded(&process.shadow), what.to_owned())
                     }
                 };
-                self.find(at, SinkKind::Jump, instruction.addr(), label, detail);
+                self.find(at, SinkKind::Jump, decoded.addr(), label, detail);
             }
             Successor::Syscall => {
-                let number = self.call_number(at, instruction.addr());
+                let number = self.call_number(at, decoded.addr());
                 let count = number.map_or(0, |number| arguments_of(number).0);
-                let ip = self.caller(at, calls, instruction.addr());
+                let ip = self.caller(at, calls, decoded.addr());
                 let name = number.map_or("?".to_owned(), |number| arguments_of(number).1.to_owned());
                 for (index, number) in SYSCALL_ARGUMENTS.into_iter().enumerate().take(count) {
                     let label = registers.label(RegisterBytes::general(number));
@@ -446,13 +453,14 @@ impl Taint {
     }
 
     /// The number of a system call, which is mostly a constant before it.
-    fn call_number(&mut self, at: &mut Moment<'_>, ip: u64) -> Option<u64> {
-        let name = at.resolver.code_name(VirtAddr(ip))?;
-        let start = ip.checked_sub(name.offset).filter(|_| name.function.is_some() && name.offset < 4096)?;
+    fn call_number(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> Option<u64> {
+        let name = at.resolver.code_name(ip)?;
+        let is_near = name.function.is_some() && name.offset < 4096;
+        let start = ip.0.checked_sub(name.offset).filter(|_| is_near)?;
         let process = self.processes.get_mut(&at.process)?;
         let mut examiner = Examiner::new();
         let mut number = None;
-        let mut addr = start;
+        let mut addr = VirtAddr(start);
         while addr < ip {
             let decoded = process.code.at(at.resolver, addr)?;
             // The last number that is moved there; an address is none.
@@ -481,7 +489,7 @@ impl Taint {
             return;
         }
         let Some(process) = self.processes.get(&at.process) else { return };
-        let label = process.shadow.get(access.addr.0);
+        let label = process.shadow.get(access.addr);
         if label == 0 {
             return;
         }
@@ -492,26 +500,26 @@ impl Taint {
                 return;
             };
             let (from, caller) = (call.from, thread.calls.len().checked_sub(depth + 2));
-            let name = at.resolver.code_name(VirtAddr(from)).and_then(|name| name.function.clone());
+            let name = at.resolver.code_name(from).and_then(|name| name.function.clone());
             let name = name.as_deref().unwrap_or_default();
             let plain = name.trim_start_matches('_').trim_start_matches("IO_").trim_end_matches("_chk");
             if FORMATTERS.iter().any(|&(formatter, levels)| formatter == plain && levels == depth) {
                 // It is told where the program called it.
-                let ip = caller
-                    .and_then(|index| thread.calls.get(index))
-                    .map_or(decoded.instruction.addr(), |call| call.from);
+                let ip =
+                    caller.and_then(|index| thread.calls.get(index)).map_or(decoded.addr(), |call| call.from);
                 self.find(at, SinkKind::Format, ip, label, format!("format of {plain}"));
                 return;
             }
         }
     }
 
-    fn find(&mut self, at: &mut Moment<'_>, sink: SinkKind, ip: u64, label: Label, detail: String) {
+    fn find(&mut self, at: &mut Moment<'_>, sink: SinkKind, ip: VirtAddr, label: Label, detail: String) {
         if label == 0 {
             return;
         }
         let (source, offset, steps) = self.labels.path(label);
-        if let Some(found) = self.findings.get_mut(&(sink, ip, source)) {
+        let key = FindingKey { sink, ip, source };
+        if let Some(found) = self.findings.get_mut(&key) {
             found.times += 1;
             return;
         }
@@ -528,29 +536,30 @@ impl Taint {
             times: 1,
             uncertain: self.missing > 0,
         };
-        self.findings.insert((sink, ip, source), finding);
+        self.findings.insert(key, finding);
     }
 
     /// A page that was not accessed before: it may be input all the same.
-    fn look(&mut self, at: &mut Moment<'_>, addr: u64, len: u64) {
+    fn look(&mut self, at: &mut Moment<'_>, addr: VirtAddr, len: u64) {
         while let Some(page) = self.process(at).shadow.unseen(addr, len) {
+            let page_end = page.offset(VirtAddr::PAGE_BYTES);
             let arguments = self.process(at).arguments.clone();
             if let Some(Range { start, end }) =
-                arguments.filter(|range| range.start < page + VirtAddr::PAGE_BYTES && page < range.end)
+                arguments.filter(|range| range.start < page_end && page < range.end)
             {
-                let (from, to) = (start.max(page), end.min(page + VirtAddr::PAGE_BYTES));
+                let (from, to) = (start.max(page), end.min(page_end));
                 let source = self.input(Input { kind: "argv".into(), spot: None, name: None });
-                self.taint(at, source, from, to - from, from - start);
+                self.taint(at, source, from, to.0 - from.0, from.0 - start.0);
             }
-            let region = at.resolver.resolve_region(VirtAddr(page));
+            let region = at.resolver.resolve_region(page);
             let region = region.and_then(|id| at.resolver.image().regions().region(id));
             let Some(region) = region.filter(|region| region.kind == RegionKind::File) else { continue };
             let name = region.name.to_string();
-            let from = page.max(region.start.0);
-            let to = (page + VirtAddr::PAGE_BYTES).min(region.start.0 + region.len);
-            let offset = from - region.start.0;
+            let from = page.max(region.start);
+            let to = page_end.min(region.start.offset(region.len));
+            let offset = from.0 - region.start.0;
             let source = self.input(Input { kind: "mmap".into(), spot: None, name: Some(name) });
-            self.taint(at, source, from, to.saturating_sub(from), offset);
+            self.taint(at, source, from, to.checked_sub(from).unwrap_or(0), offset);
         }
     }
 
@@ -564,7 +573,7 @@ impl Taint {
     }
 
     /// Bytes came in.
-    fn taint(&mut self, at: &Moment<'_>, source: u32, addr: u64, len: u64, offset: u64) {
+    fn taint(&mut self, at: &Moment<'_>, source: u32, addr: VirtAddr, len: u64, offset: u64) {
         self.input_bytes += len;
         let mut label = 0;
         let mut values = Vec::with_capacity(len.min(1 << 16) as usize);
@@ -577,7 +586,7 @@ impl Taint {
             values.push(label);
             if values.len() == values.capacity() {
                 self.put(at, start, &values);
-                start += values.len() as u64;
+                start = start.offset(values.len() as u64);
                 values.clear();
             }
         }
@@ -591,42 +600,42 @@ impl Taint {
             && block.kind == BlockKind::Fetch
             && block.function == F::Syscall
         {
-            self.look(at, addr.0, len);
+            self.look(at, addr, len);
             let Some(process) = self.processes.get(&at.process) else { return };
             let label = (addr.0..addr.0.saturating_add(len))
-                .map(|byte| process.shadow.get(byte))
+                .map(|byte| process.shadow.get(VirtAddr(byte)))
                 .find(|&label| label != 0);
             if let Some(label) = label {
-                let number = self.call_number(at, block.ip.0);
+                let number = self.call_number(at, block.ip);
                 let name = number.map_or("a system call", |number| arguments_of(number).1);
-                let ip = self.caller_of(at, block.ip.0);
+                let ip = self.caller_of(at, block.ip);
                 self.find(at, SinkKind::SystemCallMemory, ip, label, format!("memory that {name} reads"));
             }
         }
         let Some((addr, len)) = block.written() else { return };
         match block.function {
             F::Read | F::Pread | F::Readv | F::Recv => {
-                self.look(at, addr.0, len);
-                let ip = self.caller_of(at, block.ip.0);
+                self.look(at, addr, len);
+                let ip = self.caller_of(at, block.ip);
                 let spot = spot(at.resolver, ip);
                 let source =
                     self.input(Input { kind: block.function.name().into(), spot: Some(spot), name: None });
-                self.taint(at, source, addr.0, len, 0);
+                self.taint(at, source, addr, len, 0);
             }
             _ => {
                 let dirty =
-                    self.processes.get(&at.process).is_some_and(|process| process.shadow.any(addr.0, len));
+                    self.processes.get(&at.process).is_some_and(|process| process.shadow.any(addr, len));
                 if dirty {
-                    self.put(at, addr.0, &vec![0; len as usize]);
+                    self.put(at, addr, &vec![0; len as usize]);
                 }
             }
         }
     }
 
     /// The program's own call that leads to an instruction of the C library.
-    fn caller(&self, at: &mut Moment<'_>, calls: &[OpenCall], ip: u64) -> u64 {
+    fn caller(&self, at: &mut Moment<'_>, calls: &[OpenCall], ip: VirtAddr) -> VirtAddr {
         for call in calls.iter().rev() {
-            let name = at.resolver.code_name(VirtAddr(call.from));
+            let name = at.resolver.code_name(call.from);
             let inner = name.as_ref().and_then(|name| name.module.as_deref()).is_none_or(is_inner);
             if !inner {
                 return call.from;
@@ -636,7 +645,7 @@ impl Taint {
     }
 
     /// The program's own call that leads there, for a thread that is not at work.
-    fn caller_of(&self, at: &mut Moment<'_>, ip: u64) -> u64 {
+    fn caller_of(&self, at: &mut Moment<'_>, ip: VirtAddr) -> VirtAddr {
         let calls = self.threads.get(&at.thread).map_or(&[][..], |thread| &thread.calls);
         self.caller(at, calls, ip)
     }
@@ -659,7 +668,7 @@ const FORMATTERS: &[(&str, usize)] = &[
 ];
 
 /// Whether an instruction can have led there by itself, and not through a function that is not recorded.
-fn leads(from: &KnownInstruction, calls: &[OpenCall], next: u64) -> bool {
+fn leads(from: &KnownInstruction, calls: &[OpenCall], next: VirtAddr) -> bool {
     let after = from.next();
     match from.successor {
         Successor::Next | Successor::Syscall => next == after,
@@ -677,17 +686,17 @@ fn note_call(thread: &mut ThreadTaint, decoded: &KnownInstruction, accesses: &[A
     match decoded.successor {
         Successor::Call(_) | Successor::IndirectCall => {
             let Some(slot) = accesses.iter().rev().find(|access| access.kind.writes()) else { return };
-            let slot = slot.addr.0;
+            let slot = slot.addr;
             while thread.calls.last().is_some_and(|call| call.slot <= slot) {
                 thread.calls.pop();
             }
             if thread.calls.len() >= MAX_CALLS {
                 thread.calls.remove(0);
             }
-            thread.calls.push(OpenCall { slot, to: decoded.next(), from: decoded.instruction.addr() });
+            thread.calls.push(OpenCall { slot, to: decoded.next(), from: decoded.addr() });
         }
         Successor::Return => {
-            let Some(slot) = accesses.first().map(|access| access.addr.0) else { return };
+            let Some(slot) = accesses.first().map(|access| access.addr) else { return };
             while thread.calls.last().is_some_and(|call| call.slot < slot) {
                 thread.calls.pop();
             }
@@ -709,23 +718,23 @@ struct Told<'a> {
 }
 
 impl LabelledMemory for Told<'_> {
-    fn get(&self, addr: u64) -> Label {
+    fn get(&self, addr: VirtAddr) -> Label {
         self.shadow.get(addr)
     }
 
-    fn put(&mut self, addr: u64, value: &[Label]) {
+    fn put(&mut self, addr: VirtAddr, value: &[Label]) {
         if !self.units.is_empty() {
             let mut index = 0;
             while index < value.len() {
                 let is = |index: usize| value[index] != 0;
-                let was = |index: usize| self.shadow.get(addr + index as u64) != 0;
+                let was = |index: usize| self.shadow.get(addr.offset(index as u64)) != 0;
                 let (now, before) = (is(index), was(index));
                 let mut end = index + 1;
                 while end < value.len() && (is(end), was(end)) == (now, before) {
                     end += 1;
                 }
                 if now != before {
-                    let range = addr + index as u64..addr + end as u64;
+                    let range = addr.offset(index as u64)..addr.offset(end as u64);
                     let watched = if now { Watched::BOTH } else { Watched::NONE };
                     for &thread in self.threads {
                         let origin = if thread == self.thread { Origin::Local } else { Origin::Remote };
@@ -759,17 +768,18 @@ impl Tool for Taint {
     fn change(&mut self, resolver: &mut Resolver, event: &Allocation, change: HeapChange) {
         let Some(process) = self.processes.get_mut(&resolver.process()) else { return };
         match (event.kind, change) {
-            (AllocationKind::Calloc, _) => process.shadow.clear(event.addr.0, event.len),
+            (AllocationKind::Calloc, _) => process.shadow.clear(event.addr, event.len),
             (_, HeapChange::Replaced { old, .. }) if event.kind == AllocationKind::Realloc => {
                 let Some(block) = resolver.heap().block(old) else { return };
-                let (from, len) = (block.start.0, block.extent().min(event.len));
-                if from != event.addr.0 && process.shadow.any(from, len) {
-                    let moved: Vec<Label> = (0..len).map(|index| process.shadow.get(from + index)).collect();
-                    process.shadow.put(event.addr.0, &moved);
+                let (from, len) = (block.start, block.extent().min(event.len));
+                if from != event.addr && process.shadow.any(from, len) {
+                    let moved: Vec<Label> =
+                        (0..len).map(|index| process.shadow.get(from.offset(index))).collect();
+                    process.shadow.put(event.addr, &moved);
                 }
             }
-            (_, HeapChange::Unmapped) => process.shadow.forget(event.addr.0, event.len),
-            (AllocationKind::Mmap, _) => process.shadow.forget(event.addr.0, event.len),
+            (_, HeapChange::Unmapped) => process.shadow.forget(event.addr, event.len),
+            (AllocationKind::Mmap, _) => process.shadow.forget(event.addr, event.len),
             _ => {}
         }
     }

@@ -27,10 +27,10 @@ const MAX_DISTANCE: u64 = 64 << 10;
 const MAX_UNNAMED: u64 = 4096;
 
 /// A way: the instructions without an access, in their order.
-pub(super) type Way = Vec<u64>;
+pub(super) type Way = Vec<VirtAddr>;
 
 /// Where the instruction `from` may lead, as far as it says.
-fn starts(code: &mut ProgramCode, resolver: &Resolver, from: u64) -> Option<(Successor, Vec<u64>)> {
+fn starts(code: &mut ProgramCode, resolver: &Resolver, from: VirtAddr) -> Option<(Successor, Vec<VirtAddr>)> {
     let decoded = code.at(resolver, from)?;
     let next = decoded.next();
     let list = match decoded.successor {
@@ -48,10 +48,10 @@ fn starts(code: &mut ProgramCode, resolver: &Resolver, from: u64) -> Option<(Suc
 pub(super) fn ways(
     code: &mut ProgramCode,
     resolver: &mut Resolver,
-    from: u64,
+    from: VirtAddr,
     len: u64,
-    to: u64,
-    returns: Option<u64>,
+    to: VirtAddr,
+    returns: Option<VirtAddr>,
 ) -> Vec<Way> {
     let Some((flow, mut first)) = starts(code, resolver, from) else { return Vec::new() };
     let unknown = match flow {
@@ -92,32 +92,45 @@ pub(super) fn ways(
 }
 
 /// Starts of functions of the same file not far away: a function may go on in another one.
-fn functions_near(resolver: &Resolver, to: u64) -> Vec<u64> {
-    let Some((_, instance)) = resolver.image().instance_at(VirtAddr(to)) else { return Vec::new() };
+fn functions_near(resolver: &Resolver, to: VirtAddr) -> Vec<VirtAddr> {
+    let Some((_, instance)) = resolver.image().instance_at(to) else { return Vec::new() };
     let bias = instance.bias;
-    let symbols = instance.module.symbols().map(|symbol| symbol.address.wrapping_add(bias));
-    let mut list: Vec<u64> = symbols.filter(|start| start.abs_diff(to) < MAX_DISTANCE).collect();
-    list.sort_unstable_by_key(|start| start.abs_diff(to));
+    let symbols = instance.module.symbols().map(|symbol| VirtAddr(symbol.address).offset(bias));
+    let mut list: Vec<VirtAddr> = symbols.filter(|start| start.distance(to) < MAX_DISTANCE).collect();
+    list.sort_unstable_by_key(|start| start.distance(to));
     list.dedup();
     list
 }
 
 /// Where functions without a symbol may begin.
-fn aligned_before(to: u64) -> Vec<u64> {
-    (0..MAX_UNNAMED / 16).map(|step| (to & !15).wrapping_sub(step * 16)).collect()
+fn aligned_before(to: VirtAddr) -> Vec<VirtAddr> {
+    (0..MAX_UNNAMED / 16).map(|step| VirtAddr((to.0 & !15).wrapping_sub(step * 16))).collect()
+}
+
+/// A place that a thread can be at after so many instructions.
+struct ReachedPlace {
+    ip: VirtAddr,
+    /// Those of the places one instruction before that lead to it, by index.
+    from: Vec<u16>,
 }
 
 /// All ways of `len` instructions from one of `first` to the access of `to`.
-fn search(code: &mut ProgramCode, resolver: &mut Resolver, first: Vec<u64>, len: u64, to: u64) -> Vec<Way> {
+fn search(
+    code: &mut ProgramCode,
+    resolver: &mut Resolver,
+    first: Vec<VirtAddr>,
+    len: u64,
+    to: VirtAddr,
+) -> Vec<Way> {
     if len == 0 {
         return if first.contains(&to) { vec![Way::new()] } else { Vec::new() };
     }
-    // Where it can be after each instruction, and from where it came.
-    let mut layers: Vec<Vec<(u64, Vec<u16>)>> = Vec::with_capacity(len as usize + 1);
-    layers.push(first.into_iter().map(|start| (start, Vec::new())).collect());
+    // Where it can be after each instruction.
+    let mut layers: Vec<Vec<ReachedPlace>> = Vec::with_capacity(len as usize + 1);
+    layers.push(first.into_iter().map(|start| ReachedPlace { ip: start, from: Vec::new() }).collect());
     for step in 0..len as usize {
-        let mut next: Vec<(u64, Vec<u16>)> = Vec::new();
-        for (index, &(ip, _)) in layers[step].iter().enumerate() {
+        let mut next: Vec<ReachedPlace> = Vec::new();
+        for (index, &ReachedPlace { ip, .. }) in layers[step].iter().enumerate() {
             let Some(decoded) = code.at(resolver, ip).filter(|decoded| decoded.can_be_silent) else {
                 continue;
             };
@@ -132,10 +145,10 @@ fn search(code: &mut ProgramCode, resolver: &mut Resolver, first: Vec<u64>, len:
                 _ => Vec::new(),
             };
             for target in targets {
-                match next.iter_mut().find(|entry| entry.0 == target) {
-                    Some(entry) if entry.1.len() < MAX_WAYS => entry.1.push(index as u16),
+                match next.iter_mut().find(|place| place.ip == target) {
+                    Some(place) if place.from.len() < MAX_WAYS => place.from.push(index as u16),
                     Some(_) => {}
-                    None => next.push((target, vec![index as u16])),
+                    None => next.push(ReachedPlace { ip: target, from: vec![index as u16] }),
                 }
             }
         }
@@ -144,24 +157,24 @@ fn search(code: &mut ProgramCode, resolver: &mut Resolver, first: Vec<u64>, len:
         }
         layers.push(next);
     }
-    let Some(last) = layers.last().and_then(|layer| layer.iter().position(|entry| entry.0 == to)) else {
+    let Some(last) = layers.last().and_then(|layer| layer.iter().position(|place| place.ip == to)) else {
         return Vec::new();
     };
     back(&layers, last)
 }
 
 /// The ways that end at an entry of the last layer.
-fn back(layers: &[Vec<(u64, Vec<u16>)>], last: usize) -> Vec<Way> {
+fn back(layers: &[Vec<ReachedPlace>], last: usize) -> Vec<Way> {
     let mut open: Vec<(usize, Way)> = vec![(last, Way::new())];
     for step in (1..layers.len()).rev() {
         let mut more = Vec::new();
         for (index, way) in open {
-            let from = layers[step].get(index).map_or(&[][..], |entry| &entry.1);
+            let from = layers[step].get(index).map_or(&[][..], |place| &place.from);
             for &before in from {
                 if more.len() < MAX_WAYS {
                     let mut way = way.clone();
-                    if let Some(entry) = layers[step - 1].get(usize::from(before)) {
-                        way.push(entry.0);
+                    if let Some(place) = layers[step - 1].get(usize::from(before)) {
+                        way.push(place.ip);
                     }
                     more.push((usize::from(before), way));
                 }
@@ -179,12 +192,12 @@ fn back(layers: &[Vec<(u64, Vec<u16>)>], last: usize) -> Vec<Way> {
 
 /// Where an indirect branch may have led if it is at `to` soon: the start of the function there, and for a jump every
 /// instruction of it before `to`.
-fn entries(code: &mut ProgramCode, resolver: &mut Resolver, to: u64, from: Successor) -> Vec<u64> {
-    let Some(name) = resolver.code_name(VirtAddr(to)) else { return Vec::new() };
+fn entries(code: &mut ProgramCode, resolver: &mut Resolver, to: VirtAddr, from: Successor) -> Vec<VirtAddr> {
+    let Some(name) = resolver.code_name(to) else { return Vec::new() };
     if name.function.is_none() || name.offset > MAX_SWEEP as u64 {
         return Vec::new();
     }
-    let start = to - name.offset;
+    let start = VirtAddr(to.0 - name.offset);
     let mut list = vec![start];
     if from == Successor::IndirectJump {
         let mut at = start;
@@ -202,10 +215,15 @@ fn entries(code: &mut ProgramCode, resolver: &mut Resolver, to: u64, from: Succe
 }
 
 /// The shortest way from `start` to the access of `to`, where nobody counted.
-pub(super) fn way_after(code: &mut ProgramCode, resolver: &Resolver, start: u64, to: u64) -> Option<Way> {
-    let mut came: FxHashMap<u64, u64> = FxHashMap::default();
+pub(super) fn way_after(
+    code: &mut ProgramCode,
+    resolver: &Resolver,
+    start: VirtAddr,
+    to: VirtAddr,
+) -> Option<Way> {
+    let mut came: FxHashMap<VirtAddr, VirtAddr> = FxHashMap::default();
     let mut layer = vec![start];
-    came.insert(start, 0);
+    came.insert(start, VirtAddr(0));
     for _ in 0..MAX_AFTER {
         if layer.contains(&to) {
             let mut way = Way::new();

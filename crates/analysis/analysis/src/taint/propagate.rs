@@ -4,7 +4,7 @@
 //! byte, all other operations give every byte that they write the label of what they read. Addresses give nothing to what is
 //! read through them, comparisons nothing to what depends on their outcome: data is followed, not decisions.
 
-use memref::Access;
+use memref::{Access, VirtAddr};
 use x86::{ByteRule, ByteSource, ByteTarget, DataFlow, RegisterBytes};
 
 use super::labels::{Label, Labels, TaintedMemory};
@@ -15,19 +15,19 @@ const GENERAL_BYTES: usize = 8;
 /// What the memory of a process holds, and what happens to it.
 pub(super) trait LabelledMemory {
     /// The label of a byte.
-    fn get(&self, addr: u64) -> Label;
+    fn get(&self, addr: VirtAddr) -> Label;
     /// Gives bytes labels.
-    fn put(&mut self, addr: u64, value: &[Label]);
+    fn put(&mut self, addr: VirtAddr, value: &[Label]);
 }
 
 impl LabelledMemory for TaintedMemory {
-    fn get(&self, addr: u64) -> Label {
+    fn get(&self, addr: VirtAddr) -> Label {
         Self::get(self, addr)
     }
 
-    fn put(&mut self, addr: u64, value: &[Label]) {
+    fn put(&mut self, addr: VirtAddr, value: &[Label]) {
         for (index, &label) in value.iter().enumerate() {
-            self.set(addr.wrapping_add(index as u64), label);
+            self.set(addr.offset(index as u64), label);
         }
     }
 }
@@ -36,7 +36,7 @@ impl LabelledMemory for TaintedMemory {
 pub(super) struct Propagation<'a> {
     pub(super) flow: &'a DataFlow,
     /// Its address.
-    pub(super) ip: u64,
+    pub(super) ip: VirtAddr,
     pub(super) accesses: &'a [Access],
 }
 
@@ -45,9 +45,7 @@ impl Propagation<'_> {
     pub(super) fn loaded(&self, memory: &impl LabelledMemory) -> Label {
         let reads = self.accesses.iter().filter(|access| access.kind.reads());
         reads
-            .flat_map(|access| {
-                (0..u64::from(access.size)).map(|index| memory.get(access.addr.0.wrapping_add(index)))
-            })
+            .flat_map(|access| (0..u64::from(access.size)).map(|index| memory.get(access.addr.offset(index))))
             .find(|&label| label != 0)
             .unwrap_or(0)
     }
@@ -151,7 +149,7 @@ impl Propagation<'_> {
         for access in self.accesses.iter().filter(|access| access.kind.reads()) {
             for index in 0..u64::from(access.size) {
                 if let Some(byte) = value.get_mut(place) {
-                    *byte = labels.moved(memory.get(access.addr.0.wrapping_add(index)), self.ip);
+                    *byte = labels.moved(memory.get(access.addr.offset(index)), self.ip);
                 }
                 place += 1;
             }
@@ -163,7 +161,7 @@ impl Propagation<'_> {
         let mut place = 0;
         for access in self.accesses.iter().filter(|access| access.kind.writes()) {
             let mut rest = u64::from(access.size);
-            let mut addr = access.addr.0;
+            let mut addr = access.addr;
             while rest > 0 {
                 let bytes = rest.min((VALUE_BYTES - place % VALUE_BYTES) as u64);
                 let mut part = [0; VALUE_BYTES];
@@ -172,7 +170,7 @@ impl Propagation<'_> {
                 }
                 memory.put(addr, &part[..bytes as usize]);
                 place += bytes as usize;
-                addr = addr.wrapping_add(bytes);
+                addr = addr.offset(bytes);
                 rest -= bytes;
             }
         }
@@ -194,11 +192,11 @@ impl Propagation<'_> {
             let len = (access.size as usize).min(VALUE_BYTES);
             if access.kind.reads() {
                 for (index, byte) in value.iter_mut().enumerate().take(len) {
-                    *byte = memory.get(access.addr.0.wrapping_add(index as u64));
+                    *byte = memory.get(access.addr.offset(index as u64));
                 }
             } else {
                 let part = value.map(|label| labels.moved(label, self.ip));
-                memory.put(access.addr.0, &part[..len]);
+                memory.put(access.addr, &part[..len]);
             }
         }
         if let ByteTarget::Register(bytes, zero_to) = assignment.target
@@ -221,7 +219,7 @@ fn len_of(source: ByteSource) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use memref::{AccessKind, VirtAddr};
+    use memref::AccessKind;
     use x86::{Disassembler, Examiner, RegisterKind};
 
     use super::super::registers::first;
@@ -258,7 +256,7 @@ mod tests {
                 })
                 .collect();
             let flow = effects.data_flow();
-            let propagation = Propagation { flow: &flow, ip: instruction.addr(), accesses: &taken };
+            let propagation = Propagation { flow: &flow, ip: VirtAddr(instruction.addr()), accesses: &taken };
             propagation.execute(&mut registers, shadow, &mut labels);
         }
         (registers, labels)
@@ -271,22 +269,22 @@ mod tests {
     #[test]
     fn moves_keep_bytes_apart() {
         let mut shadow = TaintedMemory::default();
-        (0..8).for_each(|n| shadow.set(0x100 + n, 1 + n as u32));
+        (0..8).for_each(|n| shadow.set(VirtAddr(0x100 + n), 1 + n as u32));
         // mov eax, [rdi]; movzx ecx, ah; bswap eax; mov [rsi], ax
         let bytes = [0x8b, 0x07, 0x0f, 0xb6, 0xcc, 0x0f, 0xc8, 0x66, 0x89, 0x06];
         let (registers, labels) =
             run(&bytes, &[(0x100, 4, AccessKind::Load), (0x200, 2, AccessKind::Store)], &mut shadow);
         assert_eq!(offsets(&labels, &registers.get(RCX)[..2]), [Some(1), None]);
         assert_eq!(offsets(&labels, &registers.get(RAX)[..5]), [Some(3), Some(2), Some(1), Some(0), None]);
-        let stored: Vec<Label> = (0x200..0x203).map(|addr| shadow.get(addr)).collect();
+        let stored: Vec<Label> = (0x200..0x203).map(|addr| shadow.get(VirtAddr(addr))).collect();
         assert_eq!(offsets(&labels, &stored), [Some(3), Some(2), None]);
-        assert_eq!(labels.path(stored[0]).2, [0x1000, 0x1007]);
+        assert_eq!(labels.path(stored[0]).2, [VirtAddr(0x1000), VirtAddr(0x1007)]);
     }
 
     #[test]
     fn arithmetic_joins_and_constants_clear() {
         let mut shadow = TaintedMemory::default();
-        shadow.set(0x100, 5);
+        shadow.set(VirtAddr(0x100), 5);
         // mov al, [rdi]; add rbx, rax; and ebx, 0xff; lea rdx, [rbx+rcx]; xor eax, eax; mov rsi, [rbx]
         let bytes = [
             0x8a, 0x07, 0x48, 0x01, 0xc3, 0x81, 0xe3, 0xff, 0, 0, 0, 0x48, 0x8d, 0x14, 0x0b, 0x31, 0xc0,
@@ -303,7 +301,7 @@ mod tests {
     #[test]
     fn vectors_and_strings_move_bytes() {
         let mut shadow = TaintedMemory::default();
-        shadow.set(0x10f, 9);
+        shadow.set(VirtAddr(0x10f), 9);
         // movdqu xmm0, [rdi]; movdqu [rsi], xmm0; movsb; vpcmpeqb ymm0, ymm0, ymm1
         let bytes = [0xf3, 0x0f, 0x6f, 0x07, 0xf3, 0x0f, 0x7f, 0x06, 0xa4, 0xc5, 0xfd, 0x74, 0xc1];
         let accesses = [
@@ -313,15 +311,15 @@ mod tests {
             (0x300, 1, AccessKind::Store),
         ];
         let (registers, labels) = run(&bytes, &accesses, &mut shadow);
-        assert_eq!((shadow.get(0x20e), labels.path(shadow.get(0x20f)).1), (0, 8));
-        assert_eq!(labels.path(shadow.get(0x300)).2.len(), 3);
+        assert_eq!((shadow.get(VirtAddr(0x20e)), labels.path(shadow.get(VirtAddr(0x20f))).1), (0, 8));
+        assert_eq!(labels.path(shadow.get(VirtAddr(0x300))).2.len(), 3);
         assert!(registers.are_clean());
     }
 
     #[test]
     fn the_stack_keeps_registers() {
         let mut shadow = TaintedMemory::default();
-        shadow.set(0x100, 2);
+        shadow.set(VirtAddr(0x100), 2);
         // mov rax, [rdi]; push rax; xor eax, eax; pop rbx; xchg rbx, rcx; cmove rdx, rcx
         let bytes = [0x48, 0x8b, 0x07, 0x50, 0x31, 0xc0, 0x5b, 0x48, 0x87, 0xcb, 0x48, 0x0f, 0x44, 0xd1];
         let accesses =
@@ -338,7 +336,7 @@ mod tests {
     #[test]
     fn a_move_of_a_part_of_a_vector_leaves_the_rest() {
         let mut shadow = TaintedMemory::default();
-        (0..32).for_each(|n| shadow.set(0x100 + n, 1 + n as u32));
+        (0..32).for_each(|n| shadow.set(VirtAddr(0x100 + n), 1 + n as u32));
         // vmovdqu ymm0, [rdi]; vmovdqu ymm1, [rsi]; movss xmm1, xmm0; movq xmm2, xmm0
         let bytes =
             [0xc5, 0xfe, 0x6f, 0x07, 0xc5, 0xfe, 0x6f, 0x0e, 0xf3, 0x0f, 0x10, 0xc8, 0xf3, 0x0f, 0x7e, 0xd0];
@@ -351,7 +349,7 @@ mod tests {
     #[test]
     fn a_move_into_half_a_vector_clears_the_rest_only_if_it_is_a_new_one() {
         let mut shadow = TaintedMemory::default();
-        (0..32).for_each(|n| shadow.set(0x100 + n, 1 + n as u32));
+        (0..32).for_each(|n| shadow.set(VirtAddr(0x100 + n), 1 + n as u32));
         // vmovdqu ymm0, [rdi]; pxor xmm0, xmm0
         let old = [0xc5, 0xfe, 0x6f, 0x07, 0x66, 0x0f, 0xef, 0xc0];
         let (registers, _) = run(&old, &[(0x100, 32, AccessKind::Load)], &mut shadow);
@@ -365,8 +363,8 @@ mod tests {
     #[test]
     fn clearing_the_upper_halves_taints_nothing() {
         let mut shadow = TaintedMemory::default();
-        shadow.set(0x100, 5);
-        shadow.set(0x11f, 6);
+        shadow.set(VirtAddr(0x100), 5);
+        shadow.set(VirtAddr(0x11f), 6);
         // vmovdqu ymm0, [rdi]; vzeroupper
         let bytes = [0xc5, 0xfe, 0x6f, 0x07, 0xc5, 0xf8, 0x77];
         let (registers, _) = run(&bytes, &[(0x100, 32, AccessKind::Load)], &mut shadow);
@@ -378,11 +376,11 @@ mod tests {
     #[test]
     fn a_value_in_an_mmx_register_is_all_tainted() {
         let mut shadow = TaintedMemory::default();
-        shadow.set(0x107, 5);
+        shadow.set(VirtAddr(0x107), 5);
         // movq mm0, [rdi]; movq [rsi], mm0
         let bytes = [0x0f, 0x6f, 0x07, 0x0f, 0x7f, 0x06];
         let accesses = [(0x100, 8, AccessKind::Load), (0x200, 8, AccessKind::Store)];
         run(&bytes, &accesses, &mut shadow);
-        assert_ne!(shadow.get(0x207), 0, "the last byte counts as much as the first");
+        assert_ne!(shadow.get(VirtAddr(0x207)), 0, "the last byte counts as much as the first");
     }
 }
