@@ -9,10 +9,10 @@ use crate::{RegionId, VariableId};
 /// One answer, for each byte of `start..end` within its granule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedRange {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
+    pub(crate) start: VirtAddr,
+    pub(crate) end: VirtAddr,
     /// The variable's first byte.
-    pub(crate) base: u64,
+    pub(crate) base: VirtAddr,
     pub(crate) variable: VariableId,
     pub(crate) region: Option<RegionId>,
 }
@@ -40,7 +40,13 @@ pub(crate) struct DataCache {
     changes: u64,
 }
 
-const NOTHING: NamedRange = NamedRange { start: 1, end: 0, base: 0, variable: VariableId(0), region: None };
+const NOTHING: NamedRange = NamedRange {
+    start: VirtAddr(1),
+    end: VirtAddr(0),
+    base: VirtAddr(0),
+    variable: VariableId(0),
+    region: None,
+};
 
 fn slot_index(granule: u64) -> usize {
     (granule ^ granule >> 12 ^ granule >> 24) as usize % SLOTS
@@ -54,7 +60,7 @@ impl DataCache {
 
     #[inline]
     pub(crate) fn get(&mut self, addr: VirtAddr) -> Option<NamedRange> {
-        let holds = |found: &NamedRange| found.start <= addr.0 && addr.0 < found.end;
+        let holds = |found: &NamedRange| found.start <= addr && addr < found.end;
         if holds(&self.last) {
             return Some(self.last);
         }

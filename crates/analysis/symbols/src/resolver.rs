@@ -9,7 +9,7 @@ use crate::{
     RegionId, SiteId, TypeLayout, Variable, VariableId, VariableKind,
     cache::{DataCache, NamedRange, Quick},
     module::DataPlace,
-    names::{VariableKey, nowhere},
+    names::{VariableKey, nowhere, placed},
 };
 
 /// What an address of data is.
@@ -160,7 +160,7 @@ impl Resolver {
                 found
             }
         };
-        DataName { variable: found.variable, offset: addr.0.wrapping_sub(found.base), region: found.region }
+        DataName { variable: found.variable, offset: addr.0.wrapping_sub(found.base.0), region: found.region }
     }
 
     /// The instruction at an address.
@@ -254,14 +254,14 @@ impl Resolver {
             None => {
                 let (start, end, hit) = self.heap.get_span(addr);
                 let (variable, base) = match hit {
-                    Some(hit) => (self.block_variable(hit), addr.0.wrapping_sub(hit.offset)),
+                    Some(hit) => (self.block_variable(hit), VirtAddr(addr.0.wrapping_sub(hit.offset))),
                     None => self.region_variable(region),
                 };
-                NamedRange { start: start.0, end: end.0, base, variable, region }
+                NamedRange { start, end, base, variable, region }
             }
         };
-        found.start = found.start.max(from.0);
-        found.end = found.end.min(to.0);
+        found.start = found.start.max(from);
+        found.end = found.end.min(to);
         found
     }
 
@@ -302,9 +302,9 @@ impl Resolver {
             (0, self.variable_id(VariableKey::Section(serial, u64::MAX), make))
         };
         // Ranges of the file can wrap when they are placed: cut them to what is around the address.
-        let start = addr.0 - (address - start).min(addr.0 - low);
-        let end = addr.0 + (end - address).min(high - addr.0);
-        Some(NamedRange { start, end, base: base.wrapping_add(bias), variable, region })
+        let start = VirtAddr(addr.0 - (address - start).min(addr.0 - low));
+        let end = VirtAddr(addr.0 + (end - address).min(high - addr.0));
+        Some(NamedRange { start, end, base: placed(bias, base), variable, region })
     }
 
     fn block_variable(&mut self, hit: BlockHit) -> VariableId {
@@ -323,10 +323,10 @@ impl Resolver {
         })
     }
 
-    fn region_variable(&mut self, id: Option<RegionId>) -> (VariableId, u64) {
-        let base = id.and_then(|id| self.image.regions().region(id)).map(|region| region.start.0);
+    fn region_variable(&mut self, id: Option<RegionId>) -> (VariableId, VirtAddr) {
+        let base = id.and_then(|id| self.image.regions().region(id)).map(|region| region.start);
         let (Some(id), Some(base)) = (id, base) else {
-            return (self.variable_id(VariableKey::Nowhere, |_| nowhere()), 0);
+            return (self.variable_id(VariableKey::Nowhere, |_| nowhere()), VirtAddr(0));
         };
         let variable = self.variable_id(VariableKey::Region(self.process, id), |resolver| {
             let Some(region) = resolver.image.regions().region(id) else { return nowhere() };

@@ -50,14 +50,14 @@ fn block_of(owner: u32) -> (BlockId, BlockState) {
 }
 
 /// The first byte after those that the block owned at first: a mapping has whole pages.
-fn owned_end(block: &HeapBlock, kind: AllocationKind) -> u64 {
+fn owned_end(block: &HeapBlock, kind: AllocationKind) -> VirtAddr {
     let mapping = matches!(kind, AllocationKind::Mmap | AllocationKind::Mremap);
     let bytes = if mapping {
-        block.len.min(spans::END).next_multiple_of(VirtAddr::PAGE_BYTES)
+        block.len.min(spans::END.0).next_multiple_of(VirtAddr::PAGE_BYTES)
     } else {
         block.extent()
     };
-    block.start.0.saturating_add(bytes)
+    VirtAddr(block.start.0.saturating_add(bytes))
 }
 
 impl HeapMap {
@@ -110,12 +110,12 @@ impl HeapMap {
     /// As [`get`](Self::get), with a range around `addr` (first byte, first byte after) for which the answer is the
     /// same, but for the offset.
     pub fn get_span(&self, addr: VirtAddr) -> (VirtAddr, VirtAddr, Option<BlockHit>) {
-        let span = self.spans.get(addr.0);
+        let span = self.spans.get(addr);
         let hit = span.owner.map(block_of).and_then(|(block, state)| {
             let start = self.block(block)?.start;
             Some(BlockHit { block, offset: addr.0.wrapping_sub(start.0), state })
         });
-        (VirtAddr(span.start), VirtAddr(span.end), hit)
+        (span.start, span.end, hit)
     }
 
     /// A block as it was allocated.
@@ -141,7 +141,7 @@ impl HeapMap {
     /// Whether a block's first byte is still its own.
     pub fn is_live(&self, id: BlockId) -> bool {
         self.block(id)
-            .is_some_and(|block| self.spans.get(block.start.0).owner == Some(owner(id, BlockState::Live)))
+            .is_some_and(|block| self.spans.get(block.start).owner == Some(owner(id, BlockState::Live)))
     }
 
     /// The calls that allocated, in the order of their first allocation.
@@ -197,7 +197,7 @@ impl HeapMap {
         }
         self.block_count += 1;
         let end = owned_end(&block, event.kind);
-        self.spans.fill(event.addr.0, end, Some(owner(new, BlockState::Live)));
+        self.spans.fill(event.addr, end, Some(owner(new, BlockState::Live)));
         old.map_or(HeapChange::Allocated(new), |old| HeapChange::Replaced { old, new })
     }
 
@@ -216,7 +216,7 @@ impl HeapMap {
         let old = before.filter(|(hit, _)| hit.offset == 0).map(|(_, block)| block.extent());
         let asked = event.addr.0.saturating_add(event.len.max(1));
         let wanted = event.addr.0.saturating_add(self.rounding.usable(event.addr, event.len, old));
-        let mut end = asked;
+        let (mut end, wanted) = (VirtAddr(asked), VirtAddr(wanted));
         while end < wanted {
             let span = self.spans.get(end);
             let (block, state) = match span.owner.map(block_of) {
@@ -227,19 +227,19 @@ impl HeapMap {
                 self.rounding = Rounding::Slots;
                 break;
             }
-            let begins = block.is_some_and(|block| block.start.0 == end);
+            let begins = block.is_some_and(|block| block.start == end);
             if begins && self.rounding == Rounding::Slots {
                 break;
             }
             end = span.end.min(wanted);
         }
-        u32::try_from(end.saturating_sub(event.addr.0.saturating_add(event.len))).unwrap_or(u32::MAX)
+        u32::try_from(end.0.saturating_sub(event.addr.0.saturating_add(event.len))).unwrap_or(u32::MAX)
     }
 
     /// Other memory was mapped there: what was released there before is forgotten.
     pub fn forget_released(&mut self, start: VirtAddr, len: u64) {
-        let end = start.0.saturating_add(len);
-        self.spans.retain(start.0, end, |owner| block_of(owner).1 == BlockState::Live);
+        let end = VirtAddr(start.0.saturating_add(len));
+        self.spans.retain(start, end, |owner| block_of(owner).1 == BlockState::Live);
     }
 
     fn free(&mut self, addr: VirtAddr) -> HeapChange {
@@ -259,13 +259,13 @@ impl HeapMap {
         let live = owner(id, BlockState::Live);
         let kind = self.site(block.site).map_or(AllocationKind::Malloc, |site| site.kind);
         let end = owned_end(&block, kind);
-        self.spans.replace(block.start.0, end, |old| if old == live { owner(id, state) } else { old });
+        self.spans.replace(block.start, end, |old| if old == live { owner(id, state) } else { old });
     }
 
     /// The kernel takes back whole pages, whoever they belong to.
     fn unmap(&mut self, addr: VirtAddr, len: u64) {
-        let end = addr.0.saturating_add(len).min(spans::END).next_multiple_of(VirtAddr::PAGE_BYTES);
-        self.spans.replace(addr.0, end, |old| match block_of(old) {
+        let end = addr.0.saturating_add(len).min(spans::END.0).next_multiple_of(VirtAddr::PAGE_BYTES);
+        self.spans.replace(addr, VirtAddr(end), |old| match block_of(old) {
             (block, BlockState::Live) => owner(block, BlockState::Unmapped),
             _ => old,
         });

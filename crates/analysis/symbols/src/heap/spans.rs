@@ -15,15 +15,15 @@ const PAGE_BITS: u32 = VirtAddr::PAGE_SHIFT;
 const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 const LEVELS: u32 = 4;
 /// Addresses end here; nothing above can be owned.
-pub(crate) const END: u64 = 1 << (PAGE_BITS + FANOUT_BITS * LEVELS);
+pub(crate) const END: VirtAddr = VirtAddr(1 << (PAGE_BITS + FANOUT_BITS * LEVELS));
 
 /// A stretch of bytes and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnedRange {
     /// First byte.
-    pub(crate) start: u64,
+    pub(crate) start: VirtAddr,
     /// First byte after it.
-    pub(crate) end: u64,
+    pub(crate) end: VirtAddr,
     /// The owner, if there is one.
     pub(crate) owner: Option<u32>,
 }
@@ -67,8 +67,8 @@ const fn slot_bits(level: u32) -> u32 {
     PAGE_BITS + FANOUT_BITS * (level - 1)
 }
 
-const fn index(addr: u64, level: u32) -> usize {
-    (addr >> slot_bits(level)) as usize & (FANOUT - 1)
+const fn index(addr: VirtAddr, level: u32) -> usize {
+    (addr.0 >> slot_bits(level)) as usize & (FANOUT - 1)
 }
 
 impl SpanMap {
@@ -77,30 +77,30 @@ impl SpanMap {
     }
 
     /// The owner of a byte, and the stretch around it of which the tree knows in one place that it has that owner.
-    pub(crate) fn get(&self, addr: u64) -> OwnedRange {
+    pub(crate) fn get(&self, addr: VirtAddr) -> OwnedRange {
         if addr >= END {
-            return OwnedRange { start: END, end: u64::MAX, owner: None };
+            return OwnedRange { start: END, end: VirtAddr(u64::MAX), owner: None };
         }
         let mut node = &self.root;
         let mut level = LEVELS;
         loop {
             let bytes = 1 << slot_bits(level);
-            let start = addr & !(bytes - 1);
+            let start = VirtAddr(addr.0 & !(bytes - 1));
             match node.slots.get(index(addr, level)) {
                 None | Some(RadixSlot::Empty) => {
-                    return OwnedRange { start, end: start + bytes, owner: None };
+                    return OwnedRange { start, end: start.offset(bytes), owner: None };
                 }
                 Some(RadixSlot::Whole(owner)) => {
-                    return OwnedRange { start, end: start + bytes, owner: Some(*owner) };
+                    return OwnedRange { start, end: start.offset(bytes), owner: Some(*owner) };
                 }
                 Some(RadixSlot::Inner(child)) => (node, level) = (child, level - 1),
-                Some(RadixSlot::Parts(parts)) => return find_part(parts, start, (addr - start) as u16),
+                Some(RadixSlot::Parts(parts)) => return find_part(parts, start, (addr.0 - start.0) as u16),
             }
         }
     }
 
     /// Gives all bytes of `start..end` an owner, or none.
-    pub(crate) fn fill(&mut self, start: u64, end: u64, owner: Option<u32>) {
+    pub(crate) fn fill(&mut self, start: VirtAddr, end: VirtAddr, owner: Option<u32>) {
         let end = end.min(END);
         if start < end {
             update(Arc::make_mut(&mut self.root), LEVELS, start, end, &mut |_| owner, true);
@@ -108,7 +108,7 @@ impl SpanMap {
     }
 
     /// Replaces each owner within `start..end`.
-    pub(crate) fn replace(&mut self, start: u64, end: u64, mut with: impl FnMut(u32) -> u32) {
+    pub(crate) fn replace(&mut self, start: VirtAddr, end: VirtAddr, mut with: impl FnMut(u32) -> u32) {
         let end = end.min(END);
         if start < end {
             update(Arc::make_mut(&mut self.root), LEVELS, start, end, &mut |old| old.map(&mut with), false);
@@ -116,7 +116,7 @@ impl SpanMap {
     }
 
     /// Leaves those bytes of `start..end` without an owner whose owner is not to be kept.
-    pub(crate) fn retain(&mut self, start: u64, end: u64, keep: impl Fn(u32) -> bool) {
+    pub(crate) fn retain(&mut self, start: VirtAddr, end: VirtAddr, keep: impl Fn(u32) -> bool) {
         let end = end.min(END);
         if start < end {
             let mut change = |old: Option<u32>| old.filter(|owner| keep(*owner));
@@ -125,18 +125,18 @@ impl SpanMap {
     }
 }
 
-fn find_part(parts: &[PagePart], page: u64, at: u16) -> OwnedRange {
+fn find_part(parts: &[PagePart], page: VirtAddr, at: u16) -> OwnedRange {
     let after = parts.partition_point(|part| part.start <= at);
     let before = after.checked_sub(1).and_then(|i| parts.get(i));
     if let Some(part) = before.filter(|part| at < part.end) {
         return OwnedRange {
-            start: page + u64::from(part.start),
-            end: page + u64::from(part.end),
+            start: page.offset(part.start.into()),
+            end: page.offset(part.end.into()),
             owner: Some(part.owner),
         };
     }
-    let start = before.map_or(page, |part| page + u64::from(part.end));
-    let end = parts.get(after).map_or(page + PAGE_BYTES, |part| page + u64::from(part.start));
+    let start = before.map_or(page, |part| page.offset(part.end.into()));
+    let end = parts.get(after).map_or(page.offset(PAGE_BYTES), |part| page.offset(part.start.into()));
     OwnedRange { start, end, owner: None }
 }
 
@@ -144,17 +144,18 @@ fn find_part(parts: &[PagePart], page: u64, at: u16) -> OwnedRange {
 fn update(
     node: &mut RadixNode,
     level: u32,
-    start: u64,
-    end: u64,
+    start: VirtAddr,
+    end: VirtAddr,
     change: &mut dyn FnMut(Option<u32>) -> Option<u32>,
     constant: bool,
 ) {
     let bytes = 1u64 << slot_bits(level);
     let mut at = start;
     while at < end {
-        let slot_start = at & !(bytes - 1);
-        let piece_end = end.min(slot_start + bytes);
-        let whole = at == slot_start && piece_end == slot_start + bytes;
+        let slot_start = VirtAddr(at.0 & !(bytes - 1));
+        let slot_end = slot_start.offset(bytes);
+        let piece_end = end.min(slot_end);
+        let whole = at == slot_start && piece_end == slot_end;
         if let Some(slot) = node.slots.get_mut(index(at, level)) {
             update_slot(slot, level, at, piece_end, whole, change, constant);
         }
@@ -165,8 +166,8 @@ fn update(
 fn update_slot(
     slot: &mut RadixSlot,
     level: u32,
-    start: u64,
-    end: u64,
+    start: VirtAddr,
+    end: VirtAddr,
     whole: bool,
     change: &mut dyn FnMut(Option<u32>) -> Option<u32>,
     constant: bool,
@@ -199,7 +200,8 @@ fn update_slot(
     match slot {
         RadixSlot::Inner(child) => update(Arc::make_mut(child), level - 1, start, end, change, constant),
         RadixSlot::Parts(parts) => {
-            let (from, to) = ((start % PAGE_BYTES) as u16, (end - (start - start % PAGE_BYTES)) as u16);
+            let page = start.page_start();
+            let (from, to) = ((start.0 - page.0) as u16, (end.0 - page.0) as u16);
             if constant {
                 fill_parts(parts, from, to, change(None))
             } else {

@@ -34,8 +34,8 @@ pub struct Region {
 /// A stretch of addresses that belongs to one region now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
-    start: u64,
-    end: u64,
+    start: VirtAddr,
+    end: VirtAddr,
     id: RegionId,
 }
 
@@ -52,7 +52,7 @@ impl RegionMap {
     ///
     /// Returns the region that the range belongs to now, if it belongs to one.
     pub fn apply(&mut self, event: &RegionEvent<String>) -> Option<RegionId> {
-        let (start, end) = (event.start.0, event.start.0.saturating_add(event.len));
+        let (start, end) = (event.start, VirtAddr(event.start.0.saturating_add(event.len)));
         if start >= end {
             return None;
         }
@@ -74,7 +74,7 @@ impl RegionMap {
                     let Some(old) = self.region(range.id) else { continue };
                     let from = range.start.max(start);
                     let part = RegionEvent {
-                        file_offset: old.file_offset.wrapping_add(from.wrapping_sub(old.start.0)),
+                        file_offset: old.file_offset.wrapping_add(from.0.wrapping_sub(old.start.0)),
                         name: if event.name.is_empty() { old.name.to_string() } else { event.name.clone() },
                         ..event.clone()
                     };
@@ -93,14 +93,14 @@ impl RegionMap {
 
     /// As [`find`](Self::find), with the range around `addr` (first byte, first byte after) that has the same answer.
     pub fn find_range(&self, addr: VirtAddr) -> (VirtAddr, VirtAddr, Option<RegionId>) {
-        let after = self.ranges.partition_point(|range| range.start <= addr.0);
+        let after = self.ranges.partition_point(|range| range.start <= addr);
         let before = after.checked_sub(1).and_then(|i| self.ranges.get(i));
-        if let Some(range) = before.filter(|range| addr.0 < range.end) {
-            return (VirtAddr(range.start), VirtAddr(range.end), Some(range.id));
+        if let Some(range) = before.filter(|range| addr < range.end) {
+            return (range.start, range.end, Some(range.id));
         }
-        let start = before.map_or(0, |range| range.end);
-        let end = self.ranges.get(after).map_or(u64::MAX, |range| range.start);
-        (VirtAddr(start), VirtAddr(end), None)
+        let start = before.map_or(VirtAddr(0), |range| range.end);
+        let end = self.ranges.get(after).map_or(VirtAddr(u64::MAX), |range| range.start);
+        (start, end, None)
     }
 
     /// A region, mapped now or before.
@@ -115,20 +115,20 @@ impl RegionMap {
 
     /// What is mapped now, in the order of addresses: first byte, first byte after, region.
     pub fn ranges(&self) -> impl Iterator<Item = (VirtAddr, VirtAddr, RegionId)> {
-        self.ranges.iter().map(|range| (VirtAddr(range.start), VirtAddr(range.end), range.id))
+        self.ranges.iter().map(|range| (range.start, range.end, range.id))
     }
 
-    fn overlap_indices(&self, start: u64, end: u64) -> std::ops::Range<usize> {
+    fn overlap_indices(&self, start: VirtAddr, end: VirtAddr) -> std::ops::Range<usize> {
         let first = self.ranges.partition_point(|range| range.end <= start);
         let last = self.ranges.partition_point(|range| range.start < end);
         first..last.max(first)
     }
 
-    fn overlapping(&self, start: u64, end: u64) -> &[Range] {
+    fn overlapping(&self, start: VirtAddr, end: VirtAddr) -> &[Range] {
         self.ranges.get(self.overlap_indices(start, end)).unwrap_or_default()
     }
 
-    fn cut(&mut self, start: u64, end: u64, order: Order) {
+    fn cut(&mut self, start: VirtAddr, end: VirtAddr, order: Order) {
         let indices = self.overlap_indices(start, end);
         let mut kept = Vec::new();
         let mut gone = Vec::new();
@@ -152,7 +152,7 @@ impl RegionMap {
     }
 
     /// Puts a region where nothing is.
-    fn add(&mut self, event: &RegionEvent<String>, start: u64, end: u64) -> RegionId {
+    fn add(&mut self, event: &RegionEvent<String>, start: VirtAddr, end: VirtAddr) -> RegionId {
         let at = self.ranges.partition_point(|range| range.start < start);
         // The heap grows at its end: it stays one region.
         if event.kind == RegionKind::Heap
@@ -164,13 +164,13 @@ impl RegionMap {
             && *region.name == *event.name
         {
             before.end = end;
-            region.len = region.len.max(end - region.start.0);
+            region.len = region.len.max(end.0 - region.start.0);
             return before.id;
         }
         let id = RegionId(self.regions.len() as u32);
         self.regions.push(Region {
-            start: VirtAddr(start),
-            len: end - start,
+            start,
+            len: end.0 - start.0,
             kind: event.kind,
             rights: event.rights,
             traced: event.traced,
