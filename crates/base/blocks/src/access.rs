@@ -1,6 +1,6 @@
 //! One access of a block, and how its address follows from the values that an execution records.
 
-use memref::AccessKind;
+use memref::{AccessKind, VirtAddr};
 
 use crate::Masked;
 
@@ -96,14 +96,14 @@ impl BlockAccess {
 
     /// The address of an access that is not repeated.
     #[inline]
-    pub fn address(&self, values: &[u64], fs_base: u64) -> u64 {
+    pub fn address(&self, values: &[u64], fs_base: u64) -> VirtAddr {
         let mut addr = value(values, self.base)
             .wrapping_add(value(values, self.index).wrapping_mul(u64::from(self.scale)))
             .wrapping_add(self.displacement as u64);
         if self.short {
             addr &= 0xffff_ffff;
         }
-        if self.fs { addr.wrapping_add(fs_base) } else { addr }
+        VirtAddr(if self.fs { addr.wrapping_add(fs_base) } else { addr })
     }
 
     /// How often a repeated string instruction made the access; `None` where it is not one's.
@@ -115,13 +115,13 @@ impl BlockAccess {
 
     /// Where a repeated string instruction accessed memory for the `time`-th time, from 0; `None` where it is not one's.
     #[inline]
-    pub fn repeated_address(&self, values: &[u64], fs_base: u64, time: u64) -> Option<u64> {
+    pub fn repeated_address(&self, values: &[u64], fs_base: u64, time: u64) -> Option<VirtAddr> {
         let Repeated { place_after, .. } = self.repeated?;
         let start = value(values, self.base);
         let distance = time.wrapping_mul(self.size.into());
         let backwards = (value(values, place_after).wrapping_sub(start) as i64) < 0;
         let addr = if backwards { start.wrapping_sub(distance) } else { start.wrapping_add(distance) };
-        Some(addr.wrapping_add(if self.fs { fs_base } else { 0 }))
+        Some(VirtAddr(addr.wrapping_add(if self.fs { fs_base } else { 0 })))
     }
 }
 
@@ -150,10 +150,10 @@ mod tests {
     #[test]
     fn addresses_follow_from_values() {
         let access = BlockAccess { base: 0, index: 1, scale: 4, displacement: -8, ..BlockAccess::NONE };
-        assert_eq!(access.address(&[1000, 3], 50), 1004);
-        assert_eq!(BlockAccess { fs: true, ..access }.address(&[1000, 3], 50), 1054);
-        assert_eq!(BlockAccess { short: true, ..access }.address(&[0xffff_ffff, 3], 0), 3);
-        assert_eq!(BlockAccess { displacement: 40, ..BlockAccess::NONE }.address(&[], 2), 40);
+        assert_eq!(access.address(&[1000, 3], 50), VirtAddr(1004));
+        assert_eq!(BlockAccess { fs: true, ..access }.address(&[1000, 3], 50), VirtAddr(1054));
+        assert_eq!(BlockAccess { short: true, ..access }.address(&[0xffff_ffff, 3], 0), VirtAddr(3));
+        assert_eq!(BlockAccess { displacement: 40, ..BlockAccess::NONE }.address(&[], 2), VirtAddr(40));
     }
 
     #[test]
@@ -163,11 +163,14 @@ mod tests {
         let check = |place_after: u64, expect: [u64; 2]| {
             let values = [0x1000, 5, 3, place_after];
             assert_eq!(access.times(&values), Some(2));
-            assert_eq!([0, 1].map(|time| access.repeated_address(&values, 7, time).unwrap()), expect);
+            assert_eq!([0, 1].map(|time| access.repeated_address(&values, 7, time).unwrap().0), expect);
         };
         check(0x1010, [0x1000, 0x1008]);
         check(0x0ff0, [0x1000, 0x0ff8]);
-        assert_eq!(BlockAccess { fs: true, ..access }.repeated_address(&[16, 1, 0, 24], 7, 0), Some(23));
+        assert_eq!(
+            BlockAccess { fs: true, ..access }.repeated_address(&[16, 1, 0, 24], 7, 0),
+            Some(VirtAddr(23))
+        );
         assert_eq!(BlockAccess::NONE.times(&[1]), None);
     }
 }

@@ -84,7 +84,7 @@ impl BasicBlock {
             let mut elements = masked.elements(access.size, values);
             while elements != 0 {
                 let distance = u64::from(elements.trailing_zeros()) * u64::from(masked.bytes);
-                let element = self.access(access, cycle, addr.wrapping_add(distance));
+                let element = self.access(access, cycle, addr.offset(distance));
                 act(Access { size: masked.bytes.into(), ..element });
                 elements &= elements - 1;
             }
@@ -92,11 +92,11 @@ impl BasicBlock {
     }
 
     #[inline]
-    fn access(&self, access: &BlockAccess, cycle: u64, addr: u64) -> Access {
+    fn access(&self, access: &BlockAccess, cycle: u64, addr: VirtAddr) -> Access {
         Access {
             cycle: cycle + u64::from(access.instruction),
             ip: self.addr().offset(access.offset.into()),
-            addr: VirtAddr(addr),
+            addr,
             size: access.size.into(),
             kind: access.kind,
         }

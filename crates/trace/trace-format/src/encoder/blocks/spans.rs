@@ -1,7 +1,7 @@
 //! What the accesses of a frame span, without expanding it: from the smallest and largest of each value.
 
 use blocks::{BasicBlock, BlockAccess, NO_VALUE};
-use memref::{Access, VirtAddr};
+use memref::Access;
 
 use super::executions::Executions;
 use super::model::BlockModel;
@@ -33,7 +33,7 @@ impl ValueSpans {
             let Some(times) = access.times(values).filter(|&times| times > 0) else { continue };
             for time in [0, times - 1] {
                 if let Some(addr) = access.repeated_address(values, self.fs_base, time) {
-                    self.bounds.addrs.add_bytes(VirtAddr(addr), access.size.into());
+                    self.bounds.addrs.add_bytes(addr, access.size.into());
                 }
             }
         }
