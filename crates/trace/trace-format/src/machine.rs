@@ -5,6 +5,8 @@
 //! bytes that stores wrote, where that was asked for. `found` holds what was in memory without an instruction having written it.
 //! Here are the bytes of their entries; which streams there are says [`crate::StreamKind`].
 
+use memref::VirtAddr;
+
 use crate::bytes::{put_words, u32_at, u64_at};
 
 /// Bit of a page's place: a device answers there.
@@ -42,7 +44,7 @@ pub struct TaskEntry {
     /// When.
     pub cycle: u64,
     /// Where the kernel holds it.
-    pub address: u64,
+    pub address: VirtAddr,
     /// The process id.
     pub process: u32,
     /// The thread id.
@@ -111,7 +113,7 @@ impl TaskEntry {
     pub fn to_bytes(&self) -> [u8; 48] {
         let ids = u64::from(self.process) | u64::from(self.thread) << 32;
         let rest = u64::from(self.parent) | u64::from(self.change) << 32;
-        put_words(&[self.cycle, self.address, ids, rest, u64_at(&self.name, 0), u64_at(&self.name, 8)])
+        put_words(&[self.cycle, self.address.0, ids, rest, u64_at(&self.name, 0), u64_at(&self.name, 8)])
     }
 
     /// From 48 bytes.
@@ -122,7 +124,7 @@ impl TaskEntry {
         }
         Self {
             cycle: u64_at(bytes, 0),
-            address: u64_at(bytes, 8),
+            address: VirtAddr(u64_at(bytes, 8)),
             process: u32_at(bytes, 16),
             thread: u32_at(bytes, 20),
             parent: u32_at(bytes, 24),
@@ -150,7 +152,8 @@ mod tests {
         assert_eq!(FoundEntry::from_bytes(&found.to_bytes()), found);
         let mut name = [0; 16];
         name[..4].copy_from_slice(b"init");
-        let task = TaskEntry { cycle: 1, address: 2, process: 3, thread: 4, parent: 5, change: 3, name };
+        let task =
+            TaskEntry { cycle: 1, address: VirtAddr(2), process: 3, thread: 4, parent: 5, change: 3, name };
         assert_eq!(TaskEntry::from_bytes(&task.to_bytes()), task);
         assert_eq!(task.name(), "init");
         let checkpoint = CheckpointEntry { cycle: 6, time_ns: 7 };

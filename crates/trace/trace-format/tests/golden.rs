@@ -169,7 +169,7 @@ fn machine_file() -> Vec<u8> {
     write(StreamKind::FoundData, &mut (0..5).map(|n| (n, vec![n as u8; 3])));
     let task = |cycle| {
         let (process, thread, parent, change, name) = (3, 4, 5, 1, *b"init............");
-        TaskEntry { cycle, address: cycle << 8, process, thread, parent, change, name }
+        TaskEntry { cycle, address: VirtAddr(cycle << 8), process, thread, parent, change, name }
     };
     write(StreamKind::Tasks, &mut (0..9).map(|n| (n, task(n).to_bytes().to_vec())));
     let symbol = b"\x0b\0\x10\x20\0\0\0\0\0\0abc".to_vec();

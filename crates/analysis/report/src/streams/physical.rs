@@ -51,7 +51,7 @@ pub(super) fn write(
             cpu: record.tid,
             mode,
             physical: places.address(access),
-            function: symbols.name(access.ip.0),
+            function: symbols.name(access.ip),
             data,
         };
         written = match form {

@@ -38,7 +38,7 @@ const MARK_OFF: u32 = 1;
 /// A block of the guest's code.
 #[derive(Clone, Copy, Debug, Default)]
 struct GuestBlock {
-    ip: u64,
+    ip: VirtAddr,
     /// Where its offsets begin, and how many there are: none where the block is not known.
     first: u32,
     count: u32,
@@ -54,7 +54,7 @@ struct GuestBlocks {
 
 impl GuestBlocks {
     /// Adds a block. Returns its bytes.
-    fn add(&mut self, number: u32, ip: u64, sizes: &[u8]) -> u16 {
+    fn add(&mut self, number: u32, ip: VirtAddr, sizes: &[u8]) -> u16 {
         let (number, first) = (number as usize, self.offsets.len() as u32);
         let mut at = 0;
         for &size in sizes {
@@ -80,7 +80,7 @@ impl GuestBlocks {
             return None;
         }
         let offset = self.offsets.get((block.first + index) as usize)?;
-        Some(VirtAddr(block.ip + u64::from(*offset)))
+        Some(block.ip.offset((*offset).into()))
     }
 }
 
@@ -284,7 +284,7 @@ impl MachineSink {
     fn record(&mut self, record: &MachineRecord<'_>) -> Result<(), Error> {
         match *record {
             MachineRecord::Access { addr, index, size_shift, store, value } => {
-                return self.access(addr, index, size_shift, store, value);
+                return self.access(VirtAddr(addr), index, size_shift, store, value);
             }
             MachineRecord::Enter { block, cycle } => {
                 self.block = self.blocks.get(block);
@@ -301,7 +301,7 @@ impl MachineSink {
             }
             MachineRecord::Cpu(cpu) => self.go_to(cpu)?,
             MachineRecord::Block { block, ip, sizes } => {
-                let bytes = self.blocks.add(block, ip, sizes).into();
+                let bytes = self.blocks.add(block, VirtAddr(ip), sizes).into();
                 let entry = BlockEntry { ip: VirtAddr(ip), instructions: sizes.len() as u32, bytes };
                 self.block_list.push(0, &entry.to_bytes())?;
             }
@@ -319,7 +319,7 @@ impl MachineSink {
             MachineRecord::Task { cycle, change, task } => {
                 let entry = TaskEntry {
                     cycle,
-                    address: task.address,
+                    address: VirtAddr(task.address),
                     process: task.process,
                     thread: task.thread,
                     parent: task.parent,
@@ -379,13 +379,13 @@ impl MachineSink {
     #[inline]
     fn access(
         &mut self,
-        addr: u64,
+        addr: VirtAddr,
         index: u16,
         size_shift: u8,
         store: bool,
         value: Option<u128>,
     ) -> Result<(), Error> {
-        let number = VirtAddr(addr).page_number();
+        let number = addr.page_number();
         if let Some(place) = self.page.take() {
             self.places[page_slot(number)] = PagePlace { page: number, place };
         }
@@ -399,7 +399,7 @@ impl MachineSink {
         let cycle = self.cycle + u64::from(index);
         let size = 1usize << size_shift;
         let kind = if store { AccessKind::Store } else { AccessKind::Load };
-        let access = Access { cycle, ip, addr: VirtAddr(addr), size: size as u32, kind };
+        let access = Access { cycle, ip, addr, size: size as u32, kind };
         if self.cpus.is_empty() {
             self.go_to(0)?;
         }
@@ -435,7 +435,7 @@ impl MachineSink {
         if known.page == number {
             cpu.state(index, known, cycle)?;
         }
-        if addr % VirtAddr::PAGE_BYTES + size as u64 > VirtAddr::PAGE_BYTES {
+        if addr.0 % VirtAddr::PAGE_BYTES + size as u64 > VirtAddr::PAGE_BYTES {
             let number = number.wrapping_add(1);
             let known = self.places[page_slot(number)];
             if known.page == number {

@@ -152,13 +152,13 @@ mod tests {
             kind: RegionKind::Heap,
             rights: 3,
             traced: true,
-            start: 4,
+            start: VirtAddr(4),
             len: 5,
             file_offset: 6,
             name: 7,
         });
-        check(ModuleEntry { process: 1, order: 2, base: 3, len: 4, path: 5, build_id: 6 });
-        check(CounterEntry { process: 1, thread: 2, ip: 3, count: 4, name: 5, code: 6 });
+        check(ModuleEntry { process: 1, order: 2, base: VirtAddr(3), len: 4, path: 5, build_id: 6 });
+        check(CounterEntry { process: 1, thread: 2, ip: VirtAddr(3), count: 4, name: 5, code: 6 });
         check(ValueEntry { index: 1, value: 2, len: 3, reference: 4 });
     }
 }

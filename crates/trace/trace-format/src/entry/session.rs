@@ -104,7 +104,7 @@ pub(crate) struct RegionEntry {
     pub(crate) kind: RegionKind,
     pub(crate) rights: u8,
     pub(crate) traced: bool,
-    pub(crate) start: u64,
+    pub(crate) start: VirtAddr,
     pub(crate) len: u64,
     pub(crate) file_offset: u64,
     pub(crate) name: u64,
@@ -117,7 +117,7 @@ impl StreamEntry for RegionEntry {
         out.extend(self.order.to_le_bytes());
         out.extend(self.process.to_le_bytes());
         out.extend([self.change.code(), self.kind.code(), self.rights, self.traced.into()]);
-        for word in [self.start, self.len, self.file_offset, self.name, 0] {
+        for word in [self.start.0, self.len, self.file_offset, self.name, 0] {
             out.extend(word.to_le_bytes());
         }
     }
@@ -130,7 +130,7 @@ impl StreamEntry for RegionEntry {
             kind: RegionKind::from_code(reader.u8()?)?,
             rights: reader.u8()?,
             traced: reader.u8()? != 0,
-            start: reader.u64()?,
+            start: VirtAddr(reader.u64()?),
             len: reader.u64()?,
             file_offset: reader.u64()?,
             name: reader.u64()?,
@@ -141,7 +141,7 @@ impl StreamEntry for RegionEntry {
 
     fn bound(&self, bounds: &mut Bounds) {
         bounds.orders.add(self.order);
-        bounds.addrs.add_bytes(VirtAddr(self.start), self.len);
+        bounds.addrs.add_bytes(self.start, self.len);
     }
 }
 
@@ -149,7 +149,7 @@ impl StreamEntry for RegionEntry {
 pub(crate) struct ModuleEntry {
     pub(crate) process: u32,
     pub(crate) order: u64,
-    pub(crate) base: u64,
+    pub(crate) base: VirtAddr,
     pub(crate) len: u64,
     pub(crate) path: u64,
     pub(crate) build_id: u64,
@@ -160,7 +160,7 @@ impl StreamEntry for ModuleEntry {
 
     fn put(&self, out: &mut Vec<u8>) {
         out.extend(u64::from(self.process).to_le_bytes());
-        for word in [self.order, self.base, self.len, self.path, self.build_id] {
+        for word in [self.order, self.base.0, self.len, self.path, self.build_id] {
             out.extend(word.to_le_bytes());
         }
     }
@@ -169,7 +169,7 @@ impl StreamEntry for ModuleEntry {
         Some(Self {
             process: u32::try_from(reader.u64()?).ok()?,
             order: reader.u64()?,
-            base: reader.u64()?,
+            base: VirtAddr(reader.u64()?),
             len: reader.u64()?,
             path: reader.u64()?,
             build_id: reader.u64()?,
@@ -178,7 +178,7 @@ impl StreamEntry for ModuleEntry {
 
     fn bound(&self, bounds: &mut Bounds) {
         bounds.orders.add(self.order);
-        bounds.addrs.add_bytes(VirtAddr(self.base), self.len);
+        bounds.addrs.add_bytes(self.base, self.len);
     }
 }
 
@@ -186,7 +186,7 @@ impl StreamEntry for ModuleEntry {
 pub(crate) struct CounterEntry {
     pub(crate) process: u32,
     pub(crate) thread: u32,
-    pub(crate) ip: u64,
+    pub(crate) ip: VirtAddr,
     pub(crate) count: u64,
     pub(crate) name: u64,
     pub(crate) code: u32,
@@ -198,7 +198,7 @@ impl StreamEntry for CounterEntry {
     fn put(&self, out: &mut Vec<u8>) {
         out.extend(self.process.to_le_bytes());
         out.extend(self.thread.to_le_bytes());
-        for word in [self.ip, self.count, self.name, self.code.into()] {
+        for word in [self.ip.0, self.count, self.name, self.code.into()] {
             out.extend(word.to_le_bytes());
         }
     }
@@ -207,7 +207,7 @@ impl StreamEntry for CounterEntry {
         Some(Self {
             process: reader.u32()?,
             thread: reader.u32()?,
-            ip: reader.u64()?,
+            ip: VirtAddr(reader.u64()?),
             count: reader.u64()?,
             name: reader.u64()?,
             code: u32::try_from(reader.u64()?).ok()?,
@@ -215,7 +215,7 @@ impl StreamEntry for CounterEntry {
     }
 
     fn bound(&self, bounds: &mut Bounds) {
-        bounds.ips.add(self.ip);
+        bounds.ips.add(self.ip.0);
     }
 }
 

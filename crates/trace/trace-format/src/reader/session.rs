@@ -114,6 +114,16 @@ pub(crate) fn tables(inner: &Arc<TraceData>, damage: &mut Vec<Damage>) -> Result
     Ok(Tables { properties, processes, threads })
 }
 
+/// Counts of the same are summed up.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct CounterKey {
+    process: u32,
+    thread: u32,
+    ip: VirtAddr,
+    code: u32,
+    name: u64,
+}
+
 impl Trace {
     /// The changes of the processes' mappings, ordered by `order`. Those in damaged frames are left out;
     /// [`Trace::damage_met`] names them then.
@@ -132,7 +142,7 @@ impl Trace {
                     kind: entry.kind,
                     rights: entry.rights,
                     traced: entry.traced,
-                    start: VirtAddr(entry.start),
+                    start: entry.start,
                     len: entry.len,
                     file_offset: entry.file_offset,
                     name: names.get(inner, entry.name)?,
@@ -153,7 +163,7 @@ impl Trace {
                 Ok(ModuleRecord {
                     process: ProcessId(entry.process),
                     order: entry.order,
-                    base: VirtAddr(entry.base),
+                    base: entry.base,
                     len: entry.len,
                     path: names.get(inner, entry.path)?,
                     build_id: names.get(inner, entry.build_id)?,
@@ -166,18 +176,19 @@ impl Trace {
     pub fn counters(&self) -> Result<Vec<CounterRecord>, Error> {
         let inner = &*self.inner;
         let mut names = NameReader::new(inner);
-        let mut sums: BTreeMap<(u32, u32, u64, u32, u64), u64> = BTreeMap::new();
+        let mut sums: BTreeMap<CounterKey, u64> = BTreeMap::new();
         for entry in all::<CounterEntry>(inner, &mut Vec::new())? {
-            let key = (entry.process, entry.thread, entry.ip, entry.code, entry.name);
+            let CounterEntry { process, thread, ip, code, name, .. } = entry;
+            let key = CounterKey { process, thread, ip, code, name };
             let sum = sums.entry(key).or_default();
             *sum = sum.saturating_add(entry.count);
         }
         sums.into_iter()
-            .map(|((process, thread, ip, code, name), count)| {
+            .map(|(CounterKey { process, thread, ip, code, name }, count)| {
                 Ok(CounterRecord {
                     process: ProcessId(process),
                     thread: (thread != NONE_32).then_some(ThreadId(thread)),
-                    ip: VirtAddr(ip),
+                    ip,
                     code,
                     count,
                     name: names.get(inner, name)?,

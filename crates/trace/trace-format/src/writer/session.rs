@@ -133,7 +133,7 @@ impl SessionTables {
             kind: event.kind,
             rights: event.rights,
             traced: event.traced,
-            start: event.start.0,
+            start: event.start,
             len: event.len,
             file_offset: event.file_offset,
             name: self.name(event.name.as_ref()),
@@ -145,7 +145,7 @@ impl SessionTables {
         let entry = ModuleEntry {
             process: record.process.0,
             order: record.order,
-            base: record.base.0,
+            base: record.base,
             len: record.len,
             path: self.name(&record.path),
             build_id: self.name(&record.build_id),
@@ -157,7 +157,7 @@ impl SessionTables {
         let entry = CounterEntry {
             process: record.process.0,
             thread: record.thread.map_or(NONE_32, |thread| thread.0),
-            ip: record.ip.0,
+            ip: record.ip,
             count: record.count,
             name: self.name(&record.name),
             code: record.code,
