@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use memref::{Access, RegionChange, RegionKind};
+use memref::{Access, RegionChange, RegionKind, VirtAddr};
 
 /// How far a stack may grow.
 const STACK_BYTES: u64 = 1 << 30;
@@ -12,12 +12,19 @@ pub(crate) fn selects(mask: u32, kind: RegionKind) -> bool {
     mask & 1 << kind.code() != 0
 }
 
+/// Memory of one kind, by its first byte.
+#[derive(Clone, Copy, Debug)]
+struct WantedRange {
+    end: VirtAddr,
+    kind: RegionKind,
+}
+
 /// The kinds that are wanted, and where they are in each process.
 #[derive(Debug)]
 pub(crate) struct WantedRegions {
     /// Bit n: [`RegionKind`] n.
     mask: u32,
-    processes: HashMap<u32, BTreeMap<u64, (u64, RegionKind)>>,
+    processes: HashMap<u32, BTreeMap<VirtAddr, WantedRange>>,
 }
 
 impl WantedRegions {
@@ -50,18 +57,18 @@ impl WantedRegions {
         process: u32,
         change: RegionChange,
         kind: RegionKind,
-        start: u64,
+        start: VirtAddr,
         len: u64,
     ) {
         if self.are_all() {
             return;
         }
         let regions = self.processes.entry(process).or_default();
-        let end = start.saturating_add(len);
+        let end = VirtAddr(start.0.saturating_add(len));
         match change {
             RegionChange::Map | RegionChange::Change => {
                 remove(regions, start, end);
-                regions.insert(start, (end, kind));
+                regions.insert(start, WantedRange { end, kind });
             }
             RegionChange::Unmap => remove(regions, start, end),
         }
@@ -73,41 +80,43 @@ impl WantedRegions {
             return;
         }
         let Some(regions) = self.processes.get(&process) else { return };
-        let mut last = (0, 0, true);
+        let (mut last, mut is_wanted) = (VirtAddr(0)..VirtAddr(0), true);
         accesses.retain(|access| {
-            let addr = of(access).addr.0;
-            if !(last.0..last.1).contains(&addr) {
-                last = match regions.range(..=addr).next_back() {
-                    Some((&start, &(end, kind))) if addr < end => (start, end, self.has(kind)),
+            let addr = of(access).addr;
+            if !last.contains(&addr) {
+                (last, is_wanted) = match regions.range(..=addr).next_back() {
+                    Some((&start, &WantedRange { end, kind })) if addr < end => (start..end, self.has(kind)),
                     _ => match regions.range(addr..).next() {
                         // A stack grows without a call that tells of it.
-                        Some((&start, &(_, RegionKind::Stack))) if start - addr <= STACK_BYTES => {
-                            (addr, start, self.has(RegionKind::Stack))
+                        Some((&start, &WantedRange { kind: RegionKind::Stack, .. }))
+                            if start.0 - addr.0 <= STACK_BYTES =>
+                        {
+                            (addr..start, self.has(RegionKind::Stack))
                         }
-                        _ => (addr, addr + 1, true),
+                        _ => (addr..addr.offset(1), true),
                     },
                 };
             }
-            last.2
+            is_wanted
         });
     }
 }
 
 /// Cuts a range out.
-fn remove(regions: &mut BTreeMap<u64, (u64, RegionKind)>, start: u64, end: u64) {
-    let touched: Vec<(u64, u64, RegionKind)> = regions
+fn remove(regions: &mut BTreeMap<VirtAddr, WantedRange>, start: VirtAddr, end: VirtAddr) {
+    let touched: Vec<(VirtAddr, WantedRange)> = regions
         .range(..end)
         .rev()
-        .take_while(|(_, region)| region.0 > start)
-        .map(|(&from, &(to, kind))| (from, to, kind))
+        .take_while(|(_, region)| region.end > start)
+        .map(|(&from, &range)| (from, range))
         .collect();
-    for (from, to, kind) in touched {
+    for (from, WantedRange { end: to, kind }) in touched {
         regions.remove(&from);
         if from < start {
-            regions.insert(from, (start, kind));
+            regions.insert(from, WantedRange { end: start, kind });
         }
         if to > end {
-            regions.insert(end, (to, kind));
+            regions.insert(end, WantedRange { end: to, kind });
         }
     }
 }
@@ -115,7 +124,7 @@ fn remove(regions: &mut BTreeMap<u64, (u64, RegionKind)>, start: u64, end: u64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memref::{AccessKind, VirtAddr};
+    use memref::AccessKind;
     use proptest::prelude::*;
 
     fn seen(wanted: &WantedRegions, process: u32, addr: u64) -> bool {
@@ -135,7 +144,7 @@ mod tests {
             for (map, heap, start, len) in changes {
                 let kind = if heap { RegionKind::Heap } else { RegionKind::Stack };
                 let change = if map { RegionChange::Map } else { RegionChange::Unmap };
-                wanted.change(3, change, kind, start, len);
+                wanted.change(3, change, kind, VirtAddr(start), len);
                 bytes[start as usize..(start + len) as usize].fill(map.then_some(kind));
             }
             wanted.add_process(4, Some(3));
@@ -153,7 +162,7 @@ mod tests {
     fn all_are_wanted_by_default() {
         let mut wanted = WantedRegions::new(u32::MAX);
         wanted.add_process(0, None);
-        wanted.change(0, RegionChange::Map, RegionKind::Stack, 0, 100);
+        wanted.change(0, RegionChange::Map, RegionKind::Stack, VirtAddr(0), 100);
         assert!(seen(&wanted, 0, 5));
     }
 }

@@ -15,6 +15,7 @@ use buffers::attach::{
     Status, VERSION_AT, WORD_COUNT, WORDS, is_restart,
 };
 use buffers_host::OwnedPool;
+use memref::VirtAddr;
 use x86::Registers;
 
 use crate::living::LiveProcesses;
@@ -90,7 +91,7 @@ struct Library<'a> {
     leave: usize,
     finish: usize,
     /// The stack on which they are called; zero: the thread's own.
-    stack: u64,
+    stack: VirtAddr,
 }
 
 impl<'a> Library<'a> {
@@ -111,8 +112,8 @@ impl<'a> Library<'a> {
             return Ok(None);
         };
         let mut library =
-            Self { process, path, words, open, begin, enter, ready, stay, leave, finish, stack: 0 };
-        library.stack = library.words()?[STACK_AT];
+            Self { process, path, words, open, begin, enter, ready, stay, leave, finish, stack: VirtAddr(0) };
+        library.stack = VirtAddr(library.words()?[STACK_AT]);
         Ok(Some(library))
     }
 
@@ -126,13 +127,13 @@ impl<'a> Library<'a> {
     /// Calls a function on a thread. `data` is what it gets, and what it leaves there.
     fn call(&self, thread: &mut Stopped, function: usize, data: &mut [u8], count: usize) -> Result<()> {
         let pid = self.process.pid();
-        let stack = (self.stack != 0).then_some(self.stack);
+        let stack = (self.stack.0 != 0).then_some(self.stack.0);
         let word = self.process.call(
             thread,
             InjectedCall {
                 second: count,
                 stack,
-                traps: self.stack == 0,
+                traps: self.stack.0 == 0,
                 ..InjectedCall::new(function, data)
             },
         )?;
@@ -160,9 +161,9 @@ fn enter(pid: u32, path: &Path, channel: &str) -> Result<()> {
     let mut thread = process.load(path)?;
     let mut library = Library::find(&process, path)?.ok_or_else(|| Error::Version(path.into()))?;
     // This thread is at a safe place and calls the loader: on its own stack.
-    library.stack = 0;
+    library.stack = VirtAddr(0);
     library.call(&mut thread, library.open, &mut attach::terminated(channel), 0)?;
-    library.stack = library.words()?[STACK_AT];
+    library.stack = VirtAddr(library.words()?[STACK_AT]);
     drop(thread);
     let mut stopped = Vec::new();
     process.stop_all(&mut stopped)?;

@@ -178,7 +178,7 @@ impl Sink<'_> {
     }
 
     fn region(&mut self, thread: &TracedThread, event: RegionEvent<String>) -> Result<(), Error> {
-        self.wanted.change(thread.process, event.change, event.kind, event.start.0, event.len);
+        self.wanted.change(thread.process, event.change, event.kind, event.start, event.len);
         self.trace.add_region(&event)?;
         self.module(&event)?;
         if self.listener.is_some() {
