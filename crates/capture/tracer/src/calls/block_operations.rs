@@ -47,9 +47,17 @@ fn open(addr: u64, len: usize, write: bool) -> Option<u64> {
     Some(if viewed != 0 { pages::view(addr) } else { addr })
 }
 
+/// What an operation wrote and read: `src` is 0 where it read nothing.
+#[derive(Clone, Copy)]
+struct MovedBytes {
+    dst: u64,
+    src: u64,
+    len: usize,
+}
+
 /// Tells of an operation that wrote nothing.
 fn tell(kind: BlockKind, function: BlockFunction, dst: u64, src: u64, len: usize, return_to: u64) {
-    tell_written(&mut Touched::new(), kind, function, (dst, src, len), return_to);
+    tell_written(&mut Touched::new(), kind, function, MovedBytes { dst, src, len }, return_to);
 }
 
 /// Tells of an operation. `touched` is what of its destination is watched, noted before.
@@ -57,7 +65,7 @@ fn tell_written(
     touched: &mut Touched,
     kind: BlockKind,
     function: BlockFunction,
-    (dst, src, len): (u64, u64, usize),
+    MovedBytes { dst, src, len }: MovedBytes,
     return_to: u64,
 ) {
     if len == 0 || !allocations::is_event() {
@@ -174,7 +182,7 @@ macro_rules! copies {
             let bytes = $len.wrapping_mul($unit);
             let mut touched = Touched::new();
     move_bytes(&mut touched, $dst, src, bytes);
-            tell_written(&mut touched, BlockKind::Copy, BlockFunction::$function, ($dst, src, bytes), return_to);
+            tell_written(&mut touched, BlockKind::Copy, BlockFunction::$function, MovedBytes { dst: $dst, src, len: bytes }, return_to);
             $result
         });)*
     };
@@ -192,7 +200,7 @@ copies! {
 wrapper!(memtap_bcopy(src: u64, dst: u64, len: usize; _d _e; return_to) {
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, len);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Bcopy, (dst, src, len), return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Bcopy, MovedBytes { dst, src, len }, return_to);
 });
 
 wrapper!(memtap_memccpy(dst: u64, src: u64, byte: c_int, limit: usize; _e; return_to) -> u64 {
@@ -201,27 +209,27 @@ wrapper!(memtap_memccpy(dst: u64, src: u64, byte: c_int, limit: usize; _e; retur
     let len = if found { before + 1 } else { limit };
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, len);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Memccpy, (dst, src, len), return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Memccpy, MovedBytes { dst, src, len }, return_to);
     if found { dst.wrapping_add(len as u64) } else { 0 }
 });
 
 wrapper!(memtap_memset(dst: u64, byte: c_int, len: usize; _d _e; return_to) -> u64 {
     let mut touched = Touched::new();
     fill_bytes(&mut touched, dst, byte, len);
-    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Memset, (dst, 0, len), return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Memset, MovedBytes { dst, src: 0, len }, return_to);
     dst
 });
 
 wrapper!(memtap_bzero(dst: u64, len: usize; _c _d _e; return_to) {
     let mut touched = Touched::new();
     fill_bytes(&mut touched, dst, 0, len);
-    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, (dst, 0, len), return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, MovedBytes { dst, src: 0, len }, return_to);
 });
 
 wrapper!(memtap_explicit_bzero(dst: u64, len: usize; _c _d _e; return_to) {
     let mut touched = Touched::new();
     fill_bytes(&mut touched, dst, 0, len);
-    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, (dst, 0, len), return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, MovedBytes { dst, src: 0, len }, return_to);
 });
 
 wrapper!(memtap_wmemset(dst: u64, value: u32, len: usize; _d _e; return_to) -> u64 {
@@ -230,7 +238,7 @@ wrapper!(memtap_wmemset(dst: u64, value: u32, len: usize; _d _e; return_to) -> u
     for index in 0..len as u64 {
         (pages::open_address(dst + index * 4) as *mut u32).write_volatile(value);
     }
-    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wmemset, (dst, 0, len.wrapping_mul(4)), return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wmemset, MovedBytes { dst, src: 0, len: len.wrapping_mul(4) }, return_to);
     dst
 });
 
@@ -238,7 +246,7 @@ wrapper!(memtap_strcpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let len = string_len(src) + 1;
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, len);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Strcpy, (dst, src, len), return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Strcpy, MovedBytes { dst, src, len }, return_to);
     dst
 });
 
@@ -246,7 +254,7 @@ wrapper!(memtap_stpcpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let len = string_len(src) + 1;
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, len);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Stpcpy, (dst, src, len), return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Stpcpy, MovedBytes { dst, src, len }, return_to);
     dst.wrapping_add(len as u64 - 1)
 });
 
@@ -258,12 +266,24 @@ unsafe fn copy_padded(function: BlockFunction, dst: u64, src: u64, limit: usize,
         let copied = (len + 1).min(limit);
         let mut touched = Touched::new();
         move_bytes(&mut touched, dst, src, copied);
-        tell_written(&mut touched, BlockKind::Copy, function, (dst, src, copied), return_to);
+        tell_written(
+            &mut touched,
+            BlockKind::Copy,
+            function,
+            MovedBytes { dst, src, len: copied },
+            return_to,
+        );
         if limit > copied {
             let rest = dst.wrapping_add(copied as u64);
             let mut touched = Touched::new();
             fill_bytes(&mut touched, rest, 0, limit - copied);
-            tell_written(&mut touched, BlockKind::Fill, function, (rest, 0, limit - copied), return_to);
+            tell_written(
+                &mut touched,
+                BlockKind::Fill,
+                function,
+                MovedBytes { dst: rest, src: 0, len: limit - copied },
+                return_to,
+            );
         }
         len
     }
@@ -291,7 +311,13 @@ unsafe fn append(function: BlockFunction, dst: u64, src: u64, limit: usize, retu
         touched.note_write(end, len + 1);
         move_bytes(&mut Touched::new(), end, src, len);
         (pages::open_address(end.wrapping_add(len as u64)) as *mut u8).write_volatile(0);
-        tell_written(&mut touched, BlockKind::Copy, function, (end, src, len + 1), return_to);
+        tell_written(
+            &mut touched,
+            BlockKind::Copy,
+            function,
+            MovedBytes { dst: end, src, len: len + 1 },
+            return_to,
+        );
     }
 }
 
@@ -321,7 +347,8 @@ wrapper!(memtap_strnlen(text: u64, limit: usize; _c _d _e; return_to) -> usize {
 /// difference.
 unsafe fn compare(
     function: BlockFunction,
-    (a, b): (u64, u64),
+    a: u64,
+    b: u64,
     limit: usize,
     fold: impl Fn(u8) -> c_int,
     ends: bool,
@@ -353,19 +380,19 @@ fn lower(byte: u8) -> c_int {
 }
 
 wrapper!(memtap_strcmp(a: u64, b: u64; _c _d _e; return_to) -> c_int {
-    compare(BlockFunction::Strcmp, (a, b), usize::MAX, c_int::from, true, return_to)
+    compare(BlockFunction::Strcmp, a, b, usize::MAX, c_int::from, true, return_to)
 });
 
 wrapper!(memtap_strncmp(a: u64, b: u64, limit: usize; _d _e; return_to) -> c_int {
-    compare(BlockFunction::Strncmp, (a, b), limit, c_int::from, true, return_to)
+    compare(BlockFunction::Strncmp, a, b, limit, c_int::from, true, return_to)
 });
 
 wrapper!(memtap_strcasecmp(a: u64, b: u64; _c _d _e; return_to) -> c_int {
-    compare(BlockFunction::Strcasecmp, (a, b), usize::MAX, lower, true, return_to)
+    compare(BlockFunction::Strcasecmp, a, b, usize::MAX, lower, true, return_to)
 });
 
 wrapper!(memtap_strncasecmp(a: u64, b: u64, limit: usize; _d _e; return_to) -> c_int {
-    compare(BlockFunction::Strncasecmp, (a, b), limit, lower, true, return_to)
+    compare(BlockFunction::Strncasecmp, a, b, limit, lower, true, return_to)
 });
 
 /// memcmp and bcmp: the length is known, so equal memory is found fast.
@@ -378,7 +405,7 @@ unsafe fn compare_memory(function: BlockFunction, a: u64, b: u64, len: usize, re
             tell(BlockKind::Fetch, function, b, a, len, return_to);
             return 0;
         }
-        compare(function, (a, b), len, c_int::from, false, return_to)
+        compare(function, a, b, len, c_int::from, false, return_to)
     }
 }
 
@@ -476,7 +503,7 @@ wrapper!(memtap_wcscpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let bytes = (wide_len(src, usize::MAX) + 1) * 4;
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, bytes);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscpy, (dst, src, bytes), return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscpy, MovedBytes { dst, src, len: bytes }, return_to);
     dst
 });
 
@@ -485,12 +512,12 @@ wrapper!(memtap_wcsncpy(dst: u64, src: u64, limit: usize; _d _e; return_to) -> u
     let copied = (len + 1).min(limit);
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, copied * 4);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcsncpy, (dst, src, copied * 4), return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcsncpy, MovedBytes { dst, src, len: copied * 4 }, return_to);
     if limit > copied {
         let rest = dst.wrapping_add(copied as u64 * 4);
         let mut touched = Touched::new();
     fill_bytes(&mut touched, rest, 0, (limit - copied) * 4);
-        tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wcsncpy, (rest, 0, (limit - copied) * 4), return_to);
+        tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wcsncpy, MovedBytes { dst: rest, src: 0, len: (limit - copied) * 4 }, return_to);
     }
     dst
 });
@@ -502,14 +529,15 @@ wrapper!(memtap_wcscat(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     tell(BlockKind::Fetch, BlockFunction::Wcscat, 0, dst, (before + 1) * 4, return_to);
     let mut touched = Touched::new();
     move_bytes(&mut touched, end, src, bytes);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscat, (end, src, bytes), return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscat, MovedBytes { dst: end, src, len: bytes }, return_to);
     dst
 });
 
 /// Compares wide strings; wchar_t is signed here.
 unsafe fn compare_wide(
     function: BlockFunction,
-    (a, b): (u64, u64),
+    a: u64,
+    b: u64,
     limit: usize,
     ends: bool,
     return_to: u64,
@@ -532,15 +560,15 @@ unsafe fn compare_wide(
 }
 
 wrapper!(memtap_wcscmp(a: u64, b: u64; _c _d _e; return_to) -> c_int {
-    compare_wide(BlockFunction::Wcscmp, (a, b), usize::MAX, true, return_to)
+    compare_wide(BlockFunction::Wcscmp, a, b, usize::MAX, true, return_to)
 });
 
 wrapper!(memtap_wcsncmp(a: u64, b: u64, limit: usize; _d _e; return_to) -> c_int {
-    compare_wide(BlockFunction::Wcsncmp, (a, b), limit, true, return_to)
+    compare_wide(BlockFunction::Wcsncmp, a, b, limit, true, return_to)
 });
 
 wrapper!(memtap_wmemcmp(a: u64, b: u64, limit: usize; _d _e; return_to) -> c_int {
-    compare_wide(BlockFunction::Wmemcmp, (a, b), limit, false, return_to)
+    compare_wide(BlockFunction::Wmemcmp, a, b, limit, false, return_to)
 });
 
 wrapper!(memtap_wmemchr(text: u64, value: u32, limit: usize; _d _e; return_to) -> u64 {
@@ -601,7 +629,7 @@ macro_rules! stdio {
             touched.note_write($dst, size.saturating_mul(count));
             let moved = allocations::silently(|| $real($addr as *mut c_void, size, count, file));
             let bytes = moved.wrapping_mul(size);
-            tell_written(&mut touched, BlockKind::$kind, BlockFunction::$function, ($dst, $src, bytes), return_to);
+            tell_written(&mut touched, BlockKind::$kind, BlockFunction::$function, MovedBytes { dst: $dst, src: $src, len: bytes }, return_to);
             moved
         });)*
     };
