@@ -61,6 +61,19 @@ struct LostSegment {
     cycle: u64,
 }
 
+/// Where a stream goes on.
+#[derive(Clone, Copy)]
+struct StreamPosition {
+    /// Of the next frame.
+    sequence: u64,
+    /// Of the next entry.
+    first_index: u64,
+}
+
+impl StreamPosition {
+    const START: Self = Self { sequence: 0, first_index: 0 };
+}
+
 /// The open segment of a stream.
 #[derive(Debug)]
 struct OpenSegment {
@@ -223,7 +236,7 @@ impl WriteTrace {
             .sink
             .add_stream(&description)
             .map_err(|error| refuse(RefusalReason::Incomplete, error.to_string()))?;
-        streams.push(self.new_stream(&*self.resources()?, number, description, (0, 0)));
+        streams.push(self.new_stream(&*self.resources()?, number, description, StreamPosition::START));
         Ok(number)
     }
 
@@ -233,7 +246,7 @@ impl WriteTrace {
         resources: &Resources,
         number: u32,
         description: StreamDescription,
-        (sequence, first_index): (u64, u64),
+        StreamPosition { sequence, first_index }: StreamPosition,
     ) -> Arc<WrittenStream> {
         let entry_bytes = description.entry_type.entry_bytes as usize;
         // No segment takes more than a part of the memory, so that several can be on their way.
@@ -264,7 +277,7 @@ impl WriteTrace {
         let mut streams = lock(&self.streams);
         for info in before.streams() {
             let Some(reader) = before.stream(info.number) else { continue };
-            let place = (reader.next_sequence(), reader.end_index());
+            let place = StreamPosition { sequence: reader.next_sequence(), first_index: reader.end_index() };
             streams.push(self.new_stream(resources, info.number, info.description, place));
         }
     }
