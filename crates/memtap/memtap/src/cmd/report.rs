@@ -307,7 +307,11 @@ fn by_one(session: &Session, args: &Args, by: By) -> Result<ExitCode> {
         let selection = args.selection();
         tally.replay(session, &selection.all_events(), selection.thread)?
     };
-    let mut rows = tally.rows(by, session, &resolvers);
+    show_rows(session, args, tally.rows(by, session, &resolvers), by)
+}
+
+/// Writes the rows that are asked for.
+fn show_rows(session: &Session, args: &Args, mut rows: Vec<AccessRow>, by: By) -> Result<ExitCode> {
     SortKey::from(args.sort).sort(&mut rows);
     let total = total(&rows);
     let mut rows = match args.choice().rows(rows) {
@@ -482,22 +486,5 @@ fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Resul
         things: 1,
         ..AccessRow::default()
     };
-    let mut rows: Vec<AccessRow> = counts.into_iter().map(row).collect();
-    SortKey::from(args.sort).sort(&mut rows);
-    let total = total(&rows);
-    let mut rows = match args.choice().rows(rows) {
-        Ok(rows) => rows,
-        Err(words) => return nothing(args, &words),
-    };
-    let mut out = Out::stdout();
-    if args.json {
-        rows.truncate(args.most());
-        rows_json(&rows, &mut out)?;
-    } else {
-        let look = out.look(args.wide);
-        rows_text(rows, total, &args.shown(By::Variable), look, &mut out)?;
-    }
-    out.finish()?;
-    note_problems(session);
-    Ok(ExitCode::SUCCESS)
+    show_rows(session, args, counts.into_iter().map(row).collect(), By::Variable)
 }
