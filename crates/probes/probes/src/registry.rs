@@ -109,19 +109,3 @@ pub unsafe fn add_call_site(
     complete(id, site, function_addr, kind, provider, Switch::Call(call), false)?;
     Ok(id)
 }
-
-/// Makes a probe of an existing description; see [`Switch`].
-///
-/// # Safety
-/// Both states of the switch must be right for the program at that place.
-pub unsafe fn add(
-    id: ProbeId,
-    site: CodeAddr,
-    function_addr: CodeAddr,
-    kind: ProbeKind,
-    provider: Provider,
-    switch: Switch,
-    active: bool,
-) -> Result<(), ProbeError> {
-    complete(id, site, function_addr, kind, provider, switch, active)
-}
