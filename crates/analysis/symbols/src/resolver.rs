@@ -1,6 +1,12 @@
 //! Names for the addresses of one process at one point of its run.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use memref::{Allocation, AllocationKind, ProcessId, RegionChange, RegionEvent, RegionKind, VirtAddr};
 
@@ -27,6 +33,11 @@ const CODE_SLOTS: usize = 4096;
 /// Paths kept; a large array has more elements than are worth it.
 const MAX_PATHS: usize = 1 << 16;
 
+fn next_code_version() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed).max(1)
+}
+
 /// One process at one point of its run: apply its events in order, ask between them.
 ///
 /// A shard has its own resolver; all share [`Names`] and the [`ModuleStore`]. Asking needs `&mut self` for the caches
@@ -40,6 +51,7 @@ pub struct Resolver {
     cache: DataCache,
     code_cache: Box<[(u64, CodeId)]>,
     code_of: HashMap<u64, CodeId, Quick>,
+    code_version: u32,
     /// Numbers known here, so that shards need not wait for each other.
     known: HashMap<VariableKey, VariableId, Quick>,
     /// The instruction of each allocation site, found when it first allocated.
@@ -58,6 +70,7 @@ impl Resolver {
             cache: DataCache::new(),
             code_cache: vec![(u64::MAX, CodeId(0)); CODE_SLOTS].into_boxed_slice(),
             code_of: HashMap::default(),
+            code_version: next_code_version(),
             known: HashMap::default(),
             site_codes: Vec::new(),
             paths: HashMap::default(),
@@ -103,6 +116,7 @@ impl Resolver {
         }
         if self.image.apply(event) {
             self.code_of.clear();
+            self.code_version = next_code_version();
             self.code_cache.fill((u64::MAX, CodeId(0)));
             self.heap.forget_sites();
             self.cache.clear();
@@ -187,6 +201,13 @@ impl Resolver {
     /// The call of an allocation site, as it was named when it first allocated.
     pub fn site_code(&self, site: SiteId) -> Option<CodeId> {
         self.site_codes.get(site.0 as usize).copied()
+    }
+
+    /// Another number whenever an address may be another instruction than before, and for each process whose code is its own: for
+    /// those who remember answers of [`resolve_code`](Self::resolve_code). Never 0.
+    #[inline]
+    pub fn code_version(&self) -> u32 {
+        self.code_version
     }
 
     /// The name of an instruction.

@@ -229,6 +229,42 @@ fn is_after(ip: VirtAddr, site: VirtAddr, target: VirtAddr) -> bool {
     from(site) < from(target)
 }
 
+/// What following needs of an instruction that ran lately.
+#[derive(Clone, Copy, Debug)]
+struct SeenCode {
+    ip: VirtAddr,
+    /// The resolver's, when it was looked at; 0 is none's.
+    version: u32,
+    code: CodeId,
+    function: FunctionId,
+    edge: CallEdge,
+}
+
+impl SeenCode {
+    const NONE: Self =
+        Self { ip: VirtAddr(0), version: 0, code: CodeId(0), function: FunctionId(0), edge: CallEdge::None };
+}
+
+/// So many instructions are remembered by their addresses. They fit into the second cache of a processor.
+const SEEN: usize = 1 << 14;
+
+/// The instructions that ran lately, so that most accesses need one look.
+#[derive(Debug)]
+struct SeenCodes(Box<[SeenCode]>);
+
+impl Default for SeenCodes {
+    fn default() -> Self {
+        Self(vec![SeenCode::NONE; SEEN].into_boxed_slice())
+    }
+}
+
+impl SeenCodes {
+    #[inline]
+    fn slot(ip: VirtAddr) -> usize {
+        (ip.0 ^ ip.0 >> 14) as usize % SEEN
+    }
+}
+
 /// Follows the stacks of all threads through a replay: tell it every event, each thread's in their order.
 #[derive(Debug, Default)]
 pub struct Stacks {
@@ -237,6 +273,7 @@ pub struct Stacks {
     threads: Vec<Option<ThreadStacks>>,
     begun_inside: HashSet<ProcessId>,
     blocks: BlockPlaces,
+    seen: SeenCodes,
 }
 
 impl Stacks {
@@ -259,30 +296,39 @@ impl Stacks {
     /// The place of an access, which is the thread's next event.
     #[inline]
     pub fn access(&mut self, at: &mut Moment<'_>, access: &Access) -> CallPlace {
-        let code = at.resolver.resolve_code(access.ip);
-        let known = *self.instructions.get(at.resolver, access.ip, code);
+        let seen = self.seen.0[SeenCodes::slot(access.ip)];
+        let seen = match seen.ip == access.ip && seen.version == at.resolver.code_version() {
+            true => seen,
+            false => self.look(at, access.ip),
+        };
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else {
             self.begin(at.process, at.thread);
             return self.access(at, access);
         };
-        if running.now.function != known.function {
+        if running.now.function != seen.function {
+            let known = *self.instructions.get(at.resolver, access.ip, seen.code);
             running.reconcile(access.ip, &known);
         }
-        let context = match known.edge {
-            CallEdge::Call if pushes(access) => self.call(at, access, code, known.target),
+        let context = match seen.edge {
+            CallEdge::Call if pushes(access) => self.call(at, access, seen.code),
             CallEdge::Return if pops(access) => self.ret(at, access),
             _ => running.now.context,
         };
-        CallPlace { context, code }
+        CallPlace { context, code: seen.code }
     }
 
-    fn call(
-        &mut self,
-        at: &mut Moment<'_>,
-        access: &Access,
-        site: CodeId,
-        target: Option<VirtAddr>,
-    ) -> ContextId {
+    #[cold]
+    fn look(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> SeenCode {
+        let code = at.resolver.resolve_code(ip);
+        let known = *self.instructions.get(at.resolver, ip, code);
+        let version = at.resolver.code_version();
+        let seen = SeenCode { ip, version, code, function: known.function, edge: known.edge };
+        self.seen.0[SeenCodes::slot(ip)] = seen;
+        seen
+    }
+
+    fn call(&mut self, at: &mut Moment<'_>, access: &Access, site: CodeId) -> ContextId {
+        let target = self.instructions.get(at.resolver, access.ip, site).target;
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
         if running.go_to(at.resolver, access.addr) {
             running.now.context = self.contexts.root(EnteredBy::Stack);
