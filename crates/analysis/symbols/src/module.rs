@@ -15,7 +15,7 @@ use crate::{
     BuildId, Error, LineFrame, LocalVariable, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind,
     TypeLayout,
     dwarf::{self, DebugInfo},
-    elf::{ElfFacts, ElfSource, ReadFacts, section_at},
+    elf::{ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, section_at},
 };
 
 /// A variable or constant of a module.
@@ -53,6 +53,8 @@ pub struct Module {
     /// Where the debug information is.
     debug_source: Option<(ElfSource, PathBuf)>,
     debug: OnceLock<Option<DebugInfo>>,
+    /// Its functions by the frame table, once they were asked for.
+    extents: OnceLock<FunctionExtents>,
     /// Why there is no debug information though the file has some.
     problem: OnceLock<Arc<Error>>,
 }
@@ -133,12 +135,13 @@ impl Module {
             separate: None,
             debug_source,
             debug: OnceLock::new(),
+            extents: OnceLock::new(),
             problem: OnceLock::new(),
         }
     }
 
     /// A number that no other module of this program has.
-    pub(crate) fn serial(&self) -> u32 {
+    pub fn serial(&self) -> u32 {
         self.serial
     }
 
@@ -214,6 +217,21 @@ impl Module {
     /// The function or procedure linkage entry of an address.
     pub fn function_at(&self, address: u64) -> Option<Symbol<'_>> {
         self.facts.symbols.find(address).2.filter(|symbol| symbol.kind == SymbolKind::Function)
+    }
+
+    /// The first and last bytes of the function at an address: by its symbol, or else by the table that exceptions are unwound
+    /// with, which files without symbols have, too. Reads that on the first call.
+    pub fn function_extent(&self, address: u64) -> Option<Range<u64>> {
+        let symbol = self.function_at(address).filter(|symbol| symbol.bytes > 0);
+        if let Some(symbol) = symbol {
+            return Some(symbol.address..symbol.address.saturating_add(symbol.bytes));
+        }
+        let extents = self.extents.get_or_init(|| {
+            let file = self.file.as_ref();
+            let read = |file: &PathBuf| ElfSource::Path(file.clone()).with(file, ReadExtents).ok();
+            file.and_then(read).unwrap_or_default()
+        });
+        extents.find(address)
     }
 
     /// The functions at an address with their source lines, innermost inlined one first; empty without debug

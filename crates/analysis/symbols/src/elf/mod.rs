@@ -1,12 +1,14 @@
 //! ELF files: segments, sections, symbols and procedure linkage entries.
 //!
-//! What is read here is read when a file is opened; debug information is not.
+//! What is read here is read when a file is opened; debug information is not, and neither is the frame table (`extents`).
 
+mod extents;
 mod file;
 mod plt;
 mod section;
 mod symbol;
 
+pub(crate) use extents::{FunctionExtents, ReadExtents};
 pub(crate) use file::{ElfFacts, ElfSource, ReadBuildId, ReadFacts, WithElf, section_at};
 pub use section::{Section, SectionKind, Segment};
 pub(crate) use symbol::SymbolTable;
