@@ -9,8 +9,10 @@
 //! Nothing here writes to a terminal or parses a command line. Start with [`Session`].
 #![forbid(unsafe_code)]
 
+mod block_total;
 mod block_use;
 pub mod cache;
+mod chosen;
 mod code_files;
 mod count;
 mod coverage;
@@ -20,6 +22,7 @@ pub mod determinism;
 mod error;
 pub mod flow;
 mod indexed;
+mod innermost;
 mod instructions;
 pub mod lines;
 mod links;
@@ -38,12 +41,14 @@ pub mod taint;
 mod tally;
 mod unused;
 
+pub use block_total::BlockTotal;
 pub use block_use::{BlockSum, BlockUse, BlockUses};
 pub use count::Count;
 pub use coverage::coverage;
 pub use data_tally::DataTally;
 pub use error::Error;
 pub use indexed::{IndexedPages, threads};
+pub use innermost::{InnermostFunction, InnermostFunctions};
 pub use instructions::CountedByInstruction;
 pub use links::{AccessedThing, CodeLink, Links, PageLink, ThingId};
 pub use need::{has_stacks, needs_synchronisation, orders_atomics};
@@ -54,4 +59,4 @@ pub use session::{ArchivedSymbols, Session};
 pub use stale::{DoubleFree, Stale, StaleAccess};
 pub use summary::{BlockOpCount, Summary};
 pub use tally::{AccessRow, By, PairRow, PairTally, SortKey, Tally, join_families};
-pub use unused::{BlockTotal, Unused, UnusedRow};
+pub use unused::{Unused, UnusedRow};

@@ -4,28 +4,16 @@
 //! calloc itself writes is no use. Blocks that were allocated before the recording are not known.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use memref::{Access, AccessKind, Allocation, Event, ProcessId, VirtAddr};
+use memref::{Access, AccessKind, Allocation, AllocationKind, Event, ProcessId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{BlockId, BlockState, HeapChange, Resolver, VariableId, VariableKind};
 
-use crate::{Error, Moment, Owner, Session, Tool};
-
-/// How many blocks, and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockTotal {
-    /// Blocks.
-    pub blocks: u64,
-    /// Bytes that were asked for.
-    pub bytes: u64,
-}
-
-impl BlockTotal {
-    fn add(&mut self, bytes: u64) {
-        self.blocks += 1;
-        self.bytes += bytes;
-    }
-}
+use crate::block_total::BlockTotal;
+use crate::stack::{SiteStyle, Stacks};
+use crate::tally::BlockSites;
+use crate::{Error, Moment, Owner, Session, Tool, has_stacks};
 
 /// The blocks of one call that allocates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +61,8 @@ pub struct Unused {
     /// The block of each variable, once it was asked for.
     of_variable: Vec<Option<u32>>,
     parents: HashMap<ProcessId, ProcessId>,
+    /// Followed for the sites of the blocks, where the trace has calls.
+    stacks: Option<Stacks>,
 }
 
 impl Unused {
@@ -80,7 +70,8 @@ impl Unused {
     pub fn new(session: &Session) -> Self {
         let records = session.trace().processes().iter();
         let parents = records.filter_map(|record| Some((record.process, record.parent?))).collect();
-        Self { parents, ..Self::default() }
+        let stacks = has_stacks(session).then(|| Stacks::new(session));
+        Self { parents, stacks, ..Self::default() }
     }
 
     fn block(&mut self, resolver: &Resolver, variable: VariableId) -> u32 {
@@ -141,8 +132,9 @@ impl Unused {
         }
     }
 
-    /// The calls with blocks that were not used, those with the most bytes that were never read first.
-    pub fn rows(&self, resolvers: &[Resolver]) -> Vec<UnusedRow> {
+    /// The allocation sites with blocks that were not used, those with the most bytes that were never read first. Reads debug
+    /// information.
+    pub fn rows(&self, session: &Session, resolvers: &[Resolver], style: SiteStyle) -> Vec<UnusedRow> {
         let mut uses = self.uses.clone();
         // What was done with a block was done with those that it was made from, and what these held it holds, too. A block is
         // made from one with a lower number.
@@ -158,31 +150,20 @@ impl Unused {
                 uses[index].written |= uses[from as usize].written;
             }
         }
-        let mut rows: HashMap<String, UnusedRow> = HashMap::new();
+        let mut sites = BlockSites::new(session, self.stacks.as_ref(), resolvers, style, true);
+        let mut rows: HashMap<(AllocationKind, Arc<str>), UnusedRow> = HashMap::new();
         for resolver in resolvers {
-            let mut named = resolver.clone();
-            let heap = resolver.heap();
-            let mut names: HashMap<symbols::SiteId, UnusedRow> = HashMap::new();
-            for (id, block) in heap.blocks() {
-                let Some(&index) = self.blocks.get(&(resolver.process(), id)) else { continue };
-                let row = names.entry(block.site).or_insert_with(|| {
-                    heap.site(block.site).map_or_else(UnusedRow::default, |site| {
-                        let code = named.code_name(site.ip);
-                        let place =
-                            code.as_ref().map_or_else(|| site.ip.to_string(), |code| code.to_string());
-                        let code = code.as_deref();
-                        let module = code.and_then(|code| code.module.as_deref()).unwrap_or("").to_owned();
-                        let line = code.and_then(|code| code.line());
-                        UnusedRow {
-                            name: format!("{} at {place}", site.kind),
-                            line: line.map(|(file, line)| {
-                                line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"))
-                            }),
-                            owner: Owner::of_module(&module),
-                            module,
-                            ..UnusedRow::default()
-                        }
-                    })
+            let process = resolver.process();
+            for (id, block) in resolver.heap().blocks() {
+                let Some(&index) = self.blocks.get(&(process, id)) else { continue };
+                let Some(site) = sites.of(process, id) else { continue };
+                let key = (site.kind, Arc::clone(&site.place.text));
+                let row = rows.entry(key).or_insert_with(|| UnusedRow {
+                    name: site.name(),
+                    line: site.place.line.as_deref().map(str::to_owned),
+                    owner: Owner::of_module(site.module()),
+                    module: site.module().to_owned(),
+                    ..UnusedRow::default()
                 });
                 let done = uses[index as usize];
                 row.all.add(block.len);
@@ -199,20 +180,6 @@ impl Unused {
                     row.never_freed.add(block.len);
                 }
             }
-            for row in names.into_values() {
-                let whole = rows.entry(row.name.clone()).or_insert_with(|| no_totals(&row));
-                let pairs = [
-                    (&mut whole.all, row.all),
-                    (&mut whole.never_read, row.never_read),
-                    (&mut whole.never_written, row.never_written),
-                    (&mut whole.never_accessed, row.never_accessed),
-                    (&mut whole.never_freed, row.never_freed),
-                ];
-                for (total, more) in pairs {
-                    total.blocks += more.blocks;
-                    total.bytes += more.bytes;
-                }
-            }
         }
         let is_unused = |row: &UnusedRow| row.never_read.blocks + row.never_written.blocks > 0;
         let mut rows: Vec<UnusedRow> = rows.into_values().filter(is_unused).collect();
@@ -222,19 +189,12 @@ impl Unused {
     }
 }
 
-fn no_totals(row: &UnusedRow) -> UnusedRow {
-    UnusedRow {
-        name: row.name.clone(),
-        line: row.line.clone(),
-        module: row.module.clone(),
-        owner: row.owner,
-        ..UnusedRow::default()
-    }
-}
-
 impl Tool for Unused {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for access in accesses {
+            if let Some(stacks) = &mut self.stacks {
+                stacks.access(at, access);
+            }
             let (read, written) = match access.kind {
                 AccessKind::Load => (true, false),
                 AccessKind::Store => (false, true),
@@ -251,6 +211,9 @@ impl Tool for Unused {
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.event(at, event);
+        }
         if let Event::Block(block) = event {
             self.mark_range(at.resolver, block.read(), false);
             self.mark_range(at.resolver, block.compared(), false);

@@ -104,10 +104,11 @@ fn a_trace_without_calls_says_which_recording_has_them() {
 #[test]
 fn functions_that_were_inlined_are_functions() {
     let text = "
-        static int table[64];
+        int table[64];
         static inline __attribute__((always_inline)) int inner(int i) { return table[i] += i; }
         __attribute__((noinline)) int outer(int n) { int sum = 0; for (int i = 0; i < n; i++) sum += inner(i & 63); return sum; }
-        int main(int argc, char **argv) { return outer(argc + 100) == 0; }";
+        __attribute__((noinline)) int other(int n) { int sum = 0; for (int i = 0; i < n; i++) sum ^= inner(i * 3 & 63); return sum; }
+        int main(int argc, char **argv) { return outer(argc + 100) + other(argc + 6) == 0; }";
     let program = TestProgram::from_source("inlined.c", text, &["-O2", "-g"]);
     let recording = record(&[], &program.command_line(), b"");
     let rows = rows(&recording.trace);
@@ -116,4 +117,43 @@ fn functions_that_were_inlined_are_functions() {
         "{:#?}",
         rows.iter().map(stack).collect::<Vec<_>>()
     );
+    let modifies = |arguments: &[&str], name: &str| -> Vec<u64> {
+        let outcome = recording.trace.ask("report", arguments);
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        let rows = serde_json::from_str::<Value>(&outcome.out()).expect("it is JSON");
+        let rows = rows.as_array().expect("an array").iter();
+        let named = |row: &&Value| ["name", "function"].iter().any(|key| row[*key] == name);
+        rows.filter(named).map(|row| number(row, "modifies") + number(row, "stores")).collect()
+    };
+    // One row for both copies of `inner`, which writes a word each time.
+    assert_eq!(modifies(&["--by", "function", "--json"], "inner"), [101 + 7]);
+    assert_eq!(modifies(&["--by", "variable,function", "--name", "table", "--json"], "inner"), [101 + 7]);
+}
+
+#[test]
+fn a_part_of_a_trace_has_the_stacks_of_the_whole() {
+    let recording = TestProgram::named("contexts.cpp").record_by("translate");
+    let all = rows(&recording.trace);
+    let asked = |options: &[&str]| -> Vec<Value> {
+        let arguments = [&["--by", "stack", "--json"], options].concat();
+        let outcome = recording.trace.ask("report", &arguments);
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        serde_json::from_str::<Value>(&outcome.out())
+            .expect("it is JSON")
+            .as_array()
+            .expect("an array")
+            .clone()
+    };
+    let sum = |rows: &[Value]| -> u64 {
+        rows.iter().flat_map(|row| ["loads", "stores", "modifies"].map(|key| number(row, key))).sum()
+    };
+    // The two halves of the thread's time are all of it, and stacks in the second begin where those of the first do.
+    let [first, second] = ["0..20000", "20000..18446744073709551615"].map(|part| asked(&["--cycles", part]));
+    assert_eq!(sum(&first) + sum(&second), sum(&all));
+    assert!(sum(&first) > 0 && sum(&second) > 0);
+    assert!(second.iter().all(|row| all.iter().any(|whole| stack(whole) == stack(row))));
+    let first_accesses = asked(&["--thread", "0", "--range", "0..1000"]);
+    assert_eq!(sum(&first_accesses), 1000);
+    let libraries = asked(&["--module", "libc.so*"]);
+    assert!(sum(&libraries) > 0 && sum(&libraries) < sum(&all));
 }

@@ -7,6 +7,7 @@ use trace_format::Filter;
 
 use super::{CacheModel, CacheSetup, CacheTotals, MissedLevels};
 use crate::lines::TouchedLines;
+use crate::stack::SiteStyle;
 use crate::stack::{CallPlace, StackNames, Stacks};
 use crate::tally::{Grouper, Numbering};
 use crate::{AccessRow, By, Error, Moment, Session, Tool};
@@ -169,7 +170,7 @@ impl CacheMisses {
         let missed = self.counts.iter().enumerate().filter(|(_, misses)| misses.l1() > 0);
         match &self.keys {
             MissKeys::Numbered(by, numbering) => {
-                let mut grouper = Grouper::new(*by, session, numbering, resolvers);
+                let mut grouper = Grouper::new(*by, session, numbering, resolvers, SiteStyle::default());
                 let mut sums: Vec<LevelMisses> = Vec::new();
                 for (number, misses) in missed {
                     if let Some(row) = grouper.row(number as u32) {

@@ -156,7 +156,7 @@ pub(super) fn groups(mut uses: LineUses, session: &Session) -> Vec<LineGroup> {
 /// The name that a variable has with others of its kind.
 fn stem(session: &Session, id: VariableId) -> String {
     let Some(variable) = session.names().variable(id) else { return String::new() };
-    family(&variable).unwrap_or_else(|| variable.name.to_string())
+    family(&variable, &variable.name).unwrap_or_else(|| variable.name.to_string())
 }
 
 /// Who uses it from where. Of several lines, blocks of one call and elements of one array have one name.
@@ -166,7 +166,7 @@ fn named_parts(uses: &LineUses, used: &[&PartUse], is_many: bool, session: &Sess
         let mut name = uses.names[part.name as usize].clone();
         if is_many {
             let whole = session.names().variable(part.key.variable);
-            if let Some(together) = whole.as_deref().and_then(family) {
+            if let Some(together) = whole.as_deref().and_then(|variable| family(variable, &variable.name)) {
                 name = together;
             }
             name = any_element(&name).unwrap_or(name);

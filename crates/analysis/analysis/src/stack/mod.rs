@@ -14,13 +14,17 @@
 //! [`Session::replay_in_context`](crate::Session::replay_in_context) gives any tool the [`CallPlace`] of each event, and
 //! [`BlockPlaces`] that of each block's allocation. [`StackNames`] turns them into functions, inlined ones too.
 //!
+//! [`AllocationSites`] tells where blocks were allocated, wrappers of allocators left out.
+//!
 //! Start with [`Stacks`], then [`StackTally`], which counts.
 
 mod context;
 mod in_context;
 mod names;
+mod passing;
 mod place;
 mod shadow;
+mod sites;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -30,4 +34,5 @@ pub use context::{CallContext, ContextId, Contexts, EnteredBy};
 pub use names::{CalledFunction, StackNames};
 pub use place::{BlockPlaces, CallPlace};
 pub use shadow::{StackFrame, Stacks};
+pub use sites::{AllocationSites, NamedSite, SiteStyle};
 pub use tally::{StackCount, StackTally, Tallied};

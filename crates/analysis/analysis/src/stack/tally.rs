@@ -1,16 +1,18 @@
 //! Counts by calling context.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use memref::{Access, Event};
+use memref::{Access, Event, ThreadId};
 use rustc_hash::FxHashMap;
-use symbols::{CodeId, Names};
+use symbols::{CodeId, Names, Resolver};
+use trace_format::Filter;
 
 use super::context::{ContextId, Contexts};
 use super::names::StackNames;
 use super::place::CallPlace;
 use super::shadow::Stacks;
+use crate::chosen::{self, Chosen, CountsPart};
 use crate::{Count, Error, Moment, Session, Tool};
 
 /// What happened in one stack of functions, not counting what happened in functions that these called.
@@ -18,6 +20,8 @@ use crate::{Count, Error, Moment, Session, Tool};
 pub struct StackCount {
     /// The functions, outermost first. Functions that were inlined are functions.
     pub stack: Vec<Arc<str>>,
+    /// The file names of their modules, each once.
+    pub modules: BTreeSet<Arc<str>>,
     /// Accesses.
     pub count: Count,
     /// Calls that allocated.
@@ -51,6 +55,7 @@ pub struct StackTally {
     place_of: FxHashMap<(ContextId, CodeId), usize>,
     /// Where each instruction was counted last: it mostly runs in the same context again.
     last: Vec<(ContextId, u32)>,
+    chosen: Chosen,
 }
 
 impl StackTally {
@@ -61,7 +66,21 @@ impl StackTally {
             tallied: Vec::new(),
             place_of: FxHashMap::default(),
             last: Vec::new(),
+            chosen: Chosen::default(),
         }
+    }
+
+    /// Counts what matches a filter; with `only`, of one thread. All events of each thread are followed.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn replay(
+        &mut self,
+        session: &Session,
+        filter: &Filter,
+        only: Option<ThreadId>,
+    ) -> Result<Vec<Resolver>, Error> {
+        chosen::replay(self, session, filter, only)
     }
 
     /// Each instruction in each context, in the order in which they were met. Nothing is named yet.
@@ -103,8 +122,14 @@ impl StackTally {
         let mut rows: HashMap<Vec<Arc<str>>, StackCount> = HashMap::new();
         for tallied in &self.tallied {
             let place = CallPlace { context: tallied.context, code: tallied.code };
-            let stack: Vec<Arc<str>> = namer.stack(place).into_iter().map(|frame| frame.function).collect();
+            let frames = namer.stack(place);
+            let stack: Vec<Arc<str>> = frames.iter().map(|frame| Arc::clone(&frame.function)).collect();
             let row = rows.entry(stack).or_default();
+            for module in frames.iter().filter_map(|frame| frame.module.as_ref()) {
+                if !row.modules.contains(module) {
+                    row.modules.insert(Arc::clone(module));
+                }
+            }
             row.count += tallied.count;
             row.allocations += tallied.allocations;
             row.allocated_bytes += tallied.allocated_bytes;
@@ -117,23 +142,44 @@ impl StackTally {
     }
 }
 
+impl CountsPart for StackTally {
+    fn follows_all(&self) -> bool {
+        true
+    }
+
+    fn chosen(&mut self) -> &mut Chosen {
+        &mut self.chosen
+    }
+}
+
 impl Tool for StackTally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        for access in accesses {
+        if self.chosen.is_all() {
+            for access in accesses {
+                let CallPlace { context, code } = self.stacks.access(at, access);
+                self.at(context, code).count.add(access);
+            }
+            return Ok(());
+        }
+        let begin = self.chosen.tell(at.thread, accesses.len());
+        for (index, access) in (begin..).zip(accesses) {
             let CallPlace { context, code } = self.stacks.access(at, access);
-            self.at(context, code).count.add(access);
+            if self.chosen.has(index, access) {
+                self.at(context, code).count.add(access);
+            }
         }
         Ok(())
     }
 
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         let place = self.stacks.event(at, event);
-        if let (Event::Allocation(event), Some(place)) = (event, place)
-            && event.kind.allocates()
+        if let (Event::Allocation(allocation), Some(place)) = (event, place)
+            && allocation.kind.allocates()
+            && self.chosen.has_event(at.thread, event)
         {
             let tallied = self.at(place.context, place.code);
             tallied.allocations += 1;
-            tallied.allocated_bytes += event.len;
+            tallied.allocated_bytes += allocation.len;
         }
         Ok(())
     }

@@ -1,13 +1,18 @@
 //! From numbers to rows: what several numbers have in common is one row. The names come from here, for every table and pair.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use memref::{ProcessId, RegionKind};
-use symbols::{BlockState, CodeName, FunctionId, Resolver, SiteId, Variable, VariableId, VariableKind};
+use memref::{AllocationKind, ProcessId, RegionKind};
+use symbols::{BlockState, CodeName, FunctionId, Resolver, Variable, VariableId, VariableKind};
 
+use super::allocated::{BlockSite, BlockSites};
 use super::locals::LocalThing;
 use super::numbering::{Numbering, region_once_at};
 use super::{AccessRow, By};
+use crate::block_total::BlockTotal;
+use crate::innermost::{InnermostFunction, InnermostFunctions};
+use crate::stack::SiteStyle;
 use crate::{Owner, Session};
 
 /// What makes two numbers one row.
@@ -15,19 +20,8 @@ use crate::{Owner, Session};
 enum Shared {
     /// Nothing.
     Number(u32),
-    Function(FunctionId),
+    Function(InnermostFunction),
     Text(String),
-}
-
-/// An allocation site of a process, as a row shows it.
-#[derive(Clone, Debug)]
-struct Site {
-    kind: memref::AllocationKind,
-    place: String,
-    line: Option<String>,
-    module: String,
-    blocks: u64,
-    bytes: u64,
 }
 
 /// Makes the rows of one table.
@@ -36,7 +30,10 @@ pub(crate) struct Grouper<'a> {
     session: &'a Session,
     numbering: &'a Numbering,
     resolvers: &'a [Resolver],
-    sites: HashMap<(ProcessId, SiteId), Site>,
+    functions: Option<InnermostFunctions<'a>>,
+    sites: BlockSites<'a>,
+    /// All blocks of each site, once they were asked for.
+    totals: Option<HashMap<(AllocationKind, Arc<str>), BlockTotal>>,
     rows: Vec<AccessRow>,
     row_of: HashMap<Shared, usize>,
     known: HashMap<u32, Option<usize>>,
@@ -62,15 +59,17 @@ impl<'a> Grouper<'a> {
         session: &'a Session,
         numbering: &'a Numbering,
         resolvers: &'a [Resolver],
+        style: SiteStyle,
     ) -> Self {
-        let has_blocks = matches!(by, By::Variable | By::Local | By::Field | By::Allocation);
-        let sites = if has_blocks { sites(resolvers, by == By::Allocation) } else { HashMap::new() };
+        let sites = BlockSites::new(session, numbering.stacks(), resolvers, style, by == By::Allocation);
         Self {
             by,
             session,
             numbering,
             resolvers,
+            functions: None,
             sites,
+            totals: None,
             rows: Vec::new(),
             row_of: HashMap::new(),
             known: HashMap::new(),
@@ -124,15 +123,18 @@ impl<'a> Grouper<'a> {
         Some(place)
     }
 
-    fn variable(&self, id: VariableId, path: &str) -> Option<AccessRow> {
+    fn variable(&mut self, id: VariableId, path: &str) -> Option<AccessRow> {
         let variable = self.session.names().variable(id)?;
         let site = self.site_of(&variable);
         let module = match &site {
-            Some(site) => site.module.clone(),
+            Some(site) => site.module().to_owned(),
             None => variable.module.as_deref().unwrap_or("").to_owned(),
         };
+        let forged = site.as_ref().and_then(|site| self.name_in_context(&variable, site));
+        let name: &str = forged.as_deref().unwrap_or(&variable.name);
         Some(AccessRow {
-            name: format!("{}{path}", variable.name),
+            name: format!("{name}{path}"),
+            family: family(&variable, name),
             region: variable.region.to_string(),
             size: variable.bytes,
             things: 1,
@@ -141,15 +143,20 @@ impl<'a> Grouper<'a> {
                 None => Owner::of_variable(&variable),
             },
             module,
-            family: family(&variable),
             ..AccessRow::default()
         })
     }
 
-    fn site_of(&self, variable: &Variable) -> Option<&Site> {
+    fn site_of(&mut self, variable: &Variable) -> Option<BlockSite> {
         let VariableKind::Block { process, block, .. } = variable.kind else { return None };
-        let resolver = self.resolvers.iter().find(|resolver| resolver.process() == process)?;
-        self.sites.get(&(process, resolver.heap().block(block)?.site))
+        self.sites.of(process, block)
+    }
+
+    /// A block's forged name with the site that its context tells.
+    fn name_in_context(&self, variable: &Variable, site: &BlockSite) -> Option<String> {
+        let VariableKind::Block { process, block, state } = variable.kind else { return None };
+        let resolver = self.sites.resolver(process).filter(|_| self.sites.is_in_context())?;
+        resolver.heap().forged_name(block, state, &site.place.text)
     }
 
     fn on_stack(&self, function: FunctionId, name: String) -> AccessRow {
@@ -179,40 +186,43 @@ impl<'a> Grouper<'a> {
         Some(AccessRow { size: local.bytes, ..self.on_stack(function, name) })
     }
 
-    fn code(&self, number: u32) -> Option<(Shared, AccessRow)> {
-        let code = self.session.names().code(self.numbering.code(number))?;
+    fn code(&mut self, number: u32) -> Option<(Shared, AccessRow)> {
+        let id = self.numbering.code(number);
+        let code = self.session.names().code(id)?;
+        let names = self.session.names();
+        let functions = self.functions.get_or_insert_with(|| InnermostFunctions::new(names));
+        let (function, name) = functions.of(id)?;
         let module = code.module.as_deref().unwrap_or("");
-        let function = code.function.as_deref().or(code.module.as_deref()).unwrap_or("[unknown]");
         let line = line_of(&code);
         let row = AccessRow {
-            name: function.to_owned(),
+            name: name.to_string(),
             region: module.to_owned(),
             things: 1,
             line: line.clone(),
             module: module.to_owned(),
-            owner: owner_of_function(function, module),
+            owner: owner_of_function(&name, module),
             ..AccessRow::default()
         };
         Some(match line.filter(|_| self.by == By::Line) {
             Some(line) => (Shared::Text(line.clone()), AccessRow { name: line, ..row }),
-            None => (Shared::Function(code.function_id), row),
+            None => (Shared::Function(function), row),
         })
     }
 
-    fn site(&self, number: u32) -> Option<(Shared, AccessRow)> {
+    fn site(&mut self, number: u32) -> Option<(Shared, AccessRow)> {
         let variable = self.session.names().variable(self.numbering.variable(number))?;
         let site = self.site_of(&variable)?;
-        let name = format!("{} at {}", site.kind, site.place);
-        // Processes that run the same program have the same sites.
-        let all = self.sites.values().filter(|other| (other.kind, &other.place) == (site.kind, &site.place));
-        let (things, size) = all.fold((0, 0), |sum, site| (sum.0 + site.blocks, sum.1 + site.bytes));
+        let name = site.name();
+        let sites = &mut self.sites;
+        let totals = self.totals.get_or_insert_with(|| sites.totals());
+        let total = totals.get(&(site.kind, Arc::clone(&site.place.text))).copied().unwrap_or_default();
         let row = AccessRow {
             name: name.clone(),
-            size,
-            things,
-            line: site.line.clone(),
-            module: site.module.clone(),
-            owner: Owner::of_module(&site.module),
+            size: total.bytes,
+            things: total.blocks,
+            line: site.place.line.as_deref().map(str::to_owned),
+            owner: Owner::of_module(site.module()),
+            module: site.module().to_owned(),
             ..AccessRow::default()
         };
         Some((Shared::Text(name), row))
@@ -269,10 +279,10 @@ pub(crate) fn any_element(name: &str) -> Option<String> {
 }
 
 /// The name that all blocks of a call have together, in their state.
-pub(crate) fn family(variable: &Variable) -> Option<String> {
+pub(crate) fn family(variable: &Variable, name: &str) -> Option<String> {
     let VariableKind::Block { state, .. } = variable.kind else { return None };
     // `<malloc0014@func1+230>`: the stem has seven characters, with the bracket.
-    let (stem, place) = variable.name.split_once('@')?;
+    let (stem, place) = name.split_once('@')?;
     let stem = stem.trim_end_matches(|c: char| c.is_ascii_digit());
     let stem = if state == BlockState::Live { stem } else { stem.trim_end_matches(':') };
     Some(format!("{stem}@{place}"))
@@ -289,34 +299,6 @@ pub(super) fn page_row(resolvers: &[Resolver], process: ProcessId, page: memref:
         things: 1,
         ..AccessRow::default()
     }
-}
-
-/// All allocation sites, with their lines where these are wanted: that reads debug information.
-fn sites(resolvers: &[Resolver], with_lines: bool) -> HashMap<(ProcessId, SiteId), Site> {
-    let mut all = HashMap::new();
-    for resolver in resolvers {
-        let mut named = resolver.clone();
-        for (index, site) in resolver.heap().sites().iter().enumerate() {
-            let code = named.code_name(site.ip);
-            let code = code.as_deref();
-            let new = Site {
-                kind: site.kind,
-                place: code.map_or_else(|| site.ip.to_string(), ToString::to_string),
-                line: code.filter(|_| with_lines).and_then(line_of),
-                module: code.and_then(|code| code.module.as_deref()).unwrap_or("").to_owned(),
-                blocks: 0,
-                bytes: 0,
-            };
-            all.insert((resolver.process(), SiteId(index as u32)), new);
-        }
-        for (_, block) in resolver.heap().blocks() {
-            if let Some(site) = all.get_mut(&(resolver.process(), block.site)) {
-                site.blocks += 1;
-                site.bytes += block.len;
-            }
-        }
-    }
-    all
 }
 
 #[cfg(test)]

@@ -52,6 +52,10 @@ impl Locals {
         }
     }
 
+    pub(super) fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
     pub(super) fn get(&self, number: u32) -> Option<LocalThing> {
         self.things.get(number).copied()
     }

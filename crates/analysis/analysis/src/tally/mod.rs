@@ -3,7 +3,7 @@
 //! Counting is done with numbers (`numbering`), in one pass for all tables that are wanted ([`Tally`]) or for a pair of them
 //! ([`PairTally`]); the names of the rows are found at the end (`group`). What is shown of them is left to the crate `report`.
 
-mod chosen;
+mod allocated;
 mod group;
 mod locals;
 mod numbering;
@@ -15,11 +15,13 @@ use memref::{Access, Event, ProcessId, ThreadId};
 use symbols::{CodeId, Resolver};
 use trace_format::Filter;
 
-use self::chosen::{Chosen, CountsPart};
 use self::group::page_row;
 use self::slot::slot;
+use crate::chosen::{self, Chosen, CountsPart};
+use crate::stack::SiteStyle;
 use crate::{Count, Error, Moment, Pages, Session, Tool};
 
+pub(crate) use allocated::BlockSites;
 pub(crate) use group::{Grouper, any_element, family};
 pub(crate) use numbering::Numbering;
 pub use pairs::{PairRow, PairTally};
@@ -40,6 +42,7 @@ pub struct Tally {
     pages: Option<Pages>,
     no_pages: Pages,
     chosen: Chosen,
+    style: SiteStyle,
 }
 
 impl Tally {
@@ -52,7 +55,18 @@ impl Tally {
             }
         }
         let pages = wanted.contains(&By::Page).then(Pages::default);
-        Self { counted, pages, no_pages: Pages::default(), chosen: Chosen::default() }
+        Self {
+            counted,
+            pages,
+            no_pages: Pages::default(),
+            chosen: Chosen::default(),
+            style: SiteStyle::default(),
+        }
+    }
+
+    /// Names allocation sites so.
+    pub fn with_sites(self, style: SiteStyle) -> Self {
+        Self { style, ..self }
     }
 
     /// Adds accesses of an instruction.
@@ -81,6 +95,7 @@ impl Tally {
             pages: Some(pages),
             no_pages: Pages::default(),
             chosen: Chosen::default(),
+            style: SiteStyle::default(),
         }
     }
 
@@ -135,7 +150,7 @@ impl Tally {
         let Some(counted) = self.counted.iter().find(|counted| counted.numbering.serves(by)) else {
             return Vec::new();
         };
-        let mut grouper = Grouper::new(by, session, &counted.numbering, resolvers);
+        let mut grouper = Grouper::new(by, session, &counted.numbering, resolvers, self.style);
         let mut counts: Vec<Count> = Vec::new();
         for (number, count) in counted.counts.iter().enumerate().filter(|(_, count)| count.accesses() > 0) {
             if let Some(row) = grouper.row(number as u32) {
@@ -158,7 +173,7 @@ impl CountsPart for Tally {
     fn follows_all(&self) -> bool {
         // Other tables follow nothing, and would be told what they do not count.
         self.pages.is_none()
-            && matches!(self.counted.as_slice(), [Counted { numbering: Numbering::Local(_), .. }])
+            && matches!(self.counted.as_slice(), [Counted { numbering, .. }] if numbering.follows())
     }
 
     fn chosen(&mut self) -> &mut Chosen {

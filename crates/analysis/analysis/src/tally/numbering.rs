@@ -8,13 +8,17 @@ use symbols::{CodeId, FunctionId, RegionId, VariableId};
 
 use super::By;
 use super::locals::{LocalThing, Locals};
-use crate::{Moment, Owner, Session};
+use crate::machine::Machine;
+use crate::stack::Stacks;
+use crate::{Moment, Owner, Session, has_stacks};
 
 /// Numbers for what the rows of a table are made of. Several kinds of rows are made of the same.
 #[derive(Debug)]
 pub(crate) enum Numbering {
     /// The session's numbers of variables.
     Variable,
+    /// The same, with the stacks that blocks were allocated in.
+    Block(Box<Stacks>),
     /// The session's numbers of instructions.
     Code,
     Field(Numbered<(VariableId, Arc<str>)>),
@@ -100,6 +104,9 @@ impl Threads {
 impl Numbering {
     pub(crate) fn new(by: By, session: &Session) -> Self {
         match by {
+            By::Allocation if has_stacks(session) && Machine::of(session).is_none() => {
+                Self::Block(Box::new(Stacks::new(session)))
+            }
             By::Variable | By::Allocation | By::Region => Self::Variable,
             By::Function | By::Line => Self::Code,
             By::Field => Self::Field(Numbered::default()),
@@ -113,6 +120,7 @@ impl Numbering {
     pub(super) fn serves(&self, by: By) -> bool {
         match self {
             Self::Variable => matches!(by, By::Variable | By::Allocation | By::Region),
+            Self::Block(_) => by == By::Allocation,
             Self::Code => matches!(by, By::Function | By::Line),
             Self::Field(_) => by == By::Field,
             Self::Page(_) => by == By::Page,
@@ -126,6 +134,10 @@ impl Numbering {
     pub(crate) fn number(&mut self, at: &mut Moment<'_>, access: &Access) -> u32 {
         match self {
             Self::Variable => at.resolver.resolve_data(access.addr).variable.0,
+            Self::Block(stacks) => {
+                stacks.access(at, access);
+                at.resolver.resolve_data(access.addr).variable.0
+            }
             Self::Code => at.resolver.resolve_code(access.ip).0,
             Self::Field(fields) => {
                 let name = at.resolver.resolve_data(access.addr);
@@ -142,8 +154,26 @@ impl Numbering {
     }
 
     pub(crate) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
-        if let Self::Local(locals) = self {
-            locals.event(at, event);
+        match self {
+            Self::Local(locals) => locals.event(at, event),
+            Self::Block(stacks) => {
+                stacks.event(at, event);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it has to be told everything that a thread does, whatever is counted of it.
+    pub(super) fn follows(&self) -> bool {
+        self.stacks().is_some()
+    }
+
+    /// The stacks that it follows.
+    pub(super) fn stacks(&self) -> Option<&Stacks> {
+        match self {
+            Self::Local(locals) => Some(locals.stacks()),
+            Self::Block(stacks) => Some(stacks),
+            _ => None,
         }
     }
 

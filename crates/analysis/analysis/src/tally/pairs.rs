@@ -7,11 +7,12 @@ use rustc_hash::FxHashMap;
 use symbols::Resolver;
 use trace_format::Filter;
 
-use super::chosen::{self, Chosen, CountsPart};
 use super::group::Grouper;
 use super::numbering::Numbering;
 use super::slot::slot;
 use super::{AccessRow, By, SortKey};
+use crate::chosen::{self, Chosen, CountsPart};
+use crate::stack::SiteStyle;
 use crate::{Count, Error, Moment, Session, Tool};
 
 /// What two rows have in common.
@@ -43,6 +44,7 @@ pub struct PairTally {
     /// The last pair of each second number: mostly the next one is the same.
     last: Vec<Option<LastPair>>,
     chosen: Chosen,
+    style: SiteStyle,
 }
 
 impl PairTally {
@@ -55,7 +57,13 @@ impl PairTally {
             place_of: FxHashMap::default(),
             last: Vec::new(),
             chosen: Chosen::default(),
+            style: SiteStyle::default(),
         }
+    }
+
+    /// Names allocation sites so.
+    pub fn with_sites(self, style: SiteStyle) -> Self {
+        Self { style, ..self }
     }
 
     /// Counts what matches a filter; with `only`, of one thread. Returns the resolvers as they are at the end.
@@ -90,8 +98,9 @@ impl PairTally {
 
     /// All pairs: sorted by the first ones as asked, then by their own counts.
     pub fn rows(&self, session: &Session, resolvers: &[Resolver], sort: SortKey) -> Vec<PairRow> {
-        let [first, second] =
-            [0, 1].map(|side: usize| Grouper::new(self.by[side], session, &self.numberings[side], resolvers));
+        let [first, second] = [0, 1].map(|side: usize| {
+            Grouper::new(self.by[side], session, &self.numberings[side], resolvers, self.style)
+        });
         let (mut first, mut second) = (first, second);
         let mut pairs: HashMap<(usize, usize), Count> = HashMap::new();
         for ([one, other], count) in self.counts.iter().filter(|(_, count)| count.accesses() > 0) {
@@ -132,7 +141,7 @@ impl PairTally {
 
 impl CountsPart for PairTally {
     fn follows_all(&self) -> bool {
-        self.by.contains(&By::Local)
+        self.numberings.iter().any(Numbering::follows)
     }
 
     fn chosen(&mut self) -> &mut Chosen {

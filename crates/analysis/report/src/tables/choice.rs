@@ -51,15 +51,35 @@ impl Choice {
         self.choose(rows, |row| vec![&row.first, &row.second])
     }
 
-    /// The stacks with a function that matches.
+    /// The stacks with a function that matches, and with one of such a module.
     ///
     /// # Errors
     /// As for [`Self::rows`].
     pub fn stacks(&self, rows: Vec<StackCount>) -> Result<Vec<StackCount>, String> {
-        let Some(name) = &self.name else { return Ok(rows) };
-        let is_kept = |row: &StackCount| row.stack.iter().any(|function| matches(name, function));
+        let of_module =
+            |glob: &String, row: &StackCount| row.modules.iter().any(|module| matches(glob, module));
+        let named = |glob: &String, row: &StackCount| row.stack.iter().any(|name| matches(glob, name));
+        let is_kept = |row: &StackCount| {
+            self.module.as_ref().is_none_or(|glob| of_module(glob, row))
+                && self.name.as_ref().is_none_or(|glob| named(glob, row))
+        };
         if rows.is_empty() || rows.iter().any(is_kept) {
             return Ok(rows.into_iter().filter(is_kept).collect());
+        }
+        if let Some(module) = &self.module
+            && !rows.iter().any(|row| of_module(module, row))
+        {
+            let modules = rows.iter().flat_map(|row| &row.modules).map(|module| &**module);
+            return Err(format!(
+                "--module {module}: no stack has a function of it{}",
+                suggestion(&near(module, modules))
+            ));
+        }
+        let Some(name) = &self.name else { return Err("no stack matches".to_owned()) };
+        if let Some(module) = self.module.as_ref().filter(|_| rows.iter().any(|row| named(name, row))) {
+            return Err(format!(
+                "--name {name}: is in no stack with --module {module}; leave one of them out"
+            ));
         }
         let names = rows.iter().flat_map(|row| &row.stack).map(|function| &**function);
         Err(format!("--name {name}: no stack has such a function{}", suggestion(&near(name, names))))

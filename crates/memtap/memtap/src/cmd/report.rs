@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::machine::{self, Machine};
-use analysis::stack::StackTally;
+use analysis::stack::{SiteStyle, StackTally};
 use analysis::{
     AccessRow, By, Count, PairTally, Session, SortKey, Tally, Tool, Unused, coverage, has_stacks,
 };
@@ -134,6 +134,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "What is counted")]
     guest_program: Vec<PathBuf>,
 
+    /// Allocation sites with so many functions, the one that allocates first
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..),
+          hide_default_value = true, help_heading = "What is shown")]
+    stacks: u16,
+    /// Allocation sites are the calls of the allocator, also where wrappers of it make them (xmalloc)
+    #[arg(long, help_heading = "What is shown")]
+    no_skip: bool,
     /// What the rows are sorted by
     #[arg(long, value_enum, value_name = "KEY", default_value = "accesses", help_heading = "What is shown")]
     sort: SortBy,
@@ -199,6 +206,25 @@ impl Args {
     fn most(&self) -> usize {
         let usual = if self.json || self.all { usize::MAX } else { TOP };
         self.top.unwrap_or(usual)
+    }
+
+    /// How allocation sites are named.
+    fn sites(&self) -> SiteStyle {
+        SiteStyle { frames: self.stacks.into(), skips: !self.no_skip }
+    }
+
+    /// Ends where options for allocation sites are given for tables that have none, or not in their context.
+    fn check_sites(&self, session: &Session, by: &[By]) -> Result<()> {
+        if self.sites() == SiteStyle::default() {
+            return Ok(());
+        }
+        if !by.iter().any(|by| matches!(by, By::Allocation | By::Local)) {
+            wrong("--stacks and --no-skip are for --by allocation and --by local");
+        }
+        if self.stacks > 1 && !has_stacks(session) {
+            return no_stacks(self).map(drop);
+        }
+        Ok(())
     }
 
     fn choice(&self) -> Choice {
@@ -301,7 +327,8 @@ fn by_one(session: &Session, args: &Args, by: By) -> Result<ExitCode> {
     if by == By::Local && !has_stacks(session) {
         return no_stacks(args);
     }
-    let mut tally = Tally::new(session, &[by]);
+    args.check_sites(session, &[by])?;
+    let mut tally = Tally::new(session, &[by]).with_sites(args.sites());
     let resolvers = {
         let _reading = Reading::of(session);
         let selection = args.selection();
@@ -343,7 +370,8 @@ fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result
     if by.contains(&By::Local) && !has_stacks(session) {
         return no_stacks(args);
     }
-    let mut tally = PairTally::new(session, by);
+    args.check_sites(session, &by)?;
+    let mut tally = PairTally::new(session, by).with_sites(args.sites());
     let resolvers = {
         let _reading = Reading::of(session);
         let selection = args.selection();
@@ -377,10 +405,13 @@ fn by_use(session: &Session, args: &Args) -> Result<ExitCode> {
             "--unused: a part of a trace can't tell that something was never read; leave --thread, --cycles and --range out",
         );
     }
+    if args.stacks > 1 && !has_stacks(session) {
+        return no_stacks(args);
+    }
     let mut tool = Unused::new(session);
     let resolvers = replay(session, args, &mut tool)?;
     let choice = args.choice();
-    let mut rows = match choice.unused(tool.rows(&resolvers)) {
+    let mut rows = match choice.unused(tool.rows(session, &resolvers, args.sites())) {
         Ok(rows) => rows,
         Err(words) => return nothing(args, &words),
     };
@@ -410,14 +441,12 @@ fn by_stack(session: &Session, args: &Args) -> Result<ExitCode> {
     if !has_stacks(session) {
         return no_stacks(args);
     }
-    if args.module.is_some() {
-        wrong("--by stack: a stack has functions of several modules; --name chooses those with one of them");
-    }
-    if args.cycles.is_some() || args.range.is_some() {
-        wrong("--by stack: counts whole threads; leave --cycles and --range out");
-    }
     let mut tally = StackTally::new(session);
-    replay(session, args, &mut tally)?;
+    {
+        let _reading = Reading::of(session);
+        let selection = args.selection();
+        tally.replay(session, &selection.all_events(), selection.thread)?;
+    }
     let mut rows = tally.rows(session.names());
     match args.sort {
         SortBy::Accesses => {}

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-use analysis::{AccessedThing, By, Count, ThingId, coverage};
+use analysis::{AccessedThing, By, Count, InnermostFunction, InnermostFunctions, ThingId, coverage};
 use memref::{AllocationKind, ProcessId};
 use serde_json::{Value, json};
-use symbols::{BlockState, CodeId, FunctionId, Resolver, SiteId, VariableKind};
+use symbols::{BlockState, CodeId, Resolver, SiteId, VariableKind};
 
 use super::source::Excerpts;
 use crate::export::Figures;
@@ -302,7 +302,8 @@ struct PlaceRows {
 }
 
 fn places(figures: &Figures<'_>, things: &Things, page: &mut PageColumns, names: &mut Strings) -> PlaceRows {
-    let mut functions: HashMap<FunctionId, u64> = HashMap::new();
+    let mut functions: HashMap<InnermostFunction, u64> = HashMap::new();
+    let mut innermost = InnermostFunctions::new(figures.session.names());
     let (mut function_name, mut function_module) = (Vec::new(), Vec::new());
     let mut place_of: HashMap<(u64, u64, u32), u64> = HashMap::new();
     let mut columns: [Vec<u64>; 3] = Default::default();
@@ -315,10 +316,10 @@ fn places(figures: &Figures<'_>, things: &Things, page: &mut PageColumns, names:
     for link in &links {
         let place = *of_code.entry(link.code).or_insert_with(|| {
             let code = figures.session.names().code(link.code)?;
-            let function = *functions.entry(code.function_id).or_insert_with(|| {
-                let module = code.module.as_deref();
-                function_name.push(names.add(code.function.as_deref().or(module).unwrap_or("[unknown]")));
-                function_module.push(names.add(module.unwrap_or("")));
+            let (function, name) = innermost.of(link.code)?;
+            let function = *functions.entry(function).or_insert_with(|| {
+                function_name.push(names.add(&name));
+                function_module.push(names.add(code.module.as_deref().unwrap_or("")));
                 function_name.len() as u64 - 1
             });
             let (file, line) = code.line().unwrap_or(("", None));

@@ -1,6 +1,6 @@
 //! A part of a trace is counted, but what has to follow the stacks is told everything.
 
-use memref::{Access, ThreadId};
+use memref::{Access, Event, ThreadId};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
 use trace_format::Filter;
@@ -9,7 +9,7 @@ use crate::{Error, Session, Tool};
 
 /// Which accesses are counted of all that are told.
 #[derive(Debug, Default)]
-pub(super) struct Chosen {
+pub(crate) struct Chosen {
     /// `None`: all of them.
     filter: Option<Filter>,
     /// The accesses of each thread so far.
@@ -19,25 +19,33 @@ pub(super) struct Chosen {
 impl Chosen {
     /// Whether all are counted.
     #[inline]
-    pub(super) fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.filter.is_none()
     }
 
     /// The number of the next access among those of its thread, of so many that are told now.
-    pub(super) fn tell(&mut self, thread: ThreadId, accesses: usize) -> u64 {
+    pub(crate) fn tell(&mut self, thread: ThreadId, accesses: usize) -> u64 {
         let told = self.told.entry(thread).or_default();
         *told += accesses as u64;
         *told - accesses as u64
     }
 
+    /// Whether an event that is no access is counted. With a range of numbers it is where the next access of its thread would be.
+    pub(crate) fn has_event(&self, thread: ThreadId, event: &Event<String>) -> bool {
+        let next = || self.told.get(&thread).copied().unwrap_or_default();
+        self.filter.as_ref().is_none_or(|filter| {
+            filter.admits(event) && filter.index.as_ref().is_none_or(|range| range.contains(&next()))
+        })
+    }
+
     /// Whether an access with that number is counted.
-    pub(super) fn has(&self, index: u64, access: &Access) -> bool {
+    pub(crate) fn has(&self, index: u64, access: &Access) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.admits_access(index, access))
     }
 }
 
 /// A tool that counts a part of a trace.
-pub(super) trait CountsPart: Tool {
+pub(crate) trait CountsPart: Tool {
     /// Whether it has to be told everything.
     fn follows_all(&self) -> bool;
 
@@ -46,7 +54,7 @@ pub(super) trait CountsPart: Tool {
 }
 
 /// Replays what such a tool has to be told.
-pub(super) fn replay<T: CountsPart>(
+pub(crate) fn replay<T: CountsPart>(
     tool: &mut T,
     session: &Session,
     filter: &Filter,

@@ -1,0 +1,49 @@
+//! `report --by allocation`: the call that allocates is the one that people mean, not one in a wrapper of the allocator.
+
+use std::collections::BTreeMap;
+
+use e2e::{TestProgram, Trace};
+use serde_json::Value;
+
+/// Blocks and bytes by site, offsets left out.
+fn sites(trace: &Trace, options: &[&str]) -> BTreeMap<String, (u64, u64)> {
+    let mut arguments = vec!["--by", "allocation", "--json"];
+    arguments.extend(options);
+    let outcome = trace.ask("report", &arguments);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let rows: Value = serde_json::from_str(&outcome.out()).expect("it is JSON");
+    let mut found: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in rows.as_array().expect("an array") {
+        let name = row["name"].as_str().expect("a name").split(' ');
+        let name: Vec<&str> = name.map(|word| word.split('+').next().unwrap_or(word)).collect();
+        let number = |key: &str| row[key].as_u64().unwrap_or_default();
+        let sum = found.entry(name.join(" ")).or_default();
+        *sum = (sum.0 + number("things"), sum.1 + number("size"));
+    }
+    found
+}
+
+#[test]
+fn wrappers_of_allocators_are_no_sites() {
+    let recording = TestProgram::named("wrappers.c").record_by("translate");
+    let found = sites(&recording.trace, &[]);
+    let check = |name: &str, expected: (u64, u64)| {
+        assert_eq!(found.get(name).copied().unwrap_or_default(), expected, "{name}\n{found:#?}");
+    };
+    check("malloc at make_node", (5, 80));
+    check("realloc at grow", (5, 1500));
+    check("malloc at uses", (5, 120));
+    check("realloc at uses", (5, 150));
+    check("malloc at copy", (1, 10));
+    let found = sites(&recording.trace, &["--no-skip"]);
+    assert_eq!(found.get("malloc at xmalloc"), Some(&(11, 210)), "{found:#?}");
+    let found = sites(&recording.trace, &["--stacks", "3"]);
+    assert!(found.contains_key("malloc at make_node < uses < main"), "{found:#?}");
+}
+
+#[test]
+fn a_trace_without_stacks_has_the_call_of_the_allocator() {
+    let recording = TestProgram::named("wrappers.c").record_by("protect");
+    let found = sites(&recording.trace, &[]);
+    assert!(found.contains_key("malloc at xmalloc"), "{found:#?}");
+}
