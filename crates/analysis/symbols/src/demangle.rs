@@ -28,14 +28,16 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// Legacy Rust names are C++ names whose last part is a hash: `17h` and 16 hexadecimal digits.
+/// Legacy Rust names are C++ names whose last part is a hash: `17h` and 16 hexadecimal digits. Parts before it may have dots
+/// (`alloc..vec..Vec`), and so may what the optimiser puts after it (`.llvm.123`).
 fn is_legacy_rust(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or(name);
-    let hash = stem
-        .strip_prefix("_ZN")
-        .and_then(|rest| rest.strip_suffix('E'))
-        .and_then(|rest| rest.get(rest.len().checked_sub(19)?..)?.strip_prefix("17h"));
+    let Some((_, rest)) = name.strip_prefix("_ZN").and_then(|rest| rest.rsplit_once("17h")) else {
+        return false;
+    };
+    let hash = rest.get(..16);
+    let after = rest.get(16..).and_then(|after| after.strip_prefix('E'));
     hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        && after.is_some_and(|after| after.is_empty() || after.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -58,6 +60,11 @@ mod tests {
     #[test]
     fn rust() {
         check("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write");
+        check(
+            "_ZN63_$LT$u8$u20$as$u20$alloc..vec..spec_from_elem..SpecFromElem$GT$9from_elem17h5f885bdc6027773bE",
+            "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+        );
+        check("_ZN4core3fmt5write17h0123456789abcdefE.llvm.123", "core::fmt::write");
         check("_RNvCs1234_7mycrate4main", "mycrate::main");
     }
 

@@ -139,9 +139,18 @@ impl FunctionCode {
         Self { instructions }
     }
 
-    /// Whether the result of the call at that address is returned.
+    /// The call at an address, or the one that returns there: a call through memory that a jump followed is known by that.
+    fn call_at(&self, address: u64) -> Option<&Followed> {
+        let at = self.instructions.get(&address).filter(|call| call.is_call);
+        at.or_else(|| {
+            let (_, before) = self.instructions.range(..address).next_back()?;
+            Some(before).filter(|call| call.is_call && call.next == address)
+        })
+    }
+
+    /// Whether the result of the call at that address, or before it, is returned.
     pub(super) fn returns_result_of(&self, call: u64) -> bool {
-        let Some(call) = self.instructions.get(&call).filter(|call| call.is_call) else { return false };
+        let Some(call) = self.call_at(call) else { return false };
         let result = Holders { registers: 1 << RAX, slots: Vec::new() };
         let mut seen = HashSet::new();
         let mut open = vec![(call.next, result)];
@@ -219,6 +228,15 @@ mod tests {
         check(&[0xe8, 0, 0, 0, 0, 0x48, 0x89, 0x45, 0xf8, 0x48, 0x8b, 0x45, 0xf8, 0xc9, 0xc3], true);
         // call; mov rdi, rax; call memset; ret
         check(&[0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xc7, 0xe8, 0, 0, 0, 0, 0xc3], true);
+    }
+
+    #[test]
+    fn a_call_is_known_by_where_it_returns() {
+        // call *(%r12); test rax, rax; ret
+        let bytes = [0x41, 0xff, 0x14, 0x24, 0x48, 0x85, 0xc0, 0xc3];
+        let code = FunctionCode::decode(&bytes, START);
+        assert!(code.returns_result_of(START) && code.returns_result_of(START + 4));
+        assert!(!code.returns_result_of(START + 7));
     }
 
     #[test]
