@@ -375,5 +375,31 @@ impl<'a> AllocationSites<'a> {
 }
 
 fn is_of_library(function: &str) -> bool {
-    function.starts_with("operator new") || LIBRARIES.iter().any(|library| function.starts_with(library))
+    let is_library = |name: &str| LIBRARIES.iter().any(|library| name.starts_with(library));
+    // `<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem`: a trait of theirs for a type that is nobody's.
+    let is_theirs = || {
+        let (own, of) = function.strip_prefix('<')?.split_once(" as ")?;
+        Some(!own.contains("::") && (is_library(of) || of.starts_with("<[")))
+    };
+    function.starts_with("operator new") || is_library(function) || is_theirs() == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_the_languages_libraries_are_told_by_their_names() {
+        let check = |name: &str, expect: bool| assert_eq!(is_of_library(name), expect, "{name}");
+        check("operator new(unsigned long)", true);
+        check("alloc::raw_vec::RawVec<T>::grow_one", true);
+        check("<alloc::string::String as core::clone::Clone>::clone", true);
+        check("<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem", true);
+        check("<u8 as <[_]>::to_vec_in::ConvertVec>::to_vec::<alloc::alloc::Global>", true);
+        check("std::vector<int>::push_back", true);
+        check("<mine::Table as core::clone::Clone>::clone", false);
+        check("<u8 as mine::Sized>::make", false);
+        check("allocate", false);
+        check("mine::alloc::make", false);
+    }
 }
