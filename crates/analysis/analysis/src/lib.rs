@@ -39,6 +39,7 @@ mod stale;
 mod summary;
 pub mod taint;
 mod tally;
+mod timeline;
 mod unused;
 
 pub use block_total::BlockTotal;
@@ -59,4 +60,5 @@ pub use session::{ArchivedSymbols, Session};
 pub use stale::{DoubleFree, Stale, StaleAccess};
 pub use summary::{BlockOpCount, Summary};
 pub use tally::{AccessRow, By, PairRow, PairTally, SortKey, Tally, join_families};
+pub use timeline::{HeapSample, TimeSample, Timeline};
 pub use unused::{Unused, UnusedRow};

@@ -1,9 +1,11 @@
 //! `flame` and `export`: other tools read what they write, and the figures are those of `stat` and `report`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use e2e::{Recording, TestProgram, run, tool};
+use serde_json::Value;
 
 /// A directory for what is exported.
 struct Exports {
@@ -291,10 +293,10 @@ fn the_viewer_of_dhat_shows_what_became_of_blocks() {
     let document = dhat_view(&exports, &profile);
     assert!(!document.contains("class=\"error\""), "{document}");
     assert!(document.contains("1,716 bytes"), "the total is not shown: {document}");
-    let file: serde_json::Value = serde_json::from_str(&text(&profile)).expect("it is JSON");
+    let file: Value = serde_json::from_str(&text(&profile)).expect("it is JSON");
     let points = file["pps"].as_array().expect("an array").clone();
     let frames = file["ftbl"].as_array().expect("an array").clone();
-    let function = |point: &serde_json::Value| {
+    let function = |point: &Value| {
         let frame = point["fs"][0].as_u64().expect("a number") as usize;
         frames[frame].as_str().expect("a text").to_owned()
     };
@@ -409,4 +411,70 @@ fn pprof_has_all_accesses_and_allocations_by_stack() {
     // A picture or a profile is no text for a terminal.
     let refused = trace.ask("export", &["--format", "pprof", "-o", "-"]);
     assert_eq!((refused.status, refused.err().lines().count()), (1, 1), "{}", refused.err());
+}
+
+#[test]
+fn the_firefox_profiler_gets_all_accesses_as_weights_and_the_heap() {
+    let exports = Exports::of("exports.c", &[]);
+    let path = exports.export("firefox", "profile.json");
+    let profile: Value = serde_json::from_str(&text(&path)).expect("it is JSON");
+    let threads = profile["threads"].as_array().expect("threads");
+    let weights = threads.iter().flat_map(|thread| thread["samples"]["weight"].as_array().expect("weights"));
+    let sum: u64 = weights.map(|weight| weight.as_u64().expect("a number")).sum();
+    assert_eq!(sum, exports.recording.trace.number("accesses"));
+    let strings = profile["shared"]["stringArray"].as_array().or(threads[0]["stringArray"].as_array());
+    let strings = strings.expect("names");
+    for function in ["main", "leaks", "grows"] {
+        assert!(strings.iter().any(|name| name == function), "{function}\n{strings:#?}");
+    }
+    let samples = &profile["counters"][0]["samples"];
+    let live: f64 = samples["count"].as_array().expect("counts").iter().filter_map(Value::as_f64).sum();
+    // What is never released is there at the end.
+    assert!(live >= 1000.0, "{samples}");
+}
+
+#[test]
+fn perfetto_gets_functions_that_begin_and_end_and_all_accesses() {
+    let exports = Exports::of("exports.c", &[]);
+    let bytes = std::fs::read(exports.export("perfetto", "run.perfetto-trace")).expect("it was just written");
+    let trace = fields(&bytes);
+    let mut names: BTreeMap<u64, String> = BTreeMap::new();
+    let mut open: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let (mut tracks, mut most, mut last) = (BTreeSet::new(), 0, BTreeMap::new());
+    for (_, _, packet) in &trace {
+        let packet = fields(packet);
+        let inner = |field: u64| packet.iter().find(|f| f.0 == field).map(|f| fields(f.2));
+        let number =
+            |message: &[(u64, u64, &[u8])], field: u64| message.iter().find(|f| f.0 == field).map(|f| f.1);
+        if let Some(track) = inner(60) {
+            assert!(tracks.insert(number(&track, 1).expect("a number")));
+        }
+        for data in inner(12).iter().flatten() {
+            let name = fields(data.2);
+            let text = String::from_utf8(name.iter().find(|f| f.0 == 2).expect("a name").2.to_vec());
+            names.insert(number(&name, 1).expect("a number"), text.expect("UTF-8"));
+        }
+        let Some(event) = inner(11) else { continue };
+        let track = number(&event, 11).expect("a track");
+        let time = number(&packet, 8).expect("a time");
+        assert!(tracks.contains(&track));
+        assert!(last.insert(track, time).is_none_or(|before| before <= time));
+        match number(&event, 9).expect("a type") {
+            1 => {
+                let name = number(&event, 10).expect("a name");
+                seen.insert(names[&name].clone());
+                open.entry(track).or_default().push(name);
+            }
+            2 => assert!(open.entry(track).or_default().pop().is_some()),
+            4 if track & 0xff == 5 => most = most.max(number(&event, 30).expect("a value")),
+            4 => {}
+            other => panic!("no such type: {other}"),
+        }
+    }
+    assert!(open.values().all(Vec::is_empty));
+    for function in ["main", "leaks", "grows"] {
+        assert!(seen.contains(function), "{function}\n{seen:#?}");
+    }
+    assert!(most >= 1000, "{most}");
 }

@@ -25,6 +25,12 @@ impl Message {
         self
     }
 
+    /// A number that is there, also where it is 0.
+    pub(super) fn given(&mut self, field: u32, value: u64) -> &mut Self {
+        self.put(|stream| stream.write_uint64(field, value));
+        self
+    }
+
     /// Numbers, packed.
     pub(super) fn numbers(&mut self, field: u32, values: &[u64]) -> &mut Self {
         self.put(|stream| stream.write_repeated_packed_uint64(field, values));

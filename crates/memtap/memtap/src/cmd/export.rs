@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::stack::StackTally;
-use analysis::{BlockUses, DataTally};
+use analysis::{BlockUses, DataTally, Session, Timeline};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
-use report::export::{CallTree, Measure, callgrind, dhat, folded, pprof};
+use report::export::{CallTree, Measure, callgrind, dhat, firefox, folded, perfetto, pprof};
 use report::flame::FlameGraph;
 
 use super::flame::{call_tree, needs_stacks};
@@ -26,12 +26,16 @@ pub(crate) enum ExportFormat {
     Dhat,
     /// Accesses and allocations by stack: for pprof, Grafana Pyroscope and speedscope (binary)
     Pprof,
+    /// Functions, accesses and the heap over time: for ui.perfetto.dev (binary)
+    Perfetto,
+    /// The same as samples weighted by accesses: for profiler.firefox.com
+    Firefox,
 }
 
 impl ExportFormat {
     /// Whether it is no text.
     fn is_binary(self) -> bool {
-        matches!(self, Self::Pprof)
+        matches!(self, Self::Pprof | Self::Perfetto)
     }
 }
 
@@ -85,8 +89,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             tree.add_live(names, &tools.1);
             pprof(&session, &tree, &mut output)?;
         }
+        ExportFormat::Perfetto => perfetto(&session, &timeline(&session)?, &mut output)?,
+        ExportFormat::Firefox => firefox(&session, &timeline(&session)?, &mut output)?,
     }
     output.finish()?;
     note_problems(&session);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What each thread did over its time.
+fn timeline(session: &Session) -> Result<Timeline> {
+    let mut timeline = Timeline::new(session);
+    session.replay(&Default::default(), None, &mut timeline)?;
+    timeline.finish();
+    Ok(timeline)
 }
