@@ -10,9 +10,11 @@
 
 mod bytes;
 mod header;
+mod needed;
 mod notes;
 mod segment;
 
 pub use header::{ElfHeader, ElfRefusal};
+pub use needed::{NeededLibrary, needed_library};
 pub use notes::build_id;
 pub use segment::SegmentHeader;

@@ -132,7 +132,8 @@ impl Listener {
     pub fn serve_one(&self, pool: &OwnedPool, config: impl FnOnce(u32) -> Config) -> io::Result<()> {
         let peer = rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC)?;
         let pid = rustix::net::sockopt::socket_peercred(&peer)?.pid;
-        let bytes = config(pid.as_raw_nonzero().get().unsigned_abs()).encode();
+        let pid = pid.as_raw_nonzero().get().unsigned_abs();
+        let bytes = Config { pid, ..config(pid) }.encode();
         let descriptors = [pool.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);

@@ -7,7 +7,8 @@ pub const MAX_PATH_BYTES: usize = 1024;
 /// Bytes of the path of the list of watchpoints, its zero included.
 pub const MAX_LIST_PATH_BYTES: usize = 64;
 const VERIFY_AT: usize = 16 + MAX_LIST_PATH_BYTES;
-const HEAD_BYTES: usize = VERIFY_AT + 8;
+const PID_AT: usize = VERIFY_AT + 8;
+const HEAD_BYTES: usize = PID_AT + 8;
 const BREAKPOINT_BYTES: usize = 16 + MAX_PATH_BYTES;
 /// Bytes of the message.
 pub const CONFIG_BYTES: usize = HEAD_BYTES + MAX_BREAKPOINTS * BREAKPOINT_BYTES;
@@ -64,6 +65,8 @@ pub struct Config {
     pub leaves: bool,
     /// Instructions of each window in which a thread's translated code is compared with stepping; zero: there is none.
     pub verify: u32,
+    /// The process's id in the recorder's name space: entered when it connects.
+    pub pid: u32,
     /// Path of a list of watchpoints, padded with zeros: where there is one, nothing else is recorded.
     pub watchpoints: [u8; MAX_LIST_PATH_BYTES],
     /// Functions that start and stop recording.
@@ -95,6 +98,7 @@ impl Config {
         ]);
         put(&self.watchpoints);
         put(&u64::from(self.verify).to_le_bytes());
+        put(&u64::from(self.pid).to_le_bytes());
         for breakpoint in &self.breakpoints {
             let kind = match breakpoint.map(|breakpoint| breakpoint.kind) {
                 None => 0u64,
@@ -140,6 +144,7 @@ impl Config {
             flow: flag(6),
             leaves: flag(7),
             verify: word(VERIFY_AT) as u32,
+            pid: word(PID_AT) as u32,
             watchpoints: bytes.get(16..VERIFY_AT)?.try_into().ok()?,
             breakpoints,
         })
@@ -168,6 +173,7 @@ mod tests {
             flow: true,
             leaves: true,
             verify: 1000,
+            pid: 4711,
             watchpoints: [7; MAX_LIST_PATH_BYTES],
             breakpoints,
         };

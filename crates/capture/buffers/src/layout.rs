@@ -9,11 +9,13 @@
 //! ```
 //! All of it starts as zeros, which is a valid, empty pool but for the fields that [`Control::init`] sets.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::mem::size_of;
 
+use crate::arrival::{Arrival, Refusal};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
 /// Version of this layout. A tracer of another version must not touch the pool.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Bytes of one buffer. Small, because reused memory that stays in the cache is worth more than few hand-overs.
 pub const BUFFER_BYTES: usize = 64 << 10;
 /// Buffers of a pool, and so the threads that can be traced at the same time.
@@ -74,6 +76,8 @@ pub struct Control {
     waiting: AtomicU32,
     /// The recorder's process id, in its own name space; zero where it is not known. Written once by it, as the version.
     recorder: AtomicU32,
+    /// Programs announced so far, beside the one that the recorder starts. Written by those who are about to call exec.
+    announced: AtomicU32,
 }
 
 impl Control {
@@ -131,6 +135,11 @@ impl Control {
         self.processes.fetch_sub(1, Ordering::Relaxed);
         self.refuse();
         None
+    }
+
+    /// A number for a program that is about to be executed; the recorder's own program is number zero.
+    pub fn next_announcement(&self) -> u32 {
+        self.announced.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// A process is about to fork: its child will be numbered, or it says [`Self::settle_child`] itself.
@@ -209,7 +218,7 @@ impl Control {
 pub struct ProcessSlot {
     /// A [`ProcessState`]; written by the process, last, with release.
     state: AtomicU32,
-    /// Its process id in the recorder's name space; written by the process.
+    /// Its process id in the recorder's name space, or zero where it does not know that; written by the process.
     pid: AtomicU32,
     /// The number of the process that made it, or all ones.
     parent: AtomicU32,
@@ -217,6 +226,12 @@ pub struct ProcessSlot {
     resumes: AtomicU32,
     /// When, in nanoseconds of CLOCK_REALTIME.
     start_ns: AtomicU64,
+    /// Its process id in its own name space; written by the process.
+    own_pid: AtomicU32,
+    /// One more than the number under which its program was announced, or zero; written by the process.
+    announcement: AtomicU32,
+    /// Why it runs on untraced ([`Refusal`]), or zero; written by the process.
+    refusal: AtomicU32,
 }
 
 /// Life of a process.
@@ -232,13 +247,27 @@ pub enum ProcessState {
 }
 
 impl ProcessSlot {
-    /// Enters a process. `parent` is a process number of this session.
-    pub fn enter(&self, pid: u32, parent: Option<u32>, start_ns: u64) {
-        self.pid.store(pid, Ordering::Relaxed);
-        self.parent.store(parent.unwrap_or(u32::MAX), Ordering::Relaxed);
-        self.start_ns.store(start_ns, Ordering::Relaxed);
+    /// Enters a process.
+    pub fn enter(&self, arrival: &Arrival) {
+        self.pid.store(arrival.pid, Ordering::Relaxed);
+        self.own_pid.store(arrival.own_pid, Ordering::Relaxed);
+        self.parent.store(arrival.parent.unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.announcement.store(arrival.announcement.map_or(0, |number| number + 1), Ordering::Relaxed);
+        self.refusal.store(0, Ordering::Relaxed);
+        self.start_ns.store(arrival.start_ns, Ordering::Relaxed);
         self.resumes.store(0, Ordering::Relaxed);
         self.state.store(ProcessState::Live as u32, Ordering::Release);
+    }
+
+    /// Notes that the process can't be traced: it runs on without a tracer, and has no more to say.
+    pub fn refuse(&self, refusal: Refusal) {
+        self.refusal.store(refusal as u32, Ordering::Relaxed);
+        self.end();
+    }
+
+    /// Why it runs untraced, where it does. To be asked once it has ended.
+    pub fn refusal(&self) -> Option<Refusal> {
+        Refusal::from_code(self.refusal.load(Ordering::Relaxed))
     }
 
     /// Notes that the process has no more to say (it ended, or another program takes its pid by exec).
@@ -255,9 +284,19 @@ impl ProcessSlot {
         }
     }
 
-    /// Its process id.
+    /// Its process id in the recorder's name space; zero where it did not know that.
     pub fn pid(&self) -> u32 {
         self.pid.load(Ordering::Relaxed)
+    }
+
+    /// Its process id in its own name space.
+    pub fn own_pid(&self) -> u32 {
+        self.own_pid.load(Ordering::Relaxed)
+    }
+
+    /// Under which number its program was announced, where it was.
+    pub fn announcement(&self) -> Option<u32> {
+        self.announcement.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// The process that made it, if that is of this session.

@@ -16,6 +16,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod arrival;
 pub mod attach;
 mod config;
 pub mod flow;
@@ -28,6 +29,7 @@ mod slots;
 mod sync;
 mod writer;
 
+pub use arrival::{Arrival, Refusal};
 pub use config::{
     Breakpoint, BreakpointKind, CONFIG_BYTES, Config, MAX_BREAKPOINTS, MAX_LIST_PATH_BYTES, MAX_PATH_BYTES,
 };

@@ -192,6 +192,20 @@ pub enum Record<'a> {
         /// Path of the executable.
         name: &'a [u8],
     },
+    /// The process is about to execute a program in which the tracer is expected.
+    Exec {
+        /// Under which number the program is announced.
+        announcement: u32,
+        /// The process's id in its own name space.
+        own_pid: u32,
+        /// The program's path as it was named.
+        name: &'a [u8],
+    },
+    /// That program was not executed: the kernel refused.
+    ExecFailed {
+        /// Under which number it was announced.
+        announcement: u32,
+    },
     /// A part of the process's command line, as long as a name can be; the parts follow each other.
     Arguments {
         /// Where it is in memory.
@@ -264,6 +278,8 @@ const TAG_STEP_BEGIN: u8 = 16;
 const TAG_EXPECTED: u8 = 17;
 const TAG_STEP_END: u8 = 18;
 const TAG_EXECUTED: u8 = 19;
+const TAG_EXEC: u8 = 20;
+const TAG_EXEC_FAILED: u8 = 21;
 
 const TAG_SYNC: u8 = 32;
 
@@ -415,6 +431,17 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.head(none, addr, 0, TAG_ARGUMENTS);
             out.name(name);
         }
+        Record::Exec { announcement, own_pid, name } => {
+            out.head(none, none, 0, TAG_EXEC);
+            out.word(announcement.into());
+            out.word(own_pid.into());
+            out.name(name);
+        }
+        Record::ExecFailed { announcement } => {
+            out.head(none, none, 0, TAG_EXEC_FAILED);
+            out.word(announcement.into());
+            out.word(0);
+        }
         Record::ThreadBase { addr } => out.head(none, addr, 0, TAG_THREAD_BASE),
         Record::StepBegin { first } => out.head(none, none, first.into(), TAG_STEP_BEGIN),
         Record::Expected { ip, addr, kind, size, executed, bytes } => {
@@ -565,6 +592,12 @@ impl<'a> Records<'a> {
             TAG_COUNTER => Record::Counter { ip, count: self.word(2)?, name: self.name(4)? },
             TAG_PROGRAM => Record::Program { name: self.name(2)? },
             TAG_ARGUMENTS => Record::Arguments { addr, name: self.name(2)? },
+            TAG_EXEC => Record::Exec {
+                announcement: self.word(2)? as u32,
+                own_pid: self.word(3)? as u32,
+                name: self.name(4)?,
+            },
+            TAG_EXEC_FAILED => Record::ExecFailed { announcement: self.word(2)? as u32 },
             TAG_THREAD_BASE => Record::ThreadBase { addr },
             TAG_STEP_BEGIN => Record::StepBegin { first: code != 0 },
             TAG_EXPECTED => Record::Expected {
@@ -677,6 +710,8 @@ mod tests {
                 },
                 Record::Program { name: &name },
                 Record::Arguments { addr: a, name: &name },
+                Record::Exec { announcement: n as u32, own_pid: m as u32, name: &name },
+                Record::ExecFailed { announcement: n as u32 },
                 Record::StepBegin { first: bits > 99 },
                 Record::Expected { ip, addr: a, kind: access, size, executed: n, bytes: &name },
                 Record::Expected { ip, addr: a, kind: access, size, executed: n, bytes: &[] },

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use buffers::{BufferState, ProcessState};
 use buffers_host::OwnedPool;
 
+use crate::elsewhere;
 use crate::living::LiveProcesses;
 use crate::sink::Sink;
 use crate::waiter::Waiter;
@@ -16,6 +17,8 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// How many accesses may wait: at first few, so that a run that ends badly early leaves something, then twice as many each
 /// time, because long frames compress better.
 const FIRST_FLUSH_ACCESSES: u64 = 8192;
+/// How long is waited for programs that were announced where nobody else is left. Those that have not arrived by then never will.
+const ARRIVAL: Duration = Duration::from_secs(2);
 /// How often the recorder looks at what nobody wakes it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -52,20 +55,26 @@ impl<'a, 's> Drain<'a, 's> {
         Self { pool, sink, living: LiveProcesses::default(), known: 0 }
     }
 
-    /// Reads until the program has ended and all has been read. After an error nothing more can be kept: the program goes
+    /// Reads until the program has ended and all has been read, and waits at most `wait` for those who outlive it. After an error nothing more can be kept: the program goes
     /// on, unrecorded.
     pub(crate) fn run(
         &mut self,
         program: &Waiter,
+        wait: Option<Duration>,
         output: &Path,
         tell: &mut dyn FnMut(Notice<'_>),
     ) -> Result<(), Error> {
         let mut flushes = Flushes { last: Instant::now(), written: 0, may_wait: FIRST_FLUSH_ACCESSES };
         let mut looked = Instant::now();
+        let mut nobody_since = None;
+        let mut over_since = None;
         loop {
             let seen = self.pool.submissions();
             let over = program.is_over();
             program.pass_on(tell);
+            if over && program.is_vain() {
+                return Ok(());
+            }
             self.add_processes(over)?;
             let some = self.read_submitted()?;
             let waiting = self.sink.looked(self.pool.pool())?;
@@ -74,12 +83,26 @@ impl<'a, 's> Drain<'a, 's> {
                 self.leave_ended()?;
                 tell(Notice::Progress { totals: self.sink.totals(), output });
             }
+            if over && !self.living.is_empty() {
+                let since = *over_since.get_or_insert_with(Instant::now);
+                if wait.is_some_and(|wait| since.elapsed() >= wait) {
+                    self.leave_outliving()?;
+                    break;
+                }
+                tell(Notice::Outlived { processes: self.living.len() });
+            }
             if flushes.is_due(self.sink.totals().accesses) {
                 self.sink.flush()?;
             }
             let all_known = self.known == self.pool.pool().control().processes();
             if over && self.living.is_empty() && !some && all_known {
-                break;
+                // A program whose parent does not wait for it may be about to arrive.
+                let waits = *nobody_since.get_or_insert_with(Instant::now);
+                if !self.sink.awaits_programs(self.pool.pool()) || waits.elapsed() >= ARRIVAL {
+                    break;
+                }
+            } else {
+                nobody_since = None;
             }
             if !some && !waiting {
                 self.pool.wait(seen, LOOK_EVERY);
@@ -87,6 +110,7 @@ impl<'a, 's> Drain<'a, 's> {
         }
         while self.sink.looked(self.pool.pool())? {}
         self.sink.refused(self.pool.pool().control().refused())?;
+        self.sink.tell_lost()?;
         Ok(())
     }
 
@@ -104,9 +128,13 @@ impl<'a, 's> Drain<'a, 's> {
                 self.known += 1;
                 continue;
             }
-            self.sink.add_process(number, slot.pid(), slot.parent(), slot.start_ns())?;
+            // One that is nowhere was dead before anybody could look.
+            let pid = elsewhere::pid_of(slot, self.pool).unwrap_or(0);
+            let shown = if pid == 0 { slot.own_pid() } else { pid };
+            self.sink.add_process(number, shown, slot.parent(), slot.start_ns())?;
+            self.sink.arrive(slot);
             self.known += 1;
-            if let Some(former) = self.living.add(number, slot.pid()) {
+            if let Some(former) = self.living.add(number, pid) {
                 self.leave(former)?;
             }
         }
@@ -159,6 +187,17 @@ impl<'a, 's> Drain<'a, 's> {
         Ok(())
     }
 
+    /// Processes go on that are not waited for any longer: from here on they record nothing.
+    fn leave_outliving(&mut self) -> Result<(), Error> {
+        self.pool.pool().control().close();
+        self.pool.wake_producers();
+        for number in self.living.gone(|_| true) {
+            self.leave(number)?;
+            self.sink.note_outliving(number);
+        }
+        Ok(())
+    }
+
     /// A process is gone: what it handed over, then what it had begun.
     fn leave(&mut self, number: u32) -> Result<(), Error> {
         self.read_submitted()?;
@@ -177,6 +216,9 @@ impl<'a, 's> Drain<'a, 's> {
         }
         self.sink.settle(number)?;
         self.sink.end_process(number)?;
+        if let Some(slot) = pool.process(number) {
+            self.sink.note_refusal(number, slot);
+        }
         Ok(())
     }
 }

@@ -33,10 +33,12 @@
 //! knows what becomes of each record. What a trace can be asked, and how it is written, is left to `trace-format`.
 #![forbid(unsafe_code)]
 
+mod announced;
 mod clock;
 mod command_line;
 mod destination;
 mod drain;
+mod elsewhere;
 mod error;
 mod flow;
 mod library;

@@ -53,11 +53,17 @@ pub(crate) struct LiveProcesses {
 }
 
 impl LiveProcesses {
-    /// Begins to watch. Returns the number of a process that had the same pid: it called exec, and has no more to say.
+    /// Begins to watch; a pid of zero is that of a process that is dead. Returns the number of a process that had the same pid: it called exec, and has no more to say.
     pub(crate) fn add(&mut self, number: u32, pid: u32) -> Option<u32> {
-        let former = self.live.iter().find(|(_, live)| live.pid == pid).map(|(&number, _)| number);
+        let former =
+            self.live.iter().find(|(_, live)| live.pid == pid && pid != 0).map(|(&number, _)| number);
         self.live.insert(number, LiveProcess { pid, sight: Sight::of(pid) });
         former.and_then(|former| self.live.remove(&former).map(|_| former))
+    }
+
+    /// How many are left.
+    pub(crate) fn len(&self) -> usize {
+        self.live.len()
     }
 
     /// Whether none is left.

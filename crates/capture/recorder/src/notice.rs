@@ -24,6 +24,11 @@ pub enum Notice<'a> {
         /// The process.
         pid: u32,
     },
+    /// The program has ended, and processes that it started go on, recorded: told again and again as long as it is so.
+    Outlived {
+        /// How many they are.
+        processes: usize,
+    },
     /// Some time has passed: told some twenty times a second.
     Progress {
         /// What was recorded so far.

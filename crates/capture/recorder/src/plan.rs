@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) linkage: Linkage,
     /// The process that runs it already; `None`: it is started.
     pub(crate) running: Option<RunningProcess>,
+    /// How long processes are waited for that outlive the program; `None`: until they end.
+    pub(crate) wait: Option<Duration>,
     /// What a traced process is told.
     pub(crate) config: Config,
     /// Where the trace goes.

@@ -1,7 +1,9 @@
 //! The program that a user wants recorded: found, and judged before anything is started or written.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -90,6 +92,13 @@ fn check_script(path: &Path, rest: &[u8], scripts: usize) -> Result<Linkage, Err
         Ok(Linkage::Static) => Err(Error::StaticInterpreter { path: path.into(), interpreter }),
         Err(error) => Err(Error::Interpreter { path: path.into(), source: Box::new(error) }),
     }
+}
+
+/// The library of gcc's address sanitizer, where the program needs it: that insists on being the loader's first.
+pub(crate) fn sanitizer(program: &Path) -> Option<OsString> {
+    let file = File::open(program).ok()?;
+    let read = |at, bytes: &mut [u8]| file.read_at(bytes, at).unwrap_or(0);
+    elf::needed_library(read, b"libasan.so").map(|library| OsStr::from_bytes(library.name()).to_owned())
 }
 
 /// A program has a loader where one of its segments names it.

@@ -59,6 +59,7 @@ pub struct Recorder {
     is_idle: bool,
     children: bool,
     verify: Option<u32>,
+    wait: Option<Duration>,
     trace: TraceOptions,
     library: Option<PathBuf>,
 }
@@ -87,6 +88,7 @@ impl Recorder {
             is_idle: false,
             children: true,
             verify: None,
+            wait: None,
             trace: TraceOptions::default(),
             library: None,
         }
@@ -170,6 +172,14 @@ impl Recorder {
         self
     }
 
+    /// How long processes are waited for that outlive the program: by default until they end. Those that go on then do so
+    /// unrecorded, which is a gap.
+    #[must_use]
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.wait = Some(limit);
+        self
+    }
+
     /// Steps through windows of so many instructions, and compares what is accessed there with what is recorded.
     #[must_use]
     pub fn verify(mut self, window_instructions: u32) -> Self {
@@ -234,6 +244,7 @@ impl Recorder {
             args: args.to_vec(),
             linkage,
             running: None,
+            wait: self.wait,
             trace: self.trace_plan(name, &config),
             program,
             config,
@@ -265,6 +276,7 @@ impl Recorder {
             args,
             linkage: Linkage::Dynamic,
             running: Some(running),
+            wait: None,
             trace: self.trace_plan(&program.to_string_lossy(), &config),
             program,
             config,
@@ -315,6 +327,7 @@ impl Recorder {
             flow: self.trace.flow,
             leaves: false,
             verify: self.verify.unwrap_or(0),
+            pid: 0,
             watchpoints: [0; MAX_LIST_PATH_BYTES],
             breakpoints: library::breakpoints(program, start, &self.stop)?,
         })

@@ -18,6 +18,7 @@ use buffers_host::OwnedPool;
 use memref::VirtAddr;
 use x86::Registers;
 
+use crate::elsewhere;
 use crate::living::LiveProcesses;
 use crate::plan::RunningProcess;
 use crate::waiter::Failure;
@@ -395,7 +396,7 @@ pub(crate) fn run(
     let is_time = || running.time.is_some_and(|time| begun.elapsed() >= time);
     while !running.stop.load(Ordering::Relaxed) && !is_time() {
         while let Some(slot) = pool.pool().process(known).filter(|slot| slot.state() != ProcessState::Empty) {
-            living.add(known, slot.pid());
+            living.add(known, elsewhere::pid_of(slot, pool).unwrap_or(0));
             known += 1;
         }
         living.dead();
@@ -413,13 +414,12 @@ pub(crate) fn run(
 fn leave_all(pool: &OwnedPool, library: &Path) -> Result<()> {
     let mut result = Ok(());
     loop {
-        let pool = pool.pool();
-        let numbers = 0..pool.control().processes();
+        let numbers = 0..pool.pool().control().processes();
         let mut live = numbers
-            .filter_map(|number| pool.process(number))
+            .filter_map(|number| pool.pool().process(number))
             .filter(|slot| slot.state() == ProcessState::Live);
         let Some(slot) = live.next() else { return result };
-        let left = leave(slot.pid(), library);
+        let left = elsewhere::pid_of(slot, pool).map_or(Ok(()), |pid| leave(pid, library));
         slot.end();
         result = result.and(left);
     }

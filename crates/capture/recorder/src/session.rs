@@ -7,6 +7,7 @@ use buffers::Config;
 use memref::RegionKind;
 use trace_format::TraceWriter;
 
+use crate::announced::FIRST_ANNOUNCEMENT;
 use crate::clock::{cpu_seconds, now_ns};
 use crate::destination::Destination;
 use crate::drain::Drain;
@@ -48,7 +49,10 @@ pub(crate) fn listen(
     };
     let regions = if translate { regions } else { u32::MAX };
     let mut sink = Sink::new(trace.clone(), Contents { regions, data, flow }, listener);
-    let drained = Drain::new(service.pool(), &mut sink).run(&waiter, output, tell);
+    if plan.running.is_none() {
+        sink.announce_program(FIRST_ANNOUNCEMENT, &plan.program.to_string_lossy());
+    }
+    let drained = Drain::new(service.pool(), &mut sink).run(&waiter, plan.wait, output, tell);
     service.close();
     // The end, where it is known; and what is wrong where it is not, or with the process that was left.
     let (end, problem) = match waiter.wait(tell) {

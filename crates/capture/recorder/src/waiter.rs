@@ -1,5 +1,6 @@
 //! The program's end, or that of its recording, seen by a thread that waits for it.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -11,8 +12,9 @@ use std::thread::JoinHandle;
 
 use buffers_host::OwnedPool;
 
+use crate::announced::FIRST_ANNOUNCEMENT;
 use crate::plan::{Plan, RunningProcess};
-use crate::program::Linkage;
+use crate::program::{self, Linkage};
 use crate::running;
 use crate::service::BufferService;
 use crate::{Error, Notice, ProgramEnd, library};
@@ -31,6 +33,8 @@ pub(crate) enum Failure {
 /// Somebody who waits for the program.
 pub(crate) struct Waiter {
     is_over: Arc<AtomicBool>,
+    /// Nothing is recorded: set before `is_over`.
+    is_vain: Arc<AtomicBool>,
     thread: JoinHandle<Result<ProgramEnd, Failure>>,
     notices: Receiver<Notice<'static>>,
 }
@@ -70,21 +74,27 @@ impl Waiter {
         pool: &Arc<OwnedPool>,
         wait: impl FnOnce(&Sender<Notice<'static>>) -> Result<ProgramEnd, Failure> + Send + 'static,
     ) -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
+        let (is_over, is_vain) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (sender, notices) = channel();
-        let (over, pool) = (Arc::clone(&is_over), Arc::clone(pool));
+        let (over, vain, pool) = (Arc::clone(&is_over), Arc::clone(&is_vain), Arc::clone(pool));
         let thread = std::thread::spawn(move || {
             let result = wait(&sender);
+            vain.store(matches!(result, Err(Failure::NotEntered(_))), Ordering::Release);
             over.store(true, Ordering::Release);
             pool.wake();
             result
         });
-        Self { is_over, thread, notices }
+        Self { is_over, is_vain, thread, notices }
     }
 
     /// Whether the program, or its recording, has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Whether a process that was to be attached to was left as it was. It may have a slot in the pool, and lives on.
+    pub(crate) fn is_vain(&self) -> bool {
+        self.is_vain.load(Ordering::Acquire)
     }
 
     /// Passes on what has happened since the last call.
@@ -106,7 +116,12 @@ impl Waiter {
 
 /// The command that runs the program with the tracer in it.
 fn command(plan: &Plan, socket: &str) -> Result<Command, Error> {
-    let mut preload = plan.library.as_os_str().to_owned();
+    let mut preload = OsString::new();
+    if let Some(sanitizer) = program::sanitizer(&plan.program) {
+        preload.push(sanitizer);
+        preload.push(":");
+    }
+    preload.push(&plan.library);
     if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|more| !more.is_empty()) {
         preload.push(":");
         preload.push(more);
@@ -120,7 +135,9 @@ fn command(plan: &Plan, socket: &str) -> Result<Command, Error> {
             command
         }
     };
-    command.arg0(&plan.name).args(&plan.args).env("LD_PRELOAD", preload).env("MEMTAP_CHANNEL", socket);
+    // With the number under which the program is announced.
+    let channel = format!("{socket}:{FIRST_ANNOUNCEMENT}");
+    command.arg0(&plan.name).args(&plan.args).env("LD_PRELOAD", preload).env("MEMTAP_CHANNEL", channel);
     Ok(command)
 }
 

@@ -122,6 +122,16 @@ pub fn is_own(start: u64, end: u64) -> bool {
     })
 }
 
+/// Bytes of the range that are the tracer's own.
+pub fn own_bytes(start: u64, end: u64) -> u64 {
+    let parts = own().map(|[place, bytes]| {
+        let from = place.load(Ordering::Acquire);
+        let to = from + bytes.load(Ordering::Acquire);
+        if from == 0 { 0 } else { to.min(end).saturating_sub(from.max(start)) }
+    });
+    parts.sum()
+}
+
 /// munmap.
 ///
 /// # Safety
@@ -208,6 +218,18 @@ pub fn open_read(path: &core::ffi::CStr) -> Option<Fd> {
         call!(libc::SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0)
     };
     (!failed(fd)).then_some(Fd(fd as i32))
+}
+
+/// Whether this process may execute that file.
+pub fn can_execute(path: &core::ffi::CStr) -> bool {
+    // SAFETY: the path is a terminated string.
+    !failed(unsafe { call!(libc::SYS_access, path.as_ptr(), libc::X_OK) })
+}
+
+/// Whether this process may read that file.
+pub fn can_read(path: &core::ffi::CStr) -> bool {
+    // SAFETY: the path is a terminated string.
+    !failed(unsafe { call!(libc::SYS_access, path.as_ptr(), libc::R_OK) })
 }
 
 /// An open file of the tracer, closed when dropped.

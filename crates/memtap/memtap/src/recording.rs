@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use recorder::{Error, Feature, Notice};
@@ -12,6 +13,8 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 
 use crate::progress::Progress;
 
+/// How long others outlive the program before it is said.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Signals that end a recording.
 const ENDING: [i32; 4] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
 
@@ -20,19 +23,47 @@ pub(crate) struct Teller {
     progress: Progress,
     /// What ends the recording of a process, in words.
     how_to_end: Option<&'static str>,
+    /// Whether it is still to be said that the program has ended while others go on, and since when it is so.
+    says_outliving: bool,
+    outliving_since: Option<Instant>,
     problem: Result<()>,
 }
 
 impl Teller {
     /// Nothing told yet.
     pub(crate) fn new(how_to_end: Option<&'static str>) -> Self {
-        Self { progress: Progress::new(), how_to_end, problem: Ok(()) }
+        let (progress, problem) = (Progress::new(), Ok(()));
+        Self { progress, how_to_end, says_outliving: false, outliving_since: None, problem }
+    }
+
+    /// Says, too, where processes outlive the program and are waited for.
+    pub(crate) fn tell_outliving(&mut self) {
+        self.says_outliving = true;
+    }
+
+    fn outlived(&mut self, processes: usize) {
+        let since = *self.outliving_since.get_or_insert_with(Instant::now);
+        if self.says_outliving && since.elapsed() >= PATIENCE {
+            self.says_outliving = false;
+            self.progress.clear();
+            let who = if processes == 1 {
+                "a process goes on that it started"
+            } else {
+                "processes go on that it started"
+            };
+            eprintln!(
+                "memtap: the program has ended, but {who}, recorded (--wait 0 would end with the program)"
+            );
+        }
     }
 
     /// Tells.
     pub(crate) fn tell(&mut self, notice: &Notice<'_>) {
         if let Notice::Progress { totals, output } = notice {
             return self.progress.show(*totals, output);
+        }
+        if let Notice::Outlived { processes } = notice {
+            return self.outlived(*processes);
         }
         self.progress.clear();
         match notice {

@@ -190,6 +190,7 @@ const NO_CONFIG: Config = Config {
     two_signals: false,
     at_main: false,
     verify: 0,
+    pid: 0,
     watchpoints: [0; MAX_LIST_PATH_BYTES],
     breakpoints: [None; MAX_BREAKPOINTS],
 };

@@ -6,6 +6,7 @@
 
 mod build_id;
 mod intake;
+mod lost;
 mod records;
 mod stepped;
 mod thread;
@@ -18,6 +19,7 @@ use buffers::{BUFFER_BYTES, Pool};
 use memref::{Access, Event, Gap, GapReason, ProcessId, VirtAddr};
 use trace_format::{COUNTER_SLOW_PATH, CounterRecord, Error, ProcessRecord, TraceWriter};
 
+use crate::announced::Announcements;
 use crate::clock::now_ns;
 use crate::flow::{BlockList, ThreadFlow};
 use crate::listener::{Heard, Listener};
@@ -94,6 +96,8 @@ pub(crate) struct Sink<'a> {
     missing: Vec<MissingEvents>,
     /// Programs that ran untraced, each once.
     untraced: BTreeSet<String>,
+    /// Programs that are expected.
+    announced: Announcements,
     bytes: Box<[u8; BUFFER_BYTES]>,
     blocks: SessionBlocks,
     /// All blocks, where control flow is kept.
@@ -128,6 +132,7 @@ impl<'a> Sink<'a> {
             totals: Totals::default(),
             missing: Vec::new(),
             untraced: BTreeSet::new(),
+            announced: Announcements::default(),
             bytes: Box::new([0; BUFFER_BYTES]),
             blocks: SessionBlocks::default(),
             wanted: WantedRegions::new(regions),
@@ -233,18 +238,6 @@ impl<'a> Sink<'a> {
         let process = self.process_id(thread.process);
         let gap = Gap { process, thread: thread.id, cycle: thread.cycle, count, reason, addr };
         thread.push_counted(&Event::Gap(gap))
-    }
-
-    /// Notes that threads or processes found no room in the pool.
-    pub(crate) fn refused(&mut self, count: u32) -> Result<(), Error> {
-        if count == 0 {
-            return Ok(());
-        }
-        let Some(&number) = self.threads.keys().next() else { return Ok(()) };
-        let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
-        let result = self.gap(&mut thread, GapReason::TooManyThreads, count.into(), VirtAddr(0));
-        self.threads.insert(number, thread);
-        result
     }
 
     /// Writes what is buffered, so that a killed recorder loses little.

@@ -112,6 +112,14 @@ impl Sink<'_> {
                 Ok(())
             }
             Record::Program { name } => self.program(thread, name),
+            Record::Exec { announcement, own_pid, name } => {
+                self.exec(thread, announcement, own_pid, name);
+                Ok(())
+            }
+            Record::ExecFailed { announcement } => {
+                self.announced.withdraw(announcement);
+                Ok(())
+            }
             Record::Arguments { addr, name } => self.arguments(thread, addr, name),
             Record::Executed { ip, len } => self.executed(thread, ip, len),
             Record::StepBegin { first } => {

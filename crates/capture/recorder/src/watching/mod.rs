@@ -113,6 +113,7 @@ impl Watcher {
             args: self.args.clone(),
             linkage: self.linkage,
             running: None,
+            wait: None,
             config: Config {
                 regions: regions.iter().fold(0, |mask, kind| mask | 1 << kind.code()),
                 children: true,
@@ -124,6 +125,7 @@ impl Watcher {
                 flow: false,
                 leaves: false,
                 verify: 0,
+                pid: 0,
                 watchpoints: [0; MAX_LIST_PATH_BYTES],
                 breakpoints: [None; MAX_BREAKPOINTS],
             },

@@ -17,20 +17,22 @@ use buffers::attach::{
     BEGIN_WORDS, ENTER_WORDS, Enter, LEAVE_WORDS, Leave, READY_WORDS, RECORDED_AT, RECORDER_AT, Ready,
     Status, is_restart,
 };
-use buffers::{Config, Pool};
+use buffers::{Arrival, Config, Pool};
 use memref::MarkerKind;
 use tracee::frame::{AltStack, UContext, fpstate_bytes};
 use tracee::lock::Lock;
 use tracee::{sys, tls};
 
 use crate::process::births::Birth;
-use crate::process::{attach_words, breakpoint, connect, control, identity, regions};
+use crate::process::connect::Answer;
+use crate::process::{attach_words, breakpoint, connect, control, identity, namespaces, regions};
 use crate::signal::mask::OURS;
 use crate::signal::stubs::{self, StubPlace};
 use crate::signal::{actions, alt_stack, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
+use crate::syscall::{limits, program_memory};
 use crate::translate::{context, kick, park, process, sync, translated_thread};
 
 /// What was agreed with the recorder, until it is used.
@@ -51,7 +53,7 @@ fn open(name: &[u8]) -> Status {
     if PROCESS.ready.load(Ordering::Acquire) {
         return Status::Full;
     }
-    let Some((pool, config)) = connect::connect(name) else { return Status::NoRecorder };
+    let Some(Answer { pool, config, .. }) = connect::connect(name, None) else { return Status::NoRecorder };
     if !pool.control().is_valid() {
         return Status::Version;
     }
@@ -93,7 +95,15 @@ fn begin(threads: &[[u64; BEGIN_WORDS]]) -> Status {
     PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
     PROCESS.live_threads.store(threads.len() as u32, Ordering::Relaxed);
     if let Some(slot) = pool.process(process) {
-        slot.enter(sys::getpid(), None, sys::realtime_ns());
+        slot.enter(&Arrival {
+            pid: config.pid,
+            own_pid: sys::getpid(),
+            parent: None,
+            announcement: None,
+            start_ns: sys::realtime_ns(),
+        });
+        namespaces::note_own(config.pid);
+        program_memory::note_filter();
     }
     attach_words::note_recorder(pool.control().recorder().unwrap_or(0));
     // SAFETY: prepared here and entered at once.
@@ -338,6 +348,7 @@ extern "C" fn memtap_attach_finish() -> u64 {
     let (base, len) = pool.span();
     // SAFETY: nothing of the tracer runs any more.
     unsafe { sys::munmap(base as u64, len as u64) };
+    limits::give_back(true);
     attach_words::set_word(RECORDED_AT, 0);
     attach_words::set_word(RECORDER_AT, 0);
     Status::Done as u64

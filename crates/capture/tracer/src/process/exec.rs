@@ -1,8 +1,10 @@
 //! exec: the process becomes another program, which is traced where it can be.
 
 use core::ffi::CStr;
+use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
+use buffers::Record;
 use memref::GapReason;
 use tracee::frame::UContext;
 use tracee::sys;
@@ -10,11 +12,12 @@ use tracee::text::Text;
 
 use crate::process::image::{self, VARIABLE};
 use crate::process::program::{self, Verdict};
+use crate::process::{connect, library_path, sanitizer};
 use crate::protect::pages;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
-use crate::syscall::{paths, program_memory};
+use crate::syscall::{limits, paths, program_memory};
 use crate::translate::process;
 
 /// What the loader takes libraries from.
@@ -33,7 +36,7 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     // Where the path can't be read the kernel says why.
     let name = program_memory::string(path, &mut own);
     let verdict = if !follow {
-        Verdict::Untraced
+        Verdict::Untraced("children are not wanted")
     } else if at && (a as i32 != libc::AT_FDCWD || e != 0) {
         let mut name = Text::<1024>::new();
         paths::path_of_descriptor(a as i32, &mut name);
@@ -48,23 +51,53 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
         name.map_or(Verdict::Missing, program::judge)
     };
     let carrier = image::carrier();
-    let verdict = if verdict == Verdict::Static
-        && (at || !PROCESS.settings().translate || carrier.as_bytes().is_empty())
-    {
-        Verdict::Untraced
+    let has_carrier =
+        CStr::from_bytes_until_nul(carrier.as_bytes()).is_ok_and(|carrier| sys::can_execute(carrier));
+    let verdict = match verdict {
+        Verdict::Static if !PROCESS.settings().translate => Verdict::Untraced("it is statically linked"),
+        Verdict::Static if at => Verdict::Untraced("it is statically linked, and executed by a descriptor"),
+        // The carrier needs its own libraries.
+        Verdict::Static if !has_carrier || !library_path::is_at_its_path() => {
+            Verdict::Untraced("it is statically linked, and memtap's own program can't be executed there")
+        }
+        verdict => verdict,
+    };
+    let library = library_path::for_exec();
+    let verdict = if verdict == Verdict::Traceable && library.is_none() {
+        Verdict::Untraced(
+            "memtap's library can't be reached there: another root directory, and no /proc in it",
+        )
     } else {
         verdict
     };
+    let mut libraries = Text::<1024>::new();
+    if let Some(sanitizer) = name.filter(|_| !at).and_then(sanitizer::needed_by) {
+        libraries.push(sanitizer.name());
+        libraries.push(b":");
+    }
+    libraries.push(library.unwrap_or_default().as_bytes());
     let image = if verdict == Verdict::Static { pages::open_address(path) } else { 0 };
     let traced = matches!(verdict, Verdict::Traceable | Verdict::Static);
-    let Some((argv, envp)) = arguments(thread, argv, envp, traced, image) else {
+    let announcement = PROCESS.pool().filter(|_| traced).map_or(0, |pool| pool.control().next_announcement());
+    let Some((argv, envp)) =
+        arguments(thread, argv, envp, traced.then_some((announcement, &libraries)), image)
+    else {
         return -(sys::EFAULT as isize);
     };
-    if verdict == Verdict::Untraced && follow {
-        thread.emit_gap(GapReason::UntracedProgram, 1, 0, name.map_or(b"", CStr::to_bytes));
+    if let Verdict::Untraced(why) = verdict
+        && follow
+    {
+        let mut words = Text::<{ libc::PATH_MAX as usize }>::new();
+        words.push(name.map_or(b"", CStr::to_bytes));
+        let _ = write!(words, " ({why})");
+        thread.emit_gap(GapReason::UntracedProgram, 1, 0, words.as_bytes());
     }
     if !PROCESS.is_vfork_child() && verdict != Verdict::Missing {
         process::tell_work(thread);
+    }
+    if traced {
+        let name = name.map_or(b"".as_slice(), CStr::to_bytes);
+        thread.emit(&Record::Exec { announcement, own_pid: sys::getpid(), name });
     }
     thread.submit();
     let mut args = call.args;
@@ -81,6 +114,9 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
         args[1] = argv;
         args[2] = envp;
     }
+    if !traced {
+        limits::give_back(false);
+    }
     // A mask outlives exec, and the new program must find the one that this one set.
     let real = sys::set_mask(context.mask | thread.signals.virtual_mask);
     // As in `exit`.
@@ -88,6 +124,11 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     // SAFETY: the program's own call, its strings at open addresses.
     let result = unsafe { sys::syscall(call.number as usize, args) };
     sys::set_mask(real);
+    if traced {
+        thread.emit(&Record::ExecFailed { announcement });
+        library_path::after_failed_exec();
+        connect::after_failed_exec();
+    }
     result
 }
 
@@ -101,23 +142,23 @@ fn count(list: u64) -> Option<usize> {
     Some(count)
 }
 
-/// Copies of the two lists with open addresses, and our variables where the new program is to be traced; `image` is the
-/// path of a static executable, or zero.
+/// Copies of the two lists with open addresses, and our variables where the new program is to be traced, with the number under
+/// which it is announced and the libraries that come first; `image` is the path of a static executable, or zero.
 fn arguments(
     thread: &mut TracedThread,
     argv: u64,
     envp: u64,
-    traced: bool,
+    announced: Option<(u32, &Text<1024>)>,
     image: u64,
 ) -> Option<(usize, usize)> {
     let (args, variables) = (count(argv)?, count(envp)?);
-    let bytes = (args + variables + 5) * 8;
+    let bytes = (args + variables + 6) * 8;
     let room = thread.scratch(bytes + VARIABLE_BYTES);
     if room.is_null() {
         return None;
     }
     let list = room.cast::<u64>();
-    // SAFETY: `room` holds both lists, their nulls, two more entries and the text after them.
+    // SAFETY: `room` holds both lists, their nulls, four more entries and the text after them.
     unsafe {
         for index in 0..args {
             let pointer = program_memory::value(argv + index as u64 * 8)?;
@@ -129,12 +170,11 @@ fn arguments(
         let text = core::slice::from_raw_parts_mut(room.add(bytes), VARIABLE_BYTES);
         let mut preload = Text::<{ VARIABLE_BYTES / 2 }>::new();
         let settings = PROCESS.settings();
-        let library = settings.library.get(..settings.library_len).unwrap_or(&[]);
         preload.push(PRELOAD);
-        preload.push(library);
+        preload.push(announced.map_or(&[], |(_, libraries)| libraries.as_bytes()));
         for index in 0..variables {
             let variable = program_memory::value(envp + index as u64 * 8)?;
-            if traced && program_memory::starts_with(variable, PRELOAD)? {
+            if announced.is_some() && program_memory::starts_with(variable, PRELOAD)? {
                 preload.push(b":");
                 push_string(variable + PRELOAD.len() as u64, &mut preload);
                 continue;
@@ -142,27 +182,35 @@ fn arguments(
             env.add(used).write(pages::open_address(variable));
             used += 1;
         }
-        if traced {
+        if let Some((announcement, _)) = announced {
             preload.push(b"\0");
             let mut channel = Text::<128>::new();
             channel.push(b"MEMTAP_CHANNEL=");
             channel.push(settings.channel.get(..settings.channel_len).unwrap_or(&[]));
+            write!(channel, ":{announcement}").ok()?;
+            if let Some(kept) = connect::for_exec() {
+                write!(channel, ":{kept}").ok()?;
+            }
             channel.push(b"\0");
-            let (first, rest) = text.split_at_mut_checked(preload.as_bytes().len())?;
-            first.copy_from_slice(preload.as_bytes());
-            rest.get_mut(..channel.as_bytes().len())?.copy_from_slice(channel.as_bytes());
-            env.add(used).write(first.as_ptr() as u64);
-            env.add(used + 1).write(rest.as_ptr() as u64);
-            used += 2;
+            let mut image_variable = Text::<{ VARIABLE_BYTES / 4 }>::new();
             if image != 0 {
-                let mut variable = Text::<{ VARIABLE_BYTES / 4 }>::new();
-                variable.push(VARIABLE);
-                push_string(image, &mut variable);
-                variable.push(b"\0");
-                let third = rest.get_mut(channel.as_bytes().len()..)?.get_mut(..variable.as_bytes().len())?;
-                third.copy_from_slice(variable.as_bytes());
-                env.add(used).write(third.as_ptr() as u64);
+                image_variable.push(VARIABLE);
+                push_string(image, &mut image_variable);
+                image_variable.push(b"\0");
+            }
+            let limits = limits::variable();
+            let mut rest = text;
+            for variable in
+                [preload.as_bytes(), channel.as_bytes(), image_variable.as_bytes(), limits.as_bytes()]
+            {
+                if variable.is_empty() {
+                    continue;
+                }
+                let (place, after) = rest.split_at_mut_checked(variable.len())?;
+                place.copy_from_slice(variable);
+                env.add(used).write(place.as_ptr() as u64);
                 used += 1;
+                rest = after;
             }
         }
         env.add(used).write(0);

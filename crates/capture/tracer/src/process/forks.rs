@@ -2,18 +2,20 @@
 
 use core::sync::atomic::Ordering;
 
+use buffers::Refusal;
 use tracee::frame::UContext;
 use tracee::sys;
 
 use crate::process::births::BIRTHS;
 use crate::process::breakpoint::BREAKPOINTS;
-use crate::process::identity;
+use crate::process::{identity, namespaces, surroundings};
 use crate::protect::ranges::RANGES;
 use crate::protect::{fork_copy, pages, sharing};
 use crate::signal::actions::{self, ACTIONS};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
+use crate::syscall::{limits, program_memory};
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::state::ThreadTranslation;
 use crate::translate::{code_views, process, translated_thread};
@@ -33,6 +35,11 @@ pub(crate) fn fork_with(
     first: usize,
     stack: u64,
 ) -> Option<isize> {
+    let flags = match call.number {
+        libc::SYS_clone3 => program_memory::word(call.args[0] as u64),
+        _ => call.args[0] as u64,
+    };
+    surroundings::before_unshare(flags);
     if !fork_copy::copy_for_child() {
         fork_copy::drop_copy();
         return Some(-(sys::ENOMEM as isize));
@@ -74,6 +81,8 @@ pub(crate) fn fork_with(
     if stack != 0 {
         context.gregs.rsp = stack;
     }
+    namespaces::be_child(flags);
+    limits::be_child();
     be_child(thread);
     if let Some(control) = control {
         control.settle_child();
@@ -100,10 +109,18 @@ fn be_child(thread: &mut TracedThread) {
         engine::forget_definitions();
         process::forget_work();
     }
+    let is_wanted = PROCESS.settings().children;
+    let number = if is_wanted { PROCESS.pool().and_then(|pool| pool.control().next_process()) } else { None };
     // The kernel switches the dispatch of system calls off in a child.
-    let followed = PROCESS.settings().children && TracedThread::watch_system_calls(true);
-    let number = if followed { PROCESS.pool().and_then(|pool| pool.control().next_process()) } else { None };
-    let (Some(number), Some(pool)) = (number, PROCESS.pool()) else {
+    let is_watched = number.is_some() && TracedThread::watch_system_calls(true);
+    if !is_watched
+        && let (Some(number), Some(pool)) = (number, PROCESS.pool())
+        && let Some(slot) = pool.process(number)
+    {
+        slot.enter(&namespaces::arrival_of_child(parent));
+        slot.refuse(Refusal::NoDispatch);
+    }
+    let (Some(number), Some(pool), true) = (number, PROCESS.pool(), is_watched) else {
         thread.translation = ThreadTranslation::NONE;
         leave_alone();
         return;
@@ -115,7 +132,7 @@ fn be_child(thread: &mut TracedThread) {
         translated_thread::begin_child(thread);
     }
     if let Some(slot) = pool.process(number) {
-        slot.enter(sys::getpid(), Some(parent), sys::realtime_ns());
+        slot.enter(&namespaces::arrival_of_child(parent));
     }
     identity::tell_program(thread);
     if thread.translation.live().is_some() {

@@ -13,6 +13,7 @@ use tracee::text::Text;
 use tracee::{sys, tls};
 
 use crate::module_headers::segment_of_file;
+use crate::process::namespaces;
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
@@ -188,10 +189,29 @@ pub(crate) fn program() -> Text<1024> {
 }
 
 /// The program in whose place the kernel starts another one: the recorder's own, which stays there as long as there is
-/// something to record. Empty where the channel's name does not tell.
-pub(crate) fn carrier() -> Text<64> {
-    use core::fmt::Write;
+/// something to record; where the recorder is not seen, the one that is installed with this library. Empty where there is none.
+pub(crate) fn carrier() -> Text<1024> {
     let settings = PROCESS.settings();
+    if !namespaces::is_elsewhere() {
+        return recorders_program(settings);
+    }
+    let library = settings.library.get(..settings.library_len).unwrap_or(&[]);
+    let directory =
+        library.iter().rposition(|&byte| byte == b'/').and_then(|at| library.get(..=at)).unwrap_or(&[]);
+    for place in [c"memtap", c"../memtap", c"../bin/memtap", c"../../bin/memtap"] {
+        let mut path = Text::new();
+        path.push(directory);
+        path.push(place.to_bytes_with_nul());
+        if CStr::from_bytes_until_nul(path.as_bytes()).is_ok_and(sys::can_execute) {
+            return path;
+        }
+    }
+    Text::new()
+}
+
+/// The program that the recorder runs; empty where the channel's name does not tell.
+fn recorders_program(settings: &Settings) -> Text<1024> {
+    use core::fmt::Write;
     let channel = settings.channel.get(..settings.channel_len).unwrap_or(&[]);
     let mut path = Text::new();
     if let Some((pid, _)) = channel.strip_prefix(b"memtap-").and_then(|rest| proc_files::number(rest, 10))

@@ -14,11 +14,14 @@ pub(crate) enum Verdict {
     Traceable,
     /// The same, but static: no loader would take our library along.
     Static,
-    /// Of another architecture, or set-user-id: the loader would ignore our library.
-    Untraced,
+    /// The loader would ignore our library, or there is none: why, for the gap.
+    Untraced(&'static str),
     /// There is no such file, or it can't be read or executed: exec will say why.
     Missing,
 }
+
+const STATIC_INTERPRETER: &str = "its interpreter is statically linked";
+const UNREADABLE: &str = "its file can't be read, only executed";
 
 /// What ELF files begin with.
 const ELF_MAGIC: &[u8] = b"\x7fELF";
@@ -31,7 +34,10 @@ pub(crate) fn judge(path: &CStr) -> Verdict {
 }
 
 fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
-    let Some(file) = sys::open_read(path) else { return Verdict::Missing };
+    let Some(file) = sys::open_read(path) else {
+        // Who may not read it may execute it all the same.
+        return if sys::can_execute(path) { Verdict::Untraced(UNREADABLE) } else { Verdict::Missing };
+    };
     let mut head = [0u8; 1024];
     let len = file.read(&mut head);
     let Some(head) = head.get(..len) else { return Verdict::Missing };
@@ -43,18 +49,15 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
             .and_then(|line| line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty()))
             .unwrap_or(&[]);
         let Some(place) = name.get_mut(..word.len()).filter(|_| scripts > 0) else {
-            return Verdict::Untraced;
+            return Verdict::Untraced("its interpreter's name is too long");
         };
         place.copy_from_slice(word);
         return CStr::from_bytes_until_nul(&name)
             .map(|name| judge_nested(name, scripts - 1))
             // A script's interpreter gets the script's path from the kernel.
-            .map_or(
-                Verdict::Untraced,
-                |verdict| {
-                    if verdict == Verdict::Static { Verdict::Untraced } else { verdict }
-                },
-            );
+            .map_or(Verdict::Missing, |verdict| {
+                if verdict == Verdict::Static { Verdict::Untraced(STATIC_INTERPRETER) } else { verdict }
+            });
     }
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     let args = [file.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
@@ -67,7 +70,9 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
         return Verdict::Missing;
     }
     if mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
-        return Verdict::Untraced;
+        return Verdict::Untraced(
+            "it runs with another user's rights, and the loader ignores libraries then",
+        );
     }
     if !head.starts_with(ELF_MAGIC) {
         // The kernel refuses it, or has a program for files like it (binfmt_misc), which takes our library along. Shells try, and
@@ -75,7 +80,7 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
         return Verdict::Traceable;
     }
     let Ok(header) = ElfHeader::parse(head) else {
-        return Verdict::Untraced;
+        return Verdict::Untraced("it is no x86-64 program");
     };
     for index in 0..header.segment_count {
         if segment_of_file(&file, &header, index).is_some_and(|segment| segment.kind == libc::PT_INTERP) {
@@ -130,7 +135,8 @@ mod tests {
         check(&image(2, 62, 3), Verdict::Traceable);
         check(&image(2, 62, 1), Verdict::Static);
         // 32 bits, and another machine.
-        check(&image(1, 62, 3), Verdict::Untraced);
-        check(&image(2, 183, 3), Verdict::Untraced);
+        let other = Verdict::Untraced("it is no x86-64 program");
+        check(&image(1, 62, 3), other);
+        check(&image(2, 183, 3), other);
     }
 }

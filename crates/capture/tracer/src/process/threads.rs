@@ -9,7 +9,7 @@ use tracee::frame::UContext;
 use tracee::{sys, tls};
 
 use crate::process::births::{BIRTHS, Birth, Newborn};
-use crate::process::forks;
+use crate::process::{forks, namespaces};
 use crate::protect::ranges::RANGES;
 use crate::protect::{pages, sharing, views};
 use crate::recorder;
@@ -205,7 +205,7 @@ fn enter_sharer(thread: &mut TracedThread) {
     if let Some(number) = pool.control().next_process()
         && let Some(slot) = pool.process(number)
     {
-        slot.enter(sys::getpid(), Some(thread.process), sys::realtime_ns());
+        slot.enter(&namespaces::arrival_of_child(thread.process));
         thread.process = number;
     }
 }

@@ -257,6 +257,11 @@ impl TracedThread {
         }
     }
 
+    /// Whether the kernel would do so.
+    pub(crate) fn can_watch_system_calls() -> bool {
+        Self::watch_system_calls(true) && Self::watch_system_calls(false)
+    }
+
     /// Hands every system call of this thread that is not made from our own code to our SIGSYS handler.
     pub(crate) fn watch_system_calls(on: bool) -> bool {
         let (start, end) = (PROCESS.text[0].load(Ordering::Relaxed), PROCESS.text[1].load(Ordering::Relaxed));

@@ -3,11 +3,12 @@
 
 use core::sync::atomic::Ordering;
 
-use memref::{BlockKind, GapReason};
+use buffers::Record;
+use memref::{BlockKind, GapReason, VirtAddr};
 use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
 use tracee::sys;
 
-use crate::process::{exec, threads};
+use crate::process::{exec, surroundings, threads};
 use crate::protect::{pages, views};
 use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
 use crate::signal::{actions, alt_stack, delivery, rseq, waiting};
@@ -163,7 +164,11 @@ impl SystemCall {
                     Some(sys::syscall(self.number as usize, [flags, 0, 0, 0, 0, 0]))
                 }
                 // Shared rings would carry pointers that nobody sees. Programs fall back to plain calls.
-                libc::SYS_io_uring_setup => Some(ERROR_UNKNOWN),
+                libc::SYS_io_uring_setup => {
+                    let name = b"calls of io_uring_setup refused (the program uses plain calls)";
+                    thread.emit(&Record::Counter { ip: VirtAddr(0), count: 1, name });
+                    Some(ERROR_UNKNOWN)
+                }
                 libc::SYS_rseq if PROCESS.settings().attached => Some(rseq::register(thread, &self.args)),
                 // The kernel restarts sequences by native addresses, and ends programs whose sequences lie on closed pages.
                 // Programs have another way where there is no rseq.
@@ -188,12 +193,15 @@ impl SystemCall {
         }
     }
 
-    /// Makes a call that changes memory's mappings; `None` where it is another one.
+    /// Makes a call that changes memory's mappings, or the limits of that; `None` where it is another one.
     ///
     /// # Safety
     /// As [`Self::make_described`].
     pub(super) unsafe fn memory_call(&self, thread: &mut TracedThread) -> Option<isize> {
         let [a, b, c, ..] = self.args.map(|arg| arg as u64);
+        if let Some(result) = self.limited_call(thread) {
+            return Some(result);
+        }
         // SAFETY: the program's own arguments.
         unsafe {
             match self.number {
@@ -272,6 +280,7 @@ impl SystemCall {
 
     /// A call whose pointers the table knows.
     pub(super) unsafe fn make_described(&self, thread: &mut TracedThread, maker: &Maker) -> isize {
+        surroundings::before(self.number, &self.args);
         let (manner, kinds) = table::describe(self.number);
         // Where code is translated, memory is open at any time.
         if manner == Manner::Open && !PROCESS.settings().translate {

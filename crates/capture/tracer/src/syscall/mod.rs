@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub(crate) mod direct;
 pub(crate) mod dispatch;
+pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod old_calls;
 pub(crate) mod paths;

@@ -3,6 +3,7 @@
 
 use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use tracee::frame::{AltStack, SigAction, SigInfo};
 use tracee::{guarded, sys};
@@ -26,14 +27,41 @@ pub(crate) fn read(addr: u64, into: &mut [u8]) -> bool {
     true
 }
 
-/// As [`read`], by the kernel: for what may well not be there, and while a thread is stopped by a debugger, which would see the fault.
+/// The kernel may be asked to read. Not where system calls are filtered: what a filter does with a call that the program does not
+/// make itself may be the program's end.
+static KERNEL_READS: AtomicBool = AtomicBool::new(true);
+
+/// The process may have a filter of system calls, from now on or since before it executed this program.
+pub(crate) fn note_filter() {
+    // SAFETY: no pointers.
+    let mode =
+        unsafe { sys::syscall(libc::SYS_prctl as usize, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) };
+    if mode != 0 {
+        KERNEL_READS.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The program is about to filter its system calls.
+pub(crate) fn on_filter() {
+    KERNEL_READS.store(false, Ordering::Relaxed);
+}
+
+/// As [`read`], by the kernel where that may be asked: for what may well not be there, and while a thread is stopped by a debugger,
+/// which would see the fault.
 pub(crate) fn read_by_kernel(addr: u64, into: &mut [u8]) -> bool {
+    if !KERNEL_READS.load(Ordering::Relaxed) {
+        return read(addr, into);
+    }
     let local = [into.as_mut_ptr() as usize, into.len()];
     let remote = [addr as usize, into.len()];
     let args = [sys::gettid() as usize, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
     // SAFETY: the kernel writes at most the bytes of the slice, and says how much it could read.
-    let read = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
-    read as usize == into.len()
+    let result = unsafe { sys::syscall(libc::SYS_process_vm_readv as usize, args) };
+    if result == -(sys::EPERM as isize) || result == -(sys::ENOSYS as isize) {
+        KERNEL_READS.store(false, Ordering::Relaxed);
+        return read(addr, into);
+    }
+    result as usize == into.len()
 }
 
 /// Types of which any bytes are a value.

@@ -103,6 +103,15 @@ pub(crate) struct Args {
         help_heading = HOW
     )]
     verify: Option<u32>,
+    /// How long to wait for processes that outlive the program; those that go on then do so unrecorded [default: until they end]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        conflicts_with = "pid",
+        value_parser = parse_patience,
+        help_heading = HOW
+    )]
+    wait: Option<f64>,
     /// Exit with the program's status even where events are missing
     #[arg(long, help_heading = HOW)]
     allow_gaps: bool,
@@ -157,6 +166,15 @@ pub(crate) struct Args {
     // Last: its heading holds for what follows.
     #[command(flatten)]
     machine: MachineArgs,
+}
+
+/// A time on the command line, which may be none.
+fn parse_patience(text: &str) -> Result<f64, String> {
+    if text == "0" {
+        Ok(0.0)
+    } else {
+        super::parse_seconds(text).map_err(|_| "a number of seconds from 0 on".to_owned())
+    }
 }
 
 /// The headings of the options.
@@ -306,6 +324,9 @@ impl Args {
         if let Some(mechanism) = self.mechanism {
             recorder = recorder.mechanism(mechanism.into());
         }
+        if let Some(seconds) = self.wait {
+            recorder = recorder.wait(Duration::from_secs_f64(seconds));
+        }
         if let Some(window) = self.verify {
             recorder = recorder.verify(window);
         }
@@ -335,6 +356,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (name, rest) = args.program.split_first().expect("clap requires a program");
     let started = Instant::now();
     let mut teller = Teller::new(None);
+    if !args.quiet && !args.never {
+        teller.tell_outliving();
+    }
     let run = if args.tracer == Some(TracerName::Qemu) {
         if args.verify.is_some() {
             bail!("--verify: only translated code is compared with stepping; use --tracer translate");
@@ -366,11 +390,7 @@ fn run_attached(args: &Args, pid: u32) -> Result<ExitCode> {
 /// Says what was recorded, and what can be asked now.
 fn tell_of_trace(args: &Args, took: Duration, run: &RecordedRun) {
     let file = run.output.display();
-    let missing = match run.totals.gaps {
-        0 => "nothing is missing".to_owned(),
-        1 => "1 event is missing".to_owned(),
-        gaps => format!("{} events are missing", grouped(gaps)),
-    };
+    let missing = missing(run.totals.gaps);
     let accesses = grouped(run.totals.accesses);
     let (size, is_here) = match run.output.metadata() {
         Ok(facts) if facts.is_file() && args.server.is_none() => (format!(", {}", bytes(facts.len())), true),
@@ -385,6 +405,15 @@ fn tell_of_trace(args: &Args, took: Duration, run: &RecordedRun) {
     }
 }
 
+/// How much is missing, as people read it.
+fn missing(gaps: u64) -> String {
+    match gaps {
+        0 => "nothing is missing".to_owned(),
+        1 => "1 event is missing".to_owned(),
+        gaps => format!("{} events are missing", grouped(gaps)),
+    }
+}
+
 /// Bytes as people read them.
 fn bytes(bytes: u64) -> String {
     match bytes {
@@ -392,6 +421,9 @@ fn bytes(bytes: u64) -> String {
         _ => short_bytes(bytes as f64),
     }
 }
+
+/// Programs that are named at the end, of those that ran untraced; `memtap stat` names all.
+const MAX_UNTRACED: usize = 10;
 
 /// The program's status, unless something is missing.
 fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
@@ -419,13 +451,19 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
     if !args.quiet && !args.never {
         tell_of_trace(args, took, run);
     }
+    for program in run.untraced.iter().take(MAX_UNTRACED) {
+        eprintln!("memtap: not recorded: {program}");
+    }
+    if let Some(more @ 1..) = run.untraced.len().checked_sub(MAX_UNTRACED) {
+        eprintln!("memtap: {more} more programs are not recorded");
+    }
     let status = run.end.shell_status();
     if run.totals.gaps == 0 || args.allow_gaps {
         return Ok(ExitCode::from(status));
     }
     eprintln!(
-        "memtap: {file}: {} events are missing; memtap stat {file} says why, --allow-gaps accepts it",
-        run.totals.gaps
+        "memtap: {file}: {}; memtap stat {file} says why, --allow-gaps accepts it",
+        missing(run.totals.gaps)
     );
     Ok(ExitCode::from(if status == 0 { 1 } else { status }))
 }

@@ -1,0 +1,43 @@
+//! How a process comes to the session: as what, and why it may run on without a tracer.
+//!
+//! A program is announced before it is executed, under a number that its process is given ([`crate::Control::next_announcement`]).
+//! Whoever arrives names it, and the recorder finds those that never do: nothing of the tracer ran in them.
+
+/// What a process says of itself when it enters its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its process id in the recorder's name space, or zero where it does not know that.
+    pub pid: u32,
+    /// Its process id in its own name space.
+    pub own_pid: u32,
+    /// The number of the process that made it, where that is of this session.
+    pub parent: Option<u32>,
+    /// Under which number its program was announced; a forked process executes none.
+    pub announcement: Option<u32>,
+    /// When, in nanoseconds of CLOCK_REALTIME.
+    pub start_ns: u64,
+}
+
+/// Why a process that has reached the recorder can't be traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Refusal {
+    /// There is no room for what describes its pages.
+    NoAddressSpace = 1,
+    /// There is no memory for the tracer.
+    NoMemory = 2,
+    /// The kernel does not hand its system calls to the tracer.
+    NoDispatch = 3,
+    /// The static program can't be mapped.
+    NotMapped = 4,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::NoAddressSpace, Self::NoMemory, Self::NoDispatch, Self::NotMapped];
+
+    /// From a word; zero and what is no refusal is none.
+    pub(crate) fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| *refusal as u32 == code)
+    }
+}

@@ -1,0 +1,64 @@
+//! Processes that may live in other name spaces of process ids than the recorder (containers): one that did not connect there knows its
+//! id in its own one alone. The kernel shows each process with all its ids in `/proc/PID/status`, and which memory it has mapped.
+
+use std::fs;
+use std::os::fd::AsFd;
+
+use buffers::ProcessSlot;
+use buffers_host::OwnedPool;
+use proc_files::{Mapping, TaskStatus};
+
+/// The id of a process in the recorder's name space; `None` where it is dead.
+pub(crate) fn pid_of(slot: &ProcessSlot, pool: &OwnedPool) -> Option<u32> {
+    match slot.pid() {
+        0 => find(slot.own_pid(), pool),
+        pid => Some(pid),
+    }
+}
+
+/// Looks for a process that has that id in its own name space and the pool mapped.
+fn find(own_pid: u32, pool: &OwnedPool) -> Option<u32> {
+    let inode = rustix::fs::fstat(pool.as_fd()).ok()?.st_ino;
+    fs::read_dir("/proc").ok()?.find_map(|entry| {
+        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        (has_own_pid(pid, own_pid) && maps(pid, inode)).then_some(pid)
+    })
+}
+
+fn has_own_pid(pid: u32, own_pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    is_own(TaskStatus(&status).field("NSpid"), own_pid)
+}
+
+/// Whether a list of ids, the outermost first, is that of a process which has that id in its own name space.
+fn is_own(ids: &str, own_pid: u32) -> bool {
+    ids.split_whitespace().next_back().is_some_and(|last| last.parse() == Ok(own_pid))
+}
+
+fn maps(pid: u32, inode: u64) -> bool {
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mut lines = maps.split(|&byte| byte == b'\n').filter_map(Mapping::parse);
+    lines.any(|mapping| mapping.inode == inode && mapping.name.starts_with(b"/memfd:memtap"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_id_counts() {
+        assert!(is_own("4711\t1", 1));
+        assert!(is_own("4711 12 7", 7));
+        assert!(!is_own("4711 12 7", 12));
+        assert!(is_own("4711", 4711));
+        assert!(!is_own("", 0));
+    }
+
+    #[test]
+    fn who_has_the_pool_mapped_is_found() {
+        let pool = OwnedPool::create().expect("memory");
+        let inode = rustix::fs::fstat(pool.as_fd()).expect("a file").st_ino;
+        assert!(maps(std::process::id(), inode));
+        assert!(!maps(std::process::id(), inode + 1) && !maps(1, inode));
+    }
+}

@@ -1,0 +1,95 @@
+//! Programs that ran without a tracer, and what found no room: gaps that no traced thread can tell of. Each is told by a thread of
+//! its own, which has nothing else to tell.
+
+use buffers::{Pool, ProcessSlot};
+use memref::{Event, Gap, GapReason, ProcessId, VirtAddr};
+use trace_format::{COUNTER_UNTRACED_PROGRAM, CounterRecord, Error, ProcessRecord, ThreadRecord};
+
+use super::Sink;
+use super::thread::TracedThread;
+use crate::announced::{AnnouncedProgram, LostProgram};
+use crate::clock::now_ns;
+use crate::recorded_run::add_missing;
+
+impl Sink<'_> {
+    /// The recorder is about to start that program, under the first number.
+    pub(crate) fn announce_program(&mut self, number: u32, name: &str) {
+        let name = name.to_owned();
+        self.announced.announce(number, AnnouncedProgram { name, parent: None, own_pid: None });
+    }
+
+    /// A thread's process is about to execute a program.
+    pub(super) fn exec(&mut self, thread: &TracedThread, number: u32, own_pid: u32, name: &[u8]) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        let program = AnnouncedProgram { name, parent: Some(thread.process), own_pid: Some(own_pid) };
+        self.announced.announce(number, program);
+    }
+
+    /// The program of a process has come with the tracer in it.
+    pub(crate) fn arrive(&mut self, slot: &ProcessSlot) {
+        if let Some(number) = slot.announcement() {
+            self.announced.arrive(number, slot.own_pid());
+        }
+    }
+
+    /// Whether a program may still arrive when all processes of the session are gone.
+    pub(crate) fn awaits_programs(&self, pool: &Pool) -> bool {
+        self.announced.awaits(|number| pool.process(number).map(ProcessSlot::own_pid))
+    }
+
+    /// A process has no more to say; it may have been refused.
+    pub(crate) fn note_refusal(&mut self, number: u32, slot: &ProcessSlot) {
+        if let Some(refusal) = slot.refusal() {
+            let name = self.processes.get(&number).map_or("", |process| process.record.exe.as_str());
+            self.announced.refuse(name, slot, refusal);
+        }
+    }
+
+    /// A process goes on, and is not recorded any more.
+    pub(crate) fn note_outliving(&mut self, number: u32) {
+        if let Some(process) = self.processes.get(&number) {
+            self.announced.outlive(&process.record.exe, number, process.record.pid);
+        }
+    }
+
+    /// Nobody comes any more: tells who ran untraced.
+    pub(crate) fn tell_lost(&mut self) -> Result<(), Error> {
+        for LostProgram { words, parent, pid } in self.announced.finish() {
+            let parent = parent.map(|parent| self.process_id(parent));
+            let record = ProcessRecord { pid, parent, start_ns: now_ns(), ..Default::default() };
+            let process = self.trace.add_process(&record)?;
+            self.trace.add_counter(&CounterRecord {
+                process,
+                thread: None,
+                ip: VirtAddr(0),
+                code: COUNTER_UNTRACED_PROGRAM,
+                count: 1,
+                name: words.clone(),
+            })?;
+            self.untraced.insert(words);
+            self.lone_gap(process, GapReason::UntracedProgram, 1)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that threads or processes found no room in the pool.
+    pub(crate) fn refused(&mut self, count: u32) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        let process = self.trace.add_process(&ProcessRecord::default())?;
+        self.lone_gap(process, GapReason::TooManyThreads, count.into())
+    }
+
+    /// A gap that is all that is known of a process.
+    fn lone_gap(&mut self, process: ProcessId, reason: GapReason, count: u64) -> Result<(), Error> {
+        self.totals.gaps += count;
+        add_missing(&mut self.missing, reason, count);
+        let record = ThreadRecord { process, start_ns: now_ns(), ..Default::default() };
+        let thread = self.trace.add_thread(&record)?;
+        let mut shard = self.trace.shard(thread)?;
+        shard.push(&Event::Gap(Gap { process, thread, cycle: 0, count, reason, addr: VirtAddr(0) }))?;
+        shard.end()?;
+        self.trace.end_process(process, now_ns(), None)
+    }
+}
