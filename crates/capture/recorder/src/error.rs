@@ -89,9 +89,9 @@ pub enum Error {
     #[error("{0} needs translated code, not page protection")]
     NeedsTranslation(Feature),
 
-    /// The tracer's library is nowhere.
-    #[error("{name}: not found in {looked}; build the whole workspace or set MEMTAP_LIB_DIR")]
-    NoTracer {
+    /// A library of memtap's is nowhere.
+    #[error("{name}: not found in {looked}; install memtap as a whole, or set MEMTAP_LIB_DIR")]
+    NoLibrary {
         /// The library.
         name: String,
         /// Where it was looked for.

@@ -41,6 +41,7 @@ mod drain;
 mod elsewhere;
 mod error;
 mod flow;
+mod host;
 mod library;
 mod listener;
 mod living;
@@ -63,6 +64,8 @@ pub mod watching;
 
 pub use destination::RemoteStore;
 pub use error::{Error, Feature};
+pub use host::{HostFinding, HostState, examine_host};
+pub use library::find_library;
 pub use machine::{Direction, MachineFilter, MachineRecorder};
 pub use notice::{Notice, Warning};
 pub use program_end::ProgramEnd;

@@ -1,4 +1,4 @@
-//! The tracer's library, and functions by name.
+//! The libraries that go into traced programs, and functions by name.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,20 @@ use crate::Error;
 
 const NAME: &str = "libmemtap_tracer.so";
 
-/// Finds the tracer: where $MEMTAP_LIB_DIR says, beside this program, or where an installation puts it.
+/// Finds the tracer.
 ///
 /// # Errors
-/// Where it is in none of these places.
+/// As for [`find_library`].
 pub(crate) fn find() -> Result<PathBuf, Error> {
-    find_named(NAME)
+    find_library(NAME)
 }
 
-/// Finds a tracer by its library's name.
-pub(crate) fn find_named(name: &str) -> Result<PathBuf, Error> {
+/// Finds one of memtap's libraries by its file name: where `$MEMTAP_LIB_DIR` says, beside the program that this process runs,
+/// or where an installation puts it.
+///
+/// # Errors
+/// Where it is in none of these places, which are then named.
+pub fn find_library(name: &str) -> Result<PathBuf, Error> {
     let own = own_program()?;
     let own = std::fs::canonicalize(&own).unwrap_or(own);
     let beside = own.parent().unwrap_or(Path::new("/")).to_path_buf();
@@ -32,7 +36,7 @@ pub(crate) fn find_named(name: &str) -> Result<PathBuf, Error> {
         }
     }
     let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-    Err(Error::NoTracer { name: name.to_owned(), looked: looked.join(", ") })
+    Err(Error::NoLibrary { name: name.to_owned(), looked: looked.join(", ") })
 }
 
 /// The file of the program that this process runs.

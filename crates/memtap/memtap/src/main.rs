@@ -8,6 +8,7 @@ mod cmd {
     pub(crate) mod check;
     pub(crate) mod copy;
     pub(crate) mod determinism;
+    pub(crate) mod doctor;
     pub(crate) mod dump;
     pub(crate) mod export;
     pub(crate) mod flame;
@@ -88,7 +89,7 @@ use clap::{Parser, Subcommand};
 
 /// Shows what a program does to its memory: every access, by variable and allocation
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version = env!("MEMTAP_VERSION"))]
 struct Cli {
     /// End with status 1 where a trace that is read is damaged or was not closed
     #[arg(long, global = true)]
@@ -126,6 +127,7 @@ enum Command {
     Cache(cmd::cache::Args),
     Taint(cmd::taint::Args),
     Watch(cmd::watch::Args),
+    Doctor(cmd::doctor::Args),
 }
 
 /// A file that grows beyond the shell's limit is an error like a full disk, not the end. A handler, because a program that is
@@ -163,6 +165,7 @@ fn main() -> ExitCode {
         Command::Cache(args) => cmd::cache::run(&args),
         Command::Taint(args) => cmd::taint::run(&args),
         Command::Watch(args) => cmd::watch::run(&args),
+        Command::Doctor(args) => cmd::doctor::run(&args),
     };
     let lacking = inputs::tell_what_is_missing();
     let status = result.unwrap_or_else(|error| {

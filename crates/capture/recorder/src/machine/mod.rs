@@ -26,7 +26,7 @@ use crate::{Error, Notice, ProgramEnd, RecordedRun, Totals, Warning, library, pr
 pub use filter::{Direction, MachineFilter};
 use sink::{MachineSink, MachineTotals};
 
-const LIBRARY: &str = "libmemtap_qemu.so";
+pub(crate) const LIBRARY: &str = "libmemtap_qemu.so";
 /// How often what is buffered here goes to the trace store, so that a recorder that is killed loses little.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -118,7 +118,7 @@ impl Warnings {
 
 /// Records a machine until QEMU ends.
 fn record(plan: &MachinePlan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<RecordedRun, Error> {
-    let library = library::find_named(LIBRARY)?;
+    let library = library::find_library(LIBRARY)?;
     check_plugins(&plan.program)?;
     // The plugin has its settings on QEMU's command line; these are for other tracers.
     let service = BufferService::open(Arc::new(|_| NO_CONFIG))?;

@@ -95,7 +95,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.calibrate {
         return calibrate_waits();
     }
-    let library = library()?;
+    let library = recorder::find_library("libmemtap_probes.so")?;
     if let Some(path) = &args.output {
         // Said before the program runs, not after it.
         let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
@@ -228,23 +228,6 @@ fn write_report(args: &Args, profile: &Profile) -> anyhow::Result<()> {
 
 fn form(args: &Args) -> LatencyForm {
     LatencyForm::of(args.output.as_deref(), args.json)
-}
-
-/// The library next to the program, or where `MEMTAP_PROBES_LIB` says.
-fn library() -> anyhow::Result<PathBuf> {
-    const NAME: &str = "libmemtap_probes.so";
-    if let Some(path) = std::env::var_os("MEMTAP_PROBES_LIB") {
-        return Ok(path.into());
-    }
-    let program = std::env::current_exe().context("cannot tell where memtap itself is")?;
-    let beside = program.with_file_name(NAME);
-    let installed =
-        program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/memtap").join(NAME));
-    [Some(beside.clone()), installed]
-        .into_iter()
-        .flatten()
-        .find(|path| path.exists())
-        .with_context(|| format!("{} is missing: build it, or set MEMTAP_PROBES_LIB", beside.display()))
 }
 
 /// The directory that the probed processes write to; removed at the end.

@@ -1,0 +1,57 @@
+//! What this machine offers a recording: each thing that a recording needs or is better with, whether it is there, and what to do.
+//!
+//! What can be tried is tried ([`trial`]): a small program is recorded with each tracer, and one that runs already is attached to.
+//! The rest, which says why a trial failed or what a user will miss, is read from files of the kernel ([`kernel`]) and from
+//! the libraries that are installed ([`installed`]). Nothing is changed, and nothing is left behind.
+
+mod installed;
+mod kernel;
+mod trial;
+
+/// Whether a thing is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostState {
+    /// It is there.
+    Fine,
+    /// Recording works without it, but something is missing or slower.
+    Worse,
+    /// Programs can't be recorded.
+    Missing,
+}
+
+/// What was looked at, and what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFinding {
+    /// What was looked at: a word or two, the same on each machine.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub state: HostState,
+    /// What was found, with its figure.
+    pub found: String,
+    /// What the user can do; empty where nothing is to be done.
+    pub advice: String,
+}
+
+impl HostFinding {
+    fn fine(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: HostState::Fine, found: found.into(), advice: String::new() }
+    }
+
+    fn worse(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { name, state: HostState::Worse, found: found.into(), advice: advice.into() }
+    }
+
+    fn missing(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { name, state: HostState::Missing, found: found.into(), advice: advice.into() }
+    }
+}
+
+/// Looks at everything, in the order in which a user should read it. Takes about a second.
+#[must_use]
+pub fn examine_host() -> Vec<HostFinding> {
+    let mut all = kernel::findings();
+    all.extend(installed::libraries());
+    all.extend(trial::findings());
+    all.extend([installed::debug_information(), installed::machine_emulator()]);
+    all
+}

@@ -1,0 +1,59 @@
+//! `memtap doctor`: whether programs can be recorded on this machine, and what to do where they can't.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use recorder::{HostFinding, HostState, examine_host};
+use serde_json::json;
+
+use crate::output::Out;
+
+/// Say whether programs can be recorded on this machine, and what to do where they can't
+///
+/// Looks at kernel, limits and libraries, records a small program with each tracer, and attaches to one. Nothing is changed. Ends
+/// with status 1 where programs can't be recorded.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// Write JSON: an array of {name, state, found, advice}, state being fine, worse or missing
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let findings = examine_host();
+    let mut out = Out::stdout();
+    if args.json {
+        let rows: Vec<_> = findings
+            .iter()
+            .map(|f| json!({"name": f.name, "state": word(f.state), "found": f.found, "advice": f.advice}))
+            .collect();
+        out.line(&serde_json::to_string_pretty(&rows)?)?;
+    } else {
+        for finding in &findings {
+            for line in lines(finding) {
+                out.line(&line)?;
+            }
+        }
+    }
+    out.finish()?;
+    let missing = findings.iter().any(|finding| finding.state == HostState::Missing);
+    if missing {
+        eprintln!("memtap: programs can't be recorded here: see what is missing above");
+    }
+    Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn word(state: HostState) -> &'static str {
+    match state {
+        HostState::Fine => "fine",
+        HostState::Worse => "worse",
+        HostState::Missing => "missing",
+    }
+}
+
+fn lines(finding: &HostFinding) -> Vec<String> {
+    let first = format!("{:<8} {:<16} {}", word(finding.state), finding.name, finding.found);
+    let advice = Some(&finding.advice).filter(|advice| !advice.is_empty());
+    [first].into_iter().chain(advice.map(|advice| format!("{:<25} -> {advice}", ""))).collect()
+}
