@@ -45,7 +45,38 @@ pub struct Tallied {
     pub allocated_bytes: u64,
 }
 
+/// Where a pair of a context and an instruction is counted.
+#[derive(Clone, Copy, Debug)]
+struct PairPlace {
+    context: ContextId,
+    code: CodeId,
+    place: u32,
+}
+
+/// So many pairs are found without the hash table. They fit into the second cache of a processor.
+const NEAR_BITS: u32 = 15;
 const NO_CONTEXT: ContextId = ContextId(u32::MAX);
+
+/// The pairs that were counted lately, each in the one place where it can be.
+#[derive(Debug)]
+struct NearPairs(Box<[PairPlace]>);
+
+impl Default for NearPairs {
+    fn default() -> Self {
+        let none = PairPlace { context: NO_CONTEXT, code: CodeId(0), place: 0 };
+        Self(vec![none; 1 << NEAR_BITS].into_boxed_slice())
+    }
+}
+
+impl NearPairs {
+    #[inline]
+    fn slot(&mut self, context: ContextId, code: CodeId) -> &mut PairPlace {
+        let pair = u64::from(context.0) << 32 | u64::from(code.0);
+        // Fibonacci hashing: the upper bits depend on all of them.
+        let index = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NEAR_BITS);
+        &mut self.0[index as usize]
+    }
+}
 
 /// Counts the accesses and allocations of each instruction in each context.
 #[derive(Debug)]
@@ -53,8 +84,7 @@ pub struct StackTally {
     stacks: Stacks,
     tallied: Vec<Tallied>,
     place_of: FxHashMap<(ContextId, CodeId), usize>,
-    /// Where each instruction was counted last: it mostly runs in the same context again.
-    last: Vec<(ContextId, u32)>,
+    near: NearPairs,
     chosen: Chosen,
 }
 
@@ -65,7 +95,7 @@ impl StackTally {
             stacks: Stacks::new(session),
             tallied: Vec::new(),
             place_of: FxHashMap::default(),
-            last: Vec::new(),
+            near: NearPairs::default(),
             chosen: Chosen::default(),
         }
     }
@@ -95,24 +125,22 @@ impl StackTally {
 
     #[inline]
     fn at(&mut self, context: ContextId, code: CodeId) -> &mut Tallied {
-        let place = match self.last.get(code.0 as usize) {
-            Some(&(last, place)) if last == context => place as usize,
-            _ => self.find(context, code),
+        let near = *self.near.slot(context, code);
+        let place = match near.context == context && near.code == code {
+            true => near.place,
+            false => self.find(context, code),
         };
-        &mut self.tallied[place]
+        &mut self.tallied[place as usize]
     }
 
-    fn find(&mut self, context: ContextId, code: CodeId) -> usize {
+    fn find(&mut self, context: ContextId, code: CodeId) -> u32 {
         let place = *self.place_of.entry((context, code)).or_insert_with(|| {
             let count = Count::default();
             self.tallied.push(Tallied { context, code, count, allocations: 0, allocated_bytes: 0 });
             self.tallied.len() - 1
         });
-        let index = code.0 as usize;
-        if index >= self.last.len() {
-            self.last.resize(index + 1, (NO_CONTEXT, 0));
-        }
-        self.last[index] = (context, place as u32);
+        let place = place as u32;
+        *self.near.slot(context, code) = PairPlace { context, code, place };
         place
     }
 
