@@ -51,8 +51,7 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
         name.map_or(Verdict::Missing, program::judge)
     };
     let carrier = image::carrier();
-    let has_carrier =
-        CStr::from_bytes_until_nul(carrier.as_bytes()).is_ok_and(|carrier| sys::can_execute(carrier));
+    let has_carrier = CStr::from_bytes_until_nul(carrier.as_bytes()).is_ok_and(sys::can_execute);
     let verdict = match verdict {
         Verdict::Static if !PROCESS.settings().translate => Verdict::Untraced("it is statically linked"),
         Verdict::Static if at => Verdict::Untraced("it is statically linked, and executed by a descriptor"),
