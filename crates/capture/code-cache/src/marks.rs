@@ -41,6 +41,7 @@ impl Marks {
         // SAFETY: NOREPLACE replaces nothing.
         let result = unsafe { sys::mmap(BASE, BYTES, rw, flags, -1, 0) };
         if result as u64 == BASE {
+            sys::note_own(BASE, BYTES);
             return Some(Self(()));
         }
         if !sys::failed(result) {

@@ -132,6 +132,24 @@ pub fn own_bytes(start: u64, end: u64) -> u64 {
     parts.sum()
 }
 
+/// Whether the byte at `start` is the tracer's own, and up to where, `end` at most, the answer is the same: the kernel joins
+/// mappings of the program and the tracer that lie side by side.
+pub fn own_stretch(start: u64, end: u64) -> (bool, u64) {
+    let mut next = end;
+    for [place, bytes] in own() {
+        let from = place.load(Ordering::Acquire);
+        let until = from.saturating_add(bytes.load(Ordering::Acquire));
+        if from == 0 || until <= start {
+            continue;
+        }
+        if from <= start {
+            return (true, until.min(end));
+        }
+        next = next.min(from);
+    }
+    (false, next)
+}
+
 /// munmap.
 ///
 /// # Safety

@@ -143,3 +143,16 @@ fn the_heat_map_and_the_report_agree() {
         }
     }
 }
+
+#[test]
+fn what_a_library_mapped_before_recording_is_its_memory() {
+    let recording = TestProgram::named("early_memory.c").record_by("translate");
+    let outcome = recording.trace.ask("report", &["--by", "region", "--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let rows: serde_json::Value = serde_json::from_str(&outcome.out()).expect("it is JSON");
+    let of = |kind: &str| -> u64 {
+        let rows = rows.as_array().expect("an array").iter().filter(|row| row["region"] == kind);
+        rows.map(|row| row["stores"].as_u64().expect("a number")).sum()
+    };
+    assert!(of("anon") >= 100, "{rows:#}");
+}

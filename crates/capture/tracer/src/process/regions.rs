@@ -185,8 +185,9 @@ impl Scan<'_> {
             .any(|module| module.data.start < mapping.end && mapping.start < module.bss_end);
         while at < mapping.end {
             let kind = self.kind_of(mapping, at);
-            let mut end = if whole { mapping.end } else { at + PAGE_BYTES };
-            while end < mapping.end && self.kind_of(mapping, end) == kind {
+            let (_, limit) = sys::own_stretch(at, mapping.end);
+            let mut end = if whole { limit } else { at + PAGE_BYTES };
+            while end < limit && self.kind_of(mapping, end) == kind {
                 end += PAGE_BYTES;
             }
             let (kind, own) = kind;
@@ -214,7 +215,7 @@ impl Scan<'_> {
             // Of the program that was started in its place.
             return (RegionKind::Tracer, true);
         }
-        if self.threads.is_some() && sys::is_own(mapping.start, mapping.end) {
+        if self.threads.is_some() && sys::own_stretch(at, mapping.end).0 {
             return (RegionKind::Tracer, true);
         }
         if mapping.prot & sys::PROT_EXEC != 0 {
@@ -254,8 +255,9 @@ impl Scan<'_> {
             return (RegionKind::Tls, true);
         }
         if mapping.name.is_empty() || mapping.name.starts_with(b"[anon") {
-            // What exists before the program runs is the loader's or ours.
-            return (RegionKind::Tracer, true);
+            // What exists before the program runs and is not ours is an allocator's that was started before us, or the loader's.
+            let is_ours = !PROCESS.settings().translate || sys::own_stretch(at, mapping.end).0;
+            return (if is_ours { RegionKind::Tracer } else { RegionKind::Anonymous }, true);
         }
         let module = self.modules.iter().take(self.module_count).any(|module| module.base == at);
         (if mapping.inode != 0 || module { RegionKind::Rodata } else { RegionKind::File }, false)
