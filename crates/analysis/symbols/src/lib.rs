@@ -32,7 +32,7 @@ mod store;
 
 pub use archive::{ArchivedModule, archive};
 pub use build_id::BuildId;
-pub use dwarf::LocalVariable;
+pub use dwarf::{DebugType, LocalVariable, TypedFunction, TypedVariable, VariablePlace};
 pub use elf::{Section, SectionKind, Segment, Symbol, SymbolKind};
 pub use error::Error;
 pub use heap::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, HeapMap, SiteId};

@@ -14,7 +14,7 @@ use memref::VirtAddr;
 use crate::{
     BuildId, Error, LineFrame, LocalVariable, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind,
     TypeLayout,
-    dwarf::{self, DebugInfo},
+    dwarf::{self, DebugInfo, DebugType, TypeRef, TypedFunction},
     elf::{ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, section_at},
 };
 
@@ -327,6 +327,32 @@ impl Module {
         let debug = self.debug()?;
         let variable = debug.variables().find(address).2.filter(|variable| variable.address == address)?;
         debug.layout(variable.type_ref?)
+    }
+
+    /// What debug information tells of the values in the function that begins at an address.
+    pub fn typed_function(&self, address: u64) -> Option<Arc<TypedFunction>> {
+        self.debug()?.typed_function(address)
+    }
+
+    /// The variable with a type that owns an address: its type, and the bytes from its start.
+    pub fn typed_data(&self, address: u64) -> Option<(DebugType, u64)> {
+        let variable = self.debug()?.variables().find(address).2?;
+        Some((DebugType(variable.type_ref?.0), address - variable.address))
+    }
+
+    /// What a pointer or reference points to; `None` for everything else.
+    pub fn pointee(&self, type_: DebugType) -> Option<DebugType> {
+        self.debug()?.pointee(type_)
+    }
+
+    /// The innermost type at an offset of a type.
+    pub fn part_of_type(&self, type_: DebugType, offset: u64) -> Option<DebugType> {
+        self.debug()?.part(type_, offset)
+    }
+
+    /// What a type consists of.
+    pub fn layout_of(&self, type_: DebugType) -> Option<Arc<TypeLayout>> {
+        self.debug()?.layout(TypeRef(type_.0))
     }
 
     /// A type by its name (`struct tag`, a typedef, a class with its namespaces, a base type).

@@ -38,6 +38,7 @@ mod registers;
 mod relocation;
 mod state_area;
 mod stub;
+mod terms;
 mod transfer;
 mod vector;
 
@@ -57,4 +58,5 @@ pub use oracle::{Oracle, StepKind};
 pub use register_bytes::{RegisterBytes, RegisterKind, general_name};
 pub use registers::Registers;
 pub use relocation::MachineCode;
+pub use terms::RegisterTerms;
 pub use transfer::{Condition, Transfer};

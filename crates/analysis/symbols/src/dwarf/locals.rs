@@ -47,12 +47,12 @@ pub(crate) struct Locals {
 
 /// Code of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct UnitRange {
-    begin: u64,
+pub(super) struct UnitRange {
+    pub(super) begin: u64,
     /// The first address after it.
-    end: u64,
+    pub(super) end: u64,
     /// Where the unit starts in its section.
-    unit: usize,
+    pub(super) unit: usize,
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Locals {
     }
 }
 
-fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
+pub(super) fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
     let dwarf = sections.dwarf();
     let mut all = Vec::new();
     for &start in sections.units() {
@@ -100,7 +100,7 @@ fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
 }
 
 /// What is added to a place from the frame base to have it from the CFA.
-fn frame_base(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<i64> {
+pub(super) fn frame_base(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<i64> {
     match value.exprloc_value()?.operations(unit.encoding()).next().ok()?? {
         Operation::CallFrameCFA => Some(0),
         Operation::Register { register } if register.0 == RBP => Some(-RBP_BELOW_CFA),

@@ -9,7 +9,9 @@ mod lines;
 mod locals;
 mod sections;
 mod separate;
+mod shapes;
 mod statics;
+mod typed;
 mod types;
 
 use std::{
@@ -22,7 +24,11 @@ pub(crate) use separate::separate_file;
 pub(crate) use self::die::TypeRef;
 pub use self::locals::LocalVariable;
 pub(crate) use self::statics::Missing;
-use self::{lines::Lines, locals::Locals, sections::Sections, statics::Statics, types::Types};
+pub use self::typed::{DebugType, TypedFunction, TypedVariable, VariablePlace};
+use self::{
+    lines::Lines, locals::Locals, sections::Sections, shapes::TypeShapes, statics::Statics,
+    typed::TypedFunctions, types::Types,
+};
 use crate::{Error, LineFrame, TypeLayout, elf::ElfSource};
 
 /// The debug information of one module.
@@ -33,6 +39,8 @@ pub(crate) struct DebugInfo {
     statics: OnceLock<Statics>,
     types: Types,
     locals: Locals,
+    typed: TypedFunctions,
+    shapes: TypeShapes,
 }
 
 impl DebugInfo {
@@ -40,7 +48,15 @@ impl DebugInfo {
     pub(crate) fn load(source: &ElfSource, path: &Path) -> Result<Self, Error> {
         let sections = Sections::load(source, path)?;
         let (lines, statics) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { sections, lines, statics, types: Types::default(), locals: Locals::default() })
+        Ok(Self {
+            sections,
+            lines,
+            statics,
+            types: Types::default(),
+            locals: Locals::default(),
+            typed: TypedFunctions::default(),
+            shapes: TypeShapes::default(),
+        })
     }
 
     /// The first damage that was met so far.
@@ -77,5 +93,20 @@ impl DebugInfo {
     /// A type by its name.
     pub(crate) fn type_named(&self, name: &str) -> Option<Arc<TypeLayout>> {
         self.types.named(&self.sections, name)
+    }
+
+    /// What is known of the values in the function that begins there.
+    pub(crate) fn typed_function(&self, address: u64) -> Option<Arc<TypedFunction>> {
+        self.typed.find(&self.sections, address)
+    }
+
+    /// What a pointer of that type points to.
+    pub(crate) fn pointee(&self, type_: DebugType) -> Option<DebugType> {
+        self.shapes.pointee(&self.sections, &self.types, type_.0).map(DebugType)
+    }
+
+    /// The innermost type at an offset of a type.
+    pub(crate) fn part(&self, type_: DebugType, offset: u64) -> Option<DebugType> {
+        self.shapes.part(&self.sections, &self.types, type_.0, offset).map(DebugType)
     }
 }

@@ -46,13 +46,18 @@ impl Types {
     }
 
     pub(crate) fn named(&self, sections: &Sections, name: &str) -> Option<Arc<TypeLayout>> {
+        let at = self.place_of(sections, name)?;
+        self.layout(sections, TypeRef(at))
+    }
+
+    /// The entry of a complete type by its name.
+    pub(super) fn place_of(&self, sections: &Sections, name: &str) -> Option<usize> {
         let name = name.trim();
         let name = ["struct ", "union ", "enum ", "class "]
             .iter()
             .find_map(|word| name.strip_prefix(word))
             .unwrap_or(name);
-        let at = *self.by_name.get_or_init(|| names(sections)).get(name.trim())?;
-        self.layout(sections, TypeRef(at))
+        self.by_name.get_or_init(|| names(sections)).get(name.trim()).copied()
     }
 }
 

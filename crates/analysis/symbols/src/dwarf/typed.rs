@@ -1,0 +1,278 @@
+//! Where variables and parameters with types are while a function runs: in registers, and in its frame, with the instructions for which
+//! that holds (location lists). What a function returns.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gimli::{
+    AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_high_pc, DW_AT_location, DW_AT_low_pc,
+    DW_AT_ranges, DW_AT_specification, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_inlined_subroutine,
+    DW_TAG_lexical_block, DW_TAG_subprogram, DW_TAG_variable, Expression, Operation,
+};
+
+use super::die::{self, SliceDwarf, SliceUnit};
+use super::locals::{frame_base, unit_ranges};
+use super::sections::{Sections, Slice};
+
+/// A type of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DebugType(pub(crate) usize);
+
+/// Where a variable, or a part of it, is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariablePlace {
+    /// In a register, by DWARF's number: its value plus this number is that of the variable.
+    Register(u16, i64),
+    /// In the function's frame: bytes from the canonical frame address.
+    Frame(i64),
+}
+
+/// A variable or parameter at one of its places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypedVariable {
+    /// The instructions for which it is there.
+    pub code: Range<u64>,
+    /// Where.
+    pub place: VariablePlace,
+    /// Its type.
+    pub type_: DebugType,
+    /// What of it is there: bytes from its start.
+    pub part: u64,
+}
+
+/// What debug information tells of the values in a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypedFunction {
+    /// Its variables and parameters.
+    pub variables: Vec<TypedVariable>,
+    /// What it returns.
+    pub returns: Option<DebugType>,
+}
+
+/// The functions read so far, by unit and address.
+#[derive(Debug, Default)]
+pub(crate) struct TypedFunctions {
+    inner: Mutex<TypedTables>,
+}
+
+type UnitFunctions = HashMap<u64, Arc<TypedFunction>>;
+
+#[derive(Debug, Default)]
+struct TypedTables {
+    units: Option<Vec<super::locals::UnitRange>>,
+    read: HashMap<usize, UnitFunctions>,
+}
+
+impl TypedFunctions {
+    /// The function that begins there.
+    pub(crate) fn find(&self, sections: &Sections, function: u64) -> Option<Arc<TypedFunction>> {
+        let mut tables = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let TypedTables { units, read } = &mut *tables;
+        let units = units.get_or_insert_with(|| unit_ranges(sections));
+        let unit = units.iter().find(|range| (range.begin..range.end).contains(&function))?.unit;
+        let functions = read.entry(unit).or_insert_with(|| {
+            let mut found = UnitFunctions::new();
+            if let Err(damage) = read_unit(sections, unit, &mut found) {
+                sections.note_damage(&damage);
+            }
+            found
+        });
+        functions.get(&function).cloned()
+    }
+}
+
+/// A function, or a block of one or an inlined one, and its code.
+struct OpenScope {
+    depth: isize,
+    code: Vec<Range<u64>>,
+    /// Of a function: where it begins, and its frame base from the CFA.
+    function: Option<u64>,
+}
+
+/// What has been read of the function that is open.
+#[derive(Default)]
+struct OpenTyped {
+    base: Option<i64>,
+    typed: TypedFunction,
+}
+
+struct UnitReader<'a, 's> {
+    dwarf: &'a SliceDwarf<'s>,
+    unit: &'a SliceUnit<'s>,
+    scopes: Vec<OpenScope>,
+    open: OpenTyped,
+    found: &'a mut UnitFunctions,
+}
+
+fn read_unit(sections: &Sections, start: usize, found: &mut UnitFunctions) -> Result<(), gimli::Error> {
+    let dwarf = sections.dwarf();
+    let unit = die::unit_at(&dwarf, start)?;
+    let mut reader =
+        UnitReader { dwarf: &dwarf, unit: &unit, scopes: Vec::new(), open: OpenTyped::default(), found };
+    let mut entries = unit.entries_raw(None)?;
+    while !entries.is_empty() {
+        let depth = entries.next_depth();
+        let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+        reader.close(depth);
+        let (tag, specs) = (abbreviation.tag(), abbreviation.attributes());
+        let mut attributes = Vec::new();
+        match tag {
+            DW_TAG_subprogram
+            | DW_TAG_lexical_block
+            | DW_TAG_inlined_subroutine
+            | DW_TAG_variable
+            | DW_TAG_formal_parameter => {
+                for &spec in specs {
+                    let attribute = entries.read_attribute(spec)?;
+                    attributes.push((attribute.name(), attribute.value()));
+                }
+            }
+            _ => {
+                entries.skip_attributes(specs)?;
+                continue;
+            }
+        }
+        match tag {
+            DW_TAG_variable | DW_TAG_formal_parameter => reader.variable(&attributes)?,
+            _ => reader.scope(depth, tag == DW_TAG_subprogram, &attributes)?,
+        }
+    }
+    reader.close(isize::MIN);
+    Ok(())
+}
+
+type Attributes<'s> = [(gimli::DwAt, AttributeValue<Slice<'s>>)];
+
+fn value<'s>(attributes: &Attributes<'s>, name: gimli::DwAt) -> Option<AttributeValue<Slice<'s>>> {
+    attributes.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
+}
+
+impl<'s> UnitReader<'_, 's> {
+    /// Scopes that end where an entry of that depth begins.
+    fn close(&mut self, depth: isize) {
+        while let Some(scope) = self.scopes.pop_if(|scope| scope.depth >= depth) {
+            if let Some(address) = scope.function {
+                let open = std::mem::take(&mut self.open);
+                self.found.insert(address, Arc::new(open.typed));
+            }
+        }
+    }
+
+    fn scope(
+        &mut self,
+        depth: isize,
+        is_function: bool,
+        attributes: &Attributes<'s>,
+    ) -> Result<(), gimli::Error> {
+        let code = self.code(attributes)?;
+        let address = code.first().map(|code| code.start);
+        if !is_function {
+            self.scopes.push(OpenScope { depth, code, function: None });
+            return Ok(());
+        }
+        let Some(address) = address.filter(|_| self.scopes.is_empty()) else { return Ok(()) };
+        self.scopes.push(OpenScope { depth, code, function: Some(address) });
+        let base = value(attributes, DW_AT_frame_base).and_then(|value| frame_base(self.unit, value));
+        self.open = OpenTyped {
+            base,
+            typed: TypedFunction { variables: Vec::new(), returns: self.type_of(attributes) },
+        };
+        Ok(())
+    }
+
+    fn code(&self, attributes: &Attributes<'s>) -> Result<Vec<Range<u64>>, gimli::Error> {
+        let mut all = Vec::new();
+        let low =
+            value(attributes, DW_AT_low_pc).map(|low| self.dwarf.attr_address(self.unit, low)).transpose()?;
+        if let (Some(Some(low)), Some(high)) = (low, value(attributes, DW_AT_high_pc)) {
+            let end = match high.udata_value() {
+                Some(bytes) => low.wrapping_add(bytes),
+                None => self.dwarf.attr_address(self.unit, high)?.unwrap_or(low),
+            };
+            all.push(low..end);
+        } else if let Some(ranges) = value(attributes, DW_AT_ranges)
+            && let Some(mut ranges) = self.dwarf.attr_ranges(self.unit, ranges)?
+        {
+            while let Some(range) = ranges.next()? {
+                all.push(range.begin..range.end);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The type, which may stand at the entry that this one is an instance of.
+    fn type_of(&self, attributes: &Attributes<'s>) -> Option<DebugType> {
+        let own = value(attributes, DW_AT_type).and_then(|value| die::reference(self.unit, &value));
+        let origin = || {
+            let origin =
+                value(attributes, DW_AT_abstract_origin).or(value(attributes, DW_AT_specification))?;
+            super::statics::type_of(self.unit, die::reference(self.unit, &origin)?)
+        };
+        own.or_else(origin).map(DebugType)
+    }
+
+    fn variable(&mut self, attributes: &Attributes<'s>) -> Result<(), gimli::Error> {
+        let Some(location) = value(attributes, DW_AT_location).filter(|_| !self.scopes.is_empty()) else {
+            return Ok(());
+        };
+        let Some(type_) = self.type_of(attributes) else { return Ok(()) };
+        if let Some(expression) = location.exprloc_value() {
+            let code = self.scopes.iter().rev().find(|scope| !scope.code.is_empty());
+            for code in code.map(|scope| scope.code.clone()).unwrap_or_default() {
+                self.places(&expression, code, type_);
+            }
+        } else if let Some(mut list) = self.dwarf.attr_locations(self.unit, location)? {
+            while let Some(entry) = list.next()? {
+                self.places(&entry.data, entry.range.begin..entry.range.end, type_);
+            }
+        }
+        Ok(())
+    }
+
+    /// The places that an expression says, piece by piece.
+    fn places(&mut self, expression: &Expression<Slice<'s>>, code: Range<u64>, type_: DebugType) {
+        let mut operations = (*expression).operations(self.unit.encoding());
+        let (mut place, mut part): (Option<(VariablePlace, bool)>, u64) = (None, 0);
+        let mut pieces = Vec::new();
+        let mut is_known = true;
+        while let Ok(Some(operation)) = operations.next() {
+            match operation {
+                Operation::Register { register } if place.is_none() => {
+                    place = Some((VariablePlace::Register(register.0, 0), true));
+                }
+                Operation::RegisterOffset { register, offset, .. } if place.is_none() => {
+                    place = Some((VariablePlace::Register(register.0, offset), false));
+                }
+                Operation::FrameOffset { offset } if place.is_none() => match self.open.base {
+                    Some(base) => place = Some((VariablePlace::Frame(offset + base), true)),
+                    None => is_known = false,
+                },
+                Operation::StackValue => {
+                    if let Some((VariablePlace::Register(..), is_value)) = &mut place {
+                        *is_value = true;
+                    } else {
+                        is_known = false;
+                    }
+                }
+                Operation::Piece { size_in_bits, .. } => {
+                    pieces.extend(
+                        place
+                            .take()
+                            .filter(|(_, is_value)| *is_value && is_known)
+                            .map(|(place, _)| (place, part)),
+                    );
+                    part += size_in_bits / 8;
+                    is_known = true;
+                }
+                _ => is_known = false,
+            }
+        }
+        pieces.extend(
+            place.filter(|(_, is_value)| *is_value && is_known && part == 0).map(|(place, _)| (place, 0)),
+        );
+        let found =
+            pieces.into_iter().map(|(place, part)| TypedVariable { code: code.clone(), place, type_, part });
+        self.open.typed.variables.extend(found);
+    }
+}
