@@ -10,11 +10,14 @@ mod cmd {
     pub(crate) mod determinism;
     pub(crate) mod doctor;
     pub(crate) mod dump;
+    pub(crate) mod errors;
     pub(crate) mod export;
     pub(crate) mod flame;
     pub(crate) mod heatmap;
     pub(crate) mod import;
     pub(crate) mod index;
+    pub(crate) mod layout;
+    mod limit;
     pub(crate) mod lines;
     pub(crate) mod memory;
     pub(crate) mod merge;
@@ -123,6 +126,8 @@ enum Command {
     Rtvm(cmd::rtvm::Args),
     Race(cmd::race::Args),
     Determinism(cmd::determinism::Args),
+    Errors(cmd::errors::Args),
+    Layout(cmd::layout::Args),
     Lines(cmd::lines::Args),
     Cache(cmd::cache::Args),
     Taint(cmd::taint::Args),
@@ -161,6 +166,8 @@ fn main() -> ExitCode {
         Command::Rtvm(args) => cmd::rtvm::run(&args),
         Command::Race(args) => cmd::race::run(&args),
         Command::Determinism(args) => cmd::determinism::run(&args),
+        Command::Errors(args) => cmd::errors::run(&args),
+        Command::Layout(args) => cmd::layout::run(&args),
         Command::Lines(args) => cmd::lines::run(&args),
         Command::Cache(args) => cmd::cache::run(&args),
         Command::Taint(args) => cmd::taint::run(&args),

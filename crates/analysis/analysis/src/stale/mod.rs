@@ -5,7 +5,7 @@
 //! of the C library's string functions that go past an end, as they read whole vectors, are none, and neither is the allocator's own
 //! work (`scan`).
 
-mod scan;
+pub(crate) mod scan;
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -31,16 +31,16 @@ const LOOK_BACK: usize = 128;
 
 /// What a thread accessed last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RecentAccesses(Vec<Access>);
+pub(crate) struct RecentAccesses(Vec<Access>);
 
 impl RecentAccesses {
     /// They are, in their order.
-    pub(super) fn accesses(&self) -> &[Access] {
+    pub(crate) fn accesses(&self) -> &[Access] {
         &self.0
     }
 
     /// It accessed these now.
-    pub(super) fn add(&mut self, accesses: &[Access]) {
+    pub(crate) fn add(&mut self, accesses: &[Access]) {
         let last = &accesses[accesses.len().saturating_sub(LOOK_BACK)..];
         let kept = LOOK_BACK - last.len();
         self.0.drain(..self.0.len().saturating_sub(kept));
@@ -50,7 +50,7 @@ impl RecentAccesses {
 
 /// Whether an access to released memory is such a load, or one of the allocator; `before` is what its thread accessed before, the
 /// last one first, and `after` what it accesses next.
-pub(super) fn is_right<'a>(
+pub(crate) fn is_right<'a>(
     resolver: &mut Resolver,
     access: &Access,
     before: impl Iterator<Item = &'a Access> + Clone,

@@ -3,7 +3,9 @@
 pub mod caches;
 pub mod choice;
 pub mod determinism;
+pub mod errors;
 mod grid;
+pub mod layouts;
 pub mod lines;
 pub mod look;
 pub mod machine;

@@ -1,0 +1,156 @@
+//! What is known of each block: who made it and released it, what was written to it.
+
+use memref::{AllocationFunction, ProcessId};
+use rustc_hash::FxHashMap;
+use symbols::BlockId;
+
+use crate::stack::CallPlace;
+
+/// Larger blocks are not followed byte by byte.
+const MOST_FOLLOWED: u64 = 1 << 26;
+
+/// A block of a process, from its allocation on.
+#[derive(Clone, Debug)]
+pub(super) struct FollowedBlock {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) function: AllocationFunction,
+    pub(super) is_mapping: bool,
+    pub(super) allocated: Option<CallPlace>,
+    pub(super) freed: Option<CallPlace>,
+    pub(super) is_live: bool,
+    pub(super) is_accessed: bool,
+    /// A bit for each byte that was written; empty where all count as written.
+    written: Vec<u64>,
+}
+
+impl FollowedBlock {
+    /// A block whose bytes nobody wrote; with `is_written` they count as written.
+    pub(super) fn new(start: u64, len: u64, function: AllocationFunction, is_written: bool) -> Self {
+        let words = if is_written || len > MOST_FOLLOWED { 0 } else { len.div_ceil(64) as usize };
+        Self {
+            start,
+            len,
+            function,
+            is_mapping: false,
+            allocated: None,
+            freed: None,
+            is_live: true,
+            is_accessed: false,
+            written: vec![0; words],
+        }
+    }
+
+    /// Bytes are written.
+    #[inline]
+    pub(super) fn write(&mut self, addr: u64, len: u64) {
+        if self.written.is_empty() {
+            return;
+        }
+        let first = addr.saturating_sub(self.start).min(self.len);
+        let end = addr.saturating_add(len).saturating_sub(self.start).min(self.len);
+        let mut at = first;
+        while at < end {
+            let stop = end.min((at / 64 + 1) * 64);
+            self.written[(at / 64) as usize] |= (u64::MAX >> (64 - (stop - at))) << (at % 64);
+            at = stop;
+        }
+    }
+
+    /// Whether none of these bytes was written.
+    pub(super) fn is_unwritten(&self, addr: u64, len: u64) -> bool {
+        let first = addr.saturating_sub(self.start);
+        !self.written.is_empty()
+            && first + len <= self.len
+            && (first..first + len).all(|byte| self.written[(byte / 64) as usize] >> (byte % 64) & 1 == 0)
+    }
+
+    /// Nobody asks for its bytes any more.
+    pub(super) fn release(&mut self, by: Option<CallPlace>) {
+        self.is_live = false;
+        self.freed = by;
+        self.written = Vec::new();
+    }
+}
+
+/// The blocks of all processes. A child's are those that it allocates itself.
+#[derive(Debug, Default)]
+pub(super) struct FollowedBlocks {
+    number_of: FxHashMap<(ProcessId, BlockId), u32>,
+    all: Vec<FollowedBlock>,
+}
+
+impl FollowedBlocks {
+    pub(super) fn add(&mut self, process: ProcessId, id: BlockId, block: FollowedBlock) {
+        self.number_of.insert((process, id), self.all.len() as u32);
+        self.all.push(block);
+    }
+
+    pub(super) fn number(&self, process: ProcessId, id: BlockId) -> Option<u32> {
+        self.number_of.get(&(process, id)).copied()
+    }
+
+    pub(super) fn get(&mut self, number: u32) -> &mut FollowedBlock {
+        &mut self.all[number as usize]
+    }
+
+    pub(super) fn of(&mut self, process: ProcessId, id: BlockId) -> Option<&mut FollowedBlock> {
+        let number = self.number(process, id)?;
+        Some(self.get(number))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &FollowedBlock> {
+        self.all.iter()
+    }
+}
+
+/// Whether a release goes with an allocation.
+pub(super) fn go_together(allocated: AllocationFunction, released: AllocationFunction) -> bool {
+    use AllocationFunction::{Delete, DeleteArray, Free, New, NewArray};
+    match released {
+        Free => !matches!(allocated, New | NewArray),
+        Delete => allocated == New,
+        DeleteArray => allocated == NewArray,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_once() {
+        let mut block = FollowedBlock::new(0x1000, 100, AllocationFunction::Malloc, false);
+        block.write(0x1008, 4);
+        block.write(0x1030, 32);
+        block.write(0x1060, 50);
+        assert!(
+            block.is_unwritten(0x1000, 8) && block.is_unwritten(0x100c, 8) && block.is_unwritten(0x1050, 8)
+        );
+        assert!(
+            !block.is_unwritten(0x1004, 8)
+                && !block.is_unwritten(0x103f, 2)
+                && !block.is_unwritten(0x1063, 1)
+        );
+        assert!(!block.is_unwritten(0x1064, 1), "what lies outside is not told here");
+        assert!(!FollowedBlock::new(0, 8, AllocationFunction::Calloc, true).is_unwritten(0, 8));
+    }
+
+    #[test]
+    fn releases_go_with_allocations() {
+        use AllocationFunction::{Delete, DeleteArray, Free, Malloc, New, NewArray, Realloc};
+        for (allocated, released, expect) in [
+            (Malloc, Free, true),
+            (Realloc, Free, true),
+            (New, Delete, true),
+            (NewArray, DeleteArray, true),
+            (New, Free, false),
+            (Malloc, Delete, false),
+            (New, DeleteArray, false),
+            (NewArray, Delete, false),
+        ] {
+            assert_eq!(go_together(allocated, released), expect, "{allocated:?} {released:?}");
+        }
+    }
+}

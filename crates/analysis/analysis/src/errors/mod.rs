@@ -1,0 +1,14 @@
+//! Errors in the use of dynamic memory: accesses after a release and between blocks, releases that are none, comparisons of bytes that
+//! nobody wrote; and what is no error but may be one: blocks that were never released, or never used.
+//!
+//! What is told is one, as far as the trace tells: bytes that the allocator rounded a block up by are the program's, vectors that
+//! string functions read past the ends of strings are right, and so is the allocator's own work. A read of bytes that were
+//! never written is told where an instruction compares them with something right there; copies of them are none. What is not told may be
+//! an error all the same. Each finding comes with the stacks of the access, the allocation and the release.
+
+mod blocks;
+mod found;
+mod tool;
+
+pub use found::{MemoryError, MemoryErrorKind, StackPlace};
+pub use tool::MemoryErrors;

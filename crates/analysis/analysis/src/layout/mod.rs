@@ -1,0 +1,16 @@
+//! Which type each heap block has, and how its fields are used.
+//!
+//! Two replays. In the first ([`BlockTypes`]) each access whose type is known ([`crate::typing`]) votes for its block: the type, and where it
+//! begins. A block has the type that most of its own votes say; one without votes has that of the other blocks of its allocation
+//! site with its size, or of its site alone. In the second ([`TypeUses`]) all accesses to such a block are counted by field,
+//! also those that know no type themselves. What lies in a larger type at that place, and members' scalars, agree with it; the
+//! rest is told as a conflict.
+
+mod advice;
+mod fields;
+mod uses;
+mod votes;
+
+pub use fields::{FieldUse, TypeHole};
+pub use uses::{FieldPair, TypeConflict, TypeUse, TypeUses};
+pub use votes::{BlockTypes, TypedShare};

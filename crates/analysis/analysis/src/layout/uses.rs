@@ -1,0 +1,315 @@
+//! The second replay: how the fields of each type are used.
+
+use std::collections::BTreeMap;
+
+use memref::{Access, AccessKind, Event, ThreadId};
+use rustc_hash::FxHashMap;
+
+use super::advice::advice;
+use super::fields::{FieldUse, TypeHole, by_byte, fields_of, holes};
+use super::votes::{BlockTypes, DecidedType};
+use crate::{Count, Error, Moment, Tool};
+
+/// Types that are larger have no table.
+const MOST_BYTES: u64 = 1 << 16;
+/// Accesses within which fields of one object are used together.
+const TOGETHER: u64 = 64;
+/// Objects that a thread is at, at a time.
+const OBJECTS: usize = 16;
+/// Fields that take part in pairs.
+const PAIRED: usize = 64;
+const LINE_BYTES: u64 = 64;
+
+/// A type that was voted for, too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeConflict {
+    /// Its name.
+    pub name: String,
+    /// Its part of all votes.
+    pub share: f64,
+}
+
+/// Two fields of one object that were used within 64 accesses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPair {
+    /// The one.
+    pub first: String,
+    /// The other.
+    pub second: String,
+    /// How often.
+    pub times: u64,
+}
+
+/// A type, its blocks, and how its fields are used.
+#[derive(Clone, Debug)]
+pub struct TypeUse {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Blocks of it, or of arrays of it.
+    pub blocks: u64,
+    /// Objects in them.
+    pub objects: u64,
+    /// Bytes of these blocks.
+    pub block_bytes: u64,
+    /// How most of its accesses were found to be of it: `dwarf`, `flow` or `votes`.
+    pub typed_by: &'static str,
+    /// The part of the votes that agree.
+    pub confidence: f64,
+    /// What else was voted for, most first.
+    pub conflicts: Vec<TypeConflict>,
+    /// Its fields in their order; what is accessed between them is nobody's.
+    pub fields: Vec<FieldUse>,
+    /// Bytes without a field.
+    pub holes: Vec<TypeHole>,
+    /// Accesses to each of its lines, if it begins with one.
+    pub lines: Vec<u64>,
+    /// Fields that are used together, most often first.
+    pub pairs: Vec<FieldPair>,
+    /// What could be done, in words.
+    pub advice: Vec<String>,
+    /// All its accesses.
+    pub count: Count,
+}
+
+/// What one type collects.
+#[derive(Debug)]
+struct CountedType {
+    owners: Vec<u16>,
+    fields: Vec<FieldUse>,
+    /// By field and thread.
+    counts: BTreeMap<(u16, ThreadId), Count>,
+    pairs: FxHashMap<(u16, u16), u64>,
+    direct: u64,
+    flow: u64,
+    all: Count,
+}
+
+/// An object that a thread is at.
+#[derive(Clone, Copy, Debug, Default)]
+struct ObjectInUse {
+    object: u64,
+    type_: u32,
+    mask: u64,
+    since: u64,
+}
+
+#[derive(Clone, Debug)]
+struct ThreadObjects {
+    accesses: u64,
+    objects: [ObjectInUse; OBJECTS],
+}
+
+/// Counts by field.
+#[derive(Debug)]
+pub struct TypeUses {
+    types: BlockTypes,
+    decided: Vec<Option<DecidedType>>,
+    counted: FxHashMap<u32, CountedType>,
+    threads: FxHashMap<ThreadId, ThreadObjects>,
+    /// Accesses to heap blocks, and those to blocks that have a type.
+    heap: u64,
+    typed: u64,
+    /// Missing events.
+    pub missing: u64,
+}
+
+impl TypeUses {
+    /// With the blocks' types as they were voted for.
+    pub fn new(types: BlockTypes) -> Self {
+        let decided = types.decide();
+        Self {
+            types,
+            decided,
+            counted: FxHashMap::default(),
+            threads: FxHashMap::default(),
+            heap: 0,
+            typed: 0,
+            missing: 0,
+        }
+    }
+
+    /// The part of the accesses to heap blocks that have a type.
+    pub fn covered(&self) -> f64 {
+        self.typed as f64 / (self.heap as f64).max(1.0)
+    }
+
+    /// The votes, for what their instructions knew.
+    pub fn types(&self) -> &BlockTypes {
+        &self.types
+    }
+
+    fn access(&mut self, at: &mut Moment<'_>, access: &Access) {
+        let Some(number) = self.types.block_at(at, access) else { return };
+        self.heap += 1;
+        let Some(decided) = &self.decided[number as usize] else { return };
+        let placed = decided.placed;
+        let layout = self.types.types.layout(placed.type_);
+        let into = access.addr.0.wrapping_sub(self.types.blocks[number as usize].start);
+        let Some(into) = into.checked_sub(placed.base.into()).filter(|_| layout.bytes <= MOST_BYTES) else {
+            return;
+        };
+        self.typed += 1;
+        let counted = self.counted.entry(placed.type_).or_insert_with(|| {
+            let fields = fields_of(layout);
+            CountedType {
+                owners: by_byte(&fields, layout.bytes),
+                fields,
+                counts: BTreeMap::new(),
+                pairs: FxHashMap::default(),
+                direct: 0,
+                flow: 0,
+                all: Count::default(),
+            }
+        });
+        let (bytes, offset) = (layout.bytes, into % layout.bytes);
+        let field = counted.owners[offset as usize];
+        counted.all.add(access);
+        counted.counts.entry((field, at.thread)).or_default().add(access);
+        match self.types.types.at(at.resolver, access.ip) {
+            Some(known) if known.is_named => counted.direct += 1,
+            Some(_) => counted.flow += 1,
+            None => {}
+        }
+        if (field as usize) < PAIRED {
+            self.together(at.thread, access.addr.0 - offset, placed.type_, field, into / bytes);
+        }
+    }
+
+    fn together(&mut self, thread: ThreadId, object: u64, type_: u32, field: u16, element: u64) {
+        let new = || ThreadObjects { accesses: 0, objects: [ObjectInUse::default(); OBJECTS] };
+        let objects = self.threads.entry(thread).or_insert_with(new);
+        objects.accesses += 1;
+        let now = objects.accesses;
+        let slot = ((object >> 4) ^ element) as usize % OBJECTS;
+        let used = &mut objects.objects[slot];
+        if used.object == object && used.type_ == type_ && now - used.since < TOGETHER {
+            used.mask |= 1 << field;
+            return;
+        }
+        let over = std::mem::replace(used, ObjectInUse { object, type_, mask: 1 << field, since: now });
+        self.end(over);
+    }
+
+    fn end(&mut self, over: ObjectInUse) {
+        if over.mask.count_ones() < 2 {
+            return;
+        }
+        let Some(counted) = self.counted.get_mut(&over.type_) else { return };
+        let fields = || (0..PAIRED as u16).filter(|field| over.mask >> field & 1 == 1);
+        for first in fields() {
+            for second in fields().filter(|second| *second > first) {
+                *counted.pairs.entry((first, second)).or_default() += 1;
+            }
+        }
+    }
+
+    /// The types, most accesses first.
+    pub fn types_used(mut self) -> Vec<TypeUse> {
+        let open: Vec<ObjectInUse> = self.threads.values().flat_map(|thread| thread.objects).collect();
+        open.into_iter().for_each(|over| self.end(over));
+        let mut all: BTreeMap<u32, TypeUse> = BTreeMap::new();
+        let (mut agreed, mut others): (FxHashMap<u32, u64>, FxHashMap<(u32, u32), u64>) = Default::default();
+        for (block, decided) in self.types.blocks.iter().zip(&self.decided) {
+            let Some(decided) = decided else { continue };
+            let type_ = decided.placed.type_;
+            let Some(counted) = self.counted.get(&type_) else { continue };
+            let layout = self.types.types.layout(type_);
+            let one = all.entry(type_).or_insert_with(|| counted.type_use(&layout.name, layout.bytes));
+            one.blocks += 1;
+            one.block_bytes += block.len;
+            one.objects += (block.len.saturating_sub(decided.placed.base.into()) / layout.bytes).max(1);
+            *agreed.entry(type_).or_default() += decided.votes;
+            for (other, votes) in &decided.others {
+                *others.entry((type_, other.type_)).or_default() += votes;
+            }
+        }
+        for (type_, one) in &mut all {
+            let against: Vec<(u32, u64)> = others
+                .iter()
+                .filter(|((of, _), _)| of == type_)
+                .map(|((_, other), votes)| (*other, *votes))
+                .collect();
+            let votes = agreed.get(type_).copied().unwrap_or(0);
+            let sum = (votes + against.iter().map(|(_, votes)| votes).sum::<u64>()).max(1) as f64;
+            one.confidence = votes as f64 / sum;
+            one.conflicts = against
+                .into_iter()
+                .map(|(other, votes)| TypeConflict {
+                    name: self.types.types.layout(other).name.to_string(),
+                    share: votes as f64 / sum,
+                })
+                .collect();
+            one.conflicts.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
+            one.advice = advice(one);
+        }
+        let mut all: Vec<TypeUse> = all.into_values().collect();
+        all.sort_by(|a, b| b.count.accesses().cmp(&a.count.accesses()).then_with(|| a.name.cmp(&b.name)));
+        all
+    }
+}
+
+impl CountedType {
+    fn type_use(&self, name: &str, bytes: u64) -> TypeUse {
+        let mut fields = self.fields.clone();
+        let mut lines = vec![0; bytes.div_ceil(LINE_BYTES) as usize];
+        for ((field, thread), count) in &self.counts {
+            let Some(field) = fields.get_mut(*field as usize) else { continue };
+            field.count += *count;
+            field.threads.push(thread.0);
+            lines[(field.offset / LINE_BYTES) as usize] += count.accesses();
+        }
+        let named = |field: u16| self.fields[field as usize].name.clone();
+        let mut pairs: Vec<FieldPair> = self
+            .pairs
+            .iter()
+            .map(|((first, second), times)| FieldPair {
+                first: named(*first),
+                second: named(*second),
+                times: *times,
+            })
+            .collect();
+        pairs.sort_by(|a, b| {
+            b.times.cmp(&a.times).then_with(|| (&a.first, &a.second).cmp(&(&b.first, &b.second)))
+        });
+        let all = self.all.accesses();
+        let typed_by = match () {
+            () if self.direct + self.flow < all - all / 2 => "votes",
+            () if self.direct >= self.flow => "dwarf",
+            () => "flow",
+        };
+        TypeUse {
+            name: name.to_owned(),
+            bytes,
+            blocks: 0,
+            objects: 0,
+            block_bytes: 0,
+            typed_by,
+            confidence: 1.0,
+            conflicts: Vec::new(),
+            holes: holes(&self.owners),
+            fields,
+            lines,
+            pairs,
+            advice: Vec::new(),
+            count: self.all,
+        }
+    }
+}
+
+impl Tool for TypeUses {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        for access in accesses.iter().filter(|access| access.kind != AccessKind::Prefetch) {
+            self.access(at, access);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, _: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        if let Event::Gap(gap) = event {
+            self.missing += gap.count;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! Types of accesses: what the register that an instruction takes its address from points to. Debug information says which variable is
+//! in which register where; in between, a walk through the function follows pointers through moves, sums, loads of pointer fields,
+//! the stack and calls (`walk`), instruction by instruction as the crate `x86` tells.
+
+mod step;
+mod types;
+mod walk;
+
+pub(crate) use types::{CodeTypes, KnownType, TypedCode};
+
+use symbols::DebugType;
+
+/// What a register or a slot of the frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeldValue {
+    /// The address of something of that type, so many bytes from its start.
+    Pointer {
+        type_: DebugType,
+        offset: i64,
+        /// A number that is not known was added: elements of an array.
+        is_indexed: bool,
+        /// Debug information says so right there.
+        is_named: bool,
+    },
+    /// The canonical frame address and so many bytes.
+    Frame(i64),
+}

@@ -1,0 +1,168 @@
+//! The types of a session's accesses, by instruction; a type is one, whichever unit or module describes it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use memref::VirtAddr;
+use rustc_hash::FxHashMap;
+use symbols::{CodeId, DebugType, Module, Resolver, TypeKind, TypeLayout};
+use x86::{Examiner, Instruction, MAX_INSTRUCTION_BYTES};
+
+use super::step::StepInstruction;
+use super::walk::FunctionWalk;
+use crate::code_files::CodeFiles;
+
+/// Instructions of a function that are walked at most.
+const MOST_STEPS: usize = 50_000;
+
+/// What one instruction accesses, as its module describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TypedCode {
+    pub(super) type_: DebugType,
+    /// Bytes from the start of the type.
+    pub(super) offset: i64,
+    pub(super) is_indexed: bool,
+    pub(super) is_named: bool,
+}
+
+/// What one instruction accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownType {
+    /// The number of the type.
+    pub(crate) type_: u32,
+    /// Bytes from its start.
+    pub(crate) offset: i64,
+    /// An element of an array of it, which one is not known.
+    pub(crate) is_indexed: bool,
+    /// Debug information says it of that register; else it was followed there.
+    pub(crate) is_named: bool,
+}
+
+/// The types of the accesses of all code.
+#[derive(Default)]
+pub(crate) struct CodeTypes {
+    files: CodeFiles,
+    examiner: Examiner,
+    /// By instruction: nothing where it was not looked at.
+    known: Vec<Option<Option<KnownType>>>,
+    /// By function.
+    walked: FxHashMap<(usize, u64), Arc<FxHashMap<u64, TypedCode>>>,
+    number_of: HashMap<(Arc<str>, u64), u32>,
+    of_debug: FxHashMap<(usize, DebugType), Option<u32>>,
+    layouts: Vec<Arc<TypeLayout>>,
+    /// Whether any module had debug information.
+    pub(crate) has_debug_info: bool,
+}
+
+impl std::fmt::Debug for CodeTypes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CodeTypes").field("types", &self.layouts.len()).finish_non_exhaustive()
+    }
+}
+
+impl CodeTypes {
+    /// What the instruction accesses, where that is known.
+    #[inline]
+    pub(crate) fn at(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> Option<KnownType> {
+        let code = resolver.resolve_code(ip);
+        match self.known.get(code.0 as usize) {
+            Some(Some(known)) => *known,
+            _ => self.find(resolver, ip, code),
+        }
+    }
+
+    /// The layout of a type.
+    pub(crate) fn layout(&self, type_: u32) -> &Arc<TypeLayout> {
+        &self.layouts[type_ as usize]
+    }
+
+    #[cold]
+    fn find(&mut self, resolver: &Resolver, ip: VirtAddr, code: CodeId) -> Option<KnownType> {
+        let found = self.look(resolver, ip, code);
+        let index = code.0 as usize;
+        if index >= self.known.len() {
+            self.known.resize(index + 1, None);
+        }
+        self.known[index] = Some(found);
+        found
+    }
+
+    fn look(&mut self, resolver: &Resolver, ip: VirtAddr, code: CodeId) -> Option<KnownType> {
+        let name = resolver.names().code(code)?;
+        let (module, address) = name.place()?;
+        if !module.has_debug_info() {
+            return None;
+        }
+        self.has_debug_info = true;
+        let function = module.function_at(address)?;
+        let (begin, bytes) = (function.address, function.bytes);
+        let key = (Arc::as_ptr(module) as usize, begin);
+        let walked = match self.walked.get(&key) {
+            Some(walked) => Arc::clone(walked),
+            None => {
+                let bias = ip.0.wrapping_sub(address);
+                let walked = Arc::new(self.walk(resolver, module, begin, bytes, bias));
+                self.walked.insert(key, Arc::clone(&walked));
+                walked
+            }
+        };
+        let typed = *walked.get(&address)?;
+        let type_ = self.number(module, typed.type_)?;
+        Some(KnownType {
+            type_,
+            offset: typed.offset,
+            is_indexed: typed.is_indexed,
+            is_named: typed.is_named,
+        })
+    }
+
+    fn walk(
+        &mut self,
+        resolver: &Resolver,
+        module: &Module,
+        begin: u64,
+        bytes: u64,
+        bias: u64,
+    ) -> FxHashMap<u64, TypedCode> {
+        let mut found = FxHashMap::default();
+        let Some(typed) = module.typed_function(begin) else { return found };
+        let mut steps = Vec::new();
+        let mut at = begin;
+        while at < begin.saturating_add(bytes) && steps.len() < MOST_STEPS {
+            let mut buffer = [0; MAX_INSTRUCTION_BYTES];
+            let Some(code) = self.files.at(resolver, VirtAddr(at.wrapping_add(bias)), &mut buffer) else {
+                break;
+            };
+            let Some(instruction) = Instruction::decode(code, at) else { break };
+            let step = StepInstruction::of(&instruction, &mut self.examiner);
+            at = step.next;
+            steps.push(step);
+        }
+        FunctionWalk { module, typed, steps: &steps, found: &mut found }.run();
+        found
+    }
+
+    /// The number of a module's type; nothing for what has no name or no bytes.
+    fn number(&mut self, module: &Arc<Module>, type_: DebugType) -> Option<u32> {
+        let key = (Arc::as_ptr(module) as usize, type_);
+        if let Some(known) = self.of_debug.get(&key) {
+            return *known;
+        }
+        let layout = module.layout_of(type_).filter(|layout| layout.bytes > 0 && !layout.name.is_empty());
+        let number = layout.map(|layout| {
+            let next = self.layouts.len() as u32;
+            let number = *self.number_of.entry((Arc::clone(&layout.name), layout.bytes)).or_insert(next);
+            if number == next {
+                self.layouts.push(layout);
+            }
+            number
+        });
+        self.of_debug.insert(key, number);
+        number
+    }
+
+    /// Whether a type consists of members.
+    pub(crate) fn is_aggregate(&self, type_: u32) -> bool {
+        matches!(self.layout(type_).kind, TypeKind::Struct(_) | TypeKind::Union(_))
+    }
+}

@@ -1,0 +1,140 @@
+//! Types of heap blocks, and how their fields are used.
+
+use std::io::{self, Write};
+
+use analysis::layout::{FieldUse, TypeUse};
+use serde_json::{Value, json};
+
+use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
+use super::json as write_json;
+use super::look::{Look, Tone, Toned};
+use crate::number::grouped;
+
+/// Pairs that people see.
+const PAIRS: usize = 3;
+
+/// Writes them as a JSON array.
+///
+/// # Errors
+/// Where the output can't be written.
+pub fn layouts_json(types: &[TypeUse], out: &mut dyn Write) -> io::Result<()> {
+    let field = |field: &FieldUse| {
+        json!({
+            "name": field.name, "type": field.type_name, "offset": field.offset, "size": field.size,
+            "loads": field.count.loads, "stores": field.count.stores, "modifies": field.count.modifies,
+            "threads": field.threads,
+        })
+    };
+    let all = types.iter().map(|one| {
+        json!({
+            "type": one.name, "bytes": one.bytes, "blocks": one.blocks, "objects": one.objects, "block_bytes": one.block_bytes,
+            "typed_by": one.typed_by, "confidence": one.confidence, "accesses": one.count.accesses(),
+            "conflicts": one.conflicts.iter().map(|other| json!({ "type": other.name, "share": other.share })).collect::<Vec<_>>(),
+            "fields": one.fields.iter().map(field).collect::<Vec<_>>(),
+            "holes": one.holes.iter().map(|hole| json!({ "offset": hole.offset, "size": hole.size })).collect::<Vec<_>>(),
+            "lines": one.lines.iter().enumerate().map(|(line, accesses)| json!({ "line": line, "accesses": accesses })).collect::<Vec<_>>(),
+            "together": one.pairs.iter().map(|pair| json!({ "fields": [pair.first, pair.second], "times": pair.times })).collect::<Vec<_>>(),
+            "advice": one.advice,
+        })
+    });
+    write_json(&all.collect::<Value>(), out)
+}
+
+/// Writes them for people, each with its fields.
+///
+/// # Errors
+/// Where the output can't be written.
+pub fn layouts_text(types: &[TypeUse], top: usize, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    for one in types.iter().take(top) {
+        let conflicts: Vec<String> = one
+            .conflicts
+            .iter()
+            .take(PAIRS)
+            .map(|other| format!("{} {:.0} %", other.name, other.share * 100.0))
+            .collect();
+        let doubt = match conflicts.as_slice() {
+            [] => String::new(),
+            _ => format!("; agreed by {:.0} %, others say {}", one.confidence * 100.0, conflicts.join(", ")),
+        };
+        let head = format!(
+            "{}: {} bytes, {} in {} blocks of {} bytes, {} accesses{doubt}",
+            one.name,
+            one.bytes,
+            grouped(one.objects),
+            grouped(one.blocks),
+            grouped(one.block_bytes),
+            grouped(one.count.accesses()),
+        );
+        writeln!(out, "{}", Toned(look, Tone::Strong, &head))?;
+        fields(one).write(look, out)?;
+        for pair in one.pairs.iter().take(PAIRS) {
+            writeln!(
+                out,
+                "  `{}` and `{}` are used together {} times",
+                pair.first,
+                pair.second,
+                grouped(pair.times)
+            )?;
+        }
+        for advice in &one.advice {
+            writeln!(out, "  {}", Toned(look, Tone::Strong, advice))?;
+        }
+        writeln!(out)?;
+    }
+    if let Some(more) = types.len().checked_sub(top).filter(|more| *more > 0) {
+        writeln!(
+            out,
+            "{}",
+            Toned(look, Tone::Faint, &format!("{} more types (--top N)", grouped(more as u64)))
+        )?;
+    }
+    Ok(())
+}
+
+fn fields(one: &TypeUse) -> Grid {
+    let column = |head, worth| Column { head, worth, left: false };
+    let columns = vec![
+        column("offset", ALWAYS),
+        column("size", ALWAYS),
+        column("share", ALWAYS),
+        column("loads", 90),
+        column("stores", 90),
+        column("modifies", 50),
+        column("threads", 30),
+    ];
+    let all = one.count.accesses();
+    let mut rows: Vec<(u64, GridRow)> = Vec::new();
+    for field in &one.fields {
+        let count = field.count;
+        let note = match () {
+            () if count.accesses() == 0 => "(never used)",
+            () if count.loads + count.modifies == 0 => "(never read)",
+            () => "",
+        };
+        let threads =
+            if field.threads.len() > 1 { Figure::Number(field.threads.len() as u64) } else { Figure::Empty };
+        let figures = vec![
+            Figure::Number(field.offset),
+            Figure::Number(field.size),
+            Figure::Share(count.accesses(), all),
+            Figure::Number(count.loads),
+            Figure::Number(count.stores),
+            Figure::Number(count.modifies),
+            threads,
+        ];
+        rows.push((
+            field.offset,
+            GridRow { figures, name: field.name.clone(), note: note.to_owned(), ..GridRow::default() },
+        ));
+    }
+    for hole in &one.holes {
+        let mut figures = vec![Figure::Number(hole.offset), Figure::Number(hole.size)];
+        figures.resize(7, Figure::Empty);
+        rows.push((
+            hole.offset,
+            GridRow { figures, name: "[hole]".to_owned(), tone: Tone::Faint, ..GridRow::default() },
+        ));
+    }
+    rows.sort_by_key(|(offset, _)| *offset);
+    Grid { columns, name: "field", rows: rows.into_iter().map(|(_, row)| row).collect() }
+}

@@ -1,0 +1,91 @@
+//! `memtap layout`: the types of heap blocks, found by what the instructions that access them know, and the use of each field.
+
+use e2e::{Recording, TestProgram, tool};
+use serde_json::Value;
+
+fn layouts(recording: &Recording) -> Vec<Value> {
+    let outcome = recording.trace.ask("layout", &["--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    serde_json::from_slice(&outcome.stdout).expect("layout --json is an array")
+}
+
+fn named<'a>(all: &'a [Value], key: &str, name: &str) -> &'a Value {
+    all.iter().find(|one| one[key] == name).unwrap_or_else(|| panic!("no {name} in {all:#?}"))
+}
+
+/// How often a field was read and written; a modify does both.
+fn used(layout: &Value, field: &str) -> (u64, u64) {
+    let field = named(layout["fields"].as_array().expect("fields"), "name", field);
+    let number = |key: &str| field[key].as_u64().expect("a number");
+    (number("loads") + number("modifies"), number("stores") + number("modifies"))
+}
+
+#[test]
+fn fields_of_cells_and_nodes() {
+    for flags in [&["-O0"][..], &["-O1"], &["-O2"], &["-O3"]] {
+        let recording = TestProgram::built("layout/cells.c", flags).record_by("translate");
+        let all = layouts(&recording);
+        let cell = named(&all, "type", "cell");
+        let number = |one: &Value, key: &str| one[key].as_u64().expect("a number");
+        assert_eq!(
+            (number(cell, "bytes"), number(cell, "blocks"), number(cell, "objects")),
+            (88, 1, 100),
+            "{flags:?}"
+        );
+        assert_eq!(used(cell, "alive"), (1000, 100), "{flags:?}");
+        assert_eq!(used(cell, "age"), (1000, 1100), "{flags:?}");
+        assert_eq!((used(cell, "temperature"), used(cell, "next")), ((0, 100), (0, 100)), "{flags:?}");
+        assert_eq!((used(cell, "label"), used(cell, "births")), ((0, 0), (0, 0)), "{flags:?}");
+        assert_eq!(cell["holes"], serde_json::json!([{"offset": 82, "size": 2}]));
+        let node = named(&all, "type", "node");
+        assert_eq!((number(node, "bytes"), number(node, "blocks")), (32, 50), "{flags:?}");
+        assert_eq!((used(node, "next"), used(node, "value")), ((250, 50), (250, 50)), "{flags:?}");
+        assert!(
+            cell["confidence"].as_f64() > Some(0.99) && node["confidence"].as_f64() > Some(0.99),
+            "{all:#?}"
+        );
+    }
+}
+
+#[test]
+fn advice_and_limits() {
+    let recording = TestProgram::built("layout/cells.c", &["-O2"]).record_by("translate");
+    let text = recording.trace.ask("layout", &["--type", "cell"]).out();
+    assert!(text.contains("5 of 88 bytes take") && text.contains("instead of 9"), "{text}");
+    assert!(text.contains("`temperature`, `next` are written and never read (9 of 88 bytes)"), "{text}");
+    let ask = |limit: &str| recording.trace.ask("layout", &["--type", "cell", "--fail-if", limit]);
+    assert_eq!(ask("bytes>88").status, 0);
+    let passed = ask("cell.bytes>64");
+    assert!(
+        passed.status == 3 && passed.err().contains("bytes is 88, which cell.bytes>64 forbids"),
+        "{}",
+        passed.err()
+    );
+    assert_eq!(ask("weight>1").status, 2);
+    let none = recording.trace.ask("layout", &["--type", "nothing"]);
+    assert!(none.status == 1 && none.err().contains("no heap block has the type nothing"), "{}", none.err());
+}
+
+#[test]
+fn boxes_in_a_vector_of_rust() {
+    for level in ["-Copt-level=0", "-Copt-level=2"] {
+        let recording = TestProgram::built("layout/particles.rs", &[level]).record_by("translate");
+        let all = layouts(&recording);
+        let particle = named(&all, "type", "Particle");
+        assert_eq!((&particle["bytes"], &particle["blocks"]), (&40.into(), &30.into()), "{level}");
+        let id = used(particle, "id");
+        assert!(id.0 == 30 && id.1 >= 1, "{level}: {id:?}");
+        let vel = used(particle, "vel");
+        assert!(vel.0 >= 300 && vel.1 >= 30, "{level}: {vel:?}");
+    }
+}
+
+#[test]
+fn code_without_debug_information_has_no_types() {
+    let recording = TestProgram::built("layout/cells.c", &["-g0"]).record_by("translate");
+    let outcome = recording.trace.ask("layout", &["--json"]);
+    assert_eq!((outcome.status, outcome.out().trim()), (0, "[]"));
+    assert!(outcome.err().contains("no debug information"), "{}", outcome.err());
+    let empty = e2e::record(&[], &[tool("true").display().to_string()], b"");
+    assert_eq!(empty.trace.ask("layout", &[]).status, 0);
+}

@@ -1,0 +1,168 @@
+//! `memtap errors`: errors in the use of dynamic memory.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use analysis::errors::{MemoryError, MemoryErrors};
+use analysis::has_stacks;
+use analysis::stack::Stacks;
+use anyhow::{Context, Result};
+use clap::Parser;
+use report::tables::errors::{errors_json, errors_text};
+
+use crate::inputs;
+use crate::output::{Out, note_problems};
+
+/// There are errors, and --fail-on-error asked.
+const FOUND: u8 = 3;
+
+/// Find errors in the use of the heap: after release, out of bounds, wrong releases, bytes nobody wrote; and leaks
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// As JSON: all of them
+    #[arg(long)]
+    json: bool,
+    /// End with status 3 where there are errors (blocks that were never released or used are none)
+    #[arg(long)]
+    fail_on_error: bool,
+    /// Leave away what this file says: a line is KIND:FUNCTION or FUNCTION, for findings with that function in one of their stacks
+    /// (* and ?); # begins a comment
+    #[arg(long, value_name = "FILE")]
+    suppressions: Option<PathBuf>,
+    /// Show so many calls that made blocks which were never released, or never used
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let suppressions = args.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
+    let session = inputs::session(&args.file)?;
+    let mut errors = MemoryErrors::default();
+    let mut stacks = Stacks::new(&session);
+    session.replay_in_context(&Default::default(), None, &mut stacks, &mut errors)?;
+    let missing = errors.missing;
+    let mut found = errors.errors(session.names(), stacks.contexts());
+    let before = found.len();
+    found.retain(|error| !suppressions.iter().any(|suppression| suppression.fits(error)));
+    let suppressed = before - found.len();
+    let mut out = Out::stdout();
+    if args.json {
+        errors_json(&found, missing > 0, &mut out)?;
+    } else {
+        let look = out.look(false);
+        errors_text(&found, missing > 0, args.top, look, &mut out)?;
+    }
+    out.finish()?;
+    note_problems(&session);
+    if !has_stacks(&session) {
+        eprintln!(
+            "memtap: note: accesses to stacks were not recorded, so stacks of functions are not known; record with --tracer translate"
+        );
+    }
+    if suppressed > 0 {
+        eprintln!("memtap: {suppressed} findings are suppressed");
+    }
+    let is_wrong = args.fail_on_error && found.iter().any(|error| error.kind.is_error());
+    Ok(if is_wrong { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+}
+
+/// What is left away.
+#[derive(Debug, PartialEq, Eq)]
+struct Suppression {
+    kind: Option<String>,
+    function: String,
+}
+
+impl Suppression {
+    fn read(line: &str) -> Option<Self> {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            return None;
+        }
+        // Names of C++ have colons themselves.
+        let kind = line.split_once(':').filter(|(kind, rest)| {
+            !rest.starts_with(':') && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        });
+        Some(match kind {
+            Some((kind, function)) => {
+                Self { kind: Some(kind.to_owned()), function: function.trim().to_owned() }
+            }
+            None => Self { kind: None, function: line.to_owned() },
+        })
+    }
+
+    fn fits(&self, error: &MemoryError) -> bool {
+        let places = [&error.access, &error.allocated, &error.freed].into_iter().flatten();
+        self.kind.as_ref().is_none_or(|kind| *kind == error.kind.name())
+            && places.flat_map(|place| &place.stack).any(|function| is_like(&self.function, function))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Suppression>> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Ok(text.lines().filter_map(Suppression::read).collect())
+}
+
+/// Whether a name fits a pattern with `*` and `?`.
+fn is_like(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, taken)) => {
+                    star = Some((at, taken + 1));
+                    p = at + 1;
+                    n = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_suppressions() {
+        let check = |line: &str, expect: Option<(Option<&str>, &str)>| {
+            let expect = expect.map(|(kind, function)| Suppression {
+                kind: kind.map(str::to_owned),
+                function: function.to_owned(),
+            });
+            assert_eq!(Suppression::read(line), expect, "{line}");
+        };
+        check("leak:main # for ever", Some((Some("leak"), "main")));
+        check("std::vector*", Some((None, "std::vector*")));
+        check("use_after_free: Pool::get", Some((Some("use_after_free"), "Pool::get")));
+        check("# nothing", None);
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, expect) in [
+            ("main", "main", true),
+            ("ma*n", "maiden", true),
+            ("*::get", "Pool::get", true),
+            ("m?in", "main", true),
+            ("main", "main2", false),
+            ("*a*b", "xaxbx", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(is_like(pattern, name), expect, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `memtap layout`: types of heap blocks, and how their fields are used.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::layout::{BlockTypes, TypeUse, TypeUses};
+use anyhow::Result;
+use clap::Parser;
+use report::tables::layouts::{layouts_json, layouts_text};
+
+use super::limit::Limit;
+use crate::inputs;
+use crate::output::{Out, note_problems};
+
+/// A limit that was asked for is passed.
+const PASSED: u8 = 3;
+
+/// Show which types heap blocks have, and how each field is used: hot, never read, holes, what to split off
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The trace
+    file: PathBuf,
+    /// Only this type
+    #[arg(long = "type", value_name = "T")]
+    only: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// Show so many types
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// End with status 3 where a type passes a limit: bytes, holes, unread (bytes that are never read), blocks, accesses or confidence
+    /// with < or > and a number, of one type as in Cell.bytes>64 (may be given several times)
+    #[arg(long, value_name = "EXPR")]
+    fail_if: Vec<Limit>,
+    /// Wider than the terminal
+    #[arg(long)]
+    wide: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let session = inputs::session(&args.file)?;
+    let mut votes = BlockTypes::default();
+    session.replay(&Default::default(), None, &mut votes)?;
+    let mut uses = TypeUses::new(votes);
+    session.replay(&Default::default(), None, &mut uses)?;
+    let (covered, missing) = (uses.covered(), uses.missing);
+    let (share, has_debug_info) = (uses.types().share(), uses.types().has_debug_info());
+    let mut types = uses.types_used();
+    if let Some(only) = &args.only {
+        types.retain(|one| one.name == *only || one.name.rsplit("::").next() == Some(only));
+        if types.is_empty() {
+            anyhow::bail!(
+                "{}: no heap block has the type {only}; memtap layout without --type shows those there are",
+                args.file.display()
+            );
+        }
+    }
+    let mut out = Out::stdout();
+    if args.json {
+        layouts_json(&types, &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        layouts_text(&types, args.top, look, &mut out)?;
+    }
+    out.finish()?;
+    note_problems(&session);
+    if !has_debug_info && share.accesses > 0 {
+        eprintln!(
+            "memtap: note: the code that accesses heap blocks has no debug information, so nothing has a type; build with -g, or see memtap report --by allocation"
+        );
+    } else if share.accesses > 0 {
+        let percent = |part: u64| part as f64 * 100.0 / share.accesses as f64;
+        eprintln!(
+            "memtap: {:.1} % of {} accesses to heap blocks have a type ({:.1} % by a variable, {:.1} % by following pointers, the rest by their blocks)",
+            covered * 100.0,
+            report::grouped(share.accesses),
+            percent(share.by_variable),
+            percent(share.by_flow)
+        );
+    }
+    if missing > 0 {
+        eprintln!(
+            "memtap: note: {missing} events are missing from the trace; fields may be used more than it says"
+        );
+    }
+    Ok(passed(&args.fail_if, &types))
+}
+
+fn passed(limits: &[Limit], types: &[TypeUse]) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for limit in limits {
+        for (one, value) in types.iter().filter_map(|one| Some((one, limit.passed_by(one)?))) {
+            eprintln!("memtap: {}: {} is {value}, which {limit} forbids", one.name, limit.figure());
+            code = ExitCode::from(PASSED);
+        }
+    }
+    code
+}
