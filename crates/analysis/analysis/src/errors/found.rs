@@ -116,11 +116,29 @@ pub(super) fn named(found: &BTreeMap<ErrorKey, FoundError>, namer: &StackNames<'
         freed: found.freed.map(place),
         times: found.times,
     });
-    let mut all: Vec<MemoryError> = all.collect();
+    let mut all = joined(all);
     all.sort_by(|a, b| {
         let most =
             |one: &MemoryError| std::cmp::Reverse(if one.kind.is_error() { one.times } else { one.bytes });
         a.kind.cmp(&b.kind).then_with(|| most(a).cmp(&most(b))).then_with(|| a.name.cmp(&b.name))
     });
     all
+}
+
+/// Instructions of one source line, as of a loop that was unrolled, are one.
+fn joined(all: impl Iterator<Item = MemoryError>) -> Vec<MemoryError> {
+    let mut joined: Vec<MemoryError> = Vec::new();
+    for one in all {
+        let is_same = |other: &&mut MemoryError| {
+            (other.kind, &other.access, &other.allocated) == (one.kind, &one.access, &one.allocated)
+        };
+        match joined.iter_mut().rev().find(is_same) {
+            Some(other) => {
+                other.times += one.times;
+                other.bytes += if one.kind.is_error() { 0 } else { one.bytes };
+            }
+            None => joined.push(one),
+        }
+    }
+    joined
 }
