@@ -7,39 +7,16 @@ use buffers::{BufferState, ProcessState};
 use buffers_host::OwnedPool;
 
 use crate::elsewhere;
+use crate::flushes::Flushes;
 use crate::living::LiveProcesses;
 use crate::sink::Sink;
 use crate::waiter::Waiter;
 use crate::{Error, Notice};
 
-/// How long data may wait in memory before it is written.
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// How many accesses may wait: at first few, so that a run that ends badly early leaves something, then twice as many each
-/// time, because long frames compress better.
-const FIRST_FLUSH_ACCESSES: u64 = 8192;
 /// How long is waited for programs that were announced where nobody else is left. Those that have not arrived by then never will.
 const ARRIVAL: Duration = Duration::from_secs(2);
 /// How often the recorder looks at what nobody wakes it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// When what was recorded is written.
-struct Flushes {
-    last: Instant,
-    /// Accesses that were recorded then.
-    written: u64,
-    may_wait: u64,
-}
-
-impl Flushes {
-    fn is_due(&mut self, accesses: u64) -> bool {
-        let is_due = self.last.elapsed() >= FLUSH_EVERY || accesses - self.written >= self.may_wait;
-        if is_due {
-            let may_wait = self.may_wait.saturating_mul(2);
-            *self = Self { last: Instant::now(), written: accesses, may_wait };
-        }
-        is_due
-    }
-}
 
 /// The pool that is read, and the sink that gets what is in it.
 pub(crate) struct Drain<'a, 's> {
@@ -64,7 +41,7 @@ impl<'a, 's> Drain<'a, 's> {
         output: &Path,
         tell: &mut dyn FnMut(Notice<'_>),
     ) -> Result<(), Error> {
-        let mut flushes = Flushes { last: Instant::now(), written: 0, may_wait: FIRST_FLUSH_ACCESSES };
+        let mut flushes = Flushes::from(Instant::now());
         let mut looked = Instant::now();
         let mut nobody_since = None;
         let mut over_since = None;
@@ -91,7 +68,7 @@ impl<'a, 's> Drain<'a, 's> {
                 }
                 tell(Notice::Outlived { processes: self.living.len() });
             }
-            if flushes.is_due(self.sink.totals().accesses) {
+            if flushes.is_due(Instant::now(), self.sink.totals().accesses) {
                 self.sink.flush()?;
             }
             let all_known = self.known == self.pool.pool().control().processes();

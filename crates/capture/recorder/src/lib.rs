@@ -41,6 +41,7 @@ mod drain;
 mod elsewhere;
 mod error;
 mod flow;
+mod flushes;
 mod host;
 mod library;
 mod listener;

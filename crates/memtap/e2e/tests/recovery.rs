@@ -232,6 +232,79 @@ fn interrupted_the_trace_of_a_translated_program_is_valid() {
     interrupt("translate");
 }
 
+/// What was handed over is in the file soon, although the program makes no more accesses and the trace has no end.
+fn young_trace_survives(tracer: &str) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("t.memtap");
+    let enough = dir.path().join("enough");
+    let program = TestProgram::from_source(&format!("young_{tracer}.c"), YOUNG, &["-O1", "-pthread"]);
+    let mut recorder = spawn(
+        Command::new(memtap())
+            .args(["record", "--tracer", tracer, "-o"])
+            .arg(&path)
+            .arg("--")
+            .args(program.command_line())
+            .arg(&enough)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    );
+    let trace = Trace::at(path);
+    let cells = e2e::variables(&program.path)
+        .into_iter()
+        .find(|v| v.name == "cells")
+        .expect("the program has it")
+        .range;
+    let stored = || -> Vec<u64> {
+        let stat = trace.ask("stat", &["--json"]);
+        let all = if stat.status == 0 { trace.references() } else { Vec::new() };
+        all.into_iter().map(|reference| reference.addr).filter(|addr| cells.contains(addr)).collect()
+    };
+    let expected: Vec<u64> = cells.clone().step_by(8).collect();
+    let written = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        stored() == expected
+    });
+    // It waits for the file, so it was the time that has sent them on, and not their number.
+    assert!(written, "{tracer}: {} of {} stores were written", stored().len(), expected.len());
+    recorder.kill().expect("SIGKILL to a child of ours");
+    recorder.wait().expect("it was started");
+    assert_eq!(stored(), expected, "{tracer}");
+    std::fs::write(enough, "").expect("the directory is ours");
+}
+
+// A thread stores to each place once and ends, which hands its buffer over; then nothing is accessed any more.
+const YOUNG: &str = "
+#include <pthread.h>
+#include <unistd.h>
+long cells[500];
+static void *fill(void *from)
+{
+    for (long i = 0; i < 500; i++)
+        __asm__ volatile(\"movq %1, %0\" : \"=m\"(cells[i]) : \"r\"(i));
+    return from;
+}
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    pthread_create(&thread, 0, fill, 0);
+    pthread_join(thread, 0);
+    while (access(argv[argc - 1], F_OK))
+        usleep(10000);
+    return 0;
+}
+";
+
+#[test]
+fn a_young_trace_survives_its_recorder() {
+    young_trace_survives("protect");
+}
+
+#[test]
+fn a_young_trace_of_a_translated_program_survives_its_recorder() {
+    young_trace_survives("translate");
+}
+
 /// A program that is killed from outside: its status is passed on, and what it did is there.
 #[test]
 fn the_program_is_killed() {

@@ -19,6 +19,7 @@ use trace_format::{Encoders, ProcessRecord, SyncPolicy, TraceWriter};
 use crate::clock::now_ns;
 use crate::command_line;
 use crate::destination::{Destination, RemoteStore};
+use crate::flushes::Flushes;
 use crate::plan::TracePlan;
 use crate::service::BufferService;
 use crate::trace_options::{TraceOptions, trace_setters};
@@ -27,8 +28,6 @@ pub use filter::{Direction, MachineFilter};
 use sink::{MachineSink, MachineTotals};
 
 pub(crate) const LIBRARY: &str = "libmemtap_qemu.so";
-/// How often what is buffered here goes to the trace store, so that a recorder that is killed loses little.
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Records a machine that QEMU runs, until QEMU ends.
@@ -249,7 +248,7 @@ fn drain(
     output: &Path,
     tell: &mut dyn FnMut(Notice<'_>),
 ) -> Result<(), Error> {
-    let mut flushed = Instant::now();
+    let mut flushes = Flushes::from(Instant::now());
     let mut looked = Instant::now();
     let mut over = false;
     loop {
@@ -276,9 +275,8 @@ fn drain(
             tell(Notice::Progress { totals: in_short(sink.totals()), output });
             over = child.try_wait().map_err(Error::system(NO_END))?.is_some();
         }
-        if flushed.elapsed() >= FLUSH_EVERY {
-            flushed = Instant::now();
-            sink.push_buffered()?;
+        if flushes.is_due(Instant::now(), sink.totals().accesses) {
+            sink.flush()?;
         }
         if !some && !over {
             pool.wait(seen, LOOK_EVERY);

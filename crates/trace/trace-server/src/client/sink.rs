@@ -138,13 +138,9 @@ impl SegmentSink for RemoteSink {
     }
 
     fn flush(&self) -> Result<(), TraceError> {
-        let flushed = if self.client.is_embedded() {
-            self.client.flush(false)
-        } else {
-            // The server outlives us: it is enough that it has them.
-            self.offer()
-        };
-        flushed.map_err(self.remote())
+        // A server elsewhere may be killed as well: what waits there must not come on top of what waits here.
+        let offered = if self.client.is_embedded() { Ok(()) } else { self.offer() };
+        offered.and_then(|()| self.client.flush(false)).map_err(self.remote())
     }
 
     fn sync(&self) -> Result<(), TraceError> {

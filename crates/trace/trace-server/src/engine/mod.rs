@@ -25,8 +25,8 @@ use crate::Error;
 use resources::Resources;
 use session::SessionList;
 
-/// How often open segments are looked at.
-const TICK: Duration = Duration::from_millis(200);
+/// How often open segments, and what clients have filled, are looked at.
+const TICK: Duration = Duration::from_millis(50);
 
 /// A server without sockets. Cheap to clone; it ends with its last clone and channel.
 #[derive(Clone, Debug)]

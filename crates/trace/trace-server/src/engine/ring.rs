@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use buffers_host::Region;
 use memref::VirtAddr;
@@ -84,7 +83,6 @@ pub(crate) struct Ring {
     /// The buffer whose turn it is, and how much of it was taken over already.
     turn: usize,
     taken: usize,
-    looked: Instant,
 }
 
 impl Ring {
@@ -117,7 +115,6 @@ impl Ring {
             region: None,
             turn: 0,
             taken: 0,
-            looked: Instant::now(),
         };
         if shared {
             let region = Region::create(layout.total()).map_err(|source| {
@@ -184,12 +181,11 @@ impl Ring {
         self.trace.append(&self.stream, more, |out, at, len| region.read(from + at, len, out))
     }
 
-    /// Takes over what the client has filled but not submitted, unless that was done a moment ago.
-    pub(crate) fn peek(&mut self, trace: &Arc<WriteTrace>, every: Duration) -> Result<(), Error> {
-        if (!every.is_zero() && self.looked.elapsed() < every) || !Arc::ptr_eq(trace, &self.trace) {
+    /// Takes over what the client has filled but not submitted.
+    pub(crate) fn peek(&mut self, trace: &Arc<WriteTrace>) -> Result<(), Error> {
+        if !Arc::ptr_eq(trace, &self.trace) {
             return Ok(());
         }
-        self.looked = Instant::now();
         let Some(region) = self.region.clone() else { return Ok(()) };
         let word = region.words().get(self.layout.filled(self.turn));
         let filled = word.map_or(0, |word| word.load(Ordering::Acquire));
@@ -201,7 +197,7 @@ impl Ring {
     /// The client is gone: its started buffer as far as it was filled.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         let trace = self.trace.clone();
-        self.peek(&trace, Duration::ZERO)
+        self.peek(&trace)
     }
 }
 

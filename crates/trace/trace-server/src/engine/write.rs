@@ -18,12 +18,20 @@ use trace_format::{
 };
 
 use super::resources::{Resources, Spare};
+
 use super::ring::Ring;
 use crate::wire::SyncWhen;
 use crate::{Error, RefusalReason, lock};
 
-/// How long entries may wait for more.
-pub(crate) const OPEN_FOR: Duration = Duration::from_secs(1);
+/// How long entries of a stream may wait for more: shortly in its first two segments, so that a server that is killed early
+/// leaves something. The times before a segment is looked at come on top of it (`TICK`, twice), and together they are a second.
+fn may_wait(sequence: u64) -> Duration {
+    Duration::from_millis(match sequence {
+        0 => 50,
+        1 => 150,
+        _ => 900,
+    })
+}
 /// Streams of one trace.
 const MAX_STREAMS: usize = 1 << 16;
 /// Memory that an open segment starts with.
@@ -522,16 +530,13 @@ impl WriteTrace {
         }
     }
 
-    /// Sends all open segments on their way; with `older`, only those that began so long ago.
-    fn cut_all(self: &Arc<Self>, resources: &Arc<Resources>, older: Option<Duration>) {
+    /// Sends all open segments on their way, or those that have waited long enough.
+    fn cut_all(self: &Arc<Self>, resources: &Arc<Resources>, only_due: bool) {
         let streams: Vec<_> = lock(&self.streams).clone();
         for stream in streams {
-            let open = match older {
-                Some(_) => try_lock(&stream.open),
-                None => Some(lock(&stream.open)),
-            };
+            let open = if only_due { try_lock(&stream.open) } else { Some(lock(&stream.open)) };
             if let Some(mut open) = open
-                && older.is_none_or(|older| open.since.elapsed() >= older)
+                && (!only_due || open.since.elapsed() >= may_wait(open.sequence))
             {
                 self.cut(resources, &stream, &mut open);
             }
@@ -544,10 +549,10 @@ impl WriteTrace {
         for ring in rings {
             if let Some(mut ring) = try_lock(&ring) {
                 // A failure is told to the client at its next call.
-                let _ = ring.peek(self, OPEN_FOR);
+                let _ = ring.peek(self);
             }
         }
-        self.cut_all(resources, Some(OPEN_FOR));
+        self.cut_all(resources, true);
         if let Some(properties) = try_lock(&self.properties).as_deref().and_then(Option::as_ref)
             && let Err(error) = properties.flush()
         {
@@ -575,9 +580,9 @@ impl WriteTrace {
         let resources = self.resources()?;
         let rings: Vec<_> = lock(&self.rings).iter().filter_map(Weak::upgrade).collect();
         for ring in rings {
-            lock(&ring).peek(self, Duration::ZERO)?;
+            lock(&ring).peek(self)?;
         }
-        self.cut_all(&resources, None);
+        self.cut_all(&resources, false);
         if let Some(properties) = &*lock(&self.properties)
             && let Err(error) = properties.flush()
         {
@@ -674,7 +679,7 @@ impl WriteTrace {
         }
         // Whoever appended before the flag was set is in.
         if let Ok(resources) = self.resources() {
-            self.cut_all(&resources, None);
+            self.cut_all(&resources, false);
             self.drain();
         }
         self.write_losses();
