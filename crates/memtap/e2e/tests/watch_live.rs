@@ -157,6 +157,23 @@ fn without_a_terminal_a_stopped_program_waits_for_who_continues_it() {
     }
 }
 
+#[test]
+fn a_stopped_program_ends_when_its_watcher_is_to_end() {
+    let program = TestProgram::named("watch_waits.c");
+    for tracer in TRACERS {
+        let running =
+            Running::start(&program, &["--write", "counter", "--stop", "--json", "--tracer", tracer]);
+        let hit: Value = serde_json::from_str(&running.line()).expect("an object");
+        let pid = hit["pid"].as_u64().expect("a pid");
+        assert_eq!(running.line(), format!("process {pid} is stopped: kill -CONT {pid} continues it"));
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        let parent = state.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)).expect("a parent");
+        let told = run(Command::new(tool("kill")).args(["-TERM", parent]), b"");
+        assert_eq!(told.status, 0);
+        assert_eq!(running.end(), (128 + 15, String::new()), "{tracer}");
+    }
+}
+
 /// What a command writes to a terminal, where somebody has typed that.
 fn on_a_terminal(line: &str, typed: &[u8]) -> Finished {
     run(Command::new(tool("script")).args(["-qec", line, "/dev/null"]), typed)

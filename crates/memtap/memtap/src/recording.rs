@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Signals that end a recording.
 const ENDING: [i32; 4] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
 
+/// How long a program that is to end may stay stopped.
+const CONTINUE_EVERY: Duration = Duration::from_millis(20);
+
 /// Tells what happens.
 pub(crate) struct Teller {
     progress: Progress,
@@ -26,6 +29,8 @@ pub(crate) struct Teller {
     /// Whether it is still to be said that the program has ended while others go on, and since when it is so.
     says_outliving: bool,
     outliving_since: Option<Instant>,
+    /// Whether the program may be stopped when it is to end.
+    stops: bool,
     problem: Result<()>,
 }
 
@@ -33,7 +38,12 @@ impl Teller {
     /// Nothing told yet.
     pub(crate) fn new(how_to_end: Option<&'static str>) -> Self {
         let (progress, problem) = (Progress::new(), Ok(()));
-        Self { progress, how_to_end, says_outliving: false, outliving_since: None, problem }
+        Self { progress, how_to_end, says_outliving: false, outliving_since: None, stops: false, problem }
+    }
+
+    /// Nothing told yet, of a program that is stopped now and then.
+    pub(crate) fn of_stopped_program() -> Self {
+        Self { stops: true, ..Self::new(None) }
     }
 
     /// Says, too, where processes outlive the program and are waited for.
@@ -67,7 +77,7 @@ impl Teller {
         }
         self.progress.clear();
         match notice {
-            Notice::Started { pid } => self.problem = forward_signals(*pid),
+            Notice::Started { pid } => self.problem = forward_signals(*pid, self.stops),
             Notice::Attached { pid } => {
                 eprintln!("memtap: recording process {pid}{}", self.how_to_end.unwrap_or_default());
             }
@@ -86,8 +96,8 @@ impl Teller {
 }
 
 /// Signals that end a recording are passed on to the program, which decides; the trace is finished either way. Those that
-/// the terminal sends (Ctrl-C) reach the program by themselves.
-fn forward_signals(pid: u32) -> Result<()> {
+/// the terminal sends (Ctrl-C) reach the program by themselves. One that `stops` would not see them before somebody continues it.
+fn forward_signals(pid: u32, stops: bool) -> Result<()> {
     let mut signals = SignalsInfo::<WithOrigin>::new(ENDING).context("signals can't be handled")?;
     std::thread::spawn(move || {
         for origin in &mut signals {
@@ -96,9 +106,19 @@ fn forward_signals(pid: u32) -> Result<()> {
             if let (Some(_), Some(signal), Some(pid)) = (origin.process, signal, pid) {
                 let _ = rustix::process::kill_process(pid, signal);
             }
+            if let Some(pid) = pid.filter(|_| stops) {
+                std::thread::spawn(move || keep_going(pid));
+            }
         }
     });
     Ok(())
+}
+
+/// From now on the program does not stay stopped: on its way to its end there may be more hits.
+fn keep_going(pid: rustix::process::Pid) {
+    while rustix::process::kill_process(pid, rustix::process::Signal::CONT).is_ok() {
+        std::thread::sleep(CONTINUE_EVERY);
+    }
 }
 
 /// A flag that these signals set.

@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     });
     let watcher = Watcher::new(name, rest, args.expressions()?, choices, tracer).map_err(in_options)?;
     let out = Box::new(BufWriter::with_capacity(1 << 16, args.log()?));
-    let mut teller = Teller::new(None);
+    let mut teller = if args.stop { Teller::of_stopped_program() } else { Teller::new(None) };
     let watched = watcher.watch(HitLog::new(out, args.json), |notice| teller.tell(&notice));
     let watched = teller.end(watched.map_err(in_options))?;
     for damage in &watched.damage {
