@@ -14,12 +14,15 @@ pub fn lacks(trace: &Trace) -> Option<String> {
 }
 
 fn line(damage: &[Damage], names: &BTreeMap<u32, String>) -> Option<String> {
-    let mut not_closed = false;
+    let mut end = None;
     let mut elsewhere = Vec::new();
     let mut lost: BTreeMap<String, u64> = BTreeMap::new();
     for thing in damage {
         match (thing, thing.stream()) {
-            (Damage::NotClosed, _) => not_closed = true,
+            (Damage::NotClosed, _) => {
+                end = Some("it was not closed, so what its recorder had not written is missing".to_owned())
+            }
+            (Damage::Ended { why }, _) => end = Some(format!("{why}, so what came after that is missing")),
             (thing, Some(stream)) => {
                 let name = names.get(&stream).cloned().unwrap_or_else(|| format!("stream {stream}"));
                 *lost.entry(name).or_default() += thing.lost_entries();
@@ -38,14 +41,16 @@ fn line(damage: &[Damage], names: &BTreeMap<u32, String>) -> Option<String> {
         n => format!("{} entries of {name} can't be read", grouped(n)),
     });
     let mut parts: Vec<String> = streams.chain(elsewhere).collect();
-    if not_closed {
-        parts.insert(0, "it was not closed, so what its recorder had not written is missing".to_owned());
+    if let Some(end) = end {
+        parts.insert(0, end);
     }
     (!parts.is_empty()).then(|| format!("{}; figures lack that; see memtap check", parts.join("; ")))
 }
 
 #[cfg(test)]
 mod tests {
+    use trace_format::EndReason;
+
     use super::*;
 
     fn check(damage: &[Damage], expect: Option<&str>) {
@@ -60,6 +65,12 @@ mod tests {
             &[Damage::NotClosed],
             Some(
                 "it was not closed, so what its recorder had not written is missing; figures lack that; see memtap check",
+            ),
+        );
+        check(
+            &[Damage::Ended { why: EndReason::ClientVanished }],
+            Some(
+                "the connection to its recorder ended, so what came after that is missing; figures lack that; see memtap check",
             ),
         );
         let frame = |offset, stream, entries| Damage::Frame {

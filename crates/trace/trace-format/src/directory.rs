@@ -1,6 +1,7 @@
 //! Directories and the end: how a reader finds every frame without scanning (docs/format.md, *Directory*, *End*).
 
 use crate::{
+    EndReason,
     bytes::ByteReader,
     encoder::{Attribute, Coding},
     frame::{self, FrameHeader, FrameKind},
@@ -67,6 +68,8 @@ impl Directory {
 pub(crate) struct End {
     pub(crate) last_directory: Option<u64>,
     pub(crate) frames: u64,
+    /// In the header, where data has its sequence.
+    pub(crate) why: EndReason,
 }
 
 impl End {
@@ -86,6 +89,7 @@ impl End {
         let mut reader = ByteReader::new(bytes);
         let last_directory = reader.u64().map(|offset| (offset != NONE).then_some(offset))?;
         let frames = reader.u64()?;
-        reader.is_empty().then_some(Self { last_directory, frames })
+        let why = EndReason::from_code(head.header.sequence);
+        reader.is_empty().then_some(Self { last_directory, frames, why })
     }
 }

@@ -8,8 +8,8 @@ use common::{Model, events, small};
 use memref::*;
 use proptest::prelude::*;
 use trace_format::{
-    CopyOptions, CreateOptions, Damage, DataValue, FileSink, Filter, Finding, Level, SegmentSink, Shard,
-    Trace, TraceWriter, copy, merge, repair,
+    CopyOptions, CreateOptions, Damage, DataValue, EndReason, FileSink, Filter, Finding, Level,
+    ProcessRecord, SegmentSink, Shard, ThreadRecord, Trace, TraceWriter, copy, merge, repair,
 };
 
 fn options(segment_entries: usize) -> CreateOptions {
@@ -194,7 +194,8 @@ fn a_closed_trace_can_be_added_to() {
     writer.flush().unwrap();
     let open = Trace::open(&path).unwrap();
     assert!(!open.closed());
-    assert_eq!(events(&open.shard(ThreadId(0)), &Filter::default()).len(), old.len() + 22);
+    // And that it may have gone on.
+    assert_eq!(events(&open.shard(ThreadId(0)), &Filter::default()).len(), old.len() + 23);
     let refused = TraceWriter::append(&path, options(5)).unwrap_err().to_string();
     assert!(
         refused.ends_with("nothing can be added: it is damaged or not closed; repair it first"),
@@ -216,4 +217,46 @@ fn a_closed_trace_can_be_added_to() {
     std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/v1.memtap"), &golden).unwrap();
     let refused = TraceWriter::append(&golden, options(5)).unwrap_err().to_string();
     assert!(refused.contains("an older version of the format"), "{refused}");
+}
+
+#[test]
+fn why_a_trace_ends_early_is_not_forgotten_by_those_that_add_or_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    let sink = Arc::new(FileSink::create(&path, options(10)).unwrap());
+    let writer = TraceWriter::on_sink(sink.clone(), options(10));
+    let process = writer.add_process(&ProcessRecord { pid: 1, ..Default::default() }).unwrap();
+    let thread = |tid| ThreadRecord { process, tid, ..Default::default() };
+    let (one, other) = (writer.add_thread(&thread(1)).unwrap(), writer.add_thread(&thread(2)).unwrap());
+    for (thread, cycle) in [(one, 7), (other, 9)] {
+        let (ip, addr) = (VirtAddr(1), VirtAddr(2));
+        let access = Access { cycle, ip, addr, size: 8, kind: AccessKind::Load };
+        writer.shard(thread).unwrap().push_accesses(&[access]).unwrap();
+    }
+    writer.end_thread(other, 1).unwrap();
+    writer.flush().unwrap();
+    sink.end(false, EndReason::DiskFull).unwrap();
+    let check = |trace: &Trace, damage: &[Damage]| {
+        assert!(trace.closed());
+        assert_eq!(trace.damage(), damage);
+        let gaps = |thread| {
+            let all = events(&trace.shard(thread), &Filter::default());
+            let gaps = all.iter().filter_map(|event| match event {
+                Event::Gap(gap) => Some((gap.cycle, gap.count, gap.reason)),
+                _ => None,
+            });
+            gaps.collect::<Vec<_>>()
+        };
+        assert_eq!((gaps(one), gaps(other)), (vec![(8, 1, GapReason::Killed)], vec![]));
+    };
+    let full = [Damage::Ended { why: EndReason::DiskFull }];
+    check(&Trace::open(&path).unwrap(), &full);
+    assert!(!Trace::open(&path).unwrap().check().unwrap().is_sound());
+    // Whoever adds to it and finishes has not brought back what is missing.
+    TraceWriter::append(&path, options(10)).unwrap().finish().unwrap();
+    check(&Trace::open(&path).unwrap(), &full);
+    // A copy is whole, and has the gap.
+    check(&copied(&Trace::open(&path).unwrap(), &dir.path().join("b"), &CopyOptions::default()), &[]);
+    repair(&Trace::open(&path).unwrap()).unwrap();
+    check(&Trace::open(&path).unwrap(), &[]);
 }

@@ -32,6 +32,12 @@ fn a_file_cut_at_any_byte_gives_all_whole_frames_and_nothing_wrong() {
         assert!(!trace.closed(), "{len}");
         assert!(trace.damage().contains(&Damage::NotClosed));
         assert_nothing_wrong(&trace, &model);
+        for record in trace.threads() {
+            let ended = record.end_ns.is_some();
+            let all = events(&trace.shard(record.thread), &Filter::default());
+            let last = matches!(all.last(), Some(Event::Gap(gap)) if gap.reason == GapReason::Killed);
+            assert!(last || ended, "{len}: thread {} may have gone on", record.thread.0);
+        }
         let whole = frames.iter().filter(|range| range.end <= len).count() as u64;
         let read: u64 = trace
             .streams()

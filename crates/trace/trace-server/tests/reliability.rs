@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Place, beginning, entries, options, place, place_with, sample, sample_type};
-use trace_format::Trace;
+use trace_format::{Damage, EndReason, Trace};
 use trace_server::wire::{self, HELLO_MAGIC, Message, Reply, Request};
 use trace_server::{Address, Client, Engine, EngineOptions, EntryStream, Server, TraceOptions};
 
@@ -442,6 +442,10 @@ fn whoever_is_killed_what_was_submitted_is_there() {
         }
         let trace = Trace::open(&path).unwrap();
         assert_eq!(trace.closed(), round % 3 == 0, "round {round}");
+        // Whole or not, nobody takes it for all that was to be recorded.
+        let missing =
+            if round % 3 == 0 { Damage::Ended { why: EndReason::ClientVanished } } else { Damage::NotClosed };
+        assert!(trace.damage().contains(&missing), "round {round}: {:?}", trace.damage());
         let all =
             if trace.closed() && trace.stream(1).is_some() { entries(&path, 1) } else { beginning(&path, 1) };
         let count = all.len() as u64 / 24;

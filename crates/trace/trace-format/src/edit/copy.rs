@@ -63,10 +63,11 @@ fn rank(kind: Option<StreamKind>) -> usize {
     }
 }
 
-/// Entries of one frame that are lost, and the cycle at which they were.
-struct FrameLoss {
+/// Entries that are lost, the cycle at which they were, and why.
+struct LostEntries {
     cycle: u64,
     count: u64,
+    reason: GapReason,
 }
 
 struct Copy<'c> {
@@ -75,7 +76,7 @@ struct Copy<'c> {
     options: &'c CopyOptions,
     report: CopyReport,
     /// What each thread lost.
-    losses: BTreeMap<ThreadId, Vec<FrameLoss>>,
+    losses: BTreeMap<ThreadId, Vec<LostEntries>>,
 }
 
 /// Copies a trace into a sink that has no stream yet, and does not close it.
@@ -85,6 +86,7 @@ pub fn copy(trace: &Trace, sink: &dyn SegmentSink, options: &CopyOptions) -> Res
     streams.sort_by_key(|stream| (stream.description.thread, rank(stream.kind), stream.number));
     let dropped: Vec<&str> = options.drop.iter().map(|name| StreamKind::current_name(name)).collect();
     let mut copy = Copy { inner, sink, options, report: CopyReport::default(), losses: BTreeMap::new() };
+    copy.lose_ends();
     for stream in streams {
         let converted = stream.kind == Some(StreamKind::Values);
         if converted || dropped.contains(&&*stream.description.name) {
@@ -159,6 +161,15 @@ impl Copy<'_> {
         self.options.wall_ns.as_ref().is_some_and(|range| !wall_ns.meets(range))
     }
 
+    /// Threads that had not ended when the trace ended early lack something, which nobody can count: a gap of one event at least.
+    fn lose_ends(&mut self) {
+        let cycles = self.options.cycles.clone().unwrap_or(0..u64::MAX);
+        for (&thread, &cycle) in self.inner.cut_off.iter().filter(|(_, cycle)| cycles.contains(cycle)) {
+            let lost = LostEntries { cycle, count: 1, reason: GapReason::Killed };
+            self.losses.entry(thread).or_default().push(lost);
+        }
+    }
+
     /// Remembers entries that are lost at a frame.
     fn lose(&mut self, stream: &Stream, place: usize, count: u64) {
         if count == 0 {
@@ -170,7 +181,11 @@ impl Copy<'_> {
             let cycle = stream.frames[place].header.bounds.cycles.min;
             let cycles = self.options.cycles.clone().unwrap_or(0..u64::MAX);
             if cycles.contains(&cycle) {
-                self.losses.entry(thread).or_default().push(FrameLoss { cycle, count });
+                self.losses.entry(thread).or_default().push(LostEntries {
+                    cycle,
+                    count,
+                    reason: GapReason::DamagedFrame,
+                });
             }
         }
     }
@@ -251,8 +266,8 @@ impl Copy<'_> {
         thread: ThreadId,
         mut output: CopiedStream<'_>,
     ) -> Result<(), Error> {
-        for FrameLoss { cycle, count } in self.losses.remove(&thread).unwrap_or_default() {
-            let (process, reason, addr) = (process.unwrap_or_default(), GapReason::DamagedFrame, VirtAddr(0));
+        for LostEntries { cycle, count, reason } in self.losses.remove(&thread).unwrap_or_default() {
+            let (process, addr) = (process.unwrap_or_default(), VirtAddr(0));
             gaps.push(Gap { process, thread, cycle, count, reason, addr });
         }
         gaps.sort_by_key(|gap| gap.cycle);

@@ -6,6 +6,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use crate::EndReason;
+
 /// The damage that readers of one file met so far. Whoever decodes a frame notes here what it had to leave out, so that
 /// whoever shows figures can say that they lack something, whichever reader they come from.
 #[derive(Debug, Default)]
@@ -29,6 +31,11 @@ impl DamageLog {
 pub enum Damage {
     /// The recorder did not close the trace: what it had not flushed is missing.
     NotClosed,
+    /// The trace was closed before all of it was written.
+    Ended {
+        /// What closed it.
+        why: EndReason,
+    },
     /// The file header does not fit its checksum; the session was taken from a frame.
     FileHeader,
     /// Bytes that belong to no frame.
@@ -84,7 +91,7 @@ impl Damage {
     /// The stream that it struck; `None` where that is the file as a whole, a directory or the end.
     pub fn stream(&self) -> Option<u32> {
         match *self {
-            Self::NotClosed | Self::FileHeader | Self::Bytes { .. } => None,
+            Self::NotClosed | Self::Ended { .. } | Self::FileHeader | Self::Bytes { .. } => None,
             Self::Torn { stream, .. }
             | Self::Frame { stream, .. }
             | Self::Missing { stream, .. }
@@ -92,10 +99,15 @@ impl Damage {
         }
     }
 
+    /// Whether all that is there is whole, and only more is missing.
+    pub(crate) fn is_early_end(&self) -> bool {
+        matches!(self, Self::Ended { .. })
+    }
+
     /// The entries that are known to be lost with it.
     pub fn lost_entries(&self) -> u64 {
         match *self {
-            Self::NotClosed | Self::FileHeader | Self::Bytes { .. } => 0,
+            Self::NotClosed | Self::Ended { .. } | Self::FileHeader | Self::Bytes { .. } => 0,
             Self::Torn { entries, .. }
             | Self::Frame { entries, .. }
             | Self::Missing { entries, .. }
@@ -110,6 +122,7 @@ impl fmt::Display for Damage {
             Self::NotClosed => {
                 f.write_str("the trace was not closed; what the recorder had not flushed is missing")
             }
+            Self::Ended { why } => write!(f, "the trace ends early: {why}; what came after that is missing"),
             Self::FileHeader => {
                 f.write_str("offset 0: the file header is damaged; the frames were found without it")
             }

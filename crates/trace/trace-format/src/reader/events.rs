@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use memref::{Access, Allocation, BlockOp, Event, Gap, Marker, OrderMark, Sync};
+use memref::{Access, Allocation, BlockOp, Event, Gap, GapReason, Marker, OrderMark, Sync, VirtAddr};
 
 use super::{
     cursor::{CursorStep, StreamCursor},
@@ -10,7 +10,7 @@ use super::{
     session::NameReader,
     shard::Shard,
 };
-use crate::{Error, entry::MarkerEntry};
+use crate::{Error, KindSet, entry::MarkerEntry};
 
 /// The position of an event in the merged order: by cycle, at equal cycles by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,6 +113,8 @@ pub struct EventCursor {
     /// Accesses of the current block that the iterator has yet to give.
     run: Range<usize>,
     failed: bool,
+    /// Of a thread that had not ended when the trace ended early: that something may be missing, after all events.
+    cut_off: Option<Gap>,
 }
 
 const ACCESSES: usize = 6;
@@ -132,6 +134,7 @@ impl EventCursor {
             stale: [true; 7],
             run: 0..0,
             failed: false,
+            cut_off: cut_off(shard, filter),
         }
     }
 
@@ -156,7 +159,9 @@ impl EventCursor {
         self.refresh()?;
         let keys = self.keys.iter().enumerate();
         let first = keys.filter_map(|(index, key)| key.map(|key| (key, index))).min();
-        let Some((_, index)) = first else { return Ok(None) };
+        let Some((_, index)) = first else {
+            return Ok(self.cut_off.take().map(|gap| Next::Event(Event::Gap(gap))));
+        };
         self.stale[index] = true;
         if index == ACCESSES && self.accesses.gap.is_none() {
             return Ok(Some(Next::Run(self.run_of_accesses())));
@@ -203,6 +208,20 @@ impl EventCursor {
             Next::Event(event) => Batch::Event(event),
         }))
     }
+}
+
+/// The gap with which a thread's events end where it may have gone on, if the filter asks for it.
+fn cut_off(shard: &Shard, filter: &Filter) -> Option<Gap> {
+    let cycle = *shard.inner.cut_off.get(&shard.thread)?;
+    let gap = Gap {
+        process: shard.process,
+        thread: shard.thread,
+        cycle,
+        count: 1,
+        reason: GapReason::Killed,
+        addr: VirtAddr(0),
+    };
+    (filter.kinds.intersects(KindSet::GAPS) && filter.index.is_none() && gap.matches(filter)).then_some(gap)
 }
 
 /// How many of the accesses, whose cycles don't decrease, come before a cycle. The next event is mostly near: looked for in steps
@@ -252,7 +271,7 @@ impl Iterator for EventCursor {
 
 #[cfg(test)]
 mod tests {
-    use memref::{AccessKind, VirtAddr};
+    use memref::AccessKind;
     use proptest::prelude::*;
 
     use super::*;

@@ -12,7 +12,7 @@ use super::{
     limits::Limits,
 };
 use crate::{
-    Error, FORMAT_VERSION, TraceSource,
+    EndReason, Error, FORMAT_VERSION, TraceSource,
     directory::{Directory, END_BYTES, End, FrameRef},
     encoder::Attribute,
     file_header::{self, FileHeader, Refusal},
@@ -52,6 +52,11 @@ pub(crate) struct FrameList {
     pub(crate) closed: bool,
     /// Where the next frame would start.
     pub(crate) scanned: u64,
+}
+
+/// What is missing from a trace that was closed for that reason.
+fn early_end(why: EndReason) -> Option<Damage> {
+    (!why.is_finished()).then_some(Damage::Ended { why })
 }
 
 impl fmt::Debug for TraceFile {
@@ -172,7 +177,8 @@ impl TraceFile {
         if let Some(end) = self.end()? {
             match self.by_directories(end)? {
                 Ok(frames) => {
-                    return Ok(FrameList { frames, damage: Vec::new(), closed: true, scanned: self.len });
+                    let damage = early_end(end.why).into_iter().collect();
+                    return Ok(FrameList { frames, damage, closed: true, scanned: self.len });
                 }
                 Err(damage) => {
                     let mut list = self.scan()?;
@@ -239,8 +245,10 @@ impl TraceFile {
     pub(crate) fn scan(&self) -> Result<FrameList, Error> {
         let (mut list, referenced) = self.scan_from(file_header::BYTES as u64, false)?;
         list.frames.extend(referenced.into_values().filter(|frame| frame.header.kind == FrameKind::Data));
-        if !list.closed {
-            list.damage.push(Damage::NotClosed);
+        match self.end()?.filter(|_| list.closed) {
+            Some(end) => list.damage.extend(early_end(end.why)),
+            None if list.closed => {}
+            None => list.damage.push(Damage::NotClosed),
         }
         Ok(list)
     }

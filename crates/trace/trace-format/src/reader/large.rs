@@ -6,7 +6,7 @@ use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
 
 use super::trace::Trace;
 use crate::{
-    Bounds, Encoders, Filter, Guid, Interval, KindSet, StreamDescription, StreamKind,
+    Bounds, Encoders, EndReason, Filter, Guid, Interval, KindSet, StreamDescription, StreamKind,
     directory::{CAPACITY, Directory, End, FrameRef},
     entry::StreamEntry,
     file_header::FileHeader,
@@ -88,7 +88,7 @@ fn ten_billion_entries_are_opened_and_read_anywhere() {
             directories += 1;
         }
     }
-    let last = End { last_directory: previous, frames: FRAMES + 1 };
+    let last = End { last_directory: previous, frames: FRAMES + 1, why: EndReason::Finished };
     put(FrameHeader::plain(FrameKind::End, 0, 0), &[last.part()], 0);
 
     let start = Instant::now();

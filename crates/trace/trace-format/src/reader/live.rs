@@ -45,7 +45,9 @@ impl Trace {
         let mut frames = self.frames.to_vec();
         frames.append(&mut list.frames);
         list.frames = frames;
-        let stays = |damage: &&Damage| !matches!(damage, Damage::Missing { .. } | Damage::NotClosed);
+        let stays = |damage: &&Damage| {
+            !matches!(damage, Damage::Missing { .. } | Damage::NotClosed | Damage::Ended { .. })
+        };
         list.damage.extend(self.damage.iter().filter(stays).cloned());
         *self = Self::assemble(file, self.header, list, self.inner.encoders.clone())?;
         Ok(true)

@@ -27,6 +27,8 @@ pub(crate) struct TraceData {
     /// What an index must have been made of (docs/format.md, *The page index*).
     pub(crate) key: u64,
     pub(crate) index: IndexPlace,
+    /// The threads that had not ended when the trace ended early, with the cycles after their last events.
+    pub(crate) cut_off: BTreeMap<ThreadId, u64>,
 }
 
 impl TraceData {
@@ -133,8 +135,14 @@ impl Trace {
             })
             .collect();
         let (key, index) = (key(&list.frames), IndexPlace::default());
-        let inner = Arc::new(TraceData { file, encoders, streams, by_kind, key, index });
+        let cut_off = BTreeMap::new();
+        let mut inner = Arc::new(TraceData { file, encoders, streams, by_kind, key, index, cut_off });
         let tables = session::tables(&inner, &mut list.damage)?;
+        let cut_off = cut_off_threads(&inner, &tables.threads, &list.damage);
+        // Nobody has another reference yet.
+        if let Some(inner) = Arc::get_mut(&mut inner) {
+            inner.cut_off = cut_off;
+        }
         list.damage.sort();
         list.damage.dedup();
         Ok(Self {
@@ -230,6 +238,27 @@ impl Trace {
     pub fn streams(&self) -> impl Iterator<Item = StreamInfo> + '_ {
         self.inner.streams.values().map(|stream| info(stream, self.inner.file.len))
     }
+}
+
+/// Of a trace that ends early: the threads that may have gone on.
+fn cut_off_threads(
+    inner: &TraceData,
+    threads: &[ThreadRecord],
+    damage: &[Damage],
+) -> BTreeMap<ThreadId, u64> {
+    if !damage.iter().any(|damage| matches!(damage, Damage::NotClosed | Damage::Ended { .. })) {
+        return BTreeMap::new();
+    }
+    let mut cycles: BTreeMap<ThreadId, u64> =
+        threads.iter().filter(|thread| thread.end_ns.is_none()).map(|thread| (thread.thread, 0)).collect();
+    for stream in inner.streams.values() {
+        let last = stream.description.thread.and_then(|thread| cycles.get_mut(&thread));
+        let frame = stream.frames.last().map(|frame| frame.header.bounds.cycles);
+        if let (Some(last), Some(frame)) = (last, frame.filter(|frame| frame.min <= frame.max)) {
+            *last = frame.max.saturating_add(1).max(*last);
+        }
+    }
+    cycles
 }
 
 /// A checksum of all that the trace holds, from the headers of its frames.

@@ -11,7 +11,7 @@ use std::{
 
 use super::lock::lock;
 use crate::{
-    Error, FORMAT_VERSION, Guid, Storage, StreamDescription, Trace,
+    Damage, EndReason, Error, FORMAT_VERSION, Guid, Storage, StreamDescription, Trace,
     directory::{CAPACITY, Directory, End, FrameRef},
     encoder::Attribute,
     file_header::FileHeader,
@@ -39,6 +39,8 @@ struct LogState {
     directories: u64,
     referenced: u64,
     streams: u32,
+    /// Why it ended before it was appended to.
+    ended_before: EndReason,
 }
 
 impl fmt::Debug for Log {
@@ -122,6 +124,7 @@ impl Log {
             last_directory: None,
             directories: 0,
             referenced: 0,
+            ended_before: EndReason::Finished,
             streams: 0,
         };
         let (session, finished) = (session.session_key(), AtomicBool::new(false));
@@ -136,7 +139,7 @@ impl Log {
         if trace.version() != FORMAT_VERSION {
             return Err(refused("it has an older version of the format; copy it and append to the copy"));
         }
-        let tail = file.tail()?.filter(|_| trace.closed() && trace.damage().is_empty());
+        let tail = file.tail()?.filter(|_| trace.closed() && trace.damage().iter().all(Damage::is_early_end));
         let (end, directories) =
             tail.ok_or_else(|| refused("it is damaged or not closed; repair it first"))?;
         let state = LogState {
@@ -147,6 +150,7 @@ impl Log {
             last_directory: end.last_directory,
             directories,
             referenced: end.frames,
+            ended_before: end.why,
             streams: trace.inner().streams.keys().next_back().copied().unwrap_or(0),
         };
         let finished = AtomicBool::new(false);
@@ -207,13 +211,15 @@ impl Log {
     }
 
     /// Writes directories and the end. A trace whose end could not be written stays open for another try.
-    pub(crate) fn finish(&self, sync: bool) -> Result<(), Error> {
+    pub(crate) fn finish(&self, sync: bool, why: EndReason) -> Result<(), Error> {
         self.act("close the trace", |state| {
             while !state.due.is_empty() {
                 state.append_directory(self.session)?;
             }
-            let end = End { last_directory: state.last_directory, frames: state.referenced };
-            let header = FrameHeader::plain(FrameKind::End, 0, 0);
+            // What was missing before it was appended to is still missing.
+            let why = if why.is_finished() { state.ended_before } else { why };
+            let end = End { last_directory: state.last_directory, frames: state.referenced, why };
+            let header = FrameHeader::plain(FrameKind::End, 0, why.code());
             let (_, bytes, _) = frame::build(self.session, header, &[end.part()], frame::ZSTD_STANDARD);
             state.append(&bytes)?;
             self.finished.store(true, Ordering::Relaxed);

@@ -13,8 +13,8 @@ use memref::Access;
 
 use super::{log::Log, options::CreateOptions};
 use crate::{
-    Bounds, CodedFrame, DataAccess, Encoded, Encoder, Encoders, EntryType, Error, FileStorage, Guid, Level,
-    Storage, StreamDescription, StreamKind, Trace,
+    Bounds, CodedFrame, DataAccess, Encoded, Encoder, Encoders, EndReason, EntryType, Error, FileStorage,
+    Guid, Level, Storage, StreamDescription, StreamKind, Trace,
     bytes::ByteReader,
     encoder::{self, number},
     entry::StreamEntry,
@@ -136,6 +136,12 @@ pub trait SegmentSink: Send + Sync + fmt::Debug {
 
     /// Closes the trace. One whose end could not be written stays open for another try.
     fn finish(&self, sync: bool) -> Result<(), Error>;
+
+    /// As [`Self::finish`], of a trace that ends early. Where a store can't say why, it says nothing of that.
+    fn end(&self, sync: bool, why: EndReason) -> Result<(), Error> {
+        let _ = why;
+        self.finish(sync)
+    }
 }
 
 /// A trace file: encodes segments in the caller's thread and appends them.
@@ -259,6 +265,10 @@ impl SegmentSink for FileSink {
     }
 
     fn finish(&self, sync: bool) -> Result<(), Error> {
-        self.log.finish(sync)
+        self.log.finish(sync, EndReason::Finished)
+    }
+
+    fn end(&self, sync: bool, why: EndReason) -> Result<(), Error> {
+        self.log.finish(sync, why)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use buffers_host::Region;
-use trace_format::CodedFrame;
+use trace_format::{CodedFrame, EndReason};
 
 use super::read::ClientReader;
 use super::ring::{Ring, RingLayout};
@@ -104,7 +104,7 @@ impl ChannelHandler {
             }
             Request::LeaveSession => {
                 self.session()?;
-                self.leave()?;
+                self.leave(EndReason::RecorderEnded)?;
                 done(5)
             }
             Request::CreateTrace { specifier, replace, sync, segment_entries } => {
@@ -119,7 +119,7 @@ impl ChannelHandler {
                 let session = self.session()?.clone();
                 let finished = self.close_writers();
                 self.readers.clear();
-                let file_bytes = session.close_trace()?;
+                let file_bytes = session.close_trace(EndReason::Finished)?;
                 finished?;
                 Ok(Reply::Closed { file_bytes }.into())
             }
@@ -219,12 +219,13 @@ impl ChannelHandler {
         result
     }
 
-    /// Leaves the session: what was filled is kept.
-    pub(crate) fn leave(&mut self) -> Result<(), Error> {
+    /// Leaves the session, for that reason where its trace is not closed: what was filled is kept.
+    pub(crate) fn leave(&mut self, why: EndReason) -> Result<(), Error> {
+        let wrote = !self.writers.is_empty();
         let finished = self.close_writers();
         self.readers.clear();
         match self.session.take() {
-            Some(session) => session.leave().and(finished),
+            Some(session) => session.leave(why, wrote).and(finished),
             None => finished,
         }
     }
@@ -233,6 +234,6 @@ impl ChannelHandler {
 impl Drop for ChannelHandler {
     fn drop(&mut self) {
         // Nobody is left who could be told.
-        let _ = self.leave();
+        let _ = self.leave(EndReason::RecorderEnded);
     }
 }

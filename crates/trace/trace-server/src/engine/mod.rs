@@ -21,6 +21,8 @@ pub use text::StoreFormat;
 
 pub(crate) use handler::{Answer, ChannelHandler};
 
+use trace_format::EndReason;
+
 use crate::Error;
 use resources::Resources;
 use session::SessionList;
@@ -59,7 +61,11 @@ impl Engine {
 
     /// Closes all traces, as far as that is possible. Returns what could not be completed.
     pub fn close(&self) -> Vec<Error> {
-        self.sessions.all().iter().filter_map(|session| session.close().err()).collect()
+        self.sessions
+            .all()
+            .iter()
+            .filter_map(|session| session.close(EndReason::ServerStopped).err())
+            .collect()
     }
 }
 

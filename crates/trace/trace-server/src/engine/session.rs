@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use trace_format::{
-    CreateOptions, Encoders, FileSink, FileStorage, Limits, MAX_FRAME_ENTRIES, SegmentSink, SyncPolicy, Trace,
+    CreateOptions, Encoders, EndReason, FileSink, FileStorage, Limits, MAX_FRAME_ENTRIES, SegmentSink,
+    SyncPolicy, Trace,
 };
 
 use super::read::ReadTrace;
@@ -29,6 +30,8 @@ enum SessionTrace {
 struct SessionState {
     channels: u32,
     specifier: String,
+    /// Whether a channel that wrote has vanished.
+    vanished: bool,
     open: Option<SessionTrace>,
     /// The trace that is being written, as a reader sees it.
     own: Option<Arc<ReadTrace>>,
@@ -90,16 +93,18 @@ impl StoreSession {
         Ok(session)
     }
 
-    /// One channel less; with the last one the trace is closed.
-    pub(crate) fn leave(&self) -> Result<(), Error> {
+    /// One channel less; with the last one the trace is closed. It leaves for that reason; whether it `wrote` says whether anything
+    /// of it can be missing while others go on.
+    pub(crate) fn leave(&self, why: EndReason, wrote: bool) -> Result<(), Error> {
         let mut state = lock(&self.state);
         state.channels -= 1;
+        state.vanished |= wrote && why == EndReason::ClientVanished;
         if state.channels > 0 {
             return Ok(());
         }
         drop(state);
         // It is listed until its trace is closed, so that who waits for that can see it.
-        let closed = self.close();
+        let closed = self.close(why);
         lock(&self.list.sessions).remove(&self.id);
         closed
     }
@@ -260,16 +265,17 @@ impl StoreSession {
         }
     }
 
-    /// Closes the trace, if there is one, and returns the bytes of its file.
-    pub(crate) fn close_trace(&self) -> Result<u64, Error> {
-        let (open, own) = {
+    /// Closes the trace, if there is one, for that reason, and returns the bytes of its file.
+    pub(crate) fn close_trace(&self, why: EndReason) -> Result<u64, Error> {
+        let (open, own, vanished) = {
             let mut state = lock(&self.state);
-            (state.open.take(), state.own.take())
+            (state.open.take(), state.own.take(), std::mem::take(&mut state.vanished))
         };
+        let why = if vanished && why.is_finished() { EndReason::ClientVanished } else { why };
         drop(own);
         match open {
             Some(SessionTrace::Writing(trace)) => {
-                trace.close()?;
+                trace.close(why)?;
                 Ok(std::fs::metadata(trace.path()).map_or(0, |metadata| metadata.len()))
             }
             Some(SessionTrace::Reading(trace)) => Ok(trace.file_bytes()),
@@ -278,7 +284,7 @@ impl StoreSession {
     }
 
     /// Closes the trace if one is open.
-    pub(crate) fn close(&self) -> Result<(), Error> {
-        if lock(&self.state).open.is_some() { self.close_trace().map(|_| ()) } else { Ok(()) }
+    pub(crate) fn close(&self, why: EndReason) -> Result<(), Error> {
+        if lock(&self.state).open.is_some() { self.close_trace(why).map(|_| ()) } else { Ok(()) }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memref::{Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 use trace_format::{
-    Bounds, CodedFrame, CreateOptions, EntryType, Interval, NewSegment, SegmentContent, SegmentSink,
-    StreamDescription, StreamKind, Trace, TraceWriter, gap_entry,
+    Bounds, CodedFrame, CreateOptions, EndReason, EntryType, Interval, NewSegment, SegmentContent,
+    SegmentSink, StreamDescription, StreamKind, Trace, TraceWriter, gap_entry,
 };
 
 use super::resources::{Resources, Spare};
@@ -57,6 +58,25 @@ pub(crate) struct WrittenStream {
     /// Whether a segment could not be written. Those that follow are not: readers would find a hole.
     cut_short: AtomicBool,
     open: Mutex<OpenSegment>,
+}
+
+/// The first write that failed.
+#[derive(Debug)]
+struct WriteFailure {
+    text: String,
+    why: EndReason,
+}
+
+/// What a trace ends for whose write failed so.
+fn why(error: &trace_format::Error) -> EndReason {
+    match error {
+        trace_format::Error::Io { source, .. }
+            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+        {
+            EndReason::DiskFull
+        }
+        _ => EndReason::WriteFailed,
+    }
 }
 
 /// A segment that could not be written.
@@ -136,7 +156,7 @@ pub(crate) struct WriteTrace {
     pending: Mutex<usize>,
     written: Condvar,
     failed: AtomicBool,
-    failure: Mutex<Option<String>>,
+    failure: Mutex<Option<WriteFailure>>,
     /// What could not be written of threads' streams.
     lost: Mutex<Vec<LostSegment>>,
     closed: AtomicBool,
@@ -197,7 +217,7 @@ impl WriteTrace {
     /// Fails where entries would not be kept.
     fn check(&self) -> Result<(), Error> {
         if self.failed.load(Ordering::Acquire) {
-            let text = lock(&self.failure).clone().unwrap_or_default();
+            let text = lock(&self.failure).as_ref().map_or_else(String::new, |failure| failure.text.clone());
             return Err(Error::refused(RefusalReason::Incomplete, text));
         }
         if self.closed.load(Ordering::Acquire) {
@@ -210,8 +230,9 @@ impl WriteTrace {
     }
 
     /// The first failure stays: it is where the trace stops being complete.
-    fn fail(&self, text: String) {
-        lock(&self.failure).get_or_insert(text);
+    fn fail(&self, error: &trace_format::Error, then: &str) {
+        let failure = || WriteFailure { text: format!("{error}{then}"), why: why(error) };
+        lock(&self.failure).get_or_insert_with(failure);
         self.failed.store(true, Ordering::Release);
     }
 
@@ -522,7 +543,7 @@ impl WriteTrace {
         }
         if let Some(Err(error)) = added {
             stream.cut_short.store(true, Ordering::Release);
-            self.fail(format!("{error}; the trace is complete up to there"));
+            self.fail(&error, "; the trace is complete up to there");
         }
         match segment.held {
             GatheredEntries::Entries(bytes) => resources.give_spare(bytes, segment.reserved),
@@ -556,7 +577,7 @@ impl WriteTrace {
         if let Some(properties) = try_lock(&self.properties).as_deref().and_then(Option::as_ref)
             && let Err(error) = properties.flush()
         {
-            self.fail(error.to_string());
+            self.fail(&error, "");
         }
     }
 
@@ -586,7 +607,7 @@ impl WriteTrace {
         if let Some(properties) = &*lock(&self.properties)
             && let Err(error) = properties.flush()
         {
-            self.fail(error.to_string());
+            self.fail(&error, "");
         }
         self.drain();
         self.check()?;
@@ -668,8 +689,8 @@ impl WriteTrace {
         self.sync == SyncWhen::Flushed
     }
 
-    /// Closes the trace. Even one that is not complete gets its directories and its end.
-    pub(crate) fn close(self: &Arc<Self>) -> Result<(), Error> {
+    /// Closes the trace, for that reason. Even one that is not complete gets its directories and its end.
+    pub(crate) fn close(self: &Arc<Self>, why: EndReason) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) {
             return self.check();
         }
@@ -683,7 +704,8 @@ impl WriteTrace {
             self.drain();
         }
         self.write_losses();
-        let finished = self.sink.finish(self.sync != SyncWhen::Never);
+        let why = lock(&self.failure).as_ref().map_or(why, |failure| failure.why);
+        let finished = self.sink.end(self.sync != SyncWhen::Never, why);
         flushed?;
         finished.map_err(|error| Error::refused(RefusalReason::Incomplete, error.to_string()))
     }

@@ -3,6 +3,8 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use trace_format::EndReason;
+
 use super::{Greeting, PATIENCE, Seat, ServerState};
 use crate::channel::Channel;
 use crate::engine::Answer;
@@ -95,7 +97,7 @@ pub(super) fn serve(shared: &Arc<ServerState>, mut channel: Box<dyn Channel>, gu
             break;
         }
     }
-    if let Err(error) = handler.leave() {
+    if let Err(error) = handler.leave(EndReason::ClientVanished) {
         report(shared, &who, &error);
     }
 }
