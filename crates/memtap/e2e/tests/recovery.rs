@@ -289,7 +289,8 @@ int main(int argc, char **argv)
     pthread_t thread;
     pthread_create(&thread, 0, fill, 0);
     pthread_join(thread, 0);
-    while (access(argv[argc - 1], F_OK))
+    // Longer than the test looks, and not for ever: its directory may be gone before this sees the file.
+    for (int i = 0; i < 12000 && access(argv[argc - 1], F_OK); i++)
         usleep(10000);
     return 0;
 }
