@@ -149,7 +149,8 @@ mod tests {
     use super::*;
 
     fn program(own_pid: Option<u32>) -> AnnouncedProgram {
-        AnnouncedProgram { name: "/bin/echo".to_owned(), parent: Some(3), own_pid }
+        // The recorder's own program has no process that announces it.
+        AnnouncedProgram { name: "/bin/echo".to_owned(), parent: own_pid.map(|_| 3), own_pid }
     }
 
     fn words(announced: &mut Announcements) -> Vec<String> {

@@ -265,8 +265,8 @@ impl UsedMemory {
         // Where the library ends: its data without initial values follows.
         let mut library_end = 0;
         maps::each(|mapping| {
-            let is_library =
-                mapping.name == library || mapping.name.is_empty() && mapping.start == library_end;
+            let is_library = !library.is_empty() && mapping.name == library
+                || mapping.name.is_empty() && mapping.start == library_end;
             if is_library {
                 library_end = mapping.end;
             }
