@@ -72,7 +72,7 @@ pub fn misses_as_json(
     write_json(&object, out)
 }
 
-/// Writes them for people: totals, then the first `top` rows of the program's own, unless all are asked for.
+/// Writes them for people: totals, then the first `top` rows of the program's own; without it all rows.
 ///
 /// # Errors
 /// Where the output can't be written.
@@ -81,8 +81,7 @@ pub fn misses_as_text(
     model: &CacheMisses,
     by: &'static str,
     rows: &[MissRow],
-    top: usize,
-    all: bool,
+    top: Option<usize>,
     look: Look,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -142,8 +141,8 @@ pub fn misses_as_text(
         ..GridRow::default()
     };
     let (own, others): (Vec<&MissRow>, Vec<&MissRow>) =
-        rows.iter().partition(|row| all || row.row.owner == Owner::Program);
-    let shown = if all { own.len() } else { top.min(own.len()) };
+        rows.iter().partition(|row| top.is_none() || row.row.owner == Owner::Program);
+    let shown = top.map_or(own.len(), |top| top.min(own.len()));
     let note = |row: &MissRow| {
         let line = row.row.line.as_deref().filter(|line| *line != row.row.name);
         line.map_or_else(String::new, |line| format!("({line})"))

@@ -200,7 +200,8 @@ fn model(args: &Args, session: &Session, setup: &CacheSetup) -> Result<u64> {
         misses_as_json(setup, &model, name, &rows, &mut out)?;
     } else {
         let look = out.look(args.wide);
-        misses_as_text(setup, &model, name, &rows, args.top, args.all, look, &mut out)?;
+        let top = (!args.all).then_some(args.top);
+        misses_as_text(setup, &model, name, &rows, top, look, &mut out)?;
     }
     out.finish()?;
     Ok(model.missing)
