@@ -227,7 +227,8 @@ fn a_damaged_trace_is_repaired() {
         assert!(again.out().starts_with("sound"), "{}", again.out());
         let accesses = |text: &str| text.lines().filter(|l| !l.contains(r#""type":"gap""#)).count();
         assert_eq!(accesses(&content(&path)), accesses(&before), "{damage}");
-        assert_eq!(damaged.number("gaps"), if damage == "cut" { 0 } else { 40_000 }, "{damage}");
+        // Cut before the thread's end is written: nobody knows what else it did, which is one missing event.
+        assert_eq!(damaged.number("gaps"), if damage == "cut" { 1 } else { 40_000 }, "{damage}");
         assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 1, "nothing is left of it");
     }
 }
