@@ -68,7 +68,7 @@ fn advice_and_limits() {
 
 #[test]
 fn boxes_in_a_vector_of_rust() {
-    for level in ["-Copt-level=0", "-Copt-level=2"] {
+    for level in ["-Copt-level=1", "-Copt-level=2", "-Copt-level=3"] {
         let recording = TestProgram::built("layout/particles.rs", &[level]).record_by("translate");
         let all = layouts(&recording);
         let particle = named(&all, "type", "Particle");

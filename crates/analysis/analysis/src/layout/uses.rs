@@ -73,6 +73,13 @@ pub struct TypeUse {
     pub count: Count,
 }
 
+/// Two fields by their numbers in the type, the smaller first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct FieldNumbers {
+    first: u16,
+    second: u16,
+}
+
 /// What one type collects.
 #[derive(Debug)]
 struct CountedType {
@@ -80,7 +87,7 @@ struct CountedType {
     fields: Vec<FieldUse>,
     /// By field and thread.
     counts: BTreeMap<(u16, ThreadId), Count>,
-    pairs: FxHashMap<(u16, u16), u64>,
+    pairs: FxHashMap<FieldNumbers, u64>,
     direct: u64,
     flow: u64,
     all: Count,
@@ -200,7 +207,7 @@ impl TypeUses {
         let fields = || (0..PAIRED as u16).filter(|field| over.mask >> field & 1 == 1);
         for first in fields() {
             for second in fields().filter(|second| *second > first) {
-                *counted.pairs.entry((first, second)).or_default() += 1;
+                *counted.pairs.entry(FieldNumbers { first, second }).or_default() += 1;
             }
         }
     }
@@ -264,9 +271,9 @@ impl CountedType {
         let mut pairs: Vec<FieldPair> = self
             .pairs
             .iter()
-            .map(|((first, second), times)| FieldPair {
-                first: named(*first),
-                second: named(*second),
+            .map(|(fields, times)| FieldPair {
+                first: named(fields.first),
+                second: named(fields.second),
                 times: *times,
             })
             .collect();

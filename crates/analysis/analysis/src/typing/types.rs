@@ -38,6 +38,13 @@ pub(crate) struct KnownType {
     pub(crate) is_named: bool,
 }
 
+/// A function of a module; modules live as long as the session, so that their place in memory tells them apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct WalkedFunction {
+    module: usize,
+    begin: u64,
+}
+
 /// The types of the accesses of all code.
 #[derive(Default)]
 pub(crate) struct CodeTypes {
@@ -45,8 +52,7 @@ pub(crate) struct CodeTypes {
     examiner: Examiner,
     /// By instruction: nothing where it was not looked at.
     known: Vec<Option<Option<KnownType>>>,
-    /// By function.
-    walked: FxHashMap<(usize, u64), Arc<FxHashMap<u64, TypedCode>>>,
+    walked: FxHashMap<WalkedFunction, Arc<FxHashMap<u64, TypedCode>>>,
     number_of: HashMap<(Arc<str>, u64), u32>,
     of_debug: FxHashMap<(usize, DebugType), Option<u32>>,
     layouts: Vec<Arc<TypeLayout>>,
@@ -96,7 +102,7 @@ impl CodeTypes {
         self.has_debug_info = true;
         let function = module.function_at(address)?;
         let (begin, bytes) = (function.address, function.bytes);
-        let key = (Arc::as_ptr(module) as usize, begin);
+        let key = WalkedFunction { module: Arc::as_ptr(module) as usize, begin };
         let walked = match self.walked.get(&key) {
             Some(walked) => Arc::clone(walked),
             None => {
