@@ -9,6 +9,7 @@
 //! Nothing here writes to a terminal or parses a command line. Start with [`Session`].
 #![forbid(unsafe_code)]
 
+mod block_lines;
 mod block_total;
 mod block_use;
 pub mod cache;

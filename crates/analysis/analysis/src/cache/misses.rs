@@ -1,11 +1,12 @@
 //! A replay through the model: misses by what was accessed, or by whom.
 
-use memref::{Access, AccessKind, BlockOp, Event, ProcessId, SyncKind, ThreadId, VirtAddr};
+use memref::{Access, AccessKind, BlockOp, Event, ProcessId, SyncKind, ThreadId};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
 use trace_format::Filter;
 
 use super::{CacheModel, CacheSetup, CacheTotals, MissedLevels};
+use crate::block_lines::line_accesses;
 use crate::lines::TouchedLines;
 use crate::stack::SiteStyle;
 use crate::stack::{CallPlace, StackNames, Stacks};
@@ -264,18 +265,8 @@ impl CacheMisses {
     fn block(&mut self, at: &mut Moment<'_>, block: &BlockOp) {
         let core = self.core(at.thread);
         let line_bytes = 1_u64 << self.line_shift;
-        let reads = [block.read(), block.compared()].into_iter().flatten();
-        let reads = reads.map(|(addr, len)| (addr, len, AccessKind::Load));
-        let writes = block.written().into_iter().map(|(addr, len)| (addr, len, AccessKind::Store));
-        for (addr, len, kind) in reads.chain(writes) {
-            let end = addr.0.saturating_add(len);
-            let mut from = addr.0;
-            while from < end {
-                let stop = end.min((from / line_bytes + 1).saturating_mul(line_bytes));
-                let (addr, size) = (VirtAddr(from), (stop - from) as u32);
-                self.access(at, core, &Access { cycle: block.cycle, ip: block.ip, addr, size, kind });
-                from = stop;
-            }
+        for access in line_accesses(block, line_bytes) {
+            self.access(at, core, &access);
         }
     }
 }

@@ -7,6 +7,7 @@ use symbols::{CodeId, VariableId};
 use super::state::{LineHolder, LineState, Touch};
 use super::stretch::Marks;
 use super::{LINE_BYTES, LineGroup, TouchedLines, bits_of, group};
+use crate::block_lines::line_accesses;
 use crate::race::variable_name;
 use crate::{Count, Error, Moment, Session, Tool};
 
@@ -155,22 +156,8 @@ impl LineUses {
     }
 
     fn block(&mut self, at: &mut Moment<'_>, block: &BlockOp) {
-        let reads = [block.read(), block.compared()].into_iter().flatten();
-        let reads = reads.map(|(addr, len)| (addr, len, AccessKind::Load));
-        let writes = block.written().into_iter().map(|(addr, len)| (addr, len, AccessKind::Store));
-        for (addr, len, kind) in reads.chain(writes) {
-            // One access a line, so that its size fits whatever the block's.
-            let end = addr.0.saturating_add(len);
-            let mut from = addr.0;
-            while from < end {
-                let stop = end.min((from / LINE_BYTES + 1).saturating_mul(LINE_BYTES));
-                let size = (stop - from) as u32;
-                self.access(
-                    at,
-                    &Access { cycle: block.cycle, ip: block.ip, addr: VirtAddr(from), size, kind },
-                );
-                from = stop;
-            }
+        for access in line_accesses(block, LINE_BYTES) {
+            self.access(at, &access);
         }
     }
 }
