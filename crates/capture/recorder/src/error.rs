@@ -89,6 +89,12 @@ pub enum Error {
     #[error("{0} needs translated code, not page protection")]
     NeedsTranslation(Feature),
 
+    /// The loader divides lists of libraries there.
+    #[error("{}: libraries can't be preloaded from a folder with a space or colon in its path; move memtap, or copy its libraries elsewhere and set MEMTAP_LIB_DIR", path.display())]
+    LibraryPath {
+        /// The library.
+        path: PathBuf,
+    },
     /// A library of memtap's is nowhere.
     #[error("{name}: not found in {looked}; install memtap as a whole, or set MEMTAP_LIB_DIR")]
     NoLibrary {

@@ -21,7 +21,7 @@ pub(crate) fn find() -> Result<PathBuf, Error> {
 /// or where an installation puts it.
 ///
 /// # Errors
-/// Where it is in none of these places, which are then named.
+/// Where it is in none of these places, which are then named, or in one from which the loader can't preload it.
 pub fn find_library(name: &str) -> Result<PathBuf, Error> {
     let own = own_program()?;
     let own = std::fs::canonicalize(&own).unwrap_or(own);
@@ -32,11 +32,17 @@ pub fn find_library(name: &str) -> Result<PathBuf, Error> {
     for place in &places {
         let candidate = place.join(name);
         if candidate.is_file() {
-            return std::fs::canonicalize(&candidate).map_err(Error::file(candidate, "can't be found"));
+            let path = std::fs::canonicalize(&candidate).map_err(Error::file(candidate, "can't be found"))?;
+            return if can_be_preloaded(&path) { Ok(path) } else { Err(Error::LibraryPath { path }) };
         }
     }
     let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
     Err(Error::NoLibrary { name: name.to_owned(), looked: looked.join(", ") })
+}
+
+/// Whether the loader takes a path for one: LD_PRELOAD is a list with spaces and colons between its members, and knows no quotes.
+fn can_be_preloaded(path: &Path) -> bool {
+    !path.as_os_str().as_encoded_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':')
 }
 
 /// The file of the program that this process runs.
