@@ -6,6 +6,7 @@
 //! - a format that a trace is exported in: a file in [`export`], an [`export::Exporter`];
 //! - a view of figures: [`tables`] for a terminal and JSON, [`pages`] for HTML, [`heatmap`] and [`svg`] for pictures;
 //! - a stream of the file that is no event of the program: [`streams`];
+//! - findings for editors and code review: [`sarif`];
 //! - what the latency profiler found: [`latency`]; real-time virtual memory: [`realtime`].
 //!
 //! Start with [`export::export`], which feeds an exporter.
@@ -21,6 +22,7 @@ mod number;
 pub mod pages;
 pub mod png;
 pub mod realtime;
+pub mod sarif;
 pub mod streams;
 pub mod svg;
 pub mod tables;

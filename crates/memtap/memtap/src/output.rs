@@ -20,6 +20,12 @@ struct ReaderGone;
 #[error("standard output can't be written: {0}")]
 struct StdoutFailed(io::Error);
 
+/// What the names of source files are relative to.
+pub(crate) fn working_directory() -> anyhow::Result<std::path::PathBuf> {
+    use anyhow::Context;
+    std::env::current_dir().context("the working directory is gone")
+}
+
 impl Out {
     /// Standard output.
     pub(crate) fn stdout() -> Self {

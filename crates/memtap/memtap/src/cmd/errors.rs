@@ -11,7 +11,7 @@ use clap::Parser;
 use report::tables::errors::{errors_json, errors_text};
 
 use crate::inputs;
-use crate::output::{Out, note_problems};
+use crate::output::{Out, note_problems, working_directory};
 
 /// There are errors, and --fail-on-error asked.
 const FOUND: u8 = 3;
@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// As JSON: all of them
     #[arg(long)]
     json: bool,
+    /// As SARIF 2.1.0, which editors and services for code review show at the lines; files below the working directory are relative to it
+    #[arg(long, conflicts_with = "json")]
+    sarif: bool,
     /// End with status 3 where there are errors (blocks that were never released or used are none)
     #[arg(long)]
     fail_on_error: bool,
@@ -50,6 +53,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Out::stdout();
     if args.json {
         errors_json(&found, missing > 0, &mut out)?;
+    } else if args.sarif {
+        report::sarif::errors(&found, missing > 0, &working_directory()?, &mut out)?;
     } else {
         let look = out.look(false);
         errors_text(&found, missing > 0, args.top, look, &mut out)?;

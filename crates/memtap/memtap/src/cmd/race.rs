@@ -11,7 +11,7 @@ use report::tables::findings;
 
 use super::analysis_args::AnalysisArgs;
 use crate::inputs;
-use crate::output::{Out, note_problems};
+use crate::output::{Out, note_problems, working_directory};
 
 /// The exit status of `--fail-on-race` where there is one.
 const STATUS_RACE: u8 = 3;
@@ -21,6 +21,9 @@ const STATUS_RACE: u8 = 3;
 pub(crate) struct Args {
     #[command(flatten)]
     shared: AnalysisArgs,
+    /// As SARIF 2.1.0, which editors and services for code review show at the lines; files below the working directory are relative to it
+    #[arg(long, conflicts_with_all = ["json", "unit"])]
+    sarif: bool,
     /// Exit with status 3 if there is a race
     #[arg(long)]
     fail_on_race: bool,
@@ -43,7 +46,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     session.replay(&Default::default(), None, &mut tool)?;
     let (races, possibly_ordered) = tool.into_races();
     let mut out = Out::stdout();
-    findings(&races, shared.json, "no race was seen", &mut out)?;
+    if args.sarif {
+        report::sarif::races(&races, &working_directory()?, &mut out)?;
+    } else {
+        findings(&races, shared.json, "no race was seen", &mut out)?;
+    }
     out.finish()?;
     note_problems(&session);
     if races.iter().any(|race| race.uncertain) {
