@@ -6,6 +6,7 @@ mod cmd {
     pub(crate) mod archive;
     pub(crate) mod cache;
     pub(crate) mod check;
+    pub(crate) mod completions;
     pub(crate) mod copy;
     pub(crate) mod determinism;
     pub(crate) mod doctor;
@@ -19,6 +20,7 @@ mod cmd {
     pub(crate) mod layout;
     mod limit;
     pub(crate) mod lines;
+    pub(crate) mod man;
     pub(crate) mod memory;
     pub(crate) mod merge;
     pub(crate) mod probe;
@@ -88,11 +90,21 @@ mod watching;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// What programs that call memtap rely on; docs/guide.md has the same table.
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  fine
+  1  the input or the run is at fault: one line on standard error says what, where, and what to do
+  2  the command line is at fault
+  3  there is what --fail-on-race, --fail-on-error or --fail-if asked for
+  record, probe and watch end with the status of the program, or with 128 + the number of the signal that ended it; record ends
+  with 1 instead of 0 where events are missing (--allow-gaps)";
 
 /// Shows what a program does to its memory: every access, by variable and allocation
 #[derive(Debug, Parser)]
-#[command(version = env!("MEMTAP_VERSION"))]
+#[command(version = env!("MEMTAP_VERSION"), after_long_help = EXIT_STATUS)]
 struct Cli {
     /// End with status 1 where a trace that is read is damaged or was not closed
     #[arg(long, global = true)]
@@ -133,6 +145,8 @@ enum Command {
     Taint(cmd::taint::Args),
     Watch(cmd::watch::Args),
     Doctor(cmd::doctor::Args),
+    Completions(cmd::completions::Args),
+    Man(cmd::man::Args),
 }
 
 /// A file that grows beyond the shell's limit is an error like a full disk, not the end. A handler, because a program that is
@@ -173,6 +187,8 @@ fn main() -> ExitCode {
         Command::Taint(args) => cmd::taint::run(&args),
         Command::Watch(args) => cmd::watch::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
+        Command::Completions(args) => cmd::completions::run(&args, Cli::command()),
+        Command::Man(args) => cmd::man::run(&args, Cli::command()),
     };
     let lacking = inputs::tell_what_is_missing();
     let status = result.unwrap_or_else(|error| {
