@@ -4,6 +4,7 @@
 
 mod arrows;
 mod circles;
+mod documents;
 mod fields;
 mod files;
 mod names;
@@ -17,6 +18,7 @@ pub(crate) fn run() -> Result<()> {
     let results = [
         arrows::check(),
         circles::check(&sources),
+        documents::check(),
         fields::check(&sources),
         files::check(&sources),
         names::check(&sources),
