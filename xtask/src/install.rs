@@ -69,6 +69,16 @@ pub(crate) const BENCH_PROBES: &[Tool] = &[
     ("sort", "coreutils"),
 ];
 
+/// For `dist`.
+pub(crate) const DIST: &[Tool] = &[
+    ("gcc", "gcc"),
+    ("objdump", "binutils"),
+    ("dpkg-deb", "dpkg"),
+    ("xz", "xz-utils"),
+    ("pkg-config", "pkg-config"),
+    ("mmdebstrap", "mmdebstrap"),
+];
+
 /// Headers that no program stands for.
 const HEADERS: &[Tool] = &[("/usr/include/stdio.h", "libc6-dev")];
 

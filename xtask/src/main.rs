@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask test`, `demo`, `bench`, `stress`, `fuzz`.
+//! Developer tasks: `cargo xtask test`, `demo`, `bench`, `stress`, `fuzz`, `dist`.
 //!
 //! Everything a fresh machine needs is installed by the task that needs it. This crate depends on anyhow alone, so that
 //! it is built in seconds; it deliberately links nothing of memtap and drives the built binary instead.
@@ -13,6 +13,7 @@ mod bench_store;
 mod bench_translate;
 mod bench_watch;
 mod demo;
+mod dist;
 mod fuzz;
 mod install;
 mod kernel;
@@ -36,6 +37,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench rtvm                 the benchmarks of that part
   stress probes [TOGGLES]    patch sites under load and check each execution; 100,000,000 if not given
   fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
+  dist [--check]             packages: a tarball and a .deb in target/packages (--profile NAME builds with another profile);
+                             --check runs the one in a folder and installs the other into new Debian systems
   structure                  whether arrows, circles, names and heads of files are as ARCHITECTURE.md and CONTRIBUTING.md say
   install                    only install what the tests need";
 
@@ -54,6 +57,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["demo"] => demo::run(),
         ["bench", what, rest @ ..] => bench::run(what, rest),
         ["stress", what, rest @ ..] => stress::run(what, rest),
+        ["dist", rest @ ..] => dist::run(rest),
         ["structure"] => structure::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["install"] => install::tools(install::TEST).and_then(|()| install::guest_kernel()).map(drop),

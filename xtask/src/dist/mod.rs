@@ -1,0 +1,118 @@
+//! `cargo xtask dist`: a tarball that runs from any folder, and a Debian package.
+//!
+//! An outline: build with the profile `dist` ([`build`]), take out what debuggers alone need ([`strip`]), lay the files out
+//! as an installation has them ([`layout`]), and pack that in two ways ([`tarball`], [`deb`]). The same commit built with the same toolchain
+//! gives the same bytes: times are the commit's, names are sorted, everything is root's, and paths of this machine are left away.
+//! With `--check`, [`check`] installs both where nothing of memtap was before.
+
+mod build;
+mod check;
+mod deb;
+mod glibc;
+mod layout;
+mod licences;
+mod strip;
+mod tarball;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{install, shell};
+
+/// What is asked for.
+struct Options {
+    profile: String,
+    check: bool,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let mut options = Self { profile: "dist".to_owned(), check: false };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--check" => options.check = true,
+                "--profile" => {
+                    options.profile = (*words.next().context("--profile needs a name")?).to_owned()
+                }
+                _ => bail!("dist: no such option {word}; there are --profile NAME and --check"),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// What a package says of itself.
+struct Release {
+    version: String,
+    /// Seconds since 1970: the time of every file in a package.
+    time: String,
+}
+
+impl Release {
+    fn of_this_commit() -> Result<Self> {
+        let version = include_str!("../../../Cargo.toml")
+            .lines()
+            .find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+        let version = version.context("Cargo.toml: the workspace has no version")?.to_owned();
+        let time = match std::env::var("SOURCE_DATE_EPOCH") {
+            Ok(time) => time,
+            Err(_) => shell::output(&mut shell::command(&["git", "log", "-1", "--format=%ct"]))
+                .context("the commit's time is the time of all files; without git, set SOURCE_DATE_EPOCH")?,
+        };
+        Ok(Self { version, time: time.trim().to_owned() })
+    }
+}
+
+/// The packages of one run.
+struct Packages {
+    tarball: PathBuf,
+    debug: PathBuf,
+    deb: PathBuf,
+}
+
+/// Builds, packs, says what there is, and checks it where that is asked for.
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let options = Options::parse(words)?;
+    install::tools(install::DIST)?;
+    let release = Release::of_this_commit()?;
+    let built = build::run(&options.profile)?;
+    let place = shell::target_dir().join("packages");
+    let packages = pack(&built, &release, &place)?;
+    println!("{}", glibc::describe(&built)?);
+    for path in [&packages.tarball, &packages.debug, &packages.deb] {
+        let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
+        println!("{:6.1} MB  {}", bytes as f64 / 1e6, path.display());
+    }
+    if options.check {
+        let again = pack(&built, &release, &place.join("again"))?;
+        check::same_bytes(&packages, &again)?;
+        check::tarball(&packages, &release)?;
+        check::deb(&packages)?;
+        println!("the packages are as they should be");
+    }
+    Ok(())
+}
+
+/// Packs what was built, into files of that folder.
+fn pack(built: &Path, release: &Release, place: &Path) -> Result<Packages> {
+    let work = place.join("work");
+    for dir in [&work, place] {
+        if dir.exists() && dir.ends_with("work") {
+            fs::remove_dir_all(dir)?;
+        }
+        fs::create_dir_all(dir)?;
+    }
+    let stripped = strip::run(built, &work)?;
+    let name = format!("memtap-{}-x86_64-linux", release.version);
+    let relocatable = layout::relocatable(&stripped, &work.join(&name), release)?;
+    let tarball = tarball::pack(&relocatable, release, &place.join(format!("{name}.tar.xz")))?;
+    let debug = tarball::pack(&stripped.debug, release, &place.join(format!("{name}-debug.tar.xz")))?;
+    let root = layout::debian(&stripped, &work.join("root"), release)?;
+    let deb =
+        deb::pack(&root, &stripped, release, &place.join(format!("memtap_{}_amd64.deb", release.version)))?;
+    fs::remove_dir_all(&work)?;
+    Ok(Packages { tarball, debug, deb })
+}
