@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod document;
 mod guest;
 mod header;
 mod lackey;
@@ -19,6 +20,7 @@ mod tally;
 mod trace;
 
 pub use browser::Browser;
+pub use document::{DocumentCommand, document_commands, not_printed};
 pub use guest::guest_command;
 pub use header::{BlockOps, Expectation, Header};
 pub use lackey::{BASELINE_FUNCTIONS, Reference, parse_lackey, run_lackey};
