@@ -18,6 +18,7 @@ mod run;
 mod section;
 mod tally;
 mod trace;
+mod viewer;
 
 pub use browser::Browser;
 pub use document::{DocumentCommand, document_commands, not_printed};
@@ -31,3 +32,4 @@ pub use run::{Finished, Limited, run, spawn};
 pub use section::{Section, Variable, data_and_bss, variables};
 pub use tally::{Counts, Tally};
 pub use trace::{EnteredBlock, Trace, VariableRow, is_named, total_of};
+pub use viewer::{HttpAnswer, TileAnswer, Viewer};

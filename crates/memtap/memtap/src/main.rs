@@ -32,6 +32,7 @@ mod cmd {
     pub(crate) mod serve;
     pub(crate) mod stat;
     pub(crate) mod taint;
+    pub(crate) mod view;
     pub(crate) mod watch;
 
     /// When a trace is forced to disk.
@@ -124,6 +125,7 @@ enum Command {
     Dump(cmd::dump::Args),
     Report(cmd::report::Args),
     Heatmap(cmd::heatmap::Args),
+    View(cmd::view::Args),
     Flame(cmd::flame::Args),
     Export(cmd::export::Args),
     Memory(cmd::memory::Args),
@@ -166,6 +168,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => cmd::dump::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Heatmap(args) => cmd::heatmap::run(&args),
+        Command::View(args) => cmd::view::run(&args),
         Command::Flame(args) => cmd::flame::run(&args),
         Command::Export(args) => cmd::export::run(&args),
         Command::Memory(args) => cmd::memory::run(&args),

@@ -1,0 +1,225 @@
+//! The frames of a trace with what the page index says of them: what a tile is drawn from where it need not be exact to the access.
+//!
+//! A frame has a hundred thousand accesses or more, and the index has one count a page for all of them. Where a tile has several
+//! columns for a frame, a second look at it is worth it: it is decoded once, in the background, and counted in [`SLICES`] parts of
+//! its time. These are kept in memory, up to a limit, and written nowhere.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+
+use analysis::Session;
+use memref::{Access, AccessKind, ProcessId, ThreadId};
+use trace_format::{AccessCursor, Filter, PageIndex, StreamKind};
+
+use crate::error::Error;
+
+/// Parts that a frame's time is counted in.
+pub(crate) const SLICES: u64 = 64;
+/// Cells of slices that are kept at most: 24 bytes each.
+const MOST_SLICE_CELLS: usize = 4 << 20;
+/// Bits of a page of 4,096 bytes.
+pub(crate) const PAGE_SHIFT: u8 = 12;
+
+/// Counts of a page in some stretch of a thread's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MapCell {
+    /// The page's number; the size of pages is the frame's.
+    pub(crate) page: u64,
+    /// Loads, stores, modifies.
+    pub(crate) counts: [u32; 3],
+    /// Which part of the frame's time.
+    pub(crate) slice: u16,
+}
+
+/// A frame of accesses of one thread.
+#[derive(Debug)]
+pub(crate) struct MapFrame {
+    pub(crate) process: ProcessId,
+    pub(crate) thread: ThreadId,
+    /// Numbers of its accesses among those of its thread.
+    pub(crate) entries: Range<u64>,
+    pub(crate) cycles: Range<u64>,
+    /// Bits of its pages' size in `cells`.
+    pub(crate) shift: u8,
+    pub(crate) cells: Box<[MapCell]>,
+    /// Its accesses could not be read.
+    pub(crate) unreadable: bool,
+    slices: OnceLock<Box<[MapCell]>>,
+}
+
+impl MapFrame {
+    /// Its cells by parts of its time, with pages of 4,096 bytes, once they were counted.
+    pub(crate) fn slices(&self) -> Option<&[MapCell]> {
+        self.slices.get().map(AsRef::as_ref)
+    }
+
+    /// The cycles of a part of its time.
+    pub(crate) fn slice_cycles(&self, slice: u16) -> Range<u64> {
+        let part = |number: u64| {
+            let cycles = u128::from(self.cycles.end - self.cycles.start) * u128::from(number);
+            self.cycles.start + cycles.div_ceil(u128::from(SLICES)) as u64
+        };
+        part(u64::from(slice))..part(u64::from(slice) + 1)
+    }
+
+    fn slice_of(&self, cycle: u64) -> u16 {
+        let after = u128::from(cycle.saturating_sub(self.cycles.start)) * u128::from(SLICES);
+        (after / u128::from((self.cycles.end - self.cycles.start).max(1))) as u16
+    }
+
+    /// Its accesses.
+    pub(crate) fn accesses(&self, session: &Session) -> AccessCursor {
+        let filter = Filter { index: Some(self.entries.clone()), ..Filter::default() };
+        session.trace().shard(self.thread).accesses(&filter)
+    }
+}
+
+/// The number of an access' kind in counts; `None` for what counts nothing.
+pub(crate) fn kind_number(access: &Access) -> Option<usize> {
+    match access.kind {
+        AccessKind::Load => Some(0),
+        AccessKind::Store => Some(1),
+        AccessKind::Modify => Some(2),
+        AccessKind::Prefetch => None,
+    }
+}
+
+/// All frames, and who counts them again.
+#[derive(Debug)]
+pub(crate) struct MapFrames {
+    pub(crate) frames: Vec<MapFrame>,
+    wanted: Mutex<VecDeque<usize>>,
+    more: Condvar,
+    over: AtomicBool,
+    /// Cells of slices so far: only a limit, so relaxed.
+    slice_cells: AtomicUsize,
+}
+
+impl MapFrames {
+    /// Of a trace with its index.
+    pub(crate) fn new(session: &Session, index: &PageIndex) -> Result<Self, Error> {
+        let trace = session.trace();
+        let mut cells = index.cells().map_err(Error::NoIndex)?.into_iter();
+        let mut frames = Vec::new();
+        for info in trace.streams() {
+            let kind = StreamKind::from_guid(info.description.entry_type.guid);
+            let is_accesses = matches!(kind, Some(StreamKind::Accesses | StreamKind::DataAccesses));
+            let (Some(thread), Some(reader)) = (info.description.thread, trace.stream(info.number)) else {
+                continue;
+            };
+            if !is_accesses {
+                continue;
+            }
+            let process = trace.shard(thread).process();
+            for segment in (0..reader.segments()).filter_map(|place| reader.segment(place)) {
+                let Some((shift, counted)) = cells.next() else { break };
+                let interval = segment.bounds.cycles;
+                let cell = |cell: &trace_format::PageCell| MapCell {
+                    page: cell.page,
+                    counts: cell.counts,
+                    slice: 0,
+                };
+                frames.push(MapFrame {
+                    process,
+                    thread,
+                    entries: segment.first_index..segment.first_index + segment.entries,
+                    cycles: interval.min..interval.max.saturating_add(1),
+                    shift,
+                    unreadable: counted.is_empty() && segment.entries > 0,
+                    cells: counted.iter().filter(|cell| cell.counts != [0; 3]).map(cell).collect(),
+                    slices: OnceLock::new(),
+                });
+            }
+        }
+        Ok(Self {
+            frames,
+            wanted: Mutex::default(),
+            more: Condvar::new(),
+            over: AtomicBool::new(false),
+            slice_cells: AtomicUsize::new(0),
+        })
+    }
+
+    /// Asks for a finer count of these frames, before those that were asked for earlier. Says how many of them will get one.
+    pub(crate) fn want(&self, numbers: &[usize]) -> usize {
+        if numbers.is_empty() || self.slice_cells.load(Ordering::Relaxed) >= MOST_SLICE_CELLS {
+            return 0;
+        }
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.clear();
+        wanted.extend(numbers);
+        self.more.notify_all();
+        numbers.len()
+    }
+
+    /// Counts what is wanted, until [`Self::stop`].
+    pub(crate) fn count_in_slices(&self, session: &Session) {
+        while let Some(number) = self.next() {
+            let frame = &self.frames[number];
+            if frame.slices.get().is_none()
+                && let Some(cells) = slices(session, frame)
+            {
+                self.slice_cells.fetch_add(cells.len(), Ordering::Relaxed);
+                let _first = frame.slices.set(cells);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<usize> {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.over.load(Ordering::Relaxed) {
+                return None;
+            }
+            if self.slice_cells.load(Ordering::Relaxed) >= MOST_SLICE_CELLS {
+                wanted.clear();
+            }
+            match wanted.pop_front() {
+                Some(number) => return Some(number),
+                None => wanted = self.more.wait(wanted).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Ends [`Self::count_in_slices`].
+    pub(crate) fn stop(&self) {
+        let _wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        self.over.store(true, Ordering::Relaxed);
+        self.more.notify_all();
+    }
+}
+
+/// A frame's cells by parts of its time; `None` where it can't be read.
+fn slices(session: &Session, frame: &MapFrame) -> Option<Box<[MapCell]>> {
+    let mut cursor = frame.accesses(session);
+    let mut counts: std::collections::HashMap<(u16, u64), [u32; 3]> = std::collections::HashMap::new();
+    let mut last = ((u16::MAX, u64::MAX), [0u32; 3]);
+    while let Some(accesses) = cursor.next_block().ok()? {
+        for access in accesses {
+            let Some(kind) = kind_number(access) else { continue };
+            let key = (frame.slice_of(access.cycle), access.addr.0 >> PAGE_SHIFT);
+            if key != last.0 {
+                let (key, counted) = std::mem::replace(&mut last, (key, [0; 3]));
+                enter(&mut counts, key, counted);
+            }
+            last.1[kind] += 1;
+        }
+    }
+    enter(&mut counts, last.0, last.1);
+    if !cursor.lost().is_empty() {
+        return None;
+    }
+    let cells = counts.into_iter().map(|((slice, page), counts)| MapCell { page, counts, slice });
+    Some(cells.collect())
+}
+
+fn enter(counts: &mut std::collections::HashMap<(u16, u64), [u32; 3]>, key: (u16, u64), more: [u32; 3]) {
+    if more != [0; 3] {
+        let counted = counts.entry(key).or_default();
+        for (count, more) in counted.iter_mut().zip(more) {
+            *count += more;
+        }
+    }
+}

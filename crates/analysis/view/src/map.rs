@@ -1,0 +1,238 @@
+//! What there is to see of a trace: its processes with their axes, its threads, what is missing, and the frames that tiles are made of.
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+
+use analysis::machine::Machine;
+use analysis::{Session, coverage, threads};
+use memref::{ProcessId, ThreadId};
+use report::heatmap::MapRegion;
+use serde_json::{Value, json};
+use trace_format::PageIndex;
+
+use crate::axis::AddressAxis;
+use crate::error::Error;
+use crate::frames::{MapFrames, PAGE_SHIFT};
+use crate::missing::{MissingStretch, missing};
+
+/// A process as far as it can be seen.
+#[derive(Debug)]
+pub(crate) struct MappedProcess {
+    pub(crate) axis: AddressAxis,
+    /// From the first to the last access of a thread of it.
+    pub(crate) cycles: Range<u64>,
+    /// Loads, stores, modifies.
+    pub(crate) counts: [u64; 3],
+}
+
+/// A trace with its index, ready to be drawn.
+#[derive(Debug)]
+pub struct TraceMap {
+    pub(crate) session: Session,
+    pub(crate) frames: MapFrames,
+    pub(crate) processes: BTreeMap<ProcessId, MappedProcess>,
+    /// Accesses and cycles of each thread that has some.
+    threads: BTreeMap<ThreadId, (u64, Range<u64>)>,
+    missing: Vec<MissingStretch>,
+    /// The file as it was opened.
+    opened: Option<FileState>,
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileState {
+    device: u64,
+    inode: u64,
+    len: u64,
+    changed_ns: i64,
+}
+
+impl FileState {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len: metadata.len(),
+            changed_ns: metadata.mtime().wrapping_mul(1_000_000_000).wrapping_add(metadata.mtime_nsec()),
+        }
+    }
+}
+
+impl TraceMap {
+    /// Of a trace; builds its index where there is none that fits. `progress` is told how many of how many frames are read for that.
+    ///
+    /// # Errors
+    /// Where it can't be read, is that of a machine, has no accesses, or its index can't be written.
+    pub fn new(session: Session, progress: &mut dyn FnMut(usize, usize)) -> Result<Self, Error> {
+        if Machine::of(&session).is_some() {
+            return Err(Error::Machine);
+        }
+        let opened = std::fs::metadata(session.trace().path()).ok().map(|metadata| FileState::of(&metadata));
+        let index = match PageIndex::open(session.trace()) {
+            Ok(index) => index,
+            Err(_) => PageIndex::build(session.trace(), threads(), progress)?,
+        };
+        let frames = MapFrames::new(&session, &index)?;
+        let processes = processes(&session, &index, &frames)?;
+        let missing = missing(&session, &frames.frames)?;
+        let mut threads: BTreeMap<ThreadId, (u64, Range<u64>)> = BTreeMap::new();
+        for frame in &frames.frames {
+            let counted: u64 = frame.cells.iter().flat_map(|cell| cell.counts).map(u64::from).sum();
+            let (accesses, cycles) = threads.entry(frame.thread).or_insert((0, frame.cycles.clone()));
+            *accesses += counted;
+            *cycles = cycles.start.min(frame.cycles.start)..cycles.end.max(frame.cycles.end);
+        }
+        if processes.is_empty() {
+            return Err(Error::Empty);
+        }
+        Ok(Self { session, frames, processes, threads, missing, opened })
+    }
+
+    /// The process that is seen first: the one with most accesses.
+    pub(crate) fn main_process(&self) -> ProcessId {
+        let busiest = self
+            .processes
+            .iter()
+            .max_by_key(|(id, process)| (process.counts.iter().sum::<u64>(), std::cmp::Reverse(**id)));
+        busiest.map(|(id, _)| *id).unwrap_or_default()
+    }
+
+    /// Whether the file is another than the one that was opened.
+    pub(crate) fn is_changed(&self) -> bool {
+        let now = std::fs::metadata(self.session.trace().path()).ok();
+        now.map(|metadata| FileState::of(&metadata)) != self.opened
+    }
+
+    /// All but the tiles, as JSON.
+    pub(crate) fn json(&self) -> Value {
+        let trace = self.session.trace();
+        let name = trace.path().file_name().map(|name| name.to_string_lossy().into_owned());
+        let record = |id: ProcessId| trace.processes().iter().find(|record| record.process == id);
+        let processes: Vec<Value> = self
+            .processes
+            .iter()
+            .map(|(id, process)| {
+                let runs: Vec<Value> = process
+                    .axis
+                    .runs
+                    .iter()
+                    .map(|run| {
+                        json!({
+                            "start": format!("{:#x}", run.start),
+                            "bytes": run.len,
+                            "at": run.at,
+                            "units": run.units,
+                            "name": run.name,
+                            "kind": run.kind,
+                        })
+                    })
+                    .collect();
+                let [loads, stores, modifies] = process.counts;
+                json!({
+                    "process": id.0,
+                    "pid": record(*id).map(|record| record.pid),
+                    "exe": record(*id).map(|record| record.exe.as_str()),
+                    "args": record(*id).map(|record| record.args.as_str()),
+                    "from": process.cycles.start,
+                    "to": process.cycles.end,
+                    "loads": loads,
+                    "stores": stores,
+                    "modifies": modifies,
+                    "units": process.axis.units,
+                    "runs": runs,
+                })
+            })
+            .collect();
+        let threads: Vec<Value> = trace
+            .threads()
+            .iter()
+            .filter_map(|record| {
+                let (accesses, cycles) = self.threads.get(&record.thread)?;
+                Some(json!({
+                    "thread": record.thread.0,
+                    "process": record.process.0,
+                    "tid": record.tid,
+                    "accesses": accesses,
+                    "from": cycles.start,
+                    "to": cycles.end,
+                }))
+            })
+            .collect();
+        json!({
+            "name": name,
+            "coverage": coverage(&self.session),
+            "closed": trace.closed(),
+            "damaged": report::lacks(trace),
+            "shown_first": self.main_process().0,
+            "processes": processes,
+            "threads": threads,
+            "missing": self.missing.iter().map(MissingStretch::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Pages that were accessed, as sorted and disjoint ranges of bytes.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+fn pages(page: u64, shift: u8) -> Range<u64> {
+    page.saturating_mul(1 << shift)..page.saturating_add(1).saturating_mul(1 << shift)
+}
+
+fn processes(
+    session: &Session,
+    index: &PageIndex,
+    frames: &MapFrames,
+) -> Result<BTreeMap<ProcessId, MappedProcess>, Error> {
+    let mut touched: BTreeMap<ProcessId, Vec<Range<u64>>> = BTreeMap::new();
+    match index.totals().map_err(Error::NoIndex)? {
+        Some(totals) => {
+            for total in totals {
+                touched.entry(total.process).or_default().push(pages(total.page, PAGE_SHIFT));
+            }
+        }
+        // Of more pages than it has totals of, the frames' own, which are larger.
+        None => {
+            for frame in &frames.frames {
+                let ranges = touched.entry(frame.process).or_default();
+                ranges.extend(frame.cells.iter().map(|cell| pages(cell.page, frame.shift)));
+                if ranges.len() > 1 << 22 {
+                    *ranges = joined(std::mem::take(ranges));
+                }
+            }
+        }
+    }
+    let resolvers = session.indexed_pages()?.map(|indexed| indexed.resolvers).unwrap_or_default();
+    let regions = MapRegion::all(&resolvers);
+    let mut all = BTreeMap::new();
+    for (process, ranges) in touched {
+        let regions: Vec<MapRegion> =
+            regions.iter().filter(|region| region.process == process).cloned().collect();
+        let axis = AddressAxis::new(&joined(ranges), &regions);
+        let (mut first, mut end) = (u64::MAX, 0);
+        let mut counts = [0; 3];
+        for frame in frames.frames.iter().filter(|frame| frame.process == process) {
+            (first, end) = (first.min(frame.cycles.start), end.max(frame.cycles.end));
+            for cell in &frame.cells {
+                for (count, more) in counts.iter_mut().zip(cell.counts) {
+                    *count += u64::from(more);
+                }
+            }
+        }
+        if !axis.runs.is_empty() && first < end {
+            all.insert(process, MappedProcess { axis, cycles: first..end, counts });
+        }
+    }
+    Ok(all)
+}

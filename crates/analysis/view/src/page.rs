@@ -1,0 +1,42 @@
+//! The page: HTML, a style sheet and ES modules, as they are. No build step, and nothing from elsewhere.
+
+/// A file of the page.
+pub(crate) struct PageFile {
+    pub(crate) name: &'static str,
+    pub(crate) content_type: &'static str,
+    pub(crate) text: &'static str,
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// The files; the first one is the page itself.
+pub(crate) const FILES: [PageFile; 8] = [
+    PageFile { name: "", content_type: HTML, text: include_str!("page/index.html") },
+    PageFile { name: "icon.svg", content_type: SVG, text: include_str!("page/icon.svg") },
+    PageFile { name: "view.css", content_type: CSS, text: include_str!("page/view.css") },
+    PageFile { name: "app.js", content_type: SCRIPT, text: include_str!("page/app.js") },
+    PageFile { name: "axis.js", content_type: SCRIPT, text: include_str!("page/axis.js") },
+    PageFile { name: "colors.js", content_type: SCRIPT, text: include_str!("page/colors.js") },
+    PageFile { name: "map.js", content_type: SCRIPT, text: include_str!("page/map.js") },
+    PageFile { name: "words.js", content_type: SCRIPT, text: include_str!("page/words.js") },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_small_and_asks_nobody_else() {
+        assert!(FILES.iter().map(|file| file.text.len()).sum::<usize>() < 200_000);
+        for file in FILES {
+            // The name space of SVG is no address.
+            let text = file.text.replace("http://www.w3.org/2000/svg", "");
+            for foreign in ["http://", "https://", "eval(", "innerHTML", "style="] {
+                assert!(!text.contains(foreign), "{} has {foreign}", file.name);
+            }
+        }
+    }
+}

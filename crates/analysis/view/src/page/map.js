@@ -1,0 +1,427 @@
+// The map: time from left to right, the axis of addresses from top to bottom, a colour a cell. It draws, and turns the mouse into
+// windows; what the windows are for is left to app.js.
+
+import { AddressAxis, hexadecimal, ticks } from "./axis.js";
+import { ramp, rounded, step } from "./colors.js";
+import { bytes, counted, grouped, short } from "./words.js";
+
+const LEFT = 168;
+const BOTTOM = 26;
+const TOP = 6;
+const RIGHT = 8;
+/** Cells of a tile; where the window has more pixels, a cell is several. */
+const MOST_CELLS = 1 << 20;
+const FEWEST_CYCLES = 16;
+const FEWEST_BYTES = 16;
+
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+
+/** A grid of counts and where it is. */
+class Tile {
+  constructor(buffer, window, width, height) {
+    const head = new DataView(buffer).getUint32(0, true);
+    this.facts = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, head)));
+    this.counts = new Uint32Array(buffer, 4 + head);
+    Object.assign(this, { window, width, height, image: null });
+  }
+
+  /** Its picture. */
+  paint(colors) {
+    const most = rounded(this.facts.most);
+    const canvas = document.createElement("canvas");
+    canvas.width = this.width;
+    canvas.height = this.height;
+    const image = new ImageData(this.width, this.height);
+    const pixels = new Uint32Array(image.data.buffer);
+    const known = new Map();
+    for (let at = 0; at < pixels.length; at++) {
+      const count = this.counts[at];
+      if (count === 0) continue;
+      let color = known.get(count);
+      if (color === undefined) known.set(count, color = colors[step(count, most)]);
+      pixels[at] = color;
+    }
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    this.image = canvas;
+  }
+}
+
+export class MemoryMap extends EventTarget {
+  /** On a canvas; `fetchTile(parameters)` gives a tile's bytes. */
+  constructor(canvas, fetchTile) {
+    super();
+    Object.assign(this, { canvas, fetchTile, tile: null, whole: null, asking: null, pending: 0, drawn: false });
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.scheme.addEventListener("change", () => this.recolor());
+    new ResizeObserver(() => this.resized()).observe(canvas);
+    this.listen();
+    this.takeColors();
+  }
+
+  /** Shows a process of the trace: all of it, or a window. */
+  show({ process, thread, what, missing, window }) {
+    const same = this.process === process && this.thread === thread && this.what === what;
+    Object.assign(this, { process, thread, what, missing });
+    this.axis = new AddressAxis(process);
+    this.bounds = { from: process.from, to: process.to, top: 0, bottom: process.units };
+    if (!same) this.tile = this.whole = null;
+    this.window = this.limited(window ?? this.bounds);
+    this.changed(0);
+  }
+
+  takeColors() {
+    const style = getComputedStyle(document.documentElement);
+    const color = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.colors = ramp(this.scheme.matches);
+    this.ink = Object.fromEntries(["text", "faint", "line", "plot", "accent", "warn"].map((name) => [name, color(name)]));
+  }
+
+  recolor() {
+    this.takeColors();
+    for (const tile of [this.tile, this.whole]) tile?.paint(this.colors);
+    this.redraw();
+    this.dispatchEvent(new Event("painted"));
+  }
+
+  resized() {
+    const { clientWidth, clientHeight } = this.canvas;
+    const ratio = devicePixelRatio || 1;
+    this.canvas.width = Math.round(clientWidth * ratio);
+    this.canvas.height = Math.round(clientHeight * ratio);
+    this.plot = {
+      x: LEFT, y: TOP,
+      width: Math.max(1, clientWidth - LEFT - RIGHT),
+      height: Math.max(1, clientHeight - TOP - BOTTOM),
+    };
+    if (this.process) this.changed(100);
+  }
+
+  /** A window of a reasonable size within the bounds. */
+  limited({ from, to, top, bottom }) {
+    const { bounds } = this;
+    const range = (low, high, least, first, end) => {
+      const size = clamp(high - low, Math.min(least, end - first), end - first);
+      const start = clamp((low + high - size) / 2, first, end - size);
+      return [start, start + size];
+    };
+    [from, to] = range(from, to, FEWEST_CYCLES, bounds.from, bounds.to);
+    const run = this.axis.runs[this.axis.runAt(clamp((top + bottom) / 2, 0, bounds.bottom - 1))];
+    [top, bottom] = range(top, bottom, FEWEST_BYTES * run.scale, 0, bounds.bottom);
+    return { from, to, top, bottom };
+  }
+
+  /** Another window; what is drawn follows after `wait` milliseconds. */
+  move(window, wait = 60) {
+    this.window = this.limited(window);
+    this.changed(wait);
+    this.dispatchEvent(new Event("moved"));
+  }
+
+  changed(wait) {
+    this.redraw();
+    clearTimeout(this.pending);
+    this.pending = setTimeout(() => this.ask(), wait);
+  }
+
+  /** What a tile of the window is asked with. */
+  request() {
+    const from = Math.floor(this.window.from), to = Math.max(from + 1, Math.ceil(this.window.to));
+    const low = this.axis.address(this.window.top), high = this.axis.addressAfter(this.window.bottom);
+    const exact = { from, to, top: this.axis.place(low), bottom: this.axis.place(high) };
+    const cell = Math.max(1, Math.ceil(Math.sqrt(this.plot.width * this.plot.height / MOST_CELLS)));
+    const width = clamp(Math.floor(this.plot.width / cell), 1, Math.min(4096, to - from));
+    const bytesThere = Math.max(1, Math.round(this.axis.bytes(exact.top, exact.bottom)));
+    const height = clamp(Math.floor(this.plot.height / cell), 1, Math.min(4096, bytesThere));
+    return { exact, low, high, width, height };
+  }
+
+  async ask() {
+    if (!this.plot || !this.process) return;
+    this.asking?.abort();
+    const asking = this.asking = new AbortController();
+    const { exact, low, high, width, height } = this.request();
+    const parameters = new URLSearchParams({
+      process: this.process.process, from: exact.from, to: exact.to,
+      low: hexadecimal(low), high: hexadecimal(high), width, height, what: this.what,
+    });
+    if (this.thread !== null) parameters.set("thread", this.thread);
+    try {
+      const tile = new Tile(await this.fetchTile(parameters, asking.signal), exact, width, height);
+      if (asking !== this.asking) return;
+      tile.paint(this.colors);
+      this.tile = tile;
+      const { bounds } = this;
+      if (exact.from <= bounds.from && exact.to >= bounds.to && exact.top <= 0 && exact.bottom >= bounds.bottom) this.whole = tile;
+      this.asking = null;
+      this.redraw();
+      this.dispatchEvent(new Event("painted"));
+      // The server counts some frames again, more finely: look again soon.
+      if (tile.facts.waiting > 0) this.pending = setTimeout(() => this.ask(), 300);
+    } catch (error) {
+      if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
+    }
+  }
+
+  /** Whether what is drawn is what the window shows. */
+  get settled() {
+    return this.asking === null && this.tile !== null && !this.drawn && this.tile.facts.waiting === 0;
+  }
+
+  x(cycle) {
+    const { from, to } = this.window;
+    return this.plot.x + (cycle - from) / (to - from) * this.plot.width;
+  }
+
+  y(place) {
+    const { top, bottom } = this.window;
+    return this.plot.y + (place - top) / (bottom - top) * this.plot.height;
+  }
+
+  cycle(x) {
+    const { from, to } = this.window;
+    return from + (x - this.plot.x) / this.plot.width * (to - from);
+  }
+
+  place(y) {
+    const { top, bottom } = this.window;
+    return top + (y - this.plot.y) / this.plot.height * (bottom - top);
+  }
+
+  redraw() {
+    if (this.drawn) return;
+    this.drawn = true;
+    requestAnimationFrame(() => {
+      this.drawn = false;
+      if (this.plot && this.process) this.draw();
+    });
+  }
+
+  draw() {
+    const context = this.canvas.getContext("2d");
+    const ratio = devicePixelRatio || 1;
+    const { plot, ink } = this;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
+    context.save();
+    context.beginPath();
+    context.rect(plot.x, plot.y, plot.width, plot.height);
+    context.clip();
+    context.fillStyle = ink.plot;
+    context.fillRect(plot.x, plot.y, plot.width, plot.height);
+    // Until the tile of a new window comes, the last ones are stretched.
+    for (const tile of [this.whole, this.tile]) {
+      if (!tile) continue;
+      const x = this.x(tile.window.from), y = this.y(tile.window.top);
+      const width = this.x(tile.window.to) - x, height = this.y(tile.window.bottom) - y;
+      context.imageSmoothingEnabled = false;
+      context.fillRect(x, y, width, height);
+      context.drawImage(tile.image, x, y, width, height);
+    }
+    this.drawMissing(context);
+    this.drawRuns(context);
+    this.drawMarks?.(context);
+    context.restore();
+    this.drawLabels(context);
+    this.drawTime(context);
+    context.strokeStyle = ink.line;
+    context.lineWidth = 1;
+    context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.width + 1, plot.height + 1);
+  }
+
+  drawMissing(context) {
+    const { plot, ink } = this;
+    for (const stretch of this.missing) {
+      if (stretch.process !== this.process.process || (this.thread !== null && stretch.thread !== this.thread)) continue;
+      const x = this.x(stretch.from), width = Math.max(3, this.x(stretch.to) - x);
+      if (x > plot.x + plot.width || x + width < plot.x) continue;
+      context.save();
+      context.beginPath();
+      context.rect(x, plot.y, width, plot.height);
+      context.clip();
+      context.strokeStyle = ink.warn;
+      context.globalAlpha = 0.6;
+      context.beginPath();
+      const first = Math.max(x, plot.x) - plot.height, last = Math.min(x + width, plot.x + plot.width);
+      for (let at = Math.floor(first / 7) * 7; at < last; at += 7) {
+        context.moveTo(at, plot.y + plot.height);
+        context.lineTo(at + plot.height, plot.y);
+      }
+      context.stroke();
+      context.restore();
+    }
+  }
+
+  /** The runs that are seen. */
+  * shownRuns() {
+    const { runs } = this.axis;
+    for (let number = this.axis.runAt(this.window.top); number < runs.length && runs[number].at < this.window.bottom; number++) {
+      yield runs[number];
+    }
+  }
+
+  drawRuns(context) {
+    const { plot, ink } = this;
+    context.strokeStyle = ink.line;
+    context.lineWidth = 1;
+    context.beginPath();
+    let last = -10;
+    for (const run of this.shownRuns()) {
+      const y = Math.round(this.y(run.at)) + 0.5;
+      if (y < last + 3) continue;
+      last = y;
+      context.moveTo(plot.x, y);
+      context.lineTo(plot.x + plot.width, y);
+    }
+    context.stroke();
+  }
+
+  drawLabels(context) {
+    const { plot, ink } = this;
+    context.save();
+    context.beginPath();
+    context.rect(0, 0, LEFT - 6, plot.y + plot.height + 2);
+    context.clip();
+    context.textBaseline = "top";
+    let free = -20;
+    for (const run of this.shownRuns()) {
+      const top = Math.max(plot.y, this.y(run.at)), bottom = Math.min(plot.y + plot.height, this.y(run.at + run.units));
+      const y = Math.max(top, free);
+      if (y > bottom - 4 && bottom - top < 11 && y > top + 1) continue;
+      if (y > plot.y + plot.height - 10) break;
+      context.fillStyle = ink.text;
+      context.font = "12px system-ui, sans-serif";
+      const name = run.name.length > 20 ? `${run.name.slice(0, 9)}\u2026${run.name.slice(-10)}` : run.name;
+      context.fillText(name, 2, y);
+      if (run.name !== `[${run.kind}]`) {
+        const width = context.measureText(`${name} `).width;
+        context.fillStyle = ink.faint;
+        context.fillText(run.kind, 2 + width, y);
+      }
+      free = y + 14;
+      if (bottom - free > 14) {
+        context.fillStyle = ink.faint;
+        context.font = "11px ui-monospace, monospace";
+        context.fillText(hexadecimal(this.axis.address(this.place(top))), 2, free);
+        free += 13;
+      }
+    }
+    context.restore();
+  }
+
+  drawTime(context) {
+    const { plot, ink } = this;
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "top";
+    context.fillStyle = ink.faint;
+    context.strokeStyle = ink.faint;
+    const { from, to } = this.window;
+    const y = plot.y + plot.height;
+    context.textAlign = "right";
+    context.fillText("cycle", LEFT - 10, y + 7);
+    context.textAlign = "center";
+    context.beginPath();
+    for (const tick of ticks(from, to, plot.width / 110)) {
+      const x = Math.round(this.x(tick)) + 0.5;
+      context.moveTo(x, y);
+      context.lineTo(x, y + 5);
+      const text = to - from > 2e6 && tick % 1e4 === 0 ? short(tick) : grouped(tick);
+      const half = context.measureText(text).width / 2;
+      context.fillText(text, clamp(x, plot.x + half, plot.x + plot.width - half), y + 7);
+    }
+    context.stroke();
+    context.textAlign = "left";
+  }
+
+  /** What is at a point of the picture, in words. */
+  wordsAt(x, y) {
+    const { plot } = this;
+    if (x < plot.x || y < plot.y || x >= plot.x + plot.width || y >= plot.y + plot.height) return "";
+    const place = this.place(y), cycle = this.cycle(x);
+    const run = this.axis.runs[this.axis.runAt(place)];
+    const words = [`cycle ${grouped(Math.floor(cycle))}`, `${hexadecimal(this.axis.address(place))} in ${run.name} (${run.kind})`];
+    const tile = this.tile;
+    if (tile) {
+      const { from, to, top, bottom } = tile.window;
+      const column = Math.floor((cycle - from) / (to - from) * tile.width);
+      const row = Math.floor((place - top) / (bottom - top) * tile.height);
+      if (column >= 0 && row >= 0 && column < tile.width && row < tile.height) {
+        words.push(counted(tile.counts[row * tile.width + column], "access", "accesses"));
+      }
+    }
+    return words.join(" \u00b7 ");
+  }
+
+  /** What a cell stands for, in words. */
+  get cellWords() {
+    const { from, to, top, bottom } = this.tile.window;
+    const cycles = (to - from) / this.tile.width;
+    const size = this.axis.bytes(top, bottom) / this.tile.height;
+    const many = (number, words) => `${number < 10 ? Number(number.toPrecision(2)) : short(number)} ${words}`;
+    return `${many(cycles, cycles === 1 ? "cycle" : "cycles")} \u00d7 ${size < 1024 ? many(size, size === 1 ? "byte" : "bytes") : bytes(size)}`;
+  }
+
+  /** Zooms about a point: factors below 1 show less. */
+  zoom(time, space, x = this.plot.x + this.plot.width / 2, y = this.plot.y + this.plot.height / 2) {
+    const { from, to, top, bottom } = this.window;
+    const cycle = clamp(this.cycle(x), from, to), place = clamp(this.place(y), top, bottom);
+    this.move({
+      from: cycle - (cycle - from) * time, to: cycle + (to - cycle) * time,
+      top: place - (place - top) * space, bottom: place + (bottom - place) * space,
+    });
+  }
+
+  /** Moves by parts of the window. */
+  pan(time, space) {
+    const { from, to, top, bottom } = this.window;
+    const across = (to - from) * time, down = (bottom - top) * space;
+    this.move({ from: from + across, to: to + across, top: top + down, bottom: bottom + down });
+  }
+
+  listen() {
+    const { canvas } = this;
+    const point = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    };
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      // Some turn the wheel sideways where Shift is held.
+      const turned = Math.abs(event.deltaY) >= Math.abs(event.deltaX) ? event.deltaY : event.deltaX;
+      const factor = Math.exp(clamp(turned, -200, 200) / 300);
+      this.zoom(event.altKey ? 1 : factor, event.shiftKey ? 1 : factor, ...point(event));
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      canvas.setPointerCapture(event.pointerId);
+      const [x, y] = point(event);
+      this.drag = { x, y, window: this.window, moved: false, selects: event.shiftKey };
+      canvas.focus();
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const [x, y] = point(event);
+      const { drag } = this;
+      if (drag) {
+        drag.moved ||= Math.hypot(x - drag.x, y - drag.y) > 3;
+        if (drag.moved && !drag.selects) {
+          canvas.classList.add("moving");
+          const { from, to, top, bottom } = drag.window;
+          const across = (drag.x - x) / this.plot.width * (to - from), down = (drag.y - y) / this.plot.height * (bottom - top);
+          this.move({ from: from + across, to: to + across, top: top + down, bottom: bottom + down });
+        }
+        if (drag.moved && drag.selects) this.dispatchEvent(new CustomEvent("selecting", { detail: { drag, x, y } }));
+      }
+      this.dispatchEvent(new CustomEvent("pointed", { detail: this.wordsAt(x, y) }));
+    });
+    const end = (event) => {
+      const { drag } = this;
+      this.drag = null;
+      canvas.classList.remove("moving");
+      if (!drag || event.type !== "pointerup") return;
+      const [x, y] = point(event);
+      const kind = drag.moved ? (drag.selects ? "selected" : null) : "clicked";
+      if (kind) this.dispatchEvent(new CustomEvent(kind, { detail: { drag, x, y } }));
+    };
+    canvas.addEventListener("pointerup", end);
+    canvas.addEventListener("pointercancel", end);
+  }
+}

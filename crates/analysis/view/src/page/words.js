@@ -1,0 +1,34 @@
+// Numbers as people read them.
+
+const THIN = "\u202f";
+
+/** 1234567 as 1 234 567. */
+export function grouped(number) {
+  return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, THIN);
+}
+
+/** Four significant digits at most, with k, M, G or T. */
+export function short(number) {
+  const units = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]];
+  for (const [size, unit] of units) {
+    if (Math.abs(number) >= size) {
+      const base = unit === "k" ? 1e3 : size;
+      return `${Number((number / base).toPrecision(3))}${THIN}${unit}`;
+    }
+  }
+  return grouped(number);
+}
+
+/** Bytes, with a binary unit. */
+export function bytes(number) {
+  const units = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
+  for (const [size, unit] of units) {
+    if (number >= size) return `${Number((number / size).toPrecision(3))}${THIN}${unit}`;
+  }
+  return `${grouped(number)}${THIN}B`;
+}
+
+/** One thing or several. */
+export function counted(number, one, several = `${one}s`) {
+  return `${grouped(number)} ${number === 1 ? one : several}`;
+}

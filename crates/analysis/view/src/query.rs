@@ -1,0 +1,162 @@
+//! What a request asks for: the words after the `?`, none of which is believed.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use memref::{ProcessId, ThreadId};
+
+use crate::error::Refusal;
+use crate::map::TraceMap;
+use crate::tile::{CountedKinds, TileRequest};
+
+/// Columns or rows of a tile at most.
+const MOST_SIDE: u64 = 4096;
+/// Cells of a tile at most.
+const MOST_CELLS: u64 = 1 << 22;
+
+/// The keys and values of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Parameters<'a> {
+    given: BTreeMap<&'a str, &'a str>,
+}
+
+/// A number: decimal, or hexadecimal after `0x`.
+fn number(key: &str, value: &str) -> Result<u64, Refusal> {
+    let parsed = match value.strip_prefix("0x") {
+        Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16).ok(),
+        None if value.bytes().all(|byte| byte.is_ascii_digit()) => value.parse().ok(),
+        _ => None,
+    };
+    parsed.ok_or_else(|| Refusal::wrong(format!("{key}: a number from 0 to {} is needed", u64::MAX)))
+}
+
+impl<'a> Parameters<'a> {
+    /// Takes a query apart.
+    pub(crate) fn parse(query: &'a str) -> Result<Self, Refusal> {
+        let mut given = BTreeMap::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(Refusal::wrong("a parameter has no value"));
+            };
+            if given.insert(key, value).is_some() {
+                return Err(Refusal::wrong("a parameter is given twice"));
+            }
+        }
+        Ok(Self { given })
+    }
+
+    fn take(&mut self, key: &str) -> Option<&'a str> {
+        self.given.remove(key)
+    }
+
+    fn number(&mut self, key: &str) -> Result<Option<u64>, Refusal> {
+        self.take(key).map(|value| number(key, value)).transpose()
+    }
+
+    /// Refuses what nothing is known of.
+    pub(crate) fn finish(self) -> Result<(), Refusal> {
+        match self.given.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::wrong("a parameter is not known")),
+        }
+    }
+
+    /// A part of a trace.
+    fn part(&mut self, map: &TraceMap) -> Result<MapPart, Refusal> {
+        let process = match self.number("process")? {
+            Some(number) => u32::try_from(number).ok().map(ProcessId),
+            None => Some(map.main_process()),
+        };
+        let Some((process, mapped)) = process.and_then(|id| Some((id, map.processes.get(&id)?))) else {
+            return Err(Refusal::wrong("process: the trace has no accesses of a process of that number"));
+        };
+        let thread = match self.number("thread")? {
+            None => None,
+            Some(number) => {
+                let record = map
+                    .session
+                    .trace()
+                    .threads()
+                    .iter()
+                    .find(|record| u64::from(record.thread.0) == number && record.process == process);
+                let Some(record) = record else {
+                    return Err(Refusal::wrong("thread: the process has no thread of that number"));
+                };
+                Some(record.thread)
+            }
+        };
+        let cycles = self.number("from")?.unwrap_or(mapped.cycles.start)
+            ..self.number("to")?.unwrap_or(mapped.cycles.end);
+        if cycles.is_empty() {
+            return Err(Refusal::wrong("from, to: the first cycle must be less than the one after the last"));
+        }
+        let ends = || {
+            Some((mapped.axis.runs.first()?.start, mapped.axis.runs.last().map(|run| run.start + run.len)?))
+        };
+        let (first, end) = ends().unwrap_or_default();
+        let addresses = self.number("low")?.unwrap_or(first)..self.number("high")?.unwrap_or(end);
+        if addresses.is_empty() {
+            return Err(Refusal::wrong(
+                "low, high: the first address must be less than the one after the last",
+            ));
+        }
+        Ok(MapPart { process, thread, cycles, addresses })
+    }
+
+    /// A tile.
+    pub(crate) fn tile(mut self, map: &TraceMap) -> Result<TileRequest, Refusal> {
+        let MapPart { process, thread, cycles, addresses } = self.part(map)?;
+        let width = self.number("width")?.unwrap_or(600);
+        let height = self.number("height")?.unwrap_or(300);
+        let sides = 1..=MOST_SIDE;
+        if !sides.contains(&width) || !sides.contains(&height) || width * height > MOST_CELLS {
+            return Err(Refusal::wrong(format!(
+                "width, height: from 1 to {MOST_SIDE}, and at most {MOST_CELLS} cells"
+            )));
+        }
+        let what = match self.take("what") {
+            None | Some("all") => CountedKinds::All,
+            Some("loads") => CountedKinds::Loads,
+            Some("stores") => CountedKinds::Stores,
+            Some(_) => return Err(Refusal::wrong("what: loads, stores or all")),
+        };
+        self.finish()?;
+        // Both are at most 4,096.
+        let (width, height) = (width as u32, height as u32);
+        Ok(TileRequest { process, thread, cycles, addresses, width, height, what })
+    }
+}
+
+/// Which part of a trace is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MapPart {
+    pub(crate) process: ProcessId,
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) cycles: Range<u64>,
+    pub(crate) addresses: Range<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_decimal_or_hexadecimal_and_nothing_else() {
+        let check = |value, expect| assert_eq!(number("from", value).ok(), expect, "{value}");
+        check("0", Some(0));
+        check("0x7fff0000", Some(0x7fff_0000));
+        check("18446744073709551615", Some(u64::MAX));
+        for wrong in ["18446744073709551616", "-1", "+1", "0x+1", "1e9", "NaN", "0x", " 1", "%31"] {
+            check(wrong, None);
+        }
+        check("", None);
+    }
+
+    #[test]
+    fn a_parameter_is_given_once_with_a_value() {
+        for wrong in ["from", "from=1&from=1", "=&="] {
+            assert!(Parameters::parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(Parameters::parse("a=1&&b=").unwrap().given.len(), 2);
+    }
+}

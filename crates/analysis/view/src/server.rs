@@ -1,0 +1,256 @@
+//! The server: who may ask, what is answered, and with which headers.
+//!
+//! Only who knows the token may ask, and it is the first part of every path, so the page's own requests have it without knowing it.
+//! The name that a request was sent to must be an IP address or `localhost`: another page whose name was bound to this address
+//! (DNS rebinding) has another. What another page sends by itself says so in its Origin. The socket's side, HTTP, is tiny_http's.
+
+use std::io::Cursor;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tiny_http::{Header, Method, Request, Response, Server};
+
+use crate::error::{Error, Refusal};
+use crate::map::TraceMap;
+use crate::page::FILES;
+use crate::query::Parameters;
+
+/// Requests that are answered at the same time.
+const WORKERS: usize = 4;
+const TOKEN_BYTES: usize = 16;
+
+/// What every answer says.
+const HEADERS: [(&str, &str); 6] = [
+    (
+        "Content-Security-Policy",
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+];
+
+/// An answer.
+struct Answer {
+    content_type: &'static str,
+    body: Vec<u8>,
+}
+
+/// Serves a trace until it is dropped.
+pub struct MapServer {
+    shared: Arc<Shared>,
+    url: String,
+    workers: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    http: Server,
+    map: TraceMap,
+    token: String,
+}
+
+fn token() -> Result<String, Error> {
+    use std::io::Read;
+    let mut bytes = [0u8; TOKEN_BYTES];
+    let mut random = std::fs::File::open("/dev/urandom").map_err(Error::NoToken)?;
+    random.read_exact(&mut bytes).map_err(Error::NoToken)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Compares in a time that does not depend on how much is the same.
+fn same(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+/// The value of a header that is there at most once.
+fn header<'a>(request: &'a Request, name: &'static str) -> Result<Option<&'a str>, Refusal> {
+    let mut found = request.headers().iter().filter(|header| header.field.equiv(name));
+    let first = found.next();
+    if found.next().is_some() {
+        return Err(Refusal::wrong(format!("the header {name} is there twice")));
+    }
+    Ok(first.map(|header| header.value.as_str()))
+}
+
+/// Whether a Host is an IP address or `localhost`, with a port or without.
+fn is_address(host: &str) -> bool {
+    let unbracketed =
+        |name: &str| name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).map(str::to_owned);
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => {
+            if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
+                return false;
+            }
+            name
+        }
+        _ => host,
+    };
+    match unbracketed(name) {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+impl Shared {
+    fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
+        let host = header(request, "Host")?.unwrap_or_default();
+        if !is_address(host) {
+            return Err(Refusal::new(403, "ask for this page by IP address or as localhost"));
+        }
+        let url = request.url();
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let (token, rest) = path.split_once('/').unwrap_or((path, ""));
+        if !same(token, &self.token) {
+            return Err(Refusal::new(
+                401,
+                "the token in the address is missing or wrong; memtap view printed it",
+            ));
+        }
+        if header(request, "Origin")?.is_some_and(|origin| origin != format!("http://{host}")) {
+            return Err(Refusal::new(403, "another page asks; only memtap's own may"));
+        }
+        if *request.method() != Method::Get {
+            return Err(Refusal::new(405, "only GET is answered"));
+        }
+        if let Some(file) = FILES.iter().find(|file| file.name == rest) {
+            return Ok(Answer { content_type: file.content_type, body: file.text.into() });
+        }
+        self.data(rest, Parameters::parse(query)?)
+    }
+
+    fn data(&self, name: &str, parameters: Parameters<'_>) -> Result<Answer, Refusal> {
+        match name {
+            "trace" => {
+                parameters.finish()?;
+                Ok(json(self.map.json().to_string()))
+            }
+            "state" => {
+                parameters.finish()?;
+                Ok(json(format!("{{\"changed\":{}}}", self.map.is_changed())))
+            }
+            "tile" => {
+                let tile = self.map.tile(&parameters.tile(&self.map)?)?;
+                let head = tile.json().to_string();
+                let mut body = Vec::with_capacity(head.len() + 8 + tile.grid.counts.len() * 4);
+                // The counts begin at a multiple of their size.
+                let head = format!("{head:<width$}", width = head.len().next_multiple_of(4));
+                body.extend((head.len() as u32).to_le_bytes());
+                body.extend(head.as_bytes());
+                body.extend(tile.grid.counts.iter().flat_map(|count| count.to_le_bytes()));
+                Ok(Answer { content_type: "application/octet-stream", body })
+            }
+            _ => Err(Refusal::new(404, "there is nothing of that name")),
+        }
+    }
+
+    fn serve(&self) {
+        // Woken without a request: it is over.
+        while let Ok(request) = self.http.recv() {
+            let (status, Answer { content_type, body }) = match self.answer(&request) {
+                Ok(answer) => (200, answer),
+                Err(Refusal { status, line }) => {
+                    (status, Answer { content_type: "text/plain; charset=utf-8", body: (line + "\n").into() })
+                }
+            };
+            let bytes = body.len();
+            let response = Response::new(status.into(), Vec::new(), Cursor::new(body), Some(bytes), None);
+            // The length is known: nothing is gained by parts.
+            let mut response = response.with_chunked_threshold(usize::MAX);
+            for (name, value) in HEADERS.into_iter().chain([("Content-Type", content_type)]) {
+                response.add_header(Header::from_bytes(name, value).expect("it is ASCII"));
+            }
+            // Who asked may be gone.
+            let _ = request.respond(response);
+        }
+    }
+}
+
+fn json(text: String) -> Answer {
+    Answer { content_type: "application/json", body: text.into() }
+}
+
+impl MapServer {
+    /// Listens there.
+    ///
+    /// # Errors
+    /// Where that is not possible.
+    pub fn start(map: TraceMap, listen: SocketAddr) -> Result<Self, Error> {
+        let failed = |source| Error::Listen { address: listen, source };
+        let listener = TcpListener::bind(listen).map_err(failed)?;
+        let mut bound = listener.local_addr().map_err(failed)?;
+        let http = Server::from_listener(listener, None)
+            .map_err(|source| failed(std::io::Error::other(source.to_string())))?;
+        let token = token()?;
+        if bound.ip().is_unspecified() {
+            bound.set_ip(match bound.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let url = format!("http://{bound}/{token}/");
+        let shared = Arc::new(Shared { http, map, token });
+        let mut workers: Vec<JoinHandle<()>> = (0..WORKERS)
+            .map(|_| {
+                let shared = shared.clone();
+                std::thread::spawn(move || shared.serve())
+            })
+            .collect();
+        let counting = shared.clone();
+        workers.push(std::thread::spawn(move || counting.map.frames.count_in_slices(&counting.map.session)));
+        Ok(Self { shared, url, workers })
+    }
+
+    /// Where a browser finds it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for MapServer {
+    fn drop(&mut self) {
+        self.shared.map.frames.stop();
+        for _ in 0..WORKERS {
+            self.shared.http.unblock();
+        }
+        for worker in self.workers.drain(..) {
+            let _ = worker.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_addresses_or_localhost() {
+        for host in
+            ["127.0.0.1:80", "127.0.0.1", "localhost:8080", "LocalHost", "[::1]:80", "[::1]", "10.1.2.3:1"]
+        {
+            assert!(is_address(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:80",
+            "127.0.0.1.evil.example:1",
+            "[::1",
+            "::1]:80",
+            "localhost:",
+            "localhost:x",
+            "1",
+        ] {
+            assert!(!is_address(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_long_and_differ() {
+        let (a, b) = (token().unwrap(), token().unwrap());
+        assert!(a.len() == 32 && same(&a, &a) && !same(&a, &b) && !same(&a, &a[..31]) && !same(&a, ""));
+    }
+}

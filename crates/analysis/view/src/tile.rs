@@ -1,0 +1,266 @@
+//! Tiles: the counts of a window of cycles and addresses, as a grid.
+//!
+//! The counts of a tile add up to what happened in its window: a frame that the window cuts is decoded, and what is drawn from the
+//! index or from slices is divided so that neighbouring tiles together have all of it. Where too many frames are cut to decode them
+//! all, the tile says how many are estimated.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use analysis::threads;
+use memref::{ProcessId, ThreadId};
+use serde_json::{Value, json};
+
+use crate::error::Refusal;
+use crate::frames::{MapCell, MapFrame, PAGE_SHIFT, SLICES, kind_number};
+use crate::grid::CountGrid;
+use crate::map::{MappedProcess, TraceMap};
+
+/// Frames that are decoded for one tile at most.
+const MOST_DECODED: usize = 8;
+
+/// Which accesses are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CountedKinds {
+    #[default]
+    All,
+    /// Those that read: loads and modifies.
+    Loads,
+    /// Those that write: stores and modifies.
+    Stores,
+}
+
+impl CountedKinds {
+    /// Whether loads, stores and modifies are counted.
+    fn mask(self) -> [u64; 3] {
+        match self {
+            Self::All => [1, 1, 1],
+            Self::Loads => [1, 0, 1],
+            Self::Stores => [0, 1, 1],
+        }
+    }
+
+    fn of(self, cell: &MapCell) -> u64 {
+        cell.counts.iter().zip(self.mask()).map(|(&count, one)| u64::from(count) * one).sum()
+    }
+}
+
+/// A window, and how fine its grid is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TileRequest {
+    pub(crate) process: ProcessId,
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) cycles: Range<u64>,
+    pub(crate) addresses: Range<u64>,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) what: CountedKinds,
+}
+
+/// A tile.
+#[derive(Debug)]
+pub(crate) struct MapTile {
+    pub(crate) grid: CountGrid,
+    /// Frames of which something is in the window, and of these the decoded ones.
+    frames: usize,
+    decoded: usize,
+    /// Frames that will be drawn more finely when the same tile is asked for again.
+    waiting: usize,
+    /// Frames whose accesses are spread over more than their place: a page has several rows, or a part of a frame several columns.
+    spread: usize,
+    /// Frames of which only a part is in the window, and how much is estimated.
+    estimated: usize,
+}
+
+impl MapTile {
+    /// What is said of it before its counts.
+    pub(crate) fn json(&self) -> Value {
+        let counts = &self.grid.counts;
+        json!({
+            "sum": counts.iter().map(|&count| u64::from(count)).sum::<u64>(),
+            "most": counts.iter().max(),
+            "frames": self.frames,
+            "decoded": self.decoded,
+            "waiting": self.waiting,
+            "spread": self.spread,
+            "estimated": self.estimated,
+        })
+    }
+}
+
+/// A frame under a window.
+struct FrameUnder<'a> {
+    number: usize,
+    frame: &'a MapFrame,
+    /// The window ends within its time, or within a page of it.
+    cut_in_time: bool,
+    cut_in_place: bool,
+    /// It can be drawn more finely.
+    coarse: bool,
+}
+
+/// The bytes of a cell's page.
+fn bytes_of(page: u64, shift: u8) -> Range<u64> {
+    page.saturating_mul(1 << shift)..page.saturating_add(1).saturating_mul(1 << shift)
+}
+
+impl TraceMap {
+    /// Draws a tile.
+    pub(crate) fn tile(&self, request: &TileRequest) -> Result<MapTile, Refusal> {
+        let process = self.processes.get(&request.process);
+        let Some(process) = process else {
+            return Err(Refusal::wrong("process: there is none of that number"));
+        };
+        let places = process.axis.place(request.addresses.start)..process.axis.place(request.addresses.end);
+        if places.is_empty() {
+            return Err(Refusal::wrong("low, high: nothing was accessed between these addresses"));
+        }
+        let mut grid = CountGrid::new(request.cycles.clone(), places, request.width, request.height);
+        let mut under = self.under(request, &grid);
+        let frames = under.len();
+        // All of them where they are few; else those that have to be.
+        let few = frames <= MOST_DECODED;
+        let is_cut = |frame: &FrameUnder| frame.cut_in_time || frame.cut_in_place;
+        let first = |frame: &FrameUnder| if few { is_cut(frame) || frame.coarse } else { frame.cut_in_time };
+        under.sort_by_key(|frame| !first(frame));
+        let decoded = under.iter().take(MOST_DECODED).take_while(|frame| first(frame)).count();
+        let rest = under.split_off(decoded);
+        self.decode(request, process, &under, &mut grid)?;
+        let mut wanted = Vec::new();
+        let (mut spread, mut estimated) = (0, 0);
+        for under in &rest {
+            estimated += usize::from(is_cut(under));
+            let columns = grid.columns_of(&under.frame.cycles);
+            match under.frame.slices().filter(|_| under.coarse) {
+                Some(cells) => {
+                    spread += usize::from(columns > SLICES || grid.row_places() < 1 << PAGE_SHIFT);
+                    draw(request, process, under.frame, cells, PAGE_SHIFT, &mut grid);
+                }
+                None => {
+                    spread += usize::from(under.coarse);
+                    if columns > 1 {
+                        wanted.push(under.number);
+                    }
+                    draw(request, process, under.frame, &under.frame.cells, under.frame.shift, &mut grid);
+                }
+            }
+        }
+        let waiting = self.frames.want(&wanted);
+        Ok(MapTile { grid, frames, decoded, waiting, spread, estimated })
+    }
+
+    /// The frames of which something may be in the window.
+    fn under(&self, request: &TileRequest, grid: &CountGrid) -> Vec<FrameUnder<'_>> {
+        let mut all = Vec::new();
+        for (number, frame) in self.frames.frames.iter().enumerate() {
+            let (window, low, high) = (&request.cycles, request.addresses.start, request.addresses.end);
+            if frame.process != request.process
+                || request.thread.is_some_and(|thread| thread != frame.thread)
+                || frame.cycles.start >= window.end
+                || frame.cycles.end <= window.start
+            {
+                continue;
+            }
+            let first = frame.cells.partition_point(|cell| bytes_of(cell.page, frame.shift).end <= low);
+            let end = frame.cells.partition_point(|cell| bytes_of(cell.page, frame.shift).start < high);
+            let Some(cells) = frame.cells.get(first..end).filter(|cells| !cells.is_empty()) else { continue };
+            let cuts = |cell: &MapCell| {
+                let bytes = bytes_of(cell.page, frame.shift);
+                bytes.start < low || bytes.end > high
+            };
+            all.push(FrameUnder {
+                number,
+                frame,
+                cut_in_time: frame.cycles.start < window.start || frame.cycles.end > window.end,
+                cut_in_place: cells.first().is_some_and(cuts) || cells.last().is_some_and(cuts),
+                coarse: grid.row_places() < 1 << frame.shift || grid.columns_of(&frame.cycles) > 1,
+            });
+        }
+        all
+    }
+
+    /// Counts the accesses of some frames one by one, on several threads.
+    fn decode(
+        &self,
+        request: &TileRequest,
+        process: &MappedProcess,
+        frames: &[FrameUnder<'_>],
+        grid: &mut CountGrid,
+    ) -> Result<(), Refusal> {
+        let workers = threads().min(frames.len());
+        let next = AtomicUsize::new(0);
+        // Nothing is in it yet.
+        let empty = grid.clone();
+        let all = Mutex::new(Ok(grid));
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    let mut own = empty.clone();
+                    let mut failed = None;
+                    while let Some(under) = frames.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = self.count(request, process, under.frame, &mut own) {
+                            failed = Some(error);
+                        }
+                    }
+                    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                    match (failed, all.as_mut()) {
+                        (Some(error), _) => *all = Err(error),
+                        (None, Ok(grid)) => grid.join(&own),
+                        _ => {}
+                    }
+                });
+            }
+        });
+        all.into_inner().unwrap_or_else(PoisonError::into_inner).map(|_| ()).map_err(Refusal::from)
+    }
+
+    fn count(
+        &self,
+        request: &TileRequest,
+        process: &MappedProcess,
+        frame: &MapFrame,
+        grid: &mut CountGrid,
+    ) -> Result<(), trace_format::Error> {
+        let mask = request.what.mask();
+        let mut cursor = frame.accesses(&self.session);
+        while let Some(accesses) = cursor.next_block()? {
+            for access in accesses {
+                if request.cycles.contains(&access.cycle)
+                    && request.addresses.contains(&access.addr.0)
+                    && kind_number(access).is_some_and(|kind| mask[kind] > 0)
+                {
+                    grid.add(access.cycle, process.axis.place(access.addr.0));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Draws a frame from cells.
+fn draw(
+    request: &TileRequest,
+    process: &MappedProcess,
+    frame: &MapFrame,
+    cells: &[MapCell],
+    shift: u8,
+    grid: &mut CountGrid,
+) {
+    // Those of the index are of the whole frame.
+    let in_slices = !std::ptr::eq(cells, &*frame.cells);
+    for cell in cells {
+        let bytes = bytes_of(cell.page, shift);
+        if bytes.end <= request.addresses.start || bytes.start >= request.addresses.end {
+            continue;
+        }
+        let places = process.axis.place(bytes.start)..process.axis.place(bytes.end);
+        let cycles = if in_slices { frame.slice_cycles(cell.slice) } else { frame.cycles.clone() };
+        grid.spread(request.what.of(cell), &cycles, &places);
+    }
+}
+
+#[cfg(test)]
+#[path = "tile_tests.rs"]
+mod tests;

@@ -1,0 +1,240 @@
+//! `memtap view` over HTTP: who is answered, and that its tiles have the figures of the other commands.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use e2e::{TestProgram, TileAnswer, Trace, Viewer, memtap, run};
+use serde_json::Value;
+
+/// The sum over all processes of a window's parts.
+fn sum_of(viewer: &Viewer, trace: &Value, what: &str, across: u64, down: u64) -> u64 {
+    let mut sum = 0;
+    for process in trace["processes"].as_array().expect("an array") {
+        let number = |key: &str| process[key].as_u64().unwrap_or_else(|| panic!("no {key}"));
+        let runs = process["runs"].as_array().expect("an array");
+        let start = |run: &Value| {
+            let text = run["start"].as_str().expect("text").trim_start_matches("0x");
+            u64::from_str_radix(text, 16).expect("an address")
+        };
+        // Windows end at runs here: what a window ends within, is tested with what is nearer.
+        let mut ends: Vec<u64> =
+            (0..down).map(|part| start(&runs[part as usize * runs.len() / down as usize])).collect();
+        let last = runs.last().expect("a run");
+        ends.push(start(last) + last["bytes"].as_u64().expect("a number"));
+        ends.dedup();
+        let (from, to) = (number("from"), number("to"));
+        let cut = |part: u64| from + (to - from) * part / across;
+        for part in 0..across {
+            if cut(part) == cut(part + 1) {
+                continue;
+            }
+            for pair in ends.windows(2) {
+                let (low, high) = (pair[0], pair[1]);
+                let tile: TileAnswer = viewer.tile(&format!(
+                    "process={}&from={}&to={}&low={low:#x}&high={high:#x}&width=97&height=53&what={what}",
+                    number("process"),
+                    cut(part),
+                    cut(part + 1),
+                ));
+                assert_eq!(tile.counts.len(), 97 * 53);
+                assert_eq!(tile.facts["sum"].as_u64(), Some(tile.sum()));
+                assert_eq!(tile.facts["estimated"], 0);
+                sum += tile.sum();
+            }
+        }
+    }
+    sum
+}
+
+fn check_sums(trace: &Trace) {
+    let stat = trace.stat();
+    let number = |key: &str| stat[key].as_u64().expect("a number");
+    let viewer = Viewer::of(&trace.path);
+    let facts = viewer.json("trace");
+    let loads = number("loads") + number("modifies");
+    let stores = number("stores") + number("modifies");
+    for (across, down) in [(1, 1), (2, 3), (7, 1), (16, 4)] {
+        assert_eq!(sum_of(&viewer, &facts, "all", across, down), number("accesses"), "{across} x {down}");
+        assert_eq!(sum_of(&viewer, &facts, "loads", across, down), loads, "{across} x {down}");
+        assert_eq!(sum_of(&viewer, &facts, "stores", across, down), stores, "{across} x {down}");
+    }
+}
+
+#[test]
+fn tiles_add_up_to_stat_at_every_zoom_level() {
+    check_sums(&TestProgram::named("heap.c").record_by("translate").trace);
+    check_sums(&TestProgram::named("threads.c").record_by("protect").trace);
+}
+
+#[test]
+fn processes_are_seen_apart() {
+    check_sums(&TestProgram::named("fork.c").record_by("translate").trace);
+}
+
+/// A program that writes one byte after the other of a page of its own, at the same pace.
+const DIAGONAL: &str = "\
+static char page[4096] __attribute__((aligned(4096)));
+int main(void) {
+    for (int i = 0; i < 4096; i++)
+        *(volatile char *)&page[i] = 1;
+    return 0;
+}
+";
+
+#[test]
+fn single_accesses_are_where_and_when_they_were() {
+    let program = TestProgram::from_source("diagonal.c", DIAGONAL, &[]);
+    let trace = program.record_by("translate").trace;
+    let events = trace.events();
+    let stores: Vec<(u64, u64)> = events
+        .iter()
+        .filter(|event| event["type"] == "store" && event["variable"].as_str() == Some("page"))
+        .map(|event| {
+            let text = event["addr"].as_str().expect("an address").trim_start_matches("0x").to_owned();
+            (event["cycle"].as_u64().expect("a cycle"), u64::from_str_radix(&text, 16).expect("hexadecimal"))
+        })
+        .collect();
+    assert_eq!(stores.len(), 4096);
+    let viewer = Viewer::of(&trace.path);
+    let (first, last) = (stores[1000], stores[1063]);
+    let (from, to) = (first.0, last.0 + 1);
+    let parameters =
+        format!("from={from}&to={to}&low={:#x}&high={:#x}&width=64&height=64", first.1, last.1 + 1);
+    let tile = viewer.tile(&parameters);
+    assert_eq!(tile.sum(), 64);
+    for (row, store) in stores[1000..1064].iter().enumerate() {
+        let column = ((store.0 - from) * 64 / (to - from)) as usize;
+        assert_eq!(tile.counts[row * 64 + column], 1, "row {row}");
+    }
+    // One byte and one cycle.
+    let (cycle, address) = stores[7];
+    let one = format!(
+        "from={cycle}&to={}&low={address}&high={}&width=1&height=1&what=stores",
+        cycle + 1,
+        address + 1
+    );
+    assert_eq!(viewer.tile(&one).counts, [1]);
+    assert_eq!(viewer.tile(&one.replace("stores", "loads")).counts, [0]);
+}
+
+#[test]
+fn only_who_knows_the_token_and_is_this_page_is_answered() {
+    let trace = TestProgram::named("statics.c").record().trace;
+    let viewer = Viewer::of(&trace.path);
+    let host = format!("Host: {}\r\n", viewer.address());
+    let page = viewer.token_path().to_owned();
+    let answer = viewer.get("");
+    assert_eq!(answer.status, 200);
+    for header in [
+        "Content-Security-Policy: default-src 'self'",
+        "X-Content-Type-Options: nosniff",
+        "Referrer-Policy: no-referrer",
+        "Cache-Control: no-store",
+        "Content-Type: text/html",
+    ] {
+        assert!(answer.head.contains(header), "no {header}: {}", answer.head);
+    }
+    let name = trace.path.file_name().and_then(|name| name.to_str()).expect("a name");
+    let refused = |status: u16, method: &str, path: &str, head: &str| {
+        let answer = viewer.ask(method, path, head);
+        assert_eq!(answer.status, status, "{method} {path} {head}: {}", answer.text());
+        let text = answer.text();
+        // One line, and nothing of the trace or the token.
+        assert!(method == "HEAD" || text.trim_end().lines().count() == 1, "{text}");
+        let all = format!("{}{text}", answer.head);
+        assert!(!all.contains(name) && !all.contains(page.trim_matches('/')), "{all}");
+        assert!(answer.head.contains("Content-Security-Policy: default-src 'self'"));
+    };
+    let wrong = page.replace(|c: char| c.is_ascii_hexdigit(), "0");
+    for path in ["/", "/trace", "/tile", wrong.as_str(), &page[..page.len() - 3], "//", "/../", "*"] {
+        refused(401, "GET", path, &host);
+    }
+    refused(401, "POST", "/", &host);
+    let good = format!("{page}trace");
+    refused(403, "GET", &good, "Host: evil.example\r\n");
+    refused(403, "GET", &good, "");
+    refused(403, "GET", &good, &format!("{host}Origin: http://evil.example\r\n"));
+    refused(403, "GET", &good, &format!("{host}Origin: null\r\n"));
+    for method in ["POST", "PUT", "DELETE", "HEAD", "OPTIONS"] {
+        refused(405, method, &good, &host);
+    }
+    let own = viewer.ask("GET", &good, &format!("{host}Origin: http://{}\r\n", viewer.address()));
+    assert_eq!(own.status, 200);
+    let tunnel = viewer.ask("GET", &good, "Host: localhost:9\r\n");
+    assert_eq!(tunnel.status, 200, "a port is forwarded");
+    assert_eq!(viewer.get("nothing").status, 404);
+    assert_eq!(viewer.interrupt().status, 0);
+}
+
+#[test]
+fn absurd_requests_are_refused_with_a_line() {
+    let trace = TestProgram::named("statics.c").record().trace;
+    let viewer = Viewer::of(&trace.path);
+    for parameters in [
+        "from=5&to=5",
+        "from=9&to=2",
+        "from=-1",
+        "from=NaN",
+        "to=18446744073709551616",
+        "from=1e9",
+        "low=0x10&high=0x10",
+        "low=0xg",
+        "low=%30",
+        "width=0",
+        "width=1000000000",
+        "height=0",
+        "width=4096&height=4096",
+        "what=everything",
+        "what=",
+        "process=99",
+        "process=4294967296",
+        "thread=99",
+        "thread=18446744073709551615",
+        "low=0&high=1",
+        "from",
+        "from=1&from=2",
+        "unknown=1",
+        "=",
+    ] {
+        let answer = viewer.get(&format!("tile?{parameters}"));
+        assert_eq!(answer.status, 400, "{parameters}: {}", answer.text());
+        assert!(answer.text().ends_with('\n') && answer.text().lines().count() == 1, "{}", answer.text());
+    }
+    // Large but possible: nothing happened there.
+    assert_eq!(viewer.tile(&format!("from={}&to={}", u64::MAX - 1, u64::MAX)).sum(), 0);
+    assert!(viewer.tile(&format!("from=0&to={}&low=0&high={}", u64::MAX, u64::MAX)).sum() > 0);
+    // It goes on answering.
+    assert_eq!(viewer.get("trace").status, 200);
+}
+
+#[test]
+fn what_cannot_be_served_is_one_line() {
+    let trace = TestProgram::named("statics.c").record().trace;
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let refused = trace.ask("view", &["--no-open", "--listen", &address]);
+    assert_eq!((refused.status, refused.out().as_str()), (1, ""));
+    assert!(
+        refused.err().contains("can't listen") && refused.err().lines().count() == 1,
+        "{}",
+        refused.err()
+    );
+    let foreign = trace.path.with_extension("txt");
+    std::fs::write(&foreign, "no trace").expect("the directory is ours");
+    let refused = run(Command::new(memtap()).args(["view", "--no-open"]).arg(&foreign), b"");
+    assert_eq!(refused.status, 1);
+    assert_eq!(refused.err().lines().count(), 1, "{}", refused.err());
+    assert_eq!(trace.ask("view", &["--listen", "everywhere"]).status, 2);
+}
+
+#[test]
+fn a_trace_that_is_replaced_meanwhile_is_noticed() {
+    let trace = TestProgram::named("statics.c").record().trace;
+    let viewer = Viewer::of(&trace.path);
+    assert_eq!(viewer.json("state")["changed"], false);
+    let copy = trace.path.with_extension("copy");
+    std::fs::copy(&trace.path, &copy).expect("the directory is ours");
+    std::fs::rename(&copy, &trace.path).expect("the directory is ours");
+    assert_eq!(viewer.json("state")["changed"], true);
+    assert!(viewer.tile("").sum() > 0, "what was opened is still there");
+}
