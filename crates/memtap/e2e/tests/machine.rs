@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use e2e::{Finished, Trace, guest_command, memtap, run, spawn, variables};
+use e2e::{Finished, Trace, fits_schema, guest_command, memtap, run, spawn, variables};
 use serde_json::Value;
 
 /// Arguments of a machine without an operating system.
@@ -411,7 +411,9 @@ fn says_who(trace: &Trace, dir: &Path) {
     let total = trace.number("accesses");
     let report = trace.ask("report", &["--by", "process", "--json"]);
     assert_eq!(report.status, 0, "{}", report.err());
-    let rows: Vec<Value> = serde_json::from_str(&report.out()).expect("JSON");
+    fits_schema("stat", &trace.ask("stat", &["--json"]).out());
+    let rows = fits_schema("report-process", &report.out());
+    let rows = rows.as_array().expect("an array");
     let sum = |row: &Value| {
         ["loads", "stores", "modifies"].map(|key| row[key].as_u64().expect(key)).iter().sum::<u64>()
     };
