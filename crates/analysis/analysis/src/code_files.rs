@@ -24,18 +24,15 @@ impl CodeFiles {
         into: &'a mut [u8; MAX_INSTRUCTION_BYTES],
     ) -> Option<&'a [u8]> {
         let (_, instance) = resolver.image().instance_at(ip)?;
-        let address = ip.0.wrapping_sub(instance.bias);
-        let inside = |start: u64, bytes: u64| address >= start && address - start < bytes;
-        let segment = instance.module.segments().iter().find(|s| inside(s.address, s.file_bytes))?;
-        let offset = address - segment.address;
-        let len = (segment.file_bytes - offset).min(into.len() as u64) as usize;
+        let place = instance.module.file_place(instance.linked(ip))?;
+        let len = place.bytes.min(into.len() as u64) as usize;
         let path = instance.module.path();
         let file = match self.files.get(path) {
             Some(file) => file,
             None => self.files.entry(path.to_owned()).or_insert(File::open(path).ok()),
         };
         let bytes = into.get_mut(..len)?;
-        file.as_ref()?.read_exact_at(bytes, segment.file_offset.checked_add(offset)?).ok()?;
+        file.as_ref()?.read_exact_at(bytes, place.offset).ok()?;
         Some(bytes)
     }
 }

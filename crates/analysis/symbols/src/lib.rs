@@ -30,10 +30,11 @@ mod search_path;
 mod source_line;
 mod store;
 
+pub use ::elf::LinkAddr;
 pub use archive::{ArchivedModule, archive};
 pub use build_id::BuildId;
 pub use dwarf::{DebugType, LocalVariable, TypedFunction, TypedVariable, VariablePlace};
-pub use elf::{Section, SectionKind, Segment, Symbol, SymbolKind};
+pub use elf::{FilePlace, Section, SectionKind, Segment, Symbol, SymbolKind};
 pub use error::Error;
 pub use heap::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, HeapMap, SiteId};
 pub use image::{Instance, InstanceId, ProcessImage, Region, RegionId, RegionMap};

@@ -9,11 +9,12 @@ use std::{
     },
 };
 
+use elf::LinkAddr;
 use memref::VirtAddr;
 
 use crate::{
-    BuildId, Error, LineFrame, LocalVariable, SearchPath, Section, SectionKind, Segment, Symbol, SymbolKind,
-    TypeLayout,
+    BuildId, Error, FilePlace, LineFrame, LocalVariable, SearchPath, Section, SectionKind, Segment, Symbol,
+    SymbolKind, TypeLayout,
     dwarf::{self, DebugInfo, DebugType, TypeRef, TypedFunction},
     elf::{ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, section_at},
 };
@@ -21,8 +22,8 @@ use crate::{
 /// A variable or constant of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataObject {
-    /// Address, before relocation.
-    pub address: u64,
+    /// Address; of a thread-local variable its offset in the template.
+    pub address: LinkAddr,
     /// Bytes.
     pub bytes: u64,
     /// Its name, with the scopes it lies in: `counter`, `next::counter` (a static variable of function `next`).
@@ -35,9 +36,9 @@ pub struct DataObject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DataPlace {
     /// The addresses around the one asked for that have the same answer.
-    pub(crate) around: Range<u64>,
+    pub(crate) around: Range<LinkAddr>,
     /// The address that the variable begins at.
-    pub(crate) variable: Option<u64>,
+    pub(crate) variable: Option<LinkAddr>,
 }
 
 /// One ELF file.
@@ -190,23 +191,34 @@ impl Module {
         &self.facts.segments
     }
 
+    /// Where the file has the bytes of an address, and how many from there on; `None` where it has none.
+    pub fn file_place(&self, address: LinkAddr) -> Option<FilePlace> {
+        self.segments().iter().find_map(|segment| segment.rest_at(address))
+    }
+
     /// The sections that are mapped, in the order of addresses, thread-local ones last.
     pub fn sections(&self) -> &[Section] {
         &self.facts.sections
     }
 
     /// The section of an address.
-    pub fn section_at(&self, address: u64) -> Option<&Section> {
+    pub fn section_at(&self, address: LinkAddr) -> Option<&Section> {
         section_at(&self.facts.sections, address)
     }
 
     /// All that is mapped of it, in whole pages; from 0 to 0 if nothing is.
-    pub fn extent(&self) -> Range<u64> {
+    pub fn extent(&self) -> Range<LinkAddr> {
         let page = VirtAddr::PAGE_BYTES;
         let segments = || self.segments().iter().filter(|segment| segment.bytes != 0);
-        let low = segments().map(|s| s.address & !(page - 1)).min().unwrap_or(0);
-        let high = segments().map(|s| s.address.saturating_add(s.bytes)).max().unwrap_or(0);
-        low..high.checked_next_multiple_of(page).unwrap_or(high).max(low)
+        let low = segments().map(|s| s.address.0 & !(page - 1)).min().unwrap_or(0);
+        let high = segments().map(|s| s.address.0.saturating_add(s.bytes)).max().unwrap_or(0);
+        LinkAddr(low)..LinkAddr(high.checked_next_multiple_of(page).unwrap_or(high).max(low))
+    }
+
+    /// Bytes from where the file is mapped first to an address: a file that can be moved is linked to zero.
+    pub fn mapped_offset(&self, address: LinkAddr) -> u64 {
+        let first = if self.is_fixed() { self.extent().start } else { LinkAddr(0) };
+        address.0.wrapping_sub(first.0)
     }
 
     /// All symbols, in the order of addresses.
@@ -215,16 +227,16 @@ impl Module {
     }
 
     /// The function or procedure linkage entry of an address.
-    pub fn function_at(&self, address: u64) -> Option<Symbol<'_>> {
+    pub fn function_at(&self, address: LinkAddr) -> Option<Symbol<'_>> {
         self.facts.symbols.find(address).2.filter(|symbol| symbol.kind == SymbolKind::Function)
     }
 
     /// The first and last bytes of the function at an address: by its symbol, or else by the table that exceptions are unwound
     /// with, which files without symbols have, too. Reads that on the first call.
-    pub fn function_extent(&self, address: u64) -> Option<Range<u64>> {
+    pub fn function_extent(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
         let symbol = self.function_at(address).filter(|symbol| symbol.bytes > 0);
         if let Some(symbol) = symbol {
-            return Some(symbol.address..symbol.address.saturating_add(symbol.bytes));
+            return Some(symbol.address..symbol.address.saturating_offset(symbol.bytes));
         }
         let extents = self.extents.get_or_init(|| {
             let file = self.file.as_ref();
@@ -236,12 +248,12 @@ impl Module {
 
     /// The functions at an address with their source lines, innermost inlined one first; empty without debug
     /// information. Parses it on the first call.
-    pub fn frames(&self, address: u64) -> Vec<LineFrame> {
+    pub fn frames(&self, address: LinkAddr) -> Vec<LineFrame> {
         self.debug().map(|debug| debug.frames(address)).unwrap_or_default()
     }
 
     /// The variable or constant that owns an address.
-    pub fn data_at(&self, address: u64) -> Option<DataObject> {
+    pub fn data_at(&self, address: LinkAddr) -> Option<DataObject> {
         let symbol = self.data_symbol(address).2;
         let variable = self.debug().and_then(|debug| debug.variables().find(address).2);
         match (symbol, variable) {
@@ -260,7 +272,7 @@ impl Module {
     }
 
     /// The same without the name.
-    pub(crate) fn data_place(&self, address: u64) -> DataPlace {
+    pub(crate) fn data_place(&self, address: LinkAddr) -> DataPlace {
         let (start, end, symbol) = self.data_symbol(address);
         let symbol = symbol.map(|symbol| symbol.address);
         let Some(debug) = self.debug() else {
@@ -271,14 +283,14 @@ impl Module {
         DataPlace { around: start.max(from)..end.min(to), variable: symbol.or_else(placed) }
     }
 
-    fn data_symbol(&self, address: u64) -> (u64, u64, Option<Symbol<'_>>) {
+    fn data_symbol(&self, address: LinkAddr) -> (LinkAddr, LinkAddr, Option<Symbol<'_>>) {
         let (start, end, symbol) = self.facts.symbols.find(address);
         (start, end, symbol.filter(|symbol| symbol.kind == SymbolKind::Data))
     }
 
     /// All variables and constants, in the order of addresses, without thread-local ones. Aliases come once.
     pub fn data_objects(&self) -> Vec<DataObject> {
-        let mut starts: Vec<u64> = self
+        let mut starts: Vec<LinkAddr> = self
             .symbols()
             .filter(|symbol| symbol.kind == SymbolKind::Data)
             .map(|symbol| symbol.address)
@@ -311,33 +323,33 @@ impl Module {
     }
 
     /// The type of the thread-local variable at an offset of the template, where debug information tells it.
-    pub(crate) fn thread_local_type(&self, offset: u64) -> Option<Arc<TypeLayout>> {
+    pub(crate) fn thread_local_type(&self, offset: LinkAddr) -> Option<Arc<TypeLayout>> {
         let debug = self.debug()?;
         debug.layout(debug.variables().thread_local(offset)?.type_ref?)
     }
 
     /// The local variable or parameter of the function that begins at `address`, by its place from the canonical frame
     /// address. Nothing without debug information, and for what lives in registers.
-    pub fn local_at(&self, address: u64, offset: i64) -> Option<Arc<LocalVariable>> {
+    pub fn local_at(&self, address: LinkAddr, offset: i64) -> Option<Arc<LocalVariable>> {
         self.debug()?.local_at(address, offset)
     }
 
     /// The type of the variable that begins at an address, where debug information tells it.
-    pub fn type_at(&self, address: u64) -> Option<Arc<TypeLayout>> {
+    pub fn type_at(&self, address: LinkAddr) -> Option<Arc<TypeLayout>> {
         let debug = self.debug()?;
         let variable = debug.variables().find(address).2.filter(|variable| variable.address == address)?;
         debug.layout(variable.type_ref?)
     }
 
     /// What debug information tells of the values in the function that begins at an address.
-    pub fn typed_function(&self, address: u64) -> Option<Arc<TypedFunction>> {
+    pub fn typed_function(&self, address: LinkAddr) -> Option<Arc<TypedFunction>> {
         self.debug()?.typed_function(address)
     }
 
     /// The variable with a type that owns an address: its type, and the bytes from its start.
-    pub fn typed_data(&self, address: u64) -> Option<(DebugType, u64)> {
+    pub fn typed_data(&self, address: LinkAddr) -> Option<(DebugType, u64)> {
         let variable = self.debug()?.variables().find(address).2?;
-        Some((DebugType(variable.type_ref?.0), address - variable.address))
+        Some((DebugType(variable.type_ref?.0), address.checked_sub(variable.address)?))
     }
 
     /// What a pointer or reference points to; `None` for everything else.
@@ -383,7 +395,9 @@ impl Module {
 
 fn finish(facts: &mut ElfFacts) {
     let sections = &facts.sections;
-    facts.symbols.finish(|address| section_at(sections, address).map(|s| s.address.saturating_add(s.bytes)));
+    facts
+        .symbols
+        .finish(|address| section_at(sections, address).map(|s| s.address.saturating_offset(s.bytes)));
 }
 
 /// Compilers number the static variables of C functions: `counter.0`. Debug information knows the function.

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
+use elf::LinkAddr;
 use memref::{ProcessId, RegionKind, VirtAddr};
 
 use crate::{BlockId, BlockState, LineFrame, LocalVariable, Module, RegionId};
@@ -67,9 +68,9 @@ pub struct Variable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum VariableKey {
     /// Module and address.
-    Static(u32, u64),
-    /// Module and address of the section; `u64::MAX` for what lies in none.
-    Section(u32, u64),
+    Static(u32, LinkAddr),
+    /// Module and address of the section; [`LinkAddr::MAX`] for what lies in none.
+    Section(u32, LinkAddr),
     Block(ProcessId, BlockId, BlockState),
     Region(ProcessId, RegionId),
     Nowhere,
@@ -87,7 +88,7 @@ pub struct CodeName {
     /// The file name of the module.
     pub module: Option<Arc<str>>,
     /// The file and the address in it.
-    place: Option<(Arc<Module>, u64)>,
+    place: Option<(Arc<Module>, LinkAddr)>,
     frames: OnceLock<Vec<LineFrame>>,
 }
 
@@ -100,7 +101,7 @@ impl CodeName {
     }
 
     /// The file that it lies in, and its address there.
-    pub fn place(&self) -> Option<(&Arc<Module>, u64)> {
+    pub fn place(&self) -> Option<(&Arc<Module>, LinkAddr)> {
         self.place.as_ref().map(|(module, address)| (module, *address))
     }
 
@@ -161,7 +162,7 @@ struct NamedFunction {
     name: Arc<str>,
     module: Option<Arc<Module>>,
     /// Where it begins in the file, where it has a symbol.
-    address: Option<u64>,
+    address: Option<LinkAddr>,
 }
 
 #[derive(Debug, Default)]
@@ -169,9 +170,10 @@ struct NameTables {
     variables: Vec<Arc<Variable>>,
     variable_of: HashMap<VariableKey, VariableId>,
     codes: Vec<Arc<CodeName>>,
+    /// By module and address there, or by address alone.
     code_of: HashMap<(Option<u32>, u64), CodeId>,
     functions: Vec<NamedFunction>,
-    function_of: HashMap<(Option<u32>, Option<u64>), FunctionId>,
+    function_of: HashMap<(Option<u32>, Option<LinkAddr>), FunctionId>,
 }
 
 /// All names of a session. Shared by the resolvers of its processes and shards; numbers are the same in all of them.
@@ -201,20 +203,21 @@ impl Names {
         id
     }
 
-    /// The instruction at `address` of a module, or at an absolute address.
-    pub(crate) fn code_id(&self, module: Option<&Arc<Module>>, address: u64) -> CodeId {
-        let serial = module.map(|module| module.serial());
-        if let Some(&id) = self.lock().code_of.get(&(serial, address)) {
+    /// The instruction at an address of a process, which is a place in a file or else that address.
+    pub(crate) fn code_id(&self, ip: VirtAddr, place: Option<(&Arc<Module>, LinkAddr)>) -> CodeId {
+        let module = place.map(|(module, _)| module);
+        let code = (module.map(|module| module.serial()), place.map_or(ip.0, |(_, address)| address.0));
+        if let Some(&id) = self.lock().code_of.get(&code) {
             return id;
         }
-        let symbol = module.and_then(|module| module.function_at(address));
+        let symbol = place.and_then(|(module, address)| module.function_at(address));
         let name = module.map(|module| Arc::<str>::from(module.name()));
         let function: Option<Arc<str>> = symbol.map(|symbol| symbol.name().into());
         let mut inner = self.lock();
-        if let Some(&id) = inner.code_of.get(&(serial, address)) {
+        if let Some(&id) = inner.code_of.get(&code) {
             return id;
         }
-        let key = (serial, symbol.map(|symbol| symbol.address));
+        let key = (code.0, symbol.map(|symbol| symbol.address));
         let function_id = match inner.function_of.get(&key) {
             Some(&id) => id,
             None => {
@@ -230,12 +233,12 @@ impl Names {
         inner.codes.push(Arc::new(CodeName {
             function,
             function_id,
-            offset: symbol.map_or(address, |symbol| address - symbol.address),
+            offset: symbol.map_or(code.1, |symbol| code.1 - symbol.address.0),
             module: name,
-            place: module.map(|module| (Arc::clone(module), address)),
+            place: place.map(|(module, address)| (Arc::clone(module), address)),
             frames: OnceLock::new(),
         }));
-        inner.code_of.insert((serial, address), id);
+        inner.code_of.insert(code, id);
         id
     }
 
@@ -299,7 +302,12 @@ pub(crate) fn nowhere() -> Variable {
     }
 }
 
-/// What is added to a file's address to give the address in the process.
-pub(crate) fn placed(bias: u64, address: u64) -> VirtAddr {
-    VirtAddr(address.wrapping_add(bias))
+/// The address in a file of what is at an address of the process.
+pub(crate) fn linked(bias: u64, addr: VirtAddr) -> LinkAddr {
+    LinkAddr(addr.0.wrapping_sub(bias))
+}
+
+/// The address in the process of what is at an address of a file.
+pub(crate) fn placed(bias: u64, address: LinkAddr) -> VirtAddr {
+    VirtAddr(address.placed(bias))
 }

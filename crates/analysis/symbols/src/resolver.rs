@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use elf::LinkAddr;
 use memref::{Allocation, AllocationKind, ProcessId, RegionChange, RegionEvent, RegionKind, VirtAddr};
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     RegionId, SiteId, TypeLayout, Variable, VariableId, VariableKind,
     cache::{DataCache, NamedRange, Quick},
     module::DataPlace,
-    names::{VariableKey, nowhere, placed},
+    names::{VariableKey, linked, nowhere, placed},
 };
 
 /// What an address of data is.
@@ -219,7 +220,7 @@ impl Resolver {
     /// The type of a variable, where debug information tells it.
     pub fn type_of(&mut self, addr: VirtAddr) -> Option<Arc<TypeLayout>> {
         let (_, instance) = self.image.instance_at(addr)?;
-        let object = instance.module.data_at(addr.0.wrapping_sub(instance.bias))?;
+        let object = instance.module.data_at(instance.linked(addr))?;
         instance.module.type_at(object.address)
     }
 
@@ -252,10 +253,8 @@ impl Resolver {
 
     fn find_code(&self, ip: VirtAddr) -> CodeId {
         match self.image.instance_at(ip) {
-            Some((_, instance)) => {
-                self.names.code_id(Some(&instance.module), ip.0.wrapping_sub(instance.bias))
-            }
-            None => self.names.code_id(None, ip.0),
+            Some((_, instance)) => self.names.code_id(ip, Some((&instance.module, instance.linked(ip)))),
+            None => self.names.code_id(ip, None),
         }
     }
 
@@ -291,7 +290,7 @@ impl Resolver {
         let (bias, low, high) = (instance.bias, instance.start.0, instance.end.0);
         let module = &instance.module;
         let serial = module.serial();
-        let address = addr.0.wrapping_sub(bias);
+        let address = linked(bias, addr);
         let DataPlace { around, variable: object } = module.data_place(address);
         let (mut start, mut end) = (around.start, around.end);
         let section = module.section_at(address).map(|section| (section.address, section.bytes));
@@ -302,13 +301,13 @@ impl Resolver {
             (base, self.variable_id(key, |resolver| make(resolver).unwrap_or_else(nowhere)))
         } else if let Some((base, bytes)) = section {
             start = start.max(base);
-            end = end.min(base.saturating_add(bytes));
+            end = end.min(base.saturating_offset(bytes));
             let make = |resolver: &Self| of(resolver).and_then(|module| section_variable(&module, base));
             let key = VariableKey::Section(serial, base);
             (base, self.variable_id(key, |resolver| make(resolver).unwrap_or_else(nowhere)))
         } else {
             // No section is known here, or only at other places: no more than this byte has this answer.
-            (start, end) = (address, address.saturating_add(1));
+            (start, end) = (address, address.saturating_offset(1));
             let kind = region.and_then(|id| self.image.regions().region(id)).map(|region| region.kind);
             let make = |resolver: &Self| {
                 let name: Option<Arc<str>> = of(resolver).map(|module| module.name().into());
@@ -320,11 +319,11 @@ impl Resolver {
                     module: name,
                 }
             };
-            (0, self.variable_id(VariableKey::Section(serial, u64::MAX), make))
+            (LinkAddr(0), self.variable_id(VariableKey::Section(serial, LinkAddr::MAX), make))
         };
         // Ranges of the file can wrap when they are placed: cut them to what is around the address.
-        let start = VirtAddr(addr.0 - (address - start).min(addr.0 - low));
-        let end = VirtAddr(addr.0 + (end - address).min(high - addr.0));
+        let start = VirtAddr(addr.0 - (address.0 - start.0).min(addr.0 - low));
+        let end = VirtAddr(addr.0 + (end.0 - address.0).min(high - addr.0));
         Some(NamedRange { start, end, base: placed(bias, base), variable, region })
     }
 
@@ -364,7 +363,7 @@ impl Resolver {
     }
 }
 
-fn static_variable(module: &Module, address: u64) -> Option<Variable> {
+fn static_variable(module: &Module, address: LinkAddr) -> Option<Variable> {
     let object = module.data_at(address)?;
     Some(Variable {
         name: object.name.into(),
@@ -375,7 +374,7 @@ fn static_variable(module: &Module, address: u64) -> Option<Variable> {
     })
 }
 
-fn section_variable(module: &Module, address: u64) -> Option<Variable> {
+fn section_variable(module: &Module, address: LinkAddr) -> Option<Variable> {
     let section =
         module.sections().iter().find(|section| section.address == address && section.bytes != 0)?;
     Some(Variable {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use elf::LinkAddr;
 use memref::{RegionKind, VirtAddr};
 
 use crate::dwarf::Missing;
@@ -9,11 +10,11 @@ use crate::{
     DataObject, Error, Instance, Module, ProcessImage, Symbol, SymbolKind, TypeLayout, names::placed,
 };
 
-/// Where something is.
+/// Where something is: in a process, or (`Place<LinkAddr>`) in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Place<A = VirtAddr> {
     /// First byte.
-    pub addr: VirtAddr,
+    pub addr: A,
     /// Bytes.
     pub len: u64,
     /// Its full name.
@@ -40,7 +41,7 @@ const MAX_SUGGESTIONS: usize = 3;
 
 impl Module {
     /// The functions of that name, which may be the mangled name, the whole demangled one, or the demangled one without
-    /// parameters. Addresses are the file's.
+    /// parameters.
     ///
     /// # Errors
     /// If there is none; the error suggests near names.
@@ -59,11 +60,11 @@ impl Module {
 impl Module {
     /// The static variables that an expression names: a name, fields and elements of it where debug information tells
     /// the type, and a range: `frame`, `next::counter`, `frame.pixels[3].red`, `table+16:8`. A static variable of a
-    /// function is also found by its name alone. Addresses are the file's.
+    /// function is also found by its name alone.
     ///
     /// # Errors
     /// If there is no such variable (the error suggests near names, or says what became of it), field or range.
-    pub fn find_variable(&self, expression: &str) -> Result<Vec<Place>, Error> {
+    pub fn find_variable(&self, expression: &str) -> Result<Vec<Place<LinkAddr>>, Error> {
         let objects = self.data_objects();
         if let Some(found) = find_among(expression, &objects, |address| self.type_at(address)) {
             return found;
@@ -97,7 +98,7 @@ impl Module {
     ///
     /// # Errors
     /// If there is no such variable, field or range.
-    pub fn find_thread_local(&self, expression: &str) -> Result<Vec<Place>, Error> {
+    pub fn find_thread_local(&self, expression: &str) -> Result<Vec<Place<LinkAddr>>, Error> {
         let locals = self.thread_locals();
         find_among(expression, &locals, |offset| self.thread_local_type(offset)).unwrap_or_else(|| {
             let name = split_range(expression).0.to_owned();
@@ -110,8 +111,8 @@ impl Module {
 fn find_among(
     expression: &str,
     objects: &[DataObject],
-    type_at: impl Fn(u64) -> Option<Arc<TypeLayout>>,
-) -> Option<Result<Vec<Place>, Error>> {
+    type_at: impl Fn(LinkAddr) -> Option<Arc<TypeLayout>>,
+) -> Option<Result<Vec<Place<LinkAddr>>, Error>> {
     let (stem, range) = split_range(expression);
     // Names may hold dots and brackets themselves: the longest that is a variable.
     let ends = stem.char_indices().filter(|(_, c)| matches!(c, '.' | '[')).map(|(at, _)| at);
@@ -136,7 +137,7 @@ fn find_among(
                 let rest = rest.ok_or_else(|| bad(format!("{stem} has only {len} bytes")))?;
                 (offset, len) = (offset.saturating_add(skip), part.unwrap_or(rest));
             }
-            let addr = placed(offset, object.address);
+            let addr = object.address.offset(offset);
             Ok(Place { addr, len, name: format!("{}{path}", object.name) })
         };
         return Some(found.iter().map(place).collect());
@@ -169,7 +170,11 @@ impl ProcessImage {
     pub fn find_variable(&self, expression: &str) -> Result<Vec<Place>, Error> {
         self.search(|instance| {
             let found = instance.module.find_variable(expression)?;
-            let place = |place: Place| Place { addr: placed(instance.bias, place.addr.0), ..place };
+            let place = |place: Place<LinkAddr>| Place {
+                addr: instance.placed(place.addr),
+                len: place.len,
+                name: place.name,
+            };
             Ok(found.into_iter().map(place).collect())
         })
         .unwrap_or_else(|| Err(Error::NoVariable { name: expression.to_owned(), suggestions: Vec::new() }))
@@ -199,7 +204,7 @@ impl ProcessImage {
         let mut all = Vec::new();
         for (_, instance) in self.instances() {
             all.extend(instance.module.data_objects().into_iter().map(|object| PlacedVariable {
-                addr: placed(instance.bias, object.address),
+                addr: instance.placed(object.address),
                 bytes: object.bytes,
                 name: object.name,
                 region: object.section.region(),

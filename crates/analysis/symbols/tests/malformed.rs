@@ -38,7 +38,7 @@ fn ask_all(bytes: Vec<u8>) -> Result<Module, Error> {
     for symbol in module.symbols().take(300) {
         assert!(symbol.name().len() < 1 << 20);
         let _frames = module.frames(symbol.address);
-        let _data = module.data_at(symbol.address.wrapping_add(1));
+        let _data = module.data_at(symbol.address.offset(1));
     }
     let _found = module.find_variable("a::v.z[1].y");
     let _found = module.find_function("main");
@@ -102,7 +102,7 @@ fn damaged_debug_information_is_told() {
         assert!(text.ends_with("names come from symbols alone") && !text.contains('\n'), "{text}");
         // The symbol is there all the same.
         let main = module.symbols().find(|symbol| symbol.name() == "main").unwrap();
-        assert_eq!(module.function_at(main.address + 1).unwrap().name(), "main");
+        assert_eq!(module.function_at(main.address.offset(1)).unwrap().name(), "main");
     }
 }
 

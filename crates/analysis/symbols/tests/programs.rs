@@ -6,7 +6,7 @@ use std::process::Command;
 
 use memref::{AllocationKind, RegionChange, RegionKind, VirtAddr};
 use support::{Built, allocation, build, mapped, nm, open, region, run};
-use symbols::{BuildId, Error, Module, SearchPath, SectionKind, VariableKind};
+use symbols::{BuildId, Error, LinkAddr, Module, SearchPath, SectionKind, VariableKind};
 
 const C: &str = r#"
 #include <stdio.h>
@@ -125,7 +125,7 @@ fn static_variables_of_functions() {
     let next = module.find_variable("next::counter").unwrap();
     assert_eq!(next.len(), 1);
     assert_eq!(next[0].len, 4);
-    assert_eq!(module.section_at(next[0].addr.0).unwrap().kind, SectionKind::Data);
+    assert_eq!(module.section_at(next[0].addr).unwrap().kind, SectionKind::Data);
     // Without debug information the compiler's number is all there is.
     let plain = build("gcc", C, &["-O0"]);
     let plain = open(&plain.path);
@@ -156,10 +156,14 @@ fn inlined_functions_come_innermost_first() {
     let built = build("gcc", C, &["-g", "-O2"]);
     let module = open(&built.path);
     let start = nm(&built.path, "func1");
-    let symbol = module.function_at(start).unwrap();
+    let symbol = module.function_at(LinkAddr(start)).unwrap();
     let chains: Vec<Vec<String>> = (start..start + symbol.bytes)
         .map(|at| {
-            module.frames(at).iter().filter_map(|frame| frame.function.as_deref().map(String::from)).collect()
+            module
+                .frames(LinkAddr(at))
+                .iter()
+                .filter_map(|frame| frame.function.as_deref().map(String::from))
+                .collect()
         })
         .collect();
     assert!(chains.contains(&vec!["next".to_owned(), "func1".to_owned()]), "{chains:?}");
@@ -180,7 +184,7 @@ fn procedure_linkage() {
             .filter_map(|line| line.strip_suffix(" <printf@plt>:"))
             .map(|address| u64::from_str_radix(address, 16).unwrap())
             .collect();
-        assert_eq!(found.iter().map(|symbol| symbol.address).collect::<Vec<_>>(), expect);
+        assert_eq!(found.iter().map(|symbol| symbol.address.0).collect::<Vec<_>>(), expect);
     }
 }
 
@@ -193,7 +197,7 @@ fn stripped_programs_name_sections_and_modules() {
     let module = open(&built.path);
     let bss = module.sections().iter().find(|section| &*section.name == ".bss").unwrap();
     let addr = VirtAddr(bias + matrix);
-    assert_eq!(resolver.data_text(addr, 4), format!("program:.bss+{}", matrix - bss.address));
+    assert_eq!(resolver.data_text(addr, 4), format!("program:.bss+{}", matrix - bss.address.0));
     let found = resolver.resolve_data(addr);
     assert_eq!(resolver.names().variable(found.variable).unwrap().region, RegionKind::Bss);
     let code = resolver.code_name(VirtAddr(bias + func1)).unwrap();
@@ -226,9 +230,12 @@ fn separate_debug_file_by_build_id_and_by_link() {
         let place = module.find_variable("frame.pixels[3].red").unwrap();
         assert_eq!(place[0].addr.0, nm(&with_symbols, "frame") + 17);
         assert_eq!((place[0].len, place[0].name.as_str()), (1, "frame.pixels[3].red"));
-        let func1 = nm(&with_symbols, "func1");
-        assert_eq!(module.function_at(func1 + 4).unwrap().name(), "func1");
-        assert_eq!(module.frames(func1 + 4)[0].line.as_ref().unwrap().line, Some(line_of(C, "int func1")));
+        let func1 = LinkAddr(nm(&with_symbols, "func1"));
+        assert_eq!(module.function_at(func1.offset(4)).unwrap().name(), "func1");
+        assert_eq!(
+            module.frames(func1.offset(4))[0].line.as_ref().unwrap().line,
+            Some(line_of(C, "int func1"))
+        );
     }
 }
 
@@ -392,7 +399,7 @@ fn c_plus_plus() {
         let module = open(&built.path);
         let grow = nm(&built.path, "_ZN3geo4growEi");
         for name in ["geo::grow", "geo::grow(int)", "_ZN3geo4growEi"] {
-            assert_eq!(module.find_function(name).unwrap()[0].address, grow, "{name}");
+            assert_eq!(module.find_function(name).unwrap()[0].address.0, grow, "{name}");
         }
         assert_eq!(module.find_variable("geo::shape.area").unwrap()[0].len, 8);
         assert_eq!(resolver.code_name(VirtAddr(bias + grow + 2)).unwrap().to_string(), "geo::grow(int)+2");
@@ -436,7 +443,7 @@ fn check_rust(built: &Built) {
     assert_eq!(resolver.data_text(VirtAddr(x), 4), "program::shapes::POINTS[2].x");
     let shape = module.find_variable("program::shapes::SHAPE").unwrap()[0].addr.0 + bias;
     assert_eq!(resolver.data_text(VirtAddr(shape + 16), 8), "program::shapes::SHAPE.Line.1");
-    let touch = module.find_function("program::shapes::touch").unwrap()[0].address;
+    let touch = module.find_function("program::shapes::touch").unwrap()[0].address.0;
     let code = resolver.code_name(VirtAddr(bias + touch + 3)).unwrap();
     assert_eq!(code.to_string(), "program::shapes::touch+3");
     assert_eq!(code.line().unwrap().1, Some(line_of(RUST, "pub fn touch")));

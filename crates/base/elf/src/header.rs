@@ -1,7 +1,7 @@
 //! The header that a file begins with.
 
-use crate::SegmentHeader;
 use crate::bytes::{double, half};
+use crate::{LinkAddr, SegmentHeader};
 
 const MAGIC: &[u8] = b"\x7fELF";
 /// The byte that says how wide addresses are, and what it says of 32 and 64 bits.
@@ -20,7 +20,7 @@ pub struct ElfHeader {
     /// Addresses in the file are those in memory: a program that can't be moved.
     pub is_fixed: bool,
     /// Address of the first instruction.
-    pub entry: u64,
+    pub entry: LinkAddr,
     /// Place of the segments' headers in the file.
     pub segments_at: u64,
     /// Bytes from one of them to the next.
@@ -70,7 +70,7 @@ impl ElfHeader {
         let bytes = bytes.get(..Self::BYTES)?;
         Some(Self {
             is_fixed: half(bytes, 16)? == libc::ET_EXEC,
-            entry: double(bytes, 24)?,
+            entry: LinkAddr(double(bytes, 24)?),
             segments_at: double(bytes, 32)?,
             segment_bytes: half(bytes, 54)?,
             segment_count: half(bytes, 56)?,
@@ -132,7 +132,7 @@ mod tests {
         let code = segments.iter().find(|segment| segment.kind == libc::PT_LOAD && segment.is_executable());
         let code = code.expect("code");
         assert_eq!(code.protection(), libc::PROT_READ | libc::PROT_EXEC);
-        assert!((code.start..code.start + code.memory_bytes).contains(&header.entry));
+        assert!((code.start..code.start.offset(code.memory_bytes)).contains(&header.entry));
         assert!(segments.iter().all(|segment| segment.offset + segment.file_bytes <= bytes.len() as u64));
     }
 }

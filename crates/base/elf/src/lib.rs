@@ -10,11 +10,13 @@
 
 mod bytes;
 mod header;
+mod link_addr;
 mod needed;
 mod notes;
 mod segment;
 
 pub use header::{ElfHeader, ElfRefusal};
+pub use link_addr::LinkAddr;
 pub use needed::{NeededLibrary, needed_library};
 pub use notes::build_id;
 pub use segment::SegmentHeader;

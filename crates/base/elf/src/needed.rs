@@ -1,7 +1,7 @@
 //! The libraries that a dynamically linked file names itself: its DT_NEEDED entries.
 
 use crate::bytes::double;
-use crate::{ElfHeader, SegmentHeader};
+use crate::{ElfHeader, LinkAddr, SegmentHeader};
 
 /// Bytes of a name that are looked at.
 const NAME_BYTES: usize = 64;
@@ -50,12 +50,12 @@ pub fn needed_library(read: impl Fn(u64, &mut [u8]) -> usize, prefix: &[u8]) -> 
             (is_whole && tag != NULL).then_some((tag, value))
         })
     };
-    let (_, table) = entries().find(|(tag, _)| *tag == STRING_TABLE)?;
+    let table = entries().find(|(tag, _)| *tag == STRING_TABLE).map(|(_, value)| LinkAddr(value))?;
     let load = segments().find(|segment| {
         segment.kind == libc::PT_LOAD
-            && (segment.start..segment.start.saturating_add(segment.file_bytes)).contains(&table)
+            && (segment.start..segment.start.saturating_offset(segment.file_bytes)).contains(&table)
     })?;
-    let table_at = (table - load.start).checked_add(load.offset)?;
+    let table_at = table.checked_sub(load.start)?.checked_add(load.offset)?;
     entries().filter(|(tag, _)| *tag == NEEDED).find_map(|(_, name)| {
         let mut bytes = [0; NAME_BYTES];
         read(table_at.checked_add(name)?, &mut bytes);

@@ -1,5 +1,6 @@
 //! The header of a segment: bytes of the file, and where in memory they are to be.
 
+use crate::LinkAddr;
 use crate::bytes::{double, word};
 
 /// What the header says.
@@ -11,8 +12,8 @@ pub struct SegmentHeader {
     pub flags: u32,
     /// Place in the file.
     pub offset: u64,
-    /// Address of the first byte, before the module is moved.
-    pub start: u64,
+    /// Address of the first byte.
+    pub start: LinkAddr,
     /// Bytes in the file.
     pub file_bytes: u64,
     /// Bytes in memory; those that the file lacks are zero.
@@ -31,7 +32,7 @@ impl SegmentHeader {
             kind: word(bytes, 0)?,
             flags: word(bytes, 4)?,
             offset: double(bytes, 8)?,
-            start: double(bytes, 16)?,
+            start: LinkAddr(double(bytes, 16)?),
             file_bytes: double(bytes, 32)?,
             memory_bytes: double(bytes, 40)?,
         })

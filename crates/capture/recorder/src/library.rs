@@ -81,10 +81,9 @@ fn breakpoint(program: &Path, name: &str, kind: BreakpointKind) -> Result<Breakp
     let Some(symbol) = found.first() else {
         return Err(Error::NoFunction { path: path.clone(), name: name.to_owned() });
     };
-    let first = if symbols.is_fixed() { symbols.extent().start } else { 0 };
     let mut module = [0; MAX_PATH_BYTES];
     let bytes = path.as_os_str().as_encoded_bytes();
     let Some(place) = module.get_mut(..bytes.len()) else { return Err(Error::PathTooLong(path.clone())) };
     place.copy_from_slice(bytes);
-    Ok(Breakpoint { kind, address: symbol.address.wrapping_sub(first), module })
+    Ok(Breakpoint { kind, address: symbols.mapped_offset(symbol.address), module })
 }

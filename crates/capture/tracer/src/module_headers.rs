@@ -58,7 +58,7 @@ impl MappedHeaders {
 
     /// Where a segment's first byte is in this process.
     pub(crate) fn start_of(&self, segment: &SegmentHeader) -> u64 {
-        self.bias.wrapping_add(segment.start)
+        segment.start.placed(self.bias)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use memref::VirtAddr;
-use symbols::Module;
+use symbols::{LinkAddr, Module};
 use trace_format::Trace;
 
 use super::process::{GuestMode, Owner, walk_owned};
@@ -126,8 +126,10 @@ impl GuestNames<'_> {
         }
         let program = self.programs.iter().find(|program| program.name == owner.name);
         let found = program.and_then(|program| match self.named {
-            Named::Function => program.module.function_at(addr.0).map(|symbol| symbol.raw_name.to_owned()),
-            Named::Variable => program.module.data_at(addr.0).map(|object| object.name),
+            Named::Function => {
+                program.module.function_at(LinkAddr(addr.0)).map(|symbol| symbol.raw_name.to_owned())
+            }
+            Named::Variable => program.module.data_at(LinkAddr(addr.0)).map(|object| object.name),
         });
         found.unwrap_or_else(|| format!("[{}]", owner.name))
     }

@@ -20,6 +20,7 @@ use x86::{Instruction, MAX_INSTRUCTION_BYTES};
 
 use super::AccessSite;
 use super::calls::CallEffect;
+use crate::code_files::CodeFiles;
 
 /// What an access means to other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub(crate) struct Atomics {
     /// Addresses that a locked instruction has accessed.
     cells: FxHashSet<u64>,
     files: HashMap<String, Option<Arc<Vec<String>>>>,
-    modules: HashMap<String, Option<Arc<Vec<u8>>>>,
+    code_files: CodeFiles,
 }
 
 /// Libraries whose inner accesses are ignored.
@@ -180,8 +181,9 @@ impl Atomics {
         if let Some(&code) = self.codes.get(&ip.0) {
             return code;
         }
-        let instruction =
-            self.bytes(resolver, ip).and_then(|bytes| Instruction::decode(&bytes, ip.0)).unwrap_or_default();
+        let mut buffer = [0; MAX_INSTRUCTION_BYTES];
+        let bytes = self.code_files.at(resolver, ip, &mut buffer);
+        let instruction = bytes.and_then(|bytes| Instruction::decode(bytes, ip.0)).unwrap_or_default();
         let code = (self.find_code(resolver, ip, &instruction), CallEffect::of(&instruction));
         self.codes.insert(ip.0, code);
         code
@@ -225,27 +227,6 @@ impl Atomics {
             Some(Arc::new(text.lines().map(str::to_owned).collect()))
         });
         lines.as_ref()?.get((number as usize).checked_sub(1)?).cloned()
-    }
-
-    /// The first bytes of an instruction, from its file.
-    fn bytes(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<[u8; MAX_INSTRUCTION_BYTES]> {
-        let (_, instance) = resolver.image().instance_at(ip)?;
-        let address = ip.0.wrapping_sub(instance.bias);
-        let segment =
-            instance.module.segments().iter().find(|segment| {
-                address >= segment.address && address - segment.address < segment.file_bytes
-            })?;
-        let at = usize::try_from(segment.file_offset + (address - segment.address)).ok()?;
-        let path = instance.module.path().to_owned();
-        let content = self
-            .modules
-            .entry(path.to_string_lossy().into_owned())
-            .or_insert_with(|| std::fs::read(&path).ok().map(Arc::new));
-        let mut bytes = [0; MAX_INSTRUCTION_BYTES];
-        let rest = content.as_ref()?.get(at..)?;
-        let len = rest.len().min(bytes.len());
-        bytes[..len].copy_from_slice(&rest[..len]);
-        Some(bytes)
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use memref::AccessKind;
+use symbols::LinkAddr;
 use x86::{
     Assignment, ByteRule, ByteSource, ByteTarget, Examiner, Instruction, MemoryOperand, RegisterBytes,
     RegisterKind, Transfer,
@@ -98,7 +99,7 @@ fn whole(bytes: RegisterBytes) -> Option<u8> {
 /// What following needs of an instruction.
 #[derive(Clone, Debug)]
 struct Followed {
-    next: u64,
+    next: LinkAddr,
     transfer: Transfer,
     is_call: bool,
     assignments: Vec<Assignment>,
@@ -114,25 +115,25 @@ fn slot_of(operand: &MemoryOperand) -> Option<StackPlace> {
 /// A function's code, decoded.
 #[derive(Debug)]
 pub(super) struct FunctionCode {
-    instructions: BTreeMap<u64, Followed>,
+    instructions: BTreeMap<LinkAddr, Followed>,
 }
 
 impl FunctionCode {
     /// Decodes the bytes of a function that begins at `start`.
-    pub(super) fn decode(bytes: &[u8], start: u64) -> Self {
+    pub(super) fn decode(bytes: &[u8], start: LinkAddr) -> Self {
         let mut examiner = Examiner::new();
         let mut instructions = BTreeMap::new();
         let mut at = start;
-        while let Some(rest) = bytes.get((at - start) as usize..)
+        while let Some(rest) = bytes.get((at.0 - start.0) as usize..)
             && !rest.is_empty()
-            && let Some(instruction) = Instruction::decode(rest, at)
+            && let Some(instruction) = Instruction::decode(rest, at.0)
         {
             let transfer = instruction.transfer();
             let effects = examiner.examine(&instruction);
             let is_call = matches!(transfer, Transfer::Call(_) | Transfer::CallIndirect);
             let slot = effects.operands().find_map(|operand| slot_of(&operand));
             let assignments = if is_call { Vec::new() } else { effects.data_flow().assignments };
-            let next = instruction.next();
+            let next = LinkAddr(instruction.next());
             instructions.insert(at, Followed { next, transfer, is_call, assignments, slot });
             at = next;
         }
@@ -140,7 +141,7 @@ impl FunctionCode {
     }
 
     /// The call at an address, or the one that returns there: a call through memory that a jump followed is known by that.
-    fn call_at(&self, address: u64) -> Option<&Followed> {
+    fn call_at(&self, address: LinkAddr) -> Option<&Followed> {
         let at = self.instructions.get(&address).filter(|call| call.is_call);
         at.or_else(|| {
             let (_, before) = self.instructions.range(..address).next_back()?;
@@ -149,7 +150,7 @@ impl FunctionCode {
     }
 
     /// Whether the result of the call at that address, or before it, is returned.
-    pub(super) fn returns_result_of(&self, call: u64) -> bool {
+    pub(super) fn returns_result_of(&self, call: LinkAddr) -> bool {
         let Some(call) = self.call_at(call) else { return false };
         let result = Holders { registers: 1 << RAX, slots: Vec::new() };
         let mut seen = HashSet::new();
@@ -166,9 +167,9 @@ impl FunctionCode {
             match instruction.transfer {
                 Transfer::Return(_) if holders.registers & 1 << RAX != 0 => return true,
                 Transfer::Return(_) => {}
-                Transfer::Jump(target) => open.push((target, after)),
+                Transfer::Jump(target) => open.push((LinkAddr(target), after)),
                 Transfer::Branch(_, target) | Transfer::CountBranch(target) => {
-                    open.push((target, after.clone()));
+                    open.push((LinkAddr(target), after.clone()));
                     open.push((instruction.next, after));
                 }
                 Transfer::JumpIndirect | Transfer::FarJump | Transfer::FarReturn => {}
@@ -179,7 +180,7 @@ impl FunctionCode {
     }
 
     /// Whether the last instruction before that call which sets a register gives it a number of its own.
-    pub(super) fn is_constant_at(&self, call: u64, register: u8) -> bool {
+    pub(super) fn is_constant_at(&self, call: LinkAddr, register: u8) -> bool {
         let sets = |instruction: &Followed| {
             instruction.assignments.iter().find_map(|assignment| match assignment.target {
                 ByteTarget::Register(bytes, _) if bytes.register == RegisterKind::General(register) => {
@@ -200,10 +201,10 @@ impl FunctionCode {
 mod tests {
     use super::*;
 
-    const START: u64 = 0x1000;
+    const START: LinkAddr = LinkAddr(0x1000);
 
     /// The code's only call.
-    fn call_in(code: &FunctionCode) -> u64 {
+    fn call_in(code: &FunctionCode) -> LinkAddr {
         *code.instructions.iter().find(|(_, instruction)| instruction.is_call).expect("it calls").0
     }
 
@@ -235,8 +236,8 @@ mod tests {
         // call *(%r12); test rax, rax; ret
         let bytes = [0x41, 0xff, 0x14, 0x24, 0x48, 0x85, 0xc0, 0xc3];
         let code = FunctionCode::decode(&bytes, START);
-        assert!(code.returns_result_of(START) && code.returns_result_of(START + 4));
-        assert!(!code.returns_result_of(START + 7));
+        assert!(code.returns_result_of(START) && code.returns_result_of(START.offset(4)));
+        assert!(!code.returns_result_of(START.offset(7)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use memref::{AllocationKind, ProcessId, VirtAddr};
-use symbols::{BlockId, CodeId, CodeName, Module, Names, Resolver};
+use symbols::{BlockId, CodeId, CodeName, LinkAddr, Module, Names, Resolver};
 
 use super::context::EnteredBy;
 use super::names::{CalledFunction, StackNames};
@@ -103,16 +103,16 @@ const MAX_SIZES: usize = 2;
 struct OwnCode {
     /// The module's own number.
     module: u32,
-    start: u64,
+    start: LinkAddr,
 }
 
 /// The function that an instruction is in.
 #[derive(Debug)]
 struct FunctionPlace {
     module: Arc<Module>,
-    extent: Range<u64>,
+    extent: Range<LinkAddr>,
     /// The instruction's place in the file.
-    address: u64,
+    address: LinkAddr,
 }
 
 impl FunctionPlace {
@@ -294,10 +294,7 @@ impl<'a> AllocationSites<'a> {
     fn read(&mut self, place: &FunctionPlace) -> Option<FunctionCode> {
         let FunctionPlace { module, extent, .. } = place;
         let bytes = extent.end.checked_sub(extent.start).filter(|bytes| *bytes <= MAX_FUNCTION_BYTES)?;
-        let segment = module.segments().iter().find(|segment| {
-            extent.start >= segment.address && extent.start - segment.address < segment.file_bytes
-        })?;
-        let offset = usize::try_from(segment.file_offset + (extent.start - segment.address)).ok()?;
+        let offset = usize::try_from(module.file_place(extent.start)?.offset).ok()?;
         let path = module.file()?.to_owned();
         let content = match self.files.get(&path) {
             Some(content) => content.clone(),

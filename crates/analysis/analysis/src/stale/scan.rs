@@ -14,7 +14,7 @@
 //! gives back, and `malloc_usable_size` reads what is before a block.
 
 use memref::{Access, AccessKind, VirtAddr};
-use symbols::{BlockState, CodeName, Resolver};
+use symbols::{BlockState, CodeName, LinkAddr, Resolver};
 
 /// Loads of fewer bytes are no vectors, but may be elements of one.
 const LEAST_VECTOR: u32 = 16;
@@ -73,20 +73,21 @@ fn runs_over<'a>(
     let same = |one: &&Access| one.ip == access.ip && one.kind == AccessKind::Load && one.size < LEAST_VECTOR;
     let elements = before.clone().take(MOST_ELEMENTS).take_while(same);
     for one in elements.filter(|_| access.size < LEAST_VECTOR) {
-        if one.addr.0 >= low || high - one.addr.0 > MOST_VECTOR {
+        if one.addr >= low || high.distance(one.addr) > MOST_VECTOR {
             break;
         }
-        low = one.addr.0;
+        low = one.addr;
         if has_live_byte(resolver, one) {
             return true;
         }
     }
     // Where the first string is empty, the elements of the second one that are live are masked away.
-    let follows =
-        |next: &Access| next.ip == access.ip && next.addr > access.addr && range(next).1 - low <= MOST_VECTOR;
-    if access.size < LEAST_VECTOR && (low < access.addr.0 || after.is_some_and(follows)) {
-        let begins = resolver.heap().get(VirtAddr(low)).is_some_and(|hit| hit.offset == 0);
-        if !begins && is_live(resolver, high.saturating_sub(MOST_VECTOR), low) {
+    let follows = |next: &Access| {
+        next.ip == access.ip && next.addr > access.addr && range(next).1.distance(low) <= MOST_VECTOR
+    };
+    if access.size < LEAST_VECTOR && (low < access.addr || after.is_some_and(follows)) {
+        let begins = resolver.heap().get(low).is_some_and(|hit| hit.offset == 0);
+        if !begins && is_live(resolver, VirtAddr(high.0.saturating_sub(MOST_VECTOR)), low) {
             return true;
         }
     }
@@ -98,14 +99,14 @@ fn runs_over<'a>(
     for one in before.take(LOOK_BACK) {
         // A call in between, or another function: what was before is another string.
         let call = one.kind == AccessKind::Store && one.size == 8;
-        if call || one.ip.0.abs_diff(access.ip.0) > FUNCTION_BYTES {
+        if call || one.ip.distance(access.ip) > FUNCTION_BYTES {
             return false;
         }
         let (start, end) = range(one);
         let element = one.size < LEAST_VECTOR;
         // The elements before the first one that is not masked away are not recorded.
         let apart = if element && access.size < LEAST_VECTOR { MOST_VECTOR } else { 0 };
-        if one.kind != AccessKind::Load || start > high || end + apart < low {
+        if one.kind != AccessKind::Load || start > high || end.offset(apart) < low {
             continue;
         }
         let overlaps = start < high && low < end;
@@ -122,8 +123,9 @@ fn runs_over<'a>(
     false
 }
 
-fn range(access: &Access) -> (u64, u64) {
-    (access.addr.0, access.addr.0.saturating_add(u64::from(access.size)))
+/// Its first byte, and the first one after it.
+fn range(access: &Access) -> (VirtAddr, VirtAddr) {
+    (access.addr, VirtAddr(access.addr.0.saturating_add(access.size.into())))
 }
 
 fn has_live_byte(resolver: &Resolver, access: &Access) -> bool {
@@ -132,13 +134,13 @@ fn has_live_byte(resolver: &Resolver, access: &Access) -> bool {
 }
 
 /// Whether one of the bytes is live.
-fn is_live(resolver: &Resolver, mut at: u64, end: u64) -> bool {
+fn is_live(resolver: &Resolver, mut at: VirtAddr, end: VirtAddr) -> bool {
     while at < end {
-        let (_, next, hit) = resolver.heap().get_span(VirtAddr(at));
+        let (_, next, hit) = resolver.heap().get_span(at);
         if hit.is_some_and(|hit| hit.state == BlockState::Live) {
             return true;
         }
-        at = next.0.max(at + 1);
+        at = next.max(at.offset(1));
     }
     false
 }
@@ -160,15 +162,15 @@ fn is_allocator(resolver: &Resolver, ip: VirtAddr) -> bool {
     if !instance.module.name().starts_with("libc.so") && !instance.module.name().starts_with("libc-") {
         return false;
     }
-    let address = ip.0.wrapping_sub(instance.bias);
+    let address = instance.linked(ip);
     let mut ends = (None, None);
     for symbol in instance.module.symbols() {
         match symbol.raw_name {
             "malloc" | "__libc_malloc" => ends.0 = Some(symbol.address),
-            "malloc_info" | "__malloc_info" => ends.1 = Some(symbol.address + symbol.bytes),
+            "malloc_info" | "__malloc_info" => ends.1 = Some(symbol.address.saturating_offset(symbol.bytes)),
             _ => {}
         }
     }
     let (Some(malloc), Some(end)) = ends else { return false };
-    (malloc.saturating_sub(ALLOCATOR_BYTES)..end).contains(&address)
+    (LinkAddr(malloc.0.saturating_sub(ALLOCATOR_BYTES))..end).contains(&address)
 }

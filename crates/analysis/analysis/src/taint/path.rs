@@ -94,8 +94,7 @@ pub(super) fn ways(
 /// Starts of functions of the same file not far away: a function may go on in another one.
 fn functions_near(resolver: &Resolver, to: VirtAddr) -> Vec<VirtAddr> {
     let Some((_, instance)) = resolver.image().instance_at(to) else { return Vec::new() };
-    let bias = instance.bias;
-    let symbols = instance.module.symbols().map(|symbol| VirtAddr(symbol.address).offset(bias));
+    let symbols = instance.module.symbols().map(|symbol| instance.placed(symbol.address));
     let mut list: Vec<VirtAddr> = symbols.filter(|start| start.distance(to) < MAX_DISTANCE).collect();
     list.sort_unstable_by_key(|start| start.distance(to));
     list.dedup();

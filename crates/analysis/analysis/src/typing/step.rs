@@ -1,5 +1,6 @@
 //! What one instruction does to pointers.
 
+use symbols::LinkAddr;
 use x86::{
     ByteRule, ByteSource, ByteTarget, Examiner, Instruction, MemoryOperand, RegisterBytes, RegisterKind,
     RegisterSum, RegisterTerms, Transfer,
@@ -7,8 +8,8 @@ use x86::{
 
 /// One instruction of a function, as far as pointers go.
 pub(super) struct StepInstruction {
-    pub(super) address: u64,
-    pub(super) next: u64,
+    pub(super) address: LinkAddr,
+    pub(super) next: LinkAddr,
     pub(super) operands: Vec<MemoryOperand>,
     /// Registers that hold another one's value plus a number.
     pub(super) sums: Vec<RegisterSum>,
@@ -41,8 +42,8 @@ impl StepInstruction {
             }
         }
         Self {
-            address: instruction.addr(),
-            next: instruction.next(),
+            address: LinkAddr(instruction.addr()),
+            next: LinkAddr(instruction.next()),
             sums: effects.sums().collect(),
             terms: effects.terms(),
             loads,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;
-use symbols::{CodeId, DebugType, Module, Resolver, TypeKind, TypeLayout};
+use symbols::{CodeId, DebugType, Instance, LinkAddr, Module, Resolver, TypeKind, TypeLayout};
 use x86::{Examiner, Instruction, MAX_INSTRUCTION_BYTES};
 
 use super::step::StepInstruction;
@@ -42,7 +42,7 @@ pub(crate) struct KnownType {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct WalkedFunction {
     module: usize,
-    begin: u64,
+    begin: LinkAddr,
 }
 
 /// The types of the accesses of all code.
@@ -52,7 +52,7 @@ pub(crate) struct CodeTypes {
     examiner: Examiner,
     /// By instruction: nothing where it was not looked at.
     known: Vec<Option<Option<KnownType>>>,
-    walked: FxHashMap<WalkedFunction, Arc<FxHashMap<u64, TypedCode>>>,
+    walked: FxHashMap<WalkedFunction, Arc<FxHashMap<LinkAddr, TypedCode>>>,
     number_of: HashMap<(Arc<str>, u64), u32>,
     of_debug: FxHashMap<(usize, DebugType), Option<u32>>,
     layouts: Vec<Arc<TypeLayout>>,
@@ -106,8 +106,8 @@ impl CodeTypes {
         let walked = match self.walked.get(&key) {
             Some(walked) => Arc::clone(walked),
             None => {
-                let bias = ip.0.wrapping_sub(address);
-                let walked = Arc::new(self.walk(resolver, module, begin, bytes, bias));
+                let instance = resolver.image().instance_at(ip)?.1;
+                let walked = Arc::new(self.walk(resolver, instance, begin, bytes));
                 self.walked.insert(key, Arc::clone(&walked));
                 walked
             }
@@ -125,21 +125,21 @@ impl CodeTypes {
     fn walk(
         &mut self,
         resolver: &Resolver,
-        module: &Module,
-        begin: u64,
+        instance: &Instance,
+        begin: LinkAddr,
         bytes: u64,
-        bias: u64,
-    ) -> FxHashMap<u64, TypedCode> {
+    ) -> FxHashMap<LinkAddr, TypedCode> {
         let mut found = FxHashMap::default();
+        let module = &*instance.module;
         let Some(typed) = module.typed_function(begin) else { return found };
         let mut steps = Vec::new();
         let mut at = begin;
-        while at < begin.saturating_add(bytes) && steps.len() < MOST_STEPS {
+        while at < begin.saturating_offset(bytes) && steps.len() < MOST_STEPS {
             let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-            let Some(code) = self.files.at(resolver, VirtAddr(at.wrapping_add(bias)), &mut buffer) else {
+            let Some(code) = self.files.at(resolver, instance.placed(at), &mut buffer) else {
                 break;
             };
-            let Some(instruction) = Instruction::decode(code, at) else { break };
+            let Some(instruction) = Instruction::decode(code, at.0) else { break };
             let step = StepInstruction::of(&instruction, &mut self.examiner);
             at = step.next;
             steps.push(step);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use symbols::{Module, TypedFunction, VariablePlace};
+use symbols::{LinkAddr, Module, TypedFunction, VariablePlace};
 use x86::{MemoryOperand, Transfer};
 
 use super::step::StepInstruction;
@@ -64,7 +64,7 @@ pub(super) struct FunctionWalk<'a> {
     pub(super) typed: Arc<TypedFunction>,
     pub(super) steps: &'a [StepInstruction],
     /// What is found, by address.
-    pub(super) found: &'a mut FxHashMap<u64, TypedCode>,
+    pub(super) found: &'a mut FxHashMap<LinkAddr, TypedCode>,
 }
 
 fn moved(value: HeldValue, by: i64, indexed: bool) -> HeldValue {
@@ -82,7 +82,7 @@ fn moved(value: HeldValue, by: i64, indexed: bool) -> HeldValue {
 impl FunctionWalk<'_> {
     /// Walks all of it.
     pub(super) fn run(&mut self) {
-        let index_of: FxHashMap<u64, usize> =
+        let index_of: FxHashMap<LinkAddr, usize> =
             self.steps.iter().enumerate().map(|(index, step)| (step.address, index)).collect();
         let mut states: FxHashMap<usize, WalkState> = FxHashMap::default();
         let mut visits: FxHashMap<usize, u32> = FxHashMap::default();
@@ -175,13 +175,12 @@ impl FunctionWalk<'_> {
             }
         }
         for sum in &step.sums {
-            let value =
-                match sum.base {
-                    Some(base) => state.get(base).map(|held| moved(held, sum.number, false)),
-                    None => self.module.typed_data(sum.number as u64).map(|(type_, offset)| {
-                        HeldValue::Pointer { type_, offset: offset as i64, is_indexed: false, is_named: true }
-                    }),
-                };
+            let value = match sum.base {
+                Some(base) => state.get(base).map(|held| moved(held, sum.number, false)),
+                None => self.module.typed_data(LinkAddr(sum.number as u64)).map(|(type_, offset)| {
+                    HeldValue::Pointer { type_, offset: offset as i64, is_indexed: false, is_named: true }
+                }),
+            };
             results.push((sum.register, value));
         }
         if let Some(operand) = step.operands.iter().find(|operand| operand.kind.writes())
@@ -206,7 +205,7 @@ impl FunctionWalk<'_> {
     }
 
     /// What debug information says of registers before an instruction.
-    fn name(&self, address: u64, state: &mut WalkState) {
+    fn name(&self, address: LinkAddr, state: &mut WalkState) {
         for variable in self.typed.variables.iter().filter(|variable| variable.code.contains(&address)) {
             let VariablePlace::Register(register, added) = variable.place else { continue };
             let Some(&register) = OF_DWARF.get(register as usize) else { continue };
@@ -247,7 +246,7 @@ impl FunctionWalk<'_> {
             }
             Some(HeldValue::Pointer { type_, offset, .. }) => self.part(type_, offset),
             None if operand.base.is_none() && operand.index.is_none() => {
-                let (type_, offset) = self.module.typed_data(operand.displacement as u64)?;
+                let (type_, offset) = self.module.typed_data(LinkAddr(operand.displacement as u64))?;
                 self.module.part_of_type(type_, offset)
             }
             None => None,
@@ -280,14 +279,16 @@ impl FunctionWalk<'_> {
     /// What a call leaves in rax.
     fn returned(&self, transfer: Transfer) -> Option<HeldValue> {
         let Transfer::Call(target) = transfer else { return None };
-        self.pointed_to(self.module.typed_function(target)?.returns?)
+        self.pointed_to(self.module.typed_function(LinkAddr(target))?.returns?)
     }
 }
 
 /// Where a jump in the function leads.
-fn target(transfer: Transfer) -> Option<u64> {
+fn target(transfer: Transfer) -> Option<LinkAddr> {
     match transfer {
-        Transfer::Jump(target) | Transfer::Branch(_, target) | Transfer::CountBranch(target) => Some(target),
+        Transfer::Jump(target) | Transfer::Branch(_, target) | Transfer::CountBranch(target) => {
+            Some(LinkAddr(target))
+        }
         _ => None,
     }
 }

@@ -41,7 +41,7 @@ impl FrameTable<'_> {
         match self.session.names().code(code) {
             None => numbers.push(self.number("0x0: ???".to_owned())),
             Some(name) => {
-                let address = name.place().map_or(name.offset, |(_, address)| address);
+                let address = name.place().map_or(name.offset, |(_, address)| address.0);
                 for call in name.calls() {
                     let function = call.function.as_deref().unwrap_or("???");
                     let place = match (&call.file, call.line, &name.module) {

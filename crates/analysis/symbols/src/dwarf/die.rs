@@ -1,5 +1,6 @@
 //! Reading single attributes of entries.
 
+use elf::LinkAddr;
 use gimli::{Attribute, AttributeValue, Dwarf, Operation, Unit, UnitOffset, UnitSectionOffset};
 
 use super::sections::Slice;
@@ -52,7 +53,7 @@ pub(crate) fn fixed_address(
     dwarf: &SliceDwarf<'_>,
     unit: &SliceUnit<'_>,
     value: AttributeValue<Slice<'_>>,
-) -> Option<u64> {
+) -> Option<LinkAddr> {
     let mut operations = value.exprloc_value()?.operations(unit.encoding());
     let mut address = match operations.next().ok()?? {
         Operation::Address { address } => address,
@@ -65,16 +66,16 @@ pub(crate) fn fixed_address(
             _ => return None,
         }
     }
-    Some(address)
+    Some(LinkAddr(address))
 }
 
 /// The offset of a thread-local variable in its module's template.
-pub(crate) fn thread_offset(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<u64> {
+pub(crate) fn thread_offset(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<LinkAddr> {
     let mut operations = value.exprloc_value()?.operations(unit.encoding());
     let (first, second) = (operations.next().ok()??, operations.next().ok()??);
     match (first, second) {
-        (Operation::UnsignedConstant { value }, Operation::TLS) => Some(value),
-        (Operation::Address { address }, Operation::TLS) => Some(address),
+        (Operation::UnsignedConstant { value }, Operation::TLS) => Some(LinkAddr(value)),
+        (Operation::Address { address }, Operation::TLS) => Some(LinkAddr(address)),
         _ => None,
     }
 }

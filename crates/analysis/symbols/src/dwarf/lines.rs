@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use elf::LinkAddr;
+
 use super::sections::{Sections, SharedSlice};
 use crate::{LineFrame, SourceLine, demangle::demangle};
 
@@ -45,11 +47,11 @@ impl Lines {
     }
 
     /// `sections` are those that it was made of.
-    pub(crate) fn frames(&self, sections: &Sections, address: u64) -> Vec<LineFrame> {
+    pub(crate) fn frames(&self, sections: &Sections, address: LinkAddr) -> Vec<LineFrame> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let (context, interned) = &mut *inner;
         let mut all = Vec::new();
-        let mut frames = match context.find_frames(address).skip_all_loads() {
+        let mut frames = match context.find_frames(address.0).skip_all_loads() {
             Ok(frames) => frames,
             Err(damage) => {
                 sections.note_damage(&damage);

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use elf::LinkAddr;
 use gimli::{
     AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_location, DW_AT_low_pc, DW_AT_name,
     DW_AT_ranges, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_subprogram, DW_TAG_variable, Operation,
@@ -48,9 +49,9 @@ pub(crate) struct Locals {
 /// Code of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UnitRange {
-    pub(super) begin: u64,
+    pub(super) begin: LinkAddr,
     /// The first address after it.
-    pub(super) end: u64,
+    pub(super) end: LinkAddr,
     /// Where the unit starts in its section.
     pub(super) unit: usize,
 }
@@ -59,12 +60,17 @@ pub(super) struct UnitRange {
 struct LocalTables {
     /// Sorted.
     units: Option<Vec<UnitRange>>,
-    read: HashMap<usize, HashMap<u64, FunctionLocals>>,
+    read: HashMap<usize, HashMap<LinkAddr, FunctionLocals>>,
 }
 
 impl Locals {
     /// The variable that owns a byte; of several that share it (in blocks of their own) the smallest.
-    pub(crate) fn find(&self, sections: &Sections, function: u64, offset: i64) -> Option<Arc<LocalVariable>> {
+    pub(crate) fn find(
+        &self,
+        sections: &Sections,
+        function: LinkAddr,
+        offset: i64,
+    ) -> Option<Arc<LocalVariable>> {
         let mut tables = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let LocalTables { units, read } = &mut *tables;
         let units = units.get_or_insert_with(|| unit_ranges(sections));
@@ -92,7 +98,7 @@ pub(super) fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
         let Ok(unit) = die::unit_at(&dwarf, start) else { continue };
         let Ok(mut ranges) = dwarf.unit_ranges(&unit) else { continue };
         while let Ok(Some(range)) = ranges.next() {
-            all.push(UnitRange { begin: range.begin, end: range.end, unit: start });
+            all.push(UnitRange { begin: LinkAddr(range.begin), end: LinkAddr(range.end), unit: start });
         }
     }
     all.sort_unstable();
@@ -118,7 +124,7 @@ fn place(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<i64> 
 /// The function whose entries are being read.
 struct OpenFunction {
     depth: isize,
-    address: u64,
+    address: LinkAddr,
     base: i64,
     locals: Vec<Arc<LocalVariable>>,
 }
@@ -126,7 +132,7 @@ struct OpenFunction {
 fn read_unit(
     sections: &Sections,
     start: usize,
-    found: &mut HashMap<u64, FunctionLocals>,
+    found: &mut HashMap<LinkAddr, FunctionLocals>,
 ) -> Result<(), gimli::Error> {
     let dwarf = sections.dwarf();
     let unit = die::unit_at(&dwarf, start)?;
@@ -162,7 +168,7 @@ fn read_unit(
                         _ => {}
                     }
                 }
-                if let (Some(address), Some(base)) = (address, base) {
+                if let (Some(address), Some(base)) = (address.map(LinkAddr), base) {
                     close(&mut open);
                     open = Some(OpenFunction { depth, address, base, locals: Vec::new() });
                 }

@@ -19,6 +19,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use elf::LinkAddr;
 pub(crate) use separate::separate_file;
 
 pub(crate) use self::die::TypeRef;
@@ -65,7 +66,7 @@ impl DebugInfo {
     }
 
     /// The functions and lines at an address, innermost first.
-    pub(crate) fn frames(&self, address: u64) -> Vec<LineFrame> {
+    pub(crate) fn frames(&self, address: LinkAddr) -> Vec<LineFrame> {
         let lines = self.lines.get_or_init(|| Lines::new(&self.sections));
         lines.as_ref().map(|lines| lines.frames(&self.sections, address)).unwrap_or_default()
     }
@@ -76,7 +77,7 @@ impl DebugInfo {
     }
 
     /// The local variable of the function at `address` that lies there in its frame.
-    pub(crate) fn local_at(&self, address: u64, offset: i64) -> Option<Arc<LocalVariable>> {
+    pub(crate) fn local_at(&self, address: LinkAddr, offset: i64) -> Option<Arc<LocalVariable>> {
         self.locals.find(&self.sections, address, offset)
     }
 
@@ -96,7 +97,7 @@ impl DebugInfo {
     }
 
     /// What is known of the values in the function that begins there.
-    pub(crate) fn typed_function(&self, address: u64) -> Option<Arc<TypedFunction>> {
+    pub(crate) fn typed_function(&self, address: LinkAddr) -> Option<Arc<TypedFunction>> {
         self.typed.find(&self.sections, address)
     }
 

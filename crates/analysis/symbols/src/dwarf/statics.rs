@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use elf::LinkAddr;
 use gimli::{
     AttributeValue, DW_AT_abstract_origin, DW_AT_const_value, DW_AT_declaration, DW_AT_location, DW_AT_name,
     DW_AT_specification, DW_AT_type, DW_TAG_class_type, DW_TAG_formal_parameter, DW_TAG_member,
@@ -19,7 +20,7 @@ use super::{
 /// One variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StaticVariable {
-    pub(crate) address: u64,
+    pub(crate) address: LinkAddr,
     pub(crate) bytes: u64,
     /// With its scopes.
     pub(crate) name: String,
@@ -37,7 +38,7 @@ pub(crate) struct Statics {
 
 /// A variable as its entry has it; what is missing is in the entry it refers to.
 struct VariableEntry {
-    address: u64,
+    address: LinkAddr,
     thread_local: bool,
     name: Option<String>,
     type_ref: Option<usize>,
@@ -62,7 +63,7 @@ struct StaticsReader {
 struct Attributes<'a> {
     name: Option<&'a str>,
     type_ref: Option<usize>,
-    address: Option<u64>,
+    address: Option<LinkAddr>,
     /// The address is an offset.
     thread_local: bool,
     origin: Option<usize>,
@@ -94,19 +95,19 @@ impl Statics {
     }
 
     /// The thread-local variable at an offset of the template.
-    pub(crate) fn thread_local(&self, offset: u64) -> Option<&StaticVariable> {
+    pub(crate) fn thread_local(&self, offset: LinkAddr) -> Option<&StaticVariable> {
         let at = self.thread_local.binary_search_by_key(&offset, |variable| variable.address).ok()?;
         self.thread_local.get(at)
     }
 
     /// The variable at an address, and the range around the address with the same answer.
-    pub(crate) fn find(&self, address: u64) -> (u64, u64, Option<&StaticVariable>) {
+    pub(crate) fn find(&self, address: LinkAddr) -> (LinkAddr, LinkAddr, Option<&StaticVariable>) {
         let after = self.all.partition_point(|variable| variable.address <= address);
-        let next = self.all.get(after).map_or(u64::MAX, |variable| variable.address);
+        let next = self.all.get(after).map_or(LinkAddr::MAX, |variable| variable.address);
         let Some(variable) = after.checked_sub(1).and_then(|i| self.all.get(i)) else {
-            return (0, next, None);
+            return (LinkAddr(0), next, None);
         };
-        let end = variable.address.saturating_add(variable.bytes.max(1)).min(next);
+        let end = variable.address.saturating_offset(variable.bytes.max(1)).min(next);
         if address < end { (variable.address, end, Some(variable)) } else { (end, next, None) }
     }
 

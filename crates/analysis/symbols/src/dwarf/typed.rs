@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use elf::LinkAddr;
 use gimli::{
     AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_high_pc, DW_AT_location, DW_AT_low_pc,
     DW_AT_ranges, DW_AT_specification, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_inlined_subroutine,
@@ -32,7 +33,7 @@ pub enum VariablePlace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypedVariable {
     /// The instructions for which it is there.
-    pub code: Range<u64>,
+    pub code: Range<LinkAddr>,
     /// Where.
     pub place: VariablePlace,
     /// Its type.
@@ -56,7 +57,7 @@ pub(crate) struct TypedFunctions {
     inner: Mutex<TypedTables>,
 }
 
-type UnitFunctions = HashMap<u64, Arc<TypedFunction>>;
+type UnitFunctions = HashMap<LinkAddr, Arc<TypedFunction>>;
 
 #[derive(Debug, Default)]
 struct TypedTables {
@@ -66,7 +67,7 @@ struct TypedTables {
 
 impl TypedFunctions {
     /// The function that begins there.
-    pub(crate) fn find(&self, sections: &Sections, function: u64) -> Option<Arc<TypedFunction>> {
+    pub(crate) fn find(&self, sections: &Sections, function: LinkAddr) -> Option<Arc<TypedFunction>> {
         let mut tables = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let TypedTables { units, read } = &mut *tables;
         let units = units.get_or_insert_with(|| unit_ranges(sections));
@@ -85,9 +86,9 @@ impl TypedFunctions {
 /// A function, or a block of one or an inlined one, and its code.
 struct OpenScope {
     depth: isize,
-    code: Vec<Range<u64>>,
+    code: Vec<Range<LinkAddr>>,
     /// Of a function: where it begins, and its frame base from the CFA.
-    function: Option<u64>,
+    function: Option<LinkAddr>,
 }
 
 /// What has been read of the function that is open.
@@ -181,7 +182,7 @@ impl<'s> UnitReader<'_, 's> {
         Ok(())
     }
 
-    fn code(&self, attributes: &Attributes<'s>) -> Result<Vec<Range<u64>>, gimli::Error> {
+    fn code(&self, attributes: &Attributes<'s>) -> Result<Vec<Range<LinkAddr>>, gimli::Error> {
         let mut all = Vec::new();
         let low =
             value(attributes, DW_AT_low_pc).map(|low| self.dwarf.attr_address(self.unit, low)).transpose()?;
@@ -190,12 +191,12 @@ impl<'s> UnitReader<'_, 's> {
                 Some(bytes) => low.wrapping_add(bytes),
                 None => self.dwarf.attr_address(self.unit, high)?.unwrap_or(low),
             };
-            all.push(low..end);
+            all.push(LinkAddr(low)..LinkAddr(end));
         } else if let Some(ranges) = value(attributes, DW_AT_ranges)
             && let Some(mut ranges) = self.dwarf.attr_ranges(self.unit, ranges)?
         {
             while let Some(range) = ranges.next()? {
-                all.push(range.begin..range.end);
+                all.push(LinkAddr(range.begin)..LinkAddr(range.end));
             }
         }
         Ok(all)
@@ -224,14 +225,14 @@ impl<'s> UnitReader<'_, 's> {
             }
         } else if let Some(mut list) = self.dwarf.attr_locations(self.unit, location)? {
             while let Some(entry) = list.next()? {
-                self.places(&entry.data, entry.range.begin..entry.range.end, type_);
+                self.places(&entry.data, LinkAddr(entry.range.begin)..LinkAddr(entry.range.end), type_);
             }
         }
         Ok(())
     }
 
     /// The places that an expression says, piece by piece.
-    fn places(&mut self, expression: &Expression<Slice<'s>>, code: Range<u64>, type_: DebugType) {
+    fn places(&mut self, expression: &Expression<Slice<'s>>, code: Range<LinkAddr>, type_: DebugType) {
         let mut operations = (*expression).operations(self.unit.encoding());
         let (mut place, mut part): (Option<(VariablePlace, bool)>, u64) = (None, 0);
         let mut pieces = Vec::new();

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use elf::LinkAddr;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ReadRef};
@@ -11,11 +12,11 @@ use super::file::WithElf;
 
 /// The functions of a file, in the order of their addresses.
 #[derive(Debug, Default)]
-pub(crate) struct FunctionExtents(Vec<Range<u64>>);
+pub(crate) struct FunctionExtents(Vec<Range<LinkAddr>>);
 
 impl FunctionExtents {
     /// The function of an address.
-    pub(crate) fn find(&self, address: u64) -> Option<Range<u64>> {
+    pub(crate) fn find(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
         let after = self.0.partition_point(|extent| extent.start <= address);
         self.0.get(after.checked_sub(1)?).filter(|extent| extent.contains(&address)).cloned()
     }
@@ -40,15 +41,15 @@ impl WithElf for ReadExtents {
     }
 }
 
-fn read(bytes: &[u8], bases: &BaseAddresses) -> Vec<Range<u64>> {
+fn read(bytes: &[u8], bases: &BaseAddresses) -> Vec<Range<LinkAddr>> {
     let table = EhFrame::new(bytes, LittleEndian);
     let mut all = Vec::new();
     let mut entries = table.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(partial) = entry else { continue };
         if let Ok(entry) = partial.parse(EhFrame::cie_from_offset) {
-            let start = entry.initial_address();
-            all.push(start..start.saturating_add(entry.len()));
+            let start = LinkAddr(entry.initial_address());
+            all.push(start..start.saturating_offset(entry.len()));
         }
     }
     all.sort_by_key(|extent| extent.start);
@@ -59,10 +60,16 @@ fn read(bytes: &[u8], bases: &BaseAddresses) -> Vec<Range<u64>> {
 mod tests {
     use super::*;
 
+    fn linked(extent: Range<u64>) -> Range<LinkAddr> {
+        LinkAddr(extent.start)..LinkAddr(extent.end)
+    }
+
     #[test]
     fn an_address_is_found_in_its_function_alone() {
-        let extents = FunctionExtents(vec![0x10..0x20, 0x20..0x30, 0x40..0x50]);
-        let check = |address, expect: Option<Range<u64>>| assert_eq!(extents.find(address), expect);
+        let extents = FunctionExtents([0x10..0x20, 0x20..0x30, 0x40..0x50].map(linked).to_vec());
+        let check = |address, expect: Option<Range<u64>>| {
+            assert_eq!(extents.find(LinkAddr(address)), expect.map(linked));
+        };
         check(0x0f, None);
         check(0x10, Some(0x10..0x20));
         check(0x2f, Some(0x20..0x30));

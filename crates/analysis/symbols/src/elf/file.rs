@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use elf::{ElfHeader, ElfRefusal};
+use elf::{ElfHeader, ElfRefusal, LinkAddr};
 use object::{
     Endianness, Object, ObjectSection, ReadCache, ReadRef,
     elf::{
@@ -173,11 +173,11 @@ impl WithElf for ReadBuildId {
 fn read_segments<'data, R: ReadRef<'data>>(
     elf: &ElfFile64<'data, Endianness, R>,
     facts: &mut ElfFacts,
-) -> std::ops::Range<u64> {
+) -> std::ops::Range<LinkAddr> {
     let endian = elf.endian();
-    let mut relro = 0..0;
+    let mut relro = LinkAddr(0)..LinkAddr(0);
     for header in elf.elf_program_headers() {
-        let (address, bytes) = (header.p_vaddr(endian), header.p_memsz(endian));
+        let (address, bytes) = (LinkAddr(header.p_vaddr(endian)), header.p_memsz(endian));
         match header.p_type(endian) {
             PT_LOAD => {
                 let flags = header.p_flags(endian);
@@ -193,7 +193,7 @@ fn read_segments<'data, R: ReadRef<'data>>(
                         .fold(0, |all, (_, bit)| all | bit),
                 });
             }
-            PT_GNU_RELRO => relro = address..address.saturating_add(bytes),
+            PT_GNU_RELRO => relro = address..address.saturating_offset(bytes),
             _ => {}
         }
     }
@@ -202,7 +202,7 @@ fn read_segments<'data, R: ReadRef<'data>>(
 
 fn read_sections<'data, R: ReadRef<'data>>(
     elf: &ElfFile64<'data, Endianness, R>,
-    relro: std::ops::Range<u64>,
+    relro: std::ops::Range<LinkAddr>,
     facts: &mut ElfFacts,
 ) {
     let endian = elf.endian();
@@ -219,7 +219,7 @@ fn read_sections<'data, R: ReadRef<'data>>(
             continue;
         }
         let has = |flag: u32| flags & u64::from(flag) != 0;
-        let address = header.sh_addr(endian);
+        let address = LinkAddr(header.sh_addr(endian));
         let kind = if has(SHF_TLS) {
             SectionKind::Tls
         } else if has(SHF_EXECINSTR) {
@@ -245,13 +245,13 @@ fn read_sections<'data, R: ReadRef<'data>>(
 }
 
 /// The section that holds an address.
-pub(crate) fn section_at(sections: &[Section], address: u64) -> Option<&Section> {
+pub(crate) fn section_at(sections: &[Section], address: LinkAddr) -> Option<&Section> {
     let placed = sections.partition_point(|section| section.kind != SectionKind::Tls);
     let sections = sections.get(..placed)?;
     let after = sections.partition_point(|section| section.address <= address);
     // An empty section may begin where a full one does.
     let mut candidates = sections.get(..after)?.iter().rev().take(4);
-    candidates.find(|section| address - section.address < section.bytes)
+    candidates.find(|section| address.checked_sub(section.address).is_some_and(|into| into < section.bytes))
 }
 
 fn read_symbols<'data, R: ReadRef<'data>>(
@@ -273,7 +273,7 @@ fn read_symbols<'data, R: ReadRef<'data>>(
             u64::from_le_bytes(entry.get(at..at + 8).and_then(|b| b.try_into().ok()).unwrap_or_default())
         };
         let (name, info, shndx) = (word(0) as u32, (word(0) >> 32) as u8, (word(0) >> 48) as u16);
-        let (address, bytes) = (word(8), word(16));
+        let (address, bytes) = (LinkAddr(word(8)), word(16));
         let kind = info & 15;
         if shndx == SHN_UNDEF || !matches!(kind, STT_NOTYPE | STT_FUNC | STT_OBJECT | STT_TLS | STT_GNU_IFUNC)
         {
@@ -313,7 +313,7 @@ fn read_symbols<'data, R: ReadRef<'data>>(
 /// The slots of the global offset table that hold the address of a function.
 fn read_slots<'data, R: ReadRef<'data>>(
     elf: &ElfFile64<'data, Endianness, R>,
-    slots: &mut HashMap<u64, String>,
+    slots: &mut HashMap<LinkAddr, String>,
 ) {
     let endian = elf.endian();
     let data = elf.data();
@@ -328,7 +328,7 @@ fn read_slots<'data, R: ReadRef<'data>>(
             let word = |at: usize| {
                 u64::from_le_bytes(entry.get(at..at + 8).and_then(|b| b.try_into().ok()).unwrap_or_default())
             };
-            let (slot, kind, symbol) = (word(0), word(8) as u32, (word(8) >> 32) as usize);
+            let (slot, kind, symbol) = (LinkAddr(word(0)), word(8) as u32, (word(8) >> 32) as usize);
             if kind == R_X86_64_IRELATIVE || !matches!(kind, R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT) {
                 continue;
             }
@@ -348,7 +348,7 @@ fn read_slots<'data, R: ReadRef<'data>>(
 
 fn read_plt<'data, R: ReadRef<'data>>(
     elf: &ElfFile64<'data, Endianness, R>,
-    slots: &HashMap<u64, String>,
+    slots: &HashMap<LinkAddr, String>,
     symbols: &mut SymbolTable,
 ) {
     let endian = elf.endian();
@@ -359,7 +359,9 @@ fn read_plt<'data, R: ReadRef<'data>>(
         let Ok(code) = section.data() else { continue };
         let entry_bytes = section.elf_section_header().sh_entsize(endian);
         let entry_bytes = if matches!(entry_bytes, 8 | 16 | 32) { entry_bytes } else { 16 };
-        for (address, name) in plt::names(&plt::entries(code, section.address(), entry_bytes), slots) {
+        for (address, name) in
+            plt::names(&plt::entries(code, LinkAddr(section.address()), entry_bytes), slots)
+        {
             let entry = SymbolEntry {
                 address,
                 bytes: entry_bytes,

@@ -10,6 +10,6 @@ mod symbol;
 
 pub(crate) use extents::{FunctionExtents, ReadExtents};
 pub(crate) use file::{ElfFacts, ElfSource, ReadBuildId, ReadFacts, WithElf, section_at};
-pub use section::{Section, SectionKind, Segment};
+pub use section::{FilePlace, Section, SectionKind, Segment};
 pub(crate) use symbol::SymbolTable;
 pub use symbol::{Symbol, SymbolKind};

@@ -1,5 +1,6 @@
 //! Sections and segments: what a file's addresses are for.
 
+use elf::LinkAddr;
 use memref::RegionKind;
 
 /// A stretch of the file that is mapped.
@@ -9,12 +10,29 @@ pub struct Segment {
     pub file_offset: u64,
     /// Bytes in the file.
     pub file_bytes: u64,
-    /// Address of the first byte, before relocation.
-    pub address: u64,
+    /// Address of the first byte.
+    pub address: LinkAddr,
     /// Bytes in memory.
     pub bytes: u64,
     /// Bit 0 read, bit 1 write, bit 2 execute.
     pub rights: u8,
+}
+
+/// Bytes of a file that are mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePlace {
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// How many there are.
+    pub bytes: u64,
+}
+
+impl Segment {
+    /// What the file has from an address to the segment's end; `None` where it has nothing there.
+    pub(crate) fn rest_at(&self, address: LinkAddr) -> Option<FilePlace> {
+        let into = address.checked_sub(self.address).filter(|into| *into < self.file_bytes)?;
+        Some(FilePlace { offset: self.file_offset.checked_add(into)?, bytes: self.file_bytes - into })
+    }
 }
 
 /// What the bytes of a section are for.
@@ -52,8 +70,8 @@ impl SectionKind {
 pub struct Section {
     /// Its name, with the dot.
     pub name: Box<str>,
-    /// Address of the first byte, before relocation.
-    pub address: u64,
+    /// Address of the first byte.
+    pub address: LinkAddr,
     /// Bytes.
     pub bytes: u64,
     /// What it is for.

@@ -1,9 +1,11 @@
 //! Symbols, and which of them owns an address.
 
-use crate::demangle::demangle;
 use std::borrow::Cow;
 
+use elf::LinkAddr;
+
 use super::SectionKind;
+use crate::demangle::demangle;
 
 /// What a symbol names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,8 +21,8 @@ pub enum SymbolKind {
 /// A symbol of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// Address, before relocation.
-    pub address: u64,
+    /// Address.
+    pub address: LinkAddr,
     /// Bytes; where the file says none, up to the next symbol or the end of the section.
     pub bytes: u64,
     /// The name in the file.
@@ -43,7 +45,7 @@ impl<'a> Symbol<'a> {
 /// A symbol as it is collected.
 #[derive(Clone, Debug)]
 pub(crate) struct SymbolEntry {
-    pub(crate) address: u64,
+    pub(crate) address: LinkAddr,
     pub(crate) bytes: u64,
     pub(crate) name_start: u32,
     pub(crate) name_len: u32,
@@ -61,7 +63,7 @@ pub(crate) struct SymbolTable {
     /// Sorted by address, the best name for it first.
     entries: Vec<SymbolEntry>,
     /// Where the owner of an address changes: from here on it is that entry, or none. Sorted.
-    changes: Vec<(u64, Option<u32>)>,
+    changes: Vec<(LinkAddr, Option<u32>)>,
 }
 
 impl SymbolTable {
@@ -69,7 +71,7 @@ impl SymbolTable {
         let (Ok(start), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(name.len())) else {
             return;
         };
-        if start.checked_add(len).is_none() || entry.address.checked_add(entry.bytes).is_none() {
+        if start.checked_add(len).is_none() || entry.address.0.checked_add(entry.bytes).is_none() {
             return;
         }
         self.names.push_str(name);
@@ -86,7 +88,7 @@ impl SymbolTable {
 
     /// Sorts, gives symbols without a size their extent, and finds who owns what. `section_end` gives the end of the
     /// section that holds an address.
-    pub(crate) fn finish(&mut self, section_end: impl Fn(u64) -> Option<u64>) {
+    pub(crate) fn finish(&mut self, section_end: impl Fn(LinkAddr) -> Option<LinkAddr>) {
         let names = std::mem::take(&mut self.names);
         let name = |entry: &SymbolEntry| text(&names, entry);
         self.entries.sort_by(|a, b| {
@@ -109,15 +111,15 @@ impl SymbolTable {
                 && name(a) == name(b)
                 && (a.unsized_ || a.bytes == b.bytes)
         });
-        let mut next = u64::MAX;
-        let mut following = u64::MAX;
+        let mut next = LinkAddr::MAX;
+        let mut following = LinkAddr::MAX;
         for entry in self.entries.iter_mut().rev().filter(|entry| entry.kind != SymbolKind::Tls) {
             if entry.address != next {
                 (following, next) = (next, entry.address);
             }
             if entry.unsized_ {
                 let end = section_end(entry.address).unwrap_or(entry.address).min(following);
-                entry.bytes = end.saturating_sub(entry.address);
+                entry.bytes = end.checked_sub(entry.address).unwrap_or(0);
             }
         }
         self.names = names;
@@ -126,12 +128,12 @@ impl SymbolTable {
 
     /// The symbol that owns an address, the innermost where they nest; and the range around the address with that
     /// answer.
-    pub(crate) fn find(&self, address: u64) -> (u64, u64, Option<Symbol<'_>>) {
+    pub(crate) fn find(&self, address: LinkAddr) -> (LinkAddr, LinkAddr, Option<Symbol<'_>>) {
         let after = self.changes.partition_point(|change| change.0 <= address);
-        let end = self.changes.get(after).map_or(u64::MAX, |change| change.0);
+        let end = self.changes.get(after).map_or(LinkAddr::MAX, |change| change.0);
         match after.checked_sub(1).and_then(|i| self.changes.get(i)) {
             Some(&(start, owner)) => (start, end, owner.and_then(|i| self.get(i as usize))),
-            None => (0, end, None),
+            None => (LinkAddr(0), end, None),
         }
     }
 
@@ -161,23 +163,24 @@ fn text<'a>(names: &'a str, entry: &SymbolEntry) -> &'a str {
 }
 
 /// Sweeps over the entries in the order of addresses; those that begin later and are still open are the inner ones.
-fn owners(entries: &[SymbolEntry]) -> Vec<(u64, Option<u32>)> {
-    let mut changes: Vec<(u64, Option<u32>)> = Vec::with_capacity(entries.len() * 2);
-    let mut open: Vec<(u64, u32)> = Vec::new();
-    let mut set = |at: u64, owner: Option<u32>| match changes.last_mut() {
+fn owners(entries: &[SymbolEntry]) -> Vec<(LinkAddr, Option<u32>)> {
+    let mut changes: Vec<(LinkAddr, Option<u32>)> = Vec::with_capacity(entries.len() * 2);
+    let mut open: Vec<(LinkAddr, u32)> = Vec::new();
+    let mut set = |at: LinkAddr, owner: Option<u32>| match changes.last_mut() {
         Some(last) if last.0 == at => last.1 = owner,
         Some(last) if last.1 == owner => {}
         _ => changes.push((at, owner)),
     };
-    let close = |open: &mut Vec<(u64, u32)>, until: u64, set: &mut dyn FnMut(u64, Option<u32>)| {
-        while let Some(&(end, _)) = open.last().filter(|top| top.0 <= until) {
-            open.pop();
-            while open.last().is_some_and(|top| top.0 <= end) {
+    let close =
+        |open: &mut Vec<(LinkAddr, u32)>, until: LinkAddr, set: &mut dyn FnMut(LinkAddr, Option<u32>)| {
+            while let Some(&(end, _)) = open.last().filter(|top| top.0 <= until) {
                 open.pop();
+                while open.last().is_some_and(|top| top.0 <= end) {
+                    open.pop();
+                }
+                set(end, open.last().map(|top| top.1));
             }
-            set(end, open.last().map(|top| top.1));
-        }
-    };
+        };
     let mut last_address = None;
     for (index, entry) in entries.iter().enumerate() {
         if entry.bytes == 0 || entry.kind == SymbolKind::Tls || last_address == Some(entry.address) {
@@ -185,10 +188,10 @@ fn owners(entries: &[SymbolEntry]) -> Vec<(u64, Option<u32>)> {
         }
         last_address = Some(entry.address);
         close(&mut open, entry.address, &mut set);
-        open.push((entry.address + entry.bytes, index as u32));
+        open.push((entry.address.offset(entry.bytes), index as u32));
         set(entry.address, Some(index as u32));
     }
-    close(&mut open, u64::MAX, &mut set);
+    close(&mut open, LinkAddr::MAX, &mut set);
     changes
 }
 
@@ -200,7 +203,7 @@ mod tests {
         let mut table = SymbolTable::default();
         for &(name, address, bytes) in symbols {
             let entry = SymbolEntry {
-                address,
+                address: LinkAddr(address),
                 bytes,
                 name_start: 0,
                 name_len: 0,
@@ -211,15 +214,15 @@ mod tests {
             };
             table.push(name, entry);
         }
-        table.finish(|_| Some(1000));
+        table.finish(|_| Some(LinkAddr(1000)));
         table
     }
 
     fn check(symbols: &[(&str, u64, u64)], address: u64, expect: Option<(&str, u64)>) {
-        let table = table(symbols);
+        let (table, address) = (table(symbols), LinkAddr(address));
         let (start, end, found) = table.find(address);
         assert!(start <= address && address < end);
-        assert_eq!(found.map(|s| (s.raw_name, address - s.address)), expect);
+        assert_eq!(found.map(|s| (s.raw_name, address.0 - s.address.0)), expect);
     }
 
     #[test]

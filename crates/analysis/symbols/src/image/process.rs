@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use elf::LinkAddr;
 use memref::{RegionChange, RegionEvent, RegionKind, VirtAddr};
 
 use super::{RegionId, RegionMap};
+use crate::names::{linked, placed};
 use crate::{Module, ModuleStore, Segment};
 
 /// A module in a process: an index into all instances it ever had.
@@ -24,6 +26,18 @@ pub struct Instance {
     pub end: VirtAddr,
     /// Whether any of it is still mapped.
     pub live: bool,
+}
+
+impl Instance {
+    /// The address in its file of what is at an address of the process.
+    pub fn linked(&self, addr: VirtAddr) -> LinkAddr {
+        linked(self.bias, addr)
+    }
+
+    /// The address in the process of what is at an address of its file.
+    pub fn placed(&self, address: LinkAddr) -> VirtAddr {
+        placed(self.bias, address)
+    }
 }
 
 /// Regions and modules of one process. A forked child starts with a clone.
@@ -128,8 +142,8 @@ impl ProcessImage {
             let Some(segment) = best_segment(&module, event) else { return false };
             let Some(bias) = bias(segment, event) else { return false };
             let extent = module.extent();
-            let start = bias.wrapping_add(extent.start);
-            (bias, start, start.saturating_add(extent.end - extent.start))
+            let start = placed(bias, extent.start).0;
+            (bias, start, start.saturating_add(extent.end.0 - extent.start.0))
         };
         let id = InstanceId(self.instances.len() as u32);
         self.instances.push(Instance {
@@ -182,7 +196,7 @@ fn bias(segment: &Segment, event: &RegionEvent<String>) -> Option<u64> {
     if event.file_offset < first || event.file_offset >= last.max(first + 1) {
         return None;
     }
-    let address = segment.address.wrapping_sub(segment.file_offset).wrapping_add(event.file_offset);
+    let address = segment.address.0.wrapping_sub(segment.file_offset).wrapping_add(event.file_offset);
     Some(event.start.0.wrapping_sub(address))
 }
 

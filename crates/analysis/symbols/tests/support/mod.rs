@@ -103,13 +103,13 @@ pub fn mappings(module: &Module, bias: u64) -> Vec<RegionEvent<String>> {
             rights if rights & 2 != 0 => RegionKind::Data,
             _ => RegionKind::Rodata,
         };
-        let (start, in_file) = (page(segment.address), up(segment.address + segment.file_bytes));
+        let (start, in_file) = (page(segment.address.0), up(segment.address.0 + segment.file_bytes));
         let mut event = region(1, RegionChange::Map, kind, bias + start, in_file - start);
         event.rights = segment.rights;
         event.file_offset = page(segment.file_offset);
         event.name = module.mapped_name().to_owned();
         events.push(event);
-        let end = up(segment.address + segment.bytes);
+        let end = up(segment.address.0 + segment.bytes);
         if end > in_file {
             events.push(region(1, RegionChange::Map, RegionKind::Bss, bias + in_file, end - in_file));
         }

@@ -139,11 +139,6 @@ fn address(expression: &str, rest: &str) -> Result<WatchPlace, Error> {
     Ok(WatchPlace { kind: KIND_ADDRESS, address, len, number: 0, library: None })
 }
 
-/// Addresses of a module are told from its first one on.
-fn first_of(module: &Module) -> u64 {
-    if module.is_fixed() { module.extent().start } else { 0 }
-}
-
 fn variables(module: &Module, expression: &str) -> FoundPlaces {
     let entry = |kind, address, len| WatchPlace { kind, address, len, number: 0, library: None };
     match module.find_thread_local(expression) {
@@ -154,16 +149,14 @@ fn variables(module: &Module, expression: &str) -> FoundPlaces {
         }
     }
     let places = module.find_variable(expression)?;
-    let first = first_of(module);
-    Ok(places.iter().map(|place| entry(KIND_MODULE, place.addr.0 - first, place.len)).collect())
+    Ok(places.iter().map(|place| entry(KIND_MODULE, module.mapped_offset(place.addr), place.len)).collect())
 }
 
 fn functions(module: &Module, function: &str, number: u64) -> FoundPlaces {
     let found = module.find_function(function)?;
-    let first = first_of(module);
     let entry = |symbol: &symbols::Symbol<'_>| WatchPlace {
         kind: KIND_SITE,
-        address: symbol.address - first,
+        address: module.mapped_offset(symbol.address),
         len: symbol.bytes.max(1),
         number,
         library: None,

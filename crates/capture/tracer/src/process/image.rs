@@ -118,8 +118,9 @@ impl Image {
             let segment = segment_of_file(&file, &header, index)?;
             *place = (segment.kind == libc::PT_LOAD).then_some(segment);
         }
-        let first = loads.iter().flatten().map(|load| pages::start_of_page(load.start)).min()?;
-        let last = loads.iter().flatten().map(|load| load.start.saturating_add(load.memory_bytes)).max()?;
+        let first = loads.iter().flatten().map(|load| pages::start_of_page(load.start.0)).min()?;
+        let last =
+            loads.iter().flatten().map(|load| load.start.saturating_offset(load.memory_bytes).0).max()?;
         let len = last.checked_sub(first)?.next_multiple_of(PAGE_BYTES);
         let fixed = header.is_fixed;
         let flags = sys::MAP_PRIVATE
@@ -135,18 +136,18 @@ impl Image {
         let mut headers = 0;
         for load in loads.iter().flatten() {
             if (load.offset..load.offset + load.file_bytes).contains(&table) {
-                headers = load.start + bias + (table - load.offset);
+                headers = load.start.placed(bias) + (table - load.offset);
             }
             map_segment(load, &file, bias)?;
         }
-        Some(Self { entry: header.entry.wrapping_add(bias), headers, count: count.into() })
+        Some(Self { entry: header.entry.placed(bias), headers, count: count.into() })
     }
 }
 
 /// Maps a segment into the reserved range.
 fn map_segment(load: &SegmentHeader, file: &sys::Fd, bias: u64) -> Option<()> {
     let prot = load.protection();
-    let start = load.start.wrapping_add(bias);
+    let start = load.start.placed(bias);
     let page = pages::start_of_page(start);
     let file_end = start + load.file_bytes;
     let end = start + load.memory_bytes;
