@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::demand::ends_region;
 use crate::race::atomics::is_inner;
-use crate::race::variable_name;
+use crate::variable_name::variable_name;
 use crate::{Error, Moment, Tool};
 
 const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;

@@ -45,6 +45,7 @@ mod tally;
 mod timeline;
 mod typing;
 mod unused;
+mod variable_name;
 
 pub use block_total::BlockTotal;
 pub use block_use::{BlockSum, BlockUse, BlockUses};

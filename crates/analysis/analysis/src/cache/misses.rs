@@ -1,6 +1,6 @@
 //! A replay through the model: misses by what was accessed, or by whom.
 
-use memref::{Access, AccessKind, BlockOp, Event, ProcessId, SyncKind, ThreadId};
+use memref::{Access, AccessKind, BlockOp, Event, ProcessId, SyncKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
 use trace_format::Filter;
@@ -217,7 +217,7 @@ impl CacheMisses {
             // The kernel gives processes the addresses below 2^47; what a line of another process is told by is above.
             let key = line ^ u64::from(process.0) << 42;
             let is_shared = !self.touched.is_empty()
-                && self.touched.has_any(process, line << self.line_shift, 1 << self.line_shift);
+                && self.touched.has_any(process, VirtAddr(line << self.line_shift), 1 << self.line_shift);
             missed |= self.model.access(core, key, access.kind.writes(), is_shared);
         }
         missed

@@ -1,6 +1,6 @@
 //! What is known of each block: who made it and released it, what was written to it.
 
-use memref::{AllocationFunction, ProcessId};
+use memref::{AllocationFunction, ProcessId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::BlockId;
 
@@ -12,7 +12,7 @@ const MOST_FOLLOWED: u64 = 1 << 26;
 /// A block of a process, from its allocation on.
 #[derive(Clone, Debug)]
 pub(super) struct FollowedBlock {
-    pub(super) start: u64,
+    pub(super) start: VirtAddr,
     pub(super) len: u64,
     pub(super) function: AllocationFunction,
     pub(super) is_mapping: bool,
@@ -26,7 +26,7 @@ pub(super) struct FollowedBlock {
 
 impl FollowedBlock {
     /// A block whose bytes nobody wrote; with `is_written` they count as written.
-    pub(super) fn new(start: u64, len: u64, function: AllocationFunction, is_written: bool) -> Self {
+    pub(super) fn new(start: VirtAddr, len: u64, function: AllocationFunction, is_written: bool) -> Self {
         let words = if is_written || len > MOST_FOLLOWED { 0 } else { len.div_ceil(64) as usize };
         Self {
             start,
@@ -41,14 +41,19 @@ impl FollowedBlock {
         }
     }
 
+    /// Bytes from its first one; 0 for what is below it.
+    fn offset_of(&self, addr: VirtAddr) -> u64 {
+        addr.checked_sub(self.start).unwrap_or(0)
+    }
+
     /// Bytes are written.
     #[inline]
-    pub(super) fn write(&mut self, addr: u64, len: u64) {
+    pub(super) fn write(&mut self, addr: VirtAddr, len: u64) {
         if self.written.is_empty() {
             return;
         }
-        let first = addr.saturating_sub(self.start).min(self.len);
-        let end = addr.saturating_add(len).saturating_sub(self.start).min(self.len);
+        let first = self.offset_of(addr).min(self.len);
+        let end = self.offset_of(VirtAddr(addr.0.saturating_add(len))).min(self.len);
         let mut at = first;
         while at < end {
             let stop = end.min((at / 64 + 1) * 64);
@@ -58,8 +63,8 @@ impl FollowedBlock {
     }
 
     /// Whether none of these bytes was written.
-    pub(super) fn is_unwritten(&self, addr: u64, len: u64) -> bool {
-        let first = addr.saturating_sub(self.start);
+    pub(super) fn is_unwritten(&self, addr: VirtAddr, len: u64) -> bool {
+        let first = self.offset_of(addr);
         !self.written.is_empty()
             && first + len <= self.len
             && (first..first + len).all(|byte| self.written[(byte / 64) as usize] >> (byte % 64) & 1 == 0)
@@ -121,20 +126,25 @@ mod tests {
 
     #[test]
     fn bytes_are_written_once() {
-        let mut block = FollowedBlock::new(0x1000, 100, AllocationFunction::Malloc, false);
-        block.write(0x1008, 4);
-        block.write(0x1030, 32);
-        block.write(0x1060, 50);
+        let mut block = FollowedBlock::new(VirtAddr(0x1000), 100, AllocationFunction::Malloc, false);
+        block.write(VirtAddr(0x1008), 4);
+        block.write(VirtAddr(0x1030), 32);
+        block.write(VirtAddr(0x1060), 50);
         assert!(
-            block.is_unwritten(0x1000, 8) && block.is_unwritten(0x100c, 8) && block.is_unwritten(0x1050, 8)
+            block.is_unwritten(VirtAddr(0x1000), 8)
+                && block.is_unwritten(VirtAddr(0x100c), 8)
+                && block.is_unwritten(VirtAddr(0x1050), 8)
         );
         assert!(
-            !block.is_unwritten(0x1004, 8)
-                && !block.is_unwritten(0x103f, 2)
-                && !block.is_unwritten(0x1063, 1)
+            !block.is_unwritten(VirtAddr(0x1004), 8)
+                && !block.is_unwritten(VirtAddr(0x103f), 2)
+                && !block.is_unwritten(VirtAddr(0x1063), 1)
         );
-        assert!(!block.is_unwritten(0x1064, 1), "what lies outside is not told here");
-        assert!(!FollowedBlock::new(0, 8, AllocationFunction::Calloc, true).is_unwritten(0, 8));
+        assert!(!block.is_unwritten(VirtAddr(0x1064), 1), "what lies outside is not told here");
+        assert!(
+            !FollowedBlock::new(VirtAddr(0), 8, AllocationFunction::Calloc, true)
+                .is_unwritten(VirtAddr(0), 8)
+        );
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl MemoryErrors {
             return;
         }
         let block = self.blocks.get(number);
-        let (allocated, len, offset) = (block.allocated, block.len, access.addr.0 - block.start);
+        let (allocated, len, offset) = (block.allocated, block.len, access.addr.distance(block.start));
         let name = at.resolver.resolve_data(access.addr).variable;
         let name = at.resolver.names().variable(name).map_or_else(String::new, |v| v.name.to_string());
         let key = ErrorKey { kind: MemoryErrorKind::Uninitialised, access: place, allocated };
@@ -227,7 +227,7 @@ impl MemoryErrors {
         match class {
             VariableClass::Other => {}
             VariableClass::Live(number) => {
-                let (addr, len) = (access.addr.0, u64::from(access.size));
+                let (addr, len) = (access.addr, u64::from(access.size));
                 let block = self.blocks.get(number);
                 block.is_accessed = true;
                 if access.kind == AccessKind::Load && len <= 8 && block.is_unwritten(addr, len) {
@@ -266,7 +266,7 @@ impl MemoryErrors {
                 let block = self.blocks.get(number);
                 block.is_accessed |= op.function != BlockFunction::Allocator;
                 if kind == AccessKind::Store {
-                    block.write(addr.0, len);
+                    block.write(addr, len);
                 }
             }
             VariableClass::Released
@@ -306,7 +306,7 @@ impl MemoryErrors {
                 let is_mapping = matches!(kind, AllocationKind::Mmap | AllocationKind::Mremap);
                 // What realloc keeps may not have been written, either; nobody knows here.
                 let is_written = is_mapping || kind != AllocationKind::Malloc;
-                let mut block = FollowedBlock::new(event.addr.0, event.len, event.function, is_written);
+                let mut block = FollowedBlock::new(event.addr, event.len, event.function, is_written);
                 block.allocated = place;
                 block.is_mapping = is_mapping;
                 self.blocks.add(at.process, hit.block, block);

@@ -153,7 +153,7 @@ impl TypeUses {
         let Some(decided) = &self.decided[number as usize] else { return };
         let placed = decided.placed;
         let layout = self.types.types.layout(placed.type_);
-        let into = access.addr.0.wrapping_sub(self.types.blocks[number as usize].start);
+        let into = access.addr.0.wrapping_sub(self.types.blocks[number as usize].start.0);
         let Some(into) = into.checked_sub(placed.base.into()).filter(|_| layout.bytes <= MOST_BYTES) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! The first replay: each access with a type votes for its block.
 
-use memref::{Access, AccessKind, ProcessId};
+use memref::{Access, AccessKind, ProcessId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{BlockState, SiteId, TypeKind, TypeLayout, VariableId, VariableKind};
 
@@ -26,7 +26,7 @@ struct TypeVote {
 /// A block that was accessed.
 #[derive(Clone, Debug)]
 pub(super) struct VotedBlock {
-    pub(super) start: u64,
+    pub(super) start: VirtAddr,
     pub(super) len: u64,
     pub(super) process: ProcessId,
     pub(super) site: SiteId,
@@ -107,7 +107,7 @@ impl BlockTypes {
                 let is_mapping =
                     matches!(site.kind, memref::AllocationKind::Mmap | memref::AllocationKind::Mremap);
                 (!is_mapping).then(|| VotedBlock {
-                    start: block.start.0,
+                    start: block.start,
                     len: block.len,
                     process,
                     site: block.site,
@@ -134,7 +134,7 @@ impl BlockTypes {
         let bytes = self.types.layout(known.type_).bytes;
         let block = &mut self.blocks[number as usize];
         let Some(base) =
-            access.addr.0.wrapping_sub(block.start).checked_add_signed(known.offset.wrapping_neg())
+            access.addr.0.wrapping_sub(block.start.0).checked_add_signed(known.offset.wrapping_neg())
         else {
             return;
         };

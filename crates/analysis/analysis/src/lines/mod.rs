@@ -16,6 +16,10 @@ mod state;
 mod stretch;
 mod touched;
 
+use std::ops::Range;
+
+use memref::VirtAddr;
+
 pub use group::{ApartFrom, LineGroup, LinePart, SharedBy};
 pub use replayed::LineUses;
 pub use touched::TouchedLines;
@@ -23,7 +27,7 @@ pub use touched::TouchedLines;
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: u64 = 64;
 
-/// The bytes of one line that are accessed, as bits; `addr` and `end` lie in that line.
-fn bits_of(addr: u64, end: u64) -> u64 {
-    (u64::MAX >> (LINE_BYTES - (end - addr))) << (addr % LINE_BYTES)
+/// Bytes of one line, as bits.
+fn bits_of(bytes: &Range<VirtAddr>) -> u64 {
+    (u64::MAX >> (LINE_BYTES - bytes.end.distance(bytes.start))) << (bytes.start.0 % LINE_BYTES)
 }

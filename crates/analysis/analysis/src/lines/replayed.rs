@@ -1,5 +1,7 @@
 //! The second pass: a replay in which the shared lines alone are followed, with what each thread accesses of them, and from where.
 
+use std::ops::Range;
+
 use memref::{Access, AccessKind, BlockOp, Event, ProcessId, RegionKind, SyncKind, ThreadId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{CodeId, VariableId};
@@ -8,7 +10,7 @@ use super::state::{LineHolder, LineState, Touch};
 use super::stretch::Marks;
 use super::{LINE_BYTES, LineGroup, TouchedLines, bits_of, group};
 use crate::block_lines::line_accesses;
-use crate::race::variable_name;
+use crate::variable_name::variable_name;
 use crate::{Count, Error, Moment, Session, Tool};
 
 /// What one thread accesses of one line by one instruction.
@@ -92,14 +94,16 @@ impl LineUses {
             let line = addr / LINE_BYTES;
             let stop = end.min((line + 1).saturating_mul(LINE_BYTES));
             if self.touched.has(at.process, line) {
-                self.touch(at, access, addr, stop);
+                self.touch(at, access, VirtAddr(addr)..VirtAddr(stop));
             }
             addr = stop;
         }
     }
 
-    fn touch(&mut self, at: &mut Moment<'_>, access: &Access, addr: u64, end: u64) {
-        let place = LinePlace { process: at.process, line: addr / LINE_BYTES };
+    /// A thread touches bytes of one line.
+    fn touch(&mut self, at: &mut Moment<'_>, access: &Access, bytes: Range<VirtAddr>) {
+        let addr = bytes.start;
+        let place = LinePlace { process: at.process, line: addr.0 / LINE_BYTES };
         let lines = &mut self.lines;
         let places = &mut self.places;
         let line = *self.line_of.entry(place).or_insert_with(|| {
@@ -111,9 +115,9 @@ impl LineUses {
             line,
             thread: at.thread,
             code: at.resolver.resolve_code(access.ip),
-            variable: at.resolver.resolve_data(VirtAddr(addr)).variable,
-            first: (addr % LINE_BYTES) as u8,
-            bytes: (end - addr) as u8,
+            variable: at.resolver.resolve_data(addr).variable,
+            first: (addr.0 % LINE_BYTES) as u8,
+            bytes: bytes.end.distance(addr) as u8,
         };
         let part = match self.last.filter(|last| self.parts[*last as usize].key == key) {
             Some(last) => last,
@@ -121,7 +125,7 @@ impl LineUses {
         };
         self.last = Some(part);
         self.parts[part as usize].count.add(access);
-        let touch = Touch { thread: at.thread, bits: bits_of(addr, end), writes: access.kind.writes(), part };
+        let touch = Touch { thread: at.thread, bits: bits_of(&bytes), writes: access.kind.writes(), part };
         let (parts, ended) = (&self.parts, &self.ended);
         let is_gone = |holder: &LineHolder| {
             let part = &parts[holder.part as usize];
@@ -136,17 +140,17 @@ impl LineUses {
         }
     }
 
-    fn part(&mut self, at: &mut Moment<'_>, key: PartKey, addr: u64) -> u32 {
+    fn part(&mut self, at: &mut Moment<'_>, key: PartKey, addr: VirtAddr) -> u32 {
         if let Some(&part) = self.part_of.get(&key) {
             return part;
         }
-        let offset = at.resolver.resolve_data(VirtAddr(addr)).offset;
+        let offset = at.resolver.resolve_data(addr).offset;
         let names = &mut self.names;
         let name = *self.name_of.entry((key.variable, offset, key.bytes)).or_insert_with(|| {
-            names.push(variable_name(at.resolver, VirtAddr(addr), key.bytes.into()));
+            names.push(variable_name(at.resolver, addr, key.bytes.into()));
             names.len() as u32 - 1
         });
-        let region = at.resolver.resolve_region(VirtAddr(addr));
+        let region = at.resolver.resolve_region(addr);
         let region = region.and_then(|region| at.resolver.image().regions().region(region));
         let is_stack = region.is_some_and(|region| region.kind == RegionKind::Stack);
         let part = self.parts.len() as u32;

@@ -110,6 +110,8 @@ impl LineState {
 
 #[cfg(test)]
 mod tests {
+    use memref::VirtAddr;
+
     use super::*;
 
     /// `(thread, first byte, bytes, writes)`
@@ -118,7 +120,7 @@ mod tests {
         for &(thread, first, len, writes) in touches {
             let touch = Touch {
                 thread: ThreadId(thread),
-                bits: super::super::bits_of(first, first + len),
+                bits: super::super::bits_of(&(VirtAddr(first)..VirtAddr(first + len))),
                 writes,
                 part: 0,
             };

@@ -137,8 +137,8 @@ impl TouchedLines {
 
     /// Whether one of the lines that a range has bytes of is one of them.
     #[inline]
-    pub(crate) fn has_any(&mut self, process: ProcessId, addr: u64, len: u64) -> bool {
-        (addr / LINE_BYTES..=addr.saturating_add(len.max(1) - 1) / LINE_BYTES)
+    pub(crate) fn has_any(&mut self, process: ProcessId, addr: VirtAddr, len: u64) -> bool {
+        (addr.0 / LINE_BYTES..=addr.0.saturating_add(len.max(1) - 1) / LINE_BYTES)
             .any(|line| self.has(process, line))
     }
 

@@ -31,6 +31,7 @@ use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
 use self::overlap::Overlap;
 use self::shadow::{AccessHistory, EarlierAccess};
+use crate::variable_name::variable_name;
 use crate::{Error, Moment, Tool};
 
 /// One side of a race.
@@ -480,18 +481,6 @@ impl Races {
     fn gap(&mut self, gap: &Gap) {
         self.gaps.insert(gap.thread);
         self.gaps_of_all |= gap.count > 0;
-    }
-}
-
-/// A variable with its field, or with an offset where no type is known.
-pub(crate) fn variable_name(resolver: &mut Resolver, addr: VirtAddr, size: u32) -> String {
-    let name = resolver.resolve_data(addr);
-    let variable = resolver.names().variable(name.variable);
-    let text = variable.as_deref().map_or_else(|| addr.to_string(), |variable| variable.name.to_string());
-    match resolver.field_path(addr, size) {
-        Some(path) => format!("{text}{path}"),
-        None if name.offset == 0 => text,
-        None => format!("{text}+{}", name.offset),
     }
 }
 
