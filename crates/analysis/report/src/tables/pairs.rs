@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use analysis::{AccessRow, By, Count, PairRow};
 use serde_json::{Map, Value, json};
 
-use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
+use super::grid::{Grid, GridRow};
 use super::json as write_json;
 use super::look::{Look, Tone};
-use super::rows::{Shown, Split, folds, split, sum};
+use super::rows::{Shown, Split, count_columns, count_figures, folds, split, sum};
 
 /// Second rows of each first one, unless all are asked for.
 const MOST_SECOND: usize = 5;
@@ -88,27 +88,6 @@ fn groups(rows: Vec<PairRow>, all: bool) -> Vec<Group> {
     groups
 }
 
-fn columns() -> Vec<Column> {
-    let column = |head, worth| Column { head, worth, left: false };
-    vec![
-        column("share", ALWAYS),
-        column("loads", 90),
-        column("stores", 90),
-        column("modifies", 30),
-        column("bytes accessed", 10),
-    ]
-}
-
-fn figures(count: &Count, all: u64) -> Vec<Figure> {
-    vec![
-        Figure::Share(count.accesses(), all),
-        Figure::Number(count.loads),
-        Figure::Number(count.stores),
-        Figure::Number(count.modifies),
-        Figure::Number(count.bytes),
-    ]
-}
-
 /// Writes pairs for people: each first row, and after it those of the second table. Shares are of `total`.
 ///
 /// # Errors
@@ -138,7 +117,7 @@ pub fn pairs_text(
             ..group.first.clone()
         })
         .collect();
-    let Split { shown: firsts, more, others } = split(firsts, shown);
+    let Split { shown: firsts, summed } = split(firsts, shown);
     let mut lines: Vec<GridRow> = Vec::new();
     for first in &firsts {
         let Some(group) =
@@ -152,29 +131,27 @@ pub fn pairs_text(
             group.first.line.as_deref().map_or_else(String::new, |line| format!("({line})"))
         };
         lines.push(GridRow {
-            figures: figures(&group.first.count, all),
+            figures: count_figures(&group.first.count, all),
             name: group.first.name.clone(),
             note,
             tone: Tone::Strong,
             ..GridRow::default()
         });
         let inner = Shown { by: by[1], top: if shown.all { usize::MAX } else { MOST_SECOND }, ..*shown };
-        let Split { shown: seconds, more, others } = split(std::mem::take(&mut group.seconds), &inner);
+        let Split { shown: seconds, summed } = split(std::mem::take(&mut group.seconds), &inner);
         for second in &seconds {
             lines.push(GridRow {
-                figures: figures(&second.count, all),
+                figures: count_figures(&second.count, all),
                 name: second.name.clone(),
                 indent: INDENT,
                 note: second.line.as_deref().map_or_else(String::new, |line| format!("({line})")),
                 tone: Tone::Plain,
             });
         }
-        let rest: Vec<AccessRow> =
-            more.into_iter().chain(others.into_iter().flat_map(|(_, rows)| rows)).collect();
-        if !rest.is_empty() {
-            let distinct: HashSet<&str> = rest.iter().map(|row| row.name.as_str()).collect();
+        let distinct: HashSet<&str> = summed.rows().map(|row| row.name.as_str()).collect();
+        if !distinct.is_empty() {
             lines.push(GridRow {
-                figures: figures(&sum(&rest), all),
+                figures: count_figures(&sum(summed.rows()), all),
                 name: format!("{} more", crate::grouped(distinct.len() as u64)),
                 indent: INDENT,
                 tone: Tone::Faint,
@@ -182,27 +159,8 @@ pub fn pairs_text(
             });
         }
     }
-    let mut folded = |name: String, rows: &[AccessRow]| {
-        lines.push(GridRow {
-            figures: figures(&sum(rows), all),
-            name,
-            tone: Tone::Faint,
-            ..GridRow::default()
-        });
-    };
-    if !more.is_empty() {
-        folded(format!("{} more (--top N, --all)", crate::grouped(more.len() as u64)), &more);
-    }
-    for (owner, rows) in &others {
-        folded(format!("[{}: {}]", owner.words(), crate::grouped(rows.len() as u64)), rows);
-    }
-    lines.push(GridRow {
-        figures: figures(&of_rows, all),
-        name: "total".to_owned(),
-        tone: Tone::Strong,
-        ..GridRow::default()
-    });
-    Grid { columns: columns(), name: head_of_two(by), rows: lines }.write(look, out)
+    lines.extend(summed.lines(&of_rows, |count| count_figures(count, all)));
+    Grid { columns: count_columns(), name: head_of_two(by), rows: lines }.write(look, out)
 }
 
 fn head_of_two(by: [By; 2]) -> &'static str {

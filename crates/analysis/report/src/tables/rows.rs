@@ -49,18 +49,36 @@ pub(super) fn row_json(row: &AccessRow) -> Value {
     })
 }
 
-/// Which columns a table has beside the counts.
-pub(super) fn columns(by: By) -> Vec<Column> {
-    let column = |head, worth| Column { head, worth, left: false };
-    let is_code = matches!(by, By::Function | By::Line | By::Thread);
-    let mut columns = vec![
+fn column(head: &'static str, worth: u8) -> Column {
+    Column { head, worth, left: false }
+}
+
+/// The columns of counts.
+pub(super) fn count_columns() -> Vec<Column> {
+    vec![
         column("share", ALWAYS),
         column("loads", 90),
         column("stores", 90),
         column("modifies", 30),
         column("bytes accessed", 10),
-    ];
-    if !is_code {
+    ]
+}
+
+/// What stands in them, with the share that it is of `all` accesses.
+pub(super) fn count_figures(count: &Count, all: u64) -> Vec<Figure> {
+    vec![
+        Figure::Share(count.accesses(), all),
+        Figure::Number(count.loads),
+        Figure::Number(count.stores),
+        Figure::Number(count.modifies),
+        Figure::Number(count.bytes),
+    ]
+}
+
+/// The counts' columns and those of what the rows are.
+pub(super) fn columns(by: By) -> Vec<Column> {
+    let mut columns = count_columns();
+    if !matches!(by, By::Function | By::Line | By::Thread) {
         let size = if by == By::Allocation { "allocated" } else { "size" };
         columns.extend([column(size, 60), column("count", 50)]);
         columns.push(Column { head: "memory", worth: 20, left: true });
@@ -69,13 +87,7 @@ pub(super) fn columns(by: By) -> Vec<Column> {
 }
 
 pub(super) fn figures(by: By, count: &Count, all: u64, row: Option<&AccessRow>) -> Vec<Figure> {
-    let mut figures = vec![
-        Figure::Share(count.accesses(), all),
-        Figure::Number(count.loads),
-        Figure::Number(count.stores),
-        Figure::Number(count.modifies),
-        Figure::Number(count.bytes),
-    ];
+    let mut figures = count_figures(count, all);
     if !matches!(by, By::Function | By::Line | By::Thread) {
         let known = |number: u64, least| if number >= least { Figure::Number(number) } else { Figure::Empty };
         figures.push(row.map_or(Figure::Empty, |row| known(row.size, 1)));
@@ -113,9 +125,39 @@ pub(super) fn folds(by: By) -> bool {
 /// What a table for people shows of its rows.
 pub(super) struct Split {
     pub(super) shown: Vec<AccessRow>,
-    pub(super) more: Vec<AccessRow>,
+    pub(super) summed: SummedRows,
+}
+
+/// Rows that a table has only the sums of.
+pub(super) struct SummedRows {
+    /// Beyond the first ones.
+    more: Vec<AccessRow>,
     /// What is not the program's own.
-    pub(super) others: Vec<(Owner, Vec<AccessRow>)>,
+    others: Vec<(Owner, Vec<AccessRow>)>,
+}
+
+impl SummedRows {
+    /// All of them.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &AccessRow> {
+        self.more.iter().chain(self.others.iter().flat_map(|(_, rows)| rows))
+    }
+
+    /// The lines that a table ends with: these sums, and the total of all its rows.
+    pub(super) fn lines(&self, total: &Count, figures: impl Fn(&Count) -> Vec<Figure>) -> Vec<GridRow> {
+        let line =
+            |name, count: &Count, tone| GridRow { figures: figures(count), name, tone, ..GridRow::default() };
+        let number = |rows: &[AccessRow]| crate::grouped(rows.len() as u64);
+        let mut lines = Vec::new();
+        if !self.more.is_empty() {
+            let name = format!("{} more (--top N, --all)", number(&self.more));
+            lines.push(line(name, &sum(&self.more), Tone::Faint));
+        }
+        for (owner, rows) in &self.others {
+            lines.push(line(format!("[{}: {}]", owner.words(), number(rows)), &sum(rows), Tone::Faint));
+        }
+        lines.push(line("total".to_owned(), total, Tone::Strong));
+        lines
+    }
 }
 
 /// Divides rows into what is shown and what is summed up.
@@ -139,7 +181,7 @@ pub(super) fn split(mut rows: Vec<AccessRow>, shown: &Shown) -> Split {
         }
     }
     let more = rows.split_off(shown.top.min(rows.len()));
-    Split { shown: rows, more, others }
+    Split { shown: rows, summed: SummedRows { more, others } }
 }
 
 /// Writes a table for people. The shares are of `total`, which is all that was counted.
@@ -158,7 +200,7 @@ pub fn rows_text(
     }
     let (by, all) = (shown.by, total.accesses());
     let of_rows = sum(&rows);
-    let Split { shown: rows, more, others } = split(rows, shown);
+    let Split { shown: rows, summed } = split(rows, shown);
     let mut sources = Sources::default();
     let mut lines: Vec<GridRow> = rows
         .iter()
@@ -169,26 +211,7 @@ pub fn rows_text(
             ..GridRow::default()
         })
         .collect();
-    let mut folded = |name: String, rows: &[AccessRow]| {
-        lines.push(GridRow {
-            figures: figures(by, &sum(rows), all, None),
-            name,
-            tone: Tone::Faint,
-            ..GridRow::default()
-        });
-    };
-    if !more.is_empty() {
-        folded(format!("{} more (--top N, --all)", crate::grouped(more.len() as u64)), &more);
-    }
-    for (owner, rows) in &others {
-        folded(format!("[{}: {}]", owner.words(), crate::grouped(rows.len() as u64)), rows);
-    }
-    lines.push(GridRow {
-        figures: figures(by, &of_rows, all, None),
-        name: "total".to_owned(),
-        tone: Tone::Strong,
-        ..GridRow::default()
-    });
+    lines.extend(summed.lines(&of_rows, |count| figures(by, count, all, None)));
     Grid { columns: columns(by), name: head(by), rows: lines }.write(look, out)
 }
 
