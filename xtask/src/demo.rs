@@ -12,8 +12,15 @@ const PLACE: &str = "demo";
 /// Builds; records examples/inventory.c and `gzip -c README.md`; asks; and leaves the traces and pages in `demo/`.
 pub(crate) fn run() -> Result<()> {
     install::tools(install::DEMO)?;
-    shell::build_release()?;
     let memtap = shell::profile_dir("release").join("memtap");
+    if !memtap.exists() {
+        let target = shell::target_dir();
+        eprintln!(
+            "the first build takes some six minutes of processor time, and 0.7 GB in {}",
+            target.display()
+        );
+    }
+    shell::build_release()?;
     let memtap = memtap.to_str().context("the path of the target directory is not UTF-8")?;
     fs::create_dir_all(PLACE)?;
     inventory(memtap)?;
