@@ -24,12 +24,14 @@ mod block;
 mod definition;
 mod expansion;
 mod masked;
+mod shared;
 
 pub use access::{BlockAccess, NO_VALUE, Repeated, data_words};
 pub use block::BasicBlock;
 pub use definition::{Definition, Extent, MAX_DEFINITION_BYTES, RecordedValues, encode_definition};
 pub use expansion::values_of;
 pub use masked::{Chosen, Masked};
+pub use shared::SharedBlock;
 
 /// Values that one block can have.
 pub const MAX_VALUES: usize = 62;

@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod announced;
+mod block_table;
 mod clock;
 mod command_line;
 mod destination;
@@ -51,6 +52,7 @@ mod notice;
 mod plan;
 mod program;
 mod program_end;
+mod read_buffer;
 mod recorded_run;
 mod recorder;
 mod regions;

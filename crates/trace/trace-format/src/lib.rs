@@ -60,7 +60,10 @@ mod writer;
 
 pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
-pub use encoder::{Attribute, BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, Level};
+pub use encoder::{
+    Attribute, BlockFrame, CodedFrame, Coding, Corrupt, Encoded, Encoder, Encoders, ExecutionRun, Level,
+    MAX_RUN_ACCESSES, RunCoder, RunOutline,
+};
 pub use end_reason::EndReason;
 pub use entry::gap_entry;
 pub use entry_type::{EntryType, Field, FieldRole};

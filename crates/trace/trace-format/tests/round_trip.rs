@@ -2,10 +2,8 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use blocks::{
-    BasicBlock, BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, RecordedValues, Repeated,
+    BasicBlock, BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, RecordedValues, Repeated, SharedBlock,
     encode_definition,
 };
 use memref::{Access, AccessKind, Event, OrderMark, ThreadId, VirtAddr};
@@ -75,7 +73,7 @@ proptest! {
 }
 
 /// A block with a load, and one that ends with a string instruction.
-fn blocks() -> [Arc<BasicBlock>; 2] {
+fn blocks() -> [SharedBlock; 2] {
     let load = BlockAccess { base: 0, size: 8, ..BlockAccess::NONE };
     let fill = BlockAccess {
         instruction: 1,
@@ -90,7 +88,7 @@ fn blocks() -> [Arc<BasicBlock>; 2] {
         let mut bytes = [0; MAX_DEFINITION_BYTES];
         let extent = Extent::of(VirtAddr(0x1000), 3);
         let len = encode_definition(16, extent, RecordedValues::plain(values), accesses, &mut bytes);
-        Arc::new(BasicBlock::new(&Definition::decode(&bytes[..len]).unwrap().0).unwrap())
+        BasicBlock::new(&Definition::decode(&bytes[..len]).unwrap().0).unwrap().into()
     })
 }
 

@@ -21,7 +21,7 @@ mod live;
 mod writer;
 
 pub use definitions::DefinitionWriter;
-pub use entry::{Entry, entry, find_entries, is_cut_or_empty, word_at};
+pub use entry::{Entry, EntryPlace, EntryPlaces, FoundEntry, entry};
 pub use live::{
     GATE_AT, IN_GATE_AT, Live, ORDER_AT, POSITION_AT, QUIET_AT, RSP_AT, SPILLS_AT, STACK_AT, TARGET_AT,
     THREAD_AT,

@@ -122,7 +122,7 @@ impl Live {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::flow::{Entry, entry, find_entries};
+    use crate::flow::{Entry, EntryPlaces, entry};
     use crate::layout::POOL_BYTES;
     use crate::pool::Content;
     use memref::VirtAddr;
@@ -154,13 +154,12 @@ mod tests {
         assert_eq!(live.filled(), 0);
         let mut bytes = std::boxed::Box::new([0; BUFFER_BYTES]);
         assert_eq!(buffer.read(&mut bytes), filled);
-        let mut places = Vec::new();
-        assert!(find_entries(&bytes[..filled], |_| Some(2), |start, end| places.push((start, end))));
-        places.reverse();
-        let entries: Vec<_> =
-            places.iter().map(|&(start, end)| entry(&bytes[..], start, end).unwrap()).collect();
+        let mut places = std::boxed::Box::new(EntryPlaces::new());
+        let words = bytes[..filled].as_chunks().0;
+        assert!(places.find(words, |_| Some(2)));
+        let entries: Vec<_> = places.iter().map(|place| entry(words, place).unwrap()).collect();
         assert!(matches!(entries[0], Entry::Instructions(5)));
-        assert!(matches!(entries[1], Entry::Block(20, values, 0) if values[0] == 77));
+        assert!(matches!(entries[1], Entry::Block(20, values, 0) if values[0] == 77u64.to_le_bytes()));
         assert_eq!(entries[2..4], [Entry::Cut(1, false), Entry::Instructions(7)]);
         assert!(matches!(entries[4], Entry::Record(_)));
         assert_eq!(entries.len(), 6);

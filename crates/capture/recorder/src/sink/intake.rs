@@ -1,5 +1,5 @@
 //! Buffers of the pool on their way in: each is given to its thread when its turn has come. What their bytes say is read in
-//! `translated` (blocks that were executed), `values` (the same with bytes) and `records` (one record after the other).
+//! `runs` and `translated` (blocks that were executed), `values` (the same with bytes) and `records` (one record after the other).
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use super::Sink;
 use super::thread::TracedThread;
 use crate::clock::now_ns;
 use crate::flow::ThreadFlow;
+use crate::read_buffer::ReadBuffer;
 
 impl Sink<'_> {
     /// For a listener: reads what threads wrote into buffers that they still fill. Whether there was anything.
@@ -57,14 +58,14 @@ impl Sink<'_> {
         let (process, number, tid, sequence) =
             (header.process(), header.thread(), header.tid(), header.sequence());
         let content = header.content();
-        let mut bytes = std::mem::replace(&mut self.bytes, Box::new([0; BUFFER_BYTES]));
-        let filled = buffer.read_first(filled, &mut bytes);
-        let result = match content {
-            Content::Definitions => self.blocks.add(process, sequence, &bytes[..filled], self.list.as_mut()),
-            _ => self.take(process, number, tid, sequence, content, &bytes[..filled]),
-        };
-        self.bytes = bytes;
-        result
+        let read = self.stock.read(|bytes| buffer.read_first(filled, bytes));
+        match content {
+            Content::Definitions => self.blocks.add(process, sequence, read.bytes(), self.list.as_mut()),
+            _ => {
+                self.relieve();
+                self.take(process, number, tid, sequence, content, read)
+            }
+        }
     }
 
     /// Reads what processes defined since the last look, in buffers that they still fill.
@@ -131,7 +132,7 @@ impl Sink<'_> {
         Ok(())
     }
 
-    /// The bytes of a buffer: now, or when those that were filled before it have come.
+    /// A buffer that was read: now, or when those that were filled before it have come.
     pub(super) fn take(
         &mut self,
         process: u32,
@@ -139,20 +140,19 @@ impl Sink<'_> {
         tid: u32,
         sequence: u32,
         content: Content,
-        bytes: &[u8],
+        buffer: ReadBuffer,
     ) -> Result<(), Error> {
         let Some(owner) = self.processes.get(&process).map(|process| process.id) else { return Ok(()) };
         self.enter(process, owner, number, tid)?;
         let Some(mut thread) = self.threads.remove(&number) else { return Ok(()) };
         let mut result = Ok(());
         if sequence != thread.sequence {
-            thread.early.insert(sequence, (content, bytes.to_vec()));
+            thread.early.insert(sequence, (content, buffer));
         } else {
-            let read = std::mem::take(&mut thread.read).min(bytes.len());
-            result = self.entries(&mut thread, content, bytes.get(read..).unwrap_or(&[]));
+            result = self.entries(&mut thread, content, buffer);
             thread.sequence = thread.sequence.wrapping_add(1);
             while let Some((content, next)) = thread.early.remove(&thread.sequence) {
-                result = result.and_then(|()| self.entries(&mut thread, content, &next));
+                result = result.and_then(|()| self.entries(&mut thread, content, next));
                 thread.sequence = thread.sequence.wrapping_add(1);
             }
         }
@@ -160,8 +160,18 @@ impl Sink<'_> {
         result
     }
 
-    fn entries(&mut self, thread: &mut TracedThread, content: Content, bytes: &[u8]) -> Result<(), Error> {
-        if content == Content::Flow { self.flow(thread, bytes) } else { self.records(thread, bytes) }
+    fn entries(
+        &mut self,
+        thread: &mut TracedThread,
+        content: Content,
+        buffer: ReadBuffer,
+    ) -> Result<(), Error> {
+        // So much was read while it was being filled.
+        let read = std::mem::take(&mut thread.read);
+        if content == Content::Flow {
+            return self.flow(thread, buffer);
+        }
+        self.records(thread, buffer.bytes().get(read..).unwrap_or(&[]))
     }
 
     /// All buffers of a process are in: what came before its turn has lost its predecessor.
@@ -174,9 +184,9 @@ impl Sink<'_> {
             .collect();
         for number in numbers {
             let Some(mut thread) = self.threads.remove(&number) else { continue };
-            for (_, (content, bytes)) in std::mem::take(&mut thread.early) {
+            for (_, (content, buffer)) in std::mem::take(&mut thread.early) {
                 self.gap(&mut thread, GapReason::Killed, 1, VirtAddr(0))?;
-                self.entries(&mut thread, content, &bytes)?;
+                self.entries(&mut thread, content, buffer)?;
             }
             thread.shard.end()?;
             thread.flow.as_mut().map_or(Ok(()), ThreadFlow::flush)?;

@@ -1,13 +1,16 @@
 //! What becomes of records: each traced thread's buffers, in their order, go into its shard of the trace.
 //!
 //! [`Sink`] knows the session's processes and threads. Its methods lie where their subject is: buffers come in by `intake`,
-//! which hands their bytes to `translated` (or `values`, where accesses come with their bytes) or to `records`; `stepped`
+//! which hands their bytes to `runs` (or to `translated` where each execution is looked at, or `values` where accesses come with
+//! their bytes) or to `records`; `stepped`
 //! compares what was recorded with stepping. When buffers are read, and in which order, is decided by `drain`.
 
 mod build_id;
 mod intake;
 mod lost;
+mod parts;
 mod records;
+mod runs;
 mod stepped;
 mod thread;
 mod translated;
@@ -23,9 +26,11 @@ use crate::announced::Announcements;
 use crate::clock::now_ns;
 use crate::flow::{BlockList, ThreadFlow};
 use crate::listener::{Heard, Listener};
+use crate::read_buffer::{BufferStock, MAX_IN_USE};
 use crate::recorded_run::{MissingEvents, add_missing};
 use crate::regions::WantedRegions;
 use crate::session_blocks::SessionBlocks;
+use parts::BufferPart;
 pub use stepped::Verified;
 use thread::TracedThread;
 
@@ -67,13 +72,6 @@ struct SlowPath {
     name: String,
 }
 
-/// Where an entry is in its buffer.
-#[derive(Clone, Copy, Debug)]
-struct EntryBytes {
-    start: u32,
-    end: u32,
-}
-
 /// What is kept of translated programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contents {
@@ -109,8 +107,11 @@ pub(crate) struct Sink<'a> {
     verified: Verified,
     /// Executed by threads that have ended.
     instructions: u64,
-    /// Room for the entries of one buffer, and for the accesses that follow from them.
-    places: Vec<EntryBytes>,
+    /// Memory of buffers, and how many of them are too many.
+    stock: BufferStock,
+    relieve_at: usize,
+    /// Room for the parts of one buffer, and for accesses that follow from it.
+    parts: Vec<BufferPart>,
     accesses: Vec<Access>,
     /// Told of regions, allocations and hits as they come; allocations and hits are not kept then.
     listener: Option<&'a mut dyn Listener>,
@@ -139,7 +140,9 @@ impl<'a> Sink<'a> {
             data,
             verified: Verified { with_bytes: data.then_some(0), ..Verified::default() },
             instructions: 0,
-            places: Vec::new(),
+            stock: BufferStock::default(),
+            relieve_at: MAX_IN_USE,
+            parts: Vec::new(),
             accesses: Vec::new(),
             listener,
         }

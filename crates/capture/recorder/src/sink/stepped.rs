@@ -250,6 +250,15 @@ mod reading {
         bytes.extend_from_slice(&PAD.to_le_bytes());
     }
 
+    /// The thread handed over a buffer.
+    fn take(sink: &mut Sink<'_>, bytes: &[u8]) {
+        let buffer = sink.stock.read(|into| {
+            into[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        });
+        sink.take(0, 0, 1, 0, Content::Flow, buffer).unwrap();
+    }
+
     /// A block of three instructions, of which the second one loads from what rdi points to, was executed with rdi 0x5000.
     /// `defined` is the block's access as the tracer defined it.
     fn check(defined: BlockAccess, instructions: u16) -> Verified {
@@ -269,7 +278,7 @@ mod reading {
         let kind = AccessKind::Load;
         embed(&mut bytes, &Record::Expected { ip, addr, kind, size: 8, executed: 1, bytes: &[] });
         embed(&mut bytes, &Record::StepEnd { executed: Some(3) });
-        sink.take(0, 0, 1, 0, Content::Flow, &bytes).unwrap();
+        take(&mut sink, &bytes);
         sink.verified().clone()
     }
 
@@ -304,7 +313,7 @@ mod reading {
         embed(&mut bytes, &Record::Expected { ip, addr, kind, size: 8, executed: 0, bytes: &seen });
         embed(&mut bytes, &expected);
         embed(&mut bytes, &Record::StepEnd { executed: Some(1) });
-        sink.take(0, 0, 1, 0, Content::Flow, &bytes).unwrap();
+        take(&mut sink, &bytes);
         sink.verified().clone()
     }
 

@@ -1,14 +1,14 @@
 //! Buffers of translated threads that record the bytes of accesses, too: an access at a time, with what it read or wrote.
 
 use blocks::MAX_VALUES;
-use buffers::flow::{Entry, entry, find_entries};
+use buffers::flow::{Entry, EntryPlaces, entry};
 use buffers::{Record, Records};
-use memref::{Access, GapReason, VirtAddr};
+use memref::Access;
 use trace_format::Error;
 
 use super::thread::{LastBlock, TracedThread};
 use super::{Sink, WAITING_ACCESSES};
-use crate::session_blocks::SessionBlocks;
+use crate::session_blocks::ExecutableBlocks;
 
 /// Accesses that wait to be written, and where their bytes end among those of all.
 #[derive(Debug, Default)]
@@ -30,24 +30,18 @@ impl Waiting {
 }
 
 impl Sink<'_> {
-    /// As `flow_with`, with the bytes of accesses.
+    /// As `flow_accesses`, with the bytes of accesses.
     pub(super) fn flow_data(
         &mut self,
         thread: &mut TracedThread,
-        buffer: &[u8],
-        blocks: &SessionBlocks,
+        buffer: &[[u8; 8]],
+        known: &ExecutableBlocks<'_>,
+        places: &EntryPlaces,
     ) -> Result<(), Error> {
-        let known = blocks.of(thread.process);
-        let mut places = Vec::new();
-        let values = |id| known.values(id);
-        if !find_entries(buffer, values, |start, end| places.push((start, end))) {
-            // What comes before it can't be found.
-            self.gap(thread, GapReason::Killed, 1, VirtAddr(0))?;
-        }
         let mut waiting = Waiting::default();
         let mut words = [0u64; MAX_VALUES];
-        for &(start, end) in places.iter().rev() {
-            match entry(buffer, start, end) {
+        for place in places.iter() {
+            match entry(buffer, place) {
                 Some(Entry::Instructions(count)) => {
                     thread.cycle += count;
                     if count > 0 {
@@ -56,14 +50,14 @@ impl Sink<'_> {
                 }
                 Some(Entry::Block(id, payload, after)) => {
                     let Some(block) = known.get(id) else { continue };
-                    thread.enter(&known, id)?;
-                    for (word, bytes) in words.iter_mut().zip(payload.chunks_exact(8)) {
-                        *word = bytes.try_into().map_or(0, u64::from_le_bytes);
+                    thread.enter(known, id)?;
+                    for (word, bytes) in words.iter_mut().zip(payload) {
+                        *word = u64::from_le_bytes(*bytes);
                     }
                     if waiting.accesses.len() >= WAITING_ACCESSES {
                         self.push_data(thread, &mut waiting)?;
                     }
-                    let orders = block.orders(payload.as_chunks().0);
+                    let orders = block.orders(payload);
                     if let Some([before, _]) = orders {
                         self.push_data(thread, &mut waiting)?;
                         thread.mark(thread.cycle, before)?;

@@ -5,12 +5,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use blocks::BasicBlock;
+use blocks::SharedBlock;
 use memref::{Access, Cycle, Event, Gap, GapReason, Marker, ProcessId, ThreadId, VirtAddr};
 
 use super::{lock::lock, options::CreateOptions, segment::PendingSegment, writer_core::WriterCore};
 use crate::{
-    BlockFrame, DataAccess, Error, MAX_FRAME_ENTRIES, StreamKind, Trace,
+    BlockFrame, DataAccess, Error, ExecutionRun, MAX_FRAME_ENTRIES, RunOutline, StreamKind, Trace,
     encoder::number::BLOCKS,
     entry::{MarkerEntry, REFERENCE, StreamEntry},
 };
@@ -381,6 +381,13 @@ impl ShardWriter {
         flushed.and(self.core.sink.flush()).and(self.core.sync_flushed())
     }
 
+    /// Codes the runs that wait to be written now, so that they are needed no more.
+    pub fn code_waiting(&mut self) {
+        if let Some(blocks) = &mut lock(&self.state).blocks {
+            blocks.frame.code_waiting();
+        }
+    }
+
     /// As [`Self::flush`], for a thread that has come to its end: what was kept to encode more is given back.
     pub fn end(&mut self) -> Result<(), Error> {
         let flushed = self.flush();
@@ -413,7 +420,7 @@ impl BlockWriter<'_> {
     pub fn push(
         &mut self,
         id: u32,
-        block: &Arc<BasicBlock>,
+        block: &SharedBlock,
         cycle: Cycle,
         values: &[[u8; 8]],
         base: u64,
@@ -433,11 +440,22 @@ impl BlockWriter<'_> {
         }
     }
 
+    /// Adds the accesses of a run, to be coded later. None must be before the accesses that were added so far; there may be later
+    /// events of other kinds. As long as the thread is written, a number is that of one block.
+    pub fn push_run(&mut self, run: Box<dyn ExecutionRun>, outline: &RunOutline) -> Result<(), Error> {
+        self.state.last_cycle = self.state.last_cycle.max(outline.first_cycle);
+        let (result, frame) = self.state.blocks_with_room(outline.accesses, outline.base, self.core);
+        if let Some(frame) = frame {
+            frame.push_run(run, outline);
+        }
+        result
+    }
+
     #[cold]
     fn push_slowly(
         &mut self,
         id: u32,
-        block: &Arc<BasicBlock>,
+        block: &SharedBlock,
         cycle: Cycle,
         values: &[[u8; 8]],
         base: u64,

@@ -23,24 +23,18 @@ pub(super) const RELATION: u8 = 1;
 pub(super) const BY_1: u8 = 2;
 /// Bytes in the column of differences, by code.
 pub(super) const BYTES: [usize; 6] = [0, 0, 1, 2, 4, 8];
-/// What is added to [`BY_1`], by the bits of the difference.
-pub(super) const LENGTHS: [u8; 65] = {
-    let mut lengths = [0; 65];
-    let mut bits = 0;
-    while bits <= 64 {
-        lengths[bits] = if bits <= 8 {
-            0
-        } else if bits <= 16 {
-            1
-        } else if bits <= 32 {
-            2
-        } else {
-            3
-        };
-        bits += 1;
-    }
-    lengths
-};
+/// As [`BYTES`], from a number whose digits, the last one first, are those.
+#[inline]
+pub(super) const fn bytes_of(code: u8) -> usize {
+    (0x84_2100u32 >> (4 * (code & 7) as u32) & 0xf) as usize
+}
+
+/// What is added to [`BY_1`] for a difference: 0 where it fits 1 byte, 1 for 2, 2 for 4, and 3 for 8.
+#[inline]
+pub(super) const fn length_of(difference: u64) -> u8 {
+    // The digits, the last one first, are for differences of one byte to eight.
+    (0x3333_2210u32 >> (4 * ((difference | 1).ilog2() / 8)) & 0xf) as u8
+}
 
 /// Columns of a frame.
 pub(super) const COLUMNS: usize = 7;
@@ -50,11 +44,31 @@ pub(super) const CODES: usize = 0;
 pub(super) const NEW_BLOCKS: usize = 1;
 /// The column of numbers of blocks that were not expected.
 pub(super) const NUMBERS: usize = 2;
-/// The column of steps that were not expected.
-pub(super) const STEPS: usize = 3;
-/// The column of single accesses, after those of codes of values and of differences.
+/// The column of single accesses, after those of steps, of codes of values and of differences.
 pub(super) const SINGLES: usize = 6;
 /// Bytes before the columns: cycle and fs base at the beginning, and the columns' lengths.
 pub(super) const HEAD_BYTES: usize = (2 + COLUMNS) * 8;
 /// Bytes of a single access.
 pub(super) const SINGLE_BYTES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_has_the_shortest_code_that_holds_it() {
+        for code in STRIDE..=BY_1 + 3 {
+            assert_eq!(bytes_of(code), BYTES[usize::from(code)]);
+        }
+        for bits in 0..64 {
+            for difference in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
+                let length = length_of(difference);
+                let holds = |length: u8| {
+                    bytes_of(BY_1 + length) == 8 || difference >> (8 * bytes_of(BY_1 + length)) == 0
+                };
+                assert!(holds(length), "{difference:#x}");
+                assert!(length == 0 || !holds(length - 1), "{difference:#x}");
+            }
+        }
+    }
+}

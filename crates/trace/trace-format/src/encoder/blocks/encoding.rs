@@ -1,15 +1,17 @@
-//! From executions to the bytes of a frame: walks the model, and writes what it did not predict.
+//! From executions to the bytes of a frame, as they come: walks the model, and writes what it did not predict.
+//!
+//! Everything that a frame needs while it grows is here, and its memory goes from one frame to another: fresh pages cost more than
+//! what is written to them.
 
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
-use blocks::{BasicBlock, MAX_VALUES, values_of};
+use blocks::{SharedBlock, values_of};
 use memref::Access;
 
 use super::codes::{
-    BY_1, BYTES, CODES, COLUMNS, HEAD_BYTES, KNOWN, LENGTHS, NEW, NEW_BLOCKS, NUMBERS, RELATION, SECOND,
-    SINGLE, SINGLES, STEP, STEPS, STRIDE, VALUES,
+    BY_1, HEAD_BYTES, KNOWN, NEW, RELATION, SECOND, SINGLE, STEP, STRIDE, VALUES, bytes_of, length_of,
 };
-use super::executions::{Executions, LONG_STEP};
+use super::columns::FrameWriting;
 use super::model::BlockModel;
 use super::spans::ValueSpans;
 use crate::bytes::{put_varint, zigzag};
@@ -17,131 +19,242 @@ use crate::encoder::attribute::{Attribute, Coding};
 use crate::entry::StreamEntry;
 use crate::{Bounds, Interval};
 
-/// Codes a frame.
-pub(super) struct FrameCoder<'a> {
-    executions: &'a Executions,
-    model: BlockModel,
-    spans: ValueSpans,
-    columns: &'a mut [Vec<u8>; COLUMNS],
+/// Frames whose memory is kept for the next ones.
+const SPARES: usize = 4;
+static SPARE: Mutex<Vec<FrameCoder>> = Mutex::new(Vec::new());
+
+/// A block of a frame.
+#[derive(Debug)]
+pub(super) struct FrameBlock {
+    /// The recorder's number of it.
+    id: u32,
+    pub(super) block: SharedBlock,
 }
 
-impl<'a> FrameCoder<'a> {
-    pub(super) fn new(executions: &'a Executions, columns: &'a mut [Vec<u8>; COLUMNS]) -> Self {
-        columns.iter_mut().for_each(Vec::clear);
-        let (model, spans) = (BlockModel::new(executions.start), ValueSpans::new(executions.base));
-        Self { executions, model, spans, columns }
+/// Codes a frame.
+#[derive(Debug)]
+pub(super) struct FrameCoder {
+    /// Accesses of all executions, and the single ones.
+    pub(super) count: u64,
+    /// The cycle at which the frame begins.
+    pub(super) start: u64,
+    /// The thread's fs base in all of its executions.
+    pub(super) base: u64,
+    /// Its blocks, from number 1.
+    used: Vec<FrameBlock>,
+    /// From the recorder's numbers of blocks to ours. What earlier frames left there is told by the block that has the number now.
+    numbers: Vec<u32>,
+    model: BlockModel,
+    spans: ValueSpans,
+    columns: FrameWriting,
+}
+
+impl Default for FrameCoder {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            start: 0,
+            base: 0,
+            used: Vec::new(),
+            numbers: Vec::new(),
+            model: BlockModel::new(0),
+            spans: ValueSpans::default(),
+            columns: FrameWriting::default(),
+        }
+    }
+}
+
+impl FrameCoder {
+    /// Empty, with the memory of one that was written.
+    pub(super) fn spare() -> Self {
+        SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    pub(super) fn code(mut self) -> (Bounds, Vec<Attribute>) {
-        let mut singles = self.executions.singles.iter();
-        let mut values = &self.executions.values[..];
-        let mut order = self.executions.order.iter().copied();
-        while let Some(number) = order.next() {
-            if number == 0 {
-                if let Some(access) = singles.next() {
-                    self.push_single(access);
-                }
-                continue;
-            }
-            let Some(block) = self.executions.used.get(number as usize - 1) else { break };
-            let step = match order.next() {
-                Some(LONG_STEP) => {
-                    u64::from(order.next().unwrap_or(0)) | u64::from(order.next().unwrap_or(0)) << 32
-                }
-                step => step.unwrap_or(0).into(),
-            };
-            let (own, rest) = values.split_at(usize::from(block.kept_values()).min(values.len()));
-            values = rest;
-            self.push(number, block, step, own);
+    /// Keeps the memory for the next frame, of whichever thread.
+    pub(super) fn give_back(mut self) {
+        self.used.clear();
+        self.columns.clear();
+        self.count = 0;
+        let mut spares = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < SPARES {
+            spares.push(self);
         }
-        let bounds = self.spans.bounds(self.executions, &self.model);
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.columns.iter().map(Vec::len).sum::<usize>());
-        bytes.extend(self.executions.start.to_le_bytes());
-        bytes.extend(self.executions.base.to_le_bytes());
-        for column in self.columns.iter() {
+    }
+
+    /// Bytes of memory that what was written takes.
+    pub(super) fn memory(&self) -> usize {
+        self.columns.memory()
+    }
+
+    /// What the accesses span, and the attribute of the frame.
+    pub(super) fn code(&self) -> (Bounds, Vec<Attribute>) {
+        let bounds = self.spans.bounds(&self.used, self.start, self.base, &self.model);
+        let columns = self.columns.all();
+        let mut bytes =
+            Vec::with_capacity(HEAD_BYTES + columns.iter().map(|column| column.len()).sum::<usize>());
+        bytes.extend(self.start.to_le_bytes());
+        bytes.extend(self.base.to_le_bytes());
+        for column in columns {
             bytes.extend((column.len() as u64).to_le_bytes());
         }
-        for column in self.columns.iter() {
+        for column in columns {
             bytes.extend_from_slice(column);
         }
         (bounds, vec![Attribute { kind: 0, coding: Coding::Zstd, bytes }])
     }
 
+    fn begin(&mut self, cycle: u64) {
+        (self.start, self.base) = (cycle, 0);
+        self.model.begin(cycle);
+        self.spans.begin();
+    }
+
+    /// An execution of the block of that number of the recorder's, which `find` gives where the frame does not have it yet.
+    /// Returns the block's instructions; 0 where there is no such block.
     #[inline]
-    fn push(&mut self, number: u32, block: &Arc<BasicBlock>, step: u64, values: &[[u8; 8]]) {
+    pub(super) fn push<'b>(
+        &mut self,
+        id: u32,
+        cycle: u64,
+        values: &[[u8; 8]],
+        base: u64,
+        find: impl FnOnce() -> Option<&'b SharedBlock>,
+    ) -> u16 {
+        if self.count == 0 {
+            self.begin(cycle);
+        }
         let previous = &self.model.states[self.model.previous];
-        let (mut code, predicted) = if previous.next[0] == number {
-            (0, previous.steps[0])
-        } else if previous.next[1] == number {
-            (SECOND, previous.steps[1])
+        // Branches, unlike below: the processor mostly guesses them, and has the block's history before it knows which block it is.
+        let (mut code, mut number, predicted) = if self.is(previous.next[0], id) {
+            (0, previous.next[0], previous.steps[0])
+        } else if self.is(previous.next[1], id) {
+            (SECOND, previous.next[1], previous.steps[1])
         } else {
-            (self.find(number, block), 0)
+            match self.numbers.get(id as usize) {
+                Some(&number) if self.is(number, id) => (KNOWN, number, 0),
+                _ => (NEW, 0, 0),
+            }
         };
+        let (instructions, count, is_fixed);
+        if let Some(FrameBlock { block, .. }) = self.used.get((number as usize).wrapping_sub(1)) {
+            instructions = block.instructions();
+            (count, is_fixed) = (block.count_words(values), block.is_fixed());
+        } else {
+            let Some(block) = find() else { return 0 };
+            instructions = block.instructions();
+            (count, is_fixed) = (block.count_words(values), block.is_fixed());
+            if count > 0 {
+                number = self.enter(id, block, base);
+            }
+        }
+        if count == 0 {
+            return instructions;
+        }
+        if code == KNOWN {
+            self.columns.numbers.extend_from_slice(&number.to_le_bytes());
+        }
+        let step = cycle.wrapping_sub(self.model.cycle);
         if step != predicted {
             code |= STEP;
-            put_varint(&mut self.columns[STEPS], step);
+            put_varint(&mut self.columns.steps, step);
         }
         self.model.follow(code, number, step);
-        self.model.cycle = self.model.cycle.wrapping_add(step) + u64::from(block.instructions());
-        if self.put_values(number, values) {
-            code |= VALUES;
+        self.model.cycle = cycle.wrapping_add(instructions.into());
+        code |= self.put_values(number, values);
+        if !is_fixed {
+            self.add_repeated(number, values);
         }
-        if block.is_repeated() {
-            self.spans.add_repeated(block, &values_of(values));
-        }
-        self.columns[CODES].push(code);
+        self.columns.codes.push(code);
+        self.count += count;
+        instructions
     }
 
-    /// A block that was not expected.
-    #[cold]
-    fn find(&mut self, number: u32, block: &Arc<BasicBlock>) -> u8 {
-        if (number as usize) < self.model.states.len() {
-            self.columns[NUMBERS].extend_from_slice(&number.to_le_bytes());
-            return KNOWN;
-        }
-        block.put_definition(&mut self.columns[NEW_BLOCKS]);
-        self.model.add(block.kept_values());
-        self.spans.values.resize(self.model.values.len(), Interval::NONE);
-        NEW
-    }
-
-    /// Writes the values; `false` where all were predicted.
+    /// Whether that is the number of the recorder's block; 0 is no block's.
     #[inline]
-    fn put_values(&mut self, number: u32, values: &[[u8; 8]]) -> bool {
+    fn is(&self, number: u32, id: u32) -> bool {
+        self.used.get((number as usize).wrapping_sub(1)).is_some_and(|used| used.id == id)
+    }
+
+    /// The number of a block that appears for the first time.
+    #[cold]
+    fn enter(&mut self, id: u32, block: &SharedBlock, base: u64) -> u32 {
+        if self.used.is_empty() {
+            self.base = base;
+        }
+        self.used.push(FrameBlock { id, block: block.clone() });
+        block.put_definition(&mut self.columns.new_blocks);
+        let number = self.model.add(block.kept_values());
+        self.spans.values.resize(self.model.values.len(), Interval::NONE);
+        let place = id as usize;
+        if self.numbers.len() <= place {
+            self.numbers.resize(place + 1, 0);
+        }
+        self.numbers[place] = number;
+        number
+    }
+
+    fn add_repeated(&mut self, number: u32, values: &[[u8; 8]]) {
+        let block = &self.used[number as usize - 1].block;
+        if block.is_repeated() {
+            self.spans.add_repeated(block, &values_of(values), self.base);
+        }
+    }
+
+    /// Writes the values, and gives the flag that says whether there were some that were not predicted.
+    #[inline]
+    fn put_values(&mut self, number: u32, values: &[[u8; 8]]) -> u8 {
         let state = self.model.states[number as usize];
         let (start, count) = (state.values as usize, usize::from(state.count));
-        let [.., all_codes, differences, _] = &mut *self.columns;
-        let mut codes = [0; MAX_VALUES];
+        let padded;
+        let values = match values.get(..count) {
+            Some(values) => values,
+            // Of a recorder that says less than its blocks record.
+            None => {
+                padded = values_of(values).map(u64::to_le_bytes);
+                &padded[..count]
+            }
+        };
+        let codes = self.columns.value_codes.room(count);
+        // The last one is written as eight bytes, too.
+        let differences = self.columns.differences.room(8 * count);
         let mut before = self.model.value;
-        let mut all = 0;
+        let (mut all, mut len) = (0, 0);
         let known = &mut self.model.values[start..start + count];
-        for (((known, span), word), code) in
-            known.iter_mut().zip(&mut self.spans.values[start..]).zip(values).zip(&mut codes)
-        {
+        let spans = &mut self.spans.values[start..start + count];
+        for (((known, span), word), code) in known.iter_mut().zip(spans).zip(values).zip(codes) {
             let value = u64::from_le_bytes(*word);
             span.add(value);
             let difference = value.wrapping_sub(known.last);
             let short = zigzag(difference);
-            // Without branches: what a program does next can't be predicted here, or it would be predicted.
-            let by = BY_1 + LENGTHS[(64 - (short | 1).leading_zeros()) as usize];
+            // Without branches: what a program does next can't be predicted here, or it would be predicted. And without tables,
+            // which would be fetched for every value.
+            let by = BY_1 + length_of(short);
             let by = if value.wrapping_sub(before) == known.relation { RELATION } else { by };
-            *code = if difference == known.stride { STRIDE } else { by };
-            differences.extend_from_slice(&short.to_le_bytes());
-            differences.truncate(differences.len() - 8 + BYTES[usize::from(*code)]);
+            let by = if difference == known.stride { STRIDE } else { by };
+            *code = by;
+            differences[len..len + 8].copy_from_slice(&short.to_le_bytes());
+            len += bytes_of(by);
             known.settle(value, before);
             before = value;
-            all |= *code;
+            all |= by;
         }
         self.model.value = before;
-        if all != 0 {
-            all_codes.extend_from_slice(&codes[..count]);
+        self.columns.differences.advance(len);
+        if all == 0 {
+            return 0;
         }
-        all != 0
+        self.columns.value_codes.advance(count);
+        VALUES
     }
 
-    fn push_single(&mut self, access: &Access) {
+    /// An access by itself.
+    pub(super) fn push_single(&mut self, access: &Access) {
+        if self.count == 0 {
+            self.begin(access.cycle);
+        }
+        self.count += 1;
         self.spans.add_single(access);
-        self.columns[CODES].push(SINGLE);
-        access.put(&mut self.columns[SINGLES]);
+        self.columns.codes.push(SINGLE);
+        access.put(&mut self.columns.singles);
     }
 }

@@ -1,17 +1,17 @@
 //! A frame of block executions, while it grows and when it is complete.
 //!
-//! It is kept as it comes, and coded by whoever first asks the complete frame for its bytes or bounds: mostly not the thread that
-//! records.
+//! A frame that grows holds *runs* of executions as the recorder found them, in the buffers that a traced thread filled. They are
+//! coded, in one pass, by whoever asks the complete frame for its bytes or bounds, mostly a worker of the store: frames depend on
+//! nothing before them, so that several are coded beside each other, of one thread, too. Who has too many buffers in hand codes what
+//! waits at once ([`BlockFrame::code_waiting`]); the bytes are the same.
 
-use std::cell::RefCell;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use blocks::{BasicBlock, MAX_ACCESSES};
+use blocks::{MAX_ACCESSES, SharedBlock};
 use memref::Access;
 
-use super::codes::COLUMNS;
 use super::encoding::FrameCoder;
-use super::executions::{Executions, LONG_STEP};
+use super::run::{ExecutionRun, RunCoder, RunOutline};
 use crate::encoder::attribute::Attribute;
 use crate::{Bounds, MAX_FRAME_ENTRIES};
 
@@ -21,38 +21,70 @@ const FRAME_ACCESSES: u64 = 1 << 20;
 pub(super) const MANY: u64 = 1 << 18;
 const _: () = assert!(MAX_ACCESSES <= MANY as usize);
 
-/// A frame of block executions that grows. They are kept as they come, and coded by whoever first looks at the frame when it is
-/// finished: mostly not the thread that records.
+/// A frame of block executions that grows.
 #[derive(Debug, Default)]
 pub struct BlockFrame {
-    executions: Executions,
-    /// From the recorder's numbers of blocks to ours; those of earlier frames are told by the block.
-    numbers: Vec<u32>,
-    /// The cycle after the last block.
-    cycle: u64,
+    uncoded: UncodedFrame,
+    count: u64,
+    /// The cycle of the first access, or earlier.
+    start: u64,
+    /// The fs base of its executions, once there is one.
+    base: Option<u64>,
+}
+
+/// What a frame is until it is coded.
+#[derive(Debug, Default)]
+struct UncodedFrame {
+    /// What was coded at once.
+    coder: Option<FrameCoder>,
+    /// What comes after it.
+    waiting: Vec<WaitingPart>,
+    /// Bytes of memory that these keep.
+    memory: usize,
+}
+
+/// A part of a frame that waits to be coded.
+#[derive(Debug)]
+enum WaitingPart {
+    Run { run: Box<dyn ExecutionRun>, base: u64 },
+    Single(Access),
 }
 
 /// A frame that is complete.
 #[derive(Debug)]
 pub struct CodedFrame {
-    executions: Executions,
+    count: u64,
+    memory: usize,
+    uncoded: Mutex<UncodedFrame>,
     coded: OnceLock<(Bounds, Vec<Attribute>)>,
 }
 
-impl Drop for CodedFrame {
-    fn drop(&mut self) {
-        std::mem::take(&mut self.executions).give_back();
+impl UncodedFrame {
+    /// Codes what waits.
+    fn coder(&mut self) -> &mut FrameCoder {
+        let coder = self.coder.get_or_insert_with(FrameCoder::spare);
+        for part in self.waiting.drain(..) {
+            match part {
+                WaitingPart::Run { run, base } => run.code(&mut RunCoder { coder, base }),
+                WaitingPart::Single(access) => coder.push_single(&access),
+            }
+        }
+        self.memory = 0;
+        coder
     }
 }
 
 impl CodedFrame {
     fn coded(&self) -> &(Bounds, Vec<Attribute>) {
-        thread_local! {
-            /// Room for the columns of one frame after the other.
-            static COLUMNS_OF_THREAD: RefCell<[Vec<u8>; COLUMNS]> = const { RefCell::new([const { Vec::new() }; COLUMNS]) };
-        }
         self.coded.get_or_init(|| {
-            COLUMNS_OF_THREAD.with_borrow_mut(|columns| FrameCoder::new(&self.executions, columns).code())
+            let mut uncoded = self.uncoded.lock().unwrap_or_else(PoisonError::into_inner);
+            let coder = uncoded.coder();
+            debug_assert_eq!(coder.count, self.count, "runs have the accesses that were told of them");
+            let coded = coder.code();
+            if let Some(coder) = uncoded.coder.take() {
+                coder.give_back();
+            }
+            coded
         })
     }
 
@@ -69,130 +101,114 @@ impl CodedFrame {
 
     /// Accesses in it.
     pub fn count(&self) -> u64 {
-        self.executions.count
+        self.count
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it takes before it is coded.
     pub fn bytes(&self) -> usize {
-        let Executions { order, values, singles, .. } = &self.executions;
-        size_of_val(&order[..]) + size_of_val(&values[..]) + size_of_val(&singles[..])
+        self.memory
     }
 }
 
 impl BlockFrame {
     /// Accesses in it.
+    #[inline]
     pub fn len(&self) -> u64 {
-        self.executions.count
+        self.count
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.executions.count == 0
+        self.count == 0
     }
 
     /// Whether it is as long as a frame should be.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.executions.count >= FRAME_ACCESSES
+        self.count >= FRAME_ACCESSES
     }
 
-    /// Whether an execution can be added: so many accesses, with that fs base. If not, and the frame is not empty, the frame is
-    /// to be finished first; if not even then, the accesses are to be added one by one.
+    /// Whether an execution or a run can be added: so many accesses, with that fs base. If not, and the frame is not empty, the frame
+    /// is to be finished first; if not even then, the accesses are to be added one by one.
     #[inline]
     pub fn takes(&self, count: u64, base: u64) -> bool {
         count <= MANY
-            && self.executions.count + count <= MAX_FRAME_ENTRIES as u64
-            && (self.executions.used.is_empty() || self.executions.base == base)
+            && self.count + count <= MAX_FRAME_ENTRIES as u64
+            && self.base.is_none_or(|own| own == base)
     }
 
-    fn begin(&mut self, cycle: u64) {
-        self.executions.start = cycle;
-        self.cycle = cycle;
+    fn add(&mut self, cycle: u64, count: u64) {
+        if self.count == 0 {
+            self.start = cycle;
+        }
+        self.count += count;
     }
 
-    /// Adds an execution that [`Self::takes`] accepts. `id` is the recorder's number of the block, one number for one block at a
-    /// time; `count` what the block says of the values.
+    /// Adds an execution that [`Self::takes`] accepts. `id` is the recorder's number of the block, one number for one block as long as
+    /// the frame grows; `count` what the block says of the values.
     #[inline]
     pub fn push(
         &mut self,
         id: u32,
-        block: &Arc<BasicBlock>,
+        block: &SharedBlock,
         cycle: u64,
         values: &[[u8; 8]],
         base: u64,
         count: u64,
     ) {
-        if count == 0 {
-            return;
+        if count > 0 {
+            self.add(cycle, count);
+            self.base = Some(base);
+            self.uncoded.coder().push(id, cycle, values, base, || Some(block));
         }
-        if self.executions.count == 0 {
-            self.begin(cycle);
-        }
-        let number = match self.numbers.get(id as usize) {
-            Some(&number)
-                if self
-                    .executions
-                    .used
-                    .get((number as usize).wrapping_sub(1))
-                    .is_some_and(|used| Arc::ptr_eq(used, block)) =>
-            {
-                number
-            }
-            _ => self.enter(id as usize, block, base),
-        };
-        let executions = &mut self.executions;
-        let step = cycle.wrapping_sub(self.cycle);
-        match u32::try_from(step) {
-            Ok(short) if short != LONG_STEP => executions.order.extend_from_slice(&[number, short]),
-            _ => {
-                let halves = [step as u32, (step >> 32) as u32];
-                executions.order.extend_from_slice(&[number, LONG_STEP, halves[0], halves[1]]);
-            }
-        }
-        executions.values.extend_from_slice(values.get(..usize::from(block.kept_values())).unwrap_or(values));
-        executions.count += count;
-        self.cycle = cycle + u64::from(block.instructions());
     }
 
-    /// The number of a block that appears for the first time.
-    #[cold]
-    fn enter(&mut self, id: usize, block: &Arc<BasicBlock>, base: u64) -> u32 {
-        let executions = &mut self.executions;
-        if executions.used.is_empty() {
-            executions.base = base;
-        }
-        executions.used.push(block.clone());
-        let number = executions.used.len() as u32;
-        if self.numbers.len() <= id {
-            self.numbers.resize(id + 1, 0);
-        }
-        self.numbers[id] = number;
-        number
+    /// Adds a run that [`Self::takes`] accepts, to be coded later.
+    pub fn push_run(&mut self, run: Box<dyn ExecutionRun>, outline: &RunOutline) {
+        self.add(outline.first_cycle, outline.accesses);
+        self.base = Some(outline.base);
+        self.uncoded.memory += run.memory();
+        self.uncoded.waiting.push(WaitingPart::Run { run, base: outline.base });
     }
 
     /// Adds an access by itself. The caller keeps the frame within [`crate::MAX_FRAME_ENTRIES`].
     pub fn push_single(&mut self, access: &Access) {
-        if self.executions.count == 0 {
-            self.begin(access.cycle);
+        self.add(access.cycle, 1);
+        if self.uncoded.waiting.is_empty() {
+            self.uncoded.coder().push_single(access);
+        } else {
+            self.uncoded.memory += size_of::<WaitingPart>();
+            self.uncoded.waiting.push(WaitingPart::Single(*access));
         }
-        self.executions.count += 1;
-        self.executions.order.push(0);
-        self.executions.singles.push(*access);
+    }
+
+    /// Codes what waits in it now: its runs are needed no more.
+    pub fn code_waiting(&mut self) {
+        if !self.uncoded.waiting.is_empty() {
+            self.uncoded.coder();
+        }
     }
 
     /// The fs base of the executions in it.
     pub fn base(&self) -> u64 {
-        self.executions.base
+        self.base.unwrap_or(0)
     }
 
-    /// The cycle of the first access; all ones where there is none.
+    /// The cycle of the first access, or an earlier one; all ones where there is none.
     pub fn first_cycle(&self) -> u64 {
-        if self.is_empty() { u64::MAX } else { self.executions.start }
+        if self.is_empty() { u64::MAX } else { self.start }
     }
 
     /// Ends the frame and begins an empty one.
     pub fn finish(&mut self) -> CodedFrame {
-        let executions = std::mem::replace(&mut self.executions, Executions::spare());
-        CodedFrame { executions, coded: OnceLock::new() }
+        let Self { uncoded, count, .. } = std::mem::take(self);
+        let columns = uncoded.coder.as_ref().map_or(0, |coder| coder.memory());
+        CodedFrame {
+            count,
+            memory: columns + uncoded.memory,
+            uncoded: Mutex::new(uncoded),
+            coded: OnceLock::new(),
+        }
     }
 }

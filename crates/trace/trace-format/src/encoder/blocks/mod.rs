@@ -2,20 +2,21 @@
 //! stands once in a frame, an execution is a byte that says what was predicted, and columns with the register values that
 //! were not.
 //!
-//! A recorder that has blocks gives them to a [`BlockFrame`], which keeps executions as they come (`executions`); the worker that
-//! stores the frame encodes them (`encoding`), so that frames are encoded beside each other. No access is made before somebody reads
-//! it: [`ExecutionEncoder`] expands them (`decoding`), or counts
-//! them by instruction without making any (`counting`). What a block accesses and how an execution expands is crate `blocks`'s.
+//! A recorder that has blocks gives their executions to a [`BlockFrame`], as runs (`run`) that still lie in the buffers that a traced
+//! thread filled. The worker that stores the frame codes them in one pass (`encoding`) into its columns (`columns`). No access is
+//! made before somebody reads it: [`ExecutionEncoder`] expands them (`decoding`), or counts them by instruction without making any
+//! (`counting`). What a block accesses and how an execution expands is crate `blocks`'s.
 //!
 //! Start with `model`, which encoder and decoder share; `codes` has the numbers of both.
 
 mod codes;
+mod columns;
 mod counting;
 mod decoding;
 mod encoding;
-mod executions;
 mod frame;
 mod model;
+mod run;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use self::codes::SINGLE_BYTES;
 use self::counting::count_all;
 use self::decoding::{decode_all, decode_pieces};
 pub use self::frame::{BlockFrame, CodedFrame};
+pub use self::run::{ExecutionRun, MAX_RUN_ACCESSES, RunCoder, RunOutline};
 use super::attribute::Attribute;
 use super::codec::{Corrupt, Encoded, Encoder};
 use super::number;

@@ -51,8 +51,18 @@ pub(super) struct BlockModel {
 
 impl BlockModel {
     pub(super) fn new(cycle: u64) -> Self {
+        let mut model = Self { states: Vec::new(), values: Vec::new(), previous: 0, value: 0, cycle };
+        model.begin(cycle);
+        model
+    }
+
+    /// Begins anew, with the memory that it has.
+    pub(super) fn begin(&mut self, cycle: u64) {
         let start = BlockHistory { values: 0, count: 0, next: [0; 2], steps: [0; 2] };
-        Self { states: vec![start], values: Vec::new(), previous: 0, value: 0, cycle }
+        self.states.clear();
+        self.states.push(start);
+        self.values.clear();
+        (self.previous, self.value, self.cycle) = (0, 0, cycle);
     }
 
     pub(super) fn add(&mut self, count: u8) -> u32 {

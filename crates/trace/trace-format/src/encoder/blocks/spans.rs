@@ -3,7 +3,7 @@
 use blocks::{BasicBlock, BlockAccess, NO_VALUE};
 use memref::Access;
 
-use super::executions::Executions;
+use super::encoding::FrameBlock;
 use super::model::BlockModel;
 use crate::entry::StreamEntry;
 use crate::{Bounds, Interval, KindSet};
@@ -14,12 +14,19 @@ pub(super) struct ValueSpans {
     /// The smallest and largest of each value of the model.
     pub(super) values: Vec<Interval>,
     bounds: Bounds,
-    fs_base: u64,
+}
+
+impl Default for ValueSpans {
+    fn default() -> Self {
+        Self { values: Vec::new(), bounds: Bounds::NONE }
+    }
 }
 
 impl ValueSpans {
-    pub(super) fn new(fs_base: u64) -> Self {
-        Self { values: Vec::new(), bounds: Bounds::NONE, fs_base }
+    /// Begins anew, with the memory that it has.
+    pub(super) fn begin(&mut self) {
+        self.values.clear();
+        self.bounds = Bounds::NONE;
     }
 
     /// Enters an access by itself.
@@ -28,57 +35,57 @@ impl ValueSpans {
     }
 
     /// Enters the addresses of a string instruction, which do not follow from the extremes of its values.
-    pub(super) fn add_repeated(&mut self, block: &BasicBlock, values: &[u64]) {
+    pub(super) fn add_repeated(&mut self, block: &BasicBlock, values: &[u64], fs_base: u64) {
         for access in block.accesses() {
             let Some(times) = access.times(values).filter(|&times| times > 0) else { continue };
             for time in [0, times - 1] {
-                if let Some(addr) = access.repeated_address(values, self.fs_base, time) {
+                if let Some(addr) = access.repeated_address(values, fs_base, time) {
                     self.bounds.addrs.add_bytes(addr, access.size.into());
                 }
             }
         }
     }
 
-    /// The bounds of a frame whose executions were all entered, in the end that the model has.
-    pub(super) fn bounds(&self, executions: &Executions, model: &BlockModel) -> Bounds {
+    /// The bounds of a frame that begins at that cycle and has these blocks, whose executions were all entered, in the end that
+    /// the model has.
+    pub(super) fn bounds(&self, used: &[FrameBlock], start: u64, fs_base: u64, model: &BlockModel) -> Bounds {
         let mut bounds = self.bounds;
-        let Executions { used, start, .. } = executions;
         if !used.is_empty() {
-            bounds.cycles.add(*start);
-            bounds.cycles.add(model.cycle.saturating_sub(1).max(*start));
+            bounds.cycles.add(start);
+            bounds.cycles.add(model.cycle.saturating_sub(1).max(start));
         }
-        for (block, history) in used.iter().zip(&model.states[1..]) {
+        for (FrameBlock { block, .. }, history) in used.iter().zip(&model.states[1..]) {
             let values = &self.values[history.values as usize..];
             for access in block.accesses() {
                 bounds.ips.add(block.addr().offset(access.offset.into()).0);
                 bounds.kinds = bounds.kinds | KindSet::access(access.kind);
                 if access.repeated.is_none() {
-                    bounds.addrs.join(self.addresses(access, values));
+                    bounds.addrs.join(addresses(access, values, fs_base));
                 }
             }
         }
         bounds
     }
+}
 
-    /// The bytes of an access whose values have these spans: all of memory where they say nothing.
-    fn addresses(&self, access: &BlockAccess, values: &[Interval]) -> Interval {
-        let span = |value: u8| match values.get(usize::from(value)) {
-            Some(span) if value != NO_VALUE => SignedSpan::of(*span),
-            _ => Some(SignedSpan { min: 0, max: 0 }),
-        };
-        let everything = Interval { min: 0, max: u64::MAX };
-        let (Some(base), Some(index)) = (span(access.base), span(access.index)) else { return everything };
-        let base_of_fs = if access.fs { i128::from(self.fs_base) } else { 0 };
-        let fixed = i128::from(access.displacement) + base_of_fs;
-        let scale = i128::from(access.scale);
-        let min = base.min + index.min * scale + fixed;
-        let max = base.max + index.max * scale + fixed + i128::from(access.size.max(1)) - 1;
-        let end = if access.short { i128::from(u32::MAX) } else { i128::from(u64::MAX) };
-        match (u64::try_from(min), u64::try_from(max)) {
-            (Ok(min), Ok(max)) if i128::from(max) <= end => Interval { min, max },
-            // Adding wraps for some of the values.
-            _ => everything,
-        }
+/// The bytes of an access whose values have these spans: all of memory where they say nothing.
+fn addresses(access: &BlockAccess, values: &[Interval], fs_base: u64) -> Interval {
+    let span = |value: u8| match values.get(usize::from(value)) {
+        Some(span) if value != NO_VALUE => SignedSpan::of(*span),
+        _ => Some(SignedSpan { min: 0, max: 0 }),
+    };
+    let everything = Interval { min: 0, max: u64::MAX };
+    let (Some(base), Some(index)) = (span(access.base), span(access.index)) else { return everything };
+    let base_of_fs = if access.fs { i128::from(fs_base) } else { 0 };
+    let fixed = i128::from(access.displacement) + base_of_fs;
+    let scale = i128::from(access.scale);
+    let min = base.min + index.min * scale + fixed;
+    let max = base.max + index.max * scale + fixed + i128::from(access.size.max(1)) - 1;
+    let end = if access.short { i128::from(u32::MAX) } else { i128::from(u64::MAX) };
+    match (u64::try_from(min), u64::try_from(max)) {
+        (Ok(min), Ok(max)) if i128::from(max) <= end => Interval { min, max },
+        // Adding wraps for some of the values.
+        _ => everything,
     }
 }
 

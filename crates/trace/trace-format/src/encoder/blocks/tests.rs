@@ -1,10 +1,8 @@
 //! Frames are read back as their executions expand, within their bounds, and damage is an error.
 
-use std::sync::Arc;
-
 use blocks::{
     BasicBlock, BlockAccess, Chosen, Definition, Extent, MAX_DEFINITION_BYTES, Masked, NO_VALUE,
-    RecordedValues, Repeated, encode_definition,
+    RecordedValues, Repeated, SharedBlock, encode_definition,
 };
 use memref::{AccessKind, VirtAddr};
 use proptest::prelude::*;
@@ -13,13 +11,7 @@ use super::frame::MANY;
 use super::*;
 use crate::Bounds;
 
-fn block(
-    id: u32,
-    addr: u64,
-    instructions: u16,
-    values: u8,
-    accesses: &[BlockAccess],
-) -> Option<Arc<BasicBlock>> {
+fn block(id: u32, addr: u64, instructions: u16, values: u8, accesses: &[BlockAccess]) -> Option<SharedBlock> {
     block_of(id, addr, instructions, RecordedValues::plain(values), accesses)
 }
 
@@ -29,12 +21,12 @@ fn block_of(
     instructions: u16,
     values: RecordedValues,
     accesses: &[BlockAccess],
-) -> Option<Arc<BasicBlock>> {
+) -> Option<SharedBlock> {
     let mut bytes = [0; MAX_DEFINITION_BYTES];
     let extent = Extent::of(VirtAddr(addr), instructions);
     let len = encode_definition(id, extent, values, accesses, &mut bytes);
     let (definition, _) = Definition::decode(&bytes[..len]).expect("it was just encoded");
-    BasicBlock::new(&definition).map(Arc::new)
+    BasicBlock::new(&definition).map(SharedBlock::from)
 }
 
 fn words(values: &[u64]) -> Vec<[u8; 8]> {
@@ -228,7 +220,7 @@ fn orders_are_told_and_not_kept() {
         without.push(0, &plain, n, &words(&[0x5000]), 0, 1);
     }
     assert_eq!(with.finish().parts(), without.finish().parts());
-    assert_eq!(block_of(0, 0, 1, ordered(1), &[]), None);
+    assert!(block_of(0, 0, 1, ordered(1), &[]).is_none());
 }
 
 #[test]
@@ -236,4 +228,61 @@ fn too_many_for_a_frame_are_not_taken() {
     let frame = BlockFrame::default();
     assert!(frame.takes(MANY, 5));
     assert!(!frame.takes(MANY + 1, 5));
+}
+
+/// Executions of one block, as a recorder keeps them until they are coded.
+#[derive(Debug)]
+struct KeptExecutions {
+    block: SharedBlock,
+    cycles: std::ops::Range<u64>,
+}
+
+fn value_at(cycle: u64) -> [u64; 4] {
+    [0x1000 + cycle * cycle % 999, cycle, 0, 7]
+}
+
+impl ExecutionRun for KeptExecutions {
+    fn code(&self, coder: &mut RunCoder<'_>) {
+        for cycle in self.cycles.clone().step_by(5) {
+            let instructions = coder.push(3, cycle, &words(&value_at(cycle)), || Some(&self.block));
+            assert_eq!(instructions, 5);
+        }
+    }
+
+    fn memory(&self) -> usize {
+        1000
+    }
+}
+
+#[test]
+fn runs_are_coded_as_their_executions_whenever_that_is() {
+    let access = BlockAccess { base: 0, size: 8, ..BlockAccess::NONE };
+    let block = block(0, 0x1000, 5, VALUES_OF_ALL, &[access]).unwrap();
+    let single =
+        |cycle| Access { cycle, ip: VirtAddr(1), addr: VirtAddr(2), size: 3, kind: AccessKind::Load };
+    let (mut at_once, mut later, mut meanwhile) =
+        (BlockFrame::default(), BlockFrame::default(), BlockFrame::default());
+    for begin in (0..10_000).step_by(1000) {
+        let cycles = begin..begin + 900;
+        for cycle in cycles.clone().step_by(5) {
+            at_once.push(3, &block, cycle, &words(&value_at(cycle)), 9, 1);
+        }
+        at_once.push_single(&single(begin + 950));
+        for frame in [&mut later, &mut meanwhile] {
+            let run = KeptExecutions { block: block.clone(), cycles: cycles.clone() };
+            let outline = RunOutline { first_cycle: begin, base: 9, accesses: 180 };
+            assert!(frame.takes(outline.accesses, outline.base) && (begin == 0 || !frame.takes(1, 8)));
+            frame.push_run(Box::new(run), &outline);
+            frame.push_single(&single(begin + 950));
+        }
+        if begin % 3000 == 0 {
+            meanwhile.code_waiting();
+        }
+    }
+    let [at_once, later, meanwhile] = [at_once, later, meanwhile].map(|mut frame| frame.finish());
+    assert!(later.bytes() >= 10_000, "what waits is memory");
+    for frame in [&later, &meanwhile] {
+        assert_eq!((frame.count(), frame.parts()), (at_once.count(), at_once.parts()));
+        assert_eq!(frame.bounds(), at_once.bounds());
+    }
 }
