@@ -15,6 +15,7 @@ mod missing;
 mod page;
 mod query;
 mod server;
+mod table;
 mod tile;
 
 pub use error::Error;

@@ -3,16 +3,21 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use analysis::By;
 use memref::{ProcessId, ThreadId};
 
 use crate::error::Refusal;
 use crate::map::TraceMap;
+use crate::table::TableRequest;
 use crate::tile::{CountedKinds, TileRequest};
 
 /// Columns or rows of a tile at most.
 const MOST_SIDE: u64 = 4096;
 /// Cells of a tile at most.
 const MOST_CELLS: u64 = 1 << 22;
+
+/// The tables that there are. Those that follow stacks need the whole run, and are left to `memtap report`.
+const TABLES: [By; 7] = [By::Variable, By::Field, By::Function, By::Line, By::Thread, By::Page, By::Region];
 
 /// The keys and values of a request.
 #[derive(Debug, Default)]
@@ -101,6 +106,19 @@ impl<'a> Parameters<'a> {
             ));
         }
         Ok(MapPart { process, thread, cycles, addresses })
+    }
+
+    /// A table.
+    pub(crate) fn table(mut self, map: &TraceMap) -> Result<TableRequest, Refusal> {
+        let part = self.part(map)?;
+        let asked = self.take("by").unwrap_or("variable");
+        let Some(by) = TABLES.into_iter().find(|by| by.name() == asked) else {
+            let names = TABLES.map(By::name).join(", ");
+            return Err(Refusal::wrong(format!("by: one of {names}")));
+        };
+        let asker = self.number("asker")?;
+        self.finish()?;
+        Ok(TableRequest { part, by, asker })
     }
 
     /// A tile.

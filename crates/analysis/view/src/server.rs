@@ -15,13 +15,14 @@ use crate::error::{Error, Refusal};
 use crate::map::TraceMap;
 use crate::page::FILES;
 use crate::query::Parameters;
+use crate::table::Askers;
 
 /// Requests that are answered at the same time.
 const WORKERS: usize = 4;
 const TOKEN_BYTES: usize = 16;
 
 /// What every answer says.
-const HEADERS: [(&str, &str); 6] = [
+const HEADERS: [(&str, &str); 5] = [
     (
         "Content-Security-Policy",
         "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -29,7 +30,6 @@ const HEADERS: [(&str, &str); 6] = [
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cache-Control", "no-store"),
 ];
 
@@ -50,6 +50,7 @@ struct Shared {
     http: Server,
     map: TraceMap,
     token: String,
+    askers: Askers,
 }
 
 fn token() -> Result<String, Error> {
@@ -132,6 +133,7 @@ impl Shared {
                 parameters.finish()?;
                 Ok(json(format!("{{\"changed\":{}}}", self.map.is_changed())))
             }
+            "table" => Ok(json(self.map.table(&parameters.table(&self.map)?, &self.askers)?)),
             "tile" => {
                 let tile = self.map.tile(&parameters.tile(&self.map)?)?;
                 let head = tile.json().to_string();
@@ -192,7 +194,7 @@ impl MapServer {
             });
         }
         let url = format!("http://{bound}/{token}/");
-        let shared = Arc::new(Shared { http, map, token });
+        let shared = Arc::new(Shared { http, map, token, askers: Askers::default() });
         let mut workers: Vec<JoinHandle<()>> = (0..WORKERS)
             .map(|_| {
                 let shared = shared.clone();
@@ -213,6 +215,7 @@ impl MapServer {
 impl Drop for MapServer {
     fn drop(&mut self) {
         self.shared.map.frames.stop();
+        self.shared.askers.stop();
         for _ in 0..WORKERS {
             self.shared.http.unblock();
         }

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use e2e::{TestProgram, TileAnswer, Trace, Viewer, memtap, run};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The sum over all processes of a window's parts.
 fn sum_of(viewer: &Viewer, trace: &Value, what: &str, across: u64, down: u64) -> u64 {
@@ -69,6 +69,69 @@ fn tiles_add_up_to_stat_at_every_zoom_level() {
 #[test]
 fn processes_are_seen_apart() {
     check_sums(&TestProgram::named("fork.c").record_by("translate").trace);
+}
+
+/// The sums of rows of `report --json`.
+fn total(rows: &Value) -> [u64; 4] {
+    let rows = rows.as_array().expect("an array");
+    ["loads", "stores", "modifies", "bytes"]
+        .map(|key| rows.iter().map(|row| row[key].as_u64().expect("a number")).sum())
+}
+
+#[test]
+fn tables_are_those_of_report() {
+    let trace = TestProgram::named("heap.c").record_by("translate").trace;
+    let viewer = Viewer::of(&trace.path);
+    let report = |options: &[&str]| -> Value {
+        let out = trace.ask("report", &[&["--json"], options].concat());
+        serde_json::from_str(&out.out()).unwrap_or_else(|e| panic!("{options:?}: {e}"))
+    };
+    let facts = viewer.json("trace");
+    let run =
+        facts["processes"][0]["runs"].as_array().expect("an array").iter().find(|run| run["kind"] == "heap");
+    let run = run.expect("the program has a heap");
+    let low = run["start"].as_str().expect("text").to_owned();
+    let start = u64::from_str_radix(low.trim_start_matches("0x"), 16).expect("an address");
+    let high = format!("{:#x}", start + run["bytes"].as_u64().expect("a number"));
+    let end = facts["processes"][0]["to"].as_u64().expect("a number");
+    let half = end / 2;
+    for by in ["variable", "field", "function", "line", "thread", "page", "region"] {
+        let parts = [
+            (String::new(), vec![]),
+            (format!("&from=0&to={half}"), vec!["--cycles".to_owned(), format!("0..{half}")]),
+            (format!("&low={low}&high={high}"), vec!["--range".to_owned(), format!("{low}..{high}")]),
+            ("&thread=0".to_owned(), vec!["--thread".to_owned(), "0".to_owned()]),
+        ];
+        for (parameters, options) in parts {
+            let table = viewer.json(&format!("table?by={by}{parameters}"));
+            let options: Vec<&str> =
+                ["--by", by].into_iter().chain(options.iter().map(String::as_str)).collect();
+            let rows = report(&options);
+            assert_eq!(total(&json!([table["total"]])), total(&rows), "{by} {parameters}");
+            assert_eq!(total(&table["rows"]), total(&rows), "{by} {parameters}");
+            assert_eq!(table["more"], 0);
+            assert!(total(&rows)[0] > 0);
+            // Blocks of one call and elements are one row here; all else has the same rows.
+            if matches!(by, "function" | "line" | "thread" | "page" | "region") {
+                // Equals have no order.
+                let sorted = |rows: &Value| {
+                    let mut rows = rows.as_array().expect("an array").clone();
+                    // That of a function is one of those that were met.
+                    rows.iter_mut().for_each(|row| row["line"] = Value::Null);
+                    let mut texts: Vec<String> = rows.iter().map(Value::to_string).collect();
+                    texts.sort();
+                    texts
+                };
+                let (shown, expected) = (sorted(&table["rows"]), sorted(&rows));
+                let more: Vec<&String> = shown.iter().filter(|row| !expected.contains(row)).collect();
+                assert!(shown.len() == expected.len() && more.is_empty(), "{by} {parameters}: {more:?}");
+            }
+        }
+    }
+    for wrong in ["by=stack", "by=", "by=variable&by=page", "asker=x", "from=2&to=1", "width=3"] {
+        let answer = viewer.get(&format!("table?{wrong}"));
+        assert_eq!((answer.status, answer.text().lines().count()), (400, 1), "{wrong}: {}", answer.text());
+    }
 }
 
 /// A program that writes one byte after the other of a page of its own, at the same pace.

@@ -3,6 +3,7 @@
 import { hexadecimal } from "./axis.js";
 import { MemoryMap } from "./map.js";
 import { rounded } from "./colors.js";
+import { TablePane } from "./pane.js";
 import { bytes, counted, grouped, short } from "./words.js";
 
 const element = (id) => document.getElementById(id);
@@ -15,8 +16,9 @@ async function ask(path, signal) {
 }
 
 const map = new MemoryMap(element("map"), async (parameters, signal) => (await ask(`tile?${parameters}`, signal)).arrayBuffer());
+const pane = new TablePane(element("pane"), async (parameters, signal) => (await ask(`table?${parameters}`, signal)).json());
 let trace;
-const chosen = { process: null, thread: null, what: "all" };
+const chosen = { process: null, thread: null, what: "all", by: "variable" };
 
 function notice(words) {
   element("notice").hidden = !words;
@@ -35,7 +37,7 @@ function fragment() {
     return match && BigInt(match[2]) > BigInt(match[1]) ? [BigInt(match[1]), BigInt(match[2])] : null;
   };
   const number = (key) => (/^\d+$/.test(given.get(key) ?? "") ? Number(given.get(key)) : null);
-  return { process: number("process"), thread: number("thread"), what: given.get("what"), cycles: numbers("cycles"), addresses: addresses("addresses") };
+  return { by: given.get("by"), selection: [numbers("selected-cycles"), addresses("selected-addresses")], process: number("process"), thread: number("thread"), what: given.get("what"), cycles: numbers("cycles"), addresses: addresses("addresses") };
 }
 
 /** Writes what is chosen into the address, so that it can be kept and sent. */
@@ -49,6 +51,12 @@ function remember() {
   if (top > 0 || bottom < bounds.bottom) {
     words.push(`addresses=${hexadecimal(map.axis.address(top))}-${hexadecimal(map.axis.addressAfter(bottom))}`);
   }
+  const { selection } = map;
+  if (selection) {
+    words.push(`selected-cycles=${selection.from}-${selection.to}`);
+    words.push(`selected-addresses=${hexadecimal(selection.low)}-${hexadecimal(selection.high)}`);
+  }
+  if (chosen.by !== "variable") words.push(`by=${chosen.by}`);
   history.replaceState(null, "", words.length > 0 ? `#${words.join("&")}` : location.pathname);
 }
 
@@ -72,11 +80,19 @@ function restore() {
   const threads = threadsShown();
   chosen.thread = threads.some((thread) => thread.thread === said.thread) ? said.thread : null;
   chosen.what = ["loads", "stores"].includes(said.what) ? said.what : "all";
+  chosen.by = [...element("by").options].some((option) => option.value === said.by) ? said.by : "variable";
+  element("by").value = chosen.by;
   fill();
   show(null);
   const window = { ...map.bounds };
   if (said.cycles) [window.from, window.to] = said.cycles;
-  if (said.addresses) [window.top, window.bottom] = said.addresses.map((address) => map.axis.place(address));
+  const places = (addresses) => addresses.map((address) => map.axis.place(address));
+  if (said.addresses) [window.top, window.bottom] = places(said.addresses);
+  const [cycles, addresses] = said.selection;
+  if (cycles && addresses) {
+    const [top, bottom] = places(addresses);
+    map.select({ from: cycles[0], to: cycles[1], top, bottom });
+  } else map.select(null);
   map.move(window, 0);
 }
 
@@ -162,12 +178,34 @@ function legend() {
   element("scale").textContent = `${range} in a cell of ${map.cellWords} (logarithmic)`;
 }
 
+/** Frames that are read for a table without being asked. */
+const FEW_FRAMES = 40;
+
+/** The table of what is selected, or shown. */
+function tabulate() {
+  const { selection } = map;
+  const part = selection ?? map.toWhole(map.window);
+  const { process } = chosen;
+  const parameters = new URLSearchParams({ process: process.process, from: part.from, to: part.to, low: hexadecimal(part.low), high: hexadecimal(part.high) });
+  if (chosen.thread !== null) parameters.set("thread", chosen.thread);
+  const all = part.from <= map.bounds.from && part.to >= map.bounds.to && part.top <= 0 && part.bottom >= map.bounds.bottom;
+  const where = all ? "The whole run" : `${selection ? "Selected" : "Shown"}: cycles ${grouped(part.from)} to ${grouped(part.to)}, ${hexadecimal(part.low)} to ${hexadecimal(part.high)}`;
+  const soon = Boolean(selection) || (map.tile !== null && map.tile.facts.frames <= FEW_FRAMES);
+  pane.show({ parameters: String(parameters), by: chosen.by, words: where, whole: accesses(process), soon });
+  element("unselect").disabled = element("closer").disabled = !selection;
+}
+
 map.addEventListener("pointed", ({ detail }) => { element("where").textContent = detail || "\u00a0"; });
 map.addEventListener("moved", rememberSoon);
+map.addEventListener("selected", () => {
+  tabulate();
+  rememberSoon();
+});
 map.addEventListener("painted", () => {
   if (!map.tile) return;
   legend();
   tell();
+  tabulate();
   const { facts } = map.tile;
   map.canvas.setAttribute("aria-label",
     `Map of accesses: ${counted(facts.sum, "access", "accesses")} in cycles ${grouped(map.window.from)} to ${grouped(map.window.to)}, `
@@ -185,6 +223,7 @@ element("process").addEventListener("change", ({ target }) => {
 element("thread").addEventListener("change", ({ target }) => {
   chosen.thread = target.value === "" ? null : Number(target.value);
   show(map.window);
+  tabulate();
   rememberSoon();
 });
 for (const radio of document.querySelectorAll("input[name=what]")) {
@@ -197,6 +236,14 @@ for (const radio of document.querySelectorAll("input[name=what]")) {
 element("in").addEventListener("click", () => map.zoom(0.5, 0.5));
 element("out").addEventListener("click", () => map.zoom(2, 2));
 element("whole").addEventListener("click", () => map.move(map.bounds));
+element("select").addEventListener("click", () => map.select(map.window));
+element("unselect").addEventListener("click", () => map.select(null));
+element("closer").addEventListener("click", () => map.selection && map.move(map.selection));
+element("by").addEventListener("change", ({ target }) => {
+  chosen.by = target.value;
+  tabulate();
+  rememberSoon();
+});
 
 const keys = {
   a: () => map.pan(-0.2, 0), d: () => map.pan(0.2, 0), w: () => map.pan(0, -0.2), s: () => map.pan(0, 0.2),
@@ -204,9 +251,15 @@ const keys = {
   "+": () => map.zoom(0.7, 0.7), "=": () => map.zoom(0.7, 0.7), "-": () => map.zoom(1 / 0.7, 1 / 0.7),
   e: () => map.zoom(0.7, 1), q: () => map.zoom(1 / 0.7, 1), r: () => map.zoom(1, 0.7), f: () => map.zoom(1, 1 / 0.7),
   0: () => map.move(map.bounds),
+  x: () => map.select(map.window), Escape: () => map.select(null), z: () => map.selection && map.move(map.selection),
+  "/": () => pane.find("search").focus(),
 };
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape" && event.target.type === "search") {
+    map.canvas.focus();
+    return;
+  }
   if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "radio") return;
   const arrow = event.key.startsWith("Arrow");
   // A choice moves by arrows itself.
@@ -243,5 +296,5 @@ async function begin() {
 }
 
 // What tests look at.
-globalThis.memtapView = { map, chosen };
+globalThis.memtapView = { map, pane, chosen };
 begin();

@@ -11,6 +11,8 @@ const TOP = 6;
 const RIGHT = 8;
 /** Cells of a tile; where the window has more pixels, a cell is several. */
 const MOST_CELLS = 1 << 20;
+/** What is drawn are a few pixels from memory: a graphics processor has nothing to do but to be waited for. */
+const IN_MEMORY = { willReadFrequently: true };
 const FEWEST_CYCLES = 16;
 const FEWEST_BYTES = 16;
 
@@ -41,7 +43,7 @@ class Tile {
       if (color === undefined) known.set(count, color = colors[step(count, most)]);
       pixels[at] = color;
     }
-    canvas.getContext("2d").putImageData(image, 0, 0);
+    canvas.getContext("2d", IN_MEMORY).putImageData(image, 0, 0);
     this.image = canvas;
   }
 }
@@ -50,7 +52,7 @@ export class MemoryMap extends EventTarget {
   /** On a canvas; `fetchTile(parameters)` gives a tile's bytes. */
   constructor(canvas, fetchTile) {
     super();
-    Object.assign(this, { canvas, fetchTile, tile: null, whole: null, asking: null, pending: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, tile: null, whole: null, asking: null, selection: null, marked: null, pending: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -65,6 +67,8 @@ export class MemoryMap extends EventTarget {
     this.axis = new AddressAxis(process);
     this.bounds = { from: process.from, to: process.to, top: 0, bottom: process.units };
     if (!same) this.tile = this.whole = null;
+    this.selection = this.selection && process === this.selectedIn ? this.selection : null;
+    this.selectedIn = process;
     this.window = this.limited(window ?? this.bounds);
     this.changed(0);
   }
@@ -118,6 +122,7 @@ export class MemoryMap extends EventTarget {
   }
 
   changed(wait) {
+    this.outdated = true;
     this.redraw();
     clearTimeout(this.pending);
     this.pending = setTimeout(() => this.ask(), wait);
@@ -125,9 +130,8 @@ export class MemoryMap extends EventTarget {
 
   /** What a tile of the window is asked with. */
   request() {
-    const from = Math.floor(this.window.from), to = Math.max(from + 1, Math.ceil(this.window.to));
-    const low = this.axis.address(this.window.top), high = this.axis.addressAfter(this.window.bottom);
-    const exact = { from, to, top: this.axis.place(low), bottom: this.axis.place(high) };
+    const exact = this.toWhole(this.window);
+    const { from, to, low, high } = exact;
     const cell = Math.max(1, Math.ceil(Math.sqrt(this.plot.width * this.plot.height / MOST_CELLS)));
     const width = clamp(Math.floor(this.plot.width / cell), 1, Math.min(4096, to - from));
     const bytesThere = Math.max(1, Math.round(this.axis.bytes(exact.top, exact.bottom)));
@@ -150,6 +154,7 @@ export class MemoryMap extends EventTarget {
       if (asking !== this.asking) return;
       tile.paint(this.colors);
       this.tile = tile;
+      this.outdated = false;
       const { bounds } = this;
       if (exact.from <= bounds.from && exact.to >= bounds.to && exact.top <= 0 && exact.bottom >= bounds.bottom) this.whole = tile;
       this.asking = null;
@@ -164,7 +169,7 @@ export class MemoryMap extends EventTarget {
 
   /** Whether what is drawn is what the window shows. */
   get settled() {
-    return this.asking === null && this.tile !== null && !this.drawn && this.tile.facts.waiting === 0;
+    return !this.outdated && this.tile !== null && this.tile.facts.waiting === 0;
   }
 
   x(cycle) {
@@ -197,7 +202,7 @@ export class MemoryMap extends EventTarget {
   }
 
   draw() {
-    const context = this.canvas.getContext("2d");
+    const context = this.canvas.getContext("2d", IN_MEMORY);
     const ratio = devicePixelRatio || 1;
     const { plot, ink } = this;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -219,7 +224,7 @@ export class MemoryMap extends EventTarget {
     }
     this.drawMissing(context);
     this.drawRuns(context);
-    this.drawMarks?.(context);
+    this.drawSelection(context);
     context.restore();
     this.drawLabels(context);
     this.drawTime(context);
@@ -249,6 +254,40 @@ export class MemoryMap extends EventTarget {
       context.stroke();
       context.restore();
     }
+  }
+
+  drawSelection(context) {
+    const shown = this.marked ?? this.selection;
+    if (!shown) return;
+    const { plot, ink } = this;
+    const left = clamp(this.x(shown.from), plot.x - 2, plot.x + plot.width), right = clamp(this.x(shown.to), plot.x, plot.x + plot.width + 2);
+    const top = clamp(this.y(shown.top), plot.y - 2, plot.y + plot.height), bottom = clamp(this.y(shown.bottom), plot.y, plot.y + plot.height + 2);
+    context.strokeStyle = ink.accent;
+    context.lineWidth = 2;
+    context.strokeRect(left, top, Math.max(2, right - left), Math.max(2, bottom - top));
+    context.fillStyle = ink.accent;
+    context.globalAlpha = 0.1;
+    context.fillRect(left, top, right - left, bottom - top);
+    context.globalAlpha = 1;
+  }
+
+  /** Selects a window, or nothing; it ends at whole cycles and bytes. */
+  select(window) {
+    this.selection = window && this.toWhole(window);
+    this.marked = null;
+    this.redraw();
+    this.dispatchEvent(new Event("selected"));
+  }
+
+  /** A window that ends at whole cycles and bytes, with its addresses. */
+  toWhole({ from, to, top, bottom }) {
+    from = clamp(Math.floor(from), this.bounds.from, this.bounds.to - 1);
+    to = clamp(Math.ceil(to), from + 1, this.bounds.to);
+    top = clamp(top, 0, this.bounds.bottom - 1);
+    const low = this.axis.address(top);
+    let high = this.axis.addressAfter(clamp(bottom, 0, this.bounds.bottom));
+    if (high <= low) high = low + 1n;
+    return { from, to, low, high, top: this.axis.place(low), bottom: this.axis.place(high) };
   }
 
   /** The runs that are seen. */
@@ -377,6 +416,12 @@ export class MemoryMap extends EventTarget {
     this.move({ from: from + across, to: to + across, top: top + down, bottom: bottom + down });
   }
 
+  /** The window between two points of the picture. */
+  between(drag, x, y) {
+    const [left, right] = [drag.x, x].sort((a, b) => a - b), [top, bottom] = [drag.y, y].sort((a, b) => a - b);
+    return this.toWhole({ from: this.cycle(left), to: this.cycle(right), top: this.place(top), bottom: this.place(bottom) });
+  }
+
   listen() {
     const { canvas } = this;
     const point = (event) => {
@@ -408,7 +453,10 @@ export class MemoryMap extends EventTarget {
           const across = (drag.x - x) / this.plot.width * (to - from), down = (drag.y - y) / this.plot.height * (bottom - top);
           this.move({ from: from + across, to: to + across, top: top + down, bottom: bottom + down });
         }
-        if (drag.moved && drag.selects) this.dispatchEvent(new CustomEvent("selecting", { detail: { drag, x, y } }));
+        if (drag.moved && drag.selects) {
+          this.marked = this.between(drag, x, y);
+          this.redraw();
+        }
       }
       this.dispatchEvent(new CustomEvent("pointed", { detail: this.wordsAt(x, y) }));
     });
@@ -418,8 +466,8 @@ export class MemoryMap extends EventTarget {
       canvas.classList.remove("moving");
       if (!drag || event.type !== "pointerup") return;
       const [x, y] = point(event);
-      const kind = drag.moved ? (drag.selects ? "selected" : null) : "clicked";
-      if (kind) this.dispatchEvent(new CustomEvent(kind, { detail: { drag, x, y } }));
+      if (drag.moved && drag.selects) this.select(this.between(drag, x, y));
+      else if (!drag.moved) this.dispatchEvent(new CustomEvent("clicked", { detail: { x, y } }));
     };
     canvas.addEventListener("pointerup", end);
     canvas.addEventListener("pointercancel", end);

@@ -1,0 +1,161 @@
+//! The table of a part of a trace: who accesses what there. It is the table of `memtap report`, counted by the same tool.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use analysis::{AccessRow, By, Count, Error, Moment, SortKey, Tally, Tool, join_families};
+use memref::{Access, Event, ProcessId, VirtAddr};
+use report::tables::rows::rows_json;
+use serde_json::{Value, json};
+use trace_format::Filter;
+
+use crate::error::Refusal;
+use crate::map::TraceMap;
+use crate::query::MapPart;
+
+/// Rows that are sent; the others are one sum.
+const MOST_ROWS: usize = 2_000;
+
+/// What a table is asked with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableRequest {
+    pub(crate) part: MapPart,
+    pub(crate) by: By,
+    /// Who asks: another question of the same one makes this one needless.
+    pub(crate) asker: Option<u64>,
+}
+
+/// The question that each asker waits for: set when another one came.
+#[derive(Debug, Default)]
+pub(crate) struct Askers {
+    waiting: Mutex<BTreeMap<u64, Arc<AtomicBool>>>,
+}
+
+impl Askers {
+    /// A new question, which ends the one before.
+    fn begin(&self, asker: Option<u64>) -> Arc<AtomicBool> {
+        let over = Arc::new(AtomicBool::new(false));
+        if let Some(asker) = asker {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(before) = waiting.insert(asker, over.clone()) {
+                before.store(true, Ordering::Relaxed);
+            }
+        }
+        over
+    }
+
+    fn end(&self, asker: Option<u64>, over: &Arc<AtomicBool>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(asker) =
+            asker.filter(|asker| waiting.get(asker).is_some_and(|now| Arc::ptr_eq(now, over)))
+        {
+            waiting.remove(&asker);
+        }
+    }
+
+    /// Ends all questions.
+    pub(crate) fn stop(&self) {
+        for over in self.waiting.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            over.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Counts one process, as long as somebody waits for it.
+struct OneProcess {
+    tally: Tally,
+    process: ProcessId,
+    over: Arc<AtomicBool>,
+}
+
+impl OneProcess {
+    fn check(&self) -> Result<(), Error> {
+        match self.over.load(Ordering::Relaxed) {
+            true => Err(Error::Output(std::io::ErrorKind::Interrupted.into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Tool for OneProcess {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        self.check()?;
+        if at.process == self.process { self.tally.accesses(at, accesses) } else { Ok(()) }
+    }
+
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        if at.process == self.process { self.tally.event(at, event) } else { Ok(()) }
+    }
+}
+
+fn sum<'a>(rows: impl IntoIterator<Item = &'a AccessRow>) -> Count {
+    rows.into_iter().map(|row| row.count).sum()
+}
+
+fn count_json(count: &Count) -> Value {
+    json!({"loads": count.loads, "stores": count.stores, "modifies": count.modifies, "bytes": count.bytes})
+}
+
+impl TraceMap {
+    /// The filter that lets a part through.
+    fn filter(&self, part: &MapPart) -> Filter {
+        let mut filter = Filter::default();
+        let Some(process) = self.processes.get(&part.process) else { return filter };
+        if part.cycles.start > process.cycles.start || part.cycles.end < process.cycles.end {
+            filter.cycles = Some(part.cycles.clone());
+        }
+        let ends = process.axis.runs.first().zip(process.axis.runs.last());
+        let is_all = |(first, last): (&crate::axis::AxisRun, &crate::axis::AxisRun)| {
+            part.addresses.start <= first.start && part.addresses.end >= last.start + last.len
+        };
+        if !ends.is_some_and(is_all) {
+            filter.addresses = vec![VirtAddr(part.addresses.start)..VirtAddr(part.addresses.end)];
+        }
+        filter
+    }
+
+    /// Counts a table.
+    pub(crate) fn table(&self, request: &TableRequest, askers: &Askers) -> Result<String, Refusal> {
+        let TableRequest { part, by, asker } = request;
+        let over = askers.begin(*asker);
+        let counted = self.rows(part, *by, &over);
+        askers.end(*asker, &over);
+        let rows = match counted {
+            Err(Error::Output(_)) if over.load(Ordering::Relaxed) => {
+                return Err(Refusal::new(409, "another table was asked for meanwhile"));
+            }
+            rows => rows?,
+        };
+        let all = sum(&rows);
+        let mut rows = join_families(rows);
+        SortKey::Accesses.sort(&mut rows);
+        let more = rows.split_off(rows.len().min(MOST_ROWS));
+        let mut text = Vec::new();
+        rows_json(&rows, &mut text).map_err(Error::from)?;
+        // The rows are written by those who write them for `report`.
+        Ok(format!(
+            "{{\"by\":{},\"total\":{},\"more\":{},\"more_total\":{},\"rows\":{}}}",
+            json!(by.name()),
+            count_json(&all),
+            more.len(),
+            count_json(&sum(&more)),
+            String::from_utf8_lossy(&text),
+        ))
+    }
+
+    fn rows(&self, part: &MapPart, by: By, over: &Arc<AtomicBool>) -> Result<Vec<AccessRow>, Error> {
+        let filter = self.filter(part);
+        let mut tally = Tally::new(&self.session, &[by]);
+        if filter == Filter::default() && part.thread.is_none() && self.processes.len() == 1 {
+            // For the whole there are faster ways than a replay.
+            if matches!(by, By::Page | By::Function | By::Line) {
+                let resolvers = tally.replay(&self.session, &filter, None)?;
+                return Ok(tally.rows(by, &self.session, &resolvers));
+            }
+        }
+        let mut one = OneProcess { tally, process: part.process, over: over.clone() };
+        let resolvers = self.session.replay(&filter, part.thread, &mut one)?;
+        Ok(one.tally.rows(by, &self.session, &resolvers))
+    }
+}
