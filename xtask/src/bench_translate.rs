@@ -65,7 +65,8 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         rounds,
     };
     println!("Medians of {rounds} rounds; see docs/overhead.md for the method.");
-    bench.programs(&dir)?;
+    bench.ordinary(&dir)?;
+    bench.others(&dir)?;
     bench.marginal()?;
     bench.start_up()?;
     bench.report()
@@ -115,29 +116,62 @@ impl Bench {
         })
     }
 
-    fn programs(&self, dir: &Path) -> Result<()> {
-        let lines = dir.join("lines");
-        std::fs::write(&lines, crate::bench_record::words(1_500_000).replace(' ', "\n"))?;
-        let (text, lines) = (&*self.text, lines.display().to_string());
+    /// The twelve programs that stand for what people record: their means and the worst of them are what is told.
+    fn ordinary(&self, dir: &Path) -> Result<()> {
+        let text = &*self.text;
+        let lines = file(dir, "lines", crate::bench_record::words(1_500_000).replace(' ', "\n").as_bytes())?;
         let script = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n \
                       where i < 60000) insert into t select i, hex(i * 7919) from n; create index u on t(b); \
                       select count(*), sum(a), max(b) from t where b like '3%';";
-        let python = "import json, re; s = json.dumps([{'a': i, 'b': str(i)} for i in range(60000)]); json.loads(s); len(re.findall('[0-9]+', s))";
+        let json = "import json, re; s = json.dumps([{'a': i, 'b': str(i)} for i in range(60000)]); json.loads(s); len(re.findall('[0-9]+', s))";
+        let calls = "def f(n): return n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(24), sum(len(str(i)) for i in range(200000)))";
         let perl = "my %h; for (1..300000) { $h{$_ % 1000} .= 'x' } print length(join('', values %h))";
-        let (fft, streams) = (kernel::build_workload("fft")?, kernel::build_workload("streams")?);
-        let dense = &*self.dense;
-        let picture = dir.join("picture.ppm");
-        std::fs::write(&picture, pixels(1536, 1024))?;
-        let picture = picture.display().to_string();
-        let (mandelbrot, product) = (kernel::build("mandelbrot")?, kernel::build_team("matmul")?);
+        let cc1 = shell::output(Command::new("gcc").arg("-print-prog-name=cc1"))?;
+        let source = file(dir, "source.i", functions(250).as_bytes())?;
+        let map = kernel::build_cpp_workload("tree_map")?;
+        let film = file(dir, "film.yuv", &frames(352, 288, 12))?;
         let programs: Vec<(&str, Vec<&str>)> = vec![
             ("gzip, 4 MB", vec!["gzip", "-c", text]),
             ("bzip2, 4 MB", vec!["bzip2", "-c", text]),
             ("xz -1, 4 MB", vec!["xz", "-1", "-c", text]),
+            ("zstd, 4 MB", vec!["zstd", "-q", "-c", text]),
             ("sort, 150,000 lines", vec!["sort", "--parallel=1", &lines]),
             ("sqlite3, 60,000 rows", vec!["sqlite3", ":memory:", script]),
-            ("python3, json and re", vec![PYTHON, "-S", "-E", "-c", python]),
+            ("python3, json and re", vec![PYTHON, "-S", "-E", "-c", json]),
+            ("python3, calls", vec![PYTHON, "-S", "-E", "-c", calls]),
             ("perl, a hash", vec!["perl", "-e", perl]),
+            (
+                "cc1 -O2, 250 functions",
+                vec![cc1.trim(), "-O2", "-quiet", "-fpreprocessed", &source, "-o", "/dev/null"],
+            ),
+            ("a std::map, 200,000 words", vec![&map, "200000"]),
+            (
+                "x264, 12 frames",
+                vec![
+                    "x264",
+                    "--quiet",
+                    "--threads",
+                    "1",
+                    "--input-res",
+                    "352x288",
+                    "--demuxer",
+                    "raw",
+                    "-o",
+                    "/dev/null",
+                    &film,
+                ],
+            ),
+        ];
+        self.table("### Twelve programs, start-up included; ratios to the native run", &programs)
+    }
+
+    /// Programs of few accesses, of one kind, or of several threads.
+    fn others(&self, dir: &Path) -> Result<()> {
+        let (fft, streams) = (kernel::build_workload("fft")?, kernel::build_workload("streams")?);
+        let dense = &*self.dense;
+        let picture = file(dir, "picture.ppm", &pixels(1536, 1024))?;
+        let (mandelbrot, product) = (kernel::build("mandelbrot")?, kernel::build_team("matmul")?);
+        let programs: Vec<(&str, Vec<&str>)> = vec![
             ("an FFT, 2^17 points", vec![&fft, "17"]),
             ("streams, 400,000 elements", vec![&streams, "5", "400000"]),
             ("a JPEG codec, 1.5 million pixels", vec!["cjpeg", "-outfile", "/dev/null", &picture]),
@@ -145,6 +179,10 @@ impl Bench {
             ("a matrix product, 4 threads", vec![&product, "500"]),
             ("Mandelbrot, 1,000 rows", vec![&mandelbrot, "1000"]),
         ];
+        self.table("### Others", &programs)
+    }
+
+    fn table(&self, title: &str, programs: &[(&str, Vec<&str>)]) -> Result<()> {
         let mut table = Table::new(&[
             "program",
             "native s",
@@ -157,8 +195,8 @@ impl Bench {
             "ns/access, all",
             "bytes/access",
         ]);
-        let mut ratios: [Vec<f64>; 4] = Default::default();
-        for (name, line) in &programs {
+        let (mut ratios, mut costs): ([Vec<f64>; 4], [Vec<f64>; 3]) = Default::default();
+        for (name, line) in programs {
             let native = self.medians(|| self.native(line))?;
             let quiet = self.medians(|| self.recorded(&["--never"], line))?;
             let full = self.medians(|| self.recorded(&[], line))?;
@@ -172,37 +210,39 @@ impl Bench {
                     side.push(ratio);
                 }
             }
-            let each = |seconds: f64| {
-                let cost = (seconds - base).max(0.0) * 1e9 / full.accesses;
-                if full.accesses < FEW { "-".to_owned() } else { short(cost) }
-            };
+            let each = |seconds: f64| (seconds - base).max(0.0) * 1e9 / full.accesses;
+            let row_costs = [each(full.program), each(all), full.bytes / full.accesses];
+            let is_much = full.accesses >= FEW;
+            if is_much {
+                for (side, cost) in costs.iter_mut().zip(row_costs) {
+                    side.push(cost);
+                }
+            }
+            let told = |cost: f64| if is_much { short(cost) } else { "-".to_owned() };
             table.row(
                 [
                     vec![name.to_string(), format!("{base:.3}")],
                     row.map(|ratio| format!("{} x", short(ratio))).to_vec(),
                     vec![
                         short(full.accesses / 1e6),
-                        each(full.program),
-                        each(all),
-                        format!("{:.3}", full.bytes / full.accesses),
+                        told(row_costs[0]),
+                        told(row_costs[1]),
+                        format!("{:.3}", row_costs[2]),
                     ],
                 ]
                 .concat(),
             );
         }
-        let means = ratios.map(|side| {
-            let mean = (side.iter().map(|ratio| ratio.ln()).sum::<f64>() / side.len() as f64).exp();
-            format!("{} x", short(mean))
-        });
-        table.row(
-            [
-                vec!["geometric mean of the runs of 50 ms and more".to_owned(), String::new()],
-                means.to_vec(),
-                vec![String::new(); 4],
-            ]
-            .concat(),
-        );
-        table.print("### Programs, start-up included; ratios to the native run");
+        let mut summary = |name: &str, of_ratios: fn(Vec<f64>) -> f64, of_costs: fn(Vec<f64>) -> f64| {
+            let ratios = ratios.each_ref().map(|side| format!("{} x", short(of_ratios(side.clone()))));
+            let costs = costs.each_ref().map(|side| short(of_costs(side.clone())));
+            let words =
+                [vec![name.to_owned(), String::new()], ratios.to_vec(), vec![String::new()], costs.to_vec()];
+            table.row(words.concat());
+        };
+        summary("geometric mean of the runs of 50 ms and more; median cost", geometric_mean, median);
+        summary("worst", worst, worst);
+        table.print(title);
         Ok(())
     }
 
@@ -271,6 +311,48 @@ impl Bench {
         table.print("### From the program's start to its report");
         Ok(())
     }
+}
+
+fn geometric_mean(ratios: Vec<f64>) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
+}
+
+fn worst(figures: Vec<f64>) -> f64 {
+    figures.into_iter().fold(0.0, f64::max)
+}
+
+/// Writes a file and returns its path.
+fn file(dir: &Path, name: &str, bytes: &[u8]) -> Result<String> {
+    let path = dir.join(name);
+    std::fs::write(&path, bytes).with_context(|| format!("{} can't be written", path.display()))?;
+    Ok(path.display().to_string())
+}
+
+/// A source as the compiler proper reads it: that many functions with a loop and a switch each.
+fn functions(count: usize) -> String {
+    let one = |number: usize| {
+        format!(
+            "int f{number}(int *a, int n)\n{{\n    int s = {number};\n    for (int i = 0; i < n; i++)\n        switch (a[i] % 5) {{\n        \
+             case 0: s += a[i] * {number}; break;\n        case 1: s ^= a[i] << {}; break;\n        case 2: a[i] = s - i; break;\n        \
+             case 3: s -= a[(i + {number}) % n]; break;\n        default: s = s * 31 + 7;\n        }}\n    return s;\n}}\n",
+            number % 7 + 1
+        )
+    };
+    (0..count).map(one).collect()
+}
+
+/// Frames as x264 reads them: a slope that moves, with a little noise, and colours that are all the same.
+fn frames(width: usize, height: usize, count: usize) -> Vec<u8> {
+    let mut noise = 1u32;
+    let mut film = Vec::new();
+    for frame in 0..count {
+        for at in 0..width * height {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            film.push((at % width + 3 * frame + at / width / 2 + (noise >> 29) as usize) as u8);
+        }
+        film.resize(film.len() + width * height / 2, 128);
+    }
+    film
 }
 
 /// A picture as cjpeg reads it: slopes with a little noise.

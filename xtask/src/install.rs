@@ -46,12 +46,15 @@ pub(crate) const TEST: &[Tool] = &[
 /// For `bench record` and `bench translate`.
 pub(crate) const BENCH: &[Tool] = &[
     ("gcc", "gcc"),
+    ("g++", "g++"),
     ("valgrind", "valgrind"),
     ("gzip", "gzip"),
     ("sqlite3", "sqlite3"),
     ("sort", "coreutils"),
     ("bzip2", "bzip2"),
     ("xz", "xz-utils"),
+    ("zstd", "zstd"),
+    ("x264", "x264"),
     ("python3", "python3-minimal"),
     ("perl", "perl-base"),
     ("cjpeg", "libjpeg-turbo-progs"),

@@ -17,6 +17,11 @@ pub(crate) fn build_workload(name: &str) -> Result<String> {
     compile(name, &format!("benches/workloads/{name}.c"), &["-lm"])
 }
 
+/// Builds a program of `benches/workloads` in C++ and returns its path.
+pub(crate) fn build_cpp_workload(name: &str) -> Result<String> {
+    compile_by("g++", name, &format!("benches/workloads/{name}.cpp"), &[])
+}
+
 /// Builds a program of `benches/watch`, of four threads and with names and addresses for watchpoints, and returns its path.
 pub(crate) fn build_team(name: &str) -> Result<String> {
     compile(name, &format!("benches/watch/{name}.c"), &["-g", "-pthread", "-no-pie"])
@@ -28,9 +33,13 @@ pub(crate) fn build_two_signals() -> Result<String> {
 }
 
 fn compile(output: &str, source: &str, flags: &[&str]) -> Result<String> {
+    compile_by("gcc", output, source, flags)
+}
+
+fn compile_by(compiler: &str, output: &str, source: &str, flags: &[&str]) -> Result<String> {
     let dir: PathBuf = shell::target_dir().join("kernels");
     std::fs::create_dir_all(&dir)?;
     let path = dir.join(output).to_str().context("the path of the target directory is not UTF-8")?.to_owned();
-    shell::run(&[&["gcc", "-O2", "-Iinclude", "-o", &path, source], flags].concat())?;
+    shell::run(&[&[compiler, "-O2", "-Iinclude", "-o", &path, source], flags].concat())?;
     Ok(path)
 }
