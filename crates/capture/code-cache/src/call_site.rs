@@ -6,10 +6,14 @@
 //! comes the code that goes on after either.
 
 use crate::asked::Mode;
-use crate::exit_reason::EXIT_CALL;
+use crate::exit_reason::{EXIT_CALL, EXIT_TRAP};
 
 /// Why the cache is left for a system call: the gate's reason.
 pub const SYSTEM_CALL: u32 = EXIT_CALL;
+
+/// Why it is left for an instruction that the tracer executes. The address of a trap is in the thread's slot: it stands for the
+/// instruction, and is where the thread goes on if the tracer is to be told by a signal.
+pub const SPECIAL_INSTRUCTION: u32 = EXIT_TRAP;
 
 /// Where in the word the code's kind is; addresses of programs end before.
 const MODE_AT: u32 = 56;

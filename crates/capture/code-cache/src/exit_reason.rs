@@ -9,5 +9,7 @@ pub(crate) const EXIT_KINDS: u32 = 3 << 30;
 /// A system call: what it is is said by the word whose address is in the thread's slot, see [`crate::CallSite`]. As a look-up that
 /// misses, of a mode that there is not.
 pub(crate) const EXIT_CALL: u32 = EXIT_MISS | 0xff;
+/// An instruction that the tracer executes: the trap at the address in the thread's slot stands for it.
+pub(crate) const EXIT_TRAP: u32 = EXIT_MISS | 0xfe;
 /// Of a check: the instruction was executed.
 pub(crate) const CHECK_DONE: u32 = 1 << 29;

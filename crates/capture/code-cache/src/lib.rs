@@ -10,8 +10,8 @@
 //! moves that use no flags. Blocks are linked to each other directly; indirect branches and returns jump to a piece of code
 //! that their target's low bits choose and that compares the whole of it, or look it up in a table (`table`).
 //! What the cache can't do by itself it leaves to the tracer: through a gate (a routine of the tracer) for a target that
-//! is not translated yet, for calls of the tracer's own functions and for system calls ([`CallSite`]), by a trap for an instruction that needs a closer
-//! look, because the trap's handler has the whole state of the processor.
+//! is not translated yet, for calls of the tracer's own functions, for system calls ([`CallSite`]) and for an instruction that needs a
+//! closer look. A trap stands after the gate's way out for that one, for when its handler is to have the state that a signal brings.
 //!
 //! Instead of writing down accesses, blocks can look before each whether watched bytes are near (`check`, [`Marks`]).
 //!
@@ -44,7 +44,7 @@ mod slot;
 mod table;
 
 pub use asked::{Flow, Mode, Task};
-pub use call_site::{CallSite, SYSTEM_CALL};
+pub use call_site::{CallSite, SPECIAL_INSTRUCTION, SYSTEM_CALL};
 pub use check::{Checked, CheckedAccess};
 pub use engine::{Defined, Engine, Environment, Exit, TranslatedAmount, Trap, Untranslatable, Via};
 pub use marks::{LINE_BYTES, LOADS, Marks, STORES};

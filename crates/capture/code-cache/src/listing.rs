@@ -31,7 +31,9 @@ pub(crate) fn listing(bytes: &[u8], at: u64) -> Vec<String> {
         }
         let instruction = decoder.decode();
         assert!(!instruction.is_invalid(), "at {} after {lines:#?}", place(instruction.ip()));
-        if instruction.memory_base() == Register::RIP {
+        let trap = instruction.memory_displacement64().wrapping_sub(at) as usize;
+        let is_ahead = instruction.memory_displacement64() > instruction.ip();
+        if instruction.memory_base() == Register::RIP && is_ahead && bytes.get(trap) != Some(&0xcc) {
             words.push(instruction.memory_displacement64());
         }
         lines.push(text(&instruction, &place));

@@ -111,9 +111,64 @@ const _: () = {
 /// What the kernel calls the architecture of 32-bit programs.
 const AUDIT_ARCH_I386: u64 = 0x4000_0003;
 
+/// What the kernel says in [`UContext::flags`]: there is extended state, and the stack segment is to be restored.
+pub const CONTEXT_FLAGS: u64 = 7;
+/// The segments of 64-bit programs: cs, gs, fs, ss.
+pub const SEGMENTS: [u16; 4] = [0x33, 0, 0, 0x2b];
+
 /// Offset of the kernel's own words (`struct _fpx_sw_bytes`) in the floating point state.
 const SW_BYTES_AT: u64 = 464;
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
+const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
+
+/// The kernel's own words in the floating point state.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct StateWords {
+    magic: u32,
+    /// With the magic word after it.
+    extended: u32,
+    parts: u64,
+    bytes: u32,
+}
+
+/// What of the processor's extended state is in a frame, and how long it is without the magic word after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameState {
+    /// The parts, a bit each, as in XCR0.
+    pub parts: u64,
+    /// Bytes.
+    pub bytes: u32,
+}
+
+impl FrameState {
+    /// What is at `fpstate`; `None` where it is not extended.
+    ///
+    /// # Safety
+    /// `fpstate` is null or the address that a signal frame gives.
+    pub unsafe fn of(fpstate: u64) -> Option<Self> {
+        if fpstate == 0 {
+            return None;
+        }
+        // SAFETY: the legacy area is 512 bytes, and these words lie inside.
+        let words = unsafe { ((fpstate + SW_BYTES_AT) as *const StateWords).read_unaligned() };
+        (words.magic == FP_XSTATE_MAGIC1).then_some(Self { parts: words.parts, bytes: words.bytes })
+    }
+
+    /// Says so in a state.
+    pub fn write(&self, state: &mut [u8]) {
+        let Self { parts, bytes } = *self;
+        let extended = bytes + size_of::<u32>() as u32;
+        let words = [u64::from(FP_XSTATE_MAGIC1) | u64::from(extended) << 32, parts, bytes.into()];
+        let at = SW_BYTES_AT as usize;
+        for (place, word) in state.get_mut(at..).unwrap_or(&mut []).chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        if let Some(place) = state.get_mut(bytes as usize..extended as usize) {
+            place.copy_from_slice(&FP_XSTATE_MAGIC2.to_le_bytes());
+        }
+    }
+}
 
 /// Bytes of the floating point state at `fpstate`, with the magic word after it.
 ///
@@ -123,10 +178,30 @@ pub unsafe fn fpstate_bytes(fpstate: u64) -> u64 {
     if fpstate == 0 {
         return 0;
     }
-    // SAFETY: the legacy area is 512 bytes, and these two words lie inside.
-    let (magic, extended) = unsafe {
-        let words = (fpstate + SW_BYTES_AT) as *const u32;
-        (words.read_unaligned(), words.add(1).read_unaligned())
-    };
-    if magic == FP_XSTATE_MAGIC1 { u64::from(extended) } else { 512 }
+    // SAFETY: the caller's promise.
+    let state = unsafe { FrameState::of(fpstate) };
+    state.map_or(512, |state| u64::from(state.bytes) + size_of::<u32>() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_state_is_read_again() {
+        let mut bytes = [0u64; 400];
+        let state = FrameState { parts: 0x2e7, bytes: 2696 };
+        // SAFETY: zeros, of sufficient length.
+        assert_eq!(unsafe { FrameState::of(bytes.as_ptr() as u64) }, None);
+        // SAFETY: words as bytes.
+        let all = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<u8>(), 3200) };
+        state.write(all);
+        assert_eq!(all[2696..2700], 0x4650_5845_u32.to_le_bytes());
+        // SAFETY: the state has just been written there.
+        unsafe {
+            assert_eq!(FrameState::of(bytes.as_ptr() as u64), Some(state));
+            assert_eq!(fpstate_bytes(bytes.as_ptr() as u64), 2700);
+            assert_eq!(fpstate_bytes(0), 0);
+        }
+    }
 }

@@ -22,7 +22,7 @@ use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::{direct, dispatch, old_calls};
 use crate::translate::bracket::NativeContext;
-use crate::translate::{buffer_end, exits, gate, stepping, traps};
+use crate::translate::{buffer_end, exits, gate, raised, stepping, traps};
 use crate::watch::hits;
 
 /// Who the kernel calls.
@@ -91,6 +91,7 @@ unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UCo
     // does not fault while it uses the state.
     let thread = unsafe { &mut *current };
     let is_nested = gate::is_in_handler(thread, context);
+    raised::learn(context);
     handle(thread, signal, info, context);
     if !is_nested {
         settle(thread, context);

@@ -63,20 +63,20 @@ mod tests;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use buffers::flow::POSITION_AT;
+use buffers::flow::{POSITION_AT, TARGET_AT};
 use x86::{Instruction, Transfer};
 
 use self::stubs::leave;
 use crate::asked::Mode;
 use crate::assembler::Assembler;
 use crate::check::{CheckSite, Exits};
-use crate::exit_reason::EXIT_STOP;
+use crate::exit_reason::{EXIT_STOP, EXIT_TRAP};
 use crate::place::{
     CachedBlock, CachedStep, CodeWith, CountAt, PartAt, PointerRange, Recording, ScratchRange,
 };
 use crate::plan::{End, Plan, REPEATED, ScratchRegister};
 use crate::register::{Gpr, KeptRegister};
-use crate::slot::{SPILL_RDX, SPILL_SCRATCH};
+use crate::slot::{SPILL_RAX, SPILL_RDX, SPILL_SCRATCH};
 
 pub(crate) use self::lookup::{emit_probe, emit_way};
 pub(crate) use self::stubs::Link;
@@ -259,6 +259,12 @@ impl BlockEmitter<'_> {
             leave(&mut self.code, EXIT_STOP | stop, true);
             return Ok(steps);
         }
+        self.code.store_gs(SPILL_RAX, Gpr::RAX);
+        let trap = self.code.lea_near(Gpr::RAX);
+        self.code.store_gs(TARGET_AT, Gpr::RAX);
+        leave(&mut self.code, EXIT_TRAP, false);
+        self.code.set_distance(trap, self.code.here());
+        self.block.parts[1] = PartAt { distance: self.distance(), aside: 0 };
         self.code.trap();
         if first.is_some_and(|step| step.instruction.transfer() == Transfer::Next) {
             // Where the tracer can't do the instruction itself, it goes on here.

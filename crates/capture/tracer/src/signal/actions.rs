@@ -88,9 +88,21 @@ pub(crate) fn take_over(handlers: Handlers) {
 
 /// What waits while a handler of ours runs. A kick does, but for that of system calls, in which a thread may wait itself: it would be
 /// taken for one in the gate where the handler came on top of it, and steps would begin in the handler.
-fn handler_mask(signal: i32) -> u64 {
+pub(crate) fn handler_mask(signal: i32) -> u64 {
     let kicks = PROCESS.settings().translate && signal != libc::SIGSYS;
     !FAULTS | if kicks { mask::bit(libc::SIGTRAP) } else { 0 }
+}
+
+/// Calls who handles faults, as the kernel does.
+///
+/// # Safety
+/// [`take_over`] was called. The context is one that the calling thread goes on with.
+pub(crate) unsafe fn call_fault_handler(signal: i32, info: &mut SigInfo, context: &mut UContext) {
+    // SAFETY: the address that `take_over` has left.
+    unsafe {
+        let handler: SignalHandler = core::mem::transmute(FAULT_HANDLER.load(Ordering::Acquire));
+        handler(signal, info, context);
+    }
 }
 
 /// What the kernel is told where the program handles a signal.

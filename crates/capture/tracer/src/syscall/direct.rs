@@ -2,8 +2,8 @@
 //!
 //! Most calls need nothing of what a signal brings: no context to change, no mask to set. Code in the cache leaves by the gate for
 //! each call ([`CallSite`]), and those are made here. All others, those of a child of vfork, and all calls while the thread is stepped, compared with stepping,
-//! or has signals waiting, are made by the instruction that stands after the gate's way out: the kernel raises SIGSYS for it, and
-//! `dispatch` makes the call.
+//! or has signals waiting, are made by `dispatch` in the handler of SIGSYS. It is entered from here (`translate::raised`) or, where
+//! somebody steps, by the instruction that stands after the gate's way out, for which the kernel raises that signal.
 //!
 //! The thread is `busy` meanwhile, so its signals are put off, and come in the gate as soon as the call is done: before the program's
 //! next instruction. The kernel's mask is the program's. A call that may wait looks once more for signals that were put off, at a
@@ -24,13 +24,23 @@ use crate::syscall::dispatch::Maker;
 use crate::syscall::table::{self, Arg, Manner};
 use crate::translate::{gate, kick, park, stepping};
 
-/// Makes the call that the cache was left for, if it is one of those that are made here. The registers say how to go on: after the
-/// call, or at its instruction.
-pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Registers) {
+/// How a call is made that the cache was left for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It was made here: the registers say how to go on.
+    Here,
+    /// The handler makes it, as if the instruction had been executed that this address comes after. The registers are at the
+    /// instruction.
+    ByHandler(u64),
+}
+
+/// Makes the call that the cache was left for, if it is one of those that are made here.
+pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Registers) -> Made {
     let at = live.target();
     // SAFETY: the cache has left the address of a word of its own there.
     let site = CallSite::new(at, unsafe { (at as *const u64).read() });
     gregs.rip = site.instruction;
+    let by_handler = Made::ByHandler(site.after);
     let args = [gregs.rdi, gregs.rsi, gregs.rdx, gregs.r10, gregs.r8, gregs.r9].map(|word| word as usize);
     let call =
         SystemCall { number: gregs.rax as libc::c_long, args, ip: site.next.wrapping_sub(SYSCALL_BYTES) };
@@ -39,18 +49,20 @@ pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Regi
         && gregs.rflags & TRAP_FLAG == 0
         && site.mode == Some(thread.mode());
     if !is_plain || !is_direct(&call) || is_lent(thread) {
-        return;
+        return by_handler;
     }
     thread.translation.resumed = 0;
     stepping::note_progress(thread);
     // SAFETY: the program vouches for its own arguments as it would to the kernel.
     let result = unsafe { call.make_in_gate(thread) };
-    if result != NOT_MADE {
-        gregs.rax = result as u64;
-        // The instruction leaves these in two registers.
-        (gregs.rcx, gregs.r11) = (site.next, gregs.rflags);
-        gregs.rip = site.after;
+    if result == NOT_MADE {
+        return by_handler;
     }
+    gregs.rax = result as u64;
+    // The instruction leaves these in two registers.
+    (gregs.rcx, gregs.r11) = (site.next, gregs.rflags);
+    gregs.rip = site.after;
+    Made::Here
 }
 
 /// Whether this is a child of vfork. Where it is killed in a call, its parent is to find its own state as it was: not busy, and not

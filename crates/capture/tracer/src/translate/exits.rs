@@ -1,16 +1,17 @@
 //! What happens where code leaves the cache by a branch: the gate calls this.
 
-use code_cache::{Checked, Exit, FS_SPILL, Mode, SYSTEM_CALL};
+use code_cache::{Checked, Exit, FS_SPILL, Mode, SPECIAL_INSTRUCTION, SYSTEM_CALL};
 use tracee::frame::UContext;
+use tracee::sys;
 
 use crate::emit;
 use crate::registers::{DIRECTION_FLAG, TRAP_FLAG};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::direct;
+use crate::syscall::direct::{self, Made};
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::work::Work;
-use crate::translate::{context, entry_calls, entry_table, sync, verify};
+use crate::translate::{context, entry_calls, entry_table, raised, sync, verify};
 use crate::watch::hits::Origin;
 
 /// The cache was left through its gate: where the program goes on.
@@ -101,12 +102,26 @@ pub(crate) fn leave_own_call(thread: &mut TracedThread, context: &mut UContext) 
 /// The gate's own registers, of a thread that runs in the cache.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memtap_on_exit(gregs: &mut x86::Registers, reason: u32) {
-    emit::as_thread(|thread| {
-        let Some(live) = thread.translation.live() else { return };
+    let raised = emit::as_thread(|thread| {
+        let Some(live) = thread.translation.live() else { return Handler::None };
         if reason == SYSTEM_CALL {
-            direct::make(thread, live, gregs);
+            let handler = match direct::make(thread, live, gregs) {
+                Made::Here => Handler::None,
+                Made::ByHandler(after) if is_undisturbed(thread, gregs) => {
+                    gregs.rip = after;
+                    Handler::SystemCall
+                }
+                Made::ByHandler(_) => Handler::None,
+            };
             keep_stepping(thread, gregs);
-            return;
+            return handler;
+        }
+        if reason == SPECIAL_INSTRUCTION {
+            let trap = live.target();
+            let is_raised = is_undisturbed(thread, gregs);
+            gregs.rip = if is_raised { trap + TRAP_BYTES } else { trap };
+            keep_stepping(thread, gregs);
+            return if is_raised { Handler::Trap } else { Handler::None };
         }
         let engine = ENGINE.lock();
         match engine.exit(reason) {
@@ -137,7 +152,33 @@ unsafe extern "C" fn memtap_on_exit(gregs: &mut x86::Registers, reason: u32) {
             None => {}
         }
         keep_stepping(thread, gregs);
+        Handler::None
     });
+    let (signal, code) = match raised {
+        None | Some(Handler::None) => return,
+        Some(Handler::SystemCall) => (libc::SIGSYS, sys::SYS_USER_DISPATCH),
+        Some(Handler::Trap) => (libc::SIGTRAP, libc::SI_KERNEL),
+    };
+    // SAFETY: the gate's registers of this thread, which is traced and not stepped.
+    unsafe { raised::enter_handler(TracedThread::current(), gregs, signal, code) }
+}
+
+/// The handler that is entered for what the cache was left for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Handler {
+    /// It is done.
+    None,
+    SystemCall,
+    Trap,
+}
+
+/// Bytes of a trap instruction.
+const TRAP_BYTES: u64 = 1;
+
+/// Whether a handler can be entered without a signal: nobody steps through what the thread does.
+fn is_undisturbed(thread: &TracedThread, gregs: &x86::Registers) -> bool {
+    let is_stepped = thread.translation.is_stepping() || thread.window.is_due();
+    !is_stepped && gregs.rflags & TRAP_FLAG == 0 && raised::is_possible()
 }
 
 /// The gate loads the flags: whoever made it step meanwhile wants to see it go on stepping.

@@ -12,6 +12,9 @@ use crate::registers::ALIGNMENT_FLAG;
 use crate::signal::alt_stack;
 use crate::state::thread::TracedThread;
 
+/// Bytes of the vector registers' lower halves, which the gate keeps below the other registers.
+pub(crate) const VECTOR_BYTES: usize = 256;
+
 core::arch::global_asm!(
     ".globl memtap_gate",
     ".hidden memtap_gate",
@@ -53,7 +56,7 @@ core::arch::global_asm!(
     "mov rdi, rsp",
     "mov esi, eax",
     // Our code uses these and leaves their upper parts alone.
-    "sub rsp, 256",
+    "sub rsp, {vectors}",
     "movups [rsp], xmm0",
     "movups [rsp + 16], xmm1",
     "movups [rsp + 32], xmm2",
@@ -87,7 +90,7 @@ core::arch::global_asm!(
     "movups xmm13, [rsp + 208]",
     "movups xmm14, [rsp + 224]",
     "movups xmm15, [rsp + 240]",
-    "add rsp, 256",
+    "add rsp, {vectors}",
     "pop r8",
     "pop r9",
     "pop r10",
@@ -111,6 +114,7 @@ core::arch::global_asm!(
     "mov dword ptr gs:[{in_gate}], 0",
     "jmp qword ptr gs:[{target}]",
     "memtap_gate_end:",
+    vectors = const VECTOR_BYTES,
     in_gate = const IN_GATE_AT,
     rsp = const RSP_AT,
     stack = const STACK_AT,

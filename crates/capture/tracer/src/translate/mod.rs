@@ -1,10 +1,11 @@
 //! Translated programs: what stands between the code cache of crate `code_cache` and this process.
 //!
 //! The program runs in the cache. Ways out of it are the gate - a branch to code that does not exist yet, a call of one of our
-//! functions, a system call - and signals: a trap of the cache, a fault, the program's own, the end of a buffer, and a system call
-//! that is not made in the gate (`syscall::direct`). Every handler does the same: it finds the program's own state, does what the
-//! other rooms do for native programs, and goes back to the cache at the address that has become the next one. So a program that is translated and one that is not take the same paths through system calls,
-//! signals, threads and forks.
+//! functions, a system call, an instruction that the tracer executes - and signals: a fault, the program's own, the end of a buffer.
+//! What the gate does not do itself (most system calls, `syscall::direct`) it leaves to the handler of a signal, which it enters
+//! without one (`raised`). Every handler does the same: it finds the program's own state, does what the other rooms do for native
+//! programs, and goes back to the cache at the address that has become the next one. So a program that is translated and one that
+//! is not take the same paths through system calls, signals, threads and forks.
 //!
 //! malloc and its relatives are one event each here as well: while one runs, the thread is in code that does not record,
 //! and its return leaves the cache.
@@ -25,6 +26,7 @@ pub(crate) mod gate;
 pub(crate) mod kick;
 pub(crate) mod park;
 pub(crate) mod process;
+pub(crate) mod raised;
 pub(crate) mod state;
 pub(crate) mod stepping;
 pub(crate) mod sync;

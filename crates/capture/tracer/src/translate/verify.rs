@@ -19,7 +19,7 @@
 
 use buffers::Record;
 use buffers::flow::Live;
-use code_cache::Place;
+use code_cache::{Place, SPECIAL_INSTRUCTION};
 use memref::VirtAddr;
 use tracee::frame::{SigInfo, UContext};
 use tracee::tls;
@@ -127,6 +127,14 @@ pub(crate) fn on_step(thread: &mut TracedThread, info: &SigInfo, context: &mut U
     }
     let rip = context.gregs.rip;
     hide_flag(thread, context);
+    if gate::is_gate(rip) && context.gregs.rax == u64::from(SPECIAL_INSTRUCTION) {
+        // It is looked at like the others, at the trap that stands for it.
+        if let Some(live) = thread.translation.live() {
+            (context.gregs.rip, context.gregs.rax) = (live.target(), live.spill(1));
+        }
+        context.gregs.rflags |= TRAP_FLAG;
+        return is_done(!thread.translation.is_stepping());
+    }
     if gate::is_gate(rip) {
         thread.window.commit(false);
         finish(thread);

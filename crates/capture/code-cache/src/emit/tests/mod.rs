@@ -502,13 +502,25 @@ fn what_the_tracer_executes_is_a_trap() {
     // vpgatherdd xmm1, [rax + xmm2*4], xmm0, which stands after the trap for when the tracer can't
     recorded(&[0xc4, 0xe2, 0x79, 0x90, 0x0c, 0x90]).check(
         "
+        mov gs:[spill_rax], rax
+        lea rax, [+0x36]
+        mov gs:[target], rax
+        mov eax, 0x400000fe
+        jmp gs:[gate]
         int3
         vpgatherdd xmm1, dword [rax + xmm2*4], xmm0
-        jmp +0x22",
+        nop
+        nop
+        jmp +0x4a",
     );
     // int3: it does not go on
     recorded(&[0xcc]).check(
         "
+        mov gs:[spill_rax], rax
+        lea rax, [+0x36]
+        mov gs:[target], rax
+        mov eax, 0x400000fe
+        jmp gs:[gate]
         int3",
     );
     // a function of the tracer's own

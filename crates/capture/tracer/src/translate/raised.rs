@@ -1,0 +1,154 @@
+//! Handlers that are entered from the gate, without a signal.
+//!
+//! Where the cache is left for something that needs the whole state of the processor, or changes what a signal's context holds (the
+//! mask, the vector registers, where the program goes on), the handler of that signal is called with a frame of our own making. It
+//! is as the kernel writes it, on the same stack, and the thread goes on through the same return from a signal. So handlers know no
+//! difference, but nobody has sent a signal: that costs a third, and a debugger sees no stop.
+//!
+//! What the kernel keeps of vector registers, and how long that is, is learned from the first frame that the kernel itself
+//! writes. Until then, and where a thread uses more than that (tiles of matrices), signals do it.
+
+use core::arch::asm;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use tracee::frame::{FrameState, SigFrame, SigInfo, UContext};
+use tracee::sys;
+
+use crate::signal::{actions, stubs};
+use crate::state::thread::TracedThread;
+use crate::translate::gate;
+
+/// The parts of the processor's state that the kernel keeps in a frame, a bit each; zero: not known yet.
+static PARTS: AtomicU64 = AtomicU64::new(0);
+/// Bytes of them.
+static BYTES: AtomicU32 = AtomicU32::new(0);
+
+/// The state of tiles, which a thread's frames hold from its first use of them on.
+const TILES: u64 = 3 << 17;
+
+/// Room for the state: all that processors have but tiles, and the last word.
+const ROOM_BYTES: usize = 4096;
+
+/// The state of vector registers in a frame.
+#[repr(C, align(64))]
+struct StateRoom([u8; ROOM_BYTES]);
+
+/// Where the word is that says which parts are there, and the length of the header that begins with it.
+const THERE_AT: usize = 512;
+const HEADER_BYTES: usize = 64;
+
+/// A signal's frame, with the state after it.
+#[repr(C)]
+struct OwnFrame {
+    state: StateRoom,
+    frame: SigFrame,
+}
+
+/// Looks at a frame of the kernel's, as long as none is known.
+pub(crate) fn learn(context: &UContext) {
+    if PARTS.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    // SAFETY: what the kernel has written.
+    let Some(state) = (unsafe { FrameState::of(context.fpstate) }) else { return };
+    if state.parts & TILES == 0
+        && state.parts & SSE != 0
+        && state.bytes as usize + size_of::<u32>() <= ROOM_BYTES
+    {
+        BYTES.store(state.bytes, Ordering::Relaxed);
+        PARTS.store(state.parts, Ordering::Release);
+    }
+}
+
+/// The part with the lower halves of vector registers.
+const SSE: u64 = 1 << 1;
+
+/// Whether the calling thread's whole state would fit in a frame of ours.
+pub(crate) fn is_possible() -> bool {
+    PARTS.load(Ordering::Acquire) != 0 && !uses_tiles()
+}
+
+/// Whether the thread uses more of the processor than frames of ours hold.
+fn uses_tiles() -> bool {
+    // SAFETY: xsave is used at all, so the kernel lets programs ask; processors with tiles say what is in use, too.
+    unsafe { extended_control(0) & TILES != 0 && extended_control(1) & TILES != 0 }
+}
+
+/// # Safety
+/// The processor has that register.
+unsafe fn extended_control(number: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("xgetbv", in("ecx") number, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Enters the handler of a signal with the program's registers, which are in the gate, and goes on where it says. All signals that
+/// the handler blocks are blocked from here on.
+///
+/// # Safety
+/// `gregs` are the registers that the gate keeps of the calling thread, and are complete. [`is_possible`] was true.
+pub(crate) unsafe fn enter_handler(
+    thread: *mut TracedThread,
+    gregs: *const x86::Registers,
+    signal: i32,
+    code: i32,
+) -> ! {
+    let mask = sys::set_mask(actions::handler_mask(signal));
+    let mut own = MaybeUninit::<OwnFrame>::uninit();
+    // SAFETY: words and bytes, of which zeros are valid ones, as is what was there before: of the state what is not written is not
+    // looked at.
+    let own = unsafe {
+        (&raw mut (*own.as_mut_ptr()).frame).write_bytes(0, 1);
+        (&raw mut (*own.as_mut_ptr()).state.0).cast::<u8>().add(THERE_AT).write_bytes(0, HEADER_BYTES);
+        &mut *own.as_mut_ptr()
+    };
+    let state = FrameState { parts: PARTS.load(Ordering::Acquire), bytes: BYTES.load(Ordering::Relaxed) };
+    // SAFETY: the gate keeps the vector registers' lower halves below the others.
+    let lower = unsafe { &*gregs.cast::<[u8; gate::VECTOR_BYTES]>().sub(1) };
+    keep_state(&mut own.state, state, lower);
+    let context = &mut own.frame.context;
+    // SAFETY: read once more, because a signal may have changed the flags: they step through what is left to do.
+    context.gregs = unsafe { gregs.read_volatile() };
+    context.flags = tracee::frame::CONTEXT_FLAGS;
+    context.segments = tracee::frame::SEGMENTS;
+    (context.mask, context.old_mask) = (mask, mask);
+    context.fpstate = own.state.0.as_ptr() as u64;
+    let mut info = SigInfo::fault(signal, code, 0);
+    // SAFETY: this thread's state; nobody else uses it, now that signals are blocked.
+    unsafe {
+        context.stack = (*thread).signals.handler_stack;
+        if let Some(live) = (*thread).translation.live() {
+            live.leave_gate();
+        }
+        actions::call_fault_handler(signal, &mut info, context);
+        asm!(
+            "mov rsp, {context}",
+            "jmp {restorer}",
+            context = in(reg) &raw const own.frame.context,
+            restorer = in(reg) stubs::restorer(),
+            options(noreturn),
+        )
+    }
+}
+
+/// Writes the state as the kernel does.
+fn keep_state(room: &mut StateRoom, state: FrameState, lower: &[u8; gate::VECTOR_BYTES]) {
+    /// Where the lower halves are.
+    const LOWER_AT: usize = 160;
+    let (low, high) = (state.parts as u32, (state.parts >> 32) as u32);
+    // SAFETY: the room is aligned, its header zero, and as long as the kernel's own (`learn`).
+    unsafe {
+        asm!("xsave64 [{}]", in(reg) room.0.as_mut_ptr(), in("eax") low, in("edx") high, options(nostack, preserves_flags));
+    }
+    if let Some(place) = room.0.get_mut(LOWER_AT..LOWER_AT + lower.len()) {
+        place.copy_from_slice(lower);
+    }
+    if let Some(there) = room.0.get_mut(THERE_AT) {
+        *there |= SSE as u8;
+    }
+    state.write(&mut room.0);
+}
