@@ -19,6 +19,8 @@ pub(crate) const TEST: &[Tool] = &[
     ("clang", "clang"),
     ("readelf", "binutils"),
     ("valgrind", "valgrind"),
+    ("gdb", "gdb"),
+    ("strace", "strace"),
     ("gzip", "gzip"),
     ("bzip2", "bzip2"),
     ("sqlite3", "sqlite3"),

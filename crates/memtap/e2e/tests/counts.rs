@@ -206,6 +206,7 @@ programs! {
     interrupted_calls: "interrupted_calls.c",
     maps_device: "maps_device.c",
     shared_process: "shared_process.c",
+    looks_at_its_crash: "looks_at_its_crash.c",
     prefetch: "prefetch.S",
     algorithms: "algorithms.c",
 }

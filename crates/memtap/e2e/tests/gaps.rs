@@ -40,6 +40,59 @@ fn a_script_that_names_no_interpreter_is_no_gap() {
     assert_eq!(recording.trace.number("gaps"), 0);
 }
 
+/// A debugger that is recorded sees the program that it starts as without memtap; that program is a gap, with its name and the reason.
+#[test]
+fn what_a_recorded_debugger_starts_runs_as_without_memtap() {
+    let echo = [tool("echo").display().to_string(), "hi".to_owned()];
+    let gdb = ["gdb", "-batch", "-nx", "-ex", "run", "--args"].map(str::to_owned);
+    let strace = ["strace", "-e", "trace=write"].map(str::to_owned);
+    for (debugger, said) in [(&gdb[..], "exited normally"), (&strace[..], "write(1, \"hi\\n\", 3)")] {
+        let line = [debugger, &echo].concat();
+        let recording = record(&["--tracer=translate".to_owned()], &line, b"");
+        let (out, err) = (recording.outcome.out(), recording.outcome.err());
+        assert!(out.contains("hi\n") && format!("{out}{err}").contains(said), "{out}{err}");
+        assert!(!format!("{out}{err}").contains("SIG"), "{out}{err}");
+        // strace tries out first what the kernel can do, with children that ask to be traced.
+        assert!(recording.trace.number("gaps") >= 1 && recording.outcome.status == 1, "{err}");
+        let stat = recording.trace.ask("stat", &[]).out();
+        assert!(stat.contains("it runs under a debugger"), "{stat}");
+    }
+}
+
+/// Each of our signals would be a stop for the tracer of a program that asks to be traced, so that goes on without us, and is a gap.
+#[test]
+fn a_program_that_asks_to_be_traced_goes_on_natively() {
+    for file in ["asks_to_be_traced.c", "debugs_a_child.c"] {
+        let program = TestProgram::named(file);
+        program.check(&program.run());
+        let line = [program.path.display().to_string()];
+        for options in [
+            &["--tracer=protect"][..],
+            &["--tracer=translate"],
+            &["--tracer=translate", "--verify", "--data"],
+        ] {
+            let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+            let recording = record(&options, &line, b"");
+            let err = recording.outcome.err();
+            assert_eq!(recording.outcome.out(), program.header.stdout, "{file} {options:?}: {err}");
+            assert_eq!((recording.trace.number("gaps"), recording.outcome.status), (1, 1), "{err}");
+            assert!(err.contains(file.trim_end_matches(".c")) && err.contains("PTRACE_TRACEME"), "{err}");
+        }
+    }
+}
+
+/// Others of its threads could not go on, so it can't ask: that is told.
+#[test]
+fn a_threaded_program_is_refused_to_be_traced() {
+    let program = TestProgram::named("threads_ask_to_be_traced.c");
+    program.check(&program.run());
+    let line = [program.path.display().to_string()];
+    let recording = record(&["--tracer=translate".to_owned()], &line, b"");
+    assert_eq!(recording.outcome.out(), "traced -1\n");
+    let stat = recording.trace.ask("stat", &[]).out();
+    assert!(stat.contains("PTRACE_TRACEME"), "{stat}");
+}
+
 #[test]
 fn gaps_are_accepted_on_request() {
     let recording = with_a_static_child(&["--allow-gaps"], "0");

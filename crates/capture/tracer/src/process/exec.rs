@@ -10,6 +10,7 @@ use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
+use crate::process::debugger;
 use crate::process::image::{self, VARIABLE};
 use crate::process::program::{self, Verdict};
 use crate::process::{connect, library_path, sanitizer};
@@ -50,6 +51,9 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     } else {
         name.map_or(Verdict::Missing, program::judge)
     };
+    let is_debugged = matches!(verdict, Verdict::Traceable | Verdict::Static)
+        && (debugger::has_put_off() || debugger::is_recorded());
+    let verdict = if is_debugged { Verdict::Untraced(debugger::WHY) } else { verdict };
     let carrier = image::carrier();
     let has_carrier = CStr::from_bytes_until_nul(carrier.as_bytes()).is_ok_and(sys::can_execute);
     let verdict = match verdict {
@@ -120,6 +124,7 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     let real = sys::set_mask(context.mask | thread.signals.virtual_mask);
     // As in `exit`.
     thread.system_call.calling.store(core::ptr::null_mut(), Ordering::Release);
+    debugger::before_exec();
     // SAFETY: the program's own call, its strings at open addresses.
     let result = unsafe { sys::syscall(call.number as usize, args) };
     sys::set_mask(real);

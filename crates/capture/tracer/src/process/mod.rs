@@ -6,6 +6,7 @@ pub(crate) mod births;
 pub(crate) mod breakpoint;
 pub(crate) mod connect;
 pub(crate) mod control;
+pub(crate) mod debugger;
 pub(crate) mod exec;
 pub(crate) mod forks;
 pub(crate) mod identity;

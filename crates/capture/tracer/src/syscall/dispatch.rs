@@ -8,7 +8,7 @@ use memref::{BlockKind, GapReason, VirtAddr};
 use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
 use tracee::sys;
 
-use crate::process::{exec, surroundings, threads};
+use crate::process::{debugger, exec, surroundings, threads};
 use crate::protect::{pages, views};
 use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
 use crate::signal::{actions, alt_stack, delivery, rseq, waiting};
@@ -173,6 +173,9 @@ impl SystemCall {
                 // The kernel restarts sequences by native addresses, and ends programs whose sequences lie on closed pages.
                 // Programs have another way where there is no rseq.
                 libc::SYS_rseq => Some(ERROR_UNKNOWN),
+                libc::SYS_ptrace if a == u64::from(libc::PTRACE_TRACEME) => {
+                    Some(debugger::trace_me(thread, context))
+                }
                 // A second dispatcher.
                 libc::SYS_prctl if a as usize == sys::PR_SET_SYSCALL_USER_DISPATCH => {
                     Some(-(sys::EINVAL as isize))

@@ -1,0 +1,155 @@
+//! Programs that a debugger starts.
+//!
+//! A debugger (gdb, strace, ltrace) that is recorded itself stops the program that it starts at each signal, sets breakpoints in its
+//! code and reads its registers. What it would find in a traced program is not what it looks for, so the program that it starts
+//! runs as without memtap, and is a gap: from its exec on, or from where it asks to be traced itself (PTRACE_TRACEME). Our own signals,
+//! such as the fault at the end of a buffer, would be stops for its tracer from then on, and it would wait for ever where nobody looks.
+
+use core::str;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use buffers::Record;
+use memref::{GapReason, VirtAddr};
+use proc_files::TaskStatus;
+use tracee::frame::UContext;
+use tracee::text::Text;
+use tracee::{sys, tls};
+
+use crate::process::births::{BIRTHS, Birth};
+use crate::process::breakpoint;
+use crate::protect::{fork_copy, views};
+use crate::signal::{actions, waiting};
+use crate::state::process::PROCESS;
+use crate::state::thread::TracedThread;
+use crate::syscall::{limits, paths};
+use crate::translate::state::ThreadTranslation;
+use crate::translate::{process, thread_buffers, translated_thread};
+
+/// What is said of such a program.
+pub(crate) const WHY: &str = "it runs under a debugger";
+/// And of one that asks to be traced, after its name.
+const ASKS: &[u8] = b" (it asks to be traced by PTRACE_TRACEME, and goes on without memtap)";
+
+/// Room for the first part of the file, in which the number is.
+const STATUS_BYTES: usize = 512;
+
+/// The program asks to be traced by its parent, in a system call. One that has several threads is told that it can't be: only the
+/// calling one would be traced, and all the others go on with handlers that belong to all.
+pub(crate) fn trace_me(thread: &mut TracedThread, context: &mut UContext) -> isize {
+    if PROCESS.is_vfork_child() {
+        // Its memory, and all that is ours in it, is its parent's, which waits: it could not look at a stop.
+        if tracer_of_caller() != Some(0) {
+            return ask();
+        }
+        VFORK_CHILD.store(sys::getpid(), Ordering::Relaxed);
+        return 0;
+    }
+    if PROCESS.is_threaded() || PROCESS.has_sharer() {
+        let name = b"calls of ptrace(PTRACE_TRACEME) refused (the program has several threads)";
+        thread.emit(&Record::Counter { ip: VirtAddr(0), count: 1, name });
+        return -(sys::EPERM as isize);
+    }
+    let result = ask();
+    if result == 0 {
+        go_on_natively(thread, context);
+    }
+    result
+}
+
+/// A child of vfork that has asked to be traced, by its own number: that waits for its exec.
+static VFORK_CHILD: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the calling process is to ask when it executes a program.
+pub(crate) fn has_put_off() -> bool {
+    VFORK_CHILD.load(Ordering::Relaxed) == sys::getpid()
+}
+
+/// The calling process executes a program next.
+pub(crate) fn before_exec() {
+    if has_put_off() {
+        VFORK_CHILD.store(0, Ordering::Relaxed);
+        ask();
+    }
+}
+
+fn ask() -> isize {
+    // SAFETY: no pointers.
+    unsafe { sys::syscall(libc::SYS_ptrace as usize, [libc::PTRACE_TRACEME as usize, 0, 0, 0, 0, 0]) }
+}
+
+/// The process goes on as one that nobody records, from its context on, which is the program's own. It has one thread, the calling one.
+fn go_on_natively(thread: &mut TracedThread, context: &mut UContext) {
+    let mut words = Text::<1024>::new();
+    paths::push_own(&mut words);
+    words.push(ASKS);
+    thread.emit_gap(GapReason::UntracedProgram, 1, context.gregs.rip, words.as_bytes());
+    process::tell_work(thread);
+    if tls::by_gs() {
+        // What is reached by gs stays its.
+        thread_buffers::settle(thread);
+        thread.submit();
+        thread.translation = ThreadTranslation::NONE;
+    } else {
+        translated_thread::end_running(thread);
+        // SAFETY: no pointers; gs was nobody's.
+        unsafe {
+            sys::syscall(libc::SYS_arch_prctl as usize, [sys::ARCH_SET_GS, 0, 0, 0, 0, 0]);
+        }
+    }
+    views::close_all(false);
+    PROCESS.recording.store(false, Ordering::Release);
+    fork_copy::give_back_all();
+    breakpoint::forget();
+    *BIRTHS.lock() = [Birth::NONE; 64];
+    // SAFETY: the one thread is here, and its context is not in the cache.
+    unsafe { process::forget_all() };
+    PROCESS.ready.store(false, Ordering::Release);
+    if let Some(pool) = PROCESS.pool()
+        && let Some(slot) = pool.process(PROCESS.number.load(Ordering::Relaxed))
+    {
+        slot.end();
+    }
+    PROCESS.pool.store(0, Ordering::Release);
+    limits::give_back(true);
+    TracedThread::watch_system_calls(false);
+    // The program's actions and its mask, with what it blocks: what has come of that meanwhile comes to the kernel.
+    let mask = context.mask | thread.signals.virtual_mask;
+    sys::set_mask(!0);
+    actions::give_back_all();
+    while let Some(kept) = waiting::take_kept(thread, !0) {
+        waiting::send_again(&kept);
+    }
+    thread.signals.virtual_mask = 0;
+    context.mask = mask;
+    context.stack = thread.signals.alt_stack;
+}
+
+/// Whether a process of this recording traces the calling thread. Somebody else who does, such as whoever debugs the tracer, can't be told
+/// from the program's surroundings.
+pub(crate) fn is_recorded() -> bool {
+    let Some(pid) = tracer_of_caller().filter(|&pid| pid != 0) else { return false };
+    let Some(pool) = PROCESS.pool() else { return false };
+    (0..pool.control().processes()).filter_map(|number| pool.process(number)).any(|slot| slot.pid() == pid)
+}
+
+/// The process that traces the calling thread; zero: none does.
+fn tracer_of_caller() -> Option<u32> {
+    let mut bytes = [0; STATUS_BYTES];
+    let len = sys::open_read(c"/proc/thread-self/status")?.read(&mut bytes);
+    let bytes = bytes.get(..len)?;
+    // A name may be cut off at the end of what was read, or be no text.
+    let start = bytes.iter().position(|&byte| byte == b'\n')?;
+    let text = str::from_utf8(bytes.get(start + 1..)?).ok()?;
+    TaskStatus(text).field("TracerPid").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_traces_a_test() {
+        assert_eq!(tracer_of_caller(), Some(0));
+        assert!(!is_recorded());
+    }
+}
