@@ -15,6 +15,7 @@ mod block_use;
 pub mod cache;
 mod chosen;
 mod code_files;
+mod compared;
 mod count;
 mod coverage;
 mod data_tally;
@@ -49,6 +50,7 @@ mod variable_name;
 
 pub use block_total::BlockTotal;
 pub use block_use::{BlockSum, BlockUse, BlockUses};
+pub use compared::{ComparedRow, compared, compared_stacks};
 pub use count::Count;
 pub use coverage::coverage;
 pub use data_tally::DataTally;

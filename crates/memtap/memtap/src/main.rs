@@ -9,6 +9,7 @@ mod cmd {
     pub(crate) mod completions;
     pub(crate) mod copy;
     pub(crate) mod determinism;
+    pub(crate) mod diff;
     pub(crate) mod doctor;
     pub(crate) mod dump;
     pub(crate) mod errors;
@@ -126,6 +127,7 @@ enum Command {
     Report(cmd::report::Args),
     Heatmap(cmd::heatmap::Args),
     View(cmd::view::Args),
+    Diff(cmd::diff::Args),
     Flame(cmd::flame::Args),
     Export(cmd::export::Args),
     Memory(cmd::memory::Args),
@@ -169,6 +171,7 @@ fn main() -> ExitCode {
         Command::Report(args) => cmd::report::run(&args),
         Command::Heatmap(args) => cmd::heatmap::run(&args),
         Command::View(args) => cmd::view::run(&args),
+        Command::Diff(args) => cmd::diff::run(&args),
         Command::Flame(args) => cmd::flame::run(&args),
         Command::Export(args) => cmd::export::run(&args),
         Command::Memory(args) => cmd::memory::run(&args),

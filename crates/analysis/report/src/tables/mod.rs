@@ -2,6 +2,7 @@
 
 pub mod caches;
 pub mod choice;
+pub mod compared;
 pub mod determinism;
 pub mod errors;
 mod grid;
