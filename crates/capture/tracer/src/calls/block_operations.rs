@@ -74,7 +74,8 @@ fn tell_written(
     emit::as_thread(|thread| {
         if PROCESS.is_watched() {
             let ip = real::call_site(return_to);
-            hits::block(thread, touched, ip, kind, (dst, src, len as u64), &Origin::Call);
+            let bytes = hits::BlockBytes { dst, src, len: len as u64 };
+            hits::block(thread, touched, ip, kind, bytes, &Origin::Call);
             return;
         }
         thread.emit(&Record::Block {

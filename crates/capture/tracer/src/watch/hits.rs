@@ -195,15 +195,24 @@ impl Touched {
     }
 }
 
-/// A block operation was performed: `len` bytes, of whose destination `touched` was noted before.
+/// What a block operation reads and writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockBytes {
+    pub(crate) dst: u64,
+    pub(crate) src: u64,
+    pub(crate) len: u64,
+}
+
+/// A block operation was performed, of whose destination `touched` was noted before.
 pub(crate) fn block(
     thread: &mut TracedThread,
     touched: &mut Touched,
     ip: u64,
     kind: BlockKind,
-    (dst, src, len): (u64, u64, u64),
+    bytes: BlockBytes,
     origin: &Origin<'_>,
 ) {
+    let BlockBytes { dst, src, len } = bytes;
     if matches!(kind, BlockKind::Copy | BlockKind::Fill) {
         touched.cut(dst.saturating_add(len));
     }
