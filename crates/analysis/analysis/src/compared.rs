@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::stack::StackCount;
-use crate::{AccessRow, Count, Owner, join_families};
+use crate::{AccessRow, Count, Owner};
 
 /// What one name stands for in both runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,8 +33,8 @@ impl ComparedRow {
 pub fn compared(before: Vec<AccessRow>, after: Vec<AccessRow>) -> Vec<ComparedRow> {
     let mut runs = Aligned::default();
     for (rows, is_after) in [(before, false), (after, true)] {
-        for row in join_families(rows) {
-            let name = without_offset(&row.name);
+        for row in rows {
+            let name = without_offset(row.family.as_deref().unwrap_or(&row.name));
             let module = if row.owner == Owner::Program { String::new() } else { row.module.clone() };
             runs.add([name, module], row.module, row.count, is_after);
         }
