@@ -55,7 +55,9 @@ fn what_grew_what_is_new_and_what_is_gone() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("change") && lines[0].ends_with("variable or block"), "{text}");
     assert!(
-        lines[1].starts_with("+250") && lines[1].contains("+250.0 %") && lines[1].ends_with("table"),
+        lines[1].trim_start().starts_with("+250")
+            && lines[1].contains("+250.0 %")
+            && lines[1].ends_with("table"),
         "{text}"
     );
     assert!(lines.last().expect("a total").ends_with("total"), "{text}");

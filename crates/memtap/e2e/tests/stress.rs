@@ -46,11 +46,24 @@ fn memory() {
         "--mprotect 1 --mprotect-ops 50",
         "--brk 1 --brk-ops 200",
         "--vm-rw 1 --vm-rw-bytes 64k --vm-rw-ops 2",
-        "--vm-segv 1 --vm-segv-ops 3",
         "--stack 1 --stack-ops 1",
         "--shm 1 --shm-ops 2",
         "--shm-sysv 1 --shm-sysv-ops 2",
     ]);
+}
+
+/// Its workers ask to be traced, and go on without memtap from there, which is told.
+#[test]
+fn one_that_asks_to_be_traced() {
+    let program = tool("stress-ng").display().to_string();
+    let line = "--quiet --verify --vm-segv 1 --vm-segv-ops 3".split(' ').map(str::to_owned);
+    let line: Vec<String> = std::iter::once(program).chain(line).collect();
+    let native = run(Command::new(&line[0]).args(&line[1..]), b"");
+    let recording = record(&["--allow-gaps".to_owned()], &line, b"");
+    assert_eq!((native.status, recording.outcome.status), (0, 0), "{}", recording.outcome.err());
+    assert!(recording.outcome.err().contains("it asks to be traced"), "{}", recording.outcome.err());
+    let stat = recording.trace.stat();
+    assert!(stat["gaps"].as_u64() > Some(0) && stat["accesses"].as_u64() > Some(0), "{stat}");
 }
 
 #[test]

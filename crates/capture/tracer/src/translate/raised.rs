@@ -97,7 +97,8 @@ pub(crate) unsafe fn enter_handler(
     signal: i32,
     code: i32,
 ) -> ! {
-    let mask = sys::set_mask(actions::handler_mask(signal));
+    // Kicks, too, as long as the thread counts as one in the gate: it would have to step from there, and keep this mask as the program's.
+    let mask = sys::set_mask(u64::MAX);
     let mut own = MaybeUninit::<OwnFrame>::uninit();
     // SAFETY: words and bytes, of which zeros are valid ones, as is what was there before: of the state what is not written is not
     // looked at.
@@ -124,6 +125,7 @@ pub(crate) unsafe fn enter_handler(
         if let Some(live) = (*thread).translation.live() {
             live.leave_gate();
         }
+        sys::set_mask(actions::handler_mask(signal));
         actions::call_fault_handler(signal, &mut info, context);
         asm!(
             "mov rsp, {context}",
