@@ -40,27 +40,65 @@ pub struct LocalVariable {
 
 type FunctionLocals = Arc<[Arc<LocalVariable>]>;
 
-/// The locals of the functions of each unit, read when a function of it is first asked for.
+/// The locals of the functions of each unit.
 #[derive(Debug, Default)]
 pub(crate) struct Locals {
-    inner: Mutex<LocalTables>,
+    functions: ReadFunctions<FunctionLocals>,
+}
+
+/// Functions by where they begin.
+pub(super) type UnitFunctions<T> = HashMap<LinkAddr, T>;
+
+/// What each function of a module has, read unit by unit when a function of it is first asked for.
+#[derive(Debug)]
+pub(super) struct ReadFunctions<T> {
+    inner: Mutex<FunctionTables<T>>,
+}
+
+#[derive(Debug)]
+struct FunctionTables<T> {
+    /// Sorted.
+    units: Option<Vec<UnitRange>>,
+    read: HashMap<usize, UnitFunctions<T>>,
+}
+
+impl<T> Default for ReadFunctions<T> {
+    fn default() -> Self {
+        Self { inner: Mutex::new(FunctionTables { units: None, read: HashMap::new() }) }
+    }
+}
+
+impl<T: Clone> ReadFunctions<T> {
+    /// What the function that begins there has. `read` reads a unit, as far as it is not damaged.
+    pub(super) fn find(
+        &self,
+        sections: &Sections,
+        function: LinkAddr,
+        read: impl FnOnce(&Sections, usize, &mut UnitFunctions<T>) -> Result<(), gimli::Error>,
+    ) -> Option<T> {
+        let mut tables = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let FunctionTables { units, read: known } = &mut *tables;
+        let units = units.get_or_insert_with(|| unit_ranges(sections));
+        let unit = units.iter().find(|range| (range.begin..range.end).contains(&function))?.unit;
+        let functions = known.entry(unit).or_insert_with(|| {
+            let mut found = UnitFunctions::new();
+            if let Err(damage) = read(sections, unit, &mut found) {
+                sections.note_damage(&damage);
+            }
+            found
+        });
+        functions.get(&function).cloned()
+    }
 }
 
 /// Code of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct UnitRange {
-    pub(super) begin: LinkAddr,
+struct UnitRange {
+    begin: LinkAddr,
     /// The first address after it.
-    pub(super) end: LinkAddr,
+    end: LinkAddr,
     /// Where the unit starts in its section.
-    pub(super) unit: usize,
-}
-
-#[derive(Debug, Default)]
-struct LocalTables {
-    /// Sorted.
-    units: Option<Vec<UnitRange>>,
-    read: HashMap<usize, HashMap<LinkAddr, FunctionLocals>>,
+    unit: usize,
 }
 
 impl Locals {
@@ -71,27 +109,17 @@ impl Locals {
         function: LinkAddr,
         offset: i64,
     ) -> Option<Arc<LocalVariable>> {
-        let mut tables = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let LocalTables { units, read } = &mut *tables;
-        let units = units.get_or_insert_with(|| unit_ranges(sections));
-        let unit = units.iter().find(|range| (range.begin..range.end).contains(&function))?.unit;
-        let functions = read.entry(unit).or_insert_with(|| {
-            let mut found = HashMap::new();
-            if let Err(damage) = read_unit(sections, unit, &mut found) {
-                sections.note_damage(&damage);
-            }
-            found
-        });
+        let locals = self.functions.find(sections, function, read_unit)?;
         let owns = |local: &&Arc<LocalVariable>| {
             offset
                 .checked_sub(local.offset)
                 .is_some_and(|into| into >= 0 && (into as u64) < local.bytes.max(1))
         };
-        functions.get(&function)?.iter().filter(owns).min_by_key(|local| local.bytes).cloned()
+        locals.iter().filter(owns).min_by_key(|local| local.bytes).cloned()
     }
 }
 
-pub(super) fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
+fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
     let dwarf = sections.dwarf();
     let mut all = Vec::new();
     for &start in sections.units() {
@@ -132,7 +160,7 @@ struct OpenFunction {
 fn read_unit(
     sections: &Sections,
     start: usize,
-    found: &mut HashMap<LinkAddr, FunctionLocals>,
+    found: &mut UnitFunctions<FunctionLocals>,
 ) -> Result<(), gimli::Error> {
     let dwarf = sections.dwarf();
     let unit = die::unit_at(&dwarf, start)?;

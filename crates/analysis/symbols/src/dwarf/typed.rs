@@ -1,9 +1,8 @@
 //! Where variables and parameters with types are while a function runs: in registers, and in its frame, with the instructions for which
 //! that holds (location lists). What a function returns.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use elf::LinkAddr;
 use gimli::{
@@ -13,7 +12,7 @@ use gimli::{
 };
 
 use super::die::{self, SliceDwarf, SliceUnit};
-use super::locals::{frame_base, unit_ranges};
+use super::locals::{ReadFunctions, UnitFunctions, frame_base};
 use super::sections::{Sections, Slice};
 
 /// A type of a module.
@@ -54,32 +53,13 @@ pub struct TypedFunction {
 /// The functions read so far, by unit and address.
 #[derive(Debug, Default)]
 pub(crate) struct TypedFunctions {
-    inner: Mutex<TypedTables>,
-}
-
-type UnitFunctions = HashMap<LinkAddr, Arc<TypedFunction>>;
-
-#[derive(Debug, Default)]
-struct TypedTables {
-    units: Option<Vec<super::locals::UnitRange>>,
-    read: HashMap<usize, UnitFunctions>,
+    functions: ReadFunctions<Arc<TypedFunction>>,
 }
 
 impl TypedFunctions {
     /// The function that begins there.
     pub(crate) fn find(&self, sections: &Sections, function: LinkAddr) -> Option<Arc<TypedFunction>> {
-        let mut tables = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let TypedTables { units, read } = &mut *tables;
-        let units = units.get_or_insert_with(|| unit_ranges(sections));
-        let unit = units.iter().find(|range| (range.begin..range.end).contains(&function))?.unit;
-        let functions = read.entry(unit).or_insert_with(|| {
-            let mut found = UnitFunctions::new();
-            if let Err(damage) = read_unit(sections, unit, &mut found) {
-                sections.note_damage(&damage);
-            }
-            found
-        });
-        functions.get(&function).cloned()
+        self.functions.find(sections, function, read_unit)
     }
 }
 
@@ -103,10 +83,14 @@ struct UnitReader<'a, 's> {
     unit: &'a SliceUnit<'s>,
     scopes: Vec<OpenScope>,
     open: OpenTyped,
-    found: &'a mut UnitFunctions,
+    found: &'a mut UnitFunctions<Arc<TypedFunction>>,
 }
 
-fn read_unit(sections: &Sections, start: usize, found: &mut UnitFunctions) -> Result<(), gimli::Error> {
+fn read_unit(
+    sections: &Sections,
+    start: usize,
+    found: &mut UnitFunctions<Arc<TypedFunction>>,
+) -> Result<(), gimli::Error> {
     let dwarf = sections.dwarf();
     let unit = die::unit_at(&dwarf, start)?;
     let mut reader =
