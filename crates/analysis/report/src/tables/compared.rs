@@ -22,7 +22,7 @@ pub fn compared_json(rows: &[ComparedRow], out: &mut dyn Write) -> io::Result<()
 }
 
 /// Both runs' accesses together.
-pub fn compared_total(rows: &[ComparedRow]) -> ComparedRow {
+pub fn compared_total<'a>(rows: impl IntoIterator<Item = &'a ComparedRow>) -> ComparedRow {
     let mut total = ComparedRow { name: "total".to_owned(), ..ComparedRow::default() };
     for row in rows {
         total.before += row.before;
@@ -65,11 +65,10 @@ pub fn compared_text(
     }
     let (shown, more) = differing.split_at(top.min(differing.len()));
     let mut lines: Vec<GridRow> = shown.iter().map(|row| line(row, row.name.clone(), Tone::Plain)).collect();
-    let owned = |rows: &[&ComparedRow]| rows.iter().map(|row| (*row).clone()).collect::<Vec<_>>();
     for (rest, words) in [(more, "more (--top N)"), (same.as_slice(), "that are the same")] {
         if !rest.is_empty() {
             let name = format!("{} {words}", grouped(rest.len() as u64));
-            lines.push(line(&compared_total(&owned(rest)), name, Tone::Faint));
+            lines.push(line(&compared_total(rest.iter().copied()), name, Tone::Faint));
         }
     }
     lines.push(line(&compared_total(rows), "total".to_owned(), Tone::Strong));
