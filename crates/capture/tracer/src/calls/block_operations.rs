@@ -14,7 +14,7 @@ use crate::calls::real::{self, real};
 use crate::emit;
 use crate::protect::pages::{self, PAGE_READ, PAGE_VIEWED, PAGE_WRITE};
 use crate::state::process::PROCESS;
-use crate::watch::hits::{self, Origin};
+use crate::watch::hits::{self, BlockBytes, Origin};
 use crate::watch::touched::Touched;
 
 real!(fn real_memmove(dst: *mut c_void, src: *const c_void, len: usize) -> *mut c_void = c"memmove");
@@ -47,17 +47,9 @@ fn open(addr: u64, len: usize, write: bool) -> Option<u64> {
     Some(if viewed != 0 { pages::view(addr) } else { addr })
 }
 
-/// What an operation wrote and read: `src` is 0 where it read nothing.
-#[derive(Clone, Copy)]
-struct MovedBytes {
-    dst: u64,
-    src: u64,
-    len: usize,
-}
-
 /// Tells of an operation that wrote nothing.
 fn tell(kind: BlockKind, function: BlockFunction, dst: u64, src: u64, len: usize, return_to: u64) {
-    tell_written(&mut Touched::new(), kind, function, MovedBytes { dst, src, len }, return_to);
+    tell_written(&mut Touched::new(), kind, function, BlockBytes { dst, src, len }, return_to);
 }
 
 /// Tells of an operation. `touched` is what of its destination is watched, noted before.
@@ -65,16 +57,16 @@ fn tell_written(
     touched: &mut Touched,
     kind: BlockKind,
     function: BlockFunction,
-    MovedBytes { dst, src, len }: MovedBytes,
+    bytes: BlockBytes,
     return_to: u64,
 ) {
+    let BlockBytes { dst, src, len } = bytes;
     if len == 0 || !allocations::is_event() {
         return;
     }
     emit::as_thread(|thread| {
         if PROCESS.is_watched() {
             let ip = real::call_site(return_to);
-            let bytes = hits::BlockBytes { dst, src, len: len as u64 };
             hits::block(thread, touched, ip, kind, bytes, &Origin::Call);
             return;
         }
@@ -183,7 +175,7 @@ macro_rules! copies {
             let bytes = $len.wrapping_mul($unit);
             let mut touched = Touched::new();
     move_bytes(&mut touched, $dst, src, bytes);
-            tell_written(&mut touched, BlockKind::Copy, BlockFunction::$function, MovedBytes { dst: $dst, src, len: bytes }, return_to);
+            tell_written(&mut touched, BlockKind::Copy, BlockFunction::$function, BlockBytes { dst: $dst, src, len: bytes }, return_to);
             $result
         });)*
     };
@@ -201,7 +193,7 @@ copies! {
 wrapper!(memtap_bcopy(src: u64, dst: u64, len: usize; _d _e; return_to) {
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, len);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Bcopy, MovedBytes { dst, src, len }, return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Bcopy, BlockBytes { dst, src, len }, return_to);
 });
 
 wrapper!(memtap_memccpy(dst: u64, src: u64, byte: c_int, limit: usize; _e; return_to) -> u64 {
@@ -210,27 +202,27 @@ wrapper!(memtap_memccpy(dst: u64, src: u64, byte: c_int, limit: usize; _e; retur
     let len = if found { before + 1 } else { limit };
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, len);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Memccpy, MovedBytes { dst, src, len }, return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Memccpy, BlockBytes { dst, src, len }, return_to);
     if found { dst.wrapping_add(len as u64) } else { 0 }
 });
 
 wrapper!(memtap_memset(dst: u64, byte: c_int, len: usize; _d _e; return_to) -> u64 {
     let mut touched = Touched::new();
     fill_bytes(&mut touched, dst, byte, len);
-    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Memset, MovedBytes { dst, src: 0, len }, return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Memset, BlockBytes { dst, src: 0, len }, return_to);
     dst
 });
 
 wrapper!(memtap_bzero(dst: u64, len: usize; _c _d _e; return_to) {
     let mut touched = Touched::new();
     fill_bytes(&mut touched, dst, 0, len);
-    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, MovedBytes { dst, src: 0, len }, return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, BlockBytes { dst, src: 0, len }, return_to);
 });
 
 wrapper!(memtap_explicit_bzero(dst: u64, len: usize; _c _d _e; return_to) {
     let mut touched = Touched::new();
     fill_bytes(&mut touched, dst, 0, len);
-    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, MovedBytes { dst, src: 0, len }, return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Bzero, BlockBytes { dst, src: 0, len }, return_to);
 });
 
 wrapper!(memtap_wmemset(dst: u64, value: u32, len: usize; _d _e; return_to) -> u64 {
@@ -239,7 +231,7 @@ wrapper!(memtap_wmemset(dst: u64, value: u32, len: usize; _d _e; return_to) -> u
     for index in 0..len as u64 {
         (pages::open_address(dst + index * 4) as *mut u32).write_volatile(value);
     }
-    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wmemset, MovedBytes { dst, src: 0, len: len.wrapping_mul(4) }, return_to);
+    tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wmemset, BlockBytes { dst, src: 0, len: len.wrapping_mul(4) }, return_to);
     dst
 });
 
@@ -247,7 +239,7 @@ wrapper!(memtap_strcpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let len = string_len(src) + 1;
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, len);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Strcpy, MovedBytes { dst, src, len }, return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Strcpy, BlockBytes { dst, src, len }, return_to);
     dst
 });
 
@@ -255,7 +247,7 @@ wrapper!(memtap_stpcpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let len = string_len(src) + 1;
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, len);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Stpcpy, MovedBytes { dst, src, len }, return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Stpcpy, BlockBytes { dst, src, len }, return_to);
     dst.wrapping_add(len as u64 - 1)
 });
 
@@ -271,7 +263,7 @@ unsafe fn copy_padded(function: BlockFunction, dst: u64, src: u64, limit: usize,
             &mut touched,
             BlockKind::Copy,
             function,
-            MovedBytes { dst, src, len: copied },
+            BlockBytes { dst, src, len: copied },
             return_to,
         );
         if limit > copied {
@@ -282,7 +274,7 @@ unsafe fn copy_padded(function: BlockFunction, dst: u64, src: u64, limit: usize,
                 &mut touched,
                 BlockKind::Fill,
                 function,
-                MovedBytes { dst: rest, src: 0, len: limit - copied },
+                BlockBytes { dst: rest, src: 0, len: limit - copied },
                 return_to,
             );
         }
@@ -316,7 +308,7 @@ unsafe fn append(function: BlockFunction, dst: u64, src: u64, limit: usize, retu
             &mut touched,
             BlockKind::Copy,
             function,
-            MovedBytes { dst: end, src, len: len + 1 },
+            BlockBytes { dst: end, src, len: len + 1 },
             return_to,
         );
     }
@@ -504,7 +496,7 @@ wrapper!(memtap_wcscpy(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     let bytes = (wide_len(src, usize::MAX) + 1) * 4;
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, bytes);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscpy, MovedBytes { dst, src, len: bytes }, return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscpy, BlockBytes { dst, src, len: bytes }, return_to);
     dst
 });
 
@@ -513,12 +505,12 @@ wrapper!(memtap_wcsncpy(dst: u64, src: u64, limit: usize; _d _e; return_to) -> u
     let copied = (len + 1).min(limit);
     let mut touched = Touched::new();
     move_bytes(&mut touched, dst, src, copied * 4);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcsncpy, MovedBytes { dst, src, len: copied * 4 }, return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcsncpy, BlockBytes { dst, src, len: copied * 4 }, return_to);
     if limit > copied {
         let rest = dst.wrapping_add(copied as u64 * 4);
         let mut touched = Touched::new();
     fill_bytes(&mut touched, rest, 0, (limit - copied) * 4);
-        tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wcsncpy, MovedBytes { dst: rest, src: 0, len: (limit - copied) * 4 }, return_to);
+        tell_written(&mut touched, BlockKind::Fill, BlockFunction::Wcsncpy, BlockBytes { dst: rest, src: 0, len: (limit - copied) * 4 }, return_to);
     }
     dst
 });
@@ -530,7 +522,7 @@ wrapper!(memtap_wcscat(dst: u64, src: u64; _c _d _e; return_to) -> u64 {
     tell(BlockKind::Fetch, BlockFunction::Wcscat, 0, dst, (before + 1) * 4, return_to);
     let mut touched = Touched::new();
     move_bytes(&mut touched, end, src, bytes);
-    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscat, MovedBytes { dst: end, src, len: bytes }, return_to);
+    tell_written(&mut touched, BlockKind::Copy, BlockFunction::Wcscat, BlockBytes { dst: end, src, len: bytes }, return_to);
     dst
 });
 
@@ -630,7 +622,7 @@ macro_rules! stdio {
             touched.note_write($dst, size.saturating_mul(count));
             let moved = allocations::silently(|| $real($addr as *mut c_void, size, count, file));
             let bytes = moved.wrapping_mul(size);
-            tell_written(&mut touched, BlockKind::$kind, BlockFunction::$function, MovedBytes { dst: $dst, src: $src, len: bytes }, return_to);
+            tell_written(&mut touched, BlockKind::$kind, BlockFunction::$function, BlockBytes { dst: $dst, src: $src, len: bytes }, return_to);
             moved
         });)*
     };

@@ -139,7 +139,14 @@ impl SystemCall {
                 touched.note(addr, len, AccessKind::Store, false);
             }
             let origin = Origin::Instruction(&before);
-            hits::block(thread, &mut touched, self.ip, kind, hits::BlockBytes { dst, src, len }, &origin);
+            hits::block(
+                thread,
+                &mut touched,
+                self.ip,
+                kind,
+                hits::BlockBytes { dst, src, len: len as usize },
+                &origin,
+            );
             return;
         }
         let record = Record::Block {

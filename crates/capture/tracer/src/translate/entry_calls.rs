@@ -218,7 +218,7 @@ pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> boo
         if PROCESS.is_recording() && thread.calls.silent == 0 {
             thread.watch.before = x86::Registers { rip: hook.return_to.wrapping_sub(1), ..context.gregs };
             let (dst, src) = if kind == BlockKind::Fill { (addr, 0) } else { (0, addr) };
-            let bytes = hits::BlockBytes { dst, src, len: block.wrapping_mul(item_bytes) };
+            let bytes = hits::BlockBytes { dst, src, len: block.wrapping_mul(item_bytes) as usize };
             let ip = real::call_site(hook.return_to);
             hits::block(thread, &mut touched, ip, kind, bytes, &Origin::Call);
         }

@@ -195,12 +195,12 @@ impl Touched {
     }
 }
 
-/// What a block operation reads and writes.
+/// What a block operation wrote and read: `src` is 0 where it read nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockBytes {
     pub(crate) dst: u64,
     pub(crate) src: u64,
-    pub(crate) len: u64,
+    pub(crate) len: usize,
 }
 
 /// A block operation was performed, of whose destination `touched` was noted before.
@@ -213,6 +213,7 @@ pub(crate) fn block(
     origin: &Origin<'_>,
 ) {
     let BlockBytes { dst, src, len } = bytes;
+    let len = len as u64;
     if matches!(kind, BlockKind::Copy | BlockKind::Fill) {
         touched.cut(dst.saturating_add(len));
     }
