@@ -4,7 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use e2e::{TestProgram, Trace, memtap, spawn};
+use e2e::{Limited, TestProgram, Trace, memtap, spawn};
+
+/// Starts to record a program, which may get the path of a file by which it says how far it is.
+fn start_recording(tracer: &str, path: &Path, program: &TestProgram, said: Option<&Path>) -> Limited {
+    let mut command = Command::new(memtap());
+    command.args(["record", "--tracer", tracer, "-o"]).arg(path).arg("--");
+    command.args(program.command_line()).args(said);
+    spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+}
 
 /// Starts to record a program that makes accesses for a while, kills the recorder after that time, and checks the rest. By
 /// page protection the program takes longer than that.
@@ -12,16 +20,7 @@ fn kill_after(milliseconds: u64) -> u64 {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path: PathBuf = dir.path().join("t.memtap");
     let program = TestProgram::from_source("endless.c", ENDLESS, &["-O1"]);
-    let mut recorder = spawn(
-        Command::new(memtap())
-            .args(["record", "--tracer", "protect", "-o"])
-            .arg(&path)
-            .arg("--")
-            .args(program.command_line())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
+    let mut recorder = start_recording("protect", &path, &program, None);
     std::thread::sleep(Duration::from_millis(milliseconds));
     recorder.kill().expect("SIGKILL to a child of ours");
     recorder.wait().expect("it was started");
@@ -87,17 +86,7 @@ fn ends_without_its_recorder(tracer: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let program = TestProgram::from_source("outlives.c", OUTLIVES, &["-O1", "-pthread"]);
     let done = dir.path().join("done");
-    let mut recorder = spawn(
-        Command::new(memtap())
-            .args(["record", "--tracer", tracer, "-o"])
-            .arg(dir.path().join("t.memtap"))
-            .arg("--")
-            .args(program.command_line())
-            .arg(&done)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
+    let mut recorder = start_recording(tracer, &dir.path().join("t.memtap"), &program, Some(&done));
     assert!(wait_for(&dir.path().join("done.begun")), "{tracer}: the program did not begin");
     recorder.kill().expect("SIGKILL to a child of ours");
     recorder.wait().expect("it was started");
@@ -178,17 +167,7 @@ fn interrupt(tracer: &str) {
     let path = dir.path().join("t.memtap");
     let begun = dir.path().join("begun");
     let program = TestProgram::from_source(&format!("endless_{tracer}.c"), INTERRUPTED, &["-O1"]);
-    let mut recorder = spawn(
-        Command::new(memtap())
-            .args(["record", "--tracer", tracer, "-o"])
-            .arg(&path)
-            .arg("--")
-            .args(program.command_line())
-            .arg(&begun)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
+    let mut recorder = start_recording(tracer, &path, &program, Some(&begun));
     assert!(wait_for(&begun), "{tracer}: the program did not begin");
     let pid = recorder.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill is a program").success());
@@ -238,17 +217,7 @@ fn young_trace_survives(tracer: &str) {
     let path = dir.path().join("t.memtap");
     let enough = dir.path().join("enough");
     let program = TestProgram::from_source(&format!("young_{tracer}.c"), YOUNG, &["-O1", "-pthread"]);
-    let mut recorder = spawn(
-        Command::new(memtap())
-            .args(["record", "--tracer", tracer, "-o"])
-            .arg(&path)
-            .arg("--")
-            .args(program.command_line())
-            .arg(&enough)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
+    let mut recorder = start_recording(tracer, &path, &program, Some(&enough));
     let trace = Trace::at(path);
     let cells = e2e::variables(&program.path)
         .into_iter()
