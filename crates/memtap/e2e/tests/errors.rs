@@ -1,6 +1,6 @@
 //! `memtap errors`: each kind is found with its stacks, and ordinary programs have none.
 
-use e2e::{Recording, TestProgram, record, tool};
+use e2e::{Recording, TestProgram};
 use serde_json::Value;
 
 fn errors(recording: &Recording) -> Vec<Value> {
@@ -84,66 +84,9 @@ fn uses_after_release_have_three_stacks() {
 }
 
 /// Ordinary programs do nothing that is told as an error.
-fn is_clean(line: &[&str]) {
-    let mut line: Vec<String> = line.iter().map(|word| word.to_string()).collect();
-    line[0] = tool(&line[0]).display().to_string();
-    let recording =
-        record(&[], &line, b"{\"a\": [1, 2, {\"b\": \"some text that is longer than a vector of bytes\"}]}");
-    assert_eq!(recording.outcome.status, 0, "{}", recording.outcome.err());
-    let all = errors(&recording);
+fn is_clean(recording: &Recording) {
+    let all = errors(recording);
     assert_eq!(wrong(&all), Vec::<&Value>::new());
 }
 
-#[test]
-fn jq_is_clean() {
-    is_clean(&["jq", "."]);
-}
-
-#[test]
-fn python_is_clean() {
-    is_clean(&[
-        "python3",
-        "-S",
-        "-c",
-        "import json; print(len(json.dumps({str(i): [i] * i for i in range(30)})))",
-    ]);
-}
-
-#[test]
-fn ripgrep_is_clean() {
-    let here = e2e::repository().join("README.md").display().to_string();
-    is_clean(&["rg", "-n", "mem.*access", &here]);
-}
-
-#[test]
-fn lua_is_clean() {
-    is_clean(&[
-        "lua5.4",
-        "-e",
-        "local t = {} for i = 1, 300 do t[i] = ('x'):rep(i % 50) .. i end table.sort(t) print(#table.concat(t))",
-    ]);
-}
-
-#[test]
-fn perl_is_clean() {
-    is_clean(&[
-        "perl",
-        "-e",
-        "my %h; $h{\"k$_\"} = 'v' x ($_ % 40) for 1..300; print join(',', sort keys %h), \"\\n\"",
-    ]);
-}
-
-#[test]
-fn git_is_clean() {
-    let here = e2e::repository().display().to_string();
-    is_clean(&["git", "-C", &here, "log", "--stat", "-n", "1"]);
-}
-
-#[test]
-fn sqlite_is_clean() {
-    is_clean(&[
-        "sqlite3",
-        ":memory:",
-        "create table t(a, b); insert into t values (1, 'one'), (2, 'two'); create index i on t(b); select b, sum(a) from t group by b;",
-    ]);
-}
+e2e::each_ordinary_program!(is_clean);

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use e2e::{TestProgram, Trace, is_named, memtap, record, run, spawn, tool};
+use e2e::{Recording, TestProgram, Trace, is_named, memtap, run, spawn, tool};
 use serde_json::Value;
 
 /// What the page of a trace holds.
@@ -116,60 +116,12 @@ programs! {
 }
 
 /// Ordinary programs use no memory after its release.
-fn is_clean(line: &[&str]) {
-    let mut line: Vec<String> = line.iter().map(|word| word.to_string()).collect();
-    line[0] = tool(&line[0]).display().to_string();
-    let recording =
-        record(&[], &line, b"{\"a\": [1, 2, {\"b\": \"some text that is longer than a vector of bytes\"}]}");
-    assert_eq!(recording.outcome.status, 0, "{}", recording.outcome.err());
+fn is_clean(recording: &Recording) {
     let found = &findings(&recording.trace)["head"];
     assert_eq!((&found["stale"], &found["double_frees"]), (&serde_json::json!([]), &serde_json::json!([])));
 }
 
-#[test]
-fn jq_is_clean() {
-    is_clean(&["jq", "."]);
-}
-
-#[test]
-fn python_is_clean() {
-    let code = "import json; print(len(json.dumps({str(i): [i] * i for i in range(30)})))";
-    is_clean(&["python3", "-S", "-c", code]);
-}
-
-#[test]
-fn ripgrep_is_clean() {
-    let here = e2e::repository().join("README.md").display().to_string();
-    is_clean(&["rg", "-n", "mem.*access", &here]);
-}
-
-#[test]
-fn lua_is_clean() {
-    let code = "local t = {} for i = 1, 300 do t[i] = ('x'):rep(i % 50) .. i end table.sort(t) print(#table.concat(t))";
-    is_clean(&["lua5.4", "-e", code]);
-}
-
-#[test]
-fn perl_is_clean() {
-    is_clean(&[
-        "perl",
-        "-e",
-        "my %h; $h{\"k$_\"} = 'v' x ($_ % 40) for 1..300; print join(',', sort keys %h), \"\\n\"",
-    ]);
-}
-
-#[test]
-fn git_is_clean() {
-    let here = e2e::repository().display().to_string();
-    is_clean(&["git", "-C", &here, "log", "--stat", "-n", "1"]);
-}
-
-#[test]
-fn sqlite_is_clean() {
-    let sql = "create table t(a, b); insert into t values (1, 'one'), (2, 'two'), (3, 'three'); create index i on t(b); \
-               select b, sum(a) from t where b like 't%' group by b;";
-    is_clean(&["sqlite3", ":memory:", sql]);
-}
+e2e::each_ordinary_program!(is_clean);
 
 #[test]
 fn redis_is_clean() {
