@@ -9,7 +9,6 @@
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;
 
-use crate::process::births::BIRTHS;
 use crate::router;
 use crate::state::thread::NATIVE_CALL;
 
@@ -23,17 +22,16 @@ use tracee::frame::{AltStack, UContext, fpstate_bytes};
 use tracee::lock::Lock;
 use tracee::{sys, tls};
 
-use crate::process::births::Birth;
 use crate::process::connect::Answer;
-use crate::process::{attach_words, breakpoint, connect, control, identity, namespaces, regions};
+use crate::process::{attach_words, breakpoint, connect, control, give_back, identity, namespaces, regions};
 use crate::signal::mask::OURS;
 use crate::signal::stubs::{self, StubPlace};
 use crate::signal::{actions, alt_stack, rseq, waiting};
 use crate::state::process::PROCESS;
 use crate::state::settings::Settings;
 use crate::state::thread::TracedThread;
-use crate::syscall::{limits, program_memory};
-use crate::translate::{context, kick, park, process, sync, translated_thread};
+use crate::syscall::program_memory;
+use crate::translate::{context, kick, park, process, translated_thread};
 
 /// What was agreed with the recorder, until it is used.
 static AGREED: Lock<Option<(Pool, Config, Settings)>> = Lock::new(None);
@@ -333,22 +331,12 @@ unsafe fn leave(thread: &mut TracedThread, request: &mut Leave) {
 extern "C" fn memtap_attach_finish() -> u64 {
     let Some(pool) = PROCESS.pool() else { return Status::NotRecorded as u64 };
     park::set_parking(false);
-    PROCESS.recording.store(false, Ordering::Release);
-    PROCESS.ready.store(false, Ordering::Release);
     actions::give_back_all();
-    breakpoint::forget();
-    sync::forget();
-    *BIRTHS.lock() = [Birth::NONE; 64];
     // SAFETY: all threads have left.
-    unsafe { process::forget_all() };
-    if let Some(slot) = pool.process(PROCESS.number.load(Ordering::Relaxed)) {
-        slot.end();
-    }
-    PROCESS.pool.store(0, Ordering::Release);
+    unsafe { give_back::give_back() };
     let (base, len) = pool.span();
     // SAFETY: nothing of the tracer runs any more.
     unsafe { sys::munmap(base as u64, len as u64) };
-    limits::give_back(true);
     attach_words::set_word(RECORDED_AT, 0);
     attach_words::set_word(RECORDER_AT, 0);
     Status::Done as u64

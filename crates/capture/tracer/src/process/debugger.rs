@@ -12,16 +12,13 @@ use buffers::Record;
 use memref::{GapReason, VirtAddr};
 use proc_files::TaskStatus;
 use tracee::frame::UContext;
-use tracee::text::Text;
 use tracee::{sys, tls};
 
-use crate::process::births::{BIRTHS, Birth};
-use crate::process::breakpoint;
+use crate::process::{give_back, image};
 use crate::protect::{fork_copy, views};
 use crate::signal::{actions, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::syscall::{limits, paths};
 use crate::translate::state::ThreadTranslation;
 use crate::translate::{process, thread_buffers, translated_thread};
 
@@ -79,8 +76,7 @@ fn ask() -> isize {
 
 /// The process goes on as one that nobody records, from its context on, which is the program's own. It has one thread, the calling one.
 fn go_on_natively(thread: &mut TracedThread, context: &mut UContext) {
-    let mut words = Text::<1024>::new();
-    paths::push_own(&mut words);
+    let mut words = image::program();
     words.push(ASKS);
     thread.emit_gap(GapReason::UntracedProgram, 1, context.gregs.rip, words.as_bytes());
     process::tell_work(thread);
@@ -99,18 +95,8 @@ fn go_on_natively(thread: &mut TracedThread, context: &mut UContext) {
     views::close_all(false);
     PROCESS.recording.store(false, Ordering::Release);
     fork_copy::give_back_all();
-    breakpoint::forget();
-    *BIRTHS.lock() = [Birth::NONE; 64];
     // SAFETY: the one thread is here, and its context is not in the cache.
-    unsafe { process::forget_all() };
-    PROCESS.ready.store(false, Ordering::Release);
-    if let Some(pool) = PROCESS.pool()
-        && let Some(slot) = pool.process(PROCESS.number.load(Ordering::Relaxed))
-    {
-        slot.end();
-    }
-    PROCESS.pool.store(0, Ordering::Release);
-    limits::give_back(true);
+    unsafe { give_back::give_back() };
     TracedThread::watch_system_calls(false);
     // The program's actions and its mask, with what it blocks: what has come of that meanwhile comes to the kernel.
     let mask = context.mask | thread.signals.virtual_mask;

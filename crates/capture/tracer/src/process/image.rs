@@ -175,16 +175,9 @@ fn map_segment(load: &SegmentHeader, file: &sys::Fd, bias: u64) -> Option<()> {
 /// The path of the program that this process is, as /proc/self/exe would name it natively.
 pub(crate) fn program() -> Text<1024> {
     let mut path = Text::new();
-    if let Some(image) = PROCESS.settings().image() {
-        path.push(image);
-        return path;
-    }
-    let mut bytes = [0u8; 1024];
-    let args = [c"/proc/self/exe".as_ptr() as usize, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];
-    // SAFETY: a terminated name; the kernel writes at most the array.
-    let len = unsafe { sys::syscall(libc::SYS_readlink as usize, args) };
-    if !sys::failed(len) {
-        path.push(bytes.get(..len as usize).unwrap_or(&[]));
+    match PROCESS.settings().image() {
+        Some(image) => path.push(image),
+        None => paths::push_target(c"/proc/self/exe", &mut path),
     }
     path
 }

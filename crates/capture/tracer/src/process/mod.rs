@@ -9,6 +9,7 @@ pub(crate) mod control;
 pub(crate) mod debugger;
 pub(crate) mod exec;
 pub(crate) mod forks;
+pub(crate) mod give_back;
 pub(crate) mod identity;
 pub(crate) mod image;
 pub(crate) mod kept_descriptor;

@@ -1,5 +1,6 @@
 //! Paths: of descriptors, and of the program itself where the kernel would name another one.
 
+use core::ffi::CStr;
 use core::fmt::Write;
 
 use tracee::sys;
@@ -32,24 +33,18 @@ pub(crate) fn read_own_link(into: u64, len: u64) -> isize {
 /// The path of the file that a descriptor stands for, as /proc tells it.
 pub(crate) fn path_of_descriptor(fd: i32, into: &mut Text<1024>) {
     let mut link = Text::<64>::new();
-    if write!(link, "/proc/self/fd/{fd}\0").is_ok() {
-        push_target(link.as_bytes(), into);
+    if write!(link, "/proc/self/fd/{fd}\0").is_ok()
+        && let Ok(link) = CStr::from_bytes_with_nul(link.as_bytes())
+    {
+        push_target(link, into);
     }
 }
 
-/// The path of the program of this process.
-pub(crate) fn push_own(into: &mut Text<1024>) {
-    match PROCESS.settings().image() {
-        Some(image) => into.push(image),
-        None => push_target(c"/proc/self/exe".to_bytes_with_nul(), into),
-    }
-}
-
-/// Where a link leads to. Its name ends with a zero byte.
-fn push_target(link: &[u8], into: &mut Text<1024>) {
+/// Where a link leads to.
+pub(crate) fn push_target(link: &CStr, into: &mut Text<1024>) {
     let mut path = [0u8; 1024];
     let args = [link.as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
-    // SAFETY: the caller's promise about the name; the kernel writes at most the array.
+    // SAFETY: a terminated name; the kernel writes at most the array.
     let len = unsafe { sys::syscall(libc::SYS_readlink as usize, args) };
     if !sys::failed(len) {
         into.push(path.get(..len as usize).unwrap_or(&[]));

@@ -1,0 +1,30 @@
+//! What is a process's own, given back where it goes on as one that nobody records: it was left, or asks to be traced.
+
+use core::sync::atomic::Ordering;
+
+use crate::process::births::{BIRTHS, Birth};
+use crate::process::breakpoint;
+use crate::state::process::PROCESS;
+use crate::syscall::limits;
+use crate::translate::{process, sync};
+
+/// Gives back what is the process's. Its threads, and its signals' actions, are others' to give back.
+///
+/// # Safety
+/// No thread of the process is in the cache or at work in the tracer but the calling one, which goes on natively.
+pub(crate) unsafe fn give_back() {
+    PROCESS.recording.store(false, Ordering::Release);
+    PROCESS.ready.store(false, Ordering::Release);
+    breakpoint::forget();
+    sync::forget();
+    *BIRTHS.lock() = [Birth::NONE; 64];
+    // SAFETY: the caller's promise.
+    unsafe { process::forget_all() };
+    if let Some(pool) = PROCESS.pool()
+        && let Some(slot) = pool.process(PROCESS.number.load(Ordering::Relaxed))
+    {
+        slot.end();
+    }
+    PROCESS.pool.store(0, Ordering::Release);
+    limits::give_back(true);
+}
