@@ -129,6 +129,12 @@ fn is_fit(instruction: &iced_x86::Instruction) -> bool {
     {
         return false;
     }
+    // Stores whose places are in vector registers can't be aimed, and might meet another thread's memory.
+    if instruction.is_vsib() && instruction.op0_kind() == OpKind::Memory
+        || matches!(instruction.mnemonic(), M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu)
+    {
+        return false;
+    }
     let names_segment = instruction.op_kinds().enumerate().any(|(index, kind)| {
         kind == OpKind::Register && instruction.op_register(index as u32).is_segment_register()
     });
@@ -243,6 +249,23 @@ fn aim(
     true
 }
 
+/// Keeps the bit that a register numbers near its operand: further away may be another thread's memory. `false` where that
+/// register is in the address, too.
+fn aim_bit(inner: &iced_x86::Instruction, state: &mut ProcessorState, numbers: &mut RandomNumbers) -> bool {
+    use Mnemonic as M;
+    let has_number = matches!(inner.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc)
+        && inner.op0_kind() == OpKind::Memory
+        && inner.op1_kind() == OpKind::Register;
+    if !has_number {
+        return true;
+    }
+    let number = inner.op1_register().full_register();
+    let is_in_address =
+        [inner.memory_base(), inner.memory_index()].iter().any(|part| part.full_register() == number);
+    state.general.set_number(number.number() as u8, numbers.below(1024));
+    !is_in_address
+}
+
 /// One instruction and its state; `None` where what was drawn is not fit.
 pub(crate) fn draw(
     processor: &Processor,
@@ -272,7 +295,9 @@ pub(crate) fn draw(
     let inner = Decoder::with_ip(64, &bytes, processor.code, DecoderOptions::NONE).decode();
     let instruction = Instruction::decode(&bytes, processor.code)?;
     let mut state = state(processor, numbers);
-    if !aim(&examiner.examine(&instruction), &mut state, processor, numbers) {
+    if !aim(&examiner.examine(&instruction), &mut state, processor, numbers)
+        || !aim_bit(&inner, &mut state, numbers)
+    {
         return None;
     }
     if instruction.is_repeated() {
