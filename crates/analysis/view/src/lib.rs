@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod axis;
+mod connections;
 mod error;
 mod frames;
 mod grid;

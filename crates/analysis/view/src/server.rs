@@ -2,35 +2,36 @@
 //!
 //! Only who knows the token may ask, and it is the first part of every path, so the page's own requests have it without knowing it.
 //! The name that a request was sent to must be an IP address or `localhost`: another page whose name was bound to this address
-//! (DNS rebinding) has another. What another page sends by itself says so in its Origin. The socket's side, HTTP, is tiny_http's.
+//! (DNS rebinding) has another. What another page sends by itself says so in its Origin. Sockets are left to `connections.rs`.
 
-use std::io::Cursor;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tiny_http::{Header, Method, Request, Response, Server};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
 
+use crate::connections::{Answering, Connections};
 use crate::error::{Error, Refusal};
 use crate::map::TraceMap;
 use crate::page::FILES;
 use crate::query::Parameters;
 use crate::table::Askers;
 
-/// Requests that are answered at the same time.
-const WORKERS: usize = 4;
 const TOKEN_BYTES: usize = 16;
 
 /// What every answer says.
 const HEADERS: [(&str, &str); 5] = [
     (
-        "Content-Security-Policy",
+        "content-security-policy",
         "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Cache-Control", "no-store"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
 ];
 
 /// An answer.
@@ -43,11 +44,11 @@ struct Answer {
 pub struct MapServer {
     shared: Arc<Shared>,
     url: String,
-    workers: Vec<JoinHandle<()>>,
+    counting: Option<JoinHandle<()>>,
+    connections: Option<Connections>,
 }
 
 struct Shared {
-    http: Server,
     map: TraceMap,
     token: String,
     askers: Askers,
@@ -67,13 +68,14 @@ fn same(a: &str, b: &str) -> bool {
 }
 
 /// The value of a header that is there at most once.
-fn header<'a>(request: &'a Request, name: &'static str) -> Result<Option<&'a str>, Refusal> {
-    let mut found = request.headers().iter().filter(|header| header.field.equiv(name));
+fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Refusal> {
+    let mut found = headers.get_all(name).iter();
     let first = found.next();
     if found.next().is_some() {
         return Err(Refusal::wrong(format!("the header {name} is there twice")));
     }
-    Ok(first.map(|header| header.value.as_str()))
+    let text = |value: &'a HeaderValue| value.to_str();
+    first.map(text).transpose().map_err(|_| Refusal::wrong(format!("the header {name} is no text")))
 }
 
 /// Whether a Host is an IP address or `localhost`, with a port or without.
@@ -96,13 +98,12 @@ fn is_address(host: &str) -> bool {
 }
 
 impl Shared {
-    fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
-        let host = header(request, "Host")?.unwrap_or_default();
+    fn answer<B>(&self, request: &Request<B>) -> Result<Answer, Refusal> {
+        let host = header(request.headers(), "Host")?.unwrap_or_default();
         if !is_address(host) {
             return Err(Refusal::new(403, "ask for this page by IP address or as localhost"));
         }
-        let url = request.url();
-        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let path = path.strip_prefix('/').unwrap_or(path);
         let (token, rest) = path.split_once('/').unwrap_or((path, ""));
         if !same(token, &self.token) {
@@ -111,10 +112,10 @@ impl Shared {
                 "the token in the address is missing or wrong; memtap view printed it",
             ));
         }
-        if header(request, "Origin")?.is_some_and(|origin| origin != format!("http://{host}")) {
+        if header(request.headers(), "Origin")?.is_some_and(|origin| origin != format!("http://{host}")) {
             return Err(Refusal::new(403, "another page asks; only memtap's own may"));
         }
-        if *request.method() != Method::Get {
+        if request.method() != Method::GET {
             return Err(Refusal::new(405, "only GET is answered"));
         }
         if let Some(file) = FILES.iter().find(|file| file.name == rest) {
@@ -148,26 +149,22 @@ impl Shared {
             _ => Err(Refusal::new(404, "there is nothing of that name")),
         }
     }
+}
 
-    fn serve(&self) {
-        // Woken without a request: it is over.
-        while let Ok(request) = self.http.recv() {
-            let (status, Answer { content_type, body }) = match self.answer(&request) {
-                Ok(answer) => (200, answer),
-                Err(Refusal { status, line }) => {
-                    (status, Answer { content_type: "text/plain; charset=utf-8", body: (line + "\n").into() })
-                }
-            };
-            let bytes = body.len();
-            let response = Response::new(status.into(), Vec::new(), Cursor::new(body), Some(bytes), None);
-            // The length is known: nothing is gained by parts.
-            let mut response = response.with_chunked_threshold(usize::MAX);
-            for (name, value) in HEADERS.into_iter().chain([("Content-Type", content_type)]) {
-                response.add_header(Header::from_bytes(name, value).expect("it is ASCII"));
+impl Answering for Shared {
+    fn respond<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        let (status, Answer { content_type, body }) = match self.answer(request) {
+            Ok(answer) => (200, answer),
+            Err(Refusal { status, line }) => {
+                (status, Answer { content_type: "text/plain; charset=utf-8", body: (line + "\n").into() })
             }
-            // Who asked may be gone.
-            let _ = request.respond(response);
+        };
+        let mut response = Response::new(Full::new(Bytes::from(body)));
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        for (name, value) in HEADERS.into_iter().chain([("content-type", content_type)]) {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
+        response
     }
 }
 
@@ -184,8 +181,6 @@ impl MapServer {
         let failed = |source| Error::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let mut bound = listener.local_addr().map_err(failed)?;
-        let http = Server::from_listener(listener, None)
-            .map_err(|source| failed(std::io::Error::other(source.to_string())))?;
         let token = token()?;
         if bound.ip().is_unspecified() {
             bound.set_ip(match bound.ip() {
@@ -194,16 +189,11 @@ impl MapServer {
             });
         }
         let url = format!("http://{bound}/{token}/");
-        let shared = Arc::new(Shared { http, map, token, askers: Askers::default() });
-        let mut workers: Vec<JoinHandle<()>> = (0..WORKERS)
-            .map(|_| {
-                let shared = shared.clone();
-                std::thread::spawn(move || shared.serve())
-            })
-            .collect();
-        let counting = shared.clone();
-        workers.push(std::thread::spawn(move || counting.map.frames.count_in_slices(&counting.map.session)));
-        Ok(Self { shared, url, workers })
+        let shared = Arc::new(Shared { map, token, askers: Askers::default() });
+        let connections = Connections::serve(listener, shared.clone()).map_err(failed)?;
+        let frames = shared.clone();
+        let counting = std::thread::spawn(move || frames.map.frames.count_in_slices(&frames.map.session));
+        Ok(Self { shared, url, counting: Some(counting), connections: Some(connections) })
     }
 
     /// Where a browser finds it.
@@ -216,11 +206,9 @@ impl Drop for MapServer {
     fn drop(&mut self) {
         self.shared.map.frames.stop();
         self.shared.askers.stop();
-        for _ in 0..WORKERS {
-            self.shared.http.unblock();
-        }
-        for worker in self.workers.drain(..) {
-            let _ = worker.join();
+        drop(self.connections.take());
+        if let Some(counting) = self.counting.take() {
+            let _ = counting.join();
         }
     }
 }
