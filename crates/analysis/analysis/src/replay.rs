@@ -204,7 +204,10 @@ impl Session {
     }
 
     /// The regions of each process, as they are at the end of the trace. No access is read, and no allocation applied.
-    pub(crate) fn regions_at_end(&self) -> Result<Vec<Resolver>, Error> {
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn regions_at_end(&self) -> Result<Vec<Resolver>, Error> {
         struct Nothing;
         impl Tool for Nothing {
             fn accesses(&mut self, _: &mut Moment<'_>, _: &[Access]) -> Result<(), Error> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use memref::{Access, AccessKind, AllocationKind, BlockKind, Event, GapReason};
+use trace_format::{AccessCounts, Filter, KindSet};
 
+use crate::indexed::threads;
 use crate::{Count, Error, Moment, Session, Tool};
 
 /// Totals.
@@ -39,16 +41,23 @@ pub struct BlockOpCount {
 }
 
 impl Summary {
-    /// Counts a whole trace, without naming anything.
+    /// Counts a whole trace, without naming anything. Accesses are counted by the headers of their frames, where these have counts,
+    /// and no access is read there: their bytes are not summed up.
     ///
     /// # Errors
     /// Where the trace can't be read.
     pub fn of(session: &Session) -> Result<Self, Error> {
         let mut summary = Self::default();
+        // Order marks are counted nowhere.
+        let kinds = KindSet(!(KindSet::ACCESSES | KindSet::ORDERS).0);
+        let others = Filter { kinds, ..Filter::default() };
         for record in session.trace().threads() {
-            let mut cursor = session.trace().shard(record.thread).events(&Default::default());
+            let shard = session.trace().shard(record.thread);
+            let accesses = shard.count_accesses(threads())?;
+            summary.add_counts(accesses.counts);
+            accesses.lost.iter().for_each(|gap| summary.add_gap(gap.reason, gap.count));
+            let mut cursor = shard.events(&others);
             while let Some(batch) = cursor.next_batch()? {
-                session.note_seen(&batch);
                 match batch {
                     trace_format::Batch::Accesses(accesses) => summary.add_accesses(accesses),
                     trace_format::Batch::Event(event) => summary.add_event(&event),
@@ -66,6 +75,13 @@ impl Summary {
     /// Events that are known to be missing.
     pub fn missing(&self) -> u64 {
         self.gaps.values().sum()
+    }
+
+    fn add_counts(&mut self, counts: AccessCounts) {
+        self.count.loads += counts.loads;
+        self.count.stores += counts.stores;
+        self.count.modifies += counts.modifies;
+        self.prefetches += counts.prefetches;
     }
 
     fn add_accesses(&mut self, accesses: &[Access]) {

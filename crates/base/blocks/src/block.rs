@@ -3,10 +3,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use memref::{Order, VirtAddr};
+use memref::{AccessKind, Order, VirtAddr};
 
 use crate::{
-    BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, MAX_VALUES, NO_VALUE, RecordedValues,
+    BlockAccess, Definition, Extent, MAX_DEFINITION_BYTES, MAX_VALUES, Masked, NO_VALUE, RecordedValues,
     encode_definition, values_of,
 };
 
@@ -129,16 +129,20 @@ impl BasicBlock {
 
     fn count_varying(&self, values: &[u64]) -> u64 {
         let mut count = 0u64;
-        for (index, access) in self.accesses.iter().enumerate() {
-            if let Some(times) = access.times(values) {
-                // All repeated accesses of a block are one instruction's, its last.
-                return count.saturating_add(times.saturating_mul((self.accesses.len() - index) as u64));
-            }
-            count += access
-                .masked
-                .map_or(1, |masked| u64::from(masked.elements(access.size, values).count_ones()));
-        }
+        self.count_kinds(values, |_, times| count = count.saturating_add(times));
         count
+    }
+
+    /// Tells how often one execution makes each of its accesses, and of which kind that is, from the values that it recorded.
+    pub fn count_kinds(&self, values: &[u64], mut add: impl FnMut(AccessKind, u64)) {
+        let mut repeated = None;
+        for access in &self.accesses {
+            // All repeated accesses of a block are one instruction's, its last: they are made in turn.
+            repeated = repeated.or_else(|| access.times(values));
+            let elements = |masked: Masked| u64::from(masked.elements(access.size, values).count_ones());
+            let times = repeated.or_else(|| access.masked.map(elements)).unwrap_or(1);
+            add(access.kind, times);
+        }
     }
 
     /// Appends its definition as a frame keeps it: with number 0, without the orders and its bytes of code.

@@ -166,7 +166,7 @@ fn main() -> ExitCode {
     inputs::look_in(symbols);
     let result = match command {
         Command::Record(args) => cmd::record::run(&args),
-        Command::Stat(args) => cmd::stat::run(&args),
+        Command::Stat(args) => cmd::stat::run(&args, strict),
         Command::Dump(args) => cmd::dump::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Heatmap(args) => cmd::heatmap::run(&args),

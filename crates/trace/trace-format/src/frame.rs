@@ -3,7 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
-    Bounds, KindSet, MAX_FRAME_ENTRIES,
+    AccessCounts, Bounds, KindSet, MAX_FRAME_ENTRIES,
     bounds::Interval,
     encoder::{Attribute, Coding},
 };
@@ -21,6 +21,10 @@ pub(crate) const ALIGN: usize = 8;
 /// The part of the header that directories repeat.
 pub(crate) const MIRROR: std::ops::Range<usize> = 16..152;
 const CHECKSUM: usize = 152;
+/// Where the counts are, in the part that directories repeat.
+const COUNTS: usize = 124;
+/// In the first of them: they are there.
+const COUNTED: u32 = 1 << 31;
 /// The level of zstd while somebody waits.
 pub(crate) const ZSTD_LIVE: i32 = 1;
 /// The level of zstd where time counts.
@@ -48,10 +52,25 @@ pub(crate) struct FrameHeader {
     pub(crate) first_index: u64,
     pub(crate) entries: u64,
     pub(crate) bounds: Bounds,
+    /// Of frames of accesses; not of those of earlier versions.
+    pub(crate) counts: Option<AccessCounts>,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// The counts of a header, if it has any; `None` where these bytes can't be counts of that many entries.
+fn counts(header: &[u8], entries: u64) -> Option<Option<AccessCounts>> {
+    let bytes: &[u8; 12] = header.get(COUNTS..)?.first_chunk()?;
+    let (words, _) = bytes.as_chunks();
+    let [loads, stores, modifies] = [0, 1, 2].map(|place| u32::from_le_bytes(words[place]));
+    if loads & COUNTED == 0 {
+        return (bytes == &[0; 12]).then_some(None);
+    }
+    let [loads, stores, modifies] = [loads & !COUNTED, stores, modifies].map(u64::from);
+    let prefetches = entries.checked_sub(loads + stores + modifies)?;
+    Some(Some(AccessCounts { loads, stores, modifies, prefetches }))
 }
 
 impl FrameHeader {
@@ -66,6 +85,7 @@ impl FrameHeader {
             first_index: 0,
             entries: 0,
             bounds: Bounds::NONE,
+            counts: None,
         }
     }
 
@@ -84,6 +104,13 @@ impl FrameHeader {
             at += 8;
         }
         out[120..124].copy_from_slice(&bounds.kinds.0.to_le_bytes());
+        if let Some(counts) = self.counts {
+            // A frame's entries are fewer than 2^31; prefetches are the rest of them.
+            let words = [counts.loads as u32 | COUNTED, counts.stores as u32, counts.modifies as u32];
+            for (place, word) in words.into_iter().enumerate() {
+                out[COUNTS + 4 * place..][..4].copy_from_slice(&word.to_le_bytes());
+            }
+        }
         out
     }
 
@@ -98,7 +125,8 @@ impl FrameHeader {
         };
         let attributes = u16::from_le_bytes(bytes.get(2..4)?.try_into().ok()?);
         let interval = |at: usize| Some(Interval { min: word(bytes, at)?, max: word(bytes, at + 8)? });
-        let kinds = word(bytes, 120)?;
+        let kinds = word(bytes, 120)? as u32;
+        let entries = word(bytes, 32)?;
         let header = Self {
             kind,
             attributes,
@@ -106,20 +134,19 @@ impl FrameHeader {
             sequence: word(bytes, 8)?,
             total_bytes: word(bytes, 16)?,
             first_index: word(bytes, 24)?,
-            entries: word(bytes, 32)?,
+            entries,
             bounds: Bounds {
                 cycles: interval(40)?,
                 wall_ns: interval(56)?,
                 orders: interval(72)?,
                 addrs: interval(88)?,
                 ips: interval(104)?,
-                kinds: KindSet(kinds as u32),
+                kinds: KindSet(kinds),
             },
+            counts: counts(bytes, entries)?,
         };
         let table = (HEADER_BYTES + usize::from(attributes) * ATTRIBUTE_BYTES) as u64;
         let plausible = usize::from(attributes) <= MAX_ATTRIBUTES
-            && kinds >> 32 == 0
-            && word(bytes, 128)? == 0
             && header.total_bytes >= table
             && header.total_bytes.is_multiple_of(ALIGN as u64)
             && header.total_bytes <= i64::MAX as u64

@@ -29,6 +29,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod access_counts;
 mod bounds;
 mod bytes;
 pub mod control_flow;
@@ -58,6 +59,7 @@ mod stream_kind;
 mod var;
 mod writer;
 
+pub use access_counts::AccessCounts;
 pub use bounds::{Bounds, Interval};
 pub use edit::{CopyOptions, CopyReport, copy, merge, repair};
 pub use encoder::{
@@ -75,7 +77,8 @@ pub use instruction_table::{InstructionCount, InstructionTable};
 pub use kinds::KindSet;
 pub use reader::{
     AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Limits, Report,
-    SegmentInfo, Shard, StreamInfo, StreamReader, Trace, TypedCursor, TypedFrame, ValueCursor,
+    SegmentInfo, Shard, StreamInfo, StreamReader, ThreadAccesses, Trace, TypedCursor, TypedFrame,
+    ValueCursor,
 };
 pub use record::{
     COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, CounterRecord, DataAccess, DataValue,
@@ -91,6 +94,6 @@ pub use writer::{
 };
 
 /// The version of the format that this crate writes (docs/format.md).
-pub const FORMAT_VERSION: u16 = 3;
+pub const FORMAT_VERSION: u16 = 4;
 /// The most entries that one frame holds.
 pub const MAX_FRAME_ENTRIES: usize = 1 << 22;

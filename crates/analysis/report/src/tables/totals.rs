@@ -96,8 +96,10 @@ impl Totals {
         let mut slow: Vec<SlowInstruction> = Vec::new();
         let mut untraced = Vec::new();
         let mut work: Vec<WorkCount> = Vec::new();
-        let resolvers = session.replay(&nothing(), None, &mut Quiet)?;
-        for counter in trace.counters()? {
+        let counters = trace.counters()?;
+        let named = counters.iter().any(|counter| counter.code == COUNTER_SLOW_PATH);
+        let resolvers = if named { session.regions_at_end()? } else { Vec::new() };
+        for counter in counters {
             match counter.code {
                 COUNTER_SLOW_PATH => {
                     let resolver = resolvers.iter().find(|resolver| resolver.process() == counter.process);
@@ -160,23 +162,6 @@ impl Totals {
             work,
             damaged: trace.damage_met().iter().map(ToString::to_string).collect(),
         })
-    }
-}
-
-/// A filter that lets no access through: for the names alone.
-fn nothing() -> trace_format::Filter {
-    trace_format::Filter { kinds: trace_format::KindSet::NONE, ..Default::default() }
-}
-
-struct Quiet;
-
-impl analysis::Tool for Quiet {
-    fn accesses(
-        &mut self,
-        _: &mut analysis::Moment<'_>,
-        _: &[memref::Access],
-    ) -> Result<(), analysis::Error> {
-        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use memref::{Access, Allocation, BlockOp, Gap, OrderMark, Sync, ThreadId};
 
 use super::{damage::Damage, file::FrameError, session::NameReader, stream::Stream, trace::Trace};
 use crate::{
-    Bounds, DataAccess, Error, StreamKind, ThreadRecord,
+    AccessCounts, Bounds, DataAccess, Error, StreamKind, ThreadRecord,
     directory::FrameRef,
     entry::{
         self, CounterEntry, MarkerEntry, ModuleEntry, ProcessEntry, PropertyEntry, RegionEntry, StreamEntry,
@@ -129,6 +129,12 @@ impl Trace {
             report.readable_frames += 1;
             report.readable_entries += entries;
             let Some(kind) = stream.kind else { continue };
+            let counted = frame.header.counts;
+            let counts = counted.and_then(|_| AccessCounts::of(&stream.description.entry_type, &bytes));
+            if counts != counted {
+                let what = "its header counts other accesses than it has";
+                report.findings.push(Finding::Invariant { offset, stream: number, what });
+            }
             match walk.entries_of(kind, &bytes, &frame.header.bounds) {
                 Ok(()) => {}
                 Err(FrameError::Damaged(what)) => {

@@ -4,6 +4,7 @@
 
 mod ahead;
 mod check;
+mod counts;
 mod cursor;
 mod damage;
 mod events;
@@ -22,6 +23,7 @@ mod typed;
 mod values;
 
 pub use check::{Finding, Report};
+pub use counts::ThreadAccesses;
 pub use cursor::AccessCursor;
 pub use damage::Damage;
 pub use events::{Batch, EventCursor};

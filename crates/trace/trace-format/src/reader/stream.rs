@@ -174,6 +174,11 @@ impl Stream {
         self.noted(file, frame, counted)
     }
 
+    /// Verifies the checksums of a frame.
+    pub(crate) fn verify(&self, file: &TraceFile, frame: &FrameRef) -> Result<(), FrameError> {
+        self.noted(file, frame, file.parts(frame, true).map(|_| ()))
+    }
+
     /// Notes that a frame could not be read.
     fn noted(
         &self,

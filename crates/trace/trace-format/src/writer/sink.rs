@@ -13,8 +13,8 @@ use memref::Access;
 
 use super::{log::Log, options::CreateOptions};
 use crate::{
-    Bounds, CodedFrame, DataAccess, Encoded, Encoder, Encoders, EndReason, EntryType, Error, FileStorage,
-    Guid, Level, Storage, StreamDescription, StreamKind, Trace,
+    AccessCounts, Bounds, CodedFrame, DataAccess, Encoded, Encoder, Encoders, EndReason, EntryType, Error,
+    FileStorage, Guid, Level, Storage, StreamDescription, StreamKind, Trace,
     bytes::ByteReader,
     encoder::{self, number},
     entry::StreamEntry,
@@ -57,6 +57,14 @@ impl SegmentContent<'_> {
         match self {
             Self::Entries(entries) => Bounds::of(entry_type, entries),
             Self::Coded(frame) => frame.bounds(),
+        }
+    }
+
+    /// How many accesses of each kind there are, if the entries, which are of that type, are accesses.
+    fn counts(&self, entry_type: &EntryType) -> Option<AccessCounts> {
+        match self {
+            Self::Entries(entries) => AccessCounts::of(entry_type, entries),
+            Self::Coded(frame) => Some(frame.counts()),
         }
     }
 }
@@ -246,6 +254,7 @@ impl SegmentSink for FileSink {
             first_index: segment.first_index,
             entries: segment.count(),
             bounds,
+            counts: segment.content.counts(segment.entry_type),
             ..FrameHeader::plain(FrameKind::Data, segment.stream, segment.sequence)
         };
         self.log.add_data(header, &parts, zstd_level(&self.options, segment.encoder))

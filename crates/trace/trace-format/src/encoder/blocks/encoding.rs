@@ -17,7 +17,7 @@ use super::spans::ValueSpans;
 use crate::bytes::{put_varint, zigzag};
 use crate::encoder::attribute::{Attribute, Coding};
 use crate::entry::StreamEntry;
-use crate::{Bounds, Interval};
+use crate::{AccessCounts, Bounds, Interval};
 
 /// Frames whose memory is kept for the next ones.
 const SPARES: usize = 4;
@@ -29,6 +29,16 @@ pub(super) struct FrameBlock {
     /// The recorder's number of it.
     id: u32,
     pub(super) block: SharedBlock,
+    /// Executions, of a block whose accesses are always the same.
+    times: u64,
+}
+
+/// What coding a frame gave.
+#[derive(Debug)]
+pub(super) struct CodedContent {
+    pub(super) bounds: Bounds,
+    pub(super) counts: AccessCounts,
+    pub(super) parts: Vec<Attribute>,
 }
 
 /// Codes a frame.
@@ -46,6 +56,8 @@ pub(super) struct FrameCoder {
     numbers: Vec<u32>,
     model: BlockModel,
     spans: ValueSpans,
+    /// Accesses by kind of what does not follow from how often blocks were executed.
+    varying: AccessCounts,
     columns: FrameWriting,
 }
 
@@ -59,6 +71,7 @@ impl Default for FrameCoder {
             numbers: Vec::new(),
             model: BlockModel::new(0),
             spans: ValueSpans::default(),
+            varying: AccessCounts::default(),
             columns: FrameWriting::default(),
         }
     }
@@ -86,8 +99,8 @@ impl FrameCoder {
         self.columns.memory()
     }
 
-    /// What the accesses span, and the attribute of the frame.
-    pub(super) fn code(&self) -> (Bounds, Vec<Attribute>) {
+    /// What the accesses span, how many there are of each kind, and the attribute of the frame.
+    pub(super) fn code(&self) -> CodedContent {
         let bounds = self.spans.bounds(&self.used, self.start, self.base, &self.model);
         let columns = self.columns.all();
         let mut bytes =
@@ -100,13 +113,23 @@ impl FrameCoder {
         for column in columns {
             bytes.extend_from_slice(column);
         }
-        (bounds, vec![Attribute { kind: 0, coding: Coding::Zstd, bytes }])
+        let parts = vec![Attribute { kind: 0, coding: Coding::Zstd, bytes }];
+        CodedContent { bounds, counts: self.counts(), parts }
+    }
+
+    fn counts(&self) -> AccessCounts {
+        let mut counts = self.varying;
+        for FrameBlock { block, times, .. } in self.used.iter().filter(|used| used.times > 0) {
+            block.accesses().iter().for_each(|access| counts.add(access.kind, *times));
+        }
+        counts
     }
 
     fn begin(&mut self, cycle: u64) {
         (self.start, self.base) = (cycle, 0);
         self.model.begin(cycle);
         self.spans.begin();
+        self.varying = AccessCounts::default();
     }
 
     /// An execution of the block of that number of the recorder's, which `find` gives where the frame does not have it yet.
@@ -161,8 +184,10 @@ impl FrameCoder {
         self.model.follow(code, number, step);
         self.model.cycle = cycle.wrapping_add(instructions.into());
         code |= self.put_values(number, values);
-        if !is_fixed {
-            self.add_repeated(number, values);
+        if is_fixed {
+            self.used[number as usize - 1].times += 1;
+        } else {
+            self.add_varying(number, values);
         }
         self.columns.codes.push(code);
         self.count += count;
@@ -181,7 +206,7 @@ impl FrameCoder {
         if self.used.is_empty() {
             self.base = base;
         }
-        self.used.push(FrameBlock { id, block: block.clone() });
+        self.used.push(FrameBlock { id, block: block.clone(), times: 0 });
         block.put_definition(&mut self.columns.new_blocks);
         let number = self.model.add(block.kept_values());
         self.spans.values.resize(self.model.values.len(), Interval::NONE);
@@ -193,10 +218,13 @@ impl FrameCoder {
         number
     }
 
-    fn add_repeated(&mut self, number: u32, values: &[[u8; 8]]) {
+    /// Enters an execution whose accesses follow from its values.
+    fn add_varying(&mut self, number: u32, values: &[[u8; 8]]) {
         let block = &self.used[number as usize - 1].block;
+        let values = values_of(values);
+        block.count_kinds(&values, |kind, times| self.varying.add(kind, times));
         if block.is_repeated() {
-            self.spans.add_repeated(block, &values_of(values), self.base);
+            self.spans.add_repeated(block, &values, self.base);
         }
     }
 
@@ -254,6 +282,7 @@ impl FrameCoder {
         }
         self.count += 1;
         self.spans.add_single(access);
+        self.varying.add(access.kind, 1);
         self.columns.codes.push(SINGLE);
         access.put(&mut self.columns.singles);
     }

@@ -10,10 +10,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use blocks::{MAX_ACCESSES, SharedBlock};
 use memref::Access;
 
-use super::encoding::FrameCoder;
+use super::encoding::{CodedContent, FrameCoder};
 use super::run::{ExecutionRun, RunCoder, RunOutline};
 use crate::encoder::attribute::Attribute;
-use crate::{Bounds, MAX_FRAME_ENTRIES};
+use crate::{AccessCounts, Bounds, MAX_FRAME_ENTRIES};
 
 /// Accesses of a frame.
 const FRAME_ACCESSES: u64 = 1 << 20;
@@ -56,7 +56,7 @@ pub struct CodedFrame {
     count: u64,
     memory: usize,
     uncoded: Mutex<UncodedFrame>,
-    coded: OnceLock<(Bounds, Vec<Attribute>)>,
+    coded: OnceLock<CodedContent>,
 }
 
 impl UncodedFrame {
@@ -75,7 +75,7 @@ impl UncodedFrame {
 }
 
 impl CodedFrame {
-    fn coded(&self) -> &(Bounds, Vec<Attribute>) {
+    fn coded(&self) -> &CodedContent {
         self.coded.get_or_init(|| {
             let mut uncoded = self.uncoded.lock().unwrap_or_else(PoisonError::into_inner);
             let coder = uncoded.coder();
@@ -91,12 +91,17 @@ impl CodedFrame {
     /// What the accesses span, but for the wall clock: of blocks from the extremes of their values, so that it may be a little
     /// more. As [`Self::parts`], this takes a while the first time.
     pub fn bounds(&self) -> Bounds {
-        self.coded().0
+        self.coded().bounds
+    }
+
+    /// The accesses by kind. As [`Self::parts`], this takes a while the first time.
+    pub fn counts(&self) -> AccessCounts {
+        self.coded().counts
     }
 
     /// Its attributes.
     pub fn parts(&self) -> &[Attribute] {
-        &self.coded().1
+        &self.coded().parts
     }
 
     /// Accesses in it.

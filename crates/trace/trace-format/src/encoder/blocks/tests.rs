@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::frame::MANY;
 use super::*;
-use crate::Bounds;
+use crate::{AccessCounts, Bounds};
 
 fn block(id: u32, addr: u64, instructions: u16, values: u8, accesses: &[BlockAccess]) -> Option<SharedBlock> {
     block_of(id, addr, instructions, RecordedValues::plain(values), accesses)
@@ -140,6 +140,7 @@ proptest! {
             prop_assert_eq!(frame.len(), expected.len() as u64);
             let coded = frame.finish();
             prop_assert!(frame.is_empty());
+            prop_assert_eq!(Some(coded.counts()), AccessCounts::of(&StreamKind::Accesses.entry_type(), &bytes_of(&expected)));
             prop_assert!(coded.bounds().hold(&Bounds::of(&StreamKind::Accesses.entry_type(), &bytes_of(&expected))));
             prop_assert_eq!(decoded(coded.count(), coded.parts()).unwrap(), expected);
         }
