@@ -109,7 +109,7 @@ mod tests {
         write(&path);
         let session = Session::open(&path).unwrap();
         assert!(session.indexed_pages().unwrap().is_none(), "a short trace gets no index by itself");
-        let mut tally = Tally::new(&session, &[By::Page]);
+        let mut tally = Tally::new(&session, &[By::Page]).unwrap();
         let resolvers = session.replay(&Filter::default(), None, &mut tally).unwrap();
         let read = tally.rows(By::Page, &session, &resolvers);
         PageIndex::build(session.trace(), 2, &mut |_, _| ()).unwrap();

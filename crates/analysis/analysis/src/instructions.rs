@@ -28,7 +28,7 @@ impl Session {
         if wanted.is_empty() || !wanted.iter().all(|by| matches!(by, By::Function | By::Thread)) {
             return Ok(None);
         }
-        let mut tally = Tally::new(self, wanted);
+        let mut tally = Tally::new(self, wanted)?;
         let mut processes: BTreeMap<ProcessId, Vec<InstructionCount>> = BTreeMap::new();
         for record in self.trace().threads() {
             let counted = self.trace().count_instructions(record.thread, threads())?;
@@ -132,7 +132,7 @@ mod tests {
                 write(&path, second, encoder);
                 let session = Session::open(&path).unwrap();
                 let both = [By::Function, By::Thread];
-                let mut tally = Tally::new(&session, &both);
+                let mut tally = Tally::new(&session, &both).unwrap();
                 let resolvers = session.replay(&Filter::default(), None, &mut tally).unwrap();
                 let counted = session.counted_by_instruction(&both).unwrap();
                 // Code that came in the place of code that made accesses is another one.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use memref::{Event, GapReason, ProcessId, RegionEvent};
 use symbols::{BuildId, ModuleStore, Names, Resolver, SearchPath};
 use trace_format::{Batch, Filter, KindSet, Trace};
 
 use crate::Error;
+use crate::layout::HeapTypes;
 
 /// A trace, the files that its processes mapped, and the names found so far.
 #[derive(Clone, Debug)]
@@ -19,6 +20,7 @@ pub struct Session {
     names: Arc<Names>,
     regions: Arc<Vec<RegionEvent<String>>>,
     seen: Arc<ReadSoFar>,
+    heap_types: Arc<OnceLock<Arc<HeapTypes>>>,
 }
 
 /// What readers of a session have met so far. Written by replays, read by whoever shows progress: only numbers, so relaxed.
@@ -65,7 +67,14 @@ impl Session {
             }
         }
         let regions = Arc::new(trace.regions()?);
-        Ok(Self { trace, store: Arc::new(store), names: Arc::default(), regions, seen: Arc::default() })
+        Ok(Self {
+            trace,
+            store: Arc::new(store),
+            names: Arc::default(),
+            regions,
+            seen: Arc::default(),
+            heap_types: Arc::default(),
+        })
     }
 
     /// The directory beside a trace that its symbols are archived in.
@@ -110,6 +119,16 @@ impl Session {
     /// All changes of regions, in order.
     pub(crate) fn region_events(&self) -> &[RegionEvent<String>] {
         &self.regions
+    }
+
+    /// The types of the heap's blocks, if they were found already.
+    pub(crate) fn known_heap_types(&self) -> Option<Arc<HeapTypes>> {
+        self.heap_types.get().cloned()
+    }
+
+    /// Keeps them for whoever asks next.
+    pub(crate) fn keep_heap_types(&self, found: Arc<HeapTypes>) -> Arc<HeapTypes> {
+        Arc::clone(self.heap_types.get_or_init(|| found))
     }
 
     /// A resolver that knows nothing yet.

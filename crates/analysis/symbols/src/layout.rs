@@ -91,6 +91,14 @@ struct PathSearch {
 }
 
 impl TypeLayout {
+    /// What an array has elements of, those of its elements if these are arrays; else the type itself.
+    pub fn innermost(&self) -> &Self {
+        match &self.kind {
+            TypeKind::Array { element, .. } => element.innermost(),
+            _ => self,
+        }
+    }
+
     /// The field or element at `offset` that an access of `size` bytes begins in, to be appended to the variable's name:
     /// `.pixels[3].red`, `[1][2]`, `.flags.a|b` where several bit fields are touched, and `+2` at the end where the
     /// access begins inside a scalar or in padding. Where members share the place, the first that begins there and has

@@ -17,7 +17,8 @@ const MOST_SIDE: u64 = 4096;
 const MOST_CELLS: u64 = 1 << 22;
 
 /// The tables that there are. Those that follow stacks need the whole run, and are left to `memtap report`.
-const TABLES: [By; 7] = [By::Variable, By::Field, By::Function, By::Line, By::Thread, By::Page, By::Region];
+const TABLES: [By; 8] =
+    [By::Variable, By::Field, By::Type, By::Function, By::Line, By::Thread, By::Page, By::Region];
 
 /// The keys and values of a request.
 #[derive(Debug, Default)]

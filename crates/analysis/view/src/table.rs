@@ -146,7 +146,7 @@ impl TraceMap {
 
     fn rows(&self, part: &MapPart, by: By, over: &Arc<AtomicBool>) -> Result<Vec<AccessRow>, Error> {
         let filter = self.filter(part);
-        let mut tally = Tally::new(&self.session, &[by]);
+        let mut tally = Tally::new(&self.session, &[by])?;
         if filter == Filter::default() && part.thread.is_none() && self.processes.len() == 1 {
             // For the whole there are faster ways than a replay.
             if matches!(by, By::Page | By::Function | By::Line) {

@@ -47,6 +47,60 @@ fn fields_of_cells_and_nodes() {
     }
 }
 
+/// All rows of a report.
+fn rows(recording: &Recording, by: &str) -> Vec<Value> {
+    let outcome = recording.trace.ask("report", &["--by", by, "--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    serde_json::from_slice(&outcome.stdout).expect("report --json is an array")
+}
+
+#[test]
+fn reports_name_fields_and_types_of_blocks() {
+    let recording = TestProgram::built("layout/cells.c", &["-O2"]).record_by("translate");
+    let number = |row: &Value, key: &str| row[key].as_u64().expect("a number");
+    let counts = |row: &Value| ["loads", "stores", "modifies"].map(|key| number(row, key));
+    let sum = |rows: &[Value]| rows.iter().map(|row| counts(row).iter().sum::<u64>()).sum::<u64>();
+    let stat = recording.trace.stat();
+    let (fields, types) = (rows(&recording, "field"), rows(&recording, "type"));
+    assert_eq!((sum(&fields), sum(&types)), (number(&stat, "accesses"), number(&stat, "accesses")));
+    // The figures of `layout`, by another command.
+    for layout in layouts(&recording) {
+        let type_ = layout["type"].as_str().expect("a name");
+        let of_type = named(&types, "name", type_);
+        for key in ["loads", "stores", "modifies", "bytes"] {
+            let fields = layout["fields"].as_array().expect("fields").iter();
+            let sum: u64 = fields.filter_map(|field| field[key].as_u64()).sum();
+            assert!(key == "bytes" || sum == number(of_type, key), "{type_} {key}");
+        }
+        for field in layout["fields"].as_array().expect("fields") {
+            let name = format!("{type_}.{}", field["name"].as_str().expect("a name"));
+            match counts(field) {
+                [0, 0, 0] => assert!(!fields.iter().any(|row| row["name"] == name.as_str()), "{name}"),
+                used => assert_eq!(counts(named(&fields, "name", &name)), used, "{name}"),
+            }
+        }
+    }
+    let node = named(&types, "name", "node");
+    assert_eq!((number(node, "things"), number(node, "size"), &node["region"]), (50, 1600, &"heap".into()));
+    // Static variables have types, too: an array those of its elements.
+    assert_eq!(counts(named(&types, "name", "long int")), counts(named(&fields, "name", "sum")));
+    // Who accesses a field.
+    let pairs = rows(&recording, "field,function");
+    let by = |field: &str| -> Vec<&str> {
+        let of = pairs.iter().filter(|pair| pair["field"] == field);
+        of.map(|pair| pair["function"].as_str().expect("a name")).collect()
+    };
+    assert_eq!((by("cell.temperature"), by("node.value").len()), (vec!["fill"], 2), "{pairs:#?}");
+    // Of a part of a run the types are those of the whole.
+    let part = recording
+        .trace
+        .ask("report", &["--by", "field", "--json", "--cycles", "0..1000000", "--name", "node.*"]);
+    let part: Vec<Value> = serde_json::from_slice(&part.stdout).expect("an array");
+    assert!(!part.is_empty() && part.iter().all(|row| row["region"] == "heap"), "{part:#?}");
+    let misses = recording.trace.ask("cache", &["--by", "field", "--json"]).out();
+    assert!(misses.contains("\"cell.age\"") || misses.contains("\"cell.alive\""), "{misses}");
+}
+
 #[test]
 fn advice_and_limits() {
     let recording = TestProgram::built("layout/cells.c", &["-O2"]).record_by("translate");

@@ -118,16 +118,24 @@ pub struct CacheMisses {
 
 impl CacheMisses {
     /// For rows of that kind; `None`: of stacks. `touched` are the lines that threads share.
-    pub fn new(session: &Session, setup: CacheSetup, by: Option<By>, touched: TouchedLines) -> Self {
+    ///
+    /// # Errors
+    /// Where the trace can't be read: types of heap blocks take a replay of their own.
+    pub fn new(
+        session: &Session,
+        setup: CacheSetup,
+        by: Option<By>,
+        touched: TouchedLines,
+    ) -> Result<Self, Error> {
         let keys = match by {
-            Some(by) => MissKeys::Numbered(by, Numbering::new(by, session)),
+            Some(by) => MissKeys::Numbered(by, Numbering::new(by, session)?),
             None => MissKeys::Places {
                 number_of: FxHashMap::default(),
                 places: Vec::new(),
                 stacks: Box::new(Stacks::new(session)),
             },
         };
-        Self {
+        Ok(Self {
             model: CacheModel::new(setup),
             line_shift: setup.l1.line_bytes.trailing_zeros(),
             touched,
@@ -139,7 +147,7 @@ impl CacheMisses {
             loads: 0,
             stores: 0,
             missing: 0,
-        }
+        })
     }
 
     /// Replays all of a session; gives the resolvers as they are at the end.

@@ -1,6 +1,6 @@
 //! Which type each heap block has, and how its fields are used.
 //!
-//! Two replays. In the first ([`BlockTypes`]) each access whose type is known ([`crate::typing`]) votes for its block: the type, and where it
+//! Two replays. In the first ([`HeapTypes`]) each access whose type is known ([`crate::typing`]) votes for its block: the type, and where it
 //! begins. A block has the type that most of its own votes say; one without votes has that of the other blocks of its allocation
 //! site with its size, or of its site alone. In the second ([`TypeUses`]) all accesses to such a block are counted by field,
 //! also those that know no type themselves. What lies in a larger type at that place, and members' scalars, agree with it; the
@@ -8,9 +8,12 @@
 
 mod advice;
 mod fields;
+mod heap_types;
 mod uses;
 mod votes;
 
 pub use fields::{FieldUse, TypeHole};
+pub use heap_types::HeapTypes;
+pub(crate) use heap_types::TypedPlace;
 pub use uses::{FieldPair, TypeConflict, TypeUse, TypeUses};
-pub use votes::{BlockTypes, TypedShare};
+pub use votes::TypedShare;

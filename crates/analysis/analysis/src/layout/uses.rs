@@ -1,17 +1,17 @@
 //! The second replay: how the fields of each type are used.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use memref::{Access, AccessKind, Event, ThreadId};
 use rustc_hash::FxHashMap;
 
+use super::HeapTypes;
 use super::advice::advice;
-use super::fields::{FieldUse, TypeHole, by_byte, fields_of, holes};
-use super::votes::{BlockTypes, DecidedType};
+use super::fields::{FieldUse, TypeHole, holes};
+use super::heap_types::{TypeTable, TypedPlace};
 use crate::{Count, Error, Moment, Tool};
 
-/// Types that are larger have no table.
-const MOST_BYTES: u64 = 1 << 16;
 /// Accesses within which fields of one object are used together.
 const TOGETHER: u64 = 64;
 /// Objects that a thread is at, at a time.
@@ -81,10 +81,8 @@ struct FieldNumbers {
 }
 
 /// What one type collects.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CountedType {
-    owners: Vec<u16>,
-    fields: Vec<FieldUse>,
     /// By field and thread.
     counts: BTreeMap<(u16, ThreadId), Count>,
     pairs: FxHashMap<FieldNumbers, u64>,
@@ -111,8 +109,7 @@ struct ThreadObjects {
 /// Counts by field.
 #[derive(Debug)]
 pub struct TypeUses {
-    types: BlockTypes,
-    decided: Vec<Option<DecidedType>>,
+    types: Arc<HeapTypes>,
     counted: FxHashMap<u32, CountedType>,
     threads: FxHashMap<ThreadId, ThreadObjects>,
     /// Accesses to heap blocks, and those to blocks that have a type.
@@ -124,11 +121,9 @@ pub struct TypeUses {
 
 impl TypeUses {
     /// With the blocks' types as they were voted for.
-    pub fn new(types: BlockTypes) -> Self {
-        let decided = types.decide();
+    pub fn new(types: Arc<HeapTypes>) -> Self {
         Self {
             types,
-            decided,
             counted: FxHashMap::default(),
             threads: FxHashMap::default(),
             heap: 0,
@@ -142,49 +137,30 @@ impl TypeUses {
         self.typed as f64 / (self.heap as f64).max(1.0)
     }
 
-    /// The votes, for what their instructions knew.
-    pub fn types(&self) -> &BlockTypes {
-        &self.types
-    }
-
     fn access(&mut self, at: &mut Moment<'_>, access: &Access) {
-        let Some(number) = self.types.block_at(at, access) else { return };
-        self.heap += 1;
-        let Some(decided) = &self.decided[number as usize] else { return };
-        let placed = decided.placed;
-        let layout = self.types.types.layout(placed.type_);
-        let into = access.addr.0.wrapping_sub(self.types.blocks[number as usize].start.0);
-        let Some(into) = into.checked_sub(placed.base.into()).filter(|_| layout.bytes <= MOST_BYTES) else {
+        let variable = at.resolver.resolve_data(access.addr).variable;
+        if self.types.block_of(variable).is_none() {
             return;
-        };
+        }
+        self.heap += 1;
+        let Some(place) = self.types.place(variable, access.addr) else { return };
         self.typed += 1;
-        let counted = self.counted.entry(placed.type_).or_insert_with(|| {
-            let fields = fields_of(layout);
-            CountedType {
-                owners: by_byte(&fields, layout.bytes),
-                fields,
-                counts: BTreeMap::new(),
-                pairs: FxHashMap::default(),
-                direct: 0,
-                flow: 0,
-                all: Count::default(),
-            }
-        });
-        let (bytes, offset) = (layout.bytes, into % layout.bytes);
-        let field = counted.owners[offset as usize];
+        let counted = self.counted.entry(place.type_).or_default();
         counted.all.add(access);
-        counted.counts.entry((field, at.thread)).or_default().add(access);
-        match self.types.types.at(at.resolver, access.ip) {
+        counted.counts.entry((place.field, at.thread)).or_default().add(access);
+        match self.types.code().known(at.resolver.resolve_code(access.ip)) {
             Some(known) if known.is_named => counted.direct += 1,
             Some(_) => counted.flow += 1,
             None => {}
         }
-        if (field as usize) < PAIRED {
-            self.together(at.thread, access.addr.0 - offset, placed.type_, field, into / bytes);
+        if (place.field as usize) < PAIRED {
+            self.together(at.thread, access, place);
         }
     }
 
-    fn together(&mut self, thread: ThreadId, object: u64, type_: u32, field: u16, element: u64) {
+    fn together(&mut self, thread: ThreadId, access: &Access, place: TypedPlace) {
+        let TypedPlace { type_, field, offset, element } = place;
+        let object = access.addr.0 - offset;
         let new = || ThreadObjects { accesses: 0, objects: [ObjectInUse::default(); OBJECTS] };
         let objects = self.threads.entry(thread).or_insert_with(new);
         objects.accesses += 1;
@@ -218,15 +194,12 @@ impl TypeUses {
         open.into_iter().for_each(|over| self.end(over));
         let mut all: BTreeMap<u32, TypeUse> = BTreeMap::new();
         let (mut agreed, mut others): (FxHashMap<u32, u64>, FxHashMap<(u32, u32), u64>) = Default::default();
-        for (block, decided) in self.types.blocks.iter().zip(&self.decided) {
-            let Some(decided) = decided else { continue };
+        for (type_, counted) in &self.counted {
+            let Some(table) = self.types.table(*type_) else { continue };
+            all.insert(*type_, counted.type_use(self.types.name(*type_), table));
+        }
+        for decided in self.types.decided().filter(|decided| all.contains_key(&decided.placed.type_)) {
             let type_ = decided.placed.type_;
-            let Some(counted) = self.counted.get(&type_) else { continue };
-            let layout = self.types.types.layout(type_);
-            let one = all.entry(type_).or_insert_with(|| counted.type_use(&layout.name, layout.bytes));
-            one.blocks += 1;
-            one.block_bytes += block.len;
-            one.objects += (block.len.saturating_sub(decided.placed.base.into()) / layout.bytes).max(1);
             *agreed.entry(type_).or_default() += decided.votes;
             for (other, votes) in &decided.others {
                 *others.entry((type_, other.type_)).or_default() += votes;
@@ -244,7 +217,7 @@ impl TypeUses {
             one.conflicts = against
                 .into_iter()
                 .map(|(other, votes)| TypeConflict {
-                    name: self.types.types.layout(other).name.to_string(),
+                    name: self.types.name(other).to_string(),
                     share: votes as f64 / sum,
                 })
                 .collect();
@@ -258,8 +231,8 @@ impl TypeUses {
 }
 
 impl CountedType {
-    fn type_use(&self, name: &str, bytes: u64) -> TypeUse {
-        let mut fields = self.fields.clone();
+    fn type_use(&self, name: &str, table: &TypeTable) -> TypeUse {
+        let (mut fields, bytes) = (table.fields.clone(), table.bytes());
         let mut lines = vec![0; bytes.div_ceil(LINE_BYTES) as usize];
         for ((field, thread), count) in &self.counts {
             let Some(field) = fields.get_mut(*field as usize) else { continue };
@@ -267,7 +240,7 @@ impl CountedType {
             field.threads.push(thread.0);
             lines[(field.offset / LINE_BYTES) as usize] += count.accesses();
         }
-        let named = |field: u16| self.fields[field as usize].name.clone();
+        let named = |field: u16| table.fields[field as usize].name.clone();
         let mut pairs: Vec<FieldPair> = self
             .pairs
             .iter()
@@ -289,13 +262,13 @@ impl CountedType {
         TypeUse {
             name: name.to_owned(),
             bytes,
-            blocks: 0,
-            objects: 0,
-            block_bytes: 0,
+            blocks: table.blocks,
+            objects: table.objects,
+            block_bytes: table.block_bytes,
             typed_by,
             confidence: 1.0,
             conflicts: Vec::new(),
-            holes: holes(&self.owners),
+            holes: holes(&table.owners),
             fields,
             lines,
             pairs,

@@ -28,8 +28,8 @@ struct TypeVote {
 pub(super) struct VotedBlock {
     pub(super) start: VirtAddr,
     pub(super) len: u64,
-    pub(super) process: ProcessId,
-    pub(super) site: SiteId,
+    process: ProcessId,
+    site: SiteId,
     votes: Vec<TypeVote>,
 }
 
@@ -55,7 +55,7 @@ pub struct TypedShare {
 
 /// Collects votes.
 #[derive(Debug, Default)]
-pub struct BlockTypes {
+pub(super) struct BlockTypes {
     pub(super) types: CodeTypes,
     pub(super) known: Vec<VotedVariable>,
     pub(super) blocks: Vec<VotedBlock>,
@@ -76,18 +76,18 @@ type Candidates = FxHashMap<PlacedType, u64>;
 
 impl BlockTypes {
     /// What the instructions know.
-    pub fn share(&self) -> TypedShare {
+    pub(super) fn share(&self) -> TypedShare {
         self.share
     }
 
     /// Whether any code had debug information.
-    pub fn has_debug_info(&self) -> bool {
+    pub(super) fn has_debug_info(&self) -> bool {
         self.types.has_debug_info
     }
 
     /// The block that an address lies in.
     #[inline]
-    pub(super) fn block_at(&mut self, at: &mut Moment<'_>, access: &Access) -> Option<u32> {
+    fn block_at(&mut self, at: &mut Moment<'_>, access: &Access) -> Option<u32> {
         let variable = at.resolver.resolve_data(access.addr).variable;
         match self.known.get(variable.0 as usize) {
             Some(VotedVariable::Block(block)) => Some(*block),

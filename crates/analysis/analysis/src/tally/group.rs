@@ -8,7 +8,7 @@ use symbols::{BlockState, CodeName, FunctionId, Resolver, Variable, VariableId, 
 
 use super::allocated::{BlockSite, BlockSites};
 use super::locals::LocalThing;
-use super::numbering::{Numbering, region_once_at};
+use super::numbering::{FieldThing, Numbering, TypeThing, region_once_at};
 use super::{AccessRow, By};
 use crate::block_total::BlockTotal;
 use crate::innermost::{InnermostFunction, InnermostFunctions};
@@ -22,6 +22,7 @@ enum Shared {
     Number(u32),
     Function(InnermostFunction),
     Text(String),
+    Owned(Owner, String),
 }
 
 /// Makes the rows of one table.
@@ -101,25 +102,24 @@ impl<'a> Grouper<'a> {
                     (Shared::Number(number), self.local(function, offset)?)
                 }
             },
-            By::Field => {
-                let (id, path) = self.numbering.field(number)?;
-                let row = self.variable(id, &path)?;
-                let family = any_element(&row.name).or(row.family);
-                (Shared::Number(number), AccessRow { size: 0, family, ..row })
-            }
+            By::Field => (Shared::Number(number), self.field(number)?),
+            By::Type => self.type_(number)?,
             By::Function | By::Line => self.code(number)?,
             By::Allocation => self.site(number)?,
             By::Page => (Shared::Number(number), self.page(number)?),
             By::Region => self.region(number)?,
             By::Thread => (Shared::Number(number), self.thread(number)),
         };
-        let several = matches!(self.by, By::Region);
-        let rows = &mut self.rows;
-        let place = *self.row_of.entry(shared).or_insert_with(|| {
-            rows.push(AccessRow { things: if several { 0 } else { row.things }, ..row });
-            rows.len() - 1
-        });
-        self.rows[place].things += u64::from(several);
+        if let Some(&place) = self.row_of.get(&shared) {
+            if matches!(self.by, By::Region | By::Type) {
+                self.rows[place].things += row.things;
+                self.rows[place].size += row.size;
+            }
+            return Some(place);
+        }
+        let place = self.rows.len();
+        self.rows.push(row);
+        self.row_of.insert(shared, place);
         Some(place)
     }
 
@@ -144,6 +144,50 @@ impl<'a> Grouper<'a> {
             },
             module,
             ..AccessRow::default()
+        })
+    }
+
+    fn field(&mut self, number: u32) -> Option<AccessRow> {
+        let (thing, types) = self.numbering.field(number)?;
+        let row = match thing {
+            FieldThing::Of(id, path) => {
+                let row = self.variable(id, &path)?;
+                let family = any_element(&row.name).or(row.family);
+                AccessRow { family, ..row }
+            }
+            FieldThing::Typed { type_, field } => {
+                let table = types.table(type_)?;
+                let name = match table.fields.get(usize::from(field)) {
+                    Some(field) => format!("{}.{}", types.name(type_), field.name),
+                    None => format!("{} [between its fields]", types.name(type_)),
+                };
+                AccessRow { name, family: None, ..self.variable(table.example, "")? }
+            }
+        };
+        Some(AccessRow { size: 0, ..row })
+    }
+
+    fn type_(&mut self, number: u32) -> Option<(Shared, AccessRow)> {
+        let (thing, types) = self.numbering.type_(number)?;
+        Some(match thing {
+            TypeThing::Blocks(type_) => {
+                let table = types.table(type_)?;
+                let (size, things) = (table.block_bytes, table.blocks);
+                let example = self.variable(table.example, "")?;
+                let name = types.name(type_).to_string();
+                (Shared::Text(name.clone()), AccessRow { name, size, things, family: None, ..example })
+            }
+            TypeThing::Static(id, name) => {
+                let variable = self.variable(id, "")?;
+                let name = name.to_string();
+                (Shared::Text(name.clone()), AccessRow { name, family: None, ..variable })
+            }
+            TypeThing::Untyped(id) => {
+                let AccessRow { region, owner, .. } = self.variable(id, "")?;
+                let name = format!("[{region}: no type known]");
+                let row = AccessRow { name: name.clone(), region, owner, things: 1, ..AccessRow::default() };
+                (Shared::Owned(owner, name), row)
+            }
         })
     }
 
@@ -242,7 +286,8 @@ impl<'a> Grouper<'a> {
             Some(_) => Owner::of_module(&module),
             None => Owner::of_variable(&variable),
         };
-        let row = AccessRow { name: name.clone(), region: kind, module, owner, ..AccessRow::default() };
+        let row =
+            AccessRow { name: name.clone(), region: kind, module, owner, things: 1, ..AccessRow::default() };
         Some((Shared::Text(name), row))
     }
 

@@ -47,21 +47,24 @@ pub struct Tally {
 
 impl Tally {
     /// Counts for these tables.
-    pub fn new(session: &Session, wanted: &[By]) -> Self {
+    ///
+    /// # Errors
+    /// Where the trace can't be read: types of heap blocks take a replay of their own.
+    pub fn new(session: &Session, wanted: &[By]) -> Result<Self, Error> {
         let mut counted: Vec<Counted> = Vec::new();
         for &by in wanted.iter().filter(|by| **by != By::Page) {
             if !counted.iter().any(|counted| counted.numbering.serves(by)) {
-                counted.push(Counted { numbering: Numbering::new(by, session), counts: Vec::new() });
+                counted.push(Counted { numbering: Numbering::new(by, session)?, counts: Vec::new() });
             }
         }
         let pages = wanted.contains(&By::Page).then(Pages::default);
-        Self {
+        Ok(Self {
             counted,
             pages,
             no_pages: Pages::default(),
             chosen: Chosen::default(),
             style: SiteStyle::default(),
-        }
+        })
     }
 
     /// Names allocation sites so.

@@ -8,9 +8,11 @@ use symbols::{CodeId, FunctionId, RegionId, VariableId};
 
 use super::By;
 use super::locals::{LocalThing, Locals};
+use super::slot::slot;
+use crate::layout::{HeapTypes, TypedPlace};
 use crate::machine::Machine;
 use crate::stack::Stacks;
-use crate::{Moment, Owner, Session, has_stacks};
+use crate::{Error, Moment, Owner, Session, has_stacks};
 
 /// Numbers for what the rows of a table are made of. Several kinds of rows are made of the same.
 #[derive(Debug)]
@@ -21,7 +23,8 @@ pub(crate) enum Numbering {
     Block(Box<Stacks>),
     /// The session's numbers of instructions.
     Code,
-    Field(Numbered<(VariableId, Arc<str>)>),
+    Field(Numbered<FieldThing>, Arc<HeapTypes>),
+    Type(Numbered<TypeThing>, Vec<Option<u32>>, Arc<HeapTypes>),
     Page(Numbered<(ProcessId, u64)>),
     Thread(Threads),
     Local(Box<Locals>),
@@ -54,6 +57,26 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
     pub(super) fn get(&self, number: u32) -> Option<&T> {
         self.things.get(number as usize)
     }
+}
+
+/// What a row by field is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum FieldThing {
+    /// A variable and the path of a field in it; none where its type is not known.
+    Of(VariableId, Arc<str>),
+    /// A field of all heap blocks of a type.
+    Typed { type_: u32, field: u16 },
+}
+
+/// What a row by type is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TypeThing {
+    /// The blocks of the heap that have a type.
+    Blocks(u32),
+    /// A static variable, and its type.
+    Static(VariableId, Arc<str>),
+    /// What has no type.
+    Untyped(VariableId),
 }
 
 /// A thread that made accesses.
@@ -102,18 +125,21 @@ impl Threads {
 }
 
 impl Numbering {
-    pub(crate) fn new(by: By, session: &Session) -> Self {
-        match by {
+    /// # Errors
+    /// Where the trace can't be read, which types of heap blocks take.
+    pub(crate) fn new(by: By, session: &Session) -> Result<Self, Error> {
+        Ok(match by {
             By::Allocation if has_stacks(session) && Machine::of(session).is_none() => {
                 Self::Block(Box::new(Stacks::new(session)))
             }
             By::Variable | By::Allocation | By::Region => Self::Variable,
             By::Function | By::Line => Self::Code,
-            By::Field => Self::Field(Numbered::default()),
+            By::Field => Self::Field(Numbered::default(), session.heap_types()?),
+            By::Type => Self::Type(Numbered::default(), Vec::new(), session.heap_types()?),
             By::Page => Self::Page(Numbered::default()),
             By::Thread => Self::Thread(Threads::default()),
             By::Local => Self::Local(Box::new(Locals::new(session))),
-        }
+        })
     }
 
     /// Whether the rows of that table are made of these.
@@ -122,7 +148,8 @@ impl Numbering {
             Self::Variable => matches!(by, By::Variable | By::Allocation | By::Region),
             Self::Block(_) => by == By::Allocation,
             Self::Code => matches!(by, By::Function | By::Line),
-            Self::Field(_) => by == By::Field,
+            Self::Field(..) => by == By::Field,
+            Self::Type(..) => by == By::Type,
             Self::Page(_) => by == By::Page,
             Self::Thread(_) => by == By::Thread,
             Self::Local(_) => by == By::Local,
@@ -139,10 +166,36 @@ impl Numbering {
                 at.resolver.resolve_data(access.addr).variable.0
             }
             Self::Code => at.resolver.resolve_code(access.ip).0,
-            Self::Field(fields) => {
+            Self::Field(fields, types) => {
                 let name = at.resolver.resolve_data(access.addr);
-                let path = at.resolver.field_path(access.addr, access.size).unwrap_or_default();
-                fields.number((name.variable, path))
+                // A block of numbers alone is best called by who allocated it.
+                let placed = types.place(name.variable, access.addr);
+                fields.number(match placed.filter(|placed| types.is_aggregate(placed.type_)) {
+                    Some(TypedPlace { type_, field, .. }) => FieldThing::Typed { type_, field },
+                    None => {
+                        let path = at.resolver.field_path(access.addr, access.size).unwrap_or_default();
+                        FieldThing::Of(name.variable, path)
+                    }
+                })
+            }
+            Self::Type(things, known, types) => {
+                let variable = at.resolver.resolve_data(access.addr).variable;
+                if let Some(number) = *slot(known, variable.0) {
+                    return number;
+                }
+                // Of a block, all accesses have its type, whatever the first one is.
+                let thing = match types.type_of(variable) {
+                    Some(type_) => TypeThing::Blocks(type_),
+                    None => match at.resolver.type_of(access.addr) {
+                        Some(layout) if !layout.innermost().name.is_empty() => {
+                            TypeThing::Static(variable, Arc::clone(&layout.innermost().name))
+                        }
+                        _ => TypeThing::Untyped(variable),
+                    },
+                };
+                let number = things.number(thing);
+                *slot(known, variable.0) = Some(number);
+                number
             }
             Self::Page(pages) => pages.number((at.process, access.addr.page_number())),
             Self::Thread(threads) => {
@@ -185,9 +238,14 @@ impl Numbering {
         CodeId(number)
     }
 
-    pub(super) fn field(&self, number: u32) -> Option<(VariableId, Arc<str>)> {
-        let Self::Field(fields) = self else { return None };
-        fields.get(number).cloned()
+    pub(super) fn field(&self, number: u32) -> Option<(FieldThing, &HeapTypes)> {
+        let Self::Field(fields, types) = self else { return None };
+        Some((fields.get(number)?.clone(), types))
+    }
+
+    pub(super) fn type_(&self, number: u32) -> Option<(TypeThing, &HeapTypes)> {
+        let Self::Type(things, _, types) = self else { return None };
+        Some((things.get(number)?.clone(), types))
     }
 
     pub(super) fn page(&self, number: u32) -> Option<(ProcessId, VirtAddr)> {

@@ -49,16 +49,19 @@ pub struct PairTally {
 
 impl PairTally {
     /// Counts for a table of two.
-    pub fn new(session: &Session, by: [By; 2]) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Where the trace can't be read: types of heap blocks take a replay of their own.
+    pub fn new(session: &Session, by: [By; 2]) -> Result<Self, Error> {
+        Ok(Self {
             by,
-            numberings: by.map(|by| Numbering::new(by, session)),
+            numberings: [Numbering::new(by[0], session)?, Numbering::new(by[1], session)?],
             counts: Vec::new(),
             place_of: FxHashMap::default(),
             last: Vec::new(),
             chosen: Chosen::default(),
             style: SiteStyle::default(),
-        }
+        })
     }
 
     /// Names allocation sites so.

@@ -9,8 +9,10 @@ pub enum By {
     Variable,
     /// The same, with each thread's own stack split by function and local variable. Needs a trace in which stacks were recorded.
     Local,
-    /// A variable's field or element, where debug information tells.
+    /// A variable's field or element, where debug information tells; of heap blocks their type's field.
     Field,
+    /// A type: of heap blocks and of static variables.
+    Type,
     /// A function that makes accesses.
     Function,
     /// A source line that makes accesses; where none is known the function.
@@ -32,6 +34,7 @@ impl By {
             Self::Variable => "variable",
             Self::Local => "local",
             Self::Field => "field",
+            Self::Type => "type",
             Self::Function => "function",
             Self::Line => "line",
             Self::Allocation => "allocation",

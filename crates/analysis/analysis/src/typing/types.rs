@@ -77,6 +77,12 @@ impl CodeTypes {
         }
     }
 
+    /// What an instruction that was asked for before accesses.
+    #[inline]
+    pub(crate) fn known(&self, code: CodeId) -> Option<KnownType> {
+        self.known.get(code.0 as usize).copied().flatten().flatten()
+    }
+
     /// The layout of a type.
     pub(crate) fn layout(&self, type_: u32) -> &Arc<TypeLayout> {
         &self.layouts[type_ as usize]

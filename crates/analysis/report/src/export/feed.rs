@@ -27,7 +27,8 @@ pub(super) fn run(
     }
     let filter = selection.filter(kinds);
     let bytes = if needs.bytes { AccessBytes::of(session, &filter) } else { AccessBytes::default() };
-    let mut feed = Feed { figures: Figures::new(session, &needs), needs, exporter, out, bytes, failed: None };
+    let mut feed =
+        Feed { figures: Figures::new(session, &needs)?, needs, exporter, out, bytes, failed: None };
     let read = match feed.needs.events {
         EventOrder::ByThread if !counts => {
             session.replay_by_thread(&filter, selection.thread, &mut feed).map(|()| Vec::new())
@@ -50,7 +51,7 @@ fn without_replay<'a>(session: &'a Session, needs: &Needs) -> Result<Option<Figu
         let Some(counted) = session.counted_by_instruction(&needs.tables)? else { return Ok(None) };
         (counted.tally, counted.resolvers)
     };
-    Ok(Some(Figures { tally, resolvers, ..Figures::new(session, needs) }))
+    Ok(Some(Figures { tally, resolvers, ..Figures::new(session, needs)? }))
 }
 
 /// The tool that the replay sees.

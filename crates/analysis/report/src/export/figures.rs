@@ -4,6 +4,7 @@ use analysis::{AccessRow, By, Links, Session, Stale, Summary, Tally};
 use symbols::Resolver;
 
 use super::Needs;
+use crate::Error;
 use crate::heatmap::MapRegion;
 
 /// The figures that an exporter asked for; those that it did not ask for are empty.
@@ -24,15 +25,15 @@ pub struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    pub(super) fn new(session: &'a Session, needs: &Needs) -> Self {
-        Self {
+    pub(super) fn new(session: &'a Session, needs: &Needs) -> Result<Self, Error> {
+        Ok(Self {
             session,
-            tally: Tally::new(session, &needs.tables),
+            tally: Tally::new(session, &needs.tables)?,
             links: Links::default(),
             stale: Stale::default(),
             summary: Summary::default(),
             resolvers: Vec::new(),
-        }
+        })
     }
 
     /// The rows of a table, most accessed first.

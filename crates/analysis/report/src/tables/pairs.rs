@@ -165,8 +165,8 @@ pub fn pairs_text(
 
 fn head_of_two(by: [By; 2]) -> &'static str {
     match by {
-        [By::Variable | By::Local | By::Field, By::Function | By::Line] => "what, and by whom",
-        [By::Function | By::Line, By::Variable | By::Local | By::Field] => "who, and what",
+        [By::Variable | By::Local | By::Field | By::Type, By::Function | By::Line] => "what, and by whom",
+        [By::Function | By::Line, By::Variable | By::Local | By::Field | By::Type] => "who, and what",
         _ => "name",
     }
 }

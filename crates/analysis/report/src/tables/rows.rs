@@ -107,7 +107,8 @@ pub(super) fn sum<'a>(rows: impl IntoIterator<Item = &'a AccessRow>) -> Count {
 pub(super) fn head(by: By) -> &'static str {
     match by {
         By::Variable | By::Local => "variable or block",
-        By::Field => "variable and field",
+        By::Field => "field",
+        By::Type => "type",
         By::Function => "function",
         By::Line => "line",
         By::Allocation => "allocation site",
@@ -119,7 +120,7 @@ pub(super) fn head(by: By) -> &'static str {
 
 /// The owners that have one row for everything, in a table of these.
 pub(super) fn folds(by: By) -> bool {
-    matches!(by, By::Variable | By::Local | By::Field | By::Function | By::Line | By::Allocation)
+    matches!(by, By::Variable | By::Local | By::Field | By::Type | By::Function | By::Line | By::Allocation)
 }
 
 /// What a table for people shows of its rows.

@@ -24,8 +24,10 @@ enum MissesBy {
     /// A static variable or a heap block
     #[default]
     Variable,
-    /// A variable's field or element
+    /// A variable's field or element, or a type's where a heap block has one
     Field,
+    /// A type, of heap blocks and static variables
+    Type,
     /// The function that accesses
     Function,
     /// The source line that accesses
@@ -45,6 +47,7 @@ impl MissesBy {
         Some(match self {
             Self::Variable => By::Variable,
             Self::Field => By::Field,
+            Self::Type => By::Type,
             Self::Function => By::Function,
             Self::Line => By::Line,
             Self::Allocation => By::Allocation,
@@ -191,7 +194,7 @@ fn model(args: &Args, session: &Session, setup: &CacheSetup) -> Result<u64> {
             args.file.display()
         );
     }
-    let mut model = CacheMisses::new(session, *setup, by, TouchedLines::read(session)?);
+    let mut model = CacheMisses::new(session, *setup, by, TouchedLines::read(session)?)?;
     let resolvers = model.replay(session)?;
     let rows = model.rows(session, &resolvers);
     let name = by.map_or("stack", By::name);

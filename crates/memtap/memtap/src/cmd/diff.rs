@@ -28,6 +28,8 @@ enum ComparedBy {
     Function,
     /// A variable's field, or an array's elements
     Field,
+    /// A type, of heap blocks and static variables
+    Type,
     /// A stack of functions
     Stack,
 }
@@ -37,7 +39,8 @@ impl ComparedBy {
         match self {
             Self::Variable => "variable or block",
             Self::Function => "function",
-            Self::Field => "variable and field",
+            Self::Field => "field",
+            Self::Type => "type",
             Self::Stack => "stack",
         }
     }
@@ -76,6 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ComparedBy::Variable => by(&sessions, By::Variable)?,
         ComparedBy::Function => by(&sessions, By::Function)?,
         ComparedBy::Field => by(&sessions, By::Field)?,
+        ComparedBy::Type => by(&sessions, By::Type)?,
         ComparedBy::Stack => {
             let [before, after] = [(&args.before, &sessions[0]), (&args.after, &sessions[1])];
             compared_stacks(&stacks(before.0, before.1)?, &stacks(after.0, after.1)?)
@@ -111,8 +115,8 @@ fn program(path: &Path) -> Result<Session> {
 
 fn by(sessions: &[Session; 2], by: By) -> Result<Vec<ComparedRow>> {
     let rows = |session: &Session| {
-        let mut tally = Tally::new(session, &[by]);
         let _reading = Reading::of(session);
+        let mut tally = Tally::new(session, &[by])?;
         let resolvers = tally.replay(session, &Selection::default().all_events(), None)?;
         Ok::<_, anyhow::Error>(tally.rows(by, session, &resolvers))
     };

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use analysis::layout::{BlockTypes, TypeUse, TypeUses};
+use analysis::layout::{TypeUse, TypeUses};
 use anyhow::Result;
 use clap::Parser;
 use report::tables::layouts::{layouts_json, layouts_text};
@@ -40,12 +41,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = inputs::session(&args.file)?;
-    let mut votes = BlockTypes::default();
-    session.replay(&Default::default(), None, &mut votes)?;
-    let mut uses = TypeUses::new(votes);
+    let heap = session.heap_types()?;
+    let mut uses = TypeUses::new(Arc::clone(&heap));
     session.replay(&Default::default(), None, &mut uses)?;
     let (covered, missing) = (uses.covered(), uses.missing);
-    let (share, has_debug_info) = (uses.types().share(), uses.types().has_debug_info());
+    let (share, has_debug_info) = (heap.share(), heap.has_debug_info());
     let mut types = uses.types_used();
     if let Some(only) = &args.only {
         types.retain(|one| one.name == *only || one.name.rsplit("::").next() == Some(only));

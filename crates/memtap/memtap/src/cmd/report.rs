@@ -40,8 +40,10 @@ pub(crate) enum Grouping {
     Variable,
     /// The same, as JSON with the stack by function and local variable, too
     Local,
-    /// A variable's field or element
+    /// A variable's field or element, or a type's where a heap block has one
     Field,
+    /// A type, of heap blocks and static variables
+    Type,
     /// A function that makes accesses
     Function,
     /// A source line that makes accesses
@@ -183,6 +185,7 @@ impl Args {
             Grouping::Variable => By::Variable,
             Grouping::Local => By::Local,
             Grouping::Field => By::Field,
+            Grouping::Type => By::Type,
             Grouping::Function => By::Function,
             Grouping::Line => By::Line,
             Grouping::Allocation => By::Allocation,
@@ -328,12 +331,13 @@ fn by_one(session: &Session, args: &Args, by: By) -> Result<ExitCode> {
         return no_stacks(args);
     }
     args.check_sites(session, &[by])?;
-    let mut tally = Tally::new(session, &[by]).with_sites(args.sites());
+    let reading = Reading::of(session);
+    let mut tally = Tally::new(session, &[by])?.with_sites(args.sites());
     let resolvers = {
-        let _reading = Reading::of(session);
         let selection = args.selection();
         tally.replay(session, &selection.all_events(), selection.thread)?
     };
+    drop(reading);
     show_rows(session, args, tally.rows(by, session, &resolvers), by)
 }
 
@@ -371,12 +375,13 @@ fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result
         return no_stacks(args);
     }
     args.check_sites(session, &by)?;
-    let mut tally = PairTally::new(session, by).with_sites(args.sites());
+    let reading = Reading::of(session);
+    let mut tally = PairTally::new(session, by)?.with_sites(args.sites());
     let resolvers = {
-        let _reading = Reading::of(session);
         let selection = args.selection();
         tally.replay(session, &selection.all_events(), selection.thread)?
     };
+    drop(reading);
     let rows = tally.rows(session, &resolvers, args.sort.into());
     let mut total = Count::default();
     rows.iter().for_each(|row| total += row.second.count);

@@ -1,0 +1,174 @@
+//! The type of each heap block of a session, and the field that an address of a block lies in: for every table that names fields.
+
+use std::sync::Arc;
+
+use memref::VirtAddr;
+use symbols::VariableId;
+use trace_format::Filter;
+
+use super::fields::{FieldUse, by_byte, fields_of};
+use super::votes::{BlockTypes, DecidedType, PlacedType, TypedShare, VotedVariable};
+use crate::typing::CodeTypes;
+use crate::{Error, Session};
+
+/// Types that are larger have no table.
+const MOST_BYTES: u64 = 1 << 16;
+
+/// Which type each heap block has, as all accesses of a session voted.
+#[derive(Debug)]
+pub struct HeapTypes {
+    votes: BlockTypes,
+    decided: Vec<Option<DecidedType>>,
+    /// By the type's number; nothing for types that no block has.
+    tables: Vec<Option<TypeTable>>,
+}
+
+/// A type that blocks have.
+#[derive(Debug)]
+pub(crate) struct TypeTable {
+    /// Its fields in their order.
+    pub(crate) fields: Vec<FieldUse>,
+    /// The field of each byte.
+    pub(super) owners: Vec<u16>,
+    /// Blocks of it, or of arrays of it.
+    pub(crate) blocks: u64,
+    /// Bytes of these blocks.
+    pub(crate) block_bytes: u64,
+    /// Objects in them.
+    pub(super) objects: u64,
+    /// The first of them.
+    pub(crate) example: VariableId,
+}
+
+impl TypeTable {
+    /// Bytes of an object.
+    pub(super) fn bytes(&self) -> u64 {
+        self.owners.len() as u64
+    }
+}
+
+/// What an address of a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TypedPlace {
+    pub(crate) type_: u32,
+    /// The field's number; of bytes between fields, none has it.
+    pub(crate) field: u16,
+    /// Bytes from the start of the object.
+    pub(super) offset: u64,
+    /// The number of the object in its block.
+    pub(super) element: u64,
+}
+
+impl HeapTypes {
+    fn new(votes: BlockTypes) -> Self {
+        let decided = votes.decide();
+        let mut tables: Vec<Option<TypeTable>> = Vec::new();
+        for (id, known) in votes.known.iter().enumerate() {
+            let VotedVariable::Block(number) = *known else { continue };
+            let Some(decided) = &decided[number as usize] else { continue };
+            let PlacedType { type_, base } = decided.placed;
+            let index = type_ as usize;
+            if index >= tables.len() {
+                tables.resize_with(index + 1, || None);
+            }
+            let layout = votes.types.layout(type_);
+            if layout.bytes > MOST_BYTES {
+                continue;
+            }
+            let table = tables[index].get_or_insert_with(|| {
+                let fields = fields_of(layout);
+                TypeTable {
+                    owners: by_byte(&fields, layout.bytes),
+                    fields,
+                    blocks: 0,
+                    block_bytes: 0,
+                    objects: 0,
+                    example: VariableId(id as u32),
+                }
+            });
+            let len = votes.blocks[number as usize].len;
+            table.blocks += 1;
+            table.block_bytes += len;
+            table.objects += (len.saturating_sub(base.into()) / layout.bytes).max(1);
+        }
+        Self { votes, decided, tables }
+    }
+
+    /// How many accesses to heap blocks know their types by themselves.
+    pub fn share(&self) -> TypedShare {
+        self.votes.share()
+    }
+
+    /// Whether any code had debug information.
+    pub fn has_debug_info(&self) -> bool {
+        self.votes.has_debug_info()
+    }
+
+    /// The number of the block that a variable is; nothing for what is none, or was never accessed.
+    #[inline]
+    pub(super) fn block_of(&self, variable: VariableId) -> Option<u32> {
+        match self.votes.known.get(variable.0 as usize) {
+            Some(VotedVariable::Block(block)) => Some(*block),
+            _ => None,
+        }
+    }
+
+    /// What an address in that variable is; nothing where the variable is no block with a type.
+    #[inline]
+    pub(crate) fn place(&self, variable: VariableId, addr: VirtAddr) -> Option<TypedPlace> {
+        let block = self.block_of(variable)? as usize;
+        let placed = self.decided[block].as_ref()?.placed;
+        let table = self.table(placed.type_)?;
+        let from_block = addr.0.wrapping_sub(self.votes.blocks[block].start.0);
+        let into = from_block.checked_sub(placed.base.into())?;
+        let (element, offset) = (into / table.bytes(), into % table.bytes());
+        Some(TypedPlace { type_: placed.type_, field: table.owners[offset as usize], offset, element })
+    }
+
+    /// The type of a variable that is a block.
+    pub(crate) fn type_of(&self, variable: VariableId) -> Option<u32> {
+        let type_ = self.decided[self.block_of(variable)? as usize].as_ref()?.placed.type_;
+        self.table(type_).map(|_| type_)
+    }
+
+    /// What is known of a type that blocks have.
+    #[inline]
+    pub(crate) fn table(&self, type_: u32) -> Option<&TypeTable> {
+        self.tables.get(type_ as usize)?.as_ref()
+    }
+
+    /// The name of a type.
+    pub(crate) fn name(&self, type_: u32) -> &Arc<str> {
+        &self.votes.types.layout(type_).name
+    }
+
+    /// Whether a type consists of members.
+    pub(crate) fn is_aggregate(&self, type_: u32) -> bool {
+        self.votes.types.is_aggregate(type_)
+    }
+
+    /// The types of code, where it accesses blocks.
+    pub(super) fn code(&self) -> &CodeTypes {
+        &self.votes.types
+    }
+
+    /// What was decided for each block that has a type.
+    pub(super) fn decided(&self) -> impl Iterator<Item = &DecidedType> {
+        self.decided.iter().flatten()
+    }
+}
+
+impl Session {
+    /// The types of the heap's blocks, of which the first call replays the whole trace.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn heap_types(&self) -> Result<Arc<HeapTypes>, Error> {
+        if let Some(known) = self.known_heap_types() {
+            return Ok(known);
+        }
+        let mut votes = BlockTypes::default();
+        self.replay(&Filter::default(), None, &mut votes)?;
+        Ok(self.keep_heap_types(Arc::new(HeapTypes::new(votes))))
+    }
+}
