@@ -6,6 +6,7 @@
 //! with `map.rs`, which is what there is to see; `server.rs` is how it is asked.
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod axis;
 mod connections;
 mod error;
@@ -14,6 +15,7 @@ mod grid;
 mod map;
 mod missing;
 mod page;
+mod places;
 mod query;
 mod server;
 mod table;

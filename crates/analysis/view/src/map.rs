@@ -10,6 +10,7 @@ use analysis::{Session, coverage, threads};
 use memref::{ProcessId, ThreadId};
 use report::heatmap::MapRegion;
 use serde_json::{Value, json};
+use symbols::Resolver;
 use trace_format::PageIndex;
 
 use crate::axis::AddressAxis;
@@ -36,6 +37,8 @@ pub struct TraceMap {
     /// Accesses and cycles of each thread that has some.
     threads: BTreeMap<ThreadId, (u64, Range<u64>)>,
     missing: Vec<MissingStretch>,
+    /// What is where in each process, as it was at its end.
+    pub(crate) resolvers: Vec<Resolver>,
     /// The file as it was opened.
     opened: Option<FileState>,
 }
@@ -75,7 +78,8 @@ impl TraceMap {
             Err(_) => PageIndex::build(session.trace(), threads(), progress)?,
         };
         let frames = MapFrames::new(&session, &index)?;
-        let processes = processes(&session, &index, &frames)?;
+        let resolvers = session.indexed_pages()?.map(|indexed| indexed.resolvers).unwrap_or_default();
+        let processes = processes(&resolvers, &index, &frames)?;
         let missing = missing(&session, &frames.frames)?;
         let mut threads: BTreeMap<ThreadId, (u64, Range<u64>)> = BTreeMap::new();
         for frame in &frames.frames {
@@ -87,7 +91,7 @@ impl TraceMap {
         if processes.is_empty() {
             return Err(Error::Empty);
         }
-        Ok(Self { session, frames, processes, threads, missing, opened })
+        Ok(Self { session, frames, processes, threads, missing, resolvers, opened })
     }
 
     /// The process that is seen first: the one with most accesses.
@@ -191,7 +195,7 @@ fn pages(page: u64, shift: u8) -> Range<u64> {
 }
 
 fn processes(
-    session: &Session,
+    resolvers: &[Resolver],
     index: &PageIndex,
     frames: &MapFrames,
 ) -> Result<BTreeMap<ProcessId, MappedProcess>, Error> {
@@ -213,8 +217,7 @@ fn processes(
             }
         }
     }
-    let resolvers = session.indexed_pages()?.map(|indexed| indexed.resolvers).unwrap_or_default();
-    let regions = MapRegion::all(&resolvers);
+    let regions = MapRegion::all(resolvers);
     let mut all = BTreeMap::new();
     for (process, ranges) in touched {
         let regions: Vec<MapRegion> =

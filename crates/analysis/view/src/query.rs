@@ -6,8 +6,10 @@ use std::ops::Range;
 use analysis::By;
 use memref::{ProcessId, ThreadId};
 
+use crate::accesses::{AccessRequest, Way};
 use crate::error::Refusal;
-use crate::map::TraceMap;
+use crate::map::{MappedProcess, TraceMap};
+use crate::places::PlaceRequest;
 use crate::table::TableRequest;
 use crate::tile::{CountedKinds, TileRequest};
 
@@ -15,6 +17,9 @@ use crate::tile::{CountedKinds, TileRequest};
 const MOST_SIDE: u64 = 4096;
 /// Cells of a tile at most.
 const MOST_CELLS: u64 = 1 << 22;
+
+/// Bytes of a text at most.
+const MOST_TEXT: usize = 400;
 
 /// The tables that there are. Those that follow stacks need the whole run, and are left to `memtap report`.
 const TABLES: [By; 8] =
@@ -34,6 +39,29 @@ fn number(key: &str, value: &str) -> Result<u64, Refusal> {
         _ => None,
     };
     parsed.ok_or_else(|| Refusal::wrong(format!("{key}: a number from 0 to {} is needed", u64::MAX)))
+}
+
+/// A text as forms encode it: `+` is a space, `%` with two hexadecimal digits a byte of UTF-8.
+fn text(key: &str, value: &str) -> Result<String, Refusal> {
+    let wrong = || {
+        Refusal::wrong(format!("{key}: a text of at most {MOST_TEXT} bytes is needed, encoded as forms are"))
+    };
+    let mut bytes = Vec::new();
+    let mut rest = value.bytes();
+    while let Some(byte) = rest.next() {
+        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let (high, low) =
+                    (digit(rest.next()).ok_or_else(wrong)?, digit(rest.next()).ok_or_else(wrong)?);
+                (high * 16 + low) as u8
+            }
+            byte => byte,
+        });
+    }
+    let text = String::from_utf8(bytes).map_err(|_| wrong())?;
+    if text.trim().is_empty() || text.len() > MOST_TEXT { Err(wrong()) } else { Ok(text.trim().to_owned()) }
 }
 
 impl<'a> Parameters<'a> {
@@ -67,15 +95,19 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// A part of a trace.
-    fn part(&mut self, map: &TraceMap) -> Result<MapPart, Refusal> {
+    /// A process; the busiest where none is named.
+    fn process<'m>(&mut self, map: &'m TraceMap) -> Result<(ProcessId, &'m MappedProcess), Refusal> {
         let process = match self.number("process")? {
             Some(number) => u32::try_from(number).ok().map(ProcessId),
             None => Some(map.main_process()),
         };
-        let Some((process, mapped)) = process.and_then(|id| Some((id, map.processes.get(&id)?))) else {
-            return Err(Refusal::wrong("process: the trace has no accesses of a process of that number"));
-        };
+        let found = process.and_then(|id| Some((id, map.processes.get(&id)?)));
+        found.ok_or_else(|| Refusal::wrong("process: the trace has no accesses of a process of that number"))
+    }
+
+    /// A part of a trace.
+    fn part(&mut self, map: &TraceMap) -> Result<MapPart, Refusal> {
+        let (process, mapped) = self.process(map)?;
         let thread = match self.number("thread")? {
             None => None,
             Some(number) => {
@@ -120,6 +152,37 @@ impl<'a> Parameters<'a> {
         let asker = self.number("asker")?;
         self.finish()?;
         Ok(TableRequest { part, by, asker })
+    }
+
+    /// What is looked for by its name or address.
+    pub(crate) fn place(mut self, map: &TraceMap) -> Result<PlaceRequest, Refusal> {
+        let (process, _) = self.process(map)?;
+        let name = text("name", self.take("name").unwrap_or_default())?;
+        self.finish()?;
+        Ok(PlaceRequest { process, name })
+    }
+
+    /// An access to some bytes, before or after a moment.
+    pub(crate) fn access(mut self, map: &TraceMap) -> Result<AccessRequest, Refusal> {
+        let way = match self.take("way") {
+            None | Some("next") => Way::Next,
+            Some("previous") => Way::Previous,
+            Some(_) => return Err(Refusal::wrong("way: next or previous")),
+        };
+        let cycle = self.number("cycle")?.unwrap_or(if way == Way::Next { 0 } else { u64::MAX });
+        let entry = match (self.number("of")?, self.number("entry")?) {
+            (None, None) => None,
+            (Some(of), Some(entry)) => {
+                let of =
+                    u32::try_from(of).map_err(|_| Refusal::wrong("of: there is no thread of that number"))?;
+                Some((ThreadId(of), entry))
+            }
+            _ => return Err(Refusal::wrong("of, entry: both or none")),
+        };
+        let asker = self.number("asker")?;
+        let part = self.part(map)?;
+        self.finish()?;
+        Ok(AccessRequest { part, way, cycle, entry, asker })
     }
 
     /// A tile.
@@ -169,6 +232,19 @@ mod tests {
             check(wrong, None);
         }
         check("", None);
+    }
+
+    #[test]
+    fn texts_are_encoded_as_forms_are() {
+        let check = |value, expect: Option<&str>| {
+            assert_eq!(text("name", value).ok().as_deref(), expect, "{value}");
+        };
+        check("table%5B3%5D.key", Some("table[3].key"));
+        check("a+b%2B8", Some("a b+8"));
+        check("+%20x%c3%a9", Some("x\u{e9}"));
+        for wrong in ["", "+", "%", "%4", "%zz", "%+1", "%ff", &"x".repeat(MOST_TEXT + 1)] {
+            check(wrong, None);
+        }
     }
 
     #[test]

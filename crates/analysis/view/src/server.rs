@@ -135,6 +135,8 @@ impl Shared {
                 Ok(json(format!("{{\"changed\":{}}}", self.map.is_changed())))
             }
             "table" => Ok(json(self.map.table(&parameters.table(&self.map)?, &self.askers)?)),
+            "place" => Ok(json(self.map.places(&parameters.place(&self.map)?)?.to_string())),
+            "access" => Ok(json(self.map.access(&parameters.access(&self.map)?, &self.askers)?.to_string())),
             "tile" => {
                 let tile = self.map.tile(&parameters.tile(&self.map)?)?;
                 let head = tile.json().to_string();

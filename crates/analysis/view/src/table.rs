@@ -34,7 +34,7 @@ pub(crate) struct Askers {
 
 impl Askers {
     /// A new question, which ends the one before.
-    fn begin(&self, asker: Option<u64>) -> Arc<AtomicBool> {
+    pub(crate) fn begin(&self, asker: Option<u64>) -> Arc<AtomicBool> {
         let over = Arc::new(AtomicBool::new(false));
         if let Some(asker) = asker {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ impl Askers {
         over
     }
 
-    fn end(&self, asker: Option<u64>, over: &Arc<AtomicBool>) {
+    pub(crate) fn end(&self, asker: Option<u64>, over: &Arc<AtomicBool>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(asker) =
             asker.filter(|asker| waiting.get(asker).is_some_and(|now| Arc::ptr_eq(now, over)))

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use crate::{Limited, spawn, tool};
 
+/// The Shift key, as the protocol has it among modifiers.
+const SHIFT: u8 = 8;
+
 /// A browser that shows one page.
 #[derive(Debug)]
 pub struct Browser {
@@ -26,6 +29,11 @@ pub struct Browser {
 impl Browser {
     /// Opens a file.
     pub fn open(page: &Path) -> Self {
+        Self::visit(&format!("file://{}", page.display()))
+    }
+
+    /// Opens an address.
+    pub fn visit(url: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (down, up) = (dir.path().join("commands"), dir.path().join("answers"));
         let made = Command::new("mkfifo").args([&down, &up]).status().expect("mkfifo is there");
@@ -56,12 +64,25 @@ impl Browser {
             browser.ask(&format!("{domain}.enable"), json!({}));
         }
         browser.size(1280, 800);
-        browser.ask("Page.navigate", json!({"url": format!("file://{}", page.display())}));
-        while !browser.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
-            let event = browser.read();
-            browser.events.push(event);
-        }
+        browser.load("Page.navigate", json!({"url": url}));
         browser
+    }
+
+    /// Loads the page again, from the address that it has now.
+    pub fn reload(&mut self) {
+        self.load("Page.reload", json!({}));
+    }
+
+    /// Asks for a page, and waits until it is loaded.
+    fn load(&mut self, method: &str, params: Value) {
+        let loads =
+            |events: &[Value]| events.iter().filter(|event| event["method"] == "Page.loadEventFired").count();
+        let before = loads(&self.events);
+        self.ask(method, params);
+        while loads(&self.events) == before {
+            let event = self.read();
+            self.events.push(event);
+        }
     }
 
     /// Gives the window that size in pixels.
@@ -94,7 +115,7 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub fn wait(&mut self, expression: &str) {
-        for _ in 0..400 {
+        for _ in 0..1_200 {
             if self.value(&format!("Boolean({expression})")) == json!(true) {
                 return;
             }
@@ -152,6 +173,27 @@ impl Browser {
             let event = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
             self.ask("Input.dispatchMouseEvent", event);
         }
+    }
+
+    /// Presses the left button at one point, and lets it go at another one, with Shift held where that is said.
+    pub fn drag(&mut self, from: (f64, f64), to: (f64, f64), shift: bool) {
+        let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
+        let steps = [("mouseMoved", from), ("mousePressed", from), ("mouseMoved", middle)];
+        for (kind, (x, y)) in steps.into_iter().chain([("mouseMoved", to), ("mouseReleased", to)]) {
+            let held = kind != "mouseMoved" || (x, y) != from;
+            let event = json!({
+                "type": kind, "x": x, "y": y, "clickCount": 1, "modifiers": if shift { SHIFT } else { 0 },
+                "button": if held { "left" } else { "none" },
+                "buttons": u8::from(held && kind != "mouseReleased"),
+            });
+            self.ask("Input.dispatchMouseEvent", event);
+        }
+    }
+
+    /// Turns the wheel at a point: upwards with a negative number.
+    pub fn wheel(&mut self, (x, y): (f64, f64), down: f64) {
+        let event = json!({"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": down});
+        self.ask("Input.dispatchMouseEvent", event);
     }
 
     /// Prefers dark pages from now on, or light ones.

@@ -301,3 +301,90 @@ fn a_trace_that_is_replaced_meanwhile_is_noticed() {
     assert_eq!(viewer.json("state")["changed"], true);
     assert!(viewer.tile("").sum() > 0, "what was opened is still there");
 }
+
+/// A program that writes two variables in turn.
+const IN_TURN: &str = "\
+struct pair { int first, second; } pairs[4];
+int counter;
+int main(void) {
+    for (int i = 0; i < 3; i++) {
+        *(volatile int *)&pairs[i].second = i;
+        *(volatile int *)&counter = i;
+    }
+    return *(volatile int *)&counter - 2;
+}
+";
+
+#[test]
+fn names_have_places() {
+    let trace = TestProgram::from_source("in_turn.c", IN_TURN, &["-g"]).record_by("translate").trace;
+    let viewer = Viewer::of(&trace.path);
+    let events = trace.events();
+    let written = |variable: &str| {
+        let event = events.iter().find(|event| event["type"] == "store" && event["variable"] == variable);
+        event.unwrap_or_else(|| panic!("no store to {variable}"))["addr"].clone()
+    };
+    let place = |name: &str| viewer.json(&format!("place?name={name}"));
+    let counter = place("counter");
+    assert_eq!(counter["found"], json!([{"name": "counter", "start": written("counter"), "bytes": 4}]));
+    let second = place("pairs%5B0%5D.second");
+    assert_eq!((&second["found"][0]["start"], &second["found"][0]["bytes"]), (&written("pairs"), &json!(4)));
+    let part = place("OUNTE");
+    assert!(part["found"].as_array().expect("an array").iter().any(|found| found["name"] == "counter"));
+    let address = written("counter");
+    assert_eq!(place(address.as_str().expect("text"))["found"][0]["start"], address);
+    for (status, name) in [
+        (400, ""),
+        (400, "%"),
+        (400, "%ff"),
+        (400, "0xg"),
+        (404, "no_such_thing"),
+        (404, "pairs%5B0%5D.third"),
+        (404, "0x10"),
+    ] {
+        let answer = viewer.get(&format!("place?name={name}"));
+        assert_eq!((answer.status, answer.text().lines().count()), (status, 1), "{name}: {}", answer.text());
+    }
+}
+
+#[test]
+fn accesses_to_the_same_bytes_follow_each_other() {
+    let trace = TestProgram::from_source("in_turn.c", IN_TURN, &["-g"]).record_by("translate").trace;
+    let viewer = Viewer::of(&trace.path);
+    let events = trace.events();
+    let accesses: Vec<&Value> = events
+        .iter()
+        .filter(|event| {
+            event["variable"] == "counter" && (event["type"] == "store" || event["type"] == "load")
+        })
+        .collect();
+    assert_eq!(accesses.len(), 4);
+    let cycle_of = |event: &Value| event["cycle"].as_u64().expect("a cycle");
+    let start = accesses[0]["addr"].as_str().expect("text").to_owned();
+    let high = u64::from_str_radix(start.trim_start_matches("0x"), 16).expect("hexadecimal") + 4;
+    let mut at = String::new();
+    for (number, access) in accesses.iter().enumerate() {
+        let answer = viewer.json(&format!("access?low={start}&high={high}{at}"));
+        let found = &answer["found"];
+        assert_eq!((cycle_of(found), &found["kind"]), (cycle_of(access), &access["type"]));
+        assert!(found["line"].as_str().is_some_and(|line| line.contains("in_turn.c:")), "{found}");
+        match number {
+            0 => assert_eq!(answer["writer"], Value::Null),
+            _ => assert_eq!(cycle_of(&answer["writer"]), cycle_of(accesses[number - 1])),
+        }
+        at = format!("&cycle={}&of={}&entry={}", found["cycle"], found["thread"], found["entry"]);
+    }
+    assert_eq!(viewer.json(&format!("access?low={start}&high={high}{at}"))["found"], Value::Null);
+    for access in accesses.iter().rev().skip(1) {
+        let answer = viewer.json(&format!("access?low={start}&high={high}&way=previous{at}"));
+        let found = &answer["found"];
+        assert_eq!(cycle_of(found), cycle_of(access));
+        at = format!("&cycle={}&of={}&entry={}", found["cycle"], found["thread"], found["entry"]);
+    }
+    for wrong in
+        ["way=back", "cycle=x", "of=1", "entry=1", "of=4294967296&entry=0", "low=5&high=5", "width=1"]
+    {
+        let answer = viewer.get(&format!("access?{wrong}"));
+        assert_eq!((answer.status, answer.text().lines().count()), (400, 1), "{wrong}: {}", answer.text());
+    }
+}

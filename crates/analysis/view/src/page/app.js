@@ -1,9 +1,11 @@
 // The page: what is chosen, the address that keeps it, and the keys. The map draws itself (map.js).
 
 import { hexadecimal } from "./axis.js";
+import { AccessWalk } from "./access.js";
 import { MemoryMap } from "./map.js";
 import { rounded } from "./colors.js";
 import { TablePane } from "./pane.js";
+import { PlaceSearch } from "./search.js";
 import { bytes, counted, grouped, short } from "./words.js";
 
 const element = (id) => document.getElementById(id);
@@ -17,6 +19,9 @@ async function ask(path, signal) {
 
 const map = new MemoryMap(element("map"), async (parameters, signal) => (await ask(`tile?${parameters}`, signal)).arrayBuffer());
 const pane = new TablePane(element("pane"), async (parameters, signal) => (await ask(`table?${parameters}`, signal)).json());
+const asked = async (path, signal) => (await ask(path, signal)).json();
+const walk = new AccessWalk(map, element("access"), asked);
+const search = new PlaceSearch(map, element("found"), asked);
 let trace;
 const chosen = { process: null, thread: null, what: "all", by: "variable" };
 
@@ -68,7 +73,8 @@ function rememberSoon() {
 
 function show(window) {
   const { process, thread, what } = chosen;
-  map.show({ process, thread, what, missing: trace.missing, window });
+  walk.forget();
+  map.show({ process, thread, threads: threadsShown().length, what, missing: trace.missing, window });
   describe();
 }
 
@@ -196,6 +202,7 @@ function tabulate() {
 }
 
 map.addEventListener("pointed", ({ detail }) => { element("where").textContent = detail || "\u00a0"; });
+map.addEventListener("clicked", ({ detail }) => walk.begin(detail.x, detail.y));
 map.addEventListener("moved", rememberSoon);
 map.addEventListener("selected", () => {
   tabulate();
@@ -252,8 +259,11 @@ const keys = {
   e: () => map.zoom(0.7, 1), q: () => map.zoom(1 / 0.7, 1), r: () => map.zoom(1, 0.7), f: () => map.zoom(1, 1 / 0.7),
   0: () => map.move(map.bounds),
   x: () => map.select(map.window), Escape: () => map.select(null), z: () => map.selection && map.move(map.selection),
+  n: () => walk.go("next"), p: () => walk.go("previous"),
   "/": () => pane.find("search").focus(),
 };
+pane.find("search").addEventListener("keydown", ({ key, target }) => key === "Enter" && search.look(target.value));
+pane.find("search").addEventListener("input", () => search.clear());
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && event.target.type === "search") {
@@ -296,5 +306,5 @@ async function begin() {
 }
 
 // What tests look at.
-globalThis.memtapView = { map, pane, chosen };
+globalThis.memtapView = { map, pane, walk, chosen };
 begin();

@@ -52,7 +52,7 @@ export class MemoryMap extends EventTarget {
   /** On a canvas; `fetchTile(parameters)` gives a tile's bytes. */
   constructor(canvas, fetchTile) {
     super();
-    Object.assign(this, { canvas, fetchTile, tile: null, whole: null, asking: null, selection: null, marked: null, pending: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, tile: null, whole: null, asking: null, selection: null, marked: null, access: null, pending: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -61,9 +61,9 @@ export class MemoryMap extends EventTarget {
   }
 
   /** Shows a process of the trace: all of it, or a window. */
-  show({ process, thread, what, missing, window }) {
+  show({ process, thread, threads, what, missing, window }) {
     const same = this.process === process && this.thread === thread && this.what === what;
-    Object.assign(this, { process, thread, what, missing });
+    Object.assign(this, { process, thread, threads, what, missing });
     this.axis = new AddressAxis(process);
     this.bounds = { from: process.from, to: process.to, top: 0, bottom: process.units };
     if (!same) this.tile = this.whole = null;
@@ -225,6 +225,7 @@ export class MemoryMap extends EventTarget {
     this.drawMissing(context);
     this.drawRuns(context);
     this.drawSelection(context);
+    this.drawAccess(context);
     context.restore();
     this.drawLabels(context);
     this.drawTime(context);
@@ -269,6 +270,45 @@ export class MemoryMap extends EventTarget {
     context.globalAlpha = 0.1;
     context.fillRect(left, top, right - left, bottom - top);
     context.globalAlpha = 1;
+  }
+
+  /** A ring around one access, and lines that lead to it. */
+  drawAccess(context) {
+    if (!this.access) return;
+    const { plot, ink } = this;
+    const x = this.x(this.access.from), right = this.x(this.access.to), y = this.y(this.access.top), bottom = this.y(this.access.bottom);
+    const middle = [(x + right) / 2, (y + bottom) / 2];
+    context.strokeStyle = ink.accent;
+    context.lineWidth = 1;
+    context.setLineDash([3, 4]);
+    context.beginPath();
+    context.moveTo(plot.x, middle[1]);
+    context.lineTo(plot.x + plot.width, middle[1]);
+    context.moveTo(middle[0], plot.y);
+    context.lineTo(middle[0], plot.y + plot.height);
+    context.stroke();
+    context.setLineDash([]);
+    context.lineWidth = 2;
+    const [across, down] = [Math.max(4, (right - x) / 2 + 2), Math.max(4, (bottom - y) / 2 + 2)];
+    context.strokeRect(middle[0] - across, middle[1] - down, 2 * across, 2 * down);
+  }
+
+  /** Marks one access, or none. */
+  mark(access) {
+    this.access = access;
+    this.redraw();
+  }
+
+  /** Moves, without zooming, where a part is not in sight. */
+  reveal({ from = this.window.from, to = this.window.to, top, bottom }) {
+    const { window } = this;
+    const moved = (low, high, first, end) => {
+      if (low >= first && high <= end) return [first, end];
+      const start = (low + high) / 2 - (end - first) / 2;
+      return [start, start + (end - first)];
+    };
+    const [left, right] = moved(from, to, window.from, window.to), [upper, lower] = moved(top, bottom, window.top, window.bottom);
+    if (left !== window.from || upper !== window.top) this.move({ from: left, to: right, top: upper, bottom: lower });
   }
 
   /** Selects a window, or nothing; it ends at whole cycles and bytes. */
@@ -377,7 +417,7 @@ export class MemoryMap extends EventTarget {
     if (x < plot.x || y < plot.y || x >= plot.x + plot.width || y >= plot.y + plot.height) return "";
     const place = this.place(y), cycle = this.cycle(x);
     const run = this.axis.runs[this.axis.runAt(place)];
-    const words = [`cycle ${grouped(Math.floor(cycle))}`, `${hexadecimal(this.axis.address(place))} in ${run.name} (${run.kind})`];
+    const words = [`cycle ${grouped(Math.floor(cycle))}`, `${hexadecimal(this.axis.address(place))} in ${run.name === `[${run.kind}]` ? run.kind : `${run.name} (${run.kind})`}`];
     const tile = this.tile;
     if (tile) {
       const { from, to, top, bottom } = tile.window;

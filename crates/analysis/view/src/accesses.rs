@@ -1,0 +1,254 @@
+//! Single accesses: the next and the previous one to some bytes, and who wrote them last.
+//!
+//! The page index says which frames can have one; these are decoded, nearest first, until it is found.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use analysis::{Error, Moment, Tool};
+use memref::{Access, AccessKind, ThreadId};
+use serde_json::{Value, json};
+use trace_format::Filter;
+
+use crate::error::Refusal;
+use crate::frames::{MapFrame, kind_number};
+use crate::map::TraceMap;
+use crate::query::MapPart;
+use crate::table::Askers;
+
+/// An access that begins before some bytes may reach into them: the largest one does.
+const LONGEST: u64 = 64;
+
+/// Before or after a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Next,
+    Previous,
+}
+
+/// What is looked for: the nearest access that touches a part's addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AccessRequest {
+    pub(crate) part: MapPart,
+    pub(crate) way: Way,
+    /// From there on, or up to there.
+    pub(crate) cycle: u64,
+    /// The access that was found last, which is left out: its thread, and its number in that.
+    pub(crate) entry: Option<(ThreadId, u64)>,
+    /// Who asks: another question of the same one makes this one needless.
+    pub(crate) asker: Option<u64>,
+}
+
+/// An access and its place in the order of the picture: by cycle, thread and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FoundAccess {
+    cycle: u64,
+    thread: ThreadId,
+    entry: u64,
+    access: Access,
+}
+
+impl FoundAccess {
+    fn order(&self) -> (u64, u32, u64) {
+        (self.cycle, self.thread.0, self.entry)
+    }
+}
+
+/// What is looked for, where, and on which side of what.
+struct Wanted<'a> {
+    part: &'a MapPart,
+    thread: Option<ThreadId>,
+    way: Way,
+    /// Exclusive; `None`: there is no access before.
+    limit: Option<(u64, u32, u64)>,
+    stores_only: bool,
+    over: &'a AtomicBool,
+}
+
+impl Wanted<'_> {
+    fn admits(&self, found: &FoundAccess) -> bool {
+        let Some(kind) = kind_number(&found.access) else { return false };
+        let touches = found.access.addr.0 < self.part.addresses.end
+            && found.access.addr.0.saturating_add(u64::from(found.access.size)) > self.part.addresses.start;
+        let after = match self.way {
+            Way::Next => self.limit.is_none_or(|limit| found.order() > limit),
+            Way::Previous => self.limit.is_some_and(|limit| found.order() < limit),
+        };
+        touches && after && (kind > 0 || !self.stores_only)
+    }
+
+    /// Whether the first is nearer to the limit.
+    fn is_nearer(&self, a: (u64, u32, u64), b: (u64, u32, u64)) -> bool {
+        match self.way {
+            Way::Next => a < b,
+            Way::Previous => a > b,
+        }
+    }
+
+    /// Whether a frame can have one that is nearer than the best so far.
+    fn may_have(&self, frame: &MapFrame, best: Option<&FoundAccess>) -> bool {
+        let (first, last) = ((frame.cycles.start, 0, 0), (frame.cycles.end, u32::MAX, u64::MAX));
+        match self.way {
+            Way::Next => {
+                self.limit.is_none_or(|limit| last > limit) && best.is_none_or(|best| first <= best.order())
+            }
+            Way::Previous => {
+                self.limit.is_some_and(|limit| first < limit) && best.is_none_or(|best| last >= best.order())
+            }
+        }
+    }
+}
+
+/// The numbers of pages that an access to these bytes can begin in.
+fn pages(addresses: &Range<u64>, shift: u8) -> Range<u64> {
+    addresses.start.saturating_sub(LONGEST) >> shift..((addresses.end - 1) >> shift) + 1
+}
+
+impl TraceMap {
+    /// The access, what it is called, and who wrote its bytes before.
+    pub(crate) fn access(&self, request: &AccessRequest, askers: &Askers) -> Result<Value, Refusal> {
+        let over = askers.begin(request.asker);
+        let answer = self.access_and_writer(request, &over);
+        askers.end(request.asker, &over);
+        match answer {
+            Err(_) if over.load(Ordering::Relaxed) => {
+                Err(Refusal::new(409, "another access was asked for meanwhile"))
+            }
+            answer => answer.map_err(Refusal::from),
+        }
+    }
+
+    fn access_and_writer(&self, request: &AccessRequest, over: &Arc<AtomicBool>) -> Result<Value, Error> {
+        let AccessRequest { part, way, cycle, entry, .. } = request;
+        let limit = match (entry, way) {
+            (Some((thread, entry)), _) => Some((*cycle, thread.0, *entry)),
+            (None, Way::Next) => cycle.checked_sub(1).map(|before| (before, u32::MAX, u64::MAX)),
+            (None, Way::Previous) => Some((*cycle, u32::MAX, u64::MAX)),
+        };
+        let wanted = Wanted { part, thread: part.thread, way: *way, limit, stores_only: false, over };
+        let Some(found) = self.nearest(&wanted)? else { return Ok(json!({"found": null, "writer": null})) };
+        let start = found.access.addr.0;
+        let bytes =
+            MapPart { addresses: start..start.saturating_add(u64::from(found.access.size)), ..part.clone() };
+        // The clocks of different threads say nothing about what came first.
+        let writer = Wanted {
+            part: &bytes,
+            thread: Some(found.thread),
+            way: Way::Previous,
+            limit: Some(found.order()),
+            stores_only: true,
+            over,
+        };
+        let writer = self.nearest(&writer)?;
+        let named = |found: &FoundAccess| self.named_access(found);
+        Ok(json!({"found": named(&found)?, "writer": writer.as_ref().map(named).transpose()?}))
+    }
+
+    fn nearest(&self, wanted: &Wanted<'_>) -> Result<Option<FoundAccess>, Error> {
+        let mut frames: Vec<&MapFrame> = self
+            .frames
+            .frames
+            .iter()
+            .filter(|frame| {
+                let pages = pages(&wanted.part.addresses, frame.shift);
+                let first = frame.cells.partition_point(|cell| cell.page < pages.start);
+                frame.process == wanted.part.process
+                    && wanted.thread.is_none_or(|thread| thread == frame.thread)
+                    && frame.cells.get(first).is_some_and(|cell| cell.page < pages.end)
+            })
+            .collect();
+        match wanted.way {
+            Way::Next => frames.sort_by_key(|frame| frame.cycles.start),
+            Way::Previous => frames.sort_by_key(|frame| std::cmp::Reverse(frame.cycles.end)),
+        }
+        let mut best: Option<FoundAccess> = None;
+        for frame in frames {
+            if wanted.may_have(frame, best.as_ref())
+                && let Some(found) = self.nearest_in(wanted, frame)?
+                && best.is_none_or(|best| wanted.is_nearer(found.order(), best.order()))
+            {
+                best = Some(found);
+            }
+        }
+        Ok(best)
+    }
+
+    fn nearest_in(&self, wanted: &Wanted<'_>, frame: &MapFrame) -> Result<Option<FoundAccess>, Error> {
+        let mut cursor = frame.accesses(&self.session);
+        let mut entry = frame.entries.start;
+        let mut last = None;
+        while let Some(accesses) = cursor.next_block()? {
+            if wanted.over.load(Ordering::Relaxed) {
+                return Err(Error::Output(std::io::ErrorKind::Interrupted.into()));
+            }
+            for &access in accesses {
+                let found = FoundAccess { cycle: access.cycle, thread: frame.thread, entry, access };
+                entry += 1;
+                if wanted.admits(&found) {
+                    if wanted.way == Way::Next {
+                        return Ok(Some(found));
+                    }
+                    last = Some(found);
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    /// An access as JSON, with names as they were then.
+    fn named_access(&self, found: &FoundAccess) -> Result<Value, Error> {
+        let mut namer = AccessNamer { access: found.access, names: None };
+        let filter = Filter { index: Some(found.entry..found.entry + 1), ..Filter::default() };
+        self.session.replay(&filter, Some(found.thread), &mut namer)?;
+        let names = namer.names.unwrap_or_default();
+        let kind = match found.access.kind {
+            AccessKind::Load => "load",
+            AccessKind::Store => "store",
+            AccessKind::Modify => "modify",
+            AccessKind::Prefetch => "prefetch",
+        };
+        Ok(json!({
+            "cycle": found.cycle,
+            "thread": found.thread.0,
+            "entry": found.entry,
+            "addr": format!("{:#x}", found.access.addr.0),
+            "bytes": found.access.size,
+            "kind": kind,
+            "variable": names.variable,
+            "function": names.function,
+            "line": names.line,
+        }))
+    }
+}
+
+#[derive(Debug, Default)]
+struct AccessNames {
+    variable: String,
+    function: String,
+    line: Option<String>,
+}
+
+/// Looks up what one access was called.
+struct AccessNamer {
+    access: Access,
+    names: Option<AccessNames>,
+}
+
+impl Tool for AccessNamer {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
+        let Some(access) = accesses.iter().find(|access| **access == self.access) else { return Ok(()) };
+        let code = at.resolver.code_name(access.ip);
+        let line = code.as_ref().and_then(|code| {
+            let (file, line) = code.line()?;
+            let file = file.rsplit('/').next().unwrap_or(file);
+            Some(line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
+        });
+        self.names = Some(AccessNames {
+            variable: at.resolver.data_text(access.addr, access.size),
+            function: code.map(|code| code.to_string()).unwrap_or_default(),
+            line,
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+// One access after the other: the one that was clicked on, and the next and previous ones to the same bytes.
+
+import { hexadecimal } from "./axis.js";
+import { counted, grouped } from "./words.js";
+
+export class AccessWalk {
+  /** On a map; what is found is told in `element`; `ask(path, signal)` asks the server. */
+  constructor(map, element, ask) {
+    Object.assign(this, { map, element, ask, asking: null, found: null });
+    this.asker = crypto.getRandomValues(new Uint32Array(1))[0];
+    this.words = element.querySelector("p");
+    element.querySelector("#next").addEventListener("click", () => this.go("next"));
+    element.querySelector("#previous").addEventListener("click", () => this.go("previous"));
+  }
+
+  forget() {
+    this.asking?.abort();
+    this.asking = this.found = null;
+    this.element.hidden = true;
+    this.map.mark(null);
+  }
+
+  /** The first access at a point of the picture, or after it. */
+  begin(x, y) {
+    const { map } = this;
+    const words = map.wordsAt(x, y);
+    if (!words) return;
+    const { from, low, high } = map.between({ x, y }, x + 1, y + 1);
+    this.look({ low, high, cycle: from, way: "next" });
+  }
+
+  /** The nearest one to the same bytes. */
+  go(way) {
+    const { found } = this;
+    if (!found) return;
+    const low = BigInt(found.addr);
+    this.look({ low, high: low + BigInt(found.bytes), cycle: found.cycle, way, of: found.thread, entry: found.entry });
+  }
+
+  async look({ low, high, ...rest }) {
+    const { map } = this;
+    this.asking?.abort();
+    const asking = this.asking = new AbortController();
+    const parameters = new URLSearchParams({ process: map.process.process, low: hexadecimal(low), high: hexadecimal(high), asker: this.asker, ...rest });
+    if (map.thread !== null) parameters.set("thread", map.thread);
+    this.element.hidden = false;
+    this.words.textContent = "Looking for it \u2026";
+    try {
+      const { found, writer } = await this.ask(`access?${parameters}`, asking.signal);
+      if (asking !== this.asking) return;
+      this.tell(found, writer, rest.way);
+    } catch (error) {
+      if (error.name === "AbortError" || asking !== this.asking) return;
+      this.words.textContent = error.message;
+    }
+    this.asking = null;
+  }
+
+  /** Whether nothing is looked for. */
+  get settled() {
+    return this.asking === null;
+  }
+
+  tell(found, writer, way) {
+    if (!found) {
+      const where = this.found ? "of these bytes" : "of what was clicked on";
+      this.words.textContent = `There is no access ${where} ${way === "next" ? "after that" : "before that"}.`;
+      return;
+    }
+    this.found = found;
+    const by = ({ function: name, line }) => (name ? ` by ${name}${line ? ` (${line})` : ""}` : "");
+    const several = this.map.thread === null && this.map.threads > 1;
+    const words = [
+      `Cycle ${grouped(found.cycle)}${several ? ` of thread ${found.thread}` : ""}: ${found.kind} of ${counted(found.bytes, "byte")}`,
+      `at ${found.addr}, ${found.variable},${by(found)}.`,
+      writer ? `Written before that at cycle ${grouped(writer.cycle)}${by(writer)}.` : "Not written before that by a recorded access of this thread.",
+    ];
+    this.words.textContent = words.join(" ");
+    const low = BigInt(found.addr), { map } = this;
+    const [top, bottom] = [low, low + BigInt(found.bytes)].map((address) => map.axis.place(address));
+    map.mark({ from: found.cycle, to: found.cycle + 1, top, bottom });
+    map.reveal({ from: found.cycle, to: found.cycle + 1, top, bottom });
+  }
+}

@@ -1,0 +1,301 @@
+//! `memtap view` in a browser, used as a person would: its panes have the figures of the other commands, the mouse and the keys do
+//! what the guide says.
+
+use e2e::{Browser, TestProgram, Trace, Viewer};
+use serde_json::{Value, json};
+
+/// A page of a trace, and the server that it asks.
+struct ViewPage {
+    trace: Trace,
+    _viewer: Viewer,
+    browser: Browser,
+}
+
+/// A part of a run: cycles and addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Selection {
+    from: u64,
+    to: u64,
+    low: u64,
+    high: u64,
+}
+
+fn hexadecimal(text: &Value) -> u64 {
+    let digits = text.as_str().and_then(|text| text.strip_prefix("0x")).expect("an address");
+    u64::from_str_radix(digits, 16).expect("hexadecimal")
+}
+
+impl ViewPage {
+    fn of(trace: Trace) -> Self {
+        let viewer = Viewer::of(&trace.path);
+        let browser = Browser::visit(&viewer.url);
+        let mut page = Self { trace, _viewer: viewer, browser };
+        page.settle();
+        page
+    }
+
+    /// Waits until the map and the table are those of what is chosen.
+    fn settle(&mut self) {
+        self.browser.wait("globalThis.memtapView?.map.settled && memtapView.pane.settled");
+        // What is drawn with the next frame, and what is asked for after a while, has begun by then.
+        self.browser
+            .value("new Promise(done => setTimeout(() => requestAnimationFrame(() => done(0)), 400))");
+        self.browser.wait("memtapView.map.settled && memtapView.pane.settled && memtapView.walk.settled");
+    }
+
+    /// Loads, stores, modifies and bytes in the table, by what its rows say.
+    fn table(&mut self) -> [u64; 4] {
+        let sums = self.browser.value(
+            "(() => { const rows = [...document.querySelectorAll('#pane tbody tr')]; \
+             const columns = [...document.querySelectorAll('#pane thead th')].map(cell => cell.dataset.key); \
+             return ['loads', 'stores', 'modifies', 'bytes'].map(key => rows.reduce((sum, row) => \
+             sum + Number(row.children[columns.indexOf(key)].innerText.replace(/\\D/g, '')), 0)); })()",
+        );
+        [0, 1, 2, 3].map(|column| sums[column].as_u64().expect("a number"))
+    }
+
+    /// The same by `report --json`.
+    fn report(&self, options: &[&str]) -> [u64; 4] {
+        let out = self.trace.ask("report", &[&["--json"], options].concat());
+        let rows: Value = serde_json::from_str(&out.out()).expect("JSON");
+        let rows = rows.as_array().expect("an array");
+        ["loads", "stores", "modifies", "bytes"]
+            .map(|key| rows.iter().map(|row| row[key].as_u64().expect("a number")).sum())
+    }
+
+    fn selection(&mut self) -> Selection {
+        let said = self.browser.value(
+            "(({ from, to, low, high }) => ({ from, to, low: `0x${low.toString(16)}`, high: `0x${high.toString(16)}` }))\
+             (memtapView.map.selection)",
+        );
+        let number = |key: &str| said[key].as_u64().expect("a number");
+        Selection {
+            from: number("from"),
+            to: number("to"),
+            low: hexadecimal(&said["low"]),
+            high: hexadecimal(&said["high"]),
+        }
+    }
+
+    fn report_of(&self, part: Selection, by: &str) -> [u64; 4] {
+        let (cycles, range) =
+            (format!("{}..{}", part.from, part.to), format!("{:#x}..{:#x}", part.low, part.high));
+        self.report(&["--by", by, "--cycles", &cycles, "--range", &range])
+    }
+
+    /// A point of the window, in parts of the plot.
+    fn point(&mut self, across: f64, down: f64) -> (f64, f64) {
+        let point = self.browser.value(&format!(
+            "(() => {{ const {{ canvas, plot }} = memtapView.map; const box = canvas.getBoundingClientRect(); \
+             return [box.left + plot.x + plot.width * {across}, box.top + plot.y + plot.height * {down}]; }})()"
+        ));
+        (point[0].as_f64().expect("a number"), point[1].as_f64().expect("a number"))
+    }
+
+    /// Where an access is drawn: the middle of its first byte and cycle.
+    fn point_of(&mut self, cycle: u64, addr: u64) -> (f64, f64) {
+        let point = self.browser.value(&format!(
+            "(() => {{ const {{ map }} = memtapView; const box = map.canvas.getBoundingClientRect(); \
+             const place = (map.axis.place({addr}n) + map.axis.place({addr}n + 1n)) / 2; \
+             return [box.left + map.x({cycle} + 0.5), box.top + map.y(place)]; }})()"
+        ));
+        (point[0].as_f64().expect("a number"), point[1].as_f64().expect("a number"))
+    }
+
+    fn quiet(&self) {
+        let complaints = self.browser.complaints();
+        assert!(complaints.is_empty(), "{complaints:?}");
+    }
+}
+
+fn heap() -> ViewPage {
+    ViewPage::of(TestProgram::named("heap.c").record_by("translate").trace)
+}
+
+#[test]
+fn the_table_of_the_whole_run_is_that_of_report() {
+    let mut page = heap();
+    for by in ["variable", "function", "thread", "region"] {
+        page.browser.value(&format!(
+            "(() => {{ const by = document.querySelector('#by'); by.value = '{by}'; by.dispatchEvent(new Event('change')); }})()"
+        ));
+        page.settle();
+        assert_eq!(page.table(), page.report(&["--by", by]), "{by}");
+    }
+    let all = page.trace.number("accesses");
+    let digits: String = page.browser.text("#pane .covers").chars().filter(char::is_ascii_digit).collect();
+    assert!(digits.starts_with(&all.to_string()), "{digits} are not {all} accesses");
+    page.quiet();
+}
+
+#[test]
+fn what_is_drawn_adds_up_to_stat_at_every_zoom_level() {
+    let mut page = heap();
+    let all = page.trace.number("accesses");
+    for (across, down) in [(1u32, 1u32), (2, 1), (1, 3), (4, 4)] {
+        let mut sum = 0;
+        for part in 0..across * down {
+            let (column, row) = (part % across, part / across);
+            page.browser.value(&format!(
+                "(() => {{ const {{ map }} = memtapView, {{ from, to, bottom }} = map.bounds; \
+                 const cut = (part, parts, low, high) => low + Math.floor((high - low) * part / parts); \
+                 const place = row => map.axis.place(map.axis.address(cut(row, {down}, 0, bottom))); \
+                 map.move({{ from: cut({column}, {across}, from, to), to: cut({column} + 1, {across}, from, to), \
+                 top: place({row}), bottom: place({row} + 1) }}); }})()"
+            ));
+            page.browser.wait("memtapView.map.settled");
+            // The server's own sum, and that of what is drawn.
+            let sums = page.browser.value(
+                "[memtapView.map.tile.facts.sum, memtapView.map.tile.counts.reduce((a, b) => a + b, 0)]",
+            );
+            assert_eq!(sums[0], sums[1]);
+            sum += sums[0].as_u64().expect("a number");
+        }
+        assert_eq!(sum, all, "{across} x {down}");
+    }
+    page.quiet();
+}
+
+#[test]
+fn a_drag_selects_and_the_address_keeps_it() {
+    let mut page = heap();
+    let (from, to) = (page.point(0.2, 0.05), page.point(0.7, 0.9));
+    page.browser.drag(from, to, true);
+    page.settle();
+    let selected = page.selection();
+    let table = page.table();
+    assert_eq!(table, page.report_of(selected, "variable"));
+    let whole = page.report(&["--by", "variable"]);
+    assert!(table[0] > 0 && table[0] < whole[0], "{table:?} of {whole:?}");
+    let address = page.browser.value("location.href");
+    page.browser.wait("location.hash.includes('selected-cycles=')");
+    page.browser.reload();
+    page.settle();
+    assert_eq!(page.selection(), selected, "{address}");
+    assert_eq!(page.table(), table);
+    // Without Shift it moves; Escape selects nothing, and the table is the whole again.
+    page.browser.click("#in");
+    page.settle();
+    let before = page.browser.value("memtapView.map.window.from").as_f64();
+    let (from, to) = (page.point(0.5, 0.5), page.point(0.4, 0.5));
+    page.browser.drag(from, to, false);
+    page.settle();
+    assert!(page.browser.value("memtapView.map.window.from").as_f64() > before);
+    assert_eq!(page.selection(), selected);
+    page.browser.key("Escape");
+    page.browser.key("0");
+    page.settle();
+    assert_eq!(page.browser.value("memtapView.map.selection"), Value::Null);
+    assert_eq!(page.table(), whole);
+    page.quiet();
+}
+
+/// A program that writes each byte of a page, then reads each, at the same pace.
+const DIAGONAL: &str = "\
+static char page[4096] __attribute__((aligned(4096)));
+static char other;
+int main(void) {
+    for (int i = 0; i < 4096; i++)
+        *(volatile char *)&page[i] = 1;
+    for (int i = 0; i < 4096; i++)
+        *(volatile char *)&other = *(volatile char *)&page[i];
+    return 0;
+}
+";
+
+/// Cycle and address of the accesses of one kind to `page`.
+fn to_page(trace: &Trace, kind: &str) -> Vec<(u64, u64)> {
+    let events = trace.events();
+    let of_page = events.iter().filter(|event| event["type"] == kind && event["variable"] == "page");
+    of_page.map(|event| (event["cycle"].as_u64().expect("a cycle"), hexadecimal(&event["addr"]))).collect()
+}
+
+fn diagonal() -> ViewPage {
+    ViewPage::of(TestProgram::from_source("diagonal.c", DIAGONAL, &["-g"]).record_by("translate").trace)
+}
+
+#[test]
+fn the_wheel_zooms_to_a_single_access_and_keys_go_to_the_next() {
+    let mut page = diagonal();
+    let (stores, loads) = (to_page(&page.trace, "store"), to_page(&page.trace, "load"));
+    assert_eq!((stores.len(), loads.len()), (4096, 4096));
+    let ((cycle, addr), (read, _)) = (stores[1234], loads[1234]);
+    for _ in 0..200 {
+        let point = page.point_of(cycle, addr);
+        page.browser.wheel(point, -200.0);
+        page.browser.wait("memtapView.map.settled");
+        if page.browser.value("memtapView.map.tile.width <= 17 && memtapView.map.tile.height <= 17")
+            == json!(true)
+        {
+            break;
+        }
+    }
+    page.settle();
+    // Windows end at whole cycles and bytes.
+    let cells = page.browser.value(
+        "(({ width, height, window }) => [width - (window.to - window.from), height - Number(window.high - window.low), \
+         width <= 17 && height <= 17])(memtapView.map.tile)",
+    );
+    assert_eq!(cells, json!([0, 0, true]), "a cell is a cycle and a byte");
+    let point = page.point_of(cycle, addr);
+    page.browser.point_at(point);
+    page.browser.wait("document.querySelector('#where').innerText.includes('1 access')");
+    let said = page.browser.text("#where");
+    assert!(said.contains(&format!("{addr:#x}")) && said.contains("bss"), "{said}");
+    // The access itself, and the next one to its byte, which that one wrote.
+    page.browser.drag(point, point, false);
+    page.settle();
+    let said = page.browser.text("#accessed");
+    assert!(
+        said.contains("store of 1 byte") && said.contains("page+1234") | said.contains("page[1234]"),
+        "{said}"
+    );
+    assert!(said.contains("diagonal.c:5") && said.contains("Not written before"), "{said}");
+    let found = |page: &mut ViewPage| page.browser.value("memtapView.walk.found.cycle").as_u64();
+    assert_eq!(found(&mut page), Some(cycle));
+    page.browser.key("n");
+    page.settle();
+    assert_eq!(found(&mut page), Some(read));
+    let said = page.browser.text("#accessed");
+    assert!(said.contains("load of 1 byte") && said.contains("diagonal.c:7"), "{said}");
+    assert!(said.contains("Written before") && said.contains("diagonal.c:5"), "{said}");
+    // It is in sight.
+    assert_eq!(
+        page.browser.value("(({ from, to }, cycle) => from <= cycle && cycle < to)(memtapView.map.window, memtapView.walk.found.cycle)"),
+        true
+    );
+    page.browser.key("n");
+    page.settle();
+    assert!(page.browser.text("#accessed").contains("no access"), "nobody else reads it");
+    page.browser.key("p");
+    page.settle();
+    assert_eq!(found(&mut page), Some(cycle));
+    page.quiet();
+}
+
+#[test]
+fn the_search_finds_a_variable_and_selects_it() {
+    let mut page = diagonal();
+    let stores = to_page(&page.trace, "store");
+    page.browser.key("/");
+    page.browser.write("page");
+    page.browser.key("Enter");
+    page.browser.wait("memtapView.map.selection");
+    page.settle();
+    let selected = page.selection();
+    assert_eq!((selected.low, selected.high), (stores[0].1, stores[0].1 + 4096));
+    let table = page.table();
+    assert_eq!(table, page.report_of(selected, "variable"));
+    assert_eq!(table, [4096, 4096, 0, 8192]);
+    assert!(page.browser.text("#found").contains("page"));
+    // What is not there is told.
+    page.browser.value("document.querySelector('#pane .search').select()");
+    page.browser.key("/");
+    page.browser.write("no_such_thing");
+    page.browser.key("Enter");
+    page.browser.wait("document.querySelector('#found').innerText.includes('no_such_thing')");
+    // Answers that are no success are noted by the browser, not by the page.
+    let said: Vec<String> =
+        page.browser.complaints().into_iter().filter(|line| !line.contains("404")).collect();
+    assert!(said.is_empty(), "{said:?}");
+}
