@@ -1,16 +1,16 @@
 //! An open trace with what its names need.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use memref::{Event, GapReason, ProcessId, RegionEvent};
 use symbols::{BuildId, ModuleStore, Names, Resolver, SearchPath};
 use trace_format::{Batch, Filter, KindSet, Trace};
 
 use crate::Error;
-use crate::layout::HeapTypes;
 
 /// A trace, the files that its processes mapped, and the names found so far.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Session {
     names: Arc<Names>,
     regions: Arc<Vec<RegionEvent<String>>>,
     seen: Arc<ReadSoFar>,
-    heap_types: Arc<OnceLock<Arc<HeapTypes>>>,
+    kept: Arc<Mutex<Vec<Arc<dyn Any + Send + Sync>>>>,
 }
 
 /// What readers of a session have met so far. Written by replays, read by whoever shows progress: only numbers, so relaxed.
@@ -73,7 +73,7 @@ impl Session {
             names: Arc::default(),
             regions,
             seen: Arc::default(),
-            heap_types: Arc::default(),
+            kept: Arc::default(),
         })
     }
 
@@ -121,14 +121,29 @@ impl Session {
         &self.regions
     }
 
-    /// The types of the heap's blocks, if they were found already.
-    pub(crate) fn known_heap_types(&self) -> Option<Arc<HeapTypes>> {
-        self.heap_types.get().cloned()
-    }
-
-    /// Keeps them for whoever asks next.
-    pub(crate) fn keep_heap_types(&self, found: Arc<HeapTypes>) -> Arc<HeapTypes> {
-        Arc::clone(self.heap_types.get_or_init(|| found))
+    /// What an analysis found of the whole trace and keeps for whoever asks next: one of each type. It is made outside of the lock,
+    /// since that may take a replay; of two at once the first one stays.
+    ///
+    /// # Errors
+    /// Where it can't be made.
+    pub(crate) fn kept<T: Any + Send + Sync>(
+        &self,
+        make: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<Arc<T>, Error> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let find = |all: &[Arc<dyn Any + Send + Sync>]| {
+            all.iter().find_map(|one| Arc::clone(one).downcast::<T>().ok())
+        };
+        if let Some(known) = find(&kept()) {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        let mut all = kept();
+        let first = find(&all);
+        Ok(first.unwrap_or_else(|| {
+            all.push(made.clone());
+            made
+        }))
     }
 
     /// A resolver that knows nothing yet.

@@ -164,11 +164,10 @@ impl Session {
     /// # Errors
     /// Where the trace can't be read.
     pub fn heap_types(&self) -> Result<Arc<HeapTypes>, Error> {
-        if let Some(known) = self.known_heap_types() {
-            return Ok(known);
-        }
-        let mut votes = BlockTypes::default();
-        self.replay(&Filter::default(), None, &mut votes)?;
-        Ok(self.keep_heap_types(Arc::new(HeapTypes::new(votes))))
+        self.kept(|| {
+            let mut votes = BlockTypes::default();
+            self.replay(&Filter::default(), None, &mut votes)?;
+            Ok(HeapTypes::new(votes))
+        })
     }
 }
