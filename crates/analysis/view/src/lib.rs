@@ -10,6 +10,7 @@ mod accesses;
 mod axis;
 mod connections;
 mod error;
+mod flame;
 mod frames;
 mod grid;
 mod map;

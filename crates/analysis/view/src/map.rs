@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Mutex;
 
 use analysis::machine::Machine;
 use analysis::{Session, coverage, threads};
@@ -39,6 +40,8 @@ pub struct TraceMap {
     missing: Vec<MissingStretch>,
     /// What is where in each process, as it was at its end.
     pub(crate) resolvers: Vec<Resolver>,
+    /// Held by who counts a flame graph.
+    pub(crate) flames: Mutex<()>,
     /// The file as it was opened.
     opened: Option<FileState>,
 }
@@ -91,7 +94,16 @@ impl TraceMap {
         if processes.is_empty() {
             return Err(Error::Empty);
         }
-        Ok(Self { session, frames, processes, threads, missing, resolvers, opened })
+        Ok(Self {
+            session,
+            frames,
+            processes,
+            threads,
+            missing,
+            resolvers,
+            flames: Mutex::default(),
+            opened,
+        })
     }
 
     /// The process that is seen first: the one with most accesses.
@@ -169,6 +181,7 @@ impl TraceMap {
             "coverage": coverage(&self.session),
             "closed": trace.closed(),
             "damaged": report::lacks(trace),
+            "parts": self.frames.frames.len(),
             "shown_first": self.main_process().0,
             "processes": processes,
             "threads": threads,

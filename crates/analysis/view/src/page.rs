@@ -13,7 +13,7 @@ const SVG: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files; the first one is the page itself.
-pub(crate) const FILES: [PageFile; 11] = [
+pub(crate) const FILES: [PageFile; 12] = [
     PageFile { name: "", content_type: HTML, text: include_str!("page/index.html") },
     PageFile { name: "icon.svg", content_type: SVG, text: include_str!("page/icon.svg") },
     PageFile { name: "view.css", content_type: CSS, text: include_str!("page/view.css") },
@@ -21,6 +21,7 @@ pub(crate) const FILES: [PageFile; 11] = [
     PageFile { name: "app.js", content_type: SCRIPT, text: include_str!("page/app.js") },
     PageFile { name: "axis.js", content_type: SCRIPT, text: include_str!("page/axis.js") },
     PageFile { name: "colors.js", content_type: SCRIPT, text: include_str!("page/colors.js") },
+    PageFile { name: "flame.js", content_type: SCRIPT, text: include_str!("page/flame.js") },
     PageFile { name: "map.js", content_type: SCRIPT, text: include_str!("page/map.js") },
     PageFile { name: "pane.js", content_type: SCRIPT, text: include_str!("page/pane.js") },
     PageFile { name: "search.js", content_type: SCRIPT, text: include_str!("page/search.js") },

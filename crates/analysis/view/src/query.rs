@@ -8,6 +8,7 @@ use memref::{ProcessId, ThreadId};
 
 use crate::accesses::{AccessRequest, Way};
 use crate::error::Refusal;
+use crate::flame::FlameRequest;
 use crate::map::{MappedProcess, TraceMap};
 use crate::places::PlaceRequest;
 use crate::table::TableRequest;
@@ -152,6 +153,14 @@ impl<'a> Parameters<'a> {
         let asker = self.number("asker")?;
         self.finish()?;
         Ok(TableRequest { part, by, asker })
+    }
+
+    /// A flame graph.
+    pub(crate) fn flame(mut self, map: &TraceMap) -> Result<FlameRequest, Refusal> {
+        let part = self.part(map)?;
+        let asker = self.number("asker")?;
+        self.finish()?;
+        Ok(FlameRequest { part, asker })
     }
 
     /// What is looked for by its name or address.

@@ -137,6 +137,7 @@ impl Shared {
             "table" => Ok(json(self.map.table(&parameters.table(&self.map)?, &self.askers)?)),
             "place" => Ok(json(self.map.places(&parameters.place(&self.map)?)?.to_string())),
             "access" => Ok(json(self.map.access(&parameters.access(&self.map)?, &self.askers)?.to_string())),
+            "flame" => Ok(json(self.map.flame(&parameters.flame(&self.map)?, &self.askers)?.to_string())),
             "tile" => {
                 let tile = self.map.tile(&parameters.tile(&self.map)?)?;
                 let head = tile.json().to_string();

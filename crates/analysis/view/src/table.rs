@@ -99,7 +99,7 @@ fn count_json(count: &Count) -> Value {
 
 impl TraceMap {
     /// The filter that lets a part through.
-    fn filter(&self, part: &MapPart) -> Filter {
+    pub(crate) fn filter(&self, part: &MapPart) -> Filter {
         let mut filter = Filter::default();
         let Some(process) = self.processes.get(&part.process) else { return filter };
         if part.cycles.start > process.cycles.start || part.cycles.end < process.cycles.end {

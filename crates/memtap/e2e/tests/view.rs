@@ -388,3 +388,32 @@ fn accesses_to_the_same_bytes_follow_each_other() {
         assert_eq!((answer.status, answer.text().lines().count()), (400, 1), "{wrong}: {}", answer.text());
     }
 }
+
+#[test]
+fn flame_graphs_are_those_of_flame() {
+    let trace = TestProgram::named("fork.c").record_by("translate").trace;
+    let viewer = Viewer::of(&trace.path);
+    let facts = viewer.json("trace");
+    let mut sum = 0;
+    for process in facts["processes"].as_array().expect("an array") {
+        let flame = viewer.json(&format!("flame?process={}", process["process"]));
+        let count = |key: &str| process[key].as_u64().expect("a number");
+        assert_eq!(flame["total"].as_u64(), Some(count("loads") + count("stores") + count("modifies")));
+        let frames = flame["frames"].as_array().expect("an array");
+        assert!(frames.iter().any(|frame| frame["name"] == "main"), "{frames:?}");
+        sum += flame["total"].as_u64().expect("a number");
+    }
+    assert_eq!(sum, trace.number("accesses"));
+    let first = &facts["processes"][0];
+    let half = first["to"].as_u64().expect("a number") / 2;
+    let part = format!("process={}&from=0&to={half}", first["process"]);
+    let flame = viewer.json(&format!("flame?{part}"));
+    let table = viewer.json(&format!("table?by=function&{part}"));
+    assert_eq!(flame["total"].as_u64(), Some(total(&json!([table["total"]]))[..3].iter().sum()));
+    for wrong in ["process=99", "by=line", "from=2&to=1", "asker=-1"] {
+        assert_eq!(viewer.get(&format!("flame?{wrong}")).status, 400, "{wrong}");
+    }
+    let protected = TestProgram::named("statics.c").record_by("protect").trace;
+    let answer = Viewer::of(&protected.path).get("flame");
+    assert_eq!((answer.status, answer.text().lines().count()), (404, 1), "{}", answer.text());
+}

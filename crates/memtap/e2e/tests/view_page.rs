@@ -274,6 +274,33 @@ fn the_wheel_zooms_to_a_single_access_and_keys_go_to_the_next() {
 }
 
 #[test]
+fn the_flame_graph_has_what_the_table_has() {
+    let mut page = heap();
+    page.browser.click("#flame summary");
+    let drawn = "memtapView.flame.settled && document.querySelector('#flame .frames button')";
+    page.browser.wait(drawn);
+    let total = |page: &mut ViewPage| page.browser.value("memtapView.flame.answer.total").as_u64();
+    assert_eq!(total(&mut page), Some(page.trace.number("accesses")));
+    let frame = |name: &str| {
+        format!(
+            "[...document.querySelectorAll('#flame .frames button')].find(frame => frame.textContent === '{name}')"
+        )
+    };
+    // A click makes a function as wide as the whole.
+    page.browser.value(&format!("{}.click()", frame("in_a_loop")));
+    assert_eq!(page.browser.value(&format!("{}.style.width", frame("in_a_loop"))), "100%");
+    page.browser.value(&format!("{}.click()", frame("all")));
+    // It follows the selection.
+    let (from, to) = (page.point(0.3, 0.02), page.point(0.8, 0.98));
+    page.browser.drag(from, to, true);
+    page.settle();
+    page.browser.wait(drawn);
+    let (selected, table) = (page.selection(), page.table());
+    assert_eq!(total(&mut page), Some(table[..3].iter().sum()), "{selected:?}");
+    page.quiet();
+}
+
+#[test]
 fn the_search_finds_a_variable_and_selects_it() {
     let mut page = diagonal();
     let stores = to_page(&page.trace, "store");

@@ -2,6 +2,7 @@
 
 import { hexadecimal } from "./axis.js";
 import { AccessWalk } from "./access.js";
+import { FlamePane } from "./flame.js";
 import { MemoryMap } from "./map.js";
 import { rounded } from "./colors.js";
 import { TablePane } from "./pane.js";
@@ -20,6 +21,7 @@ async function ask(path, signal) {
 const map = new MemoryMap(element("map"), async (parameters, signal) => (await ask(`tile?${parameters}`, signal)).arrayBuffer());
 const pane = new TablePane(element("pane"), async (parameters, signal) => (await ask(`table?${parameters}`, signal)).json());
 const asked = async (path, signal) => (await ask(path, signal)).json();
+const flame = new FlamePane(element("flame"), (parameters, signal) => asked(`flame?${parameters}`, signal));
 const walk = new AccessWalk(map, element("access"), asked);
 const search = new PlaceSearch(map, element("found"), asked);
 let trace;
@@ -198,6 +200,7 @@ function tabulate() {
   const where = all ? "The whole run" : `${selection ? "Selected" : "Shown"}: cycles ${grouped(part.from)} to ${grouped(part.to)}, ${hexadecimal(part.low)} to ${hexadecimal(part.high)}`;
   const soon = Boolean(selection) || (map.tile !== null && map.tile.facts.frames <= FEW_FRAMES);
   pane.show({ parameters: String(parameters), by: chosen.by, words: where, whole: accesses(process), soon });
+  flame.show({ parameters: String(parameters), soon: trace.parts <= FEW_FRAMES });
   element("unselect").disabled = element("closer").disabled = !selection;
 }
 
@@ -306,5 +309,5 @@ async function begin() {
 }
 
 // What tests look at.
-globalThis.memtapView = { map, pane, walk, chosen };
+globalThis.memtapView = { map, pane, flame, walk, chosen };
 begin();

@@ -380,7 +380,7 @@ export class MemoryMap extends EventTarget {
       if (bottom - free > 14) {
         context.fillStyle = ink.faint;
         context.font = "11px ui-monospace, monospace";
-        context.fillText(hexadecimal(this.axis.address(this.place(top))), 2, free);
+        context.fillText(hexadecimal(this.axis.address(Math.max(run.at, this.place(top)))), 2, free);
         free += 13;
       }
     }
