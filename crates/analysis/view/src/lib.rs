@@ -19,6 +19,7 @@ mod page;
 mod places;
 mod query;
 mod server;
+mod source;
 mod table;
 mod tile;
 

@@ -1,6 +1,6 @@
 //! What there is to see of a trace: its processes with their axes, its threads, what is missing, and the frames that tiles are made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -40,6 +40,8 @@ pub struct TraceMap {
     missing: Vec<MissingStretch>,
     /// What is where in each process, as it was at its end.
     pub(crate) resolvers: Vec<Resolver>,
+    /// Source files that tables by line have named.
+    pub(crate) listed_files: Mutex<BTreeSet<String>>,
     /// Held by who counts a flame graph.
     pub(crate) flames: Mutex<()>,
     /// The file as it was opened.
@@ -101,6 +103,7 @@ impl TraceMap {
             threads,
             missing,
             resolvers,
+            listed_files: Mutex::default(),
             flames: Mutex::default(),
             opened,
         })

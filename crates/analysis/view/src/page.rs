@@ -13,7 +13,7 @@ const SVG: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files; the first one is the page itself.
-pub(crate) const FILES: [PageFile; 12] = [
+pub(crate) const FILES: [PageFile; 13] = [
     PageFile { name: "", content_type: HTML, text: include_str!("page/index.html") },
     PageFile { name: "icon.svg", content_type: SVG, text: include_str!("page/icon.svg") },
     PageFile { name: "view.css", content_type: CSS, text: include_str!("page/view.css") },
@@ -25,6 +25,7 @@ pub(crate) const FILES: [PageFile; 12] = [
     PageFile { name: "map.js", content_type: SCRIPT, text: include_str!("page/map.js") },
     PageFile { name: "pane.js", content_type: SCRIPT, text: include_str!("page/pane.js") },
     PageFile { name: "search.js", content_type: SCRIPT, text: include_str!("page/search.js") },
+    PageFile { name: "source.js", content_type: SCRIPT, text: include_str!("page/source.js") },
     PageFile { name: "words.js", content_type: SCRIPT, text: include_str!("page/words.js") },
 ];
 

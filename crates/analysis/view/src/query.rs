@@ -20,7 +20,7 @@ const MOST_SIDE: u64 = 4096;
 const MOST_CELLS: u64 = 1 << 22;
 
 /// Bytes of a text at most.
-const MOST_TEXT: usize = 400;
+const MOST_TEXT: usize = 4_096;
 
 /// The tables that there are. Those that follow stacks need the whole run, and are left to `memtap report`.
 const TABLES: [By; 8] =
@@ -161,6 +161,13 @@ impl<'a> Parameters<'a> {
         let asker = self.number("asker")?;
         self.finish()?;
         Ok(FlameRequest { part, asker })
+    }
+
+    /// A source file.
+    pub(crate) fn source(mut self) -> Result<String, Refusal> {
+        let file = text("file", self.take("file").unwrap_or_default())?;
+        self.finish()?;
+        Ok(file)
     }
 
     /// What is looked for by its name or address.

@@ -138,6 +138,7 @@ impl Shared {
             "place" => Ok(json(self.map.places(&parameters.place(&self.map)?)?.to_string())),
             "access" => Ok(json(self.map.access(&parameters.access(&self.map)?, &self.askers)?.to_string())),
             "flame" => Ok(json(self.map.flame(&parameters.flame(&self.map)?, &self.askers)?.to_string())),
+            "source" => Ok(json(self.map.source(&parameters.source()?)?.to_string())),
             "tile" => {
                 let tile = self.map.tile(&parameters.tile(&self.map)?)?;
                 let head = tile.json().to_string();

@@ -13,6 +13,7 @@ use trace_format::Filter;
 use crate::error::Refusal;
 use crate::map::TraceMap;
 use crate::query::MapPart;
+use crate::source::file_of;
 
 /// Rows that are sent; the others are one sum.
 const MOST_ROWS: usize = 2_000;
@@ -128,6 +129,10 @@ impl TraceMap {
             rows => rows?,
         };
         let all = sum(&rows);
+        if *by == By::Line {
+            let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
+            listed.extend(rows.iter().filter_map(|row| file_of(&row.name)).map(str::to_owned));
+        }
         let mut rows = join_families(rows);
         SortKey::Accesses.sort(&mut rows);
         let more = rows.split_off(rows.len().min(MOST_ROWS));

@@ -417,3 +417,23 @@ fn flame_graphs_are_those_of_flame() {
     let answer = Viewer::of(&protected.path).get("flame");
     assert_eq!((answer.status, answer.text().lines().count()), (404, 1), "{}", answer.text());
 }
+
+#[test]
+fn only_files_of_the_trace_are_shown() {
+    let program = TestProgram::from_source("in_turn.c", IN_TURN, &["-g"]);
+    let viewer = Viewer::of(&program.record_by("translate").trace.path);
+    let refused = |file: &str, status: u16| {
+        let answer = viewer.get(&format!("source?file={file}"));
+        assert_eq!((answer.status, answer.text().lines().count()), (status, 1), "{file}: {}", answer.text());
+    };
+    refused("/etc/passwd", 404);
+    refused("", 400);
+    let rows = viewer.json("table?by=line");
+    let names = rows["rows"].as_array().expect("an array").iter().filter_map(|row| row["name"].as_str());
+    let file = names.filter_map(|name| name.rsplit_once(':')).map(|(file, _)| file.to_owned());
+    let file = file.into_iter().find(|file| file.ends_with("in_turn.c")).expect("its own line");
+    let lines = viewer.json(&format!("source?file={file}"))["lines"].clone();
+    assert_eq!(lines, json!(IN_TURN.lines().collect::<Vec<_>>()));
+    refused("/etc/passwd", 404);
+    refused(&format!("{file}/../{}", file.rsplit('/').next().unwrap_or_default()), 404);
+}

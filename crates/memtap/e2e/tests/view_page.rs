@@ -301,6 +301,38 @@ fn the_flame_graph_has_what_the_table_has() {
 }
 
 #[test]
+fn lines_open_their_source_with_counts() {
+    let mut page = diagonal();
+    page.browser.key("/");
+    page.browser.write("page");
+    page.browser.key("Enter");
+    page.browser.wait("memtapView.map.selection");
+    page.browser.value(
+        "(() => { document.querySelector('#pane .search').value = ''; const by = document.querySelector('#by'); \
+         by.value = 'line'; by.dispatchEvent(new Event('change')); })()",
+    );
+    page.settle();
+    page.browser.click("#pane tbody button.link");
+    page.browser.wait("document.querySelectorAll('#source tbody tr').length > 0");
+    let rows = page.browser.value(
+        "[...document.querySelectorAll('#source tbody tr')].map(row => [...row.children].map(cell => cell.innerText.replace(/[\\u202f\\u00a0]/g, '')))",
+    );
+    let lines: Vec<&str> = DIAGONAL.lines().collect();
+    for row in rows.as_array().expect("an array") {
+        let text = |column: usize| row[column].as_str().expect("text");
+        let number: usize = text(3).parse().expect("a line's number");
+        assert_eq!(text(4).trim_end(), lines[number - 1].trim_end(), "{row}");
+        // The fifth line writes, the seventh reads.
+        let expect = [if number == 7 { "4096" } else { "" }, if number == 5 { "4096" } else { "" }, ""];
+        assert_eq!([0, 1, 2].map(text), expect, "{row}");
+    }
+    assert_eq!(rows.as_array().map(Vec::len), Some(lines.len()));
+    page.browser.click("#source .close");
+    assert_eq!(page.browser.value("document.querySelector('#source').hidden"), true);
+    page.quiet();
+}
+
+#[test]
 fn the_search_finds_a_variable_and_selects_it() {
     let mut page = diagonal();
     let stores = to_page(&page.trace, "store");

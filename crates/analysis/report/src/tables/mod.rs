@@ -15,7 +15,7 @@ pub mod races;
 pub mod realtime;
 pub mod rows;
 pub mod shorten;
-mod source;
+pub mod source;
 pub mod stacks;
 pub mod taint;
 pub mod totals;

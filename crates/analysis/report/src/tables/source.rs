@@ -8,22 +8,27 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// The files that were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
+pub struct Sources {
     files: HashMap<String, Option<Vec<String>>>,
 }
 
 impl Sources {
     /// The text of `file:line`, without the space before it.
-    pub(super) fn text(&mut self, place: &str) -> Option<String> {
+    pub fn text(&mut self, place: &str) -> Option<String> {
         let (file, line) = place.rsplit_once(':')?;
         let line: usize = line.parse().ok()?;
+        let text = self.lines(file)?.get(line.checked_sub(1)?)?;
+        Some(text.trim().replace('\t', " "))
+    }
+
+    /// All lines of a file; `None` where it is not there, or very large.
+    pub fn lines(&mut self, file: &str) -> Option<&[String]> {
         let lines = self.files.entry(file.to_owned()).or_insert_with(|| {
             let is_small = fs::metadata(file).is_ok_and(|facts| facts.is_file() && facts.len() <= MOST_BYTES);
             let text = if is_small { fs::read(file).ok()? } else { return None };
             Some(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
         });
-        let text = lines.as_ref()?.get(line.checked_sub(1)?)?;
-        Some(text.trim().replace('\t', " "))
+        lines.as_deref()
     }
 }
 

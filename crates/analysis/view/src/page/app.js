@@ -7,6 +7,7 @@ import { MemoryMap } from "./map.js";
 import { rounded } from "./colors.js";
 import { TablePane } from "./pane.js";
 import { PlaceSearch } from "./search.js";
+import { SourcePane } from "./source.js";
 import { bytes, counted, grouped, short } from "./words.js";
 
 const element = (id) => document.getElementById(id);
@@ -22,6 +23,7 @@ const map = new MemoryMap(element("map"), async (parameters, signal) => (await a
 const pane = new TablePane(element("pane"), async (parameters, signal) => (await ask(`table?${parameters}`, signal)).json());
 const asked = async (path, signal) => (await ask(path, signal)).json();
 const flame = new FlamePane(element("flame"), (parameters, signal) => asked(`flame?${parameters}`, signal));
+const source = new SourcePane(element("source"), (parameters) => asked(`source?${parameters}`));
 const walk = new AccessWalk(map, element("access"), asked);
 const search = new PlaceSearch(map, element("found"), asked);
 let trace;
@@ -223,6 +225,8 @@ map.addEventListener("painted", () => {
 });
 map.addEventListener("failed", ({ detail }) => notice(detail instanceof TypeError ? "memtap view has ended: start it again." : detail.message));
 
+pane.addEventListener("lined", ({ detail }) => source.open(detail, pane.answer.rows));
+pane.addEventListener("filled", () => source.update(pane.answer.by, pane.answer.rows));
 element("process").addEventListener("change", ({ target }) => {
   chosen.process = trace.processes.find((process) => String(process.process) === target.value);
   chosen.thread = null;
@@ -309,5 +313,5 @@ async function begin() {
 }
 
 // What tests look at.
-globalThis.memtapView = { map, pane, flame, walk, chosen };
+globalThis.memtapView = { map, pane, flame, source, walk, chosen };
 begin();

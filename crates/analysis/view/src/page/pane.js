@@ -15,9 +15,10 @@ const MOST_SHOWN = 300;
 
 const accesses = (count) => count.loads + count.stores + count.modifies;
 
-export class TablePane {
+export class TablePane extends EventTarget {
   /** In an element; `fetchTable(parameters, signal)` gives its rows. */
   constructor(element, fetchTable) {
+    super();
     Object.assign(this, { element, fetchTable, answer: null, sort: ["share", true], asking: null, ran: null });
     this.asker = crypto.getRandomValues(new Uint32Array(1))[0];
     this.find = (name) => element.querySelector(`.${name}`);
@@ -72,6 +73,7 @@ export class TablePane {
     }
     this.asking = null;
     this.fill();
+    if (this.answer && !this.failed) this.dispatchEvent(new Event("filled"));
   }
 
   /** Whether the rows are those of what is selected. */
@@ -138,6 +140,7 @@ export class TablePane {
         if (left) cell.classList.add("left");
         const text = texts[column];
         cell.textContent = typeof text === "number" ? (text > 0 ? grouped(text) : "") : text;
+        if (column === "name" && this.answer.by === "line" && /:\d+$/.test(text)) cell.replaceChildren(this.lineButton(text));
         if (column === "name" && (row.line || row.module) && row.line !== row.name) {
           const where = document.createElement("span");
           where.className = "faint";
@@ -151,6 +154,16 @@ export class TablePane {
     const hidden = rows.length - MOST_SHOWN;
     this.find("rest").textContent = rows.length === 0 && this.find("search").value ? "No row has that."
       : hidden > 0 ? `${counted(hidden, "more row")}: search, or save as CSV.` : "";
+  }
+
+  /** The name of a line, which opens its file. */
+  lineButton(name) {
+    const button = document.createElement("button");
+    button.className = "link";
+    button.textContent = name;
+    button.title = "Show the source with the counts of its lines";
+    button.addEventListener("click", () => this.dispatchEvent(new CustomEvent("lined", { detail: name })));
+    return button;
   }
 
   /** All rows as a file of comma-separated values. */
