@@ -11,11 +11,11 @@ use memref::{Access, AccessKind, ThreadId};
 use serde_json::{Value, json};
 use trace_format::Filter;
 
+use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::frames::{MapFrame, kind_number};
 use crate::map::TraceMap;
-use crate::query::MapPart;
-use crate::table::Askers;
+use crate::part::MapPart;
 
 /// An access that begins before some bytes may reach into them: the largest one does.
 const LONGEST: u64 = 64;
@@ -40,7 +40,27 @@ pub(crate) struct AccessRequest {
     pub(crate) asker: Option<u64>,
 }
 
-/// An access and its place in the order of the picture: by cycle, thread and number.
+/// Where an access is in the order of the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct AccessPlace {
+    cycle: u64,
+    thread: ThreadId,
+    entry: u64,
+}
+
+impl AccessPlace {
+    /// Before all accesses of a cycle.
+    const fn before(cycle: u64) -> Self {
+        Self { cycle, thread: ThreadId(0), entry: 0 }
+    }
+
+    /// After all accesses of a cycle.
+    const fn after(cycle: u64) -> Self {
+        Self { cycle, thread: ThreadId(u32::MAX), entry: u64::MAX }
+    }
+}
+
+/// An access that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FoundAccess {
     cycle: u64,
@@ -50,8 +70,8 @@ struct FoundAccess {
 }
 
 impl FoundAccess {
-    fn order(&self) -> (u64, u32, u64) {
-        (self.cycle, self.thread.0, self.entry)
+    fn place(&self) -> AccessPlace {
+        AccessPlace { cycle: self.cycle, thread: self.thread, entry: self.entry }
     }
 }
 
@@ -61,7 +81,7 @@ struct Wanted<'a> {
     thread: Option<ThreadId>,
     way: Way,
     /// Exclusive; `None`: there is no access before.
-    limit: Option<(u64, u32, u64)>,
+    limit: Option<AccessPlace>,
     stores_only: bool,
     over: &'a AtomicBool,
 }
@@ -72,14 +92,14 @@ impl Wanted<'_> {
         let touches = found.access.addr.0 < self.part.addresses.end
             && found.access.addr.0.saturating_add(u64::from(found.access.size)) > self.part.addresses.start;
         let after = match self.way {
-            Way::Next => self.limit.is_none_or(|limit| found.order() > limit),
-            Way::Previous => self.limit.is_some_and(|limit| found.order() < limit),
+            Way::Next => self.limit.is_none_or(|limit| found.place() > limit),
+            Way::Previous => self.limit.is_some_and(|limit| found.place() < limit),
         };
         touches && after && (kind > 0 || !self.stores_only)
     }
 
     /// Whether the first is nearer to the limit.
-    fn is_nearer(&self, a: (u64, u32, u64), b: (u64, u32, u64)) -> bool {
+    fn is_nearer(&self, a: AccessPlace, b: AccessPlace) -> bool {
         match self.way {
             Way::Next => a < b,
             Way::Previous => a > b,
@@ -88,13 +108,13 @@ impl Wanted<'_> {
 
     /// Whether a frame can have one that is nearer than the best so far.
     fn may_have(&self, frame: &MapFrame, best: Option<&FoundAccess>) -> bool {
-        let (first, last) = ((frame.cycles.start, 0, 0), (frame.cycles.end, u32::MAX, u64::MAX));
+        let (first, last) = (AccessPlace::before(frame.cycles.start), AccessPlace::after(frame.cycles.end));
         match self.way {
             Way::Next => {
-                self.limit.is_none_or(|limit| last > limit) && best.is_none_or(|best| first <= best.order())
+                self.limit.is_none_or(|limit| last > limit) && best.is_none_or(|best| first <= best.place())
             }
             Way::Previous => {
-                self.limit.is_some_and(|limit| first < limit) && best.is_none_or(|best| last >= best.order())
+                self.limit.is_some_and(|limit| first < limit) && best.is_none_or(|best| last >= best.place())
             }
         }
     }
@@ -122,9 +142,9 @@ impl TraceMap {
     fn access_and_writer(&self, request: &AccessRequest, over: &Arc<AtomicBool>) -> Result<Value, Error> {
         let AccessRequest { part, way, cycle, entry, .. } = request;
         let limit = match (entry, way) {
-            (Some((thread, entry)), _) => Some((*cycle, thread.0, *entry)),
-            (None, Way::Next) => cycle.checked_sub(1).map(|before| (before, u32::MAX, u64::MAX)),
-            (None, Way::Previous) => Some((*cycle, u32::MAX, u64::MAX)),
+            (Some((thread, entry)), _) => Some(AccessPlace { cycle: *cycle, thread: *thread, entry: *entry }),
+            (None, Way::Next) => cycle.checked_sub(1).map(AccessPlace::after),
+            (None, Way::Previous) => Some(AccessPlace::after(*cycle)),
         };
         let wanted = Wanted { part, thread: part.thread, way: *way, limit, stores_only: false, over };
         let Some(found) = self.nearest(&wanted)? else { return Ok(json!({"found": null, "writer": null})) };
@@ -136,7 +156,7 @@ impl TraceMap {
             part: &bytes,
             thread: Some(found.thread),
             way: Way::Previous,
-            limit: Some(found.order()),
+            limit: Some(found.place()),
             stores_only: true,
             over,
         };
@@ -166,7 +186,7 @@ impl TraceMap {
         for frame in frames {
             if wanted.may_have(frame, best.as_ref())
                 && let Some(found) = self.nearest_in(wanted, frame)?
-                && best.is_none_or(|best| wanted.is_nearer(found.order(), best.order()))
+                && best.is_none_or(|best| wanted.is_nearer(found.place(), best.place()))
             {
                 best = Some(found);
             }

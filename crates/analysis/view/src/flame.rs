@@ -9,10 +9,10 @@ use report::export::{CallTree, Measure};
 use report::flame::{FlameGraph, FlameNode, FrameKind};
 use serde_json::{Value, json};
 
+use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::map::TraceMap;
-use crate::query::MapPart;
-use crate::table::Askers;
+use crate::part::MapPart;
 
 /// Frames that are narrower than such a part of the picture are left out.
 const NARROWEST: u64 = 4_000;

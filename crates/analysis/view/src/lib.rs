@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod accesses;
+mod askers;
 mod axis;
 mod connections;
 mod error;
@@ -16,6 +17,7 @@ mod grid;
 mod map;
 mod missing;
 mod page;
+mod part;
 mod places;
 mod query;
 mod server;

@@ -1,7 +1,6 @@
 //! What a request asks for: the words after the `?`, none of which is believed.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use analysis::By;
 use memref::{ProcessId, ThreadId};
@@ -10,6 +9,7 @@ use crate::accesses::{AccessRequest, Way};
 use crate::error::Refusal;
 use crate::flame::FlameRequest;
 use crate::map::{MappedProcess, TraceMap};
+use crate::part::MapPart;
 use crate::places::PlaceRequest;
 use crate::table::TableRequest;
 use crate::tile::{CountedKinds, TileRequest};
@@ -223,15 +223,6 @@ impl<'a> Parameters<'a> {
         let (width, height) = (width as u32, height as u32);
         Ok(TileRequest { process, thread, cycles, addresses, width, height, what })
     }
-}
-
-/// Which part of a trace is meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MapPart {
-    pub(crate) process: ProcessId,
-    pub(crate) thread: Option<ThreadId>,
-    pub(crate) cycles: Range<u64>,
-    pub(crate) addresses: Range<u64>,
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
+use crate::askers::Askers;
 use crate::connections::{Answering, Connections};
 use crate::error::{Error, Refusal};
 use crate::map::TraceMap;
 use crate::page::FILES;
 use crate::query::Parameters;
-use crate::table::Askers;
 
 const TOKEN_BYTES: usize = 16;
 

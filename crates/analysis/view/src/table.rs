@@ -1,8 +1,7 @@
 //! The table of a part of a trace: who accesses what there. It is the table of `memtap report`, counted by the same tool.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use analysis::{AccessRow, By, Count, Error, Moment, SortKey, Tally, Tool, join_families};
 use memref::{Access, Event, ProcessId, VirtAddr};
@@ -10,9 +9,10 @@ use report::tables::rows::rows_json;
 use serde_json::{Value, json};
 use trace_format::Filter;
 
+use crate::askers::Askers;
 use crate::error::Refusal;
 use crate::map::TraceMap;
-use crate::query::MapPart;
+use crate::part::MapPart;
 use crate::source::file_of;
 
 /// Rows that are sent; the others are one sum.
@@ -25,42 +25,6 @@ pub(crate) struct TableRequest {
     pub(crate) by: By,
     /// Who asks: another question of the same one makes this one needless.
     pub(crate) asker: Option<u64>,
-}
-
-/// The question that each asker waits for: set when another one came.
-#[derive(Debug, Default)]
-pub(crate) struct Askers {
-    waiting: Mutex<BTreeMap<u64, Arc<AtomicBool>>>,
-}
-
-impl Askers {
-    /// A new question, which ends the one before.
-    pub(crate) fn begin(&self, asker: Option<u64>) -> Arc<AtomicBool> {
-        let over = Arc::new(AtomicBool::new(false));
-        if let Some(asker) = asker {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(before) = waiting.insert(asker, over.clone()) {
-                before.store(true, Ordering::Relaxed);
-            }
-        }
-        over
-    }
-
-    pub(crate) fn end(&self, asker: Option<u64>, over: &Arc<AtomicBool>) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(asker) =
-            asker.filter(|asker| waiting.get(asker).is_some_and(|now| Arc::ptr_eq(now, over)))
-        {
-            waiting.remove(&asker);
-        }
-    }
-
-    /// Ends all questions.
-    pub(crate) fn stop(&self) {
-        for over in self.waiting.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            over.store(true, Ordering::Relaxed);
-        }
-    }
 }
 
 /// Counts one process, as long as somebody waits for it.

@@ -1,0 +1,14 @@
+//! A part of a trace: what is drawn, counted or looked through.
+
+use std::ops::Range;
+
+use memref::{ProcessId, ThreadId};
+
+/// Which part of a trace is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MapPart {
+    pub(crate) process: ProcessId,
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) cycles: Range<u64>,
+    pub(crate) addresses: Range<u64>,
+}
