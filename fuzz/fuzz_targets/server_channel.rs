@@ -20,7 +20,7 @@ fn socket() -> &'static PathBuf {
         let root = Some(dir.clone());
         let engine = Engine::start(EngineOptions { workers: 1, memory_bytes: 32 << 20, root, channels: 64 });
         let engine = engine.expect("the directory is there");
-        let mut server = Server::new(&engine, true);
+        let mut server = Server::new(&engine, trace_server::LogLevel::Nothing);
         let path = dir.join("socket");
         server.listen(&Address::Unix(path.clone())).expect("the directory is ours");
         std::mem::forget(server);

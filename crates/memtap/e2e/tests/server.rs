@@ -18,6 +18,10 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::create_dir(dir.path().join("root")).expect("the directory is ours");
         let unix = format!("unix:{}", dir.path().join("socket").display());
@@ -27,6 +31,7 @@ impl Server {
                 .arg(dir.path().join("root"))
                 .arg("--credentials")
                 .arg(dir.path().join("state"))
+                .args(options)
                 .stdin(Stdio::null())
                 .stderr(Stdio::piped()),
         );
@@ -192,6 +197,28 @@ fn who_is_not_admitted_is_told_and_logged() {
     // The client without a token did not even connect.
     assert_eq!(log.len(), 4, "{log:?}");
     assert!(log.iter().all(|line| line.contains("refused")), "{log:?}");
+}
+
+#[test]
+fn the_log_says_who_wrote_what_and_tokens_have_roles() {
+    let server = Server::start_with(&["--log", "sessions", "--quota", "64"]);
+    let program = TestProgram::named("bits.c");
+    let role = |name: &str| server.dir.path().join("state").join(format!("token.{name}"));
+    let outcome = server.record(&server.tcp, "mine", Some(&role("write")), &program);
+    program.check(&outcome);
+    let written = std::fs::metadata(server.file("mine")).expect("it was just written").len();
+    let outcome = server.record(&server.tcp, "t", Some(&role("read")), &program);
+    assert_eq!((outcome.status, outcome.out()), (1, String::new()), "the program must not run");
+    assert!(outcome.err().contains("this token is to read; one to write is needed"), "{}", outcome.err());
+    assert!(!server.file("t").exists());
+    let (status, log) = server.stop();
+    assert_eq!(status, 0);
+    let one =
+        |text: &str| assert_eq!(log.iter().filter(|line| line.contains(text)).count(), 1, "{text}: {log:#?}");
+    one("creates mine");
+    one(&format!("closes mine, which has {written} bytes"));
+    one("refused: create trace: this token is to read");
+    assert!(log.iter().all(|line| line.contains("127.0.0.1:") && line.contains(", memtap ")), "{log:#?}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn the_example_runs_against_each_kind_of_server() {
     let engine =
         Engine::start(EngineOptions { root: Some(root.clone()), workers: 2, ..EngineOptions::default() })
             .unwrap();
-    let mut server = Server::new(&engine, true);
+    let mut server = Server::new(&engine, trace_server::LogLevel::Nothing);
     let credentials = Credentials::load_or_create(&dir.path().join("state")).unwrap();
     let token = credentials.token().to_owned();
     server.set_credentials(credentials);

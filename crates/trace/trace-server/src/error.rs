@@ -22,6 +22,8 @@ pub enum RefusalReason {
     Mode = 7,
     /// The trace could not be written to the end.
     Incomplete = 8,
+    /// The token's role.
+    Role = 9,
 }
 
 impl RefusalReason {
@@ -35,6 +37,7 @@ impl RefusalReason {
             Self::NoRoom,
             Self::Mode,
             Self::Incomplete,
+            Self::Role,
         ];
         all.into_iter().find(|reason| *reason as u16 == code).unwrap_or(Self::Malformed)
     }

@@ -11,6 +11,7 @@ mod channel;
 mod client;
 mod engine;
 mod error;
+mod role;
 mod server;
 mod tls;
 pub mod wire;
@@ -23,7 +24,8 @@ pub use client::{
 };
 pub use engine::{Engine, EngineOptions, StoreFormat};
 pub use error::{Error, RefusalReason};
-pub use server::Server;
+pub use role::Role;
+pub use server::{LogLevel, Server};
 pub use tls::{Credentials, read_token};
 pub use wire::{By, OpenMode, SessionInfo, StreamStatistics, SyncWhen};
 

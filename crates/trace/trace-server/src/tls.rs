@@ -19,8 +19,8 @@ use rustls::{
     SideData, SignatureScheme, StreamOwned,
 };
 
-use crate::Error;
 use crate::channel::Channel;
+use crate::{Error, Role};
 
 const PREFIX: &str = "memtap1:";
 const SECRET_BYTES: usize = 32;
@@ -41,11 +41,19 @@ fn fingerprint(certificate: &[u8]) -> String {
     hexadecimal(ring::digest::digest(&ring::digest::SHA256, certificate).as_ref())
 }
 
-/// What a server shows and demands: certificate, key, token.
+/// A token, and what who shows it may do.
+#[derive(Debug)]
+struct RoleToken {
+    role: Role,
+    token: String,
+}
+
+/// What a server shows and demands: certificate, key, tokens.
 #[derive(Debug)]
 pub struct Credentials {
     token: String,
     token_file: PathBuf,
+    tokens: Vec<RoleToken>,
     config: Arc<ServerConfig>,
 }
 
@@ -89,6 +97,16 @@ impl Credentials {
             let problem = "the certificate beside it is another one";
             return Err(Error::Token { what: token_file.display().to_string(), problem });
         }
+        let tokens: Vec<RoleToken> =
+            Role::ALL.into_iter().map(|role| RoleToken { role, token: of_role(&token, role) }).collect();
+        for RoleToken { role, token } in tokens.iter().filter(|other| other.role != Role::Administrate) {
+            let path = dir.join(format!("token.{}", role.name()));
+            let text = format!("{token}\n");
+            // Where the first one was deleted, these are the former one's.
+            if !path.exists() || read_private(&path)? != text.as_bytes() {
+                write_private(&path, text.as_bytes())?;
+            }
+        }
         let config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(tls)?
@@ -98,10 +116,21 @@ impl Credentials {
                 PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
             )
             .map_err(tls)?;
-        Ok(Self { token, token_file, config: Arc::new(config) })
+        Ok(Self { token, token_file, tokens, config: Arc::new(config) })
     }
 
-    /// What clients show.
+    /// The role of who shows that token.
+    pub(crate) fn role_of(&self, shown: &str) -> Option<Role> {
+        let right = |known: &&RoleToken| same(known.token.as_bytes(), shown.as_bytes());
+        self.tokens.iter().find(right).map(|known| known.role)
+    }
+
+    /// The token for that role; that for [`Role::Administrate`] allows everything.
+    pub fn token_for(&self, role: Role) -> &str {
+        self.tokens.iter().find(|known| known.role == role).map_or("", |known| &known.token)
+    }
+
+    /// What clients show that may do everything.
     pub fn token(&self) -> &str {
         &self.token
     }
@@ -129,22 +158,33 @@ fn make(token_file: &Path, certificate: &Path, key: &Path) -> Result<(), Error> 
         (certificate, made.cert.der()),
         (token_file, token.as_bytes()),
     ];
-    for (path, bytes) in files {
-        let failed = |source| Error::Io {
-            what: path.display().to_string(),
-            operation: "write the file",
-            cause: source,
-        };
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed)?;
-        file.write_all(bytes).map_err(failed)?;
+    files.into_iter().try_for_each(|(path, bytes)| write_private(path, bytes))
+}
+
+/// The token for a role. It follows from the one for all, which does not follow from it.
+fn of_role(token: &str, role: Role) -> String {
+    let parts = token.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':'));
+    match parts.filter(|_| role != Role::Administrate) {
+        Some((secret, pin)) => {
+            let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+            let own = ring::hmac::sign(&key, role.name().as_bytes());
+            format!("{PREFIX}{}:{pin}", hexadecimal(own.as_ref()))
+        }
+        None => token.to_owned(),
     }
-    Ok(())
+}
+
+/// Compares without telling by the time how much is right.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let failed =
+        |source| Error::Io { what: path.display().to_string(), operation: "write the file", cause: source };
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path).and_then(|mut file| file.write_all(bytes)).map_err(failed)
 }
 
 fn read_private(path: &Path) -> Result<Vec<u8>, Error> {
@@ -302,8 +342,21 @@ mod tests {
         let first = Credentials::load_or_create(&path).unwrap();
         let second = Credentials::load_or_create(&path).unwrap();
         assert_eq!(first.token(), second.token());
+        for role in Role::ALL {
+            assert_eq!(first.token_for(role), second.token_for(role));
+            assert_eq!(second.role_of(first.token_for(role)), Some(role));
+            let name =
+                if role == Role::Administrate { "token".into() } else { format!("token.{}", role.name()) };
+            assert_eq!(read_token(&path.join(name)).unwrap(), first.token_for(role));
+        }
+        assert_eq!(first.role_of(""), None);
         assert_eq!(read_token(first.token_file()).unwrap(), first.token());
         assert_eq!(std::fs::metadata(path.join("key.der")).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_file(first.token_file()).unwrap();
+        let third = Credentials::load_or_create(&path).unwrap();
+        assert_ne!(third.token(), first.token());
+        assert_eq!(third.role_of(first.token_for(Role::Read)), None);
+        assert_eq!(read_token(&path.join("token.read")).unwrap(), third.token_for(Role::Read));
         std::fs::set_permissions(first.token_file(), Permissions::from_mode(0o644)).unwrap();
         let open = Credentials::load_or_create(&path).unwrap_err();
         assert!(open.to_string().contains("chmod 600"), "{open}");

@@ -248,7 +248,7 @@ fn process_with_a_role() {
     if role == "server" {
         let root = Some(dir.join("root"));
         let engine = Engine::start(EngineOptions { root, ..options() }).unwrap();
-        let mut server = Server::new(&engine, true);
+        let mut server = Server::new(&engine, trace_server::LogLevel::Nothing);
         server.listen(&Address::Unix(dir.join("socket"))).unwrap();
         println!("ready");
         loop {
@@ -369,6 +369,56 @@ fn at_its_quota_a_server_says_so_and_keeps_what_it_promised() {
 }
 
 /// A file system of a MiB, which only the server sees.
+/// An entry that no encoder makes much smaller (splitmix64).
+fn noise(number: u64) -> [u8; 24] {
+    let mixed = |salt: u64| {
+        let word = number.wrapping_mul(3).wrapping_add(salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    };
+    let mut entry = sample(number);
+    entry[8..16].copy_from_slice(&mixed(1).to_le_bytes());
+    entry[16..].copy_from_slice(&mixed(2).to_le_bytes());
+    entry
+}
+
+#[test]
+fn a_trace_stays_within_the_quota_and_says_so() {
+    const QUOTA: u64 = 3 << 20;
+    let place =
+        common::place_with(trace_server::EngineOptions { quota_bytes: Some(QUOTA), ..common::options() });
+    let client = place.client();
+    client.create_session("greedy").unwrap();
+    let other = client.create_trace("lackey:text", &TraceOptions::default()).unwrap_err().to_string();
+    assert!(other.contains("only memtap's own format"), "{other}");
+    client.create_trace("big", &TraceOptions { segment_entries: 20_000, ..Default::default() }).unwrap();
+    let stream = client.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+    let mut writer = client.writer(stream).unwrap();
+    let mut refused = None;
+    // Far more than there is room for.
+    for number in 0..1_000_000 {
+        if let Err(error) = writer.push(&noise(number)) {
+            refused = Some(error.to_string());
+            break;
+        }
+    }
+    let refused = refused.or_else(|| writer.close().err().map(|error| error.to_string()));
+    let refused = refused.or_else(|| client.close_trace().err().map(|error| error.to_string()));
+    assert!(refused.as_ref().is_some_and(|text| text.contains("3145728 bytes at most")), "{refused:?}");
+    drop(client);
+    place.server.stop();
+    let path = place.dir.path().join("root/big");
+    assert!(std::fs::metadata(&path).unwrap().len() <= QUOTA + (1 << 20));
+    let kept = common::beginning(&path, stream);
+    assert!(kept.len() > 24 * 20_000);
+    let whole = (0u64..).zip(kept.chunks_exact(24));
+    assert!(whole.into_iter().all(|(number, entry)| entry == noise(number)));
+    let damage = trace_format::Trace::open(&path).unwrap().damage().to_vec();
+    let full = Damage::Ended { why: EndReason::DiskFull };
+    assert!(damage.contains(&full), "{damage:?}");
+}
+
 #[test]
 fn with_a_full_disk_a_server_says_so_where_namespaces_are_allowed() {
     let allowed = Command::new("unshare").args(["-rm", "true"]).status();

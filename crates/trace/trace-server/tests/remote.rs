@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use common::{Place, entries, place, read_all, sample, sample_type};
 use trace_format::Filter;
-use trace_server::{Address, By, Client, Credentials, EntryStream, OpenMode, RefusalReason, TraceOptions};
+use trace_server::{
+    Address, By, Client, Credentials, EntryStream, Error, OpenMode, RefusalReason, Role, TraceOptions,
+};
 
 /// The place, its address on that host, and the right token.
 fn remote(host: &str) -> Option<(Place, Address, String)> {
@@ -112,6 +114,67 @@ fn without_the_token_nobody_comes_in() {
     let stranger = Client::connect(&address, Some(&other)).unwrap_err();
     assert!(stranger.to_string().contains("certificate is not the token's"), "{stranger}");
     Client::connect(&address, Some(&token)).unwrap();
+}
+
+/// Each token is tried with what it allows and with what it does not.
+#[test]
+fn a_token_allows_what_its_role_says() {
+    let mut place = place();
+    let credentials = Credentials::load_or_create(&place.dir.path().join("state")).unwrap();
+    let tokens = Role::ALL.map(|role| credentials.token_for(role).to_owned());
+    place.server.set_credentials(credentials);
+    let address = place.server.listen(&Address::Tcp { host: "127.0.0.1".into(), port: 0 }).unwrap();
+    let [reader, writer, administrator] =
+        tokens.map(|token| Client::connect(&address, Some(&token)).unwrap());
+    let refused = |result: Result<(), Error>, needed: &str| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::Refused { reason: RefusalReason::Role, .. }), "{error:?}");
+        assert!(error.to_string().ends_with(&format!("one to {needed} is needed")), "{error}");
+    };
+    let options = TraceOptions::default();
+    let session = writer.create_session("writes").unwrap();
+    writer.create_trace("a", &options).unwrap();
+    let stream = writer.add_stream(&EntryStream::new("samples", sample_type())).unwrap();
+    let mut entries = writer.writer(stream).unwrap();
+    entries.push(&sample(7)).unwrap();
+    entries.flush().unwrap();
+    refused(writer.end_session(session), "administrate");
+
+    // A reader in the same session reads what is written, and changes nothing.
+    reader.open_session(session).unwrap();
+    assert_eq!(read_all(&reader, stream, &Filter::default()).len(), 1);
+    refused(reader.close_trace().map(|_| ()), "write");
+    refused(reader.writer(stream).map(|_| ()), "write");
+    refused(reader.add_stream(&EntryStream::new("more", sample_type())).map(|_| ()), "write");
+    refused(reader.add_property("key", "value"), "write");
+    refused(reader.flush(false), "write");
+    reader.leave_session().unwrap();
+    reader.create_session("reads").unwrap();
+    refused(reader.create_trace("b", &options), "write");
+    refused(reader.open_trace("a", OpenMode::Append), "write");
+    assert!(!place.file("b").exists());
+
+    // Who administrates sees the session, and ends it; what was written stays.
+    let listed = administrator.sessions().unwrap();
+    assert!(listed.iter().any(|info| info.session == session && info.specifier == "a"), "{listed:?}");
+    administrator.end_session(session).unwrap();
+    let gone = administrator.end_session(12_345).unwrap_err();
+    assert!(gone.to_string().contains("no session 12345"), "{gone}");
+    assert!(entries.push(&sample(8)).and_then(|()| entries.flush()).is_err());
+    let again = writer.create_trace("c", &options).unwrap_err().to_string();
+    assert!(again.contains("was ended by who administrates"), "{again}");
+    assert!(administrator.open_session(session).is_err(), "nobody joins it any more");
+    drop(entries);
+    writer.leave_session().unwrap();
+    reader.open_trace("a", OpenMode::Read).unwrap();
+    assert_eq!(read_all(&reader, stream, &Filter::default()).len(), 1);
+    reader.close_trace().unwrap();
+    let trace = trace_format::Trace::open(place.file("a")).unwrap();
+    assert!(
+        trace.closed() && !trace.damage().is_empty(),
+        "it says that it was cut short: {:?}",
+        trace.damage()
+    );
 }
 
 /// Idle connections took all channels, and a byte now and then kept each of them for ever.

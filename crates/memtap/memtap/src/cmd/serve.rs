@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use trace_server::{Address, Credentials, Engine, EngineOptions, Server};
+use trace_server::{Address, Credentials, Engine, EngineOptions, LogLevel, Role, Server};
 
 /// Keep traces for other programs, of this machine and of others
 #[derive(Debug, Parser)]
@@ -22,7 +22,14 @@ pub(crate) struct Args {
     /// MiB of memory for trace data
     #[arg(long, value_name = "MIB", default_value = "1024", value_parser = clap::value_parser!(u32).range(16..))]
     memory: u32,
-    /// Where the certificate and the token for TCP lie, made where there are none [default: ~/.local/state/memtap]
+    /// MiB that the file of one trace may have; what does not fit is a gap [default: as many as there is room]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
+    quota: Option<u32>,
+    /// What is said on standard error: nothing, errors, refusals, sessions (who reads and writes which trace) or requests, each with
+    /// what comes before it
+    #[arg(long, value_name = "LEVEL", default_value = "refusals")]
+    log: LogLevel,
+    /// Where the certificate and the tokens for TCP lie, made where there are none [default: ~/.local/state/memtap]
     #[arg(long, value_name = "DIR")]
     credentials: Option<PathBuf>,
 }
@@ -35,19 +42,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut options = EngineOptions {
         memory_bytes: (args.memory as usize) << 20,
         root: Some(args.root.clone()),
+        quota_bytes: args.quota.map(|mib| u64::from(mib) << 20),
         ..EngineOptions::default()
     };
     if let Some(workers) = args.workers {
         options.workers = workers.into();
     }
     let engine = Engine::start(options)?;
-    let mut server = Server::new(&engine, false);
+    let mut server = Server::new(&engine, args.log);
     if args.listen.iter().any(|address| matches!(address, Address::Tcp { .. })) {
         let Some(dir) = args.credentials.clone().or_else(Credentials::default_dir) else {
             bail!("--listen tcp: there is no home directory to keep the token in; use --credentials DIR");
         };
         let credentials = Credentials::load_or_create(&dir)?;
-        eprintln!("memtap serve: the token is in {}", credentials.token_file().display());
+        let file = credentials.token_file().display();
+        let [read, write] = [Role::Read, Role::Write].map(Role::name);
+        eprintln!(
+            "memtap serve: the token is in {file}; those that only {read} or {write} in {file}.{read} and {file}.{write}"
+        );
         server.set_credentials(credentials);
     }
     for address in &args.listen {

@@ -13,7 +13,7 @@ use trace_format::CodedFrame;
 use crate::channel::{Channel, UnixChannel};
 use crate::engine::ChannelHandler;
 use crate::wire::{self, MAX_BODY_BYTES, Message, ReadError, Reply, Request, VERSION};
-use crate::{Address, Engine, Error, lock};
+use crate::{Address, Engine, Error, Role, lock};
 
 /// AnswerMemory that came with an answer.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl fmt::Debug for Connection {
 
 impl Connection {
     pub(crate) fn embedded(engine: &Engine) -> Self {
-        let embedded = Embedded { handler: engine.channel(true), acks: Acks::default() };
+        let embedded = Embedded { handler: engine.channel(true, Role::Administrate), acks: Acks::default() };
         Self { address: "the server in this process".into(), side: Side::Embedded(Mutex::new(embedded)) }
     }
 

@@ -136,6 +136,14 @@ impl Client {
         self.done(&Request::LeaveSession)
     }
 
+    /// Ends a session for those who are in it; its trace is closed. The token must be one to administrate.
+    ///
+    /// # Errors
+    /// Where the server refuses, or its trace could not be completed.
+    pub fn end_session(&self, session: u64) -> Result<(), Error> {
+        self.done(&Request::EndSession { session })
+    }
+
     /// The sessions of the server.
     pub fn sessions(&self) -> Result<Vec<SessionInfo>, Error> {
         match self.call(&Request::ListSessions)? {

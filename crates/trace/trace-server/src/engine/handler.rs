@@ -10,7 +10,7 @@ use super::read::ClientReader;
 use super::ring::{Ring, RingLayout};
 use super::session::{SessionList, StoreSession};
 use crate::wire::{Reply, Request, VERSION};
-use crate::{Error, RefusalReason, lock};
+use crate::{Error, RefusalReason, Role, lock};
 
 /// Writers and readers of one channel.
 const MAX_HANDLES: usize = 4096;
@@ -33,6 +33,7 @@ impl From<Reply> for Answer {
 pub(crate) struct ChannelHandler {
     sessions: Arc<SessionList>,
     shared: bool,
+    role: Role,
     session: Option<Arc<StoreSession>>,
     writers: BTreeMap<u32, Arc<Mutex<Ring>>>,
     readers: BTreeMap<u32, ClientReader>,
@@ -44,8 +45,16 @@ fn no_such(what: &str, number: u32) -> Error {
 }
 
 impl ChannelHandler {
-    pub(crate) fn new(sessions: Arc<SessionList>, shared: bool) -> Self {
-        Self { sessions, shared, session: None, writers: BTreeMap::new(), readers: BTreeMap::new(), next: 1 }
+    pub(crate) fn new(sessions: Arc<SessionList>, shared: bool, role: Role) -> Self {
+        Self {
+            sessions,
+            shared,
+            role,
+            session: None,
+            writers: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            next: 1,
+        }
     }
 
     /// Does what is asked for.
@@ -58,6 +67,18 @@ impl ChannelHandler {
         self.session
             .as_ref()
             .ok_or_else(|| Error::refused(RefusalReason::Mode, "the channel is in no session"))
+    }
+
+    /// Refuses what needs another role.
+    fn allow(&self, request: &Request, needed: Role) -> Result<(), Error> {
+        if self.role >= needed {
+            return Ok(());
+        }
+        let (what, own, needed) = (request.name(), self.role.name(), needed.name());
+        Err(Error::refused(
+            RefusalReason::Role,
+            format!("{what}: this token is to {own}; one to {needed} is needed"),
+        ))
     }
 
     fn outside(&self) -> Result<(), Error> {
@@ -81,6 +102,7 @@ impl ChannelHandler {
 
     fn answer(&mut self, request: Request) -> Result<Answer, Error> {
         let done = |code| Ok(Reply::Done { code }.into());
+        self.allow(&request, Role::needed(&request))?;
         match request {
             Request::Hello { .. } => {
                 Ok(Reply::Hello { major: VERSION, minor: 0, server: super::super::server_name() }.into())
@@ -117,6 +139,9 @@ impl ChannelHandler {
             }
             Request::CloseTrace => {
                 let session = self.session()?.clone();
+                if session.writer().is_ok() {
+                    self.allow(&request, Role::Write)?;
+                }
                 let finished = self.close_writers();
                 self.readers.clear();
                 let file_bytes = session.close_trace(EndReason::Finished)?;
@@ -176,6 +201,10 @@ impl ChannelHandler {
             Request::AddProperty { key, value } => {
                 self.session()?.writer()?.add_property(&key, &value)?;
                 done(19)
+            }
+            Request::EndSession { session } => {
+                StoreSession::end(&self.sessions, session)?;
+                done(20)
             }
         }
     }

@@ -4,6 +4,7 @@
 mod budget;
 mod cache;
 mod handler;
+mod quota;
 mod read;
 mod resources;
 pub(crate) mod ring;
@@ -23,7 +24,7 @@ pub(crate) use handler::{Answer, ChannelHandler};
 
 use trace_format::EndReason;
 
-use crate::Error;
+use crate::{Error, Role};
 use resources::Resources;
 use session::SessionList;
 
@@ -51,8 +52,8 @@ impl Engine {
     }
 
     /// A new channel. `shared` says whether descriptors, or references in the same process, reach the client.
-    pub(crate) fn channel(&self, shared: bool) -> ChannelHandler {
-        ChannelHandler::new(self.sessions.clone(), shared)
+    pub(crate) fn channel(&self, shared: bool, role: Role) -> ChannelHandler {
+        ChannelHandler::new(self.sessions.clone(), shared, role)
     }
 
     pub(crate) fn options(&self) -> &EngineOptions {

@@ -23,12 +23,14 @@ pub struct EngineOptions {
     pub root: Option<PathBuf>,
     /// Channels at the same time.
     pub channels: usize,
+    /// Bytes of a trace's file at most, but for its end.
+    pub quota_bytes: Option<u64>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { workers, memory_bytes: 1 << 30, root: None, channels: 2048 }
+        Self { workers, memory_bytes: 1 << 30, root: None, channels: 2048, quota_bytes: None }
     }
 }
 

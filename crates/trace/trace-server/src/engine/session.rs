@@ -1,6 +1,7 @@
 //! Sessions: who works on one trace (Simutrace, section 2.1).
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::{Arc, Mutex};
 
 use trace_format::{
@@ -8,6 +9,7 @@ use trace_format::{
     SyncPolicy, Trace,
 };
 
+use super::quota::LimitedFile;
 use super::read::ReadTrace;
 use super::resources::Resources;
 use super::root::Purpose;
@@ -32,6 +34,8 @@ struct SessionState {
     specifier: String,
     /// Whether a channel that wrote has vanished.
     vanished: bool,
+    /// Whether somebody else ended it.
+    ended: bool,
     open: Option<SessionTrace>,
     /// The trace that is being written, as a reader sees it.
     own: Option<Arc<ReadTrace>>,
@@ -84,13 +88,21 @@ impl StoreSession {
         let none = || Error::refused(RefusalReason::Unknown, format!("there is no session {id}"));
         let session = sessions.get(&id).cloned().ok_or_else(none)?;
         let mut state = lock(&session.state);
-        if state.channels == 0 {
+        if state.channels == 0 || state.ended {
             // It ends.
             return Err(none());
         }
         state.channels += 1;
         drop(state);
         Ok(session)
+    }
+
+    /// Ends a session for those who are in it: its trace is closed as when the server stops. They can do nothing with it but leave.
+    pub(crate) fn end(list: &SessionList, id: u64) -> Result<(), Error> {
+        let none = || Error::refused(RefusalReason::Unknown, format!("there is no session {id}"));
+        let session = lock(&list.sessions).get(&id).cloned().ok_or_else(none)?;
+        lock(&session.state).ended = true;
+        session.close(EndReason::ServerStopped)
     }
 
     /// One channel less; with the last one the trace is closed. It leaves for that reason; whether it `wrote` says whether anything
@@ -126,6 +138,12 @@ impl StoreSession {
     }
 
     fn not_open(state: &SessionState) -> Result<(), Error> {
+        if state.ended {
+            return Err(Error::refused(
+                RefusalReason::Mode,
+                "the session was ended by who administrates the server",
+            ));
+        }
         if state.open.is_none() {
             return Ok(());
         }
@@ -163,8 +181,13 @@ impl StoreSession {
                     SyncWhen::Flushed => SyncPolicy::EachFlush,
                 };
                 let options = CreateOptions { sync: policy, ..CreateOptions::default() };
-                let storage = Box::new(FileStorage(file));
+                let storage = Box::new(self.limited(file));
                 Arc::new(FileSink::create_on(storage, &path, options).map_err(refused)?)
+            }
+            _ if self.list.resources.options.quota_bytes.is_some() => {
+                let text =
+                    format!("{specifier}: where traces have a quota, only memtap's own format is written");
+                return Err(Error::refused(RefusalReason::NoRoom, text));
             }
             _ => Arc::new(TextSink::new(format, path, file)),
         };
@@ -208,6 +231,10 @@ impl StoreSession {
         Ok(())
     }
 
+    fn limited(&self, file: File) -> LimitedFile {
+        LimitedFile { file: FileStorage(file), most: self.list.resources.options.quota_bytes }
+    }
+
     fn appending(&self, name: &str) -> Result<Arc<WriteTrace>, Error> {
         let file = self.list.resources.root.open(name, Purpose::Append)?;
         let path = self.list.resources.root.path(name);
@@ -216,7 +243,7 @@ impl StoreSession {
         let again = file.try_clone().map_err(failed)?;
         let before = Trace::open_on(Box::new(again), &path, Encoders::default(), Limits::default())
             .map_err(refused)?;
-        let storage = Box::new(FileStorage(file));
+        let storage = Box::new(self.limited(file));
         let sink = FileSink::append_on(storage, &before, CreateOptions::default()).map_err(refused)?;
         let (sync, entries) = (SyncWhen::Closed, SEGMENT_ENTRIES);
         let trace = Arc::new(WriteTrace::new(&self.list.resources, Arc::new(sink), false, sync, entries));

@@ -1,6 +1,7 @@
 //! The server's sockets: a thread for each channel, bounded in number and patience.
 
 mod greeting;
+mod log;
 mod serve;
 
 use std::fs::Permissions;
@@ -14,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use greeting::{Greeting, Greetings};
+pub use log::LogLevel;
+use log::printable;
 
 use crate::channel::{Channel, UnixChannel};
 use crate::{Address, Credentials, Engine, Error};
@@ -29,15 +32,15 @@ struct ServerState {
     engine: Engine,
     channels: AtomicUsize,
     stopping: AtomicBool,
-    quiet: bool,
+    level: LogLevel,
     greetings: Arc<Greetings>,
 }
 
 impl ServerState {
     /// Says something to who runs the server. What clients sent may be in it: control characters are shown, not obeyed.
-    fn log(&self, text: &str) {
-        if !self.quiet {
-            eprintln!("memtap serve: {}", printable(text));
+    fn log(&self, level: LogLevel, text: impl FnOnce() -> String) {
+        if level <= self.level {
+            eprintln!("memtap serve: {}", printable(&text()));
         }
     }
 
@@ -61,20 +64,6 @@ impl Drop for Seat {
     }
 }
 
-/// The text on one line that does nothing to a terminal.
-fn printable(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for letter in text.chars() {
-        // Beside the control characters those that turn the direction of writing.
-        if letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            line.extend(letter.escape_default());
-        } else {
-            line.push(letter);
-        }
-    }
-    line
-}
-
 /// A server that listens. Each address has a thread that accepts; dropping the server stops them.
 #[derive(Debug)]
 pub struct Server {
@@ -86,13 +75,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that does not listen yet. A quiet one logs nothing.
-    pub fn new(engine: &Engine, quiet: bool) -> Self {
+    /// A server that does not listen yet, and says so much to standard error.
+    pub fn new(engine: &Engine, level: LogLevel) -> Self {
         let shared = ServerState {
             engine: engine.clone(),
             channels: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
-            quiet,
+            level,
             greetings: Arc::default(),
         };
         Self {
@@ -257,7 +246,7 @@ fn admit_unix(shared: &Arc<ServerState>, stream: UnixStream) {
     start(shared, Box::new(channel), serve::Guest { who, refusal, place });
 }
 
-fn admit_tcp(shared: &Arc<ServerState>, credentials: &Credentials, stream: TcpStream) {
+fn admit_tcp(shared: &Arc<ServerState>, credentials: &Arc<Credentials>, stream: TcpStream) {
     let who = stream.peer_addr().map_or_else(|_| "an unknown peer".into(), |peer| peer.to_string());
     let _ = stream.set_nodelay(true);
     // One that is gone already needs no place.
@@ -265,10 +254,10 @@ fn admit_tcp(shared: &Arc<ServerState>, credentials: &Credentials, stream: TcpSt
     // The handshake is the channel's thread's: nobody else waits for it.
     match credentials.accept(stream) {
         Ok(channel) => {
-            let place = serve::Place::Remote { greeting, token: credentials.token().into() };
+            let place = serve::Place::Remote { greeting, credentials: credentials.clone() };
             start(shared, channel, serve::Guest { who, refusal: None, place });
         }
-        Err(error) => shared.log(&format!("{who}: refused: {error}")),
+        Err(error) => shared.log(LogLevel::Refusals, || format!("{who}: refused: {error}")),
     }
 }
 
@@ -277,17 +266,6 @@ fn start(shared: &Arc<ServerState>, channel: Box<dyn Channel>, guest: serve::Gue
     let own = shared.clone();
     if spawn("memtap-channel", move || serve::serve(&own, channel, guest)).is_err() {
         // The closure is gone, and with it the channel and its place.
-        shared.log("no thread for another channel");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn what_clients_say_does_nothing_to_a_terminal() {
-        assert_eq!(printable("a b ü"), "a b ü");
-        assert_eq!(printable("a\nb\u{1b}[2J\u{202e}\u{9b}"), "a\\nb\\u{1b}[2J\\u{202e}\\u{9b}");
+        shared.log(LogLevel::Errors, || "no thread for another channel".into());
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use trace_format::EndReason;
 
-use super::{Greeting, PATIENCE, Seat, ServerState};
+use super::{Greeting, LogLevel, PATIENCE, Seat, ServerState};
 use crate::channel::Channel;
 use crate::engine::Answer;
 use crate::wire::{self, MAX_BODY_BYTES, MAX_HELLO_BYTES, Message, ReadError, Reply, Request, VERSION};
-use crate::{Error, RefusalReason};
+use crate::{Credentials, RefusalReason, Role};
 
 /// Who came.
 pub(super) struct Guest {
@@ -29,8 +29,8 @@ pub(super) enum Place {
     Remote {
         /// Its place there.
         greeting: Greeting,
-        /// What it must show.
-        token: Arc<str>,
+        /// What it must show one of.
+        credentials: Arc<Credentials>,
     },
 }
 
@@ -57,7 +57,10 @@ pub(super) fn serve(shared: &Arc<ServerState>, mut channel: Box<dyn Channel>, gu
     if channel.limit(None, Some(PATIENCE)).is_err() {
         return;
     }
-    let mut handler = shared.engine.channel(hello.shared);
+    let mut handler = shared.engine.channel(hello.shared, hello.role);
+    let who = hello.who;
+    shared.log(LogLevel::Sessions, || format!("{who}: came, to {}", hello.role.name()));
+    let mut trace = String::new();
     let answer = handler.handle(hello.request);
     if send(channel, &answer, hello.number).is_err() {
         return;
@@ -67,7 +70,7 @@ pub(super) fn serve(shared: &Arc<ServerState>, mut channel: Box<dyn Channel>, gu
             Ok(message) => message,
             Err(ReadError::Closed | ReadError::Io(_)) => break,
             Err(ReadError::Malformed(what)) => {
-                shared.log(&format!("{who}: refused: {what}"));
+                shared.log(LogLevel::Refusals, || format!("{who}: refused: {what}"));
                 refuse(channel, 0, RefusalReason::Malformed, what);
                 break;
             }
@@ -77,17 +80,22 @@ pub(super) fn serve(shared: &Arc<ServerState>, mut channel: Box<dyn Channel>, gu
         drop(message);
         let Some(request) = request else {
             let what = "a message that is no request, or not in its place";
-            shared.log(&format!("{who}: refused: {what}"));
+            shared.log(LogLevel::Refusals, || format!("{who}: refused: {what}"));
             refuse(channel, number, RefusalReason::Malformed, what);
             break;
         };
+        shared.log(LogLevel::Requests, || format!("{who}: {}", request.name()));
+        let story = StoryOf::before(&request);
         let answer = handler.handle(request);
+        story.after(&answer.reply, &mut trace, |text| {
+            shared.log(LogLevel::Sessions, || format!("{who}: {text}"))
+        });
         if let Reply::Refused {
-            reason: reason @ (RefusalReason::Malformed | RefusalReason::OutsideRoot),
+            reason: reason @ (RefusalReason::Malformed | RefusalReason::OutsideRoot | RefusalReason::Role),
             text,
         } = &answer.reply
         {
-            shared.log(&format!("{who}: refused: {text}"));
+            shared.log(LogLevel::Refusals, || format!("{who}: refused: {text}"));
             if *reason == RefusalReason::Malformed {
                 let _ = send(channel, &answer, number);
                 break;
@@ -97,14 +105,54 @@ pub(super) fn serve(shared: &Arc<ServerState>, mut channel: Box<dyn Channel>, gu
             break;
         }
     }
-    if let Err(error) = handler.leave(EndReason::ClientVanished) {
-        report(shared, &who, &error);
+    match handler.leave(EndReason::ClientVanished) {
+        Ok(()) => shared.log(LogLevel::Sessions, || format!("{who}: left")),
+        // A trace that could not be completed after its client had gone.
+        Err(error) => shared.log(LogLevel::Errors, || format!("{who}: left: {error}")),
     }
 }
 
-/// A trace that could not be completed after its client had gone.
-fn report(shared: &ServerState, who: &str, error: &Error) {
-    shared.log(&format!("{who}: left: {error}"));
+/// What a request is for the log: who works on which trace.
+enum StoryOf {
+    Creating(String),
+    Opening(String),
+    Closing,
+    Ending(u64),
+    Other,
+}
+
+impl StoryOf {
+    fn before(request: &Request) -> Self {
+        match request {
+            Request::CreateTrace { specifier, .. } => Self::Creating(specifier.clone()),
+            Request::OpenTrace { specifier, .. } => Self::Opening(specifier.clone()),
+            Request::CloseTrace => Self::Closing,
+            Request::EndSession { session } => Self::Ending(*session),
+            _ => Self::Other,
+        }
+    }
+
+    /// Tells it once it was done. `trace` is the one that the channel works on.
+    fn after(self, reply: &Reply, trace: &mut String, say: impl Fn(String)) {
+        if let Reply::Refused { .. } = reply {
+            return;
+        }
+        match (self, reply) {
+            (Self::Creating(name), _) => {
+                say(format!("creates {name}"));
+                *trace = name;
+            }
+            (Self::Opening(name), _) => {
+                say(format!("opens {name}"));
+                *trace = name;
+            }
+            (Self::Closing, Reply::Closed { file_bytes }) => {
+                say(format!("closes {}, which has {file_bytes} bytes", std::mem::take(trace)));
+            }
+            (Self::Ending(session), _) => say(format!("ends session {session}")),
+            _ => {}
+        }
+    }
 }
 
 /// A hello that was admitted.
@@ -112,6 +160,9 @@ struct Hello {
     request: Request,
     number: u32,
     shared: bool,
+    role: Role,
+    /// With what the client calls itself.
+    who: String,
     /// Given up at the channel's end.
     _seat: Seat,
 }
@@ -124,7 +175,7 @@ fn hello(
     place: Place,
 ) -> Option<Hello> {
     let refused = |channel: &mut dyn Channel, number, reason, text: &str| {
-        shared.log(&format!("{who}: refused: {text}"));
+        shared.log(LogLevel::Refusals, || format!("{who}: refused: {text}"));
         refuse(channel, number, reason, text);
     };
     let message: Message = match wire::read(channel, MAX_HELLO_BYTES) {
@@ -132,7 +183,7 @@ fn hello(
         // Who connects and says nothing, such as a server that is being stopped.
         Err(ReadError::Closed) => return None,
         Err(ReadError::Io(error)) => {
-            shared.log(&format!("{who}: refused: no hello: {error}"));
+            shared.log(LogLevel::Refusals, || format!("{who}: refused: no hello: {error}"));
             return None;
         }
         Err(ReadError::Malformed(what)) => {
@@ -145,7 +196,7 @@ fn hello(
         refused(channel, number, RefusalReason::Malformed, "the first message is no hello");
         return None;
     };
-    let Request::Hello { major, token, .. } = &request else {
+    let Request::Hello { major, token, client, .. } = &request else {
         refused(channel, number, RefusalReason::Malformed, "the first message is no hello");
         return None;
     };
@@ -153,13 +204,15 @@ fn hello(
         refused(channel, number, RefusalReason::NotAdmitted, text);
         return None;
     }
-    if let Place::Remote { token: right, .. } = &place
-        && !same(right.as_bytes(), token.as_bytes())
-    {
+    let role = match &place {
+        Place::Local(_) => Some(Role::Administrate),
+        Place::Remote { credentials, .. } => credentials.role_of(token),
+    };
+    let Some(role) = role else {
         let text = if token.is_empty() { "no token was given" } else { "the token is wrong" };
         refused(channel, number, RefusalReason::NotAdmitted, text);
         return None;
-    }
+    };
     if *major != VERSION {
         let text = format!("version {major} of the protocol is not spoken here, but {VERSION}");
         refused(channel, number, RefusalReason::NotAdmitted, &text);
@@ -179,10 +232,6 @@ fn hello(
         refused(channel, number, RefusalReason::NoRoom, &text);
         return None;
     };
-    Some(Hello { request, number, shared: local, _seat: seat })
-}
-
-/// Compares without telling by the time how much is right.
-fn same(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+    let who = if client.is_empty() { who.to_owned() } else { format!("{who}, {client}") };
+    Some(Hello { request, number, shared: local, role, who, _seat: seat })
 }

@@ -247,7 +247,7 @@ impl Reply {
                 })
             }
             17 => Self::Index { index: get.u64()? },
-            code @ (3 | 5 | 6 | 7 | 13 | 14 | 18 | 19) => Self::Done { code },
+            code @ (3 | 5 | 6 | 7 | 13 | 14 | 18 | 19 | 20) => Self::Done { code },
             _ => return None,
         };
         get.at_end().then_some(reply)

@@ -87,9 +87,36 @@ pub enum Request {
     Seek { stream: u32, by: By, value: u64 },
     CloseReader { reader: u32 },
     AddProperty { key: String, value: String },
+    EndSession { session: u64 },
 }
 
 impl Request {
+    /// What it is called in docs/protocol.md.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Hello { .. } => "hello",
+            Self::CreateSession { .. } => "create session",
+            Self::OpenSession { .. } => "open session",
+            Self::ListSessions => "list sessions",
+            Self::LeaveSession => "leave session",
+            Self::CreateTrace { .. } => "create trace",
+            Self::OpenTrace { .. } => "open trace",
+            Self::CloseTrace => "close trace",
+            Self::AddStream { .. } => "add stream",
+            Self::ListStreams => "list streams",
+            Self::OpenWriter { .. } => "open writer",
+            Self::Submit { .. } => "submit",
+            Self::CloseWriter { .. } => "close writer",
+            Self::Flush { .. } => "flush",
+            Self::OpenReader { .. } => "open reader",
+            Self::Read { .. } => "read",
+            Self::Seek { .. } => "seek",
+            Self::CloseReader { .. } => "close reader",
+            Self::AddProperty { .. } => "add property",
+            Self::EndSession { .. } => "end session",
+        }
+    }
+
     /// As a message of that number.
     pub fn encode(&self, number: u32) -> Message {
         let mut body = Vec::new();
@@ -179,6 +206,10 @@ impl Request {
                 body.put_string(value);
                 19
             }
+            Self::EndSession { session } => {
+                body.put_u64(*session);
+                20
+            }
         };
         Message { code, number, body }
     }
@@ -236,6 +267,7 @@ impl Request {
             17 => Self::Seek { stream: get.u32()?, by: By::from_code(get.u8()?)?, value: get.u64()? },
             18 => Self::CloseReader { reader: get.u32()? },
             19 => Self::AddProperty { key: get.string()?, value: get.string()? },
+            20 => Self::EndSession { session: get.u64()? },
             _ => return None,
         };
         get.at_end().then_some(request)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use trace_format::{EntryType, Field, FieldRole, Filter, Guid, Trace};
-use trace_server::{Address, Client, Engine, EngineOptions, Server};
+use trace_server::{Address, Client, Engine, EngineOptions, LogLevel, Server};
 
 /// A server that listens on a Unix socket.
 pub(crate) struct Place {
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 pub(crate) fn options() -> EngineOptions {
-    EngineOptions { workers: 2, memory_bytes: 64 << 20, root: None, channels: 2048 }
+    EngineOptions { workers: 2, memory_bytes: 64 << 20, root: None, channels: 2048, quota_bytes: None }
 }
 
 pub(crate) fn place() -> Place {
@@ -28,7 +28,7 @@ pub(crate) fn place_with(options: EngineOptions) -> Place {
     let root = dir.path().join("root");
     std::fs::create_dir(&root).unwrap();
     let engine = Engine::start(EngineOptions { root: Some(root), ..options }).unwrap();
-    let mut server = Server::new(&engine, true);
+    let mut server = Server::new(&engine, LogLevel::Nothing);
     let address = server.listen(&Address::Unix(dir.path().join("socket"))).unwrap();
     Place { dir, engine, server, address }
 }
