@@ -478,3 +478,100 @@ fn perfetto_gets_functions_that_begin_and_end_and_all_accesses() {
     }
     assert!(most >= 1000, "{most}");
 }
+
+/// An entry of drmemtrace's format.
+struct DrEntry {
+    kind: u16,
+    size: u16,
+    word: u64,
+}
+
+/// The types of instructions in it: other ones, jumps, branches, calls, returns.
+const DR_INSTRUCTIONS: std::ops::RangeInclusive<u16> = 10..=16;
+
+fn dr_entries(path: &Path) -> Vec<DrEntry> {
+    let bytes = std::fs::read(path).expect("it was just written");
+    assert_eq!(bytes.len() % 12, 0);
+    let entry = |entry: &[u8]| DrEntry {
+        kind: u16::from_le_bytes([entry[0], entry[1]]),
+        size: u16::from_le_bytes([entry[2], entry[3]]),
+        word: u64::from_le_bytes(entry[4..].try_into().expect("8 bytes")),
+    };
+    bytes.chunks_exact(12).map(entry).collect()
+}
+
+/// Checks what a reader of that format relies on; gives instructions, loads and stores.
+fn check_dr_file(path: &Path) -> [u64; 3] {
+    let entries = dr_entries(path);
+    // Header, version, type; the thread and its process; at the end the thread's end and the file's.
+    let kinds: Vec<u16> = entries.iter().map(|entry| entry.kind).collect();
+    assert_eq!((&kinds[..5], &kinds[kinds.len() - 2..]), (&[25, 28, 28, 22, 24][..], &[23, 26][..]));
+    assert_eq!((entries[0].word, entries[1].word, entries[2].word), (4, 4, 0x2c0));
+    let name = path.file_name().expect("a name").to_string_lossy();
+    let numbers = format!(".{}.{}.", entries[4].word, entries[3].word);
+    assert!(name.contains(&numbers) && name.ends_with(".trace"), "{name} has {numbers}");
+    let (mut code, mut bytes) = (BTreeMap::new(), Vec::<u8>::new());
+    let (mut counts, mut next) = ([0; 3], None);
+    for entry in &entries {
+        match entry.kind {
+            47 => bytes.extend(&entry.word.to_le_bytes()[..entry.size.into()]),
+            0 | 1 => {
+                assert!(counts[0] > 0, "an access comes after its instruction");
+                counts[1 + usize::from(entry.kind)] += 1;
+            }
+            kind if DR_INSTRUCTIONS.contains(&kind) => {
+                counts[0] += 1;
+                if !bytes.is_empty() {
+                    code.insert(entry.word, std::mem::take(&mut bytes));
+                }
+                let code = code.get(&entry.word).expect("bytes come before the first execution");
+                assert_eq!(code.len(), usize::from(entry.size), "{:#x}", entry.word);
+                // What does not jump goes on at the next instruction; other code is entered by calls.
+                assert!(next.is_none_or(|next| next == entry.word), "{next:x?} is not {:#x}", entry.word);
+                next = (kind == 10).then(|| entry.word + u64::from(entry.size));
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[test]
+fn drmemtrace_has_all_instructions_with_their_accesses_by_thread() {
+    for program in ["integers.c", "algorithms.c", "threads.c"] {
+        let exports = Exports::of(program, &["--flow", "full"]);
+        let (trace, dir) = (&exports.recording.trace, exports.path("dr"));
+        let ask = || trace.ask("export", &["--format", "drmemtrace", "-o", dir.to_str().expect("UTF-8")]);
+        let outcome = ask();
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        let files = std::fs::read_dir(&dir).expect("a directory").map(|file| file.expect("read").path());
+        let counts: Vec<[u64; 3]> = files.map(|file| check_dr_file(&file)).collect();
+        assert_eq!(counts.len() as u64, trace.number("threads"), "{program}");
+        let sum = |which: usize| counts.iter().map(|counts| counts[which]).sum::<u64>();
+        let number = |keys: [&str; 2]| keys.iter().map(|key| trace.number(key)).sum::<u64>();
+        assert_eq!(sum(1), number(["loads", "modifies"]), "{program}");
+        assert_eq!(sum(2), number(["stores", "modifies"]), "{program}");
+        // Those of all entered blocks, each up to where the next one was entered.
+        let flow = trace.flow();
+        let entered = flow.iter().enumerate().map(|(index, entered)| {
+            let next = flow.get(index + 1).filter(|next| next.thread == entered.thread);
+            next.map_or(entered.instructions, |next| entered.instructions.min(next.cycle - entered.cycle))
+        });
+        assert_eq!(sum(0), entered.sum::<u64>(), "{program}");
+        let refused = ask();
+        assert!(refused.status == 1 && refused.err().contains("exists already"), "{}", refused.err());
+    }
+}
+
+#[test]
+fn drmemtrace_needs_control_flow() {
+    let exports = Exports::of("statics.c", &[]);
+    let out = exports.path("dr");
+    let refused = exports
+        .recording
+        .trace
+        .ask("export", &["--format", "drmemtrace", "-o", out.to_str().expect("UTF-8")]);
+    assert_eq!((refused.status, refused.err().lines().count()), (1, 1), "{}", refused.err());
+    assert!(refused.err().contains("record --flow full"), "{}", refused.err());
+    assert!(exports.names().is_empty(), "nothing is left: {:?}", exports.names());
+}

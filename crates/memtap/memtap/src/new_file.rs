@@ -1,4 +1,4 @@
-//! A file that is there whole or not at all: it is written under another name beside its own, and gets its own at the end. An
+//! A file or directory that is there whole or not at all: it is written under another name beside its own, and gets its own at the end. An
 //! error, and a signal that ends memtap, leave nothing.
 
 use std::fs::{self, File};
@@ -92,6 +92,48 @@ impl Drop for NewFile {
     }
 }
 
+/// A directory that is being filled.
+#[derive(Debug)]
+pub(crate) struct NewDirectory {
+    path: PathBuf,
+    /// Where it is meanwhile.
+    temporary: PathBuf,
+}
+
+impl NewDirectory {
+    /// Begins. Fails where something of that name exists; of what a directory holds nothing is ever replaced.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        if path.symlink_metadata().is_ok() {
+            bail!("{}: exists already; name a directory that does not", path.display());
+        }
+        let temporary = beside(path);
+        watch_signals();
+        unfinished(|all| all.push(temporary.clone()));
+        let new = Self { path: path.to_owned(), temporary };
+        fs::create_dir(&new.temporary).with_context(|| format!("{}: can't be written", path.display()))?;
+        Ok(new)
+    }
+
+    /// Where its files are written.
+    pub(crate) fn filled(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// All files are written: the directory gets its name.
+    pub(crate) fn finish(self) -> Result<()> {
+        fs::rename(&self.temporary, &self.path)
+            .with_context(|| format!("{}: can't be written", self.path.display()))
+    }
+}
+
+impl Drop for NewDirectory {
+    fn drop(&mut self) {
+        // It is not there any more if it got its name.
+        let _ = fs::remove_dir_all(&self.temporary);
+        unfinished(|all| all.retain(|path| *path != self.temporary));
+    }
+}
+
 /// Where a result goes: a file that is there whole or not at all, or standard output.
 pub(crate) enum Output {
     File(NewFile),
@@ -151,7 +193,8 @@ fn watch_signals() {
             for signal in &mut signals {
                 unfinished(|all| {
                     for path in all.drain(..) {
-                        let _ = fs::remove_file(path);
+                        let _ = fs::remove_file(&path);
+                        let _ = fs::remove_dir_all(&path);
                     }
                 });
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -188,5 +231,22 @@ mod tests {
         assert_eq!(fs::read(&path).expect("read"), b"");
         assert!(NewFile::create(dir.path(), true).is_err());
         assert!(NewFile::create(&dir.path().join("no/out"), true).is_err());
+    }
+
+    #[test]
+    fn a_directory_is_there_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("out");
+        for is_finished in [false, true] {
+            let new = NewDirectory::create(&path).expect("new");
+            fs::write(new.filled().join("a"), b"whole").expect("written");
+            assert!(!path.exists());
+            if is_finished {
+                new.finish().expect("finished");
+            }
+        }
+        assert_eq!((names(dir.path()), names(&path)), (vec!["out".to_owned()], vec!["a".to_owned()]));
+        assert!(NewDirectory::create(&path).expect_err("it exists").to_string().contains("exists already"));
+        assert_eq!(names(&path), ["a"]);
     }
 }

@@ -4,13 +4,12 @@
 //! It is demand-driven. As long as no register of a thread is tainted, its accesses are only asked whether they touch a
 //! tainted byte, which is what a watchpoint unit would answer. When one does, every instruction is followed until the
 //! registers are clean again. The trace has every access with the number of instructions before it; those in between are
-//! in its control flow (`executed`) where that was recorded, and else found in the program's files (`path`).
+//! in its control flow ([`crate::flow`]) where that was recorded, and else found in the program's files (`path`).
 //!
 //! Followed are data: moves and what is computed from them. Not followed are addresses (what is read through a tainted
 //! pointer is not tainted by it) and decisions (comparisons and what depends on them).
 
 mod code;
-mod executed;
 mod finding;
 mod labels;
 mod path;
@@ -34,7 +33,6 @@ use watch_models::{CostModel, Origin, UnitKind, Watched};
 use x86::{Examiner, RegisterBytes, RegisterSum};
 
 use self::code::{KnownInstruction, ProgramCode, Successor};
-use self::executed::{Executed, ExecutedStretch};
 use self::finding::{spot, way};
 use self::labels::{Label, Labels, TaintedMemory};
 use self::path::Way;
@@ -42,8 +40,9 @@ use self::propagate::{LabelledMemory, Propagation};
 use self::registers::RegisterLabels;
 use self::system_calls::arguments_of;
 use crate::demand::{UnitFigure, UnitSet, figure};
+use crate::flow::{self, Executed, ExecutedStretch};
 use crate::race::atomics::is_inner;
-use crate::{Error, Moment, Session, Tool, flow};
+use crate::{Error, Moment, Session, Tool};
 
 pub use self::finding::{Finding, Input, SinkKind, Spot};
 

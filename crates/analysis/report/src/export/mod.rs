@@ -6,6 +6,7 @@
 mod access_bytes;
 mod callgrind;
 mod dhat;
+mod drmemtrace;
 mod entries64;
 mod feed;
 mod figures;
@@ -35,6 +36,7 @@ use crate::Error;
 pub use access_bytes::AccessBytes;
 pub use callgrind::callgrind;
 pub use dhat::dhat;
+pub use drmemtrace::drmemtrace;
 pub use entries64::Entries64;
 pub use figures::Figures;
 pub use firefox::firefox;

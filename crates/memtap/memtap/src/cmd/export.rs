@@ -3,17 +3,21 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use analysis::flow::UnknownInstructions;
+use analysis::machine::Machine;
 use analysis::stack::StackTally;
 use analysis::{BlockUses, DataTally, Session, Timeline};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
-use report::export::{CallTree, Measure, callgrind, dhat, firefox, folded, perfetto, pprof};
+use report::export::{CallTree, Measure, callgrind, dhat, drmemtrace, firefox, folded, perfetto, pprof};
 use report::flame::FlameGraph;
+use report::grouped;
 
 use super::flame::{call_tree, needs_stacks};
 use crate::inputs;
-use crate::new_file::Output;
+use crate::new_file::{NewDirectory, Output};
 use crate::output::note_problems;
+use crate::progress::Reading;
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,12 +34,15 @@ pub(crate) enum ExportFormat {
     Perfetto,
     /// The same as samples weighted by accesses: for profiler.firefox.com
     Firefox,
+    /// Every executed instruction with its accesses, a file a thread in the directory OUT: for DynamoRIO's drmemtrace tools (binary;
+    /// needs record --flow full)
+    Drmemtrace,
 }
 
 impl ExportFormat {
     /// Whether it is no text.
     fn is_binary(self) -> bool {
-        matches!(self, Self::Pprof | Self::Perfetto)
+        matches!(self, Self::Pprof | Self::Perfetto | Self::Drmemtrace)
     }
 }
 
@@ -47,7 +54,7 @@ pub(crate) struct Args {
     /// The format
     #[arg(long, value_enum)]
     format: ExportFormat,
-    /// The file to write; -: standard output
+    /// The file to write; -: standard output. Of drmemtrace a directory, which must be new
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace the output if it exists
@@ -61,6 +68,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!("this format is binary, and no text for standard output; name a file with -o");
     }
     let session = inputs::session(&args.file)?;
+    if args.format == ExportFormat::Drmemtrace {
+        return instructions(&session, args);
+    }
     needs_stacks(&session, &args.file)?;
     let mut output = Output::create(&args.output, args.force)?;
     let names = session.names();
@@ -91,9 +101,34 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         ExportFormat::Perfetto => perfetto(&session, &timeline(&session)?, &mut output)?,
         ExportFormat::Firefox => firefox(&session, &timeline(&session)?, &mut output)?,
+        ExportFormat::Drmemtrace => unreachable!("it is no single file"),
     }
     output.finish()?;
     note_problems(&session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A directory with what each thread executed.
+fn instructions(session: &Session, args: &Args) -> Result<ExitCode> {
+    let file = args.file.display();
+    if Machine::of(session).is_some() {
+        bail!("{file}: is of a machine, whose code is in no file; --format drmemtrace is for programs");
+    }
+    let directory = NewDirectory::create(&args.output)?;
+    let unknown = {
+        let _reading = Reading::of(session);
+        drmemtrace(session, directory.filled()).with_context(|| file.to_string())?
+    };
+    directory.finish()?;
+    let UnknownInstructions { instructions, accesses } = unknown;
+    if instructions + accesses > 0 {
+        eprintln!(
+            "memtap: note: {} instructions are left out (functions that are one event, as malloc, and code in no file), and {} accesses of theirs",
+            grouped(instructions),
+            grouped(accesses)
+        );
+    }
+    note_problems(session);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,38 +2,38 @@
 
 use memref::VirtAddr;
 
+use super::{Entered, Flow};
 use crate::Error;
-use crate::flow::{Entered, Flow};
 
 /// Instructions of one block that were executed one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ExecutedStretch {
+pub(crate) struct ExecutedStretch {
     /// The block's first instruction.
-    pub(super) start: VirtAddr,
+    pub(crate) start: VirtAddr,
     /// Instructions of the block before them.
-    pub(super) skipped: u64,
+    pub(crate) skipped: u64,
     /// How many they are. Zero: it is the end that was asked for.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// Whether nothing was executed before them that is not recorded.
-    pub(super) is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 /// The control flow of a thread on its way.
 #[derive(Debug)]
-pub(super) struct Executed {
+pub(crate) struct Executed {
     flow: Flow,
     /// The block that was entered last.
     inside: Option<Entered>,
 }
 
 impl Executed {
-    pub(super) fn new(flow: Flow) -> Self {
+    pub(crate) fn new(flow: Flow) -> Self {
         Self { flow, inside: None }
     }
 
     /// What was executed first from cycle `at` on, which becomes the cycle after it; `to` at most. Cycles must not be asked
     /// for that lie before those of an earlier question.
-    pub(super) fn next(&mut self, at: &mut u64, to: u64) -> Result<ExecutedStretch, Error> {
+    pub(crate) fn next(&mut self, at: &mut u64, to: u64) -> Result<ExecutedStretch, Error> {
         let mut is_whole = true;
         loop {
             while let Some(entered) = self.flow.peek()?.filter(|entered| entered.cycle <= *at) {

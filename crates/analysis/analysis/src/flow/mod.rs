@@ -1,10 +1,18 @@
 //! The control flow of a trace that was recorded with it (`record --flow full`): the blocks of code that a thread entered.
 
+mod executed;
+mod instructions;
+
 use std::rc::Rc;
 
 use memref::ThreadId;
 use trace_format::control_flow::{self, BlockEntry, FlowEntry};
 use trace_format::{StreamKind, Trace, TypedCursor};
+
+pub(crate) use executed::{Executed, ExecutedStretch};
+pub use instructions::{
+    ExecutedInstruction, InstructionFeed, InstructionKind, InstructionSink, UnknownInstructions,
+};
 
 use crate::Error;
 
