@@ -9,6 +9,7 @@
 mod accesses;
 mod askers;
 mod axis;
+mod blocks;
 mod connections;
 mod error;
 mod flame;

@@ -15,6 +15,7 @@ use symbols::Resolver;
 use trace_format::PageIndex;
 
 use crate::axis::AddressAxis;
+use crate::blocks::{MapBlock, blocks, mapped_blocks};
 use crate::error::Error;
 use crate::frames::{MapFrames, PAGE_SHIFT};
 use crate::missing::{MissingStretch, missing};
@@ -40,6 +41,8 @@ pub struct TraceMap {
     missing: Vec<MissingStretch>,
     /// What is where in each process, as it was at its end.
     pub(crate) resolvers: Vec<Resolver>,
+    /// Blocks of the heap, in the order in which they were allocated.
+    pub(crate) blocks: Vec<MapBlock>,
     /// Source files that tables by line have named.
     pub(crate) listed_files: Mutex<BTreeSet<String>>,
     /// Held by who counts a flame graph.
@@ -84,7 +87,8 @@ impl TraceMap {
         };
         let frames = MapFrames::new(&session, &index)?;
         let resolvers = session.indexed_pages()?.map(|indexed| indexed.resolvers).unwrap_or_default();
-        let processes = processes(&resolvers, &index, &frames)?;
+        let blocks = blocks(&session)?;
+        let processes = processes(&resolvers, &blocks, &index, &frames)?;
         let missing = missing(&session, &frames.frames)?;
         let mut threads: BTreeMap<ThreadId, (u64, Range<u64>)> = BTreeMap::new();
         for frame in &frames.frames {
@@ -103,6 +107,7 @@ impl TraceMap {
             threads,
             missing,
             resolvers,
+            blocks,
             listed_files: Mutex::default(),
             flames: Mutex::default(),
             opened,
@@ -212,6 +217,7 @@ fn pages(page: u64, shift: u8) -> Range<u64> {
 
 fn processes(
     resolvers: &[Resolver],
+    blocks: &[MapBlock],
     index: &PageIndex,
     frames: &MapFrames,
 ) -> Result<BTreeMap<ProcessId, MappedProcess>, Error> {
@@ -233,7 +239,9 @@ fn processes(
             }
         }
     }
-    let regions = MapRegion::all(resolvers);
+    let mut regions = MapRegion::all(resolvers);
+    let mapped = mapped_blocks(blocks, &regions);
+    regions.extend(mapped);
     let mut all = BTreeMap::new();
     for (process, ranges) in touched {
         let regions: Vec<MapRegion> =

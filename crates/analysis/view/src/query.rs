@@ -6,6 +6,7 @@ use analysis::By;
 use memref::{ProcessId, ThreadId};
 
 use crate::accesses::{AccessRequest, Way};
+use crate::blocks::BlocksRequest;
 use crate::error::Refusal;
 use crate::flame::FlameRequest;
 use crate::map::{MappedProcess, TraceMap};
@@ -161,6 +162,14 @@ impl<'a> Parameters<'a> {
         let asker = self.number("asker")?;
         self.finish()?;
         Ok(FlameRequest { part, asker })
+    }
+
+    /// Blocks of the heap.
+    pub(crate) fn blocks(mut self, map: &TraceMap) -> Result<BlocksRequest, Refusal> {
+        let part = self.part(map)?;
+        let least = self.number("least")?.unwrap_or(1);
+        self.finish()?;
+        Ok(BlocksRequest { part, least })
     }
 
     /// A source file.

@@ -139,6 +139,7 @@ impl Shared {
             "access" => Ok(json(self.map.access(&parameters.access(&self.map)?, &self.askers)?.to_string())),
             "flame" => Ok(json(self.map.flame(&parameters.flame(&self.map)?, &self.askers)?.to_string())),
             "source" => Ok(json(self.map.source(&parameters.source()?)?.to_string())),
+            "blocks" => Ok(json(self.map.blocks(&parameters.blocks(&self.map)?).to_string())),
             "tile" => {
                 let tile = self.map.tile(&parameters.tile(&self.map)?)?;
                 let head = tile.json().to_string();

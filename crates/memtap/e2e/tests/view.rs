@@ -437,3 +437,48 @@ fn only_files_of_the_trace_are_shown() {
     refused("/etc/passwd", 404);
     refused(&format!("{file}/../{}", file.rsplit('/').next().unwrap_or_default()), 404);
 }
+
+#[test]
+fn blocks_are_where_and_when_they_were_allocated() {
+    let trace = TestProgram::named("heap.c").record_by("translate").trace;
+    let viewer = Viewer::of(&trace.path);
+    let answer = viewer.json("blocks");
+    assert_eq!(answer["more"], 0);
+    let mut shown: Vec<String> = answer["blocks"]
+        .as_array()
+        .expect("an array")
+        .iter()
+        .map(|block| format!("{} {} {}", block["start"], block["bytes"], block["from"]))
+        .collect();
+    let events = trace.events();
+    let makes = ["malloc", "calloc", "realloc"];
+    let mut allocated: Vec<String> = events
+        .iter()
+        .filter(|event| makes.iter().any(|kind| event["type"] == *kind) && event["size"] != 0)
+        .map(|event| format!("{} {} {}", event["addr"], event["size"], event["cycle"]))
+        .collect();
+    shown.sort();
+    allocated.sort();
+    assert_eq!(shown, allocated);
+    // One that is freed ends there.
+    let malloc = events.iter().find(|event| event["type"] == "malloc" && event["size"] == 80);
+    let malloc = malloc.expect("by_malloc allocates it");
+    let free = events
+        .iter()
+        .skip_while(|event| *event != malloc)
+        .find(|event| event["type"] == "free" && event["addr"] == malloc["addr"]);
+    let block =
+        answer["blocks"].as_array().into_iter().flatten().find(|block| block["from"] == malloc["cycle"]);
+    assert_eq!(block.expect("it is shown")["to"], free.expect("by_malloc frees it")["cycle"]);
+    let large = viewer.json("blocks?least=200");
+    assert!(
+        large["blocks"]
+            .as_array()
+            .expect("an array")
+            .iter()
+            .all(|block| block["bytes"].as_u64() >= Some(200))
+    );
+    for wrong in ["least=-1", "width=3", "low=2&high=1"] {
+        assert_eq!(viewer.get(&format!("blocks?{wrong}")).status, 400, "{wrong}");
+    }
+}

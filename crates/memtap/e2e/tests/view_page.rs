@@ -301,6 +301,28 @@ fn the_flame_graph_has_what_the_table_has() {
 }
 
 #[test]
+fn blocks_of_the_heap_are_outlined() {
+    let mut page = heap();
+    let malloc =
+        page.trace.events().into_iter().find(|event| event["type"] == "malloc" && event["size"] == 80);
+    let malloc = malloc.expect("by_malloc allocates it");
+    let (addr, cycle) = (hexadecimal(&malloc["addr"]), malloc["cycle"].as_u64().expect("a cycle"));
+    page.browser.value(&format!(
+        "(() => {{ const {{ map }} = memtapView; map.move({{ from: {cycle} - 10, to: {cycle} + 40, \
+         top: map.axis.place({addr}n - 16n), bottom: map.axis.place({addr}n + 96n) }}); }})()"
+    ));
+    page.settle();
+    page.browser.wait("memtapView.map.blocks.length > 0");
+    let point = page.point_of(cycle + 5, addr + 8);
+    page.browser.point_at(point);
+    page.browser.wait("document.querySelector('#where').innerText.includes('block of 80 bytes')");
+    let point = page.point_of(cycle - 5, addr + 8);
+    page.browser.point_at(point);
+    page.browser.wait("!document.querySelector('#where').innerText.includes('block of')");
+    page.quiet();
+}
+
+#[test]
 fn lines_open_their_source_with_counts() {
     let mut page = diagonal();
     page.browser.key("/");

@@ -19,7 +19,8 @@ async function ask(path, signal) {
   return answer;
 }
 
-const map = new MemoryMap(element("map"), async (parameters, signal) => (await ask(`tile?${parameters}`, signal)).arrayBuffer());
+const map = new MemoryMap(element("map"), async (parameters, signal) => (await ask(`tile?${parameters}`, signal)).arrayBuffer(),
+  async (parameters, signal) => (await ask(`blocks?${parameters}`, signal)).json());
 const pane = new TablePane(element("pane"), async (parameters, signal) => (await ask(`table?${parameters}`, signal)).json());
 const asked = async (path, signal) => (await ask(path, signal)).json();
 const flame = new FlamePane(element("flame"), (parameters, signal) => asked(`flame?${parameters}`, signal));

@@ -13,6 +13,8 @@ const RIGHT = 8;
 const MOST_CELLS = 1 << 20;
 /** What is drawn are a few pixels from memory: a graphics processor has nothing to do but to be waited for. */
 const IN_MEMORY = { willReadFrequently: true };
+/** Blocks of fewer pixels are not outlined. */
+const FEWEST_PIXELS = 5;
 const FEWEST_CYCLES = 16;
 const FEWEST_BYTES = 16;
 
@@ -49,10 +51,10 @@ class Tile {
 }
 
 export class MemoryMap extends EventTarget {
-  /** On a canvas; `fetchTile(parameters)` gives a tile's bytes. */
-  constructor(canvas, fetchTile) {
+  /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are. */
+  constructor(canvas, fetchTile, fetchBlocks) {
     super();
-    Object.assign(this, { canvas, fetchTile, tile: null, whole: null, asking: null, selection: null, marked: null, access: null, pending: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, fetchBlocks, blocks: [], tile: null, whole: null, asking: null, selection: null, marked: null, access: null, pending: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -67,6 +69,7 @@ export class MemoryMap extends EventTarget {
     this.axis = new AddressAxis(process);
     this.bounds = { from: process.from, to: process.to, top: 0, bottom: process.units };
     if (!same) this.tile = this.whole = null;
+    if (!same) this.blocks = [];
     this.selection = this.selection && process === this.selectedIn ? this.selection : null;
     this.selectedIn = process;
     this.window = this.limited(window ?? this.bounds);
@@ -160,11 +163,46 @@ export class MemoryMap extends EventTarget {
       this.asking = null;
       this.redraw();
       this.dispatchEvent(new Event("painted"));
+      this.outline(parameters, exact, asking.signal);
       // The server counts some frames again, more finely: look again soon.
       if (tile.facts.waiting > 0) this.pending = setTimeout(() => this.ask(), 300);
     } catch (error) {
       if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
     }
+  }
+
+  /** Asks for the blocks that are large enough to be outlined. */
+  async outline(parameters, { from, to, top, bottom }, signal) {
+    const largest = Math.max(...[...this.shownRuns()].map((run) => run.scale));
+    parameters.set("least", Math.max(1, Math.ceil(FEWEST_PIXELS * (bottom - top) / this.plot.height / largest)));
+    for (const key of ["width", "height", "what"]) parameters.delete(key);
+    try {
+      const { blocks } = await this.fetchBlocks(parameters, signal);
+      const end = this.bounds.to;
+      this.blocks = blocks.map((block) => {
+        const low = BigInt(block.start), high = low + BigInt(block.bytes);
+        return { ...block, low, high, from: block.from, to: block.to ?? end, top: this.axis.place(low), bottom: this.axis.place(high) };
+      });
+      this.redraw();
+    } catch (error) {
+      if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
+    }
+  }
+
+  drawBlocks(context) {
+    const { plot, ink } = this;
+    context.strokeStyle = ink.faint;
+    context.lineWidth = 1;
+    context.globalAlpha = 0.7;
+    context.beginPath();
+    for (const block of this.blocks) {
+      const x = Math.max(plot.x - 2, this.x(block.from)), right = Math.min(plot.x + plot.width + 2, this.x(block.to));
+      const y = Math.max(plot.y - 2, this.y(block.top)), bottom = Math.min(plot.y + plot.height + 2, this.y(block.bottom));
+      if (right - x < FEWEST_PIXELS || bottom - y < FEWEST_PIXELS) continue;
+      context.rect(Math.round(x) + 0.5, Math.round(y) + 0.5, Math.round(right - x) - 1, Math.round(bottom - y) - 1);
+    }
+    context.stroke();
+    context.globalAlpha = 1;
   }
 
   /** Whether what is drawn is what the window shows. */
@@ -222,6 +260,7 @@ export class MemoryMap extends EventTarget {
       context.fillRect(x, y, width, height);
       context.drawImage(tile.image, x, y, width, height);
     }
+    this.drawBlocks(context);
     this.drawMissing(context);
     this.drawRuns(context);
     this.drawSelection(context);
@@ -418,6 +457,12 @@ export class MemoryMap extends EventTarget {
     const place = this.place(y), cycle = this.cycle(x);
     const run = this.axis.runs[this.axis.runAt(place)];
     const words = [`cycle ${grouped(Math.floor(cycle))}`, `${hexadecimal(this.axis.address(place))} in ${run.name === `[${run.kind}]` ? run.kind : `${run.name} (${run.kind})`}`];
+    const isIn = (block) => block.from <= cycle && cycle < block.to && block.top <= place && place < block.bottom;
+    const block = this.blocks.findLast(isIn);
+    if (block) {
+      const until = block.to < this.bounds.to ? ` to ${grouped(block.to)}` : " on";
+      words.push(`block of ${counted(block.bytes, "byte")} at ${block.start}, from cycle ${grouped(block.from)}${until}`);
+    }
     const tile = this.tile;
     if (tile) {
       const { from, to, top, bottom } = tile.window;
