@@ -36,6 +36,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench probes [PART...]     probes beside XRay, uprobes, a hooking crate and the paper: layer, others, profiler, figures
   bench rtvm                 the benchmarks of that part
   stress probes [TOGGLES]    patch sites under load and check each execution; 100,000,000 if not given
+  stress kills [KILLS]       recorders and servers killed at random moments, and what is lost; 200 if not given
   fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
   dist [--check]             packages: a tarball and a .deb in target/packages (--profile NAME builds with another profile);
                              --check runs the one in a folder and installs the other into new Debian systems

@@ -1,13 +1,17 @@
-//! `cargo xtask stress probes`: code is patched while other threads execute it, for as long as asked.
+//! `cargo xtask stress probes`: code is patched while other threads execute it, for as long as asked. `cargo xtask stress kills`:
+//! recorders and servers are killed at random moments, and what was lost is measured.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
 /// Runs the stress programs of one part.
 pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
+    if what == "kills" {
+        return kills(rest);
+    }
     if what != "probes" {
-        bail!("nothing to stress under the name {what:?}: probes");
+        bail!("nothing to stress under the name {what:?}: probes, kills");
     }
     for name in ["patch", "probes"] {
         if shell::crate_dir(name)?.join("examples/stress.rs").exists() {
@@ -17,4 +21,16 @@ pub(crate) fn run(what: &str, rest: &[&str]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Half of the kills are the recorder's, half the server's.
+fn kills(rest: &[&str]) -> Result<()> {
+    let count: u64 = match rest {
+        [] => 200,
+        [count] => count.parse().context("stress kills takes a number")?,
+        _ => bail!("stress kills takes one number"),
+    };
+    shell::run(&["cargo", "build", "--workspace", "--bins", "--lib"])?;
+    let each = format!("MEMTAP_KILLS={}", count.div_ceil(2));
+    shell::run(&["env", &each, "cargo", "test", "-p", "e2e", "--test", "kills", "--", "--nocapture"])
 }
