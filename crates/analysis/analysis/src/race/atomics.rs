@@ -9,17 +9,19 @@
 //! 4. otherwise a plain move is atomic where an instruction of (1) was seen at the same address, unless the variable is
 //!    known to be of a plain type and the line is known to name no such function.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{Resolver, VariableId};
+use trace_format::Trace;
 use x86::{Instruction, MAX_INSTRUCTION_BYTES};
 
 use super::AccessSite;
 use super::calls::CallEffect;
+use crate::Error;
 use crate::code_files::CodeFiles;
 
 /// What an access means to other threads.
@@ -86,7 +88,23 @@ pub(crate) fn is_inner(module: &str) -> bool {
 }
 
 /// Libraries whose accesses synchronise and are never reported.
-const RUNTIME: [&str; 4] = ["libstdc++", "libc++", "libatomic", "libasan"];
+const RUNTIME: [&str; 7] =
+    ["libstdc++", "libc++", "libatomic", "libasan", "libomp.so", "libomp-", "libiomp5.so"];
+/// Those of them whose threads work for the program, in ways that are not modelled.
+const SCHEDULERS: [&str; 3] = ["libomp.so", "libomp-", "libiomp5.so"];
+
+/// The libraries of a trace, by their file names, that run the program's work on threads of their own and whose synchronisation is not
+/// modelled: LLVM's OpenMP and Intel's. Whatever they access counts as synchronisation, which may hide races.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn unmodelled_runtimes(trace: &Trace) -> Result<BTreeSet<String>, Error> {
+    let names = trace.modules()?.into_iter().filter_map(|module| {
+        let name = module.path.rsplit('/').next()?.to_owned();
+        SCHEDULERS.iter().any(|scheduler| name.starts_with(scheduler)).then_some(name)
+    });
+    Ok(names.collect())
+}
 
 impl Atomics {
     /// What an access of such an instruction is.

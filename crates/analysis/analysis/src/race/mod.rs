@@ -34,6 +34,8 @@ use self::shadow::{AccessHistory, EarlierAccess};
 use crate::variable_name::variable_name;
 use crate::{Error, Moment, Tool};
 
+pub use self::atomics::unmodelled_runtimes;
+
 /// One side of a race.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Side {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use analysis::demand::Sharing;
-use analysis::race::Races;
+use analysis::race::{Races, unmodelled_runtimes};
 use analysis::{needs_synchronisation, orders_atomics};
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -56,6 +56,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if races.iter().any(|race| race.uncertain) {
         eprintln!(
             "memtap: note: events are missing from the trace; they could have ordered what is reported (memtap stat says what is missing)"
+        );
+    }
+    let runtimes: Vec<String> = unmodelled_runtimes(session.trace())?.into_iter().collect();
+    if !runtimes.is_empty() {
+        eprintln!(
+            "memtap: note: what threads do inside of {} is not modelled: all of it counts as synchronisation, so that races of the program's own may be missed",
+            runtimes.join(", ")
         );
     }
     if possibly_ordered > 0 {
