@@ -82,6 +82,25 @@ fn threads_that_take_turns() {
 }
 
 #[test]
+fn blocks_of_the_heap_have_fields() {
+    let recording = TestProgram::built("lines/heap_counters.c", &["-O2"]).record_by("translate");
+    let all = lines(&recording.trace);
+    for (block, ends) in
+        [("<malloc0001@main", [".hits", ".misses"]), ("<malloc0002@main", ["[0].jobs", "[1].jobs"])]
+    {
+        let groups = with(&all, block);
+        let [group] = groups.as_slice() else { panic!("{block}: {all:#?}") };
+        assert_eq!((&group["sharing"], &group["false_changes"]), (&json!("false"), &json!(19)));
+        let names: Vec<&str> =
+            group["names"].as_array().expect("an array").iter().filter_map(Value::as_str).collect();
+        assert!(
+            names.len() == 2 && names.iter().zip(ends).all(|(name, end)| name.ends_with(end)),
+            "{names:?}"
+        );
+    }
+}
+
+#[test]
 fn threads_that_nothing_orders() {
     let recording = TestProgram::named("lines/free_running.c").record_by("translate");
     let all = lines(&recording.trace);

@@ -125,6 +125,19 @@ impl HeapTypes {
         Some(TypedPlace { type_: placed.type_, field: table.owners[offset as usize], offset, element })
     }
 
+    /// The field that an address in that variable lies in, to be appended to the block's name: `.hits`, of one of several
+    /// objects `[3].hits`. Nothing where the variable is no block of a type with fields, or the address lies between them.
+    pub(crate) fn field_path(&self, variable: VariableId, addr: VirtAddr) -> Option<String> {
+        let place = self.place(variable, addr).filter(|place| self.is_aggregate(place.type_))?;
+        let table = self.table(place.type_)?;
+        let field = &table.fields.get(usize::from(place.field))?.name;
+        let block = &self.votes.blocks[self.block_of(variable)? as usize];
+        Some(match block.len < 2 * table.bytes() {
+            true => format!(".{field}"),
+            false => format!("[{}].{field}", place.element),
+        })
+    }
+
     /// The type of a variable that is a block.
     pub(crate) fn type_of(&self, variable: VariableId) -> Option<u32> {
         let type_ = self.decided[self.block_of(variable)? as usize].as_ref()?.placed.type_;

@@ -7,7 +7,7 @@ use memref::{ProcessId, ThreadId, VirtAddr};
 use symbols::{CodeId, VariableId};
 
 use super::LINE_BYTES;
-use super::replayed::{LineUses, PartUse};
+use super::replayed::{LineUses, PartName, PartUse};
 use crate::tally::{any_element, family};
 use crate::{Count, Owner, Session};
 
@@ -163,11 +163,11 @@ fn stem(session: &Session, id: VariableId) -> String {
 fn named_parts(uses: &LineUses, used: &[&PartUse], is_many: bool, session: &Session) -> Vec<LinePart> {
     let mut all: BTreeMap<(String, ThreadId, String, Option<u32>), LinePart> = BTreeMap::new();
     for part in used {
-        let mut name = uses.names[part.name as usize].clone();
+        let PartName { text: mut name, field } = uses.names[part.name as usize].clone();
         if is_many {
             let whole = session.names().variable(part.key.variable);
             if let Some(together) = whole.as_deref().and_then(|variable| family(variable, &variable.name)) {
-                name = together;
+                name = together + field.as_deref().unwrap_or_default();
             }
             name = any_element(&name).unwrap_or(name);
         }

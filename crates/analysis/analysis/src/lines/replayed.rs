@@ -1,6 +1,7 @@
 //! The second pass: a replay in which the shared lines alone are followed, with what each thread accesses of them, and from where.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use memref::{Access, AccessKind, BlockOp, Event, ProcessId, RegionKind, SyncKind, ThreadId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,6 +11,7 @@ use super::state::{LineHolder, LineState, Touch};
 use super::stretch::Marks;
 use super::{LINE_BYTES, LineGroup, TouchedLines, bits_of, group};
 use crate::block_lines::line_accesses;
+use crate::layout::HeapTypes;
 use crate::variable_name::variable_name;
 use crate::{Count, Error, Moment, Session, Tool};
 
@@ -36,6 +38,15 @@ pub(super) struct PartUse {
     pub(super) name: u32,
 }
 
+/// What a part is called.
+#[derive(Clone, Debug)]
+pub(super) struct PartName {
+    /// The whole.
+    pub(super) text: String,
+    /// The field of a block that has a type, which the name ends with.
+    pub(super) field: Option<String>,
+}
+
 /// A line by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LinePlace {
@@ -47,6 +58,7 @@ pub(super) struct LinePlace {
 #[derive(Debug)]
 pub struct LineUses {
     touched: TouchedLines,
+    types: Option<Arc<HeapTypes>>,
     line_of: FxHashMap<LinePlace, u32>,
     pub(super) places: Vec<LinePlace>,
     pub(super) lines: Vec<LineState>,
@@ -55,7 +67,7 @@ pub struct LineUses {
     /// The part of each thread's last access, most often also that of the next one.
     last: Option<u32>,
     name_of: FxHashMap<(VariableId, u64, u8), u32>,
-    pub(super) names: Vec<String>,
+    pub(super) names: Vec<PartName>,
     pub(super) marks: Marks,
     ended: FxHashSet<ThreadId>,
     /// Missing events, which can have been accesses.
@@ -67,6 +79,7 @@ impl LineUses {
     pub fn new(touched: TouchedLines) -> Self {
         Self {
             touched,
+            types: None,
             line_of: FxHashMap::default(),
             places: Vec::new(),
             lines: Vec::new(),
@@ -79,6 +92,11 @@ impl LineUses {
             ended: FxHashSet::default(),
             missing: 0,
         }
+    }
+
+    /// Names fields of heap blocks, too.
+    pub fn with_types(self, types: Arc<HeapTypes>) -> Self {
+        Self { types: Some(types), ..self }
     }
 
     /// What is shared, most changes of owner first. To be asked after the replay.
@@ -147,7 +165,15 @@ impl LineUses {
         let offset = at.resolver.resolve_data(addr).offset;
         let names = &mut self.names;
         let name = *self.name_of.entry((key.variable, offset, key.bytes)).or_insert_with(|| {
-            names.push(variable_name(at.resolver, addr, key.bytes.into()));
+            let field = self.types.as_ref().and_then(|types| types.field_path(key.variable, addr));
+            let text = match &field {
+                Some(field) => {
+                    let whole = at.resolver.names().variable(key.variable);
+                    format!("{}{field}", whole.as_deref().map_or("", |variable| &variable.name))
+                }
+                None => variable_name(at.resolver, addr, key.bytes.into()),
+            };
+            names.push(PartName { text, field });
             names.len() as u32 - 1
         });
         let region = at.resolver.resolve_region(addr);

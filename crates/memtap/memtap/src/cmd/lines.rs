@@ -39,6 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let nothing = touched.is_empty();
     let mut uses = LineUses::new(touched);
     if !nothing {
+        uses = uses.with_types(session.heap_types()?);
         session.replay(&Default::default(), None, &mut uses)?;
     }
     let missing = uses.missing;
