@@ -136,6 +136,15 @@ fn no_permission_to_write_the_trace() {
 }
 
 #[test]
+fn an_output_in_an_unknown_format_is_refused() {
+    let dir = temp();
+    let mut command = Command::new(memtap());
+    command.args(["record", "-o", "laky:x", "--", "/bin/true"]).current_dir(dir.path());
+    check(&run(&mut command, b""), 1, &["no format is called laky", "memtap, lackey, din and entries64"]);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0, "no file was made");
+}
+
+#[test]
 fn an_output_that_exists_is_kept() {
     let dir = temp();
     let path = write(&dir, "t.memtap", b"precious", 0o644);

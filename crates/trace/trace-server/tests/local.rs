@@ -316,6 +316,21 @@ fn kinds_filter_accesses() {
 }
 
 #[test]
+fn unknown_formats_are_refused_and_names_with_colons_can_be_meant() {
+    let place = place();
+    let client = place.client();
+    client.create_session("formats").unwrap();
+    let refused = client.create_trace("laky:x", &TraceOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("no format is called laky") && refused.contains("memtap:laky:x"), "{refused}");
+    assert!(!place.file("laky:x").exists());
+    for name in ["memtap:laky:x", "./laky:y", "a b:c"] {
+        client.create_trace(name, &TraceOptions::default()).unwrap();
+        client.close_trace().unwrap();
+    }
+    assert!(place.file("laky:x").exists() && place.file("laky:y").exists() && place.file("a b:c").exists());
+}
+
+#[test]
 fn other_formats_are_written_by_their_specifiers() {
     let place = place();
     for (specifier, expected) in [

@@ -163,6 +163,12 @@ impl StoreSession {
     ) -> Result<(), Error> {
         let mut state = lock(&self.state);
         Self::not_open(&state)?;
+        if let Some(word) = StoreFormat::unknown(&specifier) {
+            let text = format!(
+                "{specifier}: no format is called {word}; there are memtap, lackey, din and entries64; a file of that name is memtap:{specifier}"
+            );
+            return Err(Error::refused(RefusalReason::OutsideRoot, text));
+        }
         let (format, name) = StoreFormat::split(&specifier);
         let file = self.list.resources.root.open(name, Purpose::Create { replace })?;
         let path = self.list.resources.root.path(name);

@@ -39,6 +39,15 @@ impl StoreFormat {
             .unwrap_or((Self::Memtap, specifier))
     }
 
+    /// The format that a name begins with, if there is none of that name: a word before a colon. A file whose name has one is meant
+    /// where a directory stands before it, as in `./a:b`, or the format.
+    pub(crate) fn unknown(specifier: &str) -> Option<&str> {
+        let (word, _) = specifier.split_once(':').filter(|_| Self::split(specifier).1 == specifier)?;
+        let is_word =
+            |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
+        (!word.is_empty() && is_word(word)).then_some(word)
+    }
+
     fn form(self) -> Option<Form> {
         Some(match self {
             Self::Memtap => return None,
