@@ -482,3 +482,70 @@ fn blocks_are_where_and_when_they_were_allocated() {
         assert_eq!(viewer.get(&format!("blocks?{wrong}")).status, 400, "{wrong}");
     }
 }
+
+#[test]
+fn whatever_is_asked_is_answered() {
+    let trace = TestProgram::named("statics.c").record().trace;
+    let viewer = Viewer::of(&trace.path);
+    // A generator that makes the same requests each time (xorshift).
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let names =
+        ["trace", "state", "tile", "table", "place", "access", "flame", "source", "blocks", "app.js", "x"];
+    let keys = [
+        "process", "thread", "from", "to", "low", "high", "width", "height", "what", "by", "asker", "name",
+        "file", "way", "cycle", "of", "entry", "least", "none",
+    ];
+    let values = [
+        "0",
+        "1",
+        "5",
+        "64",
+        "4096",
+        "100000",
+        "0x400000",
+        "0x7fffffffffff",
+        "18446744073709551615",
+        "0xffffffffffffffff",
+        "-1",
+        "",
+        "%",
+        "%00",
+        "%ff",
+        "a+b",
+        "..",
+        "loads",
+        "all",
+        "line",
+        "variable",
+        "next",
+        "previous",
+        "NaN",
+        "1e9",
+        "\u{e9}",
+    ];
+    let mut answered = 0;
+    for _ in 0..400 {
+        let name = names[draw(names.len())];
+        let parameters: Vec<String> = (0..draw(6))
+            .map(|_| format!("{}={}", keys[draw(keys.len())], values[draw(values.len())]))
+            .collect();
+        let asked = format!("{name}?{}", parameters.join("&"));
+        let answer = viewer.get(&asked);
+        answered += u32::from(answer.status == 200);
+        let is_line = || answer.text().trim_end().lines().count() == 1 || answer.body.is_empty();
+        assert!(
+            answer.status == 200 || ([400, 404].contains(&answer.status) && is_line()),
+            "{asked}: {} {}",
+            answer.status,
+            answer.text()
+        );
+    }
+    assert!(answered > 20, "{answered} requests made sense");
+    assert_eq!(viewer.get("trace").status, 200);
+}
