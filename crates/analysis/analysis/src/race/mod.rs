@@ -24,7 +24,7 @@ use memref::{
     SyncKind, ThreadId, VirtAddr,
 };
 use rustc_hash::FxHashMap;
-use symbols::{Call, CodeName, HeapChange, Resolver};
+use symbols::{Call, CodeName, HeapChange, Resolver, VariableId, VariableKind};
 
 use self::atomics::{Atomics, Nature};
 use self::calls::{CallEffect, Frames, Rows};
@@ -32,7 +32,7 @@ use self::clock::{Clock, Epoch};
 use self::overlap::Overlap;
 use self::shadow::{AccessHistory, EarlierAccess};
 use crate::variable_name::variable_name;
-use crate::{Error, Moment, Tool};
+use crate::{Error, Moment, Session, Tool};
 
 pub use self::atomics::unmodelled_runtimes;
 
@@ -61,6 +61,8 @@ pub struct Side {
 pub struct Race {
     /// What was accessed: a variable with its field, or a forged name.
     pub variable: String,
+    /// Where it is, for its field.
+    pub(crate) place: RacedPlace,
     /// Bytes that both touched.
     pub len: u64,
     /// The one that the replay came to first.
@@ -71,6 +73,35 @@ pub struct Race {
     pub times: u64,
     /// Whether events that are missing from the trace could have ordered the two.
     pub uncertain: bool,
+}
+
+/// An address of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RacedPlace {
+    variable: VariableId,
+    addr: VirtAddr,
+}
+
+/// Names the fields of heap blocks that races are about, `<malloc0003@make+12>.hits`. It takes a replay, where any block is raced for.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn name_fields(session: &Session, races: &mut [Race]) -> Result<(), Error> {
+    let variable = |race: &Race| session.names().variable(race.place.variable);
+    let is_block = |race: &Race| {
+        variable(race).is_some_and(|variable| matches!(variable.kind, VariableKind::Block { .. }))
+    };
+    if !races.iter().any(is_block) {
+        return Ok(());
+    }
+    let types = session.heap_types()?;
+    for race in races {
+        let RacedPlace { variable: id, addr } = race.place;
+        if let (Some(variable), Some(field)) = (variable(race), types.field_path(id, addr)) {
+            race.variable = format!("{}{field}", variable.name);
+        }
+    }
+    Ok(())
 }
 
 /// An access as the shadow remembers it, by number.
@@ -313,12 +344,13 @@ impl Races {
             return;
         }
         let variable = variable_name(at.resolver, hit.addr, hit.len as u32);
+        let place = RacedPlace { variable: at.resolver.resolve_data(hit.addr).variable, addr: hit.addr };
         let first = self.side(at.resolver, hit.epoch.thread, first);
         let second = self.side(at.resolver, at.thread, second);
-        let place = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
-        let (a, b) = (place(&first), place(&second));
+        let site_of = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
+        let (a, b) = (site_of(&first), site_of(&second));
         let key = if a <= b { (site_name(&variable), a, b) } else { (site_name(&variable), b, a) };
-        let race = Race { variable, len: hit.len, first, second, times: 1, uncertain: false };
+        let race = Race { variable, place, len: hit.len, first, second, times: 1, uncertain: false };
         self.find(key, race, hit.epoch, now);
     }
 

@@ -223,7 +223,7 @@ mod tests {
     use memref::AccessKind;
     use proptest::prelude::*;
 
-    use super::super::{RaceAccess, Side};
+    use super::super::{RaceAccess, RacedPlace, Side};
     use super::*;
 
     /// What a thread of a small program does. Atomic variables and plain ones have different addresses.
@@ -365,8 +365,15 @@ mod tests {
                 let (first, second) = (side(hit.epoch.thread.0, hit.site as usize), side(thread.0, number));
                 let place = |side: &Side| (side.function.clone(), None, None);
                 let key = (hit.addr.to_string(), place(&first), place(&second));
-                let race =
-                    Race { variable: String::new(), len: 8, first, second, times: 1, uncertain: false };
+                let race = Race {
+                    variable: String::new(),
+                    place: RacedPlace { variable: symbols::VariableId(0), addr: VirtAddr(0) },
+                    len: 8,
+                    first,
+                    second,
+                    times: 1,
+                    uncertain: false,
+                };
                 races.find(key, race, hit.epoch, now);
             }
         }

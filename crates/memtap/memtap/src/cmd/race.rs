@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use analysis::demand::Sharing;
-use analysis::race::{Races, unmodelled_runtimes};
+use analysis::race::{Races, name_fields, unmodelled_runtimes};
 use analysis::{needs_synchronisation, orders_atomics};
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let ordered = orders_atomics(&session);
     let mut tool = if ordered { Races::default() } else { Races::without_order_of_atomics() };
     session.replay(&Default::default(), None, &mut tool)?;
-    let (races, possibly_ordered) = tool.into_races();
+    let (mut races, possibly_ordered) = tool.into_races();
+    name_fields(&session, &mut races)?;
     let mut out = Out::stdout();
     if args.sarif {
         report::sarif::races(&races, &working_directory()?, &mut out)?;
