@@ -62,7 +62,7 @@ pub use links::{AccessedThing, CodeLink, Links, PageLink, ThingId};
 pub use need::{has_stacks, needs_synchronisation, orders_atomics};
 pub use owner::Owner;
 pub use pages::Pages;
-pub use replay::{Moment, Tool};
+pub use replay::{Moment, ThreadPart, Tool};
 pub use session::{ArchivedSymbols, Session};
 pub use stale::{DoubleFree, Stale, StaleAccess};
 pub use summary::{BlockOpCount, Summary};

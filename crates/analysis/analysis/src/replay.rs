@@ -8,10 +8,11 @@
 //! it up. A forked child begins with what its parent had.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use memref::{Access, Allocation, Event, Order, ProcessId, ThreadId};
 use symbols::{HeapChange, Resolver};
-use trace_format::{Batch, EventCursor, Filter, KindSet};
+use trace_format::{Batch, EventCursor, Filter, KindSet, Shard};
 
 use crate::stack::CallPlace;
 use crate::{Error, Session};
@@ -38,6 +39,15 @@ impl Moment<'_> {
         let Moment { process, thread, order, .. } = *self;
         Moment { resolver: self.resolver, process, thread, order, places }
     }
+}
+
+/// Some accesses of a thread, and all that lies between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPart {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Which of its accesses, counted from 0.
+    pub accesses: Range<u64>,
 }
 
 /// Looks at a replay.
@@ -91,7 +101,7 @@ impl ReplayedProcess {
 }
 
 /// The order that a thread's first event came after: a forked child begins with it, and what it inherits depends on it.
-fn first_order(shard: &trace_format::Shard) -> Result<Order, Error> {
+fn first_order(shard: &Shard) -> Result<Order, Error> {
     let filter = Filter { kinds: KindSet::ORDERS, cycles: Some(0..1), ..Default::default() };
     match shard.events(&filter).next_batch()? {
         Some(Batch::Event(Event::Order(mark))) => Ok(mark.order),
@@ -144,10 +154,40 @@ impl Session {
         only: Option<ThreadId>,
         tool: &mut T,
     ) -> Result<Vec<Resolver>, Error> {
-        let trace = self.trace();
         self.has_thread(only)?;
+        let chosen = |thread: ThreadId| only.is_none_or(|only| only == thread).then(|| filter.clone());
+        self.replay_threads(filter.kinds, &chosen, Shard::events, tool)
+    }
+
+    /// Replays the accesses of parts of some threads, each thread once at most; names are those that a replay of everything gives.
+    /// Several replays of parts that together are the whole can run at the same time.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or the tool fails.
+    pub fn replay_parts<T: Tool + ?Sized>(
+        &self,
+        filter: &Filter,
+        parts: &[ThreadPart],
+        tool: &mut T,
+    ) -> Result<(), Error> {
+        let chosen = |thread: ThreadId| {
+            let part = parts.iter().find(|part| part.thread == thread)?;
+            Some(Filter { index: Some(part.accesses.clone()), ..filter.clone() })
+        };
+        self.replay_threads(KindSet::NONE, &chosen, Shard::accesses_in_order, tool).map(drop)
+    }
+
+    /// Replays the threads that have a filter, each with the events that `events` gives. Of those that tell an order, `kinds` are wanted.
+    fn replay_threads<T: Tool + ?Sized>(
+        &self,
+        kinds: KindSet,
+        chosen: &dyn Fn(ThreadId) -> Option<Filter>,
+        events: fn(&Shard, &Filter) -> EventCursor,
+        tool: &mut T,
+    ) -> Result<Vec<Resolver>, Error> {
+        let trace = self.trace();
         let mut changes = self.changes()?;
-        let mut threads = self.threads(filter, only)?;
+        let mut threads = self.threads(chosen, events)?;
         let mut processes: BTreeMap<ProcessId, ReplayedProcess> = BTreeMap::new();
         // The lowest order first; of equals the lowest thread.
         while let Some(index) =
@@ -166,7 +206,7 @@ impl Session {
             };
             if let Some(event) = thread.pending.take() {
                 // All that others did before it has been seen.
-                if is_wanted(filter.kinds, &event) {
+                if is_wanted(kinds, &event) {
                     tool.event(&mut at, &event)?;
                 }
             }
@@ -184,7 +224,7 @@ impl Session {
                             thread.pending = Some(event);
                             break false;
                         }
-                        _ if is_wanted(filter.kinds, &event) => tool.event(&mut at, &event)?,
+                        _ if is_wanted(kinds, &event) => tool.event(&mut at, &event)?,
                         _ => {}
                     },
                 }
@@ -301,16 +341,17 @@ impl Session {
         Ok(changes)
     }
 
-    fn threads(&self, filter: &Filter, only: Option<ThreadId>) -> Result<Vec<ReplayedThread>, Error> {
-        let mut wanted = filter.clone();
-        // Where nothing is wanted nothing is named.
-        let ordered = if filter.kinds == KindSet::NONE { KindSet::ORDERS } else { ORDERED };
-        wanted.kinds = KindSet(filter.kinds.0 | ordered.0);
+    fn threads(
+        &self,
+        chosen: &dyn Fn(ThreadId) -> Option<Filter>,
+        events: fn(&Shard, &Filter) -> EventCursor,
+    ) -> Result<Vec<ReplayedThread>, Error> {
         let mut threads = Vec::new();
         for record in self.trace().threads() {
-            if only.is_some_and(|only| only != record.thread) {
-                continue;
-            }
+            let Some(filter) = chosen(record.thread) else { continue };
+            // Where nothing is wanted nothing is named.
+            let ordered = if filter.kinds == KindSet::NONE { KindSet::ORDERS } else { ORDERED };
+            let wanted = Filter { kinds: filter.kinds | ordered, ..filter.clone() };
             let shard = self.trace().shard(record.thread);
             let mut order = first_order(&shard)?;
             if let Some(cycles) = filter.cycles.as_ref().filter(|cycles| cycles.start > 0) {
@@ -326,7 +367,7 @@ impl Session {
                     }
                 }
             }
-            let cursor = shard.events(&wanted);
+            let cursor = events(&shard, &wanted);
             threads.push(ReplayedThread {
                 thread: record.thread,
                 process: record.process,

@@ -76,8 +76,8 @@ pub use index::{NoIndex, PageCell, PageIndex, PageTotal};
 pub use instruction_table::{InstructionCount, InstructionTable};
 pub use kinds::KindSet;
 pub use reader::{
-    AccessCursor, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Limits, Report,
-    SegmentInfo, Shard, StreamInfo, StreamReader, ThreadAccesses, Trace, TypedCursor, TypedFrame,
+    AccessCursor, AccessFrame, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Limits,
+    Report, SegmentInfo, Shard, StreamInfo, StreamReader, ThreadAccesses, Trace, TypedCursor, TypedFrame,
     ValueCursor,
 };
 pub use record::{

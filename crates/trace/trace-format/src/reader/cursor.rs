@@ -12,7 +12,7 @@ use super::{
     stream::Stream,
     trace::TraceData,
 };
-use crate::{Error, KindSet, directory::FrameRef};
+use crate::{Error, KindSet, directory::FrameRef, entry::StreamEntry};
 
 /// What a cursor came to.
 pub(crate) enum CursorStep {
@@ -190,7 +190,28 @@ fn end_of<E: Filtered>(filter: &Filter, frame: &FrameRef) -> Option<u64> {
     end.filter(|&end| E::BY_CYCLE && frame.header.bounds.cycles.max >= end)
 }
 
+/// A frame of accesses, as whoever plans a reading sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessFrame {
+    /// Its accesses, by their numbers in the thread.
+    pub accesses: Range<u64>,
+    /// Whether a cursor with that filter decodes it: neither its header nor the page index says that nothing in it matches.
+    pub is_read: bool,
+}
+
 impl Shard {
+    /// The frames of the thread's accesses, in order, and which of them a filter asks for. Reads headers and the page index alone.
+    pub fn access_frames(&self, filter: &Filter) -> Vec<AccessFrame> {
+        let Some(stream) = self.inner.stream(Access::KIND, Some(self.thread)) else { return Vec::new() };
+        let frames = stream.frames.iter().enumerate();
+        frames
+            .map(|(place, frame)| AccessFrame {
+                accesses: frame.header.first_index..frame.header.end_index(),
+                is_read: possible::<Access>(&self.inner, &stream, filter, place, frame),
+            })
+            .collect()
+    }
+
     /// The accesses that match: the fast path.
     pub fn accesses(&self, filter: &Filter) -> AccessCursor {
         AccessCursor::new(self, filter)

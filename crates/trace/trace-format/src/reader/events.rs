@@ -91,7 +91,16 @@ impl Shard {
     /// All kinds of events that match, merged by cycle. At equal cycles: order marks, gaps, markers, allocations, block
     /// operations, accesses.
     pub fn events(&self, filter: &Filter) -> EventCursor {
-        EventCursor::new(self, filter)
+        EventCursor::new(self, filter, filter)
+    }
+
+    /// The accesses that match, and between them all that tells an order in the filter's cycles: order marks, allocations and
+    /// synchronisation, whatever addresses, instructions and kinds the filter asks for. What accesses mean depends on these.
+    pub fn accesses_in_order(&self, filter: &Filter) -> EventCursor {
+        let kinds = KindSet::ORDERS | KindSet::ALLOCATIONS | KindSet::SYNCS;
+        let others = Filter { kinds, cycles: filter.cycles.clone(), ..Filter::default() };
+        let kinds = KindSet(filter.kinds.0 & KindSet::ACCESSES.0);
+        EventCursor::new(self, &others, &Filter { kinds, ..filter.clone() })
     }
 }
 
@@ -120,7 +129,7 @@ pub struct EventCursor {
 const ACCESSES: usize = 6;
 
 impl EventCursor {
-    pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
+    fn new(shard: &Shard, filter: &Filter, of_accesses: &Filter) -> Self {
         Self {
             orders: MergedStream::new(shard, filter, 0),
             gaps: MergedStream::new(shard, filter, GAP_RANK),
@@ -128,7 +137,7 @@ impl EventCursor {
             syncs: MergedStream::new(shard, filter, 3),
             allocations: MergedStream::new(shard, filter, 4),
             blocks: MergedStream::new(shard, filter, 5),
-            accesses: MergedStream::new(shard, filter, 6),
+            accesses: MergedStream::new(shard, of_accesses, 6),
             names: NameReader::new(&shard.inner),
             keys: [None; 7],
             stale: [true; 7],

@@ -24,7 +24,7 @@ mod values;
 
 pub use check::{Finding, Report};
 pub use counts::ThreadAccesses;
-pub use cursor::AccessCursor;
+pub use cursor::{AccessCursor, AccessFrame};
 pub use damage::Damage;
 pub use events::{Batch, EventCursor};
 pub use filter::Filter;
