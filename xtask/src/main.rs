@@ -27,6 +27,7 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask TASK
   test                       install what is missing, then build, format, lint, document and run every test
+  test --query               the same for the query wing, which nothing else builds (DataFusion: minutes more)
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
   bench record               page protection, one table: native, memtap, Lackey, and the two-signal mechanism
   bench translate            what recording every access costs: programs, one access, start-up
@@ -55,6 +56,7 @@ fn run(args: &[&str]) -> Result<()> {
     std::env::set_current_dir(shell::repository())?;
     match args {
         ["test"] => test::run(),
+        ["test", "--query"] => test::run_query(),
         ["demo"] => demo::run(),
         ["bench", what, rest @ ..] => bench::run(what, rest),
         ["stress", what, rest @ ..] => stress::run(what, rest),

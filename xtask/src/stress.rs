@@ -30,7 +30,7 @@ fn kills(rest: &[&str]) -> Result<()> {
         [count] => count.parse().context("stress kills takes a number")?,
         _ => bail!("stress kills takes one number"),
     };
-    shell::run(&["cargo", "build", "--workspace", "--bins", "--lib"])?;
+    shell::run(&["cargo", "build", "--bins", "--lib"])?;
     let each = format!("MEMTAP_KILLS={}", count.div_ceil(2));
     shell::run(&["env", &each, "cargo", "test", "-p", "e2e", "--test", "kills", "--", "--nocapture"])
 }

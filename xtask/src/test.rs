@@ -1,4 +1,5 @@
-//! `cargo xtask test`: everything that must hold, in one run, with a summary at the end.
+//! `cargo xtask test`: everything that must hold, in one run, with a summary at the end. `cargo xtask test --query`: the same of the
+//! query wing.
 
 use std::process::Command;
 use std::time::Instant;
@@ -29,20 +30,44 @@ pub(crate) fn run() -> Result<()> {
             }),
         ),
         // Libraries that are loaded at run time too: no test of another crate would have cargo build them.
-        ("build", Box::new(|| shell::run(&["cargo", "build", "--workspace", "--bins", "--lib"]))),
+        ("build", Box::new(|| shell::run(&["cargo", "build", "--bins", "--lib"]))),
         ("structure", Box::new(crate::structure::run)),
         ("format", Box::new(|| shell::run(&["cargo", "fmt", "--all", "--check"]))),
-        (
-            "lint",
-            Box::new(|| {
-                shell::run(&["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
-            }),
-        ),
+        ("lint", Box::new(|| shell::run(&["cargo", "clippy", "--all-targets", "--", "-D", "warnings"]))),
         ("tests", Box::new(tests)),
-        ("doc tests", Box::new(|| shell::run(&["cargo", "test", "--workspace", "--doc"]))),
+        ("doc tests", Box::new(|| shell::run(&["cargo", "test", "--doc"]))),
         ("loom", Box::new(loom)),
         ("documentation", Box::new(documentation)),
     ];
+    run_stages(stages)
+}
+
+/// The query wing: its crates are no default members, so that nobody builds two hundred more who does not ask in SQL.
+const QUERY: [&str; 4] = ["-p", "memtap-arrow", "-p", "memtap-sql"];
+
+/// Runs every stage of the query wing. Its tests record with the binaries that `run` builds.
+pub(crate) fn run_query() -> Result<()> {
+    fn of_query(words: &[&str], rest: &[&str]) -> Result<()> {
+        shell::run(&[&["cargo"], words, &QUERY, rest].concat())
+    }
+    let stages: Vec<Stage<'_>> = vec![
+        ("install", Box::new(|| install::tools(install::TEST).and_then(|()| install::rust_components()))),
+        (
+            "build",
+            Box::new(|| {
+                shell::run(&["cargo", "build", "--bins", "--lib"])?;
+                of_query(&["build"], &[])
+            }),
+        ),
+        ("lint", Box::new(|| of_query(&["clippy"], &["--all-targets", "--", "-D", "warnings"]))),
+        ("tests", Box::new(|| of_query(&["test"], &["--lib", "--bins", "--tests", "--no-fail-fast"]))),
+        ("doc tests", Box::new(|| shell::run(&["cargo", "test", "-p", "memtap-arrow", "--doc"]))),
+        ("documentation", Box::new(|| document(&QUERY))),
+    ];
+    run_stages(stages)
+}
+
+fn run_stages(stages: Vec<Stage<'_>>) -> Result<()> {
     let mut lines = Vec::new();
     let mut failed = 0;
     for (name, stage) in stages {
@@ -72,10 +97,10 @@ pub(crate) fn run() -> Result<()> {
 
 fn tests() -> Result<()> {
     if shell::succeeds(&["cargo", "nextest", "--version"]) {
-        shell::run(&["cargo", "nextest", "run", "--workspace", "--no-fail-fast"])
+        shell::run(&["cargo", "nextest", "run", "--no-fail-fast"])
     } else {
         // This runner ends no test that hangs: an hour and a quarter is far more than all of them take.
-        let line = ["cargo", "test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"];
+        let line = ["cargo", "test", "--lib", "--bins", "--tests", "--no-fail-fast"];
         shell::run(&[&["timeout", "--kill-after=10", "4500"][..], &line].concat())
     }
 }
@@ -93,7 +118,12 @@ fn loom() -> Result<()> {
 }
 
 fn documentation() -> Result<()> {
-    let mut command =
-        shell::command(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    document(&[])
+}
+
+/// Documents packages, or the default members.
+fn document(packages: &[&str]) -> Result<()> {
+    let words = ["cargo", "doc", "--no-deps", "--document-private-items", "--quiet"];
+    let mut command = shell::command(&[&words, packages].concat());
     shell::run_command(command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"))
 }

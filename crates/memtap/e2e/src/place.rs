@@ -27,7 +27,7 @@ pub fn memtap() -> PathBuf {
     let path = std::env::var_os("MEMTAP_BIN").map_or_else(|| bin_dir().join("memtap"), PathBuf::from);
     assert!(
         path.exists(),
-        "{} does not exist: run `cargo xtask test`, or `cargo build --workspace` first",
+        "{} does not exist: run `cargo xtask test`, or `cargo build --bins --lib` first",
         path.display()
     );
     path

@@ -245,7 +245,7 @@ fn too_little_memory_is_counted_and_no_failure() {
 
 fn malloc_library() -> PathBuf {
     let path = bin_dir().join("libmemtap_rtmalloc.so");
-    assert!(path.exists(), "{} does not exist: run `cargo build --workspace` first", path.display());
+    assert!(path.exists(), "{} does not exist: run `cargo build --bins --lib` first", path.display());
     path
 }
 

@@ -31,6 +31,7 @@ mod cmd {
     pub(crate) mod rtvm;
     mod rtvm_options;
     pub(crate) mod serve;
+    pub(crate) mod sql;
     pub(crate) mod stat;
     pub(crate) mod taint;
     pub(crate) mod view;
@@ -130,6 +131,7 @@ enum Command {
     Diff(cmd::diff::Args),
     Flame(cmd::flame::Args),
     Export(cmd::export::Args),
+    Sql(cmd::sql::Args),
     Memory(cmd::memory::Args),
     Archive(cmd::archive::Args),
     Check(cmd::check::Args),
@@ -163,7 +165,7 @@ fn survive_file_limits() {
 fn main() -> ExitCode {
     survive_file_limits();
     let Cli { strict, symbols, command } = Cli::parse();
-    inputs::look_in(symbols);
+    inputs::look_in(symbols.clone());
     let result = match command {
         Command::Record(args) => cmd::record::run(&args),
         Command::Stat(args) => cmd::stat::run(&args, strict),
@@ -174,6 +176,7 @@ fn main() -> ExitCode {
         Command::Diff(args) => cmd::diff::run(&args),
         Command::Flame(args) => cmd::flame::run(&args),
         Command::Export(args) => cmd::export::run(&args),
+        Command::Sql(args) => cmd::sql::run(&args, &symbols, strict),
         Command::Memory(args) => cmd::memory::run(&args),
         Command::Archive(args) => cmd::archive::run(&args),
         Command::Check(args) => cmd::check::run(&args),

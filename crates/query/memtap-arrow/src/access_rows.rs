@@ -1,0 +1,264 @@
+//! Rows of `accesses`: each column that is asked for is filled from slices of accesses, and given away a batch at a time.
+
+use std::sync::Arc;
+
+use analysis::{InnermostFunctions, Moment, Tool};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
+use arrow_schema::SchemaRef;
+use memref::{Access, ProcessId, ThreadId};
+use symbols::{CodeId, DataName, Names, Variable};
+
+use crate::batch::Sink;
+use crate::name_column::NameColumn;
+use crate::{Error, Scan, TraceTable};
+
+/// A column that is being filled.
+#[derive(Debug)]
+enum FilledColumn {
+    Thread(Vec<u32>),
+    Process(Vec<u32>),
+    Cycle(Vec<u64>),
+    Ip(Vec<u64>),
+    Addr(Vec<u64>),
+    Size(Vec<u32>),
+    Kind(NameColumn),
+    Variable(NameColumn),
+    Offset(Vec<u64>),
+    Field(NameColumn),
+    Region(NameColumn),
+    Function(NameColumn),
+    Module(NameColumn),
+    File(NameColumn),
+    Line(Vec<Option<u32>>),
+}
+
+impl FilledColumn {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "thread" => Self::Thread(Vec::new()),
+            "process" => Self::Process(Vec::new()),
+            "cycle" => Self::Cycle(Vec::new()),
+            "ip" => Self::Ip(Vec::new()),
+            "addr" => Self::Addr(Vec::new()),
+            "size" => Self::Size(Vec::new()),
+            "kind" => Self::Kind(NameColumn::default()),
+            "variable" => Self::Variable(NameColumn::default()),
+            "offset" => Self::Offset(Vec::new()),
+            "field" => Self::Field(NameColumn::default()),
+            "region" => Self::Region(NameColumn::default()),
+            "function" => Self::Function(NameColumn::default()),
+            "module" => Self::Module(NameColumn::default()),
+            "file" => Self::File(NameColumn::default()),
+            "line" => Self::Line(Vec::new()),
+            _ => return None,
+        })
+    }
+
+    fn names_data(&self) -> bool {
+        matches!(self, Self::Variable(_) | Self::Offset(_) | Self::Field(_) | Self::Region(_))
+    }
+
+    fn names_code(&self) -> bool {
+        matches!(self, Self::Function(_) | Self::Module(_) | Self::File(_) | Self::Line(_))
+    }
+
+    /// The rows since the last batch.
+    fn take(&mut self) -> Result<ArrayRef, Error> {
+        Ok(match self {
+            Self::Thread(values) | Self::Process(values) | Self::Size(values) => {
+                Arc::new(UInt32Array::from(std::mem::take(values)))
+            }
+            Self::Cycle(values) | Self::Ip(values) | Self::Addr(values) | Self::Offset(values) => {
+                Arc::new(UInt64Array::from(std::mem::take(values)))
+            }
+            Self::Line(values) => Arc::new(UInt32Array::from(std::mem::take(values))),
+            Self::Kind(names)
+            | Self::Variable(names)
+            | Self::Field(names)
+            | Self::Region(names)
+            | Self::Function(names)
+            | Self::Module(names)
+            | Self::File(names) => names.take()?,
+        })
+    }
+}
+
+/// Makes batches of accesses.
+pub(crate) struct AccessRows<'a> {
+    schema: SchemaRef,
+    columns: Vec<FilledColumn>,
+    batch_rows: usize,
+    rows: usize,
+    names: &'a Names,
+    functions: InnermostFunctions<'a>,
+    /// The line of each instruction, once it was asked for.
+    lines: Vec<Option<Option<u32>>>,
+    data: Vec<DataName>,
+    codes: Vec<CodeId>,
+    sink: &'a mut Sink<'a>,
+    /// What went wrong, or that nobody wants more; it ends the replay.
+    ended: Option<Result<(), Error>>,
+}
+
+/// Whether a scan has columns of names.
+pub(crate) fn is_named(scan: &Scan) -> bool {
+    let columns = scan.columns();
+    let columns = columns.iter().filter_map(|&column| TraceTable::Accesses.columns().get(column));
+    columns
+        .filter_map(|column| FilledColumn::of(column.name))
+        .any(|column| column.names_data() || column.names_code())
+}
+
+impl<'a> AccessRows<'a> {
+    pub(crate) fn new(scan: &Scan, names: &'a Names, sink: &'a mut Sink<'a>) -> Result<Self, Error> {
+        let all = TraceTable::Accesses.columns();
+        let columns = scan.columns().into_iter().filter_map(|column| FilledColumn::of(all.get(column)?.name));
+        Ok(Self {
+            schema: scan.schema()?,
+            columns: columns.collect(),
+            batch_rows: scan.batch_rows.max(1),
+            rows: 0,
+            names,
+            functions: InnermostFunctions::new(names),
+            lines: Vec::new(),
+            data: Vec::new(),
+            codes: Vec::new(),
+            sink,
+            ended: None,
+        })
+    }
+
+    /// Appends accesses. `at` is asked for names. Whether more are wanted.
+    pub(crate) fn push(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        mut at: Option<&mut Moment<'_>>,
+        accesses: &[Access],
+    ) -> Result<bool, Error> {
+        let mut rest = accesses;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(self.batch_rows - self.rows));
+            self.fill(process, thread, at.as_deref_mut(), now);
+            self.rows += now.len();
+            rest = later;
+            if self.rows == self.batch_rows && !self.flush()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives away what is left. Whether more are wanted.
+    pub(crate) fn flush(&mut self) -> Result<bool, Error> {
+        if self.rows == 0 {
+            return Ok(true);
+        }
+        let columns = self.columns.iter_mut().map(FilledColumn::take).collect::<Result<Vec<_>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        self.rows = 0;
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        Ok((self.sink)(batch))
+    }
+
+    /// How the replay ended, if it was this that ended it.
+    pub(crate) fn ended(&mut self) -> Option<Result<(), Error>> {
+        self.ended.take()
+    }
+
+    fn fill(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        at: Option<&mut Moment<'_>>,
+        accesses: &[Access],
+    ) {
+        let Self { columns, names, functions, lines, data, codes, .. } = self;
+        let names: &Names = names;
+        let mut paths = Vec::new();
+        if let Some(at) = at {
+            if columns.iter().any(FilledColumn::names_data) {
+                data.clear();
+                data.extend(accesses.iter().map(|access| at.resolver.resolve_data(access.addr)));
+            }
+            if columns.iter().any(FilledColumn::names_code) {
+                codes.clear();
+                codes.extend(accesses.iter().map(|access| at.resolver.resolve_code(access.ip)));
+            }
+            if columns.iter().any(|column| matches!(column, FilledColumn::Field(_))) {
+                let path = |access: &Access| at.resolver.field_path(access.addr, access.size);
+                paths.extend(accesses.iter().map(path));
+            }
+        }
+        let variable = |name: &DataName| names.variable(name.variable);
+        for column in columns {
+            match column {
+                FilledColumn::Thread(values) => values.resize(values.len() + accesses.len(), thread.0),
+                FilledColumn::Process(values) => values.resize(values.len() + accesses.len(), process.0),
+                FilledColumn::Cycle(values) => values.extend(accesses.iter().map(|access| access.cycle)),
+                FilledColumn::Ip(values) => values.extend(accesses.iter().map(|access| access.ip.0)),
+                FilledColumn::Addr(values) => values.extend(accesses.iter().map(|access| access.addr.0)),
+                FilledColumn::Size(values) => values.extend(accesses.iter().map(|access| access.size)),
+                FilledColumn::Kind(kinds) => {
+                    for access in accesses {
+                        kinds.push(access.kind.code().into(), || Some(access.kind.name().into()));
+                    }
+                }
+                FilledColumn::Variable(column) => {
+                    for name in data.iter() {
+                        let text = |variable: Arc<Variable>| Arc::clone(&variable.name);
+                        column.push(name.variable.0, || variable(name).map(text));
+                    }
+                }
+                FilledColumn::Offset(values) => values.extend(data.iter().map(|name| name.offset)),
+                FilledColumn::Field(column) => {
+                    paths.iter().for_each(|path| column.push_text(path.as_ref()));
+                }
+                FilledColumn::Region(column) => {
+                    for name in data.iter() {
+                        let text = |variable: Arc<Variable>| variable.region.name().into();
+                        column.push(name.variable.0, || variable(name).map(text));
+                    }
+                }
+                FilledColumn::Function(column) => {
+                    for code in codes.iter() {
+                        column.push(code.0, || functions.of(*code).map(|(_, name)| name));
+                    }
+                }
+                FilledColumn::Module(column) => {
+                    for code in codes.iter() {
+                        column.push(code.0, || names.code(*code)?.module.clone());
+                    }
+                }
+                FilledColumn::File(column) => {
+                    for code in codes.iter() {
+                        column.push(code.0, || names.code(*code)?.line().map(|(file, _)| file.into()));
+                    }
+                }
+                FilledColumn::Line(values) => {
+                    for code in codes.iter() {
+                        let place = code.0 as usize;
+                        if lines.len() <= place {
+                            lines.resize(place + 1, None);
+                        }
+                        let line = *lines[place].get_or_insert_with(|| names.code(*code)?.line()?.1);
+                        values.push(line);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Tool for AccessRows<'_> {
+    fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), analysis::Error> {
+        let (process, thread) = (at.process, at.thread);
+        let ended = match self.push(process, thread, Some(at), accesses) {
+            Ok(true) => return Ok(()),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.ended = Some(ended);
+        Err(analysis::Error::Output(std::io::ErrorKind::Interrupted.into()))
+    }
+}

@@ -1,0 +1,84 @@
+//! Tables of counts. They are counted by the tools that `report` counts with, so that their figures are the same.
+
+use std::sync::Arc;
+
+use analysis::stack::StackTally;
+use analysis::{AccessRow, By, Session, Tally, has_stacks};
+use arrow_array::ArrayRef;
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use trace_format::Filter;
+
+use crate::batch::{WholeColumns, numbers, numbers32, texts};
+use crate::name_column::names;
+
+fn rows(session: &Session, by: By) -> Result<Vec<AccessRow>, crate::Error> {
+    let mut tally = Tally::new(session, &[by])?;
+    let resolvers = tally.replay(session, &Filter::default(), None)?;
+    Ok(tally.rows(by, session, &resolvers))
+}
+
+pub(crate) fn counted(session: &Session, by: By) -> WholeColumns {
+    let rows = rows(session, by)?;
+    Ok(vec![
+        texts(rows.iter().map(|row| Some(&row.name))),
+        names(rows.iter().map(|row| Some(&row.region)))?,
+        numbers(rows.iter().map(|row| row.count.loads)),
+        numbers(rows.iter().map(|row| row.count.stores)),
+        numbers(rows.iter().map(|row| row.count.modifies)),
+        numbers(rows.iter().map(|row| row.count.bytes)),
+        numbers(rows.iter().map(|row| row.size)),
+        numbers(rows.iter().map(|row| row.things)),
+        texts(rows.iter().map(|row| row.line.as_deref())),
+        names(rows.iter().map(|row| Some(&row.module)))?,
+        names(rows.iter().map(|row| Some(row.owner.name())))?,
+    ])
+}
+
+pub(crate) fn pages(session: &Session) -> WholeColumns {
+    let mut tally = Tally::new(session, &[By::Page])?;
+    let resolvers = tally.replay(session, &Filter::default(), None)?;
+    let mut regions = tally.rows(By::Page, session, &resolvers);
+    // The rows are sorted by their counts, the pages by their addresses.
+    let name = |process: u32, addr: memref::VirtAddr| match resolvers.len() {
+        0 | 1 => addr.to_string(),
+        _ => format!("process {process} {addr}"),
+    };
+    regions.sort_by(|a, b| a.name.cmp(&b.name));
+    let touched = tally.pages().touched();
+    let region = |process: u32, addr| {
+        let name = name(process, addr);
+        let place = regions.binary_search_by(|row| row.name.cmp(&name)).ok()?;
+        Some(regions[place].region.as_str())
+    };
+    Ok(vec![
+        numbers32(touched.iter().map(|(process, _, _)| process.0)),
+        numbers(touched.iter().map(|(_, addr, _)| addr.0)),
+        names(touched.iter().map(|(process, addr, _)| Some(region(process.0, *addr).unwrap_or_default())))?,
+        numbers(touched.iter().map(|(_, _, count)| count.loads)),
+        numbers(touched.iter().map(|(_, _, count)| count.stores)),
+        numbers(touched.iter().map(|(_, _, count)| count.modifies)),
+        numbers(touched.iter().map(|(_, _, count)| count.bytes)),
+    ])
+}
+
+pub(crate) fn contexts(session: &Session) -> WholeColumns {
+    let mut tally = StackTally::new(session);
+    if has_stacks(session) {
+        tally.replay(session, &Filter::default(), None)?;
+    }
+    let rows = tally.rows(session.names());
+    let mut stacks = ListBuilder::new(StringBuilder::new());
+    for row in &rows {
+        row.stack.iter().for_each(|function| stacks.values().append_value(function));
+        stacks.append(true);
+    }
+    Ok(vec![
+        Arc::new(stacks.finish()) as ArrayRef,
+        numbers(rows.iter().map(|row| row.count.loads)),
+        numbers(rows.iter().map(|row| row.count.stores)),
+        numbers(rows.iter().map(|row| row.count.modifies)),
+        numbers(rows.iter().map(|row| row.count.bytes)),
+        numbers(rows.iter().map(|row| row.allocations)),
+        numbers(rows.iter().map(|row| row.allocated_bytes)),
+    ])
+}

@@ -1,0 +1,67 @@
+//! What is asked of a table.
+
+use std::collections::BTreeSet;
+
+use analysis::Session;
+use arrow_schema::SchemaRef;
+use memref::ThreadId;
+use trace_format::Filter;
+
+use crate::{Error, TraceTable};
+
+/// What is asked of a table.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The table.
+    pub table: TraceTable,
+    /// The numbers of the columns that are wanted, from 0, in the order in which they are wanted; `None` for all.
+    pub projection: Option<Vec<usize>>,
+    /// Which accesses, allocations and synchronisation events. Other tables are given whole. `addresses` asks for what touches a byte
+    /// of a range, which may begin before it.
+    pub filter: Filter,
+    /// The threads whose accesses, allocations and synchronisation events are wanted; `None` for all.
+    pub threads: Option<BTreeSet<ThreadId>>,
+    /// Rows of a batch, at most.
+    pub batch_rows: usize,
+}
+
+impl Scan {
+    /// Asks for all of a table.
+    pub fn of(table: TraceTable) -> Self {
+        Self { table, projection: None, filter: Filter::default(), threads: None, batch_rows: 1 << 14 }
+    }
+
+    /// Whether it asks for all rows.
+    pub fn is_all(&self) -> bool {
+        self.filter == Filter::default() && self.threads.is_none()
+    }
+
+    /// The schema of what it gives.
+    ///
+    /// # Errors
+    /// Where it asks for a column that there is none of.
+    pub fn schema(&self) -> Result<SchemaRef, Error> {
+        let schema = self.table.schema();
+        let columns = schema.fields().len();
+        let Some(projection) = &self.projection else { return Ok(schema) };
+        if let Some(&column) = projection.iter().find(|column| **column >= columns) {
+            return Err(Error::NoColumn { table: self.table.name(), columns, column });
+        }
+        Ok(schema.project(projection)?.into())
+    }
+
+    /// The numbers of the columns that it gives.
+    pub(crate) fn columns(&self) -> Vec<usize> {
+        self.projection.clone().unwrap_or_else(|| (0..self.table.columns().len()).collect())
+    }
+
+    /// The threads that it reads.
+    pub(crate) fn threads_of(&self, session: &Session) -> Vec<ThreadId> {
+        let threads = session.trace().threads().iter().map(|record| record.thread);
+        threads.filter(|thread| self.has_thread(*thread)).collect()
+    }
+
+    pub(crate) fn has_thread(&self, thread: ThreadId) -> bool {
+        self.threads.as_ref().is_none_or(|threads| threads.contains(&thread))
+    }
+}

@@ -1,0 +1,144 @@
+//! An open trace as tables.
+
+use std::path::{Path, PathBuf};
+
+use analysis::Session;
+use arrow_array::RecordBatch;
+use trace_format::Filter;
+
+use crate::access_rows::{AccessRows, is_named};
+use crate::parts::{FramePlan, ScanPart, cut};
+use crate::{Error, Scan, TraceTable, events, figures, listed};
+
+/// An open trace as tables. Cheap to clone; clones can be read at the same time.
+///
+/// ```no_run
+/// use memtap_arrow::{Scan, TraceTable, TraceTables};
+///
+/// # fn main() -> Result<(), memtap_arrow::Error> {
+/// let tables = TraceTables::open("run.memtap".as_ref(), &[])?;
+/// let scan = Scan { projection: Some(vec![2, 7]), ..Scan::of(TraceTable::Accesses) };
+/// for part in tables.parts(&scan, 8) {
+///     tables.read(&scan, &part, &mut |batch| {
+///         println!("{} accesses, with cycles and variables", batch.num_rows());
+///         true
+///     })?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TraceTables {
+    session: Session,
+}
+
+impl TraceTables {
+    /// Opens a trace. Files that its names come from are looked for in these directories, too.
+    ///
+    /// # Errors
+    /// Where it can't be read or is none.
+    pub fn open(path: &Path, symbols: &[PathBuf]) -> Result<Self, Error> {
+        Ok(Self { session: Session::open_with(path, symbols)? })
+    }
+
+    /// The trace and its names.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Cuts a scan into at most `most` parts that can be read at the same time: together they are the scan. Only `accesses` is cut.
+    pub fn parts(&self, scan: &Scan, most: usize) -> Vec<ScanPart> {
+        match scan.table {
+            TraceTable::Accesses => cut(self.session.trace(), scan, most),
+            _ => vec![ScanPart::whole()],
+        }
+    }
+
+    /// Which frames a scan of accesses reads. From headers and the page index.
+    pub fn plan(&self, scan: &Scan) -> FramePlan {
+        FramePlan::of(self.session.trace(), scan)
+    }
+
+    /// How many rows a table has, where headers tell that: frames that turn out to be damaged when they are read are in it.
+    pub fn rows(&self, table: TraceTable) -> Option<u64> {
+        let trace = self.session.trace();
+        match table {
+            TraceTable::Accesses => Some(self.session.accesses()),
+            TraceTable::Threads => Some(trace.threads().len() as u64),
+            TraceTable::Processes => Some(trace.processes().len() as u64),
+            TraceTable::Frames => Some(trace.streams().map(|stream| stream.frames).sum()),
+            _ => None,
+        }
+    }
+
+    /// Reads a part of a scan, and gives it to `sink` batch by batch, until that wants no more.
+    ///
+    /// # Errors
+    /// Where the trace can't be read, or the scan asks for what the table does not have. Damaged frames are passed over:
+    /// `Trace::damage_met` names them afterwards.
+    pub fn read(
+        &self,
+        scan: &Scan,
+        part: &ScanPart,
+        sink: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<(), Error> {
+        let schema = scan.schema()?;
+        let session = &self.session;
+        let columns = match scan.table {
+            TraceTable::Accesses => return self.read_accesses(scan, part, sink),
+            TraceTable::Allocations => events::allocations(session, scan)?,
+            TraceTable::Contexts => figures::contexts(session)?,
+            TraceTable::Fields => figures::counted(session, analysis::By::Field)?,
+            TraceTable::Frames => listed::frames(session)?,
+            TraceTable::Functions => figures::counted(session, analysis::By::Function)?,
+            TraceTable::Gaps => events::gaps(session)?,
+            TraceTable::Pages => figures::pages(session)?,
+            TraceTable::Processes => listed::processes(session)?,
+            TraceTable::Regions => listed::regions(session)?,
+            TraceTable::Syncs => events::syncs(session, scan)?,
+            TraceTable::Threads => listed::threads(session)?,
+            TraceTable::Variables => figures::counted(session, analysis::By::Variable)?,
+        };
+        let rows = columns.first().map_or(0, |column| column.len());
+        let chosen = scan.columns().into_iter().filter_map(|column| columns.get(column).cloned()).collect();
+        let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));
+        let whole = RecordBatch::try_new_with_options(schema, chosen, &options)?;
+        let step = scan.batch_rows.max(1);
+        for start in (0..rows).step_by(step) {
+            if !sink(whole.slice(start, step.min(rows - start))) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_accesses(
+        &self,
+        scan: &Scan,
+        part: &ScanPart,
+        sink: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<(), Error> {
+        let trace = self.session.trace();
+        let mut sink = |batch| sink(batch);
+        let mut rows = AccessRows::new(scan, self.session.names(), &mut sink)?;
+        if is_named(scan) {
+            let replayed = self.session.replay_parts(&scan.filter, &part.threads, &mut rows);
+            if let Some(ended) = rows.ended() {
+                return ended;
+            }
+            replayed?;
+        } else {
+            for thread in &part.threads {
+                let shard = trace.shard(thread.thread);
+                let filter = Filter { index: Some(thread.accesses.clone()), ..scan.filter.clone() };
+                let mut cursor = shard.accesses(&filter);
+                while let Some(accesses) = cursor.next_block()? {
+                    if !rows.push(shard.process(), thread.thread, None, accesses)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        rows.flush().map(drop)
+    }
+}

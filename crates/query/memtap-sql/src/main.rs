@@ -1,0 +1,120 @@
+//! `memtap sql`: questions to traces in SQL, by DataFusion over the tables of `memtap-arrow`.
+//!
+//! A binary of its own, which `memtap` finds beside itself, so that only those who ask in SQL build two hundred crates more. The
+//! tables are given to DataFusion by `provider`, which pushes what can be pushed into the reading (`filters`); `plan` is the scan
+//! in its plans; `functions` are those that memtap adds. `output` writes what comes out, `prompt` asks for queries.
+#![forbid(unsafe_code)]
+
+mod filters;
+mod functions;
+mod output;
+mod plan;
+mod prompt;
+mod provider;
+mod session;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+
+use self::output::{OutputFormat, Writer};
+use self::session::SqlSession;
+
+/// Ask traces in SQL
+///
+/// The tables are described in docs/tables.md. With several traces each table has a column `trace` in front. Without a query, memtap asks
+/// for some.
+#[derive(Debug, Parser)]
+#[command(name = "memtap sql", bin_name = "memtap sql")]
+struct Args {
+    /// The traces, and the query after them
+    #[arg(required = true, value_name = "FILE... [QUERY]")]
+    words: Vec<String>,
+    /// How the rows are written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
+    format: OutputFormat,
+    /// The file to write; needed for parquet
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+    /// Look for the files that the traces' names come from in this directory, too (may be given several times)
+    #[arg(long, value_name = "DIR")]
+    symbols: Vec<PathBuf>,
+    /// End with status 1 where a trace is damaged or was not closed
+    #[arg(long)]
+    strict: bool,
+}
+
+/// The traces and the query of a command line: the last word is a query unless a file has that name.
+fn divide(mut words: Vec<String>) -> (Vec<PathBuf>, Option<String>) {
+    let is_query = words.len() > 1 && words.last().is_some_and(|last| !Path::new(last).exists());
+    let query = if is_query { words.pop() } else { None };
+    (words.into_iter().map(PathBuf::from).collect(), query)
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("memtap: {}", error_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error with its causes in one line, each said once.
+fn error_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
+}
+
+fn run(args: Args) -> Result<ExitCode> {
+    let (files, query) = divide(args.words);
+    if args.format == OutputFormat::Parquet && args.output.is_none() {
+        bail!("parquet is binary, and no text for standard output; name a file with -o");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let session = SqlSession::open(&files, &args.symbols)?;
+    match query {
+        Some(query) => {
+            let writer = Writer::create(args.format, args.output.as_deref(), args.force)?;
+            runtime.block_on(session.answer(&query, writer))?;
+        }
+        None => {
+            if args.output.is_some() {
+                bail!("-o is for one query; give it after the traces");
+            }
+            prompt::ask(&session, &runtime, args.format)?;
+        }
+    }
+    let problems = session.problems();
+    for problem in &problems.words {
+        eprintln!("memtap: note: {problem}");
+    }
+    Ok(if args.strict && problems.is_damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_is_a_query_unless_it_is_a_file() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let (files, query) = divide(words(&["a.memtap", "SELECT 1"]));
+        assert_eq!((files.len(), query.as_deref()), (1, Some("SELECT 1")));
+        assert_eq!(divide(words(&["a.memtap", env!("CARGO_MANIFEST_DIR")])).1, None);
+        assert_eq!(divide(words(&["no file"])).1, None);
+    }
+}

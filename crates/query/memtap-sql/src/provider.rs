@@ -1,0 +1,128 @@
+//! A table of traces, as DataFusion asks for it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use memtap_arrow::{FramePlan, Scan, TraceTable, TraceTables};
+
+use crate::filters;
+use crate::plan::{TraceColumn, TraceScan, TraceScanPlan};
+
+/// Accesses above which it is said how long reading them may take.
+const MANY: u64 = 1_000_000_000;
+/// Nanoseconds that an access takes on one core, about.
+const READING_NS: f64 = 15.0;
+
+/// A trace and what it is called in the column `trace`.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedTrace {
+    pub(crate) name: Arc<str>,
+    pub(crate) tables: TraceTables,
+}
+
+/// A table of one trace, or of several with a column in front that says which.
+#[derive(Debug)]
+pub(crate) struct TraceTableProvider {
+    table: TraceTable,
+    traces: Vec<NamedTrace>,
+    schema: SchemaRef,
+}
+
+impl TraceTableProvider {
+    pub(crate) fn new(table: TraceTable, traces: &[NamedTrace]) -> Self {
+        let schema = table.schema();
+        let schema = match traces.len() {
+            0 | 1 => schema,
+            _ => {
+                let first = Arc::new(Field::new("trace", DataType::Utf8, false));
+                let fields: Vec<_> = std::iter::once(first).chain(schema.fields().iter().cloned()).collect();
+                Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+            }
+        };
+        Self { table, traces: traces.to_vec(), schema }
+    }
+
+    /// The columns that are asked for of each trace, and the place of the column `trace`.
+    fn divide(&self, projection: Option<&Vec<usize>>) -> (Option<Vec<usize>>, Option<usize>) {
+        if self.traces.len() < 2 {
+            return (projection.cloned(), None);
+        }
+        match projection {
+            None => (None, Some(0)),
+            Some(columns) => {
+                let place = columns.iter().position(|&column| column == 0);
+                (Some(columns.iter().filter_map(|column| column.checked_sub(1)).collect()), place)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl TableProvider for TraceTableProvider {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let can = |filter: &&Expr| match filters::apply(&mut Scan::of(self.table), filter) {
+            true => TableProviderFilterPushDown::Inexact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(can).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (columns, place) = self.divide(projection);
+        let mut scan =
+            Scan { projection: columns, batch_rows: state.config().batch_size(), ..Scan::of(self.table) };
+        for filter in filters {
+            filters::apply(&mut scan, filter);
+        }
+        let schema = match projection {
+            Some(columns) => Arc::new(self.schema.project(columns)?),
+            None => self.schema.clone(),
+        };
+        let parts = state.config().target_partitions().div_ceil(self.traces.len().max(1));
+        let mut scans = Vec::new();
+        let mut frames = FramePlan::default();
+        let mut rows = scan.is_all().then_some(0);
+        for NamedTrace { name, tables } in &self.traces {
+            if self.table == TraceTable::Accesses {
+                let of_trace = tables.plan(&scan);
+                frames.frames += of_trace.frames;
+                frames.frames_read += of_trace.frames_read;
+                frames.accesses += of_trace.accesses;
+                frames.accesses_read += of_trace.accesses_read;
+            }
+            rows = rows.zip(tables.rows(self.table)).map(|(all, more)| all + more);
+            let trace = place.map(|place| TraceColumn { name: name.clone(), place });
+            let scan_part =
+                |part| TraceScan { tables: tables.clone(), scan: scan.clone(), part, trace: trace.clone() };
+            scans.extend(tables.parts(&scan, parts).into_iter().map(scan_part));
+        }
+        if frames.accesses_read > MANY {
+            let seconds = frames.accesses_read as f64 * READING_NS / 1e9 / scans.len().max(1) as f64;
+            eprintln!(
+                "memtap: note: this reads {} accesses, which takes some {seconds:.0} s; a condition on cycle, addr, ip, kind or thread reads less",
+                frames.accesses_read
+            );
+        }
+        let frames = (self.table == TraceTable::Accesses).then_some(frames);
+        Ok(Arc::new(TraceScanPlan::new(scans, schema, rows, frames)))
+    }
+}
