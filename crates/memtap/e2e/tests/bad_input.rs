@@ -503,3 +503,18 @@ fn streams_of_their_own_form_refuse_other_formats() {
         }
     }
 }
+
+/// SQL is answered by a binary that only those have who built it.
+#[test]
+fn sql_without_its_binary_says_how_to_get_it() {
+    let dir = temp();
+    let alone = dir.path().join("memtap");
+    std::fs::copy(memtap(), &alone).expect("a copy");
+    let outcome =
+        run(Command::new(&alone).args(["sql", "x.memtap", "SELECT 1"]).env("PATH", dir.path()), b"");
+    check(
+        &outcome,
+        1,
+        &["memtap-sql is neither beside memtap nor on PATH", "cargo build --release -p memtap-sql"],
+    );
+}
