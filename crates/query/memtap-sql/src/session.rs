@@ -79,9 +79,10 @@ impl SqlSession {
             let damage = trace.damage().len() + trace.damage_met().len();
             if damage > 0 {
                 problems.is_damaged = true;
-                problems.words.push(format!(
-                    "{path}: {damage} parts can't be read and are left out; memtap check says what"
-                ));
+                let parts = if damage == 1 { "1 part".to_owned() } else { format!("{damage} parts") };
+                problems
+                    .words
+                    .push(format!("{path}: {parts} can't be read, and left out; memtap check says what"));
             }
             problems.words.extend(tables.session().problems());
         }

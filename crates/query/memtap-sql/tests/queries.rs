@@ -179,3 +179,35 @@ fn queries_are_read_from_standard_input() {
     assert!(outcome.err().contains("nothing"), "the wrong query is told: {}", outcome.err());
     assert!(home.path().join("memtap/sql_history").is_file());
 }
+
+#[test]
+fn what_is_damaged_is_left_out_and_told() {
+    let recording = TestProgram::named("many_threads.c").record_by("translate");
+    let whole = number(&rows(&recording, "SELECT count(*) AS n FROM accesses")[0], "n");
+    let bytes = std::fs::read(&recording.trace.path).expect("a trace");
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("damaged.memtap");
+    let mut is_met = false;
+    // Not every place is in a frame of accesses.
+    for part in 1..8 {
+        let mut damaged = bytes.clone();
+        let at = bytes.len() * part / 8;
+        damaged[at..at + 40].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        std::fs::write(&path, damaged).expect("written");
+        let query = "SELECT sum(1) AS n FROM accesses WHERE size > 0";
+        let outcome = ask(&[&path], &[query, "--format", "json"]);
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        let read: Vec<Value> = serde_json::from_slice(&outcome.stdout).expect("an array");
+        let read = number(&read[0], "n");
+        if read < whole {
+            is_met = true;
+            assert!(outcome.err().contains("can't be read, and left out"), "{}", outcome.err());
+            assert_eq!(ask(&[&path], &[query, "--strict"]).status, 1);
+            let gaps = "SELECT sum(count) AS n FROM gaps WHERE reason = 'damaged frame'";
+            let gaps: Vec<Value> =
+                serde_json::from_slice(&ask(&[&path], &[gaps, "--format", "json"]).stdout).expect("an array");
+            assert!(number(&gaps[0], "n") >= whole - read, "{gaps:?}: {read} of {whole}");
+        }
+    }
+    assert!(is_met, "no place was in a frame of accesses");
+}
