@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use analysis::stack::StackTally;
-use analysis::{AccessRow, By, Session, Tally, has_stacks};
+use analysis::{AccessRow, By, Session, Tally, has_stacks, page_row};
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use trace_format::Filter;
@@ -37,23 +37,13 @@ pub(crate) fn counted(session: &Session, by: By) -> WholeColumns {
 pub(crate) fn pages(session: &Session) -> WholeColumns {
     let mut tally = Tally::new(session, &[By::Page])?;
     let resolvers = tally.replay(session, &Filter::default(), None)?;
-    let mut regions = tally.rows(By::Page, session, &resolvers);
-    // The rows are sorted by their counts, the pages by their addresses.
-    let name = |process: u32, addr: memref::VirtAddr| match resolvers.len() {
-        0 | 1 => addr.to_string(),
-        _ => format!("process {process} {addr}"),
-    };
-    regions.sort_by(|a, b| a.name.cmp(&b.name));
     let touched = tally.pages().touched();
-    let region = |process: u32, addr| {
-        let name = name(process, addr);
-        let place = regions.binary_search_by(|row| row.name.cmp(&name)).ok()?;
-        Some(regions[place].region.as_str())
-    };
+    let regions: Vec<String> =
+        touched.iter().map(|(process, addr, _)| page_row(&resolvers, *process, *addr).region).collect();
     Ok(vec![
         numbers32(touched.iter().map(|(process, _, _)| process.0)),
         numbers(touched.iter().map(|(_, addr, _)| addr.0)),
-        names(touched.iter().map(|(process, addr, _)| Some(region(process.0, *addr).unwrap_or_default())))?,
+        names(regions.iter().map(Some))?,
         numbers(touched.iter().map(|(_, _, count)| count.loads)),
         numbers(touched.iter().map(|(_, _, count)| count.stores)),
         numbers(touched.iter().map(|(_, _, count)| count.modifies)),

@@ -32,6 +32,15 @@ pub struct FramePlan {
     pub accesses_read: u64,
 }
 
+impl std::ops::AddAssign for FramePlan {
+    fn add_assign(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.frames_read += other.frames_read;
+        self.accesses += other.accesses;
+        self.accesses_read += other.accesses_read;
+    }
+}
+
 impl FramePlan {
     /// Frames that are skipped by their headers and by the page index.
     pub fn frames_skipped(&self) -> u64 {

@@ -72,7 +72,7 @@ impl DisplayAs for TraceScanPlan {
         let table = self.scans.first().map_or("", |scan| scan.scan.table.name());
         write!(f, "TraceScan: table={table}, parts={}", self.scans.len())?;
         if let Some(frames) = &self.frames {
-            let skipped = frames.frames - frames.frames_read;
+            let skipped = frames.frames_skipped();
             write!(f, ", frames={} of {} (skipped: {skipped})", frames.frames_read, frames.frames)?;
             write!(f, ", accesses at most={} of {}", frames.accesses_read, frames.accesses)?;
         }

@@ -103,11 +103,7 @@ impl TableProvider for TraceTableProvider {
         let mut rows = scan.is_all().then_some(0);
         for NamedTrace { name, tables } in &self.traces {
             if self.table == TraceTable::Accesses {
-                let of_trace = tables.plan(&scan);
-                frames.frames += of_trace.frames;
-                frames.frames_read += of_trace.frames_read;
-                frames.accesses += of_trace.accesses;
-                frames.accesses_read += of_trace.accesses_read;
+                frames += tables.plan(&scan);
             }
             rows = rows.zip(tables.rows(self.table)).map(|(all, more)| all + more);
             let trace = place.map(|place| TraceColumn { name: name.clone(), place });

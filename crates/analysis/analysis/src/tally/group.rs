@@ -334,7 +334,7 @@ pub(crate) fn family(variable: &Variable, name: &str) -> Option<String> {
 }
 
 /// The row of a page, without its count.
-pub(super) fn page_row(resolvers: &[Resolver], process: ProcessId, page: memref::VirtAddr) -> AccessRow {
+pub fn page_row(resolvers: &[Resolver], process: ProcessId, page: memref::VirtAddr) -> AccessRow {
     let resolver = resolvers.iter().find(|resolver| resolver.process() == process);
     let region = resolver.and_then(|resolver| region_once_at(resolver.image(), page));
     AccessRow {

@@ -15,13 +15,13 @@ use memref::{Access, Event, ProcessId, ThreadId};
 use symbols::{CodeId, Resolver};
 use trace_format::Filter;
 
-use self::group::page_row;
 use self::slot::slot;
 use crate::chosen::{self, Chosen, CountsPart};
 use crate::stack::SiteStyle;
 use crate::{Count, Error, Moment, Pages, Session, Tool};
 
 pub(crate) use allocated::BlockSites;
+pub use group::page_row;
 pub(crate) use group::{Grouper, any_element, family};
 pub(crate) use numbering::Numbering;
 pub use pairs::{PairRow, PairTally};
