@@ -14,7 +14,7 @@ use crate::{
 const ORDERS: u8 = 2;
 
 /// Instructions that are executed one after the other, and their accesses. Conditional branches in it were not taken.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BasicBlock {
     addr: VirtAddr,
     instructions: u16,

@@ -6,9 +6,9 @@ coded! {
     /// What a synchronisation event orders. What a thread did before it gives something up happens before what another
     /// does after it takes the same up.
     SyncKind: u8 {
-        /// The thread makes another one; `object` is the number under which that one says `Start`.
+        /// The thread makes another one, or forks a process; `object` is the number under which that one says `Start`.
         Create = 0 "create",
-        /// The thread begins; `value` is the handle by which others join it.
+        /// The thread begins; `value` is the handle by which others join it, 0 of a forked process.
         Start = 1 "start",
         /// The thread ends; `object` is its handle.
         Exit = 2 "exit",
@@ -63,6 +63,8 @@ coded! {
         Futex = 9 "futex",
         /// OpenMP's parallel regions, barriers, critical sections, locks and tasks.
         OpenMp = 10 "openmp",
+        /// Reading and writing pipes, sockets and eventfds; `object` is a number with bit 63.
+        Descriptor = 11 "descriptor",
     }
 }
 

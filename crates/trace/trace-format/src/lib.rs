@@ -29,6 +29,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+/// The example that the README has is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod access_counts;
 mod bounds;
 mod bytes;
@@ -40,6 +45,7 @@ mod end_reason;
 mod entry;
 mod entry_type;
 mod error;
+mod executed;
 mod file_header;
 mod forms;
 mod frame;
@@ -70,19 +76,20 @@ pub use end_reason::EndReason;
 pub use entry::gap_entry;
 pub use entry_type::{EntryType, Field, FieldRole};
 pub use error::Error;
+pub use executed::{ExecutedFrame, ExecutedItem};
 pub use forms::Form;
 pub use guid::Guid;
 pub use index::{NoIndex, PageCell, PageIndex, PageTotal};
 pub use instruction_table::{InstructionCount, InstructionTable};
 pub use kinds::KindSet;
 pub use reader::{
-    AccessCursor, AccessFrame, Batch, Damage, DataCursor, EntryFilter, EventCursor, Filter, Finding, Limits,
-    Report, SegmentInfo, Shard, StreamInfo, StreamReader, ThreadAccesses, Trace, TypedCursor, TypedFrame,
-    ValueCursor,
+    AccessCursor, AccessFrame, Batch, Damage, DataCursor, EntryFilter, EventCursor, ExecutionBatch,
+    ExecutionCursor, Filter, Finding, Limits, Report, SegmentInfo, Shard, StreamInfo, StreamReader,
+    ThreadAccesses, Trace, TypedCursor, TypedFrame, ValueCursor,
 };
 pub use record::{
-    COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, CounterRecord, DataAccess, DataValue,
-    ModuleRecord, ProcessRecord, ThreadRecord,
+    COUNTER_GAP_CAUSE, COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, CounterRecord, DataAccess,
+    DataValue, ModuleRecord, ProcessRecord, ThreadRecord,
 };
 pub use simtrace::{SimEntry, SimStore, SimStream};
 pub use storage::{FileStorage, Storage, TraceSource};

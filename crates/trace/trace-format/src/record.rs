@@ -61,6 +61,9 @@ pub const COUNTER_SLOW_PATH: u32 = 0;
 pub const COUNTER_UNTRACED_PROGRAM: u32 = 1;
 /// The code of a counter of the tracer's own work.
 pub const COUNTER_WORK: u32 = 2;
+/// The code of a counter of missing events: its name is their reason, as [`GapReason`](memref::GapReason) names it, a colon, a space
+/// and the cause in words.
+pub const COUNTER_GAP_CAUSE: u32 = 3;
 
 /// How often something happened at an instruction. Records that differ in `count` alone add up.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -9,11 +9,29 @@ use blocks::{
 use memref::{Access, AccessKind, Event, OrderMark, ThreadId, VirtAddr};
 use proptest::prelude::*;
 use trace_format::{
-    Batch, CreateOptions, Encoders, Filter, KindSet, ModuleRecord, ProcessRecord, ThreadRecord, Trace,
-    TraceWriter,
+    Batch, CreateOptions, Encoders, ExecutionBatch, Filter, KindSet, ModuleRecord, ProcessRecord, Shard,
+    ThreadRecord, Trace, TraceWriter,
 };
 
 use common::{Model, events, small};
+
+/// All events of a shard that was recorded as executions, with what these expand to.
+fn executed(shard: &Shard) -> Vec<Event<String>> {
+    let mut all = Vec::new();
+    let mut cursor = shard.executions(&Filter::default()).expect("executions were recorded");
+    while let Some(batch) = cursor.next_batch().unwrap() {
+        match batch {
+            ExecutionBatch::Executions(frame, part) => {
+                let mut accesses = Vec::new();
+                frame.expand_part(part, &mut accesses);
+                all.extend(accesses.into_iter().map(Event::Access));
+            }
+            ExecutionBatch::Accesses(accesses) => all.extend(accesses.iter().map(|&a| Event::Access(a))),
+            ExecutionBatch::Event(event) => all.push(event),
+        }
+    }
+    all
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -41,6 +59,9 @@ proptest! {
                 }
             }
             prop_assert_eq!(&batched, expected);
+            if encoder.is_some() && expected.iter().any(|event| matches!(event, Event::Access(_))) {
+                prop_assert_eq!(&executed(&shard), expected);
+            }
         }
         let report = trace.check().unwrap();
         prop_assert!(report.is_sound(), "{:?}", report.findings);
@@ -129,6 +150,41 @@ fn accesses_by_blocks_stand_between_other_events() {
     let trace = Trace::open(&path).unwrap();
     assert!(trace.check().unwrap().is_sound());
     assert!(events(&trace.shard(thread), &Filter::default()) == expected);
+    assert!(executed(&trace.shard(thread)) == expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn events_come_between_the_accesses_of_an_execution(
+        steps in prop::collection::vec((0u64..9, prop::option::of(0u64..4)), 1..60), segment in 1..40_usize,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.memtap");
+        let encoder = Some(Encoders::BLOCKS);
+        let options = CreateOptions { segment_entries: segment, encoder, ..Default::default() };
+        let writer = TraceWriter::create(&path, options).unwrap();
+        let process = writer.add_process(&ProcessRecord::default()).unwrap();
+        let thread = writer.add_thread(&ThreadRecord { process, ..Default::default() }).unwrap();
+        let mut shard = writer.shard(thread).unwrap();
+        let [_, fill] = blocks();
+        for ((times, mark), order) in steps.iter().copied().zip(0..) {
+            let cycle = 5 * order;
+            let words = [0x5000, times, 0, 0x5000 + times].map(u64::to_le_bytes);
+            shard.blocks().unwrap().unwrap().push(1, &fill, cycle, &words, 0).unwrap();
+            if let Some(after) = mark {
+                shard.push(&Event::Order(OrderMark { cycle: cycle + after, order })).unwrap();
+            }
+        }
+        drop(shard);
+        writer.finish().unwrap();
+        let trace = Trace::open(&path).unwrap();
+        let shard = trace.shard(thread);
+        prop_assert_eq!(executed(&shard), events(&shard, &Filter::default()));
+        let some = Filter { cycles: Some(0..u64::MAX), ..Filter::default() };
+        prop_assert!(shard.executions(&some).is_none());
+    }
 }
 
 #[test]

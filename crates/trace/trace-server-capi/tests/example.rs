@@ -18,7 +18,7 @@ fn repository() -> PathBuf {
 }
 
 /// Where cargo puts libraries of this build: beside the directory of test programs.
-fn library_dir() -> PathBuf {
+fn built_libraries() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let dir = own.ancestors().nth(2).expect("target/PROFILE/deps/TEST").to_path_buf();
     assert!(
@@ -29,9 +29,21 @@ fn library_dir() -> PathBuf {
     dir
 }
 
+/// A folder with the library under both of its names, that for linking and that for the loader, as an installation has it.
+fn library_dir(dir: &Path) -> PathBuf {
+    let to = dir.join("lib");
+    if !to.exists() {
+        std::fs::create_dir(&to).unwrap();
+        for name in ["libmemtap.so", "libmemtap.so.0"] {
+            std::os::unix::fs::symlink(built_libraries().join("libmemtap.so"), to.join(name)).unwrap();
+        }
+    }
+    to
+}
+
 /// Fills in the pkg-config file as an installation does, and builds an example with what it says.
 fn build(dir: &Path, name: &str) -> PathBuf {
-    let (root, library) = (repository(), library_dir());
+    let (root, library) = (repository(), library_dir(dir));
     let template = std::fs::read_to_string(root.join("include/memtap-client.pc.in")).unwrap();
     let text = template
         .replace("@prefix@", &root.display().to_string())
@@ -82,7 +94,7 @@ fn the_example_runs_against_each_kind_of_server() {
     for (url, specifier, file) in cases {
         let run = Command::new(&program)
             .args([&url, &specifier, &token])
-            .env("LD_LIBRARY_PATH", library_dir())
+            .env("LD_LIBRARY_PATH", library_dir(dir.path()))
             .output()
             .unwrap();
         let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
@@ -94,7 +106,7 @@ fn the_example_runs_against_each_kind_of_server() {
     // A second time the file is there.
     let run = Command::new(&program)
         .args([&unix.to_string(), "local"])
-        .env("LD_LIBRARY_PATH", library_dir())
+        .env("LD_LIBRARY_PATH", library_dir(dir.path()))
         .output()
         .unwrap();
     let err = String::from_utf8_lossy(&run.stderr);
@@ -108,7 +120,7 @@ fn a_simulator_writes_what_it_counts() {
     let file = dir.path().join("trace");
     let run = Command::new(&program)
         .args(["-", file.to_str().unwrap()])
-        .env("LD_LIBRARY_PATH", library_dir())
+        .env("LD_LIBRARY_PATH", library_dir(dir.path()))
         .output()
         .unwrap();
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));

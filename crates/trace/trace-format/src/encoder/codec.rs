@@ -6,7 +6,7 @@
 use memref::Access;
 
 use super::{attribute::Attribute, words};
-use crate::{DataAccess, EntryType, InstructionTable, entry::entries};
+use crate::{DataAccess, EntryType, ExecutedFrame, InstructionTable, entry::entries};
 
 /// A frame's content is not what its encoder writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,15 @@ pub trait Encoder: Send + Sync {
             return Ok(());
         }
         entries(&bytes, out)
+    }
+
+    /// Decodes entries that are accesses to what executed them, which was emptied; an encoder that knows nothing of blocks gives the
+    /// accesses one by one.
+    fn decode_executions(&self, encoded: &Encoded<'_>, out: &mut ExecutedFrame) -> Result<(), Corrupt> {
+        let mut accesses = Vec::new();
+        self.decode_accesses(encoded, None, &mut accesses)?;
+        accesses.into_iter().for_each(|access| out.push_single(access));
+        Ok(())
     }
 
     /// Gives entries that are accesses to `act`, some at a time: as they are decoded, where the encoder can, so that they need not go

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use super::{file::FrameError, filter::Filtered, stream::Stream, trace::TraceData};
+use super::{content::FrameContent, file::FrameError, stream::Stream, trace::TraceData};
 use crate::directory::FrameRef;
 
 /// Frames that are decoded ahead at most, however many cores there are: a frame takes tens of megabytes.
@@ -43,33 +43,33 @@ impl Drop for Permit {
 }
 
 /// What decoding a frame gave.
-pub(super) type Decoded<E> = Result<Vec<E>, FrameError>;
+pub(super) type Decoded<C> = Result<C, FrameError>;
 
 /// A frame on its way.
 #[derive(Debug)]
-struct FrameAhead<E> {
+struct FrameAhead<C> {
     place: usize,
-    decoding: JoinHandle<Decoded<E>>,
+    decoding: JoinHandle<Decoded<C>>,
     _permit: Permit,
 }
 
 /// The frames that a cursor has had decoded ahead, in their order.
 #[derive(Debug)]
-pub(super) struct FramesAhead<E> {
-    frames: VecDeque<FrameAhead<E>>,
+pub(super) struct FramesAhead<C> {
+    frames: VecDeque<FrameAhead<C>>,
     /// Frames from this one on have not been looked at.
     next: usize,
     /// Memory of frames that were read, for the next ones.
-    spare: Vec<Vec<E>>,
+    spare: Vec<C>,
 }
 
-impl<E> Default for FramesAhead<E> {
+impl<C> Default for FramesAhead<C> {
     fn default() -> Self {
         Self { frames: VecDeque::new(), next: 0, spare: Vec::new() }
     }
 }
 
-impl<E: Filtered> FramesAhead<E> {
+impl<C: FrameContent> FramesAhead<C> {
     /// Begins to decode frames after `place` that may be wanted, as far as threads are free. `end` is the cycle from which on entries may
     /// be left out of a frame.
     pub(super) fn start(
@@ -90,11 +90,10 @@ impl<E: Filtered> FramesAhead<E> {
             }
             let Some(permit) = Permit::get() else { return };
             let (inner, stream, end) = (inner.clone(), stream.clone(), end(&frame));
-            let mut entries = self.spare.pop().unwrap_or_default();
+            let mut content = self.spare.pop().unwrap_or_default();
             let decode = move || {
-                let (file, encoders) = (&inner.file, &inner.encoders);
-                stream.decode_entries_before(file, encoders, &frame, end, &mut entries)?;
-                Ok(entries)
+                content.decode(&stream, &inner.file, &inner.encoders, &frame, end)?;
+                Ok(content)
             };
             // Without a thread the cursor does it.
             let Ok(decoding) = std::thread::Builder::new().spawn(decode) else { return };
@@ -103,8 +102,8 @@ impl<E: Filtered> FramesAhead<E> {
         }
     }
 
-    /// The entries of a frame, if it was decoded ahead.
-    pub(super) fn take(&mut self, place: usize) -> Option<Decoded<E>> {
+    /// The content of a frame, if it was decoded ahead.
+    pub(super) fn take(&mut self, place: usize) -> Option<Decoded<C>> {
         while self.frames.front().is_some_and(|frame| frame.place < place) {
             self.frames.pop_front();
         }
@@ -113,10 +112,10 @@ impl<E: Filtered> FramesAhead<E> {
         Some(decoded.unwrap_or(Err(FrameError::Damaged("its decoder failed"))))
     }
 
-    /// Keeps the memory of entries that were read.
-    pub(super) fn give_back(&mut self, entries: Vec<E>) {
-        if self.spare.len() < MOST && entries.capacity() > 0 {
-            self.spare.push(entries);
+    /// Keeps the memory of what was read.
+    pub(super) fn give_back(&mut self, content: C) {
+        if self.spare.len() < MOST && content.has_memory() {
+            self.spare.push(content);
         }
     }
 }

@@ -6,6 +6,7 @@ use memref::{Access, Gap, GapReason, ProcessId, ThreadId, VirtAddr};
 
 use super::{
     ahead::FramesAhead,
+    content::FrameContent,
     file::FrameError,
     filter::{Filter, Filtered},
     shard::Shard,
@@ -22,9 +23,9 @@ pub(crate) enum CursorStep {
     Gap(Gap),
 }
 
-/// A cursor over the matching entries of one stream.
+/// A cursor over the matching entries of one stream, which are decoded into `C`.
 #[derive(Debug)]
-pub(crate) struct StreamCursor<E> {
+pub(crate) struct StreamCursor<C: FrameContent> {
     pub(crate) inner: Arc<TraceData>,
     process: ProcessId,
     thread: ThreadId,
@@ -34,15 +35,22 @@ pub(crate) struct StreamCursor<E> {
     next: usize,
     /// Whether the hole before it was reported.
     hole_told: bool,
-    entries: Vec<E>,
-    ahead: FramesAhead<E>,
+    content: C,
+    ahead: FramesAhead<C>,
     chosen: Range<usize>,
     first_index: u64,
 }
 
-impl<E: Filtered> StreamCursor<E> {
+impl<E: Filtered> StreamCursor<Vec<E>> {
+    /// The entries that the last step came to.
+    pub(crate) fn block(&self) -> &[E] {
+        &self.content[self.chosen.clone()]
+    }
+}
+
+impl<C: FrameContent> StreamCursor<C> {
     pub(crate) fn new(shard: &Shard, filter: &Filter) -> Self {
-        let stream = shard.inner.stream(E::KIND, Some(shard.thread));
+        let stream = shard.inner.stream(C::Entry::KIND, Some(shard.thread));
         Self {
             inner: shard.inner.clone(),
             process: shard.process,
@@ -51,16 +59,21 @@ impl<E: Filtered> StreamCursor<E> {
             filter: filter.clone(),
             next: 0,
             hole_told: false,
-            entries: Vec::new(),
+            content: C::default(),
             ahead: FramesAhead::default(),
             chosen: 0..0,
             first_index: 0,
         }
     }
 
-    /// The entries that the last step came to.
-    pub(crate) fn block(&self) -> &[E] {
-        &self.entries[self.chosen.clone()]
+    /// What the last step came to, and which of its items.
+    pub(crate) fn content(&self) -> &C {
+        &self.content
+    }
+
+    /// Which items of it match.
+    pub(crate) fn chosen(&self) -> Range<usize> {
+        self.chosen.clone()
     }
 
     /// The index of the block's first entry, where the filter takes whole runs of entries.
@@ -89,8 +102,8 @@ impl<E: Filtered> StreamCursor<E> {
         // The lost ones were somewhere between the frames around them.
         let after = place.checked_sub(1).map_or(0, |before| stream.frames[before].header.bounds.cycles.max);
         let by_cycle = |range: &Range<u64>| after < range.end && header.bounds.cycles.min >= range.start;
-        let asked = (!E::BY_INDEX || self.filter.index.as_ref().is_none_or(by_index))
-            && (!E::BY_CYCLE || self.filter.cycles.as_ref().is_none_or(by_cycle));
+        let asked = (!C::Entry::BY_INDEX || self.filter.index.as_ref().is_none_or(by_index))
+            && (!C::Entry::BY_CYCLE || self.filter.cycles.as_ref().is_none_or(by_cycle));
         if asked { self.gap(header.bounds.cycles.min, missing) } else { None }
     }
 
@@ -98,7 +111,7 @@ impl<E: Filtered> StreamCursor<E> {
     pub(crate) fn step(&mut self) -> Result<Option<CursorStep>, Error> {
         let Some(stream) = self.stream.clone() else { return Ok(None) };
         if self.next == 0
-            && E::BY_INDEX
+            && C::Entry::BY_INDEX
             && let Some(index) = &self.filter.index
         {
             self.next = stream.frames.partition_point(|frame| frame.header.end_index() <= index.start);
@@ -113,7 +126,7 @@ impl<E: Filtered> StreamCursor<E> {
             self.next += 1;
             self.hole_told = false;
             let place = self.next - 1;
-            if !possible::<E>(&self.inner, &stream, &self.filter, place, frame) {
+            if !possible::<C::Entry>(&self.inner, &stream, &self.filter, place, frame) {
                 continue;
             }
             match self.load(&stream, place) {
@@ -136,38 +149,24 @@ impl<E: Filtered> StreamCursor<E> {
         let frame = &stream.frames[place];
         let header = &frame.header;
         let (inner, filter) = (&self.inner, &self.filter);
-        if E::IS_INDEXED {
+        if C::Entry::IS_INDEXED {
             self.ahead.start(
                 inner,
                 stream,
                 place,
-                |place, frame| possible::<E>(inner, stream, filter, place, frame),
-                |frame| end_of::<E>(filter, frame),
+                |place, frame| possible::<C::Entry>(inner, stream, filter, place, frame),
+                |frame| end_of::<C::Entry>(filter, frame),
             );
         }
         match self.ahead.take(place) {
-            Some(decoded) => self.ahead.give_back(std::mem::replace(&mut self.entries, decoded?)),
+            Some(decoded) => self.ahead.give_back(std::mem::replace(&mut self.content, decoded?)),
             None => {
-                let end = end_of::<E>(filter, frame);
-                stream.decode_entries_before(&inner.file, &inner.encoders, frame, end, &mut self.entries)?;
+                let end = end_of::<C::Entry>(filter, frame);
+                self.content.decode(stream, &inner.file, &inner.encoders, frame, end)?;
             }
         }
-        self.chosen = 0..self.entries.len();
-        if E::BY_INDEX
-            && let Some(index) = &self.filter.index
-        {
-            let read = self.entries.len() as u64;
-            let place = |index: u64| index.saturating_sub(header.first_index).min(read) as usize;
-            self.chosen = place(index.start)..place(index.end);
-        }
+        self.chosen = self.content.choose(&self.filter, header);
         self.first_index = header.first_index + self.chosen.start as u64;
-        if !self.filter.must_match::<E>(header) {
-            self.entries.truncate(self.chosen.end);
-            self.entries.drain(..self.chosen.start);
-            let filter = &self.filter;
-            self.entries.retain(|entry| entry.matches(filter));
-            self.chosen = 0..self.entries.len();
-        }
         Ok(())
     }
 }
@@ -221,7 +220,7 @@ impl Shard {
 /// Goes through the matching accesses of a shard, a block at a time.
 #[derive(Debug)]
 pub struct AccessCursor {
-    cursor: StreamCursor<Access>,
+    cursor: StreamCursor<Vec<Access>>,
     gaps: Vec<Gap>,
 }
 

@@ -101,7 +101,7 @@ impl Filter {
 }
 
 /// Entries that a filter knows.
-pub(crate) trait Filtered: StreamEntry + Send + 'static {
+pub(crate) trait Filtered: StreamEntry + std::fmt::Debug + Send + 'static {
     /// Whether the filter's indices speak of this type.
     const BY_INDEX: bool = false;
     /// Whether the entries have cycles and kinds.
@@ -116,6 +116,11 @@ pub(crate) trait Filtered: StreamEntry + Send + 'static {
 
     /// Its cycle.
     fn cycle(&self) -> u64;
+
+    /// Its place in the session, where it has one that order marks are compared with.
+    fn order(&self) -> Option<u64> {
+        None
+    }
 
     /// Whether all but the index holds.
     fn matches(&self, filter: &Filter) -> bool;
@@ -164,6 +169,10 @@ impl Filtered for BlockOp {
         self.cycle
     }
 
+    fn order(&self) -> Option<u64> {
+        Some(self.order)
+    }
+
     fn matches(&self, filter: &Filter) -> bool {
         filter.cycle(self.cycle)
             && filter.kinds.intersects(KindSet::block(self.kind))
@@ -178,6 +187,10 @@ impl Filtered for Allocation {
 
     fn cycle(&self) -> u64 {
         self.cycle
+    }
+
+    fn order(&self) -> Option<u64> {
+        Some(self.order)
     }
 
     fn matches(&self, filter: &Filter) -> bool {
@@ -195,6 +208,10 @@ impl Filtered for MarkerEntry {
         self.cycle
     }
 
+    fn order(&self) -> Option<u64> {
+        Some(self.order)
+    }
+
     fn matches(&self, filter: &Filter) -> bool {
         filter.cycle(self.cycle) && filter.kinds.intersects(KindSet::marker(self.kind)) && filter.ip(self.ip)
     }
@@ -205,6 +222,10 @@ impl Filtered for Sync {
 
     fn cycle(&self) -> u64 {
         self.cycle
+    }
+
+    fn order(&self) -> Option<u64> {
+        Some(self.order)
     }
 
     fn matches(&self, filter: &Filter) -> bool {

@@ -4,16 +4,19 @@
 
 mod ahead;
 mod check;
+mod content;
 mod counts;
 mod cursor;
 mod damage;
 mod events;
+mod executions;
 mod file;
 mod filter;
 #[cfg(test)]
 mod large;
 mod limits;
 mod live;
+mod merged;
 mod raw;
 mod session;
 mod shard;
@@ -27,6 +30,7 @@ pub use counts::ThreadAccesses;
 pub use cursor::{AccessCursor, AccessFrame};
 pub use damage::Damage;
 pub use events::{Batch, EventCursor};
+pub use executions::{ExecutionBatch, ExecutionCursor};
 pub use filter::Filter;
 pub use limits::Limits;
 pub use raw::{EntryFilter, SegmentInfo, StreamReader};

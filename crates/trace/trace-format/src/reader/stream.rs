@@ -9,8 +9,8 @@ use super::{
     file::{FrameError, TraceFile},
 };
 use crate::{
-    Corrupt, Encoded, Encoder, Encoders, Error, InstructionTable, StreamDescription, StreamKind,
-    directory::FrameRef, encoder::number, entry::StreamEntry, var,
+    Corrupt, Encoded, Encoder, Encoders, Error, ExecutedFrame, InstructionTable, StreamDescription,
+    StreamKind, directory::FrameRef, encoder::number, entry::StreamEntry, var,
 };
 
 /// A stream and the frames that hold it, by sequence number.
@@ -64,15 +64,13 @@ impl Stream {
     }
 
     /// Reads a frame, and gives it to `decode`.
-    fn decode_with<T>(
+    fn decode_with(
         &self,
         file: &TraceFile,
         encoders: &Encoders,
         frame: &FrameRef,
-        out: &mut Vec<T>,
-        decode: impl FnOnce(&dyn Encoder, &Encoded<'_>, &mut Vec<T>) -> Result<(), Corrupt>,
+        decode: impl FnOnce(&dyn Encoder, &Encoded<'_>) -> Result<(), Corrupt>,
     ) -> Result<(), FrameError> {
-        out.clear();
         let description = &self.description;
         let encoder = encoders.get(description.encoder).ok_or_else(|| {
             let (path, stream, encoder) = (file.path.clone(), self.number, description.encoder);
@@ -88,7 +86,7 @@ impl Stream {
         }
         let parts = file.parts(frame, false)?;
         let encoded = Encoded { entry_type: &description.entry_type, count: count as usize, parts: &parts };
-        let decoded = decode(encoder.as_ref(), &encoded, out);
+        let decoded = decode(encoder.as_ref(), &encoded);
         decoded.map_err(|corrupt| FrameError::Damaged(corrupt.0))
     }
 
@@ -101,8 +99,9 @@ impl Stream {
         out: &mut Vec<u8>,
     ) -> Result<(), FrameError> {
         let width = u64::from(self.description.entry_type.entry_bytes);
+        out.clear();
         let decoded = self
-            .decode_with(file, encoders, frame, out, |encoder, encoded, out| encoder.decode(encoded, out))
+            .decode_with(file, encoders, frame, |encoder, encoded| encoder.decode(encoded, out))
             .and_then(|()| self.check_count(frame, out.len() as u64 / width));
         self.noted(file, frame, decoded)
     }
@@ -127,10 +126,9 @@ impl Stream {
         end: Option<u64>,
         out: &mut Vec<E>,
     ) -> Result<(), FrameError> {
+        out.clear();
         let decoded = self
-            .decode_with(file, encoders, frame, out, |encoder, encoded, out| {
-                E::decode(encoder, encoded, end, out)
-            })
+            .decode_with(file, encoders, frame, |encoder, encoded| E::decode(encoder, encoded, end, out))
             .and_then(|()| {
                 let cut = end.is_some() && (out.len() as u64) < frame.header.entries;
                 if cut { Ok(()) } else { self.check_count(frame, out.len() as u64) }
@@ -152,10 +150,25 @@ impl Stream {
             act(accesses);
         };
         let decoded = self
-            .decode_with(file, encoders, frame, &mut Vec::<u8>::new(), |encoder, encoded, _| {
+            .decode_with(file, encoders, frame, |encoder, encoded| {
                 encoder.each_access(encoded, &mut counting)
             })
             .and_then(|()| self.check_count(frame, given));
+        self.noted(file, frame, decoded)
+    }
+
+    /// Decodes a frame of accesses into executions, in place of what is in `out`.
+    pub(crate) fn decode_executions(
+        &self,
+        file: &TraceFile,
+        encoders: &Encoders,
+        frame: &FrameRef,
+        out: &mut ExecutedFrame,
+    ) -> Result<(), FrameError> {
+        out.begin();
+        let decoded = self
+            .decode_with(file, encoders, frame, |encoder, encoded| encoder.decode_executions(encoded, out))
+            .and_then(|()| self.check_count(frame, out.accesses()));
         self.noted(file, frame, decoded)
     }
 
@@ -167,10 +180,8 @@ impl Stream {
         frame: &FrameRef,
         out: &mut InstructionTable,
     ) -> Result<(), FrameError> {
-        let counted =
-            self.decode_with(file, encoders, frame, &mut Vec::<u8>::new(), |encoder, encoded, _| {
-                encoder.count_instructions(encoded, out)
-            });
+        let counted = self
+            .decode_with(file, encoders, frame, |encoder, encoded| encoder.count_instructions(encoded, out));
         self.noted(file, frame, counted)
     }
 

@@ -14,8 +14,8 @@ use crate::{
 /// The accesses' entries, or those of the stream that version 1 kept beside them.
 #[derive(Debug)]
 enum Entries {
-    Inline(StreamCursor<DataAccess>),
-    Beside(StreamCursor<ValueEntry>),
+    Inline(StreamCursor<Vec<DataAccess>>),
+    Beside(StreamCursor<Vec<ValueEntry>>),
 }
 
 impl Shard {
@@ -116,7 +116,7 @@ impl Shard {
 /// Goes through the accesses of a shard with what they read or wrote, a block at a time.
 #[derive(Debug)]
 pub struct DataCursor {
-    cursor: StreamCursor<DataAccess>,
+    cursor: StreamCursor<Vec<DataAccess>>,
     data: VarReader,
     lost: u64,
 }

@@ -1,6 +1,7 @@
 //! A simple model of a trace: lists of events, written to a file and compared with what is read.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use memref::*;
@@ -247,7 +248,25 @@ pub(crate) fn model() -> impl Strategy<Value = Model> {
             all.push(event);
         }
         // Marks may have overtaken the event that follows by a cycle; restore the merged order.
-        all.sort_by_key(|event| (event.cycle(), !matches!(event, Event::Order(_))));
+        let marks: BTreeMap<u64, u64> = all
+            .iter()
+            .filter_map(|event| match event {
+                Event::Order(mark) => Some((mark.cycle, mark.order)),
+                _ => None,
+            })
+            .collect();
+        all.sort_by_key(|event| {
+            let order = match event {
+                Event::Block(e) => e.order,
+                Event::Allocation(e) => e.order,
+                Event::Marker(e) => e.order,
+                Event::Sync(e) => e.order,
+                Event::Order(_) => return (event.cycle(), 1),
+                Event::Access(_) | Event::Gap(_) => u64::MAX,
+            };
+            let is_before = marks.get(&event.cycle()).is_some_and(|&mark| order < mark);
+            (event.cycle(), if is_before { 0 } else { 2 })
+        });
         all
     });
     prop::collection::vec(shard, 1..4).prop_map(|shards| Model { shards, session: false })

@@ -61,6 +61,9 @@ impl ReadTrace {
     fn segment(&self, stream: &StreamReader, number: u32, place: usize) -> Result<DecodedSegment, Error> {
         self.resources.cache.get(self.key(number, place), || {
             let mut bytes = Vec::new();
+            let entries = stream.segment(place).map_or(0, |segment| segment.entries);
+            let entry_bytes = stream.description().entry_type.entry_bytes;
+            let _working = self.resources.work(entries.saturating_mul(entry_bytes.into()) as usize);
             Ok(stream.read(place, &mut bytes).map_err(refused)?.then(|| Arc::new(bytes)))
         })
     }

@@ -17,7 +17,8 @@ use crate::{Error, RefusalReason, lock};
 pub struct EngineOptions {
     /// Threads that encode and decode; one for each logical CPU unless told.
     pub workers: usize,
-    /// Bytes of trace data in memory: half for segments, a quarter for clients' buffers, a quarter for decoded segments.
+    /// Bytes of memory: three eighths for segments, a quarter for clients' buffers, a quarter for what encoding and decoding takes, an
+    /// eighth for decoded segments.
     pub memory_bytes: usize,
     /// The directory that clients' files lie in; none where the client is this process.
     pub root: Option<PathBuf>,
@@ -41,12 +42,32 @@ pub(crate) struct Spare {
     pub(crate) reserved: usize,
 }
 
+/// What encoding or decoding takes beside the entries: at most so many times their bytes (their columns, and what is stored), and
+/// something that does not depend on them. Measured with `access`, whose columns are the widest; the test of `serve --memory` holds it.
+const WORKING_TIMES: usize = 3;
+const WORKING_BYTES: usize = 1 << 20;
+/// Segments that are to be encoded at the same time at least, where there are as many workers.
+const AT_ONCE: usize = 4;
+
+/// Memory for encoding or decoding something, until it is dropped.
+pub(crate) struct WorkingMemory<'a> {
+    budget: &'a Budget,
+    bytes: usize,
+}
+
+impl Drop for WorkingMemory<'_> {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes);
+    }
+}
+
 /// What all channels share.
 pub(crate) struct Resources {
     pub(crate) options: EngineOptions,
     pub(crate) workers: Workers,
     pub(crate) segments: Budget,
     pub(crate) rings: Budget,
+    working: Budget,
     pub(crate) cache: SegmentCache,
     pub(crate) root: Root,
     traces: Mutex<Vec<Weak<WriteTrace>>>,
@@ -70,15 +91,32 @@ impl Resources {
         let memory = options.memory_bytes.max(1 << 20);
         Ok(Self {
             workers: Workers::start(options.workers),
-            segments: Budget::new(memory / 2),
+            segments: Budget::new(memory / 8 * 3),
             rings: Budget::new(memory / 4),
-            cache: SegmentCache::new(memory / 4),
+            working: Budget::new(memory / 4),
+            cache: SegmentCache::new(memory / 8),
             root,
             traces: Mutex::default(),
             spares: Mutex::default(),
             ids: AtomicU64::new(1),
             options,
         })
+    }
+
+    /// Waits for the memory that encoding or decoding entries of so many bytes takes. Who needs more than there is has all of it.
+    pub(crate) fn work(&self, bytes: usize) -> WorkingMemory<'_> {
+        let needed = bytes.saturating_mul(WORKING_TIMES).saturating_add(WORKING_BYTES);
+        let bytes = needed.min(self.working.limit());
+        while !self.working.try_reserve(bytes) {
+            self.working.wait();
+        }
+        WorkingMemory { budget: &self.working, bytes }
+    }
+
+    /// The most bytes of a segment: several can be on their way, and be encoded, at the same time.
+    pub(crate) fn most_of_a_segment(&self) -> usize {
+        let at_once = self.options.workers.clamp(1, AT_ONCE);
+        (self.segments.limit() / 4).min(self.working.limit() / (WORKING_TIMES * at_once))
     }
 
     pub(crate) fn next_id(&self) -> u64 {

@@ -130,6 +130,14 @@ impl GatheredEntries {
             Self::Coded(frame) => frame.count(),
         }
     }
+
+    /// Their bytes, as they are.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Entries(bytes) => bytes.len(),
+            Self::Coded(frame) => frame.bytes(),
+        }
+    }
 }
 
 /// A segment on its way.
@@ -278,8 +286,7 @@ impl WriteTrace {
         StreamPosition { sequence, first_index }: StreamPosition,
     ) -> Arc<WrittenStream> {
         let entry_bytes = description.entry_type.entry_bytes as usize;
-        // No segment takes more than a part of the memory, so that several can be on their way.
-        let most = resources.segments.limit() / 4 / entry_bytes;
+        let most = resources.most_of_a_segment() / entry_bytes;
         Arc::new(WrittenStream {
             number,
             entry_bytes,
@@ -510,6 +517,7 @@ impl WriteTrace {
 
     fn write(&self, resources: &Resources, stream: &WrittenStream, segment: CutSegment) {
         let count = segment.held.count(stream.entry_bytes);
+        let working = resources.work(segment.held.bytes());
         let content = match &segment.held {
             GatheredEntries::Entries(bytes) => SegmentContent::Entries(bytes),
             GatheredEntries::Coded(frame) => SegmentContent::Coded(frame),
@@ -545,6 +553,7 @@ impl WriteTrace {
             stream.cut_short.store(true, Ordering::Release);
             self.fail(&error, "; the trace is complete up to there");
         }
+        drop(working);
         match segment.held {
             GatheredEntries::Entries(bytes) => resources.give_spare(bytes, segment.reserved),
             GatheredEntries::Coded(_) => resources.segments.release(segment.reserved),

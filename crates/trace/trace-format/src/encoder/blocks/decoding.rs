@@ -8,6 +8,7 @@ use super::codes::{
     VALUES,
 };
 use super::model::BlockModel;
+use crate::ExecutedFrame;
 use crate::bytes::{ByteReader, unzigzag};
 use crate::encoder::attribute::Attribute;
 use crate::encoder::codec::Corrupt;
@@ -126,6 +127,53 @@ fn expand(
     if out.len() != most {
         return Err(LENGTH);
     }
+    if rest.iter().all(ByteReader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
+}
+
+/// Values of a frame that are kept for each access that it can have: executions record fewer, but for vectors under masks that are
+/// mostly off.
+const MOST_VALUES: usize = 8;
+
+/// Lists the executions of a frame, and makes no access.
+pub(super) fn decode_executions(
+    count: usize,
+    parts: &[Attribute],
+    out: &mut ExecutedFrame,
+) -> Result<(), Corrupt> {
+    let columns = FrameColumns::of(parts)?;
+    let mut rest = columns.readers();
+    let mut model = BlockModel::new(columns.start);
+    let mut blocks: Vec<BasicBlock> = Vec::new();
+    let mut values = [0; MAX_VALUES];
+    let mut left = count as u64;
+    for &code in columns.codes() {
+        if code == SINGLE {
+            let entry = rest[SINGLES - 1].take(SINGLE_BYTES).ok_or(SHORT)?;
+            let access = Access::get(&mut ByteReader::new(entry));
+            out.push_single(access.ok_or(Corrupt("an entry has a number that stands for nothing"))?);
+            left = left.checked_sub(1).ok_or(LENGTH)?;
+            continue;
+        }
+        let cycle = decode_one(&mut model, code, &mut rest, &mut blocks, &mut values).ok_or(SHORT)?;
+        let block = &blocks[model.previous - 1];
+        let made = block.count(&values);
+        left = left.checked_sub(made).ok_or(LENGTH)?;
+        let values = values.get(..block.kept_values().into()).ok_or(SHORT)?;
+        if made > 0 {
+            out.push(model.previous as u32 - 1, cycle, values, made);
+        }
+        if out.values() > MOST_VALUES.saturating_mul(count) {
+            // The accesses take less memory.
+            out.begin();
+            return decode_pieces(count, parts, &mut |accesses| {
+                accesses.iter().for_each(|access| out.push_single(*access));
+            });
+        }
+    }
+    if left != 0 {
+        return Err(LENGTH);
+    }
+    out.end(blocks, columns.base);
     if rest.iter().all(ByteReader::is_empty) { Ok(()) } else { Err(Corrupt("a column is too long")) }
 }
 

@@ -88,6 +88,8 @@ impl FrameCoder {
         self.used.clear();
         self.columns.clear();
         self.count = 0;
+        // A frame that stays empty does not begin, and has nothing of the last one.
+        self.begin(0);
         let mut spares = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         if spares.len() < SPARES {
             spares.push(self);

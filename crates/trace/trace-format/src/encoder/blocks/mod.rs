@@ -25,7 +25,7 @@ use memref::Access;
 
 use self::codes::SINGLE_BYTES;
 use self::counting::count_all;
-use self::decoding::{decode_all, decode_pieces};
+use self::decoding::{decode_all, decode_executions, decode_pieces};
 pub use self::frame::{BlockFrame, CodedFrame};
 pub use self::run::{ExecutionRun, MAX_RUN_ACCESSES, RunCoder, RunOutline};
 use super::attribute::Attribute;
@@ -34,7 +34,7 @@ use super::number;
 use super::raw::{OTHERS, others, raw_bytes};
 use crate::bytes::ByteReader;
 use crate::entry::StreamEntry;
-use crate::{EntryType, InstructionTable, StreamKind};
+use crate::{EntryType, ExecutedFrame, InstructionTable, StreamKind};
 
 /// Accesses, by the blocks that made them.
 #[derive(Debug)]
@@ -85,6 +85,13 @@ impl Encoder for ExecutionEncoder {
             return Err(NO_BLOCKS);
         }
         decode_all(encoded.count, encoded.parts, end.unwrap_or(u64::MAX), out)
+    }
+
+    fn decode_executions(&self, encoded: &Encoded<'_>, out: &mut ExecutedFrame) -> Result<(), Corrupt> {
+        if !are_accesses(encoded.entry_type) {
+            return Err(NO_BLOCKS);
+        }
+        decode_executions(encoded.count, encoded.parts, out)
     }
 
     fn each_access(&self, encoded: &Encoded<'_>, act: &mut dyn FnMut(&[Access])) -> Result<(), Corrupt> {
