@@ -1,6 +1,6 @@
 /* A control loop that takes messages of any size from a queue, keeps some for a while, and may never wait for memory.
  *
- *     cc -Iinclude examples/rtheap/control_loop.c -Ltarget/release -lmemtap_rtheap -o control_loop
+ *     cc control_loop.c -lmemtap_rtheap -o control_loop
  *
  * The arena is as large as the heap's own bound says, so no allocation can fail, and the program checks that none does.
  */

@@ -13,5 +13,10 @@ fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,now");
     // The tracer is ready before any other library's own start-up code runs.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,initfirst");
+    // It links no library: all that is traced has the C library. Before glibc 2.34 that has no dlsym, and few programs load the one that does.
+    println!("cargo:rerun-if-env-changed=MEMTAP_LINK_DL");
+    if std::env::var_os("MEMTAP_LINK_DL").is_some() {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--no-as-needed,-l:libdl.so,--as-needed");
+    }
     println!("cargo:rerun-if-changed=build.rs");
 }

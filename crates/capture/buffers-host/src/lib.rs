@@ -3,11 +3,14 @@
 //!
 //! A crate of its own because `buffers` is linked into traced processes, without std. It reads no records.
 
+mod heap;
 mod region;
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -20,6 +23,7 @@ use rustix::thread::futex;
 
 use buffers::{Config, POOL_BYTES, Pool};
 
+pub use heap::give_back_freed_memory;
 pub use region::Region;
 
 /// A pool of our own, unmapped when dropped; traced processes keep theirs.
@@ -100,7 +104,8 @@ impl Drop for OwnedPool {
     }
 }
 
-/// Where traced processes connect: an abstract Unix socket, so that no file is left over.
+/// Where traced processes connect: an abstract Unix socket, so that no file is left over, or one with a file, which is there for processes
+/// in other networks, too.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -113,9 +118,27 @@ impl Listener {
     /// # Errors
     /// Where the name is taken or sockets are refused.
     pub fn bind(name: String) -> io::Result<Self> {
+        Self::bind_to(&SocketAddrUnix::new_abstract_name(name.as_bytes())?, name)
+    }
+
+    /// Listens at a file, which processes know by that name, a path. What was there is replaced; removing it is left to the caller.
+    ///
+    /// # Errors
+    /// Where the file can't be made or sockets are refused.
+    pub fn bind_file(path: &Path, name: String) -> io::Result<Self> {
+        if std::fs::exists(path)? {
+            std::fs::remove_file(path)?;
+        }
+        let listener = Self::bind_to(&SocketAddrUnix::new(path)?, name)?;
+        // As those without a file, it is open to every user: what a program starts as another one is recorded, too.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+        Ok(listener)
+    }
+
+    fn bind_to(address: &SocketAddrUnix, name: String) -> io::Result<Self> {
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        rustix::net::bind(&socket, address)?;
         rustix::net::listen(&socket, 128)?;
         Ok(Self { socket, name })
     }

@@ -30,11 +30,22 @@ pub enum Refusal {
     NoDispatch = 3,
     /// The static program can't be mapped.
     NotMapped = 4,
+    /// A sanitizer's table of its memory lies where page protection has second views of it.
+    Sanitizer = 5,
+    /// The list of its mappings can't be read.
+    NoProc = 6,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::NoAddressSpace, Self::NoMemory, Self::NoDispatch, Self::NotMapped];
+    pub const ALL: [Self; 6] = [
+        Self::NoAddressSpace,
+        Self::NoMemory,
+        Self::NoDispatch,
+        Self::NotMapped,
+        Self::Sanitizer,
+        Self::NoProc,
+    ];
 
     /// From a word; zero and what is no refusal is none.
     pub(crate) fn from_code(code: u32) -> Option<Self> {

@@ -104,7 +104,10 @@ macro_rules! functions {
                     "add rax, 0x100000",
                     "cmp rax, 0x200000",
                     "jb 3f",
+                    // One form goes on in another: the same.
                     "mov rax, qword ptr [rsp]",
+                    "cmp rax, qword ptr [r11 + 16]",
+                    "je 3f",
                     "mov qword ptr [r11 + 16], rax",
                     concat!("mov qword ptr [r11 + 24], ", $function),
                     "3:",

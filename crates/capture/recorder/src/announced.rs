@@ -141,6 +141,10 @@ fn words_of(refusal: Refusal) -> &'static str {
             "its system calls can't be handed to the tracer: that needs Linux 5.11, and no filter (seccomp) that denies prctl"
         }
         Refusal::NotMapped => "the static program can't be mapped beside memtap",
+        Refusal::Sanitizer => {
+            "its sanitizer keeps memory where page protection needs addresses; --tracer translate records it"
+        }
+        Refusal::NoProc => "/proc/self/maps can't be read where it runs; /proc must be mounted there",
     }
 }
 

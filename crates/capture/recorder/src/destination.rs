@@ -25,6 +25,14 @@ pub struct RemoteStore {
 }
 
 impl RemoteStore {
+    /// A channel to it.
+    ///
+    /// # Errors
+    /// Where it is not there, does not admit this user, or the token can't be read.
+    pub fn connect(&self) -> Result<Client, Error> {
+        Client::connect(&self.address, self.token()?.as_deref()).map_err(Error::Connect)
+    }
+
     /// The token: from the file that was named, from the environment, or from where this user's servers put it.
     fn token(&self) -> Result<Option<String>, Error> {
         if matches!(self.address, Address::Unix(_)) {
@@ -69,10 +77,7 @@ impl Destination {
             return Ok(Self { trace, file: Some(path.into()), engine: None });
         };
         let (client, engine) = match remote {
-            Some(remote) => {
-                let client = Client::connect(&remote.address, remote.token()?.as_deref());
-                (client.map_err(Error::Connect)?, None)
-            }
+            Some(remote) => (remote.connect()?, None),
             None => {
                 let engine = Engine::start(EngineOptions::default())?;
                 (Client::embedded(&engine), Some(engine))

@@ -25,6 +25,17 @@ fn find(own_pid: u32, pool: &OwnedPool) -> Option<u32> {
     })
 }
 
+/// The id of a thread in its own name space; the recorder's where it has just ended.
+pub(crate) fn own_tid(pid: u32, tid: i32) -> i32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
+    innermost(TaskStatus(&status).field("NSpid")).unwrap_or(tid)
+}
+
+/// The last of a list of ids.
+fn innermost(ids: &str) -> Option<i32> {
+    ids.split_whitespace().next_back()?.parse().ok()
+}
+
 fn has_own_pid(pid: u32, own_pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     is_own(TaskStatus(&status).field("NSpid"), own_pid)
@@ -32,7 +43,7 @@ fn has_own_pid(pid: u32, own_pid: u32) -> bool {
 
 /// Whether a list of ids, the outermost first, is that of a process which has that id in its own name space.
 fn is_own(ids: &str, own_pid: u32) -> bool {
-    ids.split_whitespace().next_back().is_some_and(|last| last.parse() == Ok(own_pid))
+    innermost(ids).is_some_and(|last| u32::try_from(last) == Ok(own_pid))
 }
 
 fn maps(pid: u32, inode: u64) -> bool {

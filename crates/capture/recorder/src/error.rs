@@ -71,6 +71,18 @@ pub enum Error {
     /// The program is for the 32-bit mode.
     #[error("{}: is a 32-bit program; memtap records x86-64 programs only", .0.display())]
     Bits32(PathBuf),
+    /// The program's C library is another one.
+    #[error(
+        "{}: is linked with another C library than GNU's (its loader is {loader}), which can't load memtap's library; build it with \
+         glibc, or statically",
+        path.display()
+    )]
+    OtherLibrary {
+        /// The program.
+        path: PathBuf,
+        /// The loader that it names.
+        loader: String,
+    },
     /// The program is for another processor.
     #[error("{}: is for another processor (machine {machine}); memtap records x86-64 programs only", path.display())]
     Processor {
@@ -96,7 +108,9 @@ pub enum Error {
         path: PathBuf,
     },
     /// A library of memtap's is nowhere.
-    #[error("{name}: not found in {looked}; install memtap as a whole, or set MEMTAP_LIB_DIR")]
+    #[error(
+        "{name}: not found in {looked}; install memtap as a whole, or set MEMTAP_LIB_DIR to the folder that has it"
+    )]
     NoLibrary {
         /// The library.
         name: String,
@@ -153,24 +167,20 @@ pub enum Error {
     /// The process ended before it was recorded.
     #[error("process {0} ended")]
     ProcessEnded(u32),
-    /// The process lives in another namespace.
-    #[error("process {pid} has other {what} than memtap (a container); run memtap inside of the container")]
-    Namespace {
-        /// The process.
-        pid: u32,
-        /// What differs.
-        what: &'static str,
-    },
-    /// The process has another root directory.
+    /// The process has no /proc.
     #[error(
-        "process {pid} does not see {} (another root directory); install memtap there and run it inside",
-        library.display()
+        "process {0} has no /proc in its root directory, in which the tracer reads what is mapped; mount it there (bwrap --proc /proc)"
     )]
-    Root {
+    NoProc(u32),
+    /// The process has another root directory, in which nothing can be put.
+    #[error(
+        "process {pid} sees other files than memtap (a container), and no folder there takes memtap's library: {looked}"
+    )]
+    NoFoothold {
         /// The process.
         pid: u32,
-        /// The tracer's library.
-        library: PathBuf,
+        /// The folders, and why they don't take it.
+        looked: String,
     },
     /// The process has another version of the library.
     #[error("process {0} has another version of memtap's library in it; start the program anew")]

@@ -25,7 +25,7 @@
 //! ```
 //!
 //! The tracer's library is looked for where `$MEMTAP_LIB_DIR` says, beside the program that uses this crate, and in
-//! `../lib/memtap`. Signals are left to that program, too: those that should end the recorded program are its to send
+//! `../lib/memtap`; a release build has it inside and unpacks it into the user's cache where it is in none of these. Signals are left to that program, too: those that should end the recorded program are its to send
 //! ([`Notice::Started`]), and a process that is attached to is left when [`Recorder::stop_flag`] is set. A file that grows beyond
 //! the shell's limit raises SIGXFSZ, which a recorder should not die of.
 //!
@@ -35,6 +35,7 @@
 
 mod announced;
 mod block_table;
+mod bundle;
 mod clock;
 mod command_line;
 mod destination;
@@ -43,6 +44,7 @@ mod elsewhere;
 mod error;
 mod flow;
 mod flushes;
+mod foothold;
 mod host;
 mod library;
 mod listener;
@@ -74,4 +76,5 @@ pub use notice::{Notice, Warning};
 pub use program_end::ProgramEnd;
 pub use recorded_run::{MissingEvents, RecordedRun};
 pub use recorder::{Mechanism, Recorder, Tracer};
+pub use sink::causes::GapCause;
 pub use sink::{Totals, Verified};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use buffers::{Breakpoint, BreakpointKind, MAX_BREAKPOINTS, MAX_PATH_BYTES};
 use symbols::{Module, SearchPath};
 
-use crate::Error;
+use crate::{Error, bundle};
 
 const NAME: &str = "libmemtap_tracer.so";
 
@@ -18,7 +18,7 @@ pub(crate) fn find() -> Result<PathBuf, Error> {
 }
 
 /// Finds one of memtap's libraries by its file name: where `$MEMTAP_LIB_DIR` says, beside the program that this process runs,
-/// or where an installation puts it.
+/// where an installation puts it, or inside of the program, which then unpacks it.
 ///
 /// # Errors
 /// Where it is in none of these places, which are then named, or in one from which the loader can't preload it.
@@ -32,12 +32,22 @@ pub fn find_library(name: &str) -> Result<PathBuf, Error> {
     for place in &places {
         let candidate = place.join(name);
         if candidate.is_file() {
-            let path = std::fs::canonicalize(&candidate).map_err(Error::file(candidate, "can't be found"))?;
-            return if can_be_preloaded(&path) { Ok(path) } else { Err(Error::LibraryPath { path }) };
+            return preloadable(&candidate);
         }
     }
-    let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+    let mut looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+    match bundle::unpack(name) {
+        Some(Ok(path)) => return preloadable(&path),
+        Some(Err(caches)) => looked.extend(caches),
+        None => looked.push("memtap itself".to_owned()),
+    }
     Err(Error::NoLibrary { name: name.to_owned(), looked: looked.join(", ") })
+}
+
+/// The path by which the loader preloads a library that is there.
+fn preloadable(path: &Path) -> Result<PathBuf, Error> {
+    let path = std::fs::canonicalize(path).map_err(Error::file(path, "can't be found"))?;
+    if can_be_preloaded(&path) { Ok(path) } else { Err(Error::LibraryPath { path }) }
 }
 
 /// Whether the loader takes a path for one: LD_PRELOAD is a list with spaces and colons between its members, and knows no quotes.

@@ -9,6 +9,7 @@ use buffers::Config;
 use trace_format::SyncPolicy;
 
 use crate::destination::RemoteStore;
+use crate::foothold::Foothold;
 use crate::program::Linkage;
 
 /// A recording as it will be.
@@ -42,6 +43,8 @@ pub(crate) struct RunningProcess {
     pub(crate) time: Option<Duration>,
     /// Set where the recording is to end.
     pub(crate) stop: Arc<AtomicBool>,
+    /// What it needs where it sees other files or another network.
+    pub(crate) foothold: Option<Arc<Foothold>>,
 }
 
 /// A trace as it will be written.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use elf::{ElfHeader, ElfRefusal, SegmentHeader};
+use elf::{ElfHeader, ElfRefusal, LOADER_BYTES, SegmentHeader, is_of_other_library};
 
 use crate::Error;
 
@@ -113,9 +113,18 @@ fn check_elf(path: &Path, head: &[u8], file: &File) -> Result<Linkage, Error> {
         file.read_exact_at(&mut bytes, header.segment_at(index)?).ok()?;
         SegmentHeader::parse(&bytes)
     };
-    let has_loader =
-        (0..header.segment_count).filter_map(segment).any(|segment| segment.kind == libc::PT_INTERP);
-    Ok(if has_loader { Linkage::Dynamic } else { Linkage::Static })
+    let mut segments = (0..header.segment_count).filter_map(segment);
+    let Some(named) = segments.find(|segment| segment.kind == libc::PT_INTERP) else {
+        return Ok(Linkage::Static);
+    };
+    let mut loader = [0; LOADER_BYTES];
+    let len = file.read_at(&mut loader, named.offset).unwrap_or(0).min(named.file_bytes as usize);
+    let loader = loader.get(..len).unwrap_or_default();
+    if is_of_other_library(loader) {
+        let loader = String::from_utf8_lossy(loader).trim_end_matches('\0').to_owned();
+        return Err(Error::OtherLibrary { path: path.into(), loader });
+    }
+    Ok(Linkage::Dynamic)
 }
 
 #[cfg(test)]

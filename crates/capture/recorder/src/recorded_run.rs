@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use memref::GapReason;
 
+use crate::sink::causes::GapCause;
 use crate::{ProgramEnd, Totals, Verified, Warning};
 
 /// How a recording went.
@@ -18,6 +19,8 @@ pub struct RecordedRun {
     pub totals: Totals,
     /// Events that are known to be missing, by their reason: together [`Totals::gaps`].
     pub missing: Vec<MissingEvents>,
+    /// The causes of them, as far as they are known.
+    pub causes: Vec<GapCause>,
     /// Programs that ran untraced, each once.
     pub untraced: Vec<String>,
     /// What was compared with stepping, where that was asked for.

@@ -11,6 +11,7 @@ use trace_format::{Encoders, SyncPolicy};
 
 use crate::destination::RemoteStore;
 use crate::error::Feature;
+use crate::foothold::Foothold;
 use crate::plan::{Plan, RunningProcess, TracePlan};
 use crate::program::{self, Linkage};
 use crate::trace_options::{TraceOptions, trace_setters};
@@ -216,9 +217,12 @@ impl Recorder {
     fn plan(&self) -> Result<Plan, Error> {
         match &self.subject {
             Subject::Program { name, args } => self.plan_program(name, args),
-            Subject::Process { pid, time, stop } => {
-                self.plan_process(RunningProcess { pid: *pid, time: *time, stop: Arc::clone(stop) })
-            }
+            Subject::Process { pid, time, stop } => self.plan_process(RunningProcess {
+                pid: *pid,
+                time: *time,
+                stop: Arc::clone(stop),
+                foothold: None,
+            }),
         }
     }
 
@@ -251,13 +255,20 @@ impl Recorder {
         })
     }
 
-    fn plan_process(&self, running: RunningProcess) -> Result<Plan, Error> {
+    fn plan_process(&self, mut running: RunningProcess) -> Result<Plan, Error> {
         if self.tracer == Some(Tracer::Protect) {
             return Err(Error::NeedsTranslation(Feature::Attach));
         }
         let pid = running.pid;
-        let library = self.find_library()?;
+        let mut library = self.find_library()?;
         running::check(pid, &library)?;
+        if Foothold::is_needed(pid, &library) {
+            // One that has ended sees nothing.
+            attach::check(pid)?;
+            let foothold = Foothold::make(pid, &library)?;
+            library.clone_from(&foothold.library);
+            running.foothold = Some(Arc::new(foothold));
+        }
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words =
             command.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());

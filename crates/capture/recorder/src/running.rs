@@ -33,23 +33,25 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Refuses what can't be recorded. Before anything is made.
 pub(crate) fn check(pid: u32, library: &Path) -> Result<()> {
     attach::check(pid)?;
-    for (space, what) in [("pid", "process numbers"), ("net", "network")] {
-        let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/{space}"));
-        match (of("self"), of(&pid.to_string())) {
-            (Ok(here), Ok(there)) if here != there => return Err(Error::Namespace { pid, what }),
-            _ => {}
-        }
-    }
-    if !attach::sees(pid, library) {
-        // One that has ended sees nothing.
-        attach::check(pid)?;
-        return Err(Error::Root { pid, library: library.into() });
-    }
+    has_proc(pid)?;
     let process = TargetProcess::open(pid)?;
     if let Some(library) = Library::find(&process, library)? {
         check_words(&library.words()?, pid)?;
     }
     Ok(())
+}
+
+/// The tracer reads in `/proc` what is mapped: a container may have none.
+fn has_proc(pid: u32) -> Result<()> {
+    const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+    match rustix::fs::statfs(attach::path_here(pid, "/proc")) {
+        Ok(found) if found.f_type == PROC_SUPER_MAGIC => Ok(()),
+        _ => {
+            // One that has ended has nothing.
+            attach::check(pid)?;
+            Err(Error::NoProc(pid))
+        }
+    }
 }
 
 /// Whether the process is recorded by somebody who is no more; an error where he is.
@@ -273,7 +275,7 @@ fn readiness(library: &Library<'_>, stopped: &mut [Stopped]) -> Result<Vec<bool>
     for thread in stopped.iter() {
         let registers = thread.registers().map_err(thread_error(pid))?;
         let ready = Ready {
-            tid: thread.tid() as u64,
+            tid: elsewhere::own_tid(pid, thread.tid()) as u64,
             rip: registers.rip,
             rsp: registers.rsp,
             gs_base: registers.gs_base,

@@ -8,6 +8,7 @@ use buffers_host::{Listener, OwnedPool};
 
 use crate::Error;
 use crate::clock::now_ns;
+use crate::foothold::Foothold;
 
 /// How long is waited where a process that connects could not be served.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -27,12 +28,15 @@ pub(crate) struct BufferService {
 }
 
 impl BufferService {
-    /// Opens the socket; `configure` is asked what each process is told.
-    pub(crate) fn open(configure: Configure) -> Result<Self, Error> {
+    /// Opens the socket, in a foothold where there is one; `configure` is asked what each process is told.
+    pub(crate) fn open(configure: Configure, foothold: Option<&Foothold>) -> Result<Self, Error> {
         let pool = OwnedPool::create();
         let pool =
             Arc::new(pool.map_err(Error::system("shared memory for the traced program can't be had"))?);
-        let socket = Listener::bind(unique_name());
+        let socket = match foothold {
+            Some(foothold) => Listener::bind_file(&foothold.socket(), foothold.channel.clone()),
+            None => Listener::bind(unique_name()),
+        };
         let socket = Arc::new(socket.map_err(Error::system("a socket for the traced program can't be had"))?);
         let service = Self { pool, socket };
         let (pool, socket) = (Arc::clone(&service.pool), Arc::clone(&service.socket));

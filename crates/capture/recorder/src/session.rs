@@ -38,7 +38,8 @@ pub(crate) fn listen(
     let trace = destination.trace.clone();
     let started = Instant::now();
     describe(&trace, plan)?;
-    let service = BufferService::open(configure)?;
+    let foothold = plan.running.as_ref().and_then(|running| running.foothold.as_deref());
+    let service = BufferService::open(configure, foothold)?;
     let waiter = match begin(plan, &service, tell) {
         Ok(waiter) => waiter,
         Err(error) => {
@@ -83,6 +84,7 @@ pub(crate) fn listen(
             end,
             totals: sink.totals(),
             missing: sink.missing().to_vec(),
+            causes: sink.gap_causes(),
             untraced: sink.untraced(),
             verified,
             warnings: Vec::new(),

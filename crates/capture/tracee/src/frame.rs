@@ -66,6 +66,12 @@ impl SigInfo {
         Self { signo, errno: 0, code, _pad: 0, addr, _rest: [0; 13] }
     }
 
+    /// Of a timer's signal: what its maker gave it.
+    pub const fn value(&self) -> u64 {
+        // After si_tid and si_overrun, which are in the place of the address.
+        self._rest[0]
+    }
+
     /// Of a SIGSYS: whether the call was one by the numbers of 32-bit programs (`int 0x80`).
     pub const fn is_call_of_32_bits(&self) -> bool {
         // si_syscall and si_arch.

@@ -3,6 +3,7 @@
 //! Results are the kernel's: zero and up, or a negative errno.
 
 use core::arch::asm;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub use libc::{
@@ -236,6 +237,16 @@ pub fn open_read(path: &core::ffi::CStr) -> Option<Fd> {
         call!(libc::SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0)
     };
     (!failed(fd)).then_some(Fd(fd as i32))
+}
+
+/// What a descriptor stands for; `None` where it is none.
+pub fn status(fd: i32) -> Option<libc::stat> {
+    let mut status = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel writes the structure, whose bytes are valid whatever they are.
+    unsafe {
+        let result = call!(libc::SYS_fstat, fd, status.as_mut_ptr());
+        (!failed(result)).then(|| status.assume_init())
+    }
 }
 
 /// Whether this process may execute that file.

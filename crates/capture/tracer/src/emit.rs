@@ -61,7 +61,7 @@ impl TracedThread {
                 | Record::Order { .. }
                 | Record::Hit { .. }
         );
-        if !ordered {
+        if !ordered && !self.calls.keeps_order {
             self.note_order(&pool);
         }
         self.write(&pool, record);

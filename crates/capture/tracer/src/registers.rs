@@ -20,3 +20,6 @@ pub(crate) const RESUME_FLAG: u64 = 1 << 16;
 
 /// Of a page fault's error code: it was a write.
 pub(crate) const FAULT_OF_WRITE: u64 = 1 << 1;
+
+/// Of a page fault's error code: it was an instruction that was to be executed.
+pub(crate) const FAULT_OF_FETCH: u64 = 1 << 4;

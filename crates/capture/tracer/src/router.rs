@@ -11,13 +11,14 @@ use tracee::frame::{SigInfo, UContext};
 use tracee::{guarded, sys};
 
 use crate::process::{breakpoint, threads};
+use crate::protect::advance::{self, Advance};
 use crate::protect::fault;
 use crate::protect::pages::{self, PAGE_VIEWED};
 use crate::registers::{ALIGNMENT_FLAG, SEGV_ACCERR};
 use crate::signal::actions::{self, Handlers};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, NOT_MADE, StubPlace};
-use crate::signal::{delivery, waiting};
+use crate::signal::{delivery, wait_limit, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::{direct, dispatch, old_calls};
@@ -70,11 +71,15 @@ unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UCo
     if is_access && hits::on_fault(&mut context.gregs.rip) {
         return;
     }
-    let current = TracedThread::current();
     if signal == libc::SIGTRAP && stubs::is_birth(context.gregs.rip) {
         threads::be_born(context);
-        return;
+        // The kernel keeps one SIGTRAP for a thread: one that was sent meanwhile came in the place of the trap's.
+        if info.code > 0 {
+            return;
+        }
     }
+    be_born_early(context);
+    let current = TracedThread::current();
     if current.is_null() {
         // A thread that nobody announced: its faults are its own.
         actions::give_back();
@@ -110,6 +115,8 @@ enum Claimant {
     CodeWrite,
     /// A function of ours in the place of one that the program called.
     OwnCall,
+    /// The timer that ends a wait.
+    WaitLimit,
     /// Translated code: its traps, its steps, kicks.
     TranslatedCode,
     /// A page that is closed.
@@ -128,7 +135,7 @@ enum Claimant {
 fn claimants(signal: i32, code: i32) -> &'static [Claimant] {
     use Claimant::{
         Breakpoint, BufferEnd, ClosedPage, CodeWrite, OpenInstruction, OwnCall, Program, Sender, SystemCall,
-        TranslatedCode,
+        TranslatedCode, WaitLimit,
     };
     let is_fault = code > 0;
     match signal {
@@ -137,7 +144,7 @@ fn claimants(signal: i32, code: i32) -> &'static [Claimant] {
         libc::SIGSEGV if is_fault => &[BufferEnd, OwnCall, ClosedPage, Program],
         libc::SIGBUS if is_fault => &[OwnCall, Program],
         libc::SIGTRAP if is_fault => &[TranslatedCode, OpenInstruction, Breakpoint, Program],
-        libc::SIGTRAP => &[TranslatedCode, Sender],
+        libc::SIGTRAP => &[WaitLimit, TranslatedCode, Sender],
         _ if is_fault => &[Program],
         _ => &[Sender],
     }
@@ -159,12 +166,13 @@ impl Claimant {
             Self::BufferEnd => return buffer_end::on_buffer_end(thread, info, context),
             Self::CodeWrite => return traps::on_code_write(thread, info, context),
             Self::OwnCall => return exits::leave_own_call(thread, context),
+            Self::WaitLimit => return wait_limit::on_limit(thread, info, context),
             Self::TranslatedCode => return traps::on_trap(thread, info, context),
             Self::ClosedPage => {
                 if pages::page(info.addr) & PAGE_VIEWED == 0 {
                     return false;
                 }
-                fault::on_closed_page(thread, info, context);
+                return fault::on_closed_page(thread, info, context);
             }
             Self::OpenInstruction => {
                 if !thread.protection.step.active {
@@ -205,11 +213,19 @@ fn on_own_fault(thread: &mut TracedThread, signal: i32, info: &SigInfo, context:
     unsafe { delivery::deliver(native.thread, signal, &own, native.context) };
 }
 
+/// A signal may be sent to a new thread before it comes to our trap: nobody can block those that we need.
+fn be_born_early(context: &mut UContext) {
+    if stubs::is_unborn(&context.gregs) {
+        threads::be_born(context);
+    }
+}
+
 /// A signal that the program may handle, while its code, or a system call made for it, was running.
 ///
 /// # Safety
 /// Called by the kernel as a handler.
 unsafe extern "C" fn on_async(signal: i32, info: &mut SigInfo, context: &mut UContext) {
+    be_born_early(context);
     let current = TracedThread::current();
     if current.is_null() {
         return;
@@ -236,8 +252,14 @@ fn on_sent(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut
     if place == Some(StubPlace::BeforeWait) {
         waiting::put_off(thread, signal, info);
         // The call's number is in r12.
-        let interrupted = thread.translation.interrupts(context.gregs.r12);
-        context.gregs.rip = if interrupted { stubs::wait_interrupted(rip) } else { stubs::wait_again(rip) };
+        if thread.translation.interrupts(context.gregs.r12) {
+            context.gregs.rip = stubs::wait_interrupted(rip);
+        } else if thread.translation.starved {
+            // It would never be made.
+            wait_limit::begin(thread);
+        } else {
+            context.gregs.rip = stubs::wait_again(rip);
+        }
         // What follows blocks them anyway: it must get there, however many come.
         hold_others(thread, context);
         return;
@@ -267,6 +289,16 @@ fn on_sent(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut
     if thread.translation.is_stepping() {
         waiting::put_off(thread, signal, info);
         return;
+    }
+    match advance::advance(thread, signal, info, context) {
+        Advance::NotNeeded => {}
+        Advance::Done => return,
+        Advance::AtCall => {
+            let native = NativeContext::of_system_call(thread, context);
+            // SAFETY: the context is as that of a dispatched system call: all signals are blocked, and the call comes before it.
+            unsafe { dispatch::on_system_call(native.thread, native.context) };
+            return;
+        }
     }
     if stepping::holds_signals(thread, signal, info, context) {
         waiting::put_off(thread, signal, info);
@@ -340,7 +372,8 @@ mod tests {
         check(libc::SIGSYS, 1, &[own]);
         check(libc::SIGFPE, 1, &[own]);
         check(libc::SIGUSR1, 0, &[Claimant::Sender]);
-        // A kick is a trap that somebody has sent.
-        check(libc::SIGTRAP, -0x6d74, &[Claimant::TranslatedCode, Claimant::Sender]);
+        // A kick is a trap that somebody has sent, as is the end of a wait.
+        let kick = [Claimant::WaitLimit, Claimant::TranslatedCode, Claimant::Sender];
+        check(libc::SIGTRAP, -0x6d74, &kick);
     }
 }

@@ -35,6 +35,8 @@ pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Assembler {
     let mut code = Assembler::new(at);
     code.store_gs(SPILL_RAX, Gpr::RAX);
     code.store_gs(TARGET_AT, Gpr::RCX);
+    // Zero, the most frequent of wrong targets, would be the sum with an empty pair.
+    let nowhere = code.jump_if_rcx_is_zero();
     code.low_half_of_rcx();
     // Two words a pair.
     code.double_edx();
@@ -53,6 +55,7 @@ pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Assembler {
     code.load_gs(Gpr::RAX, SPILL_RAX);
     code.jump_by_table(table + 8);
     code.land(miss);
+    code.land(nowhere);
     leave(&mut code, EXIT_MISS | mode as u32, false);
     code
 }

@@ -120,7 +120,7 @@ fn record(plan: &MachinePlan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<Record
     let library = library::find_library(LIBRARY)?;
     check_plugins(&plan.program)?;
     // The plugin has its settings on QEMU's command line; these are for other tracers.
-    let service = BufferService::open(Arc::new(|_| NO_CONFIG))?;
+    let service = BufferService::open(Arc::new(|_| NO_CONFIG), None)?;
     let plugin = plugin_option(&library, service.socket_name(), &plan.settings);
     let command = command::complete(&plan.args, &plugin, plan.data)?;
     let mut warnings = Warnings::default();
@@ -170,6 +170,7 @@ fn record(plan: &MachinePlan, tell: &mut dyn FnMut(Notice<'_>)) -> Result<Record
         end,
         totals: in_short(totals),
         missing: sink.missing().to_vec(),
+        causes: Vec::new(),
         untraced: Vec::new(),
         verified: None,
         warnings: warnings.0,

@@ -8,6 +8,7 @@ use memref::{GapReason, ProcessId, VirtAddr};
 use trace_format::{Error, ThreadRecord};
 
 use super::Sink;
+use super::causes::LOST_BUFFER;
 use super::thread::TracedThread;
 use crate::clock::now_ns;
 use crate::flow::ThreadFlow;
@@ -185,7 +186,7 @@ impl Sink<'_> {
         for number in numbers {
             let Some(mut thread) = self.threads.remove(&number) else { continue };
             for (_, (content, buffer)) in std::mem::take(&mut thread.early) {
-                self.gap(&mut thread, GapReason::Killed, 1, VirtAddr(0))?;
+                self.gap(&mut thread, GapReason::Killed, 1, (VirtAddr(0), LOST_BUFFER))?;
                 self.entries(&mut thread, content, buffer)?;
             }
             thread.shard.end()?;

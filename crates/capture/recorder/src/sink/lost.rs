@@ -66,8 +66,8 @@ impl Sink<'_> {
                 count: 1,
                 name: words.clone(),
             })?;
+            self.lone_gap(process, GapReason::UntracedProgram, 1, &words)?;
             self.untraced.insert(words);
-            self.lone_gap(process, GapReason::UntracedProgram, 1)?;
         }
         Ok(())
     }
@@ -78,13 +78,21 @@ impl Sink<'_> {
             return Ok(());
         }
         let process = self.trace.add_process(&ProcessRecord::default())?;
-        self.lone_gap(process, GapReason::TooManyThreads, count.into())
+        let cause = "more threads or processes than a recording has room for";
+        self.lone_gap(process, GapReason::TooManyThreads, count.into(), cause)
     }
 
     /// A gap that is all that is known of a process.
-    fn lone_gap(&mut self, process: ProcessId, reason: GapReason, count: u64) -> Result<(), Error> {
+    fn lone_gap(
+        &mut self,
+        process: ProcessId,
+        reason: GapReason,
+        count: u64,
+        cause: &str,
+    ) -> Result<(), Error> {
         self.totals.gaps += count;
         add_missing(&mut self.missing, reason, count);
+        self.causes.add(&mut self.trace, process, (reason, cause), count)?;
         let record = ThreadRecord { process, start_ns: now_ns(), ..Default::default() };
         let thread = self.trace.add_thread(&record)?;
         let mut shard = self.trace.shard(thread)?;

@@ -6,6 +6,7 @@
 //! compares what was recorded with stepping. When buffers are read, and in which order, is decided by `drain`.
 
 mod build_id;
+pub(crate) mod causes;
 mod intake;
 mod lost;
 mod parts;
@@ -30,6 +31,7 @@ use crate::read_buffer::{BufferStock, MAX_IN_USE};
 use crate::recorded_run::{MissingEvents, add_missing};
 use crate::regions::WantedRegions;
 use crate::session_blocks::SessionBlocks;
+use causes::{GapCause, GapCauses};
 use parts::BufferPart;
 pub use stepped::Verified;
 use thread::TracedThread;
@@ -94,6 +96,8 @@ pub(crate) struct Sink<'a> {
     missing: Vec<MissingEvents>,
     /// Programs that ran untraced, each once.
     untraced: BTreeSet<String>,
+    /// What is known of the causes of missing events.
+    causes: GapCauses,
     /// Programs that are expected.
     announced: Announcements,
     bytes: Box<[u8; BUFFER_BYTES]>,
@@ -133,6 +137,7 @@ impl<'a> Sink<'a> {
             totals: Totals::default(),
             missing: Vec::new(),
             untraced: BTreeSet::new(),
+            causes: GapCauses::default(),
             announced: Announcements::default(),
             bytes: Box::new([0; BUFFER_BYTES]),
             blocks: SessionBlocks::default(),
@@ -167,6 +172,11 @@ impl<'a> Sink<'a> {
     /// Events that are missing, by their reason.
     pub(crate) fn missing(&self) -> &[MissingEvents] {
         &self.missing
+    }
+
+    /// Why events are missing, as far as that was told.
+    pub(crate) fn gap_causes(&self) -> Vec<GapCause> {
+        self.causes.list()
     }
 
     /// Programs that ran untraced.
@@ -234,11 +244,12 @@ impl<'a> Sink<'a> {
         thread: &mut TracedThread,
         reason: GapReason,
         count: u64,
-        addr: VirtAddr,
+        (addr, cause): (VirtAddr, &str),
     ) -> Result<(), Error> {
         self.totals.gaps += count;
         add_missing(&mut self.missing, reason, count);
         let process = self.process_id(thread.process);
+        self.causes.add(&mut self.trace, process, (reason, cause), count)?;
         let gap = Gap { process, thread: thread.id, cycle: thread.cycle, count, reason, addr };
         thread.push_counted(&Event::Gap(gap))
     }
@@ -263,6 +274,7 @@ impl<'a> Sink<'a> {
     /// The last counts.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         self.flush_flow()?;
+        self.causes.finish(&mut self.trace)?;
         for (site, slow) in &self.slow {
             let Some(process) = self.processes.get(&site.process) else { continue };
             self.trace.add_counter(&CounterRecord {

@@ -11,6 +11,7 @@ use memref::{
 use trace_format::{COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, CounterRecord, Error, ModuleRecord};
 
 use super::build_id::build_id;
+use super::causes::OVERWRITTEN;
 use super::stepped::SteppedStretch;
 use super::thread::TracedThread;
 use super::{Sink, SlowSite};
@@ -41,7 +42,7 @@ impl Sink<'_> {
             match record {
                 Ok(record) => self.record(thread, &record)?,
                 // A program that writes into our buffers destroys what it has recorded, not us.
-                Err(_) => self.gap(thread, GapReason::Killed, 1, VirtAddr(0))?,
+                Err(_) => self.gap(thread, GapReason::Killed, 1, (VirtAddr(0), OVERWRITTEN))?,
             }
         }
         if !accesses.is_empty() {
@@ -182,7 +183,7 @@ impl Sink<'_> {
                 name: text(name),
             })?;
         }
-        self.gap(thread, reason, count.max(1), addr)
+        self.gap(thread, reason, count.max(1), (addr, &text(name)))
     }
 
     fn region(&mut self, thread: &TracedThread, event: RegionEvent<String>) -> Result<(), Error> {

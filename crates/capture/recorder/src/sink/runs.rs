@@ -18,6 +18,7 @@ use memref::{Access, GapReason, VirtAddr};
 use trace_format::{Error, ExecutionRun, MAX_RUN_ACCESSES, RunCoder, RunOutline, ShardWriter};
 
 use super::Sink;
+use super::causes::OVERWRITTEN;
 use super::parts::{BufferPart, PartKind, find_parts};
 use super::thread::TracedThread;
 use crate::block_table::BlockTable;
@@ -99,7 +100,8 @@ impl Sink<'_> {
         let whole = buffer.parts().is_none_or(|(words, places)| find_parts(words, places, known, &mut parts));
         let mut parted = PartedBuffer { buffer: Arc::new(buffer), tables: known.tables(), open: None };
         // What comes before the entries that were found can't be.
-        let lost = if whole { Ok(()) } else { self.gap(thread, GapReason::Killed, 1, VirtAddr(0)) };
+        let lost =
+            if whole { Ok(()) } else { self.gap(thread, GapReason::Killed, 1, (VirtAddr(0), OVERWRITTEN)) };
         let result = lost.and_then(|()| {
             for part in parts.iter().rev() {
                 self.part(thread, known, part, &mut parted, &mut accesses)?;

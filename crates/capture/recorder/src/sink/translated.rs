@@ -7,6 +7,7 @@ use buffers::{Record, Records};
 use memref::{Access, GapReason, VirtAddr};
 use trace_format::{BlockWriter, Error};
 
+use super::causes::OVERWRITTEN;
 use super::thread::{LastBlock, TracedThread};
 use super::{Sink, WAITING_ACCESSES};
 use crate::read_buffer::ReadBuffer;
@@ -38,7 +39,7 @@ impl Sink<'_> {
         let Some((words, places)) = buffer.parts() else { return Ok(()) };
         if !places.find(words, |id| known.values(id)) {
             // What comes before the entries that were found can't be.
-            self.gap(thread, GapReason::Killed, 1, VirtAddr(0))?;
+            self.gap(thread, GapReason::Killed, 1, (VirtAddr(0), OVERWRITTEN))?;
         }
         if self.data {
             return self.flow_data(thread, words, known, places);

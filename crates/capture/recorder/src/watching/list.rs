@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use buffers::MAX_LIST_PATH_BYTES;
 use buffers::list::{
-    ABSOLUTE, CHOICE_STOP, CHOICE_THREAD, CHOICE_VALUE, KIND_ADDRESS, KIND_CHOICES, KIND_LOCAL, KIND_MODULE,
+    ABSOLUTE, CHOICE_STOP, CHOICE_THREAD, CHOICE_VALUE, KIND_ADDRESS, KIND_CHOICES, KIND_LOCAL,
 };
 use memref::VirtAddr;
 
@@ -17,9 +17,6 @@ use super::libraries::{FileIdentity, base_in, identity};
 use super::names::{WatchNames, WatchPlace};
 use crate::Error;
 use crate::service::unique_name;
-
-/// More runs of neighbouring pages than that are not closed one by one: the kernel has a limit of mappings, 65,530.
-const MOST_RUNS: usize = 8192;
 
 /// A file that goes with this value.
 pub(super) struct Temporary(pub(super) PathBuf);
@@ -176,8 +173,6 @@ pub(super) struct WatchLists {
     stamp: String,
     /// The first expression that names a thread-local variable.
     thread_local: Option<String>,
-    /// Runs of neighbouring pages that hold watched bytes of the first program.
-    runs: usize,
 }
 
 impl WatchLists {
@@ -194,21 +189,15 @@ impl WatchLists {
         let local = places.iter().find(|watched| watched.place.kind == KIND_LOCAL);
         let thread_local =
             local.and_then(|local| wanted.get(local.expression as usize)).map(|wanted| wanted.text.clone());
-        let runs = runs(&places);
         let first = identity(program).map_err(Error::file(program, "can't be read"))?;
         let programs = Mutex::new(HashMap::from([(first, ProgramList { places, list: None })]));
         let (own, stamp) = (Mutex::default(), unique_name());
-        Ok(Self { wanted, choices, programs, first, own, stamp, thread_local, runs })
+        Ok(Self { wanted, choices, programs, first, own, stamp, thread_local })
     }
 
     /// An expression that only translated code can be watched for: it names a thread-local variable.
     pub(super) fn thread_local(&self) -> Option<&str> {
         self.thread_local.as_deref()
-    }
-
-    /// Whether there are more stretches of watched pages than can be closed.
-    pub(super) fn is_scattered(&self) -> bool {
-        self.runs > MOST_RUNS
     }
 
     /// The expressions, by their number.
@@ -255,57 +244,5 @@ impl WatchLists {
             place.copy_from_slice(path);
         }
         bytes
-    }
-}
-
-/// Pages of one kind of addresses.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct PageRun {
-    kind: u64,
-    first: u64,
-    last: u64,
-}
-
-/// Runs of neighbouring pages that hold watched bytes, of those whose place is known before the program runs.
-fn runs(places: &[WatchedPlace]) -> usize {
-    let is_known = |place: &WatchPlace| {
-        (place.kind == KIND_ADDRESS || place.kind == KIND_MODULE) && place.library.is_none()
-    };
-    let mut pages: Vec<PageRun> = places
-        .iter()
-        .map(|watched| watched.place)
-        .filter(is_known)
-        .map(|WatchPlace { kind, address, len, .. }| PageRun {
-            kind,
-            first: VirtAddr(address).page_number(),
-            last: VirtAddr(address + len - 1).page_number(),
-        })
-        .collect();
-    pages.sort_unstable();
-    pages.dedup_by(|next, run| {
-        let joins = next.kind == run.kind && next.first <= run.last + 1;
-        run.last = if joins { run.last.max(next.last) } else { run.last };
-        joins
-    });
-    pages.len()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbouring_pages_are_one_run() {
-        let entry = |&(address, len): &(u64, u64)| {
-            let place = WatchPlace { kind: KIND_ADDRESS, address, len, number: 0, library: None };
-            WatchedPlace { place, bits: 1, expression: 0 }
-        };
-        let check = |places: &[(u64, u64)], expect| {
-            assert_eq!(runs(&places.iter().map(entry).collect::<Vec<_>>()), expect, "{places:x?}");
-        };
-        check(&[], 0);
-        check(&[(0x1000, 4), (0x1ffc, 4), (0x2000, 4)], 1);
-        check(&[(0x5000, 4), (0x1000, 4), (0x3000, 1)], 3);
-        check(&[(0x1000, 0x4000), (0x2000, 4), (0x5000, 4)], 1);
     }
 }

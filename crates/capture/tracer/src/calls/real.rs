@@ -1,5 +1,6 @@
 //! The C library's functions whose place ours take, asked from the loader at their first use.
 
+use core::arch::asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,14 +28,36 @@ impl Real {
 
     /// Its address.
     pub(crate) fn address(&self) -> usize {
-        let known = self.address.load(Ordering::Relaxed);
-        if known != 0 {
-            return known;
+        match self.address.compare_exchange(0, ASKED, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => {}
+            // The loader itself calls it to answer, or another thread is as early.
+            Err(ASKED) if self.name == c"calloc" && own_calloc() != 0 => return own_calloc(),
+            Err(ASKED) => {}
+            Err(known) => return known,
         }
         let found = find(self.name);
         self.address.store(found, Ordering::Relaxed);
         found
     }
+}
+
+/// In the place of an address while the loader is asked for it.
+const ASKED: usize = 1;
+
+/// The C library's calloc under the name that no allocator has, or zero. Before glibc 2.34 dlsym keeps its message in memory that it
+/// asks calloc for, the first time that a thread calls it.
+fn own_calloc() -> usize {
+    let address: usize;
+    // SAFETY: reads a word of the table of addresses, which is zero where no library has the name.
+    unsafe {
+        asm!(
+            ".weak __libc_calloc",
+            "mov {}, qword ptr [rip + __libc_calloc@GOTPCREL]",
+            out(reg) address,
+            options(readonly, nostack, preserves_flags)
+        );
+    }
+    address
 }
 
 /// The function of that name that the program calls, or zero.

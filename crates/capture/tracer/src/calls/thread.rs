@@ -22,9 +22,12 @@ pub(crate) struct ThreadCalls {
     pub(crate) once: OnceRoutine,
     /// The OpenMP team that the thread works in; zero outside of parallel regions.
     pub(crate) team: u64,
+    /// What is recorded belongs to a call whose order was drawn before it was made.
+    pub(crate) keeps_order: bool,
 }
 
 impl ThreadCalls {
     /// Of a thread that begins.
-    pub(crate) const NEW: Self = Self { silent: 0, allocating: 0, once: OnceRoutine::NONE, team: 0 };
+    pub(crate) const NEW: Self =
+        Self { silent: 0, allocating: 0, once: OnceRoutine::NONE, team: 0, keeps_order: false };
 }

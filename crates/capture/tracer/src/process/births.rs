@@ -1,6 +1,7 @@
 //! Threads that a call is about to create, until they come up.
 
 use tracee::lock::Lock;
+use tracee::sys;
 
 use crate::state::thread::TracedThread;
 
@@ -27,10 +28,29 @@ pub(crate) enum Newborn {
     Sharer,
     /// One that does while its creator waits.
     VforkChild,
+    /// A thread or process that can't be told from its creator, and runs natively.
+    Stranger {
+        /// Its signal handlers are its creator's.
+        shares_handlers: bool,
+    },
 }
 
 /// Those of this process; the stack pointer of a free place is zero.
 pub(crate) static BIRTHS: Lock<[Birth; 64]> = Lock::new([Birth::NONE; 64]);
+
+/// Waits until all that are on their way have come up: the kernel keeps one SIGTRAP for a thread, and drops one that is sent while
+/// the trap of its birth is. Not for long: what a call that failed has left never comes up.
+pub(crate) fn wait_for_all() {
+    const TURN_NS: [i64; 2] = [0, 100_000];
+    const TURNS: usize = 1000;
+    for _ in 0..TURNS {
+        if BIRTHS.lock().iter().all(|birth| birth.rsp == 0) {
+            return;
+        }
+        // SAFETY: the kernel reads the time.
+        unsafe { sys::syscall(libc::SYS_nanosleep as usize, [TURN_NS.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+    }
+}
 
 // SAFETY: the pointer is only used by whoever takes the entry out of the table, under its lock.
 unsafe impl Send for Birth {}

@@ -70,10 +70,11 @@ fn open(channel: &[u8]) -> Option<sys::Fd> {
         return None;
     }
     let socket = sys::Fd(socket as i32);
-    // sockaddr_un of an abstract name: family, a zero byte, the name.
+    // sockaddr_un: family, and a path with a zero byte behind it, or an abstract name with one before it.
     let mut address = [0u8; 110];
     address[..2].copy_from_slice(&(libc::AF_UNIX as u16).to_ne_bytes());
-    address.get_mut(3..3 + channel.len())?.copy_from_slice(channel);
+    let at = if channel.first() == Some(&b'/') { 2 } else { 3 };
+    address.get_mut(at..at + channel.len())?.copy_from_slice(channel);
     let connected =
         call(libc::SYS_connect, [socket.0 as usize, address.as_ptr() as usize, 3 + channel.len(), 0, 0, 0]);
     (!sys::failed(connected)).then_some(socket)

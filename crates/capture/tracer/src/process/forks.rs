@@ -2,7 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
-use buffers::Refusal;
+use buffers::{Record, Refusal};
+use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::UContext;
 use tracee::sys;
 
@@ -11,6 +12,7 @@ use crate::process::breakpoint::BREAKPOINTS;
 use crate::process::{identity, namespaces, surroundings};
 use crate::protect::ranges::RANGES;
 use crate::protect::{fork_copy, pages, sharing};
+use crate::recorder;
 use crate::signal::actions::{self, ACTIONS};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -18,7 +20,7 @@ use crate::syscall::call::SystemCall;
 use crate::syscall::{limits, program_memory};
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::state::ThreadTranslation;
-use crate::translate::{code_views, process, translated_thread};
+use crate::translate::{code_ranges, code_views, process, translated_thread};
 use crate::watch::watchpoints;
 
 pub(crate) fn fork(thread: &mut TracedThread, context: &mut UContext, flags: u64) -> Option<isize> {
@@ -44,6 +46,10 @@ pub(crate) fn fork_with(
         fork_copy::drop_copy();
         return Some(-(sys::ENOMEM as isize));
     }
+    // The child names this order when it starts, as a thread does.
+    let created = recorder::next_order();
+    let ip = VirtAddr(context.gregs.rip);
+    tell(thread, SyncKind::Create, created, ip, created);
     let mut args = call.args;
     args[0] = first;
     if call.number == libc::SYS_clone {
@@ -60,14 +66,16 @@ pub(crate) fn fork_with(
     let ranges = RANGES.lock();
     let actions = ACTIONS.lock();
     let births = BIRTHS.lock();
-    let breakpoints = BREAKPOINTS.lock();
+    // In the order of who translates: the engine asks for breakpoints, views and ranges of code.
     let engine = ENGINE.lock();
+    let breakpoints = BREAKPOINTS.lock();
     let views = code_views::hold();
+    let code = code_ranges::hold();
     let watched = watchpoints::hold();
     // SAFETY: a new process with a copy of everything; the locks are held so that no other thread is in the middle of a
     // change that the child would inherit half made.
     let result = unsafe { sys::syscall(call.number as usize, args) };
-    drop((ranges, actions, births, breakpoints, engine, views, watched));
+    drop((ranges, actions, births, engine, breakpoints, views, code, watched));
     if result != 0 {
         if sys::failed(result)
             && let Some(control) = control
@@ -83,15 +91,23 @@ pub(crate) fn fork_with(
     }
     namespaces::be_child(flags);
     limits::be_child();
-    be_child(thread);
+    if be_child(thread) {
+        tell(thread, SyncKind::Start, recorder::next_order(), ip, created);
+    }
     if let Some(control) = control {
         control.settle_child();
     }
     Some(0)
 }
 
-/// In a forked child: a process of its own in the session.
-fn be_child(thread: &mut TracedThread) {
+/// Records that a process is made, or begins: who called the fork is known in the child from that.
+fn tell(thread: &mut TracedThread, kind: SyncKind, order: u64, ip: VirtAddr, created: u64) {
+    let (function, object) = (SyncFunction::Thread, VirtAddr(created));
+    thread.emit(&Record::Sync { order, ip, kind, function, object, value: 0 });
+}
+
+/// In a forked child: a process of its own in the session. False where it is not recorded.
+fn be_child(thread: &mut TracedThread) -> bool {
     let parent = thread.process;
     PROCESS.pid.store(sys::getpid(), Ordering::Relaxed);
     for sharer in &PROCESS.sharers {
@@ -123,7 +139,7 @@ fn be_child(thread: &mut TracedThread) {
     let (Some(number), Some(pool), true) = (number, PROCESS.pool(), is_watched) else {
         thread.translation = ThreadTranslation::NONE;
         leave_alone();
-        return;
+        return false;
     };
     PROCESS.number.store(number, Ordering::Relaxed);
     thread.process = number;
@@ -138,6 +154,7 @@ fn be_child(thread: &mut TracedThread) {
     if thread.translation.live().is_some() {
         translated_thread::tell_base(thread);
     }
+    true
 }
 
 /// The process goes on without us: its memory is open for good and its system calls are its own.

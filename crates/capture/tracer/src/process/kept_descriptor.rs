@@ -1,7 +1,6 @@
 //! A descriptor of the tracer in the program's table: rare, because programs may see it and close it. It has a high number, and is
 //! closed by exec unless the program that comes next needs it.
 
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use tracee::sys;
@@ -64,12 +63,7 @@ impl KeptDescriptor {
 }
 
 fn inode(fd: i32) -> Option<u64> {
-    let mut stat = MaybeUninit::<libc::stat>::zeroed();
-    let args = [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: the kernel writes the structure, whose bytes are valid whatever they are.
-    let (result, stat) =
-        unsafe { (sys::syscall(libc::SYS_fstat as usize, args), stat.assume_init_ref().st_ino) };
-    (!sys::failed(result)).then_some(stat)
+    sys::status(fd).map(|status| status.st_ino)
 }
 
 fn control(fd: i32, command: i32, value: usize) -> isize {

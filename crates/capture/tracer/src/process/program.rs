@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use elf::ElfHeader;
+use elf::{ElfHeader, LOADER_BYTES, is_of_other_library};
 use tracee::sys;
 
 use crate::module_headers::segment_of_file;
@@ -21,6 +21,7 @@ pub(crate) enum Verdict {
 }
 
 const STATIC_INTERPRETER: &str = "its interpreter is statically linked";
+const OTHER_LIBRARY: &str = "its C library is not GNU's, and can't load memtap's library";
 const UNREADABLE: &str = "its file can't be read, only executed";
 
 /// What ELF files begin with.
@@ -83,8 +84,12 @@ fn judge_nested(path: &CStr, scripts: usize) -> Verdict {
         return Verdict::Untraced("it is no x86-64 program");
     };
     for index in 0..header.segment_count {
-        if segment_of_file(&file, &header, index).is_some_and(|segment| segment.kind == libc::PT_INTERP) {
-            return Verdict::Traceable;
+        let Some(segment) = segment_of_file(&file, &header, index) else { continue };
+        if segment.kind == libc::PT_INTERP {
+            let mut loader = [0u8; LOADER_BYTES];
+            let len = file.read_at(&mut loader, segment.offset).min(segment.file_bytes as usize);
+            let is_other = is_of_other_library(loader.get(..len).unwrap_or(&[]));
+            return if is_other { Verdict::Untraced(OTHER_LIBRARY) } else { Verdict::Traceable };
         }
     }
     Verdict::Static
@@ -134,6 +139,12 @@ mod tests {
         };
         check(&image(2, 62, 3), Verdict::Traceable);
         check(&image(2, 62, 1), Verdict::Static);
+        let mut musl = image(2, 62, 3);
+        let name = b"/lib/ld-musl-x86_64.so.1\0";
+        musl[72..80].copy_from_slice(&120u64.to_le_bytes());
+        musl[96..104].copy_from_slice(&(name.len() as u64).to_le_bytes());
+        musl.extend_from_slice(name);
+        check(&musl, Verdict::Untraced(OTHER_LIBRARY));
         // 32 bits, and another machine.
         let other = Verdict::Untraced("it is no x86-64 program");
         check(&image(1, 62, 3), other);

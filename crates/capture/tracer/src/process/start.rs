@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering;
 
 use buffers::{Arrival, Config, Pool, Refusal};
-use tracee::sys;
+use tracee::{maps, sys};
 
 use crate::process::connect::Answer;
 use crate::process::image::{self, VARIABLE};
@@ -77,9 +77,16 @@ unsafe fn begin(
     own: &Own,
     (argc, argv, envp): Arguments,
 ) -> Result<(), Refusal> {
+    let has_table = sanitizer::begin();
+    if has_table && !config.translate {
+        return Err(Refusal::Sanitizer);
+    }
+    if !maps::each(|_| ()) {
+        return Err(Refusal::NoProc);
+    }
     let mut settings = Settings::new(config, own.channel, own.channel_len);
     rseq::find();
-    rseq::forget();
+    let rseq_len = rseq::forget();
     // SAFETY: the caller's promise.
     if !own.image.is_null() && !unsafe { image::load(&mut settings, own.image, argv, envp, own.auxiliary) } {
         return Err(Refusal::NotMapped);
@@ -100,6 +107,7 @@ unsafe fn begin(
     // SAFETY: prepared here and entered at once.
     let thread = TracedThread::prepare().and_then(|thread| unsafe { TracedThread::enter(thread) });
     let thread = thread.ok_or(Refusal::NoMemory)?;
+    rseq::note_forgotten(thread, rseq_len);
     if config.translate && !(process::prepare(thread) && attach_words::make_stack()) {
         return Err(Refusal::NoMemory);
     }

@@ -11,14 +11,16 @@ use tracee::{sys, tls};
 use crate::process::births::{BIRTHS, Birth, Newborn};
 use crate::process::{forks, namespaces};
 use crate::protect::ranges::RANGES;
-use crate::protect::{pages, sharing, views};
+use crate::protect::{gs_words, pages, sharing, views};
 use crate::recorder;
-use crate::signal::{alt_stack, stubs};
+use crate::signal::{actions, alt_stack, stubs};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::program_memory;
 use crate::translate::{context, process, translated_thread};
+
+const PAGE_BYTES: usize = 4096;
 
 /// fork, vfork, clone and clone3. `None`: the program goes on in a redirected call.
 pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &SystemCall) -> Option<isize> {
@@ -27,6 +29,10 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
             // The structure's first version: the kernel takes none that is shorter.
             if call.args[1] < size_of::<[u64; 8]>() {
                 return Some(-(sys::EINVAL as isize));
+            }
+            // Nor one that is longer than a page.
+            if call.args[1] > PAGE_BYTES {
+                return Some(-(libc::E2BIG as isize));
             }
             let Some(args) = program_memory::value::<[u64; 8]>(call.args[0] as u64) else {
                 return Some(-(sys::EFAULT as isize));
@@ -63,17 +69,18 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
     }
     let is_vfork = has(libc::CLONE_VFORK);
     thread.system_call.is_lent |= is_vfork;
-    if !is_vfork && !has(libc::CLONE_SETTLS) && !tls::by_gs() && !translated_thread::tell_apart_by_gs(thread)
-    {
-        // A thread that shares its creator's thread pointer: nobody could tell the two apart.
-        lose_control(thread, context.gregs.rip);
+    // With its creator's thread pointer.
+    let is_alike = !is_vfork && !has(libc::CLONE_SETTLS);
+    let is_stranger = is_alike && !tls::by_gs() && !tell_apart(thread);
+    if is_stranger {
+        meet_stranger(thread, context.gregs.rip);
     }
     if stack != 0 {
         keep_open(stack.wrapping_sub(stack_len.max(1)));
     }
-    let resume = context::return_address(thread, context);
-    thread.words.vfork_resume = resume;
-    let created = if !is_vfork {
+    thread.words.vfork_resume = context::return_address(thread, context);
+    let resume = if is_stranger { context.gregs.rip } else { thread.words.vfork_resume };
+    let created = if !is_vfork && !is_stranger {
         sharing::begin();
         translated_thread::begin_sharing(thread);
         let order = recorder::next_order();
@@ -90,12 +97,17 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
             .or(births.iter().position(|birth| birth.rsp == 0));
         if let Some(place) = index.and_then(|index| births.get_mut(index)) {
             // An entry that is left from a call that failed has a state that can be used.
-            let state = if place.thread.is_null() && !is_vfork {
+            let mut state = if place.thread.is_null() && !is_vfork && !is_stranger {
                 TracedThread::prepare().unwrap_or(core::ptr::null_mut())
             } else {
                 place.thread
             };
-            let kind = if is_vfork {
+            if is_told_by_gs() && !gs_words::prepare(state) {
+                state = core::ptr::null_mut();
+            }
+            let kind = if is_stranger {
+                Newborn::Stranger { shares_handlers: has(libc::CLONE_SIGHAND) }
+            } else if is_vfork {
                 Newborn::VforkChild
             } else if has(libc::CLONE_THREAD) {
                 Newborn::Thread
@@ -106,7 +118,7 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
             *place = Birth { rsp: stack, resume, virtual_mask, thread: state, created, kind, process };
         }
     }
-    if !is_vfork {
+    if !is_vfork && !is_stranger {
         PROCESS.live_threads.fetch_add(1, Ordering::Relaxed);
     }
     if call.number == libc::SYS_clone3 {
@@ -135,11 +147,44 @@ fn keep_open(addr: u64) {
     unsafe { sys::mprotect(range.start, range.end - range.start, range.prot) };
 }
 
-/// Recording ends for the process, because the program does something that we can't follow.
-fn lose_control(thread: &mut TracedThread, ip: u64) {
-    thread.emit_gap(GapReason::LostControl, 1, ip, b"thread without its own thread pointer");
+/// A thread is about to be made that has its creator's thread pointer. Whether the two can be told apart.
+fn tell_apart(thread: &mut TracedThread) -> bool {
+    if PROCESS.settings().translate {
+        translated_thread::tell_apart_by_gs(thread)
+    } else {
+        gs_words::tell_apart(thread)
+    }
+}
+
+/// Whether threads have pages of their own for that.
+fn is_told_by_gs() -> bool {
+    tls::by_gs() && !PROCESS.settings().translate
+}
+
+/// What is about to be made can't be told from its creator: it runs natively. By page protection all memory must be open for it, for good.
+fn meet_stranger(thread: &mut TracedThread, ip: u64) {
+    PROCESS.strangers.store(true, Ordering::Release);
+    if PROCESS.settings().translate {
+        let why =
+            b"a process with its creator's thread pointer and memory (clone with CLONE_VM): it runs natively";
+        thread.emit_gap(GapReason::LostControl, 1, ip, why);
+        return;
+    }
+    let why = b"a process with its creator's thread pointer and memory (clone with CLONE_VM): both run natively from there on";
+    thread.emit_gap(GapReason::LostControl, 1, ip, why);
     PROCESS.recording.store(false, Ordering::Release);
     views::close_all(false);
+}
+
+/// The first moment of what runs natively: it is left at once.
+fn leave_stranger(context: &mut UContext, birth: &Birth, shares_handlers: bool) {
+    context.gregs.rip = birth.resume;
+    context.mask |= birth.virtual_mask;
+    // So that it is not taken for a child of vfork.
+    let _ = PROCESS.begin_sharer();
+    if !shares_handlers {
+        actions::give_back_all();
+    }
 }
 
 /// The first moment of a thread, or of a vfork child: our trap in its way.
@@ -153,6 +198,9 @@ pub(crate) fn be_born(context: &mut UContext) {
     let kind = birth.map_or(Newborn::VforkChild, |birth| birth.kind);
     match kind {
         Newborn::Thread => {}
+        Newborn::Stranger { shares_handlers } => {
+            return leave_stranger(context, birth.as_ref().unwrap_or(&Birth::NONE), shares_handlers);
+        }
         // Where there are too many, or they can't be told apart, it is taken for a vfork child.
         Newborn::Sharer => {
             let _ = tls::by_gs() && PROCESS.begin_sharer();
@@ -166,6 +214,9 @@ pub(crate) fn be_born(context: &mut UContext) {
         // SAFETY: made for this thread, and taken out of the table by it alone.
         match unsafe { TracedThread::enter(birth.thread) } {
             Some(thread) => {
+                if is_told_by_gs() {
+                    gs_words::begin(thread);
+                }
                 thread.process = birth.process;
                 if kind == Newborn::Sharer {
                     enter_sharer(thread);

@@ -8,14 +8,17 @@
 use buffers::Pool;
 use memref::AccessKind;
 use tracee::frame::UContext;
-use tracee::{sys, tls};
-use x86::{Environment, Operand, Refused, StepOutcome};
+use tracee::tls;
+use x86::{Environment, MAX_INSTRUCTION_BYTES, Operand, Refused, StepOutcome};
 
+use crate::protect::gs_words;
 use crate::protect::pages::{self, PAGE_READ, PAGE_TRACED, PAGE_VIEWED, PAGE_WRITE};
 use crate::protect::sharing::{self, Sharing};
 use crate::signal::delivery;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
+use crate::translate::code_ranges::{self, Executable};
+use crate::translate::code_views::CodeStretch;
 use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
 
@@ -185,13 +188,8 @@ impl Environment for OpenMemory<'_> {
     }
 
     fn gs_base(&self) -> u64 {
-        let mut base = 0u64;
-        // SAFETY: the kernel writes the word.
-        unsafe {
-            let args = [sys::ARCH_GET_GS, &raw mut base as usize, 0, 0, 0, 0];
-            sys::syscall(libc::SYS_arch_prctl as usize, args);
-        }
-        base
+        // Where it is ours it was zero.
+        if tls::by_gs() { 0 } else { gs_words::base() }
     }
 }
 
@@ -231,8 +229,16 @@ pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst 
     let mut touching = 0;
     let lone = memory.thread.protection.lone_bursts;
     let quiet_steps = if lone >= LONE_BURSTS && !lone.is_multiple_of(LOOK_AGAIN) { 1 } else { QUIET_STEPS };
+    // The first instruction has faulted at data, so the processor had come to it.
+    let mut code = code_ranges::around_executed(regs.rip);
     while steps < limit {
         if PROCESS.owns_code(regs.rip) {
+            break;
+        }
+        if !is_code(&mut code, regs.rip) {
+            if steps == 0 {
+                return Burst::NotEmulated;
+            }
             break;
         }
         memory.ip = regs.rip;
@@ -266,6 +272,15 @@ pub(crate) fn burst(thread: &mut TracedThread, context: &mut UContext) -> Burst 
     }
     memory.thread.protection.lone_bursts = if touching > 1 { 0 } else { lone.wrapping_add(1) };
     Burst::Progress
+}
+
+/// Whether the instruction at rip can be executed as a whole, wherever it ends. Natively it is, or faults as the program expects.
+fn is_code(code: &mut CodeStretch, rip: u64) -> bool {
+    if !(code.start..code.end).contains(&rip) {
+        let Executable::Within(stretch) = code_ranges::around(rip) else { return false };
+        *code = stretch;
+    }
+    code.end - rip >= MAX_INSTRUCTION_BYTES as u64
 }
 
 /// Executes the one instruction at rip, natively if the engine can't.

@@ -12,7 +12,7 @@ use x86::Operand;
 use crate::protect::burst::{self, Burst, HELD};
 use crate::protect::pages::{self, PAGE_TRACED};
 use crate::protect::ranges::RANGES;
-use crate::registers::{FAULT_OF_WRITE, SEGV_ACCERR, TRAP_FLAG};
+use crate::registers::{FAULT_OF_FETCH, FAULT_OF_WRITE, SEGV_ACCERR, TRAP_FLAG};
 use crate::signal::delivery;
 use crate::signal::mask::OURS;
 use crate::state::process::PROCESS;
@@ -20,11 +20,19 @@ use crate::state::thread::TracedThread;
 use crate::watch::hits::Origin;
 use crate::watch::touched::Touched;
 
-pub(crate) fn on_closed_page(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) {
+/// A fault of a page with two views. `false`: the program would have it natively, too, because it jumps to data.
+pub(crate) fn on_closed_page(thread: &mut TracedThread, info: &SigInfo, context: &mut UContext) -> bool {
+    if context.error & FAULT_OF_FETCH != 0 || info.addr == context.gregs.rip {
+        if thread.protection.step.active {
+            end_step(thread, context);
+        }
+        // Another thread may have made it code since: then it is executed now.
+        return RANGES.lock().find(info.addr).is_some_and(|range| range.prot & sys::PROT_EXEC != 0);
+    }
     if thread.protection.step.active || PROCESS.settings().two_signals {
         // The instruction that runs under the trap flag needs one more place, or everything goes the paper's way.
         open_for_step(thread, context, info.addr);
-        return;
+        return true;
     }
     thread.nested = None;
     match burst::burst(thread, context) {
@@ -42,6 +50,7 @@ pub(crate) fn on_closed_page(thread: &mut TracedThread, info: &SigInfo, context:
             unsafe { delivery::deliver(thread, own.signo, &own, context) };
         }
     }
+    true
 }
 
 /// The paper's way, first half: opens what the instruction at rip touches and lets it run under the trap flag.

@@ -17,6 +17,8 @@ pub(crate) struct ThreadProtection {
     /// Bursts in a row that found one access only.
     pub(crate) lone_bursts: u32,
     pub(crate) step: OpenStep,
+    /// Where its base of gs leads, once threads are told apart by that; null before.
+    pub(crate) gs_words: *mut u64,
 }
 
 impl ThreadProtection {
@@ -24,5 +26,6 @@ impl ThreadProtection {
     pub(crate) const NEW: Self = Self {
         lone_bursts: 0,
         step: OpenStep { active: false, program_traps: false, mask: 0, opened: [0; 4] },
+        gs_words: core::ptr::null_mut(),
     };
 }

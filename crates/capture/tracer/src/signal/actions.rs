@@ -130,12 +130,10 @@ fn address_of_handler(signal: i32) -> u64 {
 /// # Safety
 /// `old` is where the program asks for the former action.
 pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> isize {
-    if size != 8
-        || !(1..=64).contains(&signal)
-        || (new != 0 && (signal == libc::SIGKILL || signal == libc::SIGSTOP))
-    {
+    if size != 8 {
         return -(sys::EINVAL as isize);
     }
+    // The kernel reads the action before it looks at the signal.
     let wanted = match new {
         0 => None,
         new => match program_memory::value::<SigAction>(new) {
@@ -143,6 +141,9 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
             wanted => wanted,
         },
     };
+    if !(1..=64).contains(&signal) || (new != 0 && (signal == libc::SIGKILL || signal == libc::SIGSTOP)) {
+        return -(sys::EINVAL as isize);
+    }
     let vfork_child = PROCESS.is_vfork_child();
     let mut actions = ACTIONS.lock();
     let Some(entry) = actions.get_mut(signal as usize) else { return -(sys::EINVAL as isize) };

@@ -164,15 +164,17 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
 
 /// The program has no handler: let the kernel do what it does then.
 fn die_by(thread: &mut TracedThread, signal: i32, info: &SigInfo, synchronous: bool) {
+    // After a trap and after a call that a filter refused the next instruction would be executed.
+    let comes_again = synchronous && !matches!(signal, libc::SIGTRAP | libc::SIGSYS);
     if OURS & mask::bit(signal) != 0 || synchronous {
         thread.submit();
         actions::reset(signal);
-        if !synchronous {
+        if !comes_again {
             let args = [sys::getpid() as usize, sys::gettid() as usize, signal as usize, 0, 0, 0];
             // SAFETY: no pointers. The signal arrives when our handler returns.
             unsafe { sys::syscall(libc::SYS_tgkill as usize, args) };
         }
-        // A synchronous signal comes again by itself when the instruction is executed once more.
+        // That of a fault comes again by itself when the instruction is executed once more.
     } else {
         let _ = info;
         let args = [sys::getpid() as usize, sys::gettid() as usize, signal as usize, 0, 0, 0];
@@ -233,6 +235,10 @@ pub(crate) unsafe fn sigreturn(
             let place = &raw mut (*frame).context.gregs.rip;
             place.write_unaligned(resume(thread, place.read_unaligned()));
         }
+    } else {
+        // SAFETY: the program's frame is there.
+        let rip = unsafe { (&raw const (*frame).context.gregs.rip).read_unaligned() };
+        thread.translation.note_return(rip);
     }
     context.gregs.rsp = pages::open_address(frame_at) + 8;
     context.gregs.rip = stubs::sigreturn_entry();

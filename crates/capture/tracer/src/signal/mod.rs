@@ -7,4 +7,5 @@ pub(crate) mod mask;
 pub(crate) mod rseq;
 pub(crate) mod stubs;
 pub(crate) mod thread;
+pub(crate) mod wait_limit;
 pub(crate) mod waiting;

@@ -1,10 +1,15 @@
 //! Restartable sequences. The kernel would look for them at native addresses, and end a program whose sequences it finds on a
-//! closed page: a traced thread has none.
+//! closed page: a traced thread has none. Whoever registers an area is told what the kernel would say natively, but where it would take
+//! the area: there the call does not exist, as on kernels without it.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use buffers::Record;
+use memref::VirtAddr;
 use tracee::{sys, tls};
 
+use crate::protect::pages;
+use crate::signal::thread::SequenceArea;
 use crate::state::thread::TracedThread;
 
 const SIGNATURE: usize = 0x5305_3053;
@@ -51,6 +56,76 @@ pub(crate) fn forget() -> u32 {
     [32, size].into_iter().find(|&len| call(len, UNREGISTER) == 0).unwrap_or(0)
 }
 
+/// The area that the C library had registered for the calling thread, if [`forget`] took one of that length back.
+pub(crate) fn note_forgotten(thread: &mut TracedThread, len: u32) {
+    if len != 0 {
+        thread.signals.rseq = SequenceArea { addr: own_area(), len, signature: SIGNATURE as u32 };
+    }
+}
+
+/// What a call of the program would do natively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// It fails with that error.
+    Error(i32),
+    Registered,
+    Unregistered,
+}
+
+/// The kernel's answer to a call, where it knows that area.
+fn answer(known: SequenceArea, addr: u64, len: u32, flags: u32, signature: u32) -> Answer {
+    /// Bytes of the area's first version, to which it is aligned.
+    const FIRST_BYTES: u32 = 32;
+    if flags & !(UNREGISTER as u32) != 0 {
+        return Answer::Error(libc::EINVAL);
+    }
+    let is_known = known.len != 0;
+    let is_same = is_known && known.addr == addr && known.len == len;
+    if flags != 0 {
+        return match is_same {
+            false => Answer::Error(libc::EINVAL),
+            true if known.signature != signature => Answer::Error(libc::EPERM),
+            true => Answer::Unregistered,
+        };
+    }
+    if is_known {
+        return Answer::Error(match is_same {
+            false => libc::EINVAL,
+            true if known.signature != signature => libc::EPERM,
+            true => libc::EBUSY,
+        });
+    }
+    if len < FIRST_BYTES || !addr.is_multiple_of(FIRST_BYTES.into()) {
+        return Answer::Error(libc::EINVAL);
+    }
+    match addr.checked_add(len.into()) {
+        Some(end) if end <= pages::TOP => Answer::Registered,
+        _ => Answer::Error(libc::EFAULT),
+    }
+}
+
+/// A call of the program, of whose thread the kernel knows nothing.
+pub(crate) fn pretend(thread: &mut TracedThread, args: &[usize; 6]) -> isize {
+    let [addr, len, flags, signature, ..] = *args;
+    let area = SequenceArea { addr: addr as u64, len: len as u32, signature: signature as u32 };
+    match answer(thread.signals.rseq, area.addr, area.len, flags as u32, area.signature) {
+        Answer::Error(error) => -(error as isize),
+        Answer::Unregistered => {
+            thread.signals.rseq = SequenceArea::NONE;
+            0
+        }
+        Answer::Registered => {
+            thread.signals.rseq = area;
+            if area.addr != own_area() {
+                // Those of the C library, which uses none itself, are in each thread of each program.
+                let name = b"registrations of rseq refused (the program has no restartable sequences)";
+                thread.emit(&Record::Counter { ip: VirtAddr(0), count: 1, name });
+            }
+            -(libc::ENOSYS as isize)
+        }
+    }
+}
+
 /// A registration by the program, which has seen one succeed: it would end where the next one fails. So this one does, and is
 /// taken back at once.
 pub(crate) fn register(thread: &mut TracedThread, args: &[usize; 6]) -> isize {
@@ -87,5 +162,36 @@ pub(crate) fn aborted(rip: u64) -> u64 {
         }
         let [start, len, abort] = [1, 2, 3].map(|word| sequence.add(word).read());
         if rip.wrapping_sub(start) < len { abort } else { rip }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIGNED: u32 = SIGNATURE as u32;
+
+    #[test]
+    fn the_kernels_answers_follow_from_what_it_knows() {
+        let known = SequenceArea { addr: 0x1000, len: 32, signature: SIGNED };
+        let check = |known, addr, len, flags, signature, expect| {
+            assert_eq!(answer(known, addr, len, flags, signature), expect);
+        };
+        let none = SequenceArea::NONE;
+        check(none, 0x1000, 32, 0, 1, Answer::Registered);
+        check(none, 0x1020, 64, 0, 1, Answer::Registered);
+        check(none, 0x1010, 32, 0, 1, Answer::Error(libc::EINVAL));
+        check(none, 0x1000, 31, 0, 1, Answer::Error(libc::EINVAL));
+        check(none, pages::TOP, 32, 0, 1, Answer::Error(libc::EFAULT));
+        check(none, 0x1000, 32, 1, 1, Answer::Error(libc::EINVAL));
+        check(none, 0x1000, 32, 2, 1, Answer::Error(libc::EINVAL));
+        check(known, 0x1000, 32, 0, SIGNED, Answer::Error(libc::EBUSY));
+        check(known, 0x1000, 32, 0, 1, Answer::Error(libc::EPERM));
+        check(known, 0x1020, 32, 0, SIGNED, Answer::Error(libc::EINVAL));
+        check(known, 0x1000, 64, 0, SIGNED, Answer::Error(libc::EINVAL));
+        check(known, 0x1000, 32, 1, 1, Answer::Error(libc::EPERM));
+        check(known, 0x1020, 32, 1, SIGNED, Answer::Error(libc::EINVAL));
+        check(known, 0x1000, 32, 3, SIGNED, Answer::Error(libc::EINVAL));
+        check(known, 0x1000, 32, 1, SIGNED, Answer::Unregistered);
     }
 }

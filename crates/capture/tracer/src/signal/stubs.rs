@@ -208,6 +208,12 @@ pub(crate) fn is_birth(rip: u64) -> bool {
     rip == address(memtap_clone_child) + 1
 }
 
+/// Whether a child that was just created has not come to that trap yet.
+pub(crate) fn is_unborn(gregs: &x86::Registers) -> bool {
+    let way = address(memtap_clone) + SYSCALL_BYTES..=address(memtap_clone_child);
+    way.contains(&gregs.rip) && gregs.rax == 0
+}
+
 /// Makes a system call during which the program's signals may come, with the mask that the program wants.
 pub(crate) fn wait(number: usize, args: &[usize; 6], mask: u64) -> isize {
     let mask = mask & !OURS;
@@ -306,6 +312,9 @@ mod tests {
         check(clone_entry() + SYSCALL_BYTES, Some(StubPlace::AfterClone));
         check(address(memtap_clone_child), None);
         assert!(is_birth(address(memtap_clone_child) + 1) && !is_birth(clone_entry()));
+        let unborn = |rip, rax| is_unborn(&x86::Registers { rip, rax, ..Default::default() });
+        assert!(unborn(clone_entry() + SYSCALL_BYTES, 0) && unborn(address(memtap_clone_child), 0));
+        assert!(!unborn(clone_entry() + SYSCALL_BYTES, 7) && !unborn(clone_entry(), 0));
         check(address(memtap_wait_begin) - 1, None);
         check(address(memtap_wait_begin), Some(StubPlace::BeforeWait));
         check(address(memtap_wait_end) - SYSCALL_BYTES, Some(StubPlace::BeforeWait));

@@ -42,8 +42,24 @@ pub(crate) struct ThreadSignals {
     /// The mask to set when `busy` ends: signals that came meanwhile have blocked all others.
     pub(crate) held_mask: Option<u64>,
     pub(crate) set_aside: [SetAside; 16],
+    /// The timer that ends the present system call if it waits.
+    pub(crate) wait_limit: Option<i32>,
     /// Length of the area of restartable sequences that was taken back from the kernel; zero: there was none.
     pub(crate) rseq_len: u32,
+    /// The area that the kernel would know natively; a length of zero: none.
+    pub(crate) rseq: SequenceArea,
+}
+
+/// An area of restartable sequences, as it is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SequenceArea {
+    pub(crate) addr: u64,
+    pub(crate) len: u32,
+    pub(crate) signature: u32,
+}
+
+impl SequenceArea {
+    pub(crate) const NONE: Self = Self { addr: 0, len: 0, signature: 0 };
 }
 
 impl ThreadSignals {
@@ -59,7 +75,9 @@ impl ThreadSignals {
             wait_mask: None,
             held_mask: None,
             set_aside: [SetAside::NONE; 16],
+            wait_limit: None,
             rseq_len: 0,
+            rseq: SequenceArea::NONE,
         }
     }
 

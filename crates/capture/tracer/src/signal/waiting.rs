@@ -92,6 +92,21 @@ pub(crate) fn kept(thread: &TracedThread) -> u64 {
     thread.signals.kept.iter().flatten().fold(0, |mask, kept| mask | mask::bit(kept.signal))
 }
 
+/// Signals that wait in the kernel, as the program blocks them, until a handler of ours needs them unblocked: then they come, and are
+/// put off. As a mask.
+pub(crate) fn put_off_blocked(thread: &TracedThread, mask: u64) -> u64 {
+    thread.signals.pending.iter().flatten().fold(0, |set, pending| set | mask::bit(pending.signal)) & mask
+}
+
+/// Takes one of these: the lowest.
+pub(crate) fn take_put_off(thread: &mut TracedThread, set: u64) -> Option<WaitingSignal> {
+    let is_in = |place: &&mut Option<WaitingSignal>| {
+        place.as_ref().is_some_and(|pending| set & mask::bit(pending.signal) != 0)
+    };
+    let places = thread.signals.pending.iter_mut().filter(is_in);
+    places.min_by_key(|place| place.as_ref().map(|pending| pending.signal)).and_then(Option::take)
+}
+
 /// Forgets the signals of ours that wait, which are told to the kernel again; as a mask.
 pub(crate) fn take_all_kept(thread: &mut TracedThread) -> u64 {
     let mask = kept(thread);

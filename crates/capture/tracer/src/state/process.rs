@@ -22,6 +22,8 @@ pub(crate) struct TracedProcess {
     /// Pids of processes that share this one's memory like threads (clone with CLONE_VM alone), and zeros. Each written by
     /// its process.
     pub(crate) sharers: [AtomicU32; 64],
+    /// There is, or was, something that runs natively with the thread pointer of a traced thread. Written by its creator.
+    pub(crate) strangers: AtomicBool,
     /// The pool's address.
     pub(crate) pool: AtomicUsize,
     /// Settings, written by the constructor.
@@ -45,6 +47,7 @@ pub(crate) static PROCESS: TracedProcess = TracedProcess {
     number: AtomicU32::new(u32::MAX),
     pid: AtomicU32::new(0),
     sharers: [const { AtomicU32::new(0) }; 64],
+    strangers: AtomicBool::new(false),
     pool: AtomicUsize::new(0),
     settings: UnsafeCell::new(Settings::NONE),
     text: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -106,6 +109,12 @@ impl TracedProcess {
             !exists(former)
                 && sharer.compare_exchange(former, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         })
+    }
+
+    /// Whether a thread's pointer to its state may be another one's.
+    #[inline]
+    pub(crate) fn has_strangers(&self) -> bool {
+        self.strangers.load(Ordering::Relaxed)
     }
 
     /// Whether there is such a process just now.

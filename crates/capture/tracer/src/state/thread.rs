@@ -98,10 +98,11 @@ impl TracedThread {
     #[inline]
     pub(crate) fn current() -> *mut TracedThread {
         let thread: *mut TracedThread = tls::get();
-        if !tls::by_gs() || thread.is_null() {
+        if !(tls::by_gs() || PROCESS.has_strangers()) || thread.is_null() {
             return thread;
         }
-        // A new thread has its creator's gs until it has one of its own; a vfork child is to have it.
+        // A new thread has its creator's gs until it has one of its own; a vfork child is to have it. What runs natively with its
+        // creator's thread pointer never has one.
         // SAFETY: states are never unmapped, and `tid` is read as whoever looks for dead threads does.
         let owner = unsafe { AtomicU32::from_ptr(&raw mut (*thread).tid) }.load(Ordering::Acquire);
         if owner == sys::gettid() || PROCESS.is_vfork_child() { thread } else { core::ptr::null_mut() }
@@ -183,7 +184,7 @@ impl TracedThread {
         self.signals = ThreadSignals::new(self.signals.handler_stack);
         self.system_call.calling = AtomicPtr::new(core::ptr::null_mut());
         self.calls = ThreadCalls::NEW;
-        self.protection = ThreadProtection::NEW;
+        self.protection = ThreadProtection { gs_words: self.protection.gs_words, ..ThreadProtection::NEW };
         self.watch.stack = OwnStack::default();
         self.translation = ThreadTranslation::NONE;
         self.parked = AtomicPtr::new(core::ptr::null_mut());

@@ -14,6 +14,9 @@ use crate::syscall::table::Arg;
 use crate::watch::hits::{self, Origin};
 use crate::watch::touched::Touched;
 
+/// Arguments of a program that is executed of which it is recorded that the kernel reads them.
+const MOST_ARGUMENTS: u64 = 4096;
+
 /// One system call of the program.
 #[derive(Clone, Copy)]
 pub(crate) struct SystemCall {
@@ -92,6 +95,22 @@ impl SystemCall {
                 }
             }
             Arg::Value | Arg::Any | Arg::Mask | Arg::MaskPair | Arg::OutBytes(_) => {}
+        }
+    }
+
+    /// Records what the kernel reads of a program that is about to be executed: its path and its arguments.
+    pub(crate) fn log_exec(&self, thread: &mut TracedThread) {
+        if !PROCESS.is_recording() || thread.calls.silent != 0 {
+            return;
+        }
+        let [a, b, c, ..] = self.args.map(|arg| arg as u64);
+        let (path, argv) = if self.number == libc::SYS_execveat { (b, c) } else { (a, b) };
+        self.log(thread, Arg::Path, path, 0);
+        for index in 0..if argv == 0 { 0 } else { MOST_ARGUMENTS } {
+            match program_memory::value(argv + index * 8) {
+                Some(0) | None => break,
+                Some(argument) => self.log(thread, Arg::Path, argument, 0),
+            }
         }
     }
 

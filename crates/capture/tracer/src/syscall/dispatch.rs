@@ -8,10 +8,10 @@ use memref::{BlockKind, GapReason, VirtAddr};
 use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
 use tracee::sys;
 
-use crate::process::{debugger, exec, surroundings, threads};
+use crate::process::{births, debugger, exec, surroundings, threads};
 use crate::protect::{pages, views};
 use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
-use crate::signal::{actions, alt_stack, delivery, rseq, waiting};
+use crate::signal::{actions, alt_stack, delivery, rseq, wait_limit, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
@@ -27,6 +27,9 @@ const ERROR_UNKNOWN: isize = -(sys::ENOSYS as isize);
 const ACTION_BYTES: u64 = size_of::<SigAction>() as u64;
 const MASK_BYTES: u64 = size_of::<SignalSet>() as u64;
 const ALTSTACK_BYTES: u64 = size_of::<AltStack>() as u64;
+
+/// How often code that is kept from being written is opened for one call.
+const MAX_OPENINGS: u32 = 32;
 
 /// Who makes a call.
 pub(super) enum Maker {
@@ -73,6 +76,7 @@ pub(crate) unsafe fn on_system_call(thread: &mut TracedThread, context: &mut UCo
     let result = unsafe { call.make(thread, context) };
     // Before it is looked what kind of code comes next: see `kick::kick_others`.
     thread.system_call.calling.swap(core::ptr::null_mut(), Ordering::SeqCst);
+    wait_limit::end(thread);
     if thread.translation.take_interrupted() {
         call.tell_rest();
     }
@@ -150,7 +154,7 @@ impl SystemCall {
                 }
                 libc::SYS_rt_sigpending => {
                     let result = self.make_described(thread, &Maker::Handler(context.mask));
-                    let kept = waiting::kept(thread);
+                    let kept = waiting::kept(thread) | waiting::put_off_blocked(thread, context.mask);
                     if result == 0 && kept != 0 {
                         // The kernel has just written a mask there.
                         program_writes::set_value(a, &(program_memory::word(a) | kept));
@@ -172,7 +176,7 @@ impl SystemCall {
                 libc::SYS_rseq if PROCESS.settings().attached => Some(rseq::register(thread, &self.args)),
                 // The kernel restarts sequences by native addresses, and ends programs whose sequences lie on closed pages.
                 // Programs have another way where there is no rseq.
-                libc::SYS_rseq => Some(ERROR_UNKNOWN),
+                libc::SYS_rseq => Some(rseq::pretend(thread, &self.args)),
                 libc::SYS_ptrace if a == u64::from(libc::PTRACE_TRACEME) => {
                     Some(debugger::trace_me(thread, context))
                 }
@@ -191,7 +195,12 @@ impl SystemCall {
                     args[2] = pages::open_address(c) as usize;
                     Some(stubs::wait(self.number as usize, &args, context.mask))
                 }
-                _ => Some(self.make_described(thread, &Maker::Handler(context.mask))),
+                _ => {
+                    if self.sends_trap_to_thread() {
+                        births::wait_for_all();
+                    }
+                    Some(self.make_described(thread, &Maker::Handler(context.mask)))
+                }
             }
         }
     }
@@ -243,6 +252,16 @@ impl SystemCall {
         }
     }
 
+    /// Whether it sends SIGTRAP to one thread.
+    fn sends_trap_to_thread(&self) -> bool {
+        let signal = match self.number {
+            libc::SYS_tkill => self.args[1],
+            libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => self.args[2],
+            _ => return false,
+        };
+        signal as i32 == libc::SIGTRAP
+    }
+
     /// A sleep that was interrupted as soon as it began: all of it remains.
     fn tell_rest(&self) {
         let (wanted, rest) = match self.number {
@@ -264,9 +283,11 @@ impl SystemCall {
     /// A wait for signals, some of which may be here already (`waiting::kept`).
     unsafe fn sigtimedwait(&self, thread: &mut TracedThread, context: &mut UContext) -> isize {
         let [set, info, _, size, ..] = self.args.map(|arg| arg as u64);
-        if waiting::kept(thread) != 0 && size == MASK_BYTES {
+        let put_off = waiting::put_off_blocked(thread, context.mask);
+        if (waiting::kept(thread) | put_off) != 0 && size == MASK_BYTES {
             let Some(set) = program_memory::value(set) else { return -(sys::EFAULT as isize) };
-            if let Some(kept) = waiting::take_kept(thread, set) {
+            let kept = waiting::take_kept(thread, set);
+            if let Some(kept) = kept.or_else(|| waiting::take_put_off(thread, set & put_off)) {
                 if info != 0 {
                     // SAFETY: the program's own structure, which the kernel would write.
                     if !unsafe { program_writes::set_value(info, &kept.info) } {
@@ -317,12 +338,20 @@ impl SystemCall {
             Manner::Quick => unsafe { sys::syscall(self.number as usize, args) },
             _ => maker.wait(thread, self.number, &args),
         };
+        thread.before_descriptors(self.number, self.ip, &self.args);
         let mut result = call(thread);
         // Written through pointers that the table does not show, such as lists of buffers: the call had no effect.
-        if result == -(sys::EFAULT as isize) && code_changes::on_write_for_program(0, u64::MAX) {
+        // (Another thread may execute it, and close it again.)
+        for _ in 0..MAX_OPENINGS {
+            if result != -(sys::EFAULT as isize) || !code_changes::on_write_for_program(0, u64::MAX) {
+                break;
+            }
             result = call(thread);
         }
         scratch.copy_back();
+        if result != NOT_MADE {
+            thread.after_descriptors(self.number, self.ip, &self.args, result);
+        }
         if PROCESS.is_recording() && result != NOT_MADE && thread.calls.silent == 0 {
             for (index, kind) in kinds.iter().enumerate() {
                 let Some(&arg) = self.args.get(index) else { break };
@@ -331,6 +360,7 @@ impl SystemCall {
                 }
             }
         }
+        thread.leave_descriptors();
         result
     }
 

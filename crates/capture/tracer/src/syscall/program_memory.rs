@@ -46,6 +46,11 @@ pub(crate) fn on_filter() {
     KERNEL_READS.store(false, Ordering::Relaxed);
 }
 
+/// Whether the process may have such a filter.
+pub(crate) fn is_filtered() -> bool {
+    !KERNEL_READS.load(Ordering::Relaxed)
+}
+
 /// As [`read`], by the kernel where that may be asked: for what may well not be there, and while a thread is stopped by a debugger,
 /// which would see the fault.
 pub(crate) fn read_by_kernel(addr: u64, into: &mut [u8]) -> bool {

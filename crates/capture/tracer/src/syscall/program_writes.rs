@@ -20,6 +20,9 @@ pub(crate) fn set_opener(opener: Opener) {
     OPENER.store(opener as usize, Ordering::Release);
 }
 
+/// How often a page is opened for one write.
+const MAX_OPENINGS: u32 = 32;
+
 fn open(start: u64, len: u64) -> bool {
     let opener = OPENER.load(Ordering::Acquire);
     if opener == 0 {
@@ -36,7 +39,7 @@ fn open(start: u64, len: u64) -> bool {
 /// The range is one that the program asks the kernel to write now.
 pub(crate) unsafe fn write(addr: u64, bytes: &[u8]) -> bool {
     let mut done = 0;
-    let mut opened = false;
+    let mut openings = 0;
     while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
         let at = addr.wrapping_add(done as u64);
         let part = rest.len().min(pages::rest_of_page(at) as usize);
@@ -45,11 +48,14 @@ pub(crate) unsafe fn write(addr: u64, bytes: &[u8]) -> bool {
         done += copied;
         if copied != part {
             // It may be a page with code, which is kept from being written.
-            if opened || !open(at, part as u64) {
+            // Another thread may execute it, and close it again.
+            if openings == MAX_OPENINGS || !open(at, part as u64) {
                 return false;
             }
+            openings += 1;
+        } else {
+            openings = 0;
         }
-        opened = copied != part;
     }
     true
 }

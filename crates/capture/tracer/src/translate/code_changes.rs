@@ -4,6 +4,7 @@ use code_cache::Place;
 
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
+use crate::translate::code_ranges;
 use crate::translate::code_views::{self, CodeStretch, CodeStretches};
 use crate::translate::engine::ENGINE;
 
@@ -29,6 +30,28 @@ pub(crate) enum MappingChange {
 }
 
 impl MappingChange {
+    /// What can be executed now, and what can't any more.
+    fn note_rights(self) {
+        let stretch =
+            |start: u64, len: u64| CodeStretch { start, end: start.saturating_add(pages::whole_pages(len)) };
+        match self {
+            // The kernel changes more than was named.
+            Self::Protected { prot, .. } if prot & (libc::PROT_GROWSDOWN | libc::PROT_GROWSUP) != 0 => {
+                code_ranges::forget_all();
+            }
+            Self::Mapped { start, len, prot, .. } | Self::Protected { start, len, prot } => {
+                code_ranges::set(stretch(start, len), prot);
+            }
+            Self::Unmapped { start, len } | Self::Moving { start, len } => {
+                code_ranges::forget(stretch(start, len))
+            }
+            Self::Moved { new, new_len, .. } => code_ranges::forget(stretch(new, new_len)),
+            Self::Discarded { .. } | Self::Attached { .. } => {}
+            // How long it was the kernel knows.
+            Self::Detached { .. } => code_ranges::forget_all(),
+        }
+    }
+
     /// Where code is to be forgotten.
     fn stretches(self) -> CodeStretches {
         // To the end of the last page.
@@ -51,9 +74,10 @@ impl MappingChange {
     }
 }
 
-/// The program changes its mappings: code is forgotten, if it is translated at all. Nobody translates between the two, and what
+/// The program changes its mappings: what can be executed is noted, and code is forgotten, if it is translated at all. Nobody translates between the two, and what
 /// this takes of the heap is given back before a fork.
 pub(crate) fn on_mapping(change: MappingChange) {
+    change.note_rights();
     if !PROCESS.settings().translate {
         return;
     }
@@ -78,4 +102,9 @@ pub(crate) fn open_code(start: u64, len: u64, rip: u64) -> Option<bool> {
 /// The kernel, or the tracer, writes there for the program: code in such pages is forgotten. Returns whether there was any.
 pub(crate) fn on_write_for_program(start: u64, len: u64) -> bool {
     open_code(start, len, 0).is_some()
+}
+
+/// As [`on_write_for_program`], and true also where another thread's write has opened the page meanwhile: the write is made again.
+pub(crate) fn can_write_again(addr: u64, len: u64) -> bool {
+    on_write_for_program(addr, len) || code_views::was_opened(addr)
 }

@@ -52,10 +52,15 @@ pub(crate) struct Views {
     anonymous: u64,
     /// Pages that could not be write-protected, since somebody asked.
     unwatched: u64,
+    /// Pages that got their rights back, each once, and how many did: a fault of another thread may come to its handler much later.
+    opened: [u64; OPENED],
+    openings: usize,
 }
 
-static VIEWS: Lock<Views> =
-    Lock::new(Views { list: BTreeMap::new(), closed: BTreeMap::new(), anonymous: 0, unwatched: 0 });
+/// Pages that are remembered so.
+const OPENED: usize = 512;
+
+static VIEWS: Lock<Views> = Lock::new(Views::NONE);
 /// CodeStretches of addresses whose code is to be forgotten.
 pub(crate) type CodeStretches = Vec<CodeStretch>;
 
@@ -80,6 +85,15 @@ impl View {
 }
 
 impl Views {
+    const NONE: Self = Self {
+        list: BTreeMap::new(),
+        closed: BTreeMap::new(),
+        anonymous: 0,
+        unwatched: 0,
+        opened: [0; OPENED],
+        openings: 0,
+    };
+
     /// The views that have something between two addresses, and where they begin.
     fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &View)> {
         let before = self.list.range(..start).next_back();
@@ -201,6 +215,12 @@ impl Views {
         let mut found = Vec::new();
         for &(page, prot) in &pages {
             self.closed.remove(&page);
+            if !self.opened.contains(&page) {
+                if let Some(place) = self.opened.get_mut(self.openings % OPENED) {
+                    *place = page;
+                }
+                self.openings = self.openings.wrapping_add(1);
+            }
             // SAFETY: gives the program the rights that it thinks it has.
             unsafe { sys::mprotect(page, PAGE_BYTES, prot) };
             found.append(&mut self.everywhere(page, page + PAGE_BYTES));
@@ -350,6 +370,24 @@ pub(crate) fn open(start: u64, end: u64) -> Option<CodeStretches> {
     VIEWS.lock().open(start, end)
 }
 
+/// Whether a page that was just found not to be writable is by now: another thread has opened it.
+pub(crate) fn was_opened(addr: u64) -> bool {
+    let page = addr & !(PAGE_BYTES - 1);
+    // Held to the end: nobody closes it meanwhile.
+    let views = VIEWS.lock();
+    if views.closed.contains_key(&page) {
+        // It was opened, and closed once more: its next fault opens it.
+        return true;
+    }
+    if !views.opened.contains(&page) {
+        return false;
+    }
+    // It may have lost the right otherwise since then.
+    let mut is_writable = false;
+    maps::each(|mapping| is_writable |= mapping.contains(addr) && mapping.prot & sys::PROT_WRITE != 0);
+    is_writable
+}
+
 /// How many pages with code could not be write-protected since this was asked last.
 pub(crate) fn take_unwatched() -> u64 {
     core::mem::take(&mut VIEWS.lock().unwatched)
@@ -387,7 +425,7 @@ mod tests {
     type Listed = (u64, u64, i32, Option<(u64, u64)>);
 
     fn views(list: &[Listed]) -> Views {
-        let mut views = Views { list: BTreeMap::new(), closed: BTreeMap::new(), anonymous: 0, unwatched: 0 };
+        let mut views = Views::NONE;
         for &(start, end, prot, shown) in list {
             let shown =
                 shown.map(|(inode, offset)| Shown { file: FileId { device: 1, number: inode }, offset });

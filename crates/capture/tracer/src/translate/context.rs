@@ -12,7 +12,6 @@ use tracee::frame::UContext;
 use crate::state::process::PROCESS;
 use crate::state::thread::{NATIVE_CALL, TracedThread};
 use crate::translate::engine::{self, ENGINE};
-use crate::translate::state::SignalRun;
 use crate::translate::{gate, park, verify};
 
 /// Whether the program's own state could be found.
@@ -142,11 +141,7 @@ pub(crate) fn resume_address(thread: &mut TracedThread, addr: u64) -> u64 {
         return addr;
     }
     let code = engine::code_for(thread, addr, false).unwrap_or(addr);
-    let flow = &mut thread.translation;
-    flow.resumed = code;
-    if flow.run.at != code {
-        flow.run = SignalRun { at: code, ..SignalRun::NONE };
-    }
+    thread.translation.note_return(code);
     code
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn special(thread: &mut TracedThread, context: &mut UContext, addr: u
         StepOutcome::Executed | StepOutcome::Again => held.tell(true),
         StepOutcome::Fault => {
             let own = thread.nested.take().unwrap_or(SigInfo::fault(libc::SIGSEGV, 1, 0));
-            if own.code != SEGV_ACCERR || !code_changes::on_write_for_program(own.addr, 1) {
+            if own.code != SEGV_ACCERR || !code_changes::can_write_again(own.addr, 1) {
                 // SAFETY: the context that we return to.
                 unsafe { delivery::deliver(thread, own.signo, &own, context) };
             }

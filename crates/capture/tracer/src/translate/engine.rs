@@ -16,6 +16,7 @@ use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::program_memory;
+use crate::translate::code_ranges::{self, Executable};
 use crate::translate::work::Work;
 use crate::translate::{code_views, entry_table};
 
@@ -38,12 +39,18 @@ pub(crate) struct Around {
 
 impl code_cache::Environment for Around {
     fn read(&self, addr: u64, into: &mut [u8]) -> usize {
+        let executable = match code_ranges::around(addr) {
+            Executable::Within(stretch) => (stretch.end - addr).min(into.len() as u64),
+            // The processor faults there.
+            Executable::Not => return 0,
+            Executable::Unknown => into.len() as u64,
+        };
         // A page at a time: the second one may not exist.
-        let first = pages::rest_of_page(addr).min(into.len() as u64);
+        let first = pages::rest_of_page(addr).min(executable);
         // Before: what is written from now on is told.
-        code_views::watch(addr, into.len() as u64);
+        code_views::watch(addr, executable);
         let mut done = 0;
-        for part in [first, into.len() as u64 - first].into_iter().filter(|&part| part > 0) {
+        for part in [first, executable - first].into_iter().filter(|&part| part > 0) {
             let Some(place) = into.get_mut(done as usize..(done + part) as usize) else { break };
             if !program_memory::read_by_kernel(addr.wrapping_add(done), place) {
                 break;
@@ -62,7 +69,9 @@ impl code_cache::Environment for Around {
     }
 
     fn is_own(&self, addr: u64) -> bool {
-        PROCESS.owns_code(addr) || self.mode == Mode::Record && entry_table::is_real(addr)
+        PROCESS.owns_code(addr)
+            || self.mode == Mode::Record && entry_table::is_real(addr)
+            || self.mode == Mode::Silent && entry_table::raises(addr)
     }
 
     fn define(&mut self, id: u32, block: Defined<'_>) -> bool {

@@ -5,12 +5,13 @@ use core::sync::atomic::Ordering;
 
 use buffers::Record;
 use code_cache::Mode;
-use memref::{AllocationFunction, AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
+use memref::{AllocationKind, BlockKind, GapReason, MarkerKind, VirtAddr};
 use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
 use crate::calls::allocations::AllocationEvent;
+use crate::calls::allocators::{self, AllocatorCall, Bytes};
 use crate::calls::real;
 use crate::process::control;
 use crate::recorder;
@@ -55,13 +56,17 @@ pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64)
             return true;
         }
         EntryKind::Note(code) => {
-            // One form of operator new calls another: the note of the program's own call stays.
-            if return_to.abs_diff(entry_table::real_of(entry)) > 1 << 20 {
+            // One form of operator new calls another, or goes on in it: the note of the program's own call stays.
+            let is_own =
+                return_to.abs_diff(entry_table::real_of(entry)) <= 1 << 20 && entry.real != entry.addr;
+            if !is_own && !is_noted(thread, regs.rsp) {
                 thread.words.site = return_to;
                 thread.words.site_function = code.into();
+                thread.translation.noted_at = regs.rsp;
             }
         }
-        EntryKind::Allocator(kind, function) => hook(thread, context, kind, function, return_to),
+        EntryKind::Allocator(call) => hook(thread, context, call, return_to),
+        EntryKind::Raises => raised(thread),
         EntryKind::Sync(action) if thread.mode() == Mode::Record => {
             for stop in sync::call(thread, context, action, return_to) {
                 if stop != 0 {
@@ -84,10 +89,11 @@ pub(crate) fn call(thread: &mut TracedThread, context: &mut UContext, addr: u64)
         sys::complain(b"; the program can't go on\n");
         sys::exit_group(127);
     }
-    if entry.real != entry.addr || thread.mode() != Mode::Record {
+    let mode = thread.mode();
+    if entry.real != entry.addr || mode != Mode::Record && !matches!(entry.kind, EntryKind::Raises) {
         return true;
     }
-    let code = ENGINE.lock().code_after(addr, Mode::Record, &mut Around { mode: Mode::Record });
+    let code = ENGINE.lock().code_after(addr, mode, &mut Around { mode });
     match code {
         Ok(code) => context.gregs.rip = code,
         Err(_) => thread.emit_gap(GapReason::LostControl, 1, addr, b"no room for translated code"),
@@ -142,75 +148,121 @@ fn stream(thread: &mut TracedThread, regs: &x86::Registers, kind: BlockKind, ret
     push(thread, Hook { return_to, rsp: regs.rsp + 8, stream, ..Hook::NONE });
 }
 
+/// Whether the call that left the last note has not returned: its return address is where it was, and the stack has not shrunk.
+fn is_noted(thread: &TracedThread, rsp: u64) -> bool {
+    let (site, at) = (thread.words.site, thread.translation.noted_at);
+    site != 0 && rsp <= at && word(at) == site
+}
+
+/// The last call that has begun ends, or is left.
+fn pop(thread: &mut TracedThread) -> Option<Hook> {
+    let top = thread.translation.depth.checked_sub(1)?;
+    let hook = thread.translation.hooks.get(top).copied()?;
+    thread.translation.depth = top;
+    let counter = if hook.is_above { &mut thread.calls.allocating } else { &mut thread.calls.silent };
+    *counter = counter.saturating_sub(1);
+    Some(hook)
+}
+
+/// The last call that has begun.
+fn last(thread: &TracedThread) -> Option<&Hook> {
+    thread.translation.depth.checked_sub(1).and_then(|top| thread.translation.hooks.get(top))
+}
+
 /// Forgets calls whose frames are gone: they were left by a longjmp.
 fn leave_lost(thread: &mut TracedThread, rsp: u64) {
-    while thread.translation.depth > 0
-        && thread.translation.hooks.get(thread.translation.depth - 1).is_some_and(|hook| hook.rsp <= rsp)
-    {
-        thread.translation.depth -= 1;
+    while last(thread).is_some_and(|hook| hook.rsp <= rsp) {
+        pop(thread);
     }
 }
 
-/// The call that begins leaves the cache when it returns, and does not record until then.
+/// The C++ library leaves an operator of an allocator's that has no block to give: what follows is the program's.
+fn raised(thread: &mut TracedThread) {
+    while last(thread).is_some_and(|hook| hook.stream.is_none()) {
+        pop(thread);
+        // Nor was the program's call one that gave a block.
+        thread.words.site = 0;
+    }
+    thread_buffers::settle(thread);
+}
+
+/// The call that begins leaves the cache when it returns, and does not record until then, unless it stands above allocators.
 fn push(thread: &mut TracedThread, hook: Hook) {
     let depth = thread.translation.depth;
     if let Some(place) = thread.translation.hooks.get_mut(depth) {
         *place = hook;
         thread.translation.depth += 1;
-        thread.calls.silent += 1;
-        ENGINE.lock().intercept(hook.return_to, Mode::Silent);
+        let mode = if hook.is_above {
+            thread.calls.allocating += 1;
+            Mode::Record
+        } else {
+            thread.calls.silent += 1;
+            Mode::Silent
+        };
+        ENGINE.lock().intercept(hook.return_to, mode);
     }
 }
 
-fn hook(
-    thread: &mut TracedThread,
-    context: &UContext,
-    kind: AllocationKind,
-    function: AllocationFunction,
-    return_to: u64,
-) {
+fn hook(thread: &mut TracedThread, context: &UContext, call: AllocatorCall, return_to: u64) {
     let regs = context.gregs;
     if thread.mode() != Mode::Record {
         return;
     }
     leave_lost(thread, regs.rsp);
-    let (len, old, place) = match (kind, function) {
-        (AllocationKind::Calloc, _) => (regs.rdi.wrapping_mul(regs.rsi), 0, 0),
-        (AllocationKind::Realloc, AllocationFunction::Reallocarray) => {
-            (regs.rsi.wrapping_mul(regs.rdx), regs.rdi, 0)
-        }
-        (AllocationKind::Realloc, _) => (regs.rsi, regs.rdi, 0),
-        (_, AllocationFunction::PosixMemalign) => (regs.rdx, 0, regs.rdi),
-        (_, AllocationFunction::AlignedAlloc | AllocationFunction::Memalign) => (regs.rsi, 0, 0),
-        _ => (regs.rdi, 0, 0),
+    if thread.words.site != 0 && !is_noted(thread, regs.rsp) {
+        thread.words.site = 0;
+    }
+    let argument = |number: u8| match number {
+        0 => regs.rdi,
+        1 => regs.rsi,
+        2 => regs.rdx,
+        _ => regs.rcx,
     };
+    let len = match call.len {
+        Bytes::None => 0,
+        Bytes::Argument(number) => argument(number),
+        Bytes::Product(count, size) => argument(count).wrapping_mul(argument(size)),
+    };
+    let block = call.block.map_or(0, argument);
+    let is_zeroed = call.flags.is_some_and(|flags| argument(flags) & allocators::ZEROED != 0);
+    let kind = match call.kind {
+        AllocationKind::Malloc if is_zeroed => AllocationKind::Calloc,
+        kind => kind,
+    };
+    let function = call.function;
     let mut event = Some((kind, function));
-    if kind == AllocationKind::Free {
+    if thread.calls.allocating > 0 {
+        // The call of what stands above is the event.
         event = None;
-        if regs.rdi != 0 {
+    } else if kind == AllocationKind::Free {
+        event = None;
+        if block != 0 {
             // Drawn before the call: as soon as the block is free, another thread may get it.
             let order = recorder::next_order();
-            AllocationEvent { kind, function, order, addr: regs.rdi, len: 0, old: 0, return_to }
-                .tell_as(thread);
+            AllocationEvent { kind, function, order, addr: block, len: 0, old: 0, return_to }.tell_as(thread);
         } else {
             thread.words.site = 0;
         }
     }
-    push(thread, Hook { return_to, rsp: regs.rsp + 8, event, len, old, place, stream: None });
+    let (old, place, is_above) = (block, call.place.map_or(0, argument), call.is_above);
+    push(thread, Hook { return_to, rsp: regs.rsp + 8, is_above, event, len, old, place, stream: None });
 }
 
-/// The return of a function that is one event.
+/// The return of a function that is one event, and of those that went on in it.
 pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> bool {
-    let Some(hook) =
-        thread.translation.depth.checked_sub(1).and_then(|top| thread.translation.hooks.get(top).copied())
-    else {
-        return false;
-    };
-    if hook.return_to != context.gregs.rip || hook.rsp != context.gregs.rsp {
+    let mut has_ended = false;
+    while end_one(thread, context) {
+        has_ended = true;
+    }
+    has_ended
+}
+
+fn end_one(thread: &mut TracedThread, context: &mut UContext) -> bool {
+    let regs = &context.gregs;
+    if !last(thread).is_some_and(|hook| hook.return_to == regs.rip && hook.rsp == regs.rsp) {
         return false;
     }
-    thread.translation.depth -= 1;
-    thread.calls.silent = thread.calls.silent.saturating_sub(1);
+    let Some(hook) = pop(thread) else { return false };
     thread_buffers::settle(thread);
     let block = context.gregs.rax;
     if let Some(StreamCall { kind, addr, item_bytes }) = hook.stream {
@@ -224,7 +276,7 @@ pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> boo
         }
     }
     let Some((kind, function)) = hook.event else { return true };
-    if !PROCESS.is_recording() || thread.calls.silent > 0 {
+    if !PROCESS.is_recording() || thread.calls.silent > 0 || thread.calls.allocating > 0 {
         return true;
     }
     let addr = match hook.place {
@@ -247,6 +299,9 @@ pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> boo
         event.tell_as(thread);
     } else if kind == AllocationKind::Realloc && hook.len == 0 && hook.old != 0 {
         AllocationEvent { kind: AllocationKind::Free, addr: hook.old, old: 0, ..event }.tell_as(thread);
+    } else {
+        // Another call must not be taken for the one that was noted.
+        thread.words.site = 0;
     }
     true
 }

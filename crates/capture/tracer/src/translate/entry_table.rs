@@ -5,11 +5,14 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use code_cache::Mode;
-use memref::{AllocationFunction, AllocationKind, BlockKind};
+use memref::BlockKind;
 
+use crate::calls::allocators::{self, AllocatorCall};
 use crate::calls::real::{self, LoadedProgram};
 use crate::calls::{allocations, entry_points};
+use crate::process::image;
 use crate::state::process::PROCESS;
+use crate::translate::own_allocators::{self, Function};
 use crate::translate::sync::{self, Action};
 use crate::watch::watchpoints;
 
@@ -18,8 +21,10 @@ use crate::watch::watchpoints;
 pub(crate) enum EntryKind {
     /// Nothing: the real one runs.
     Plain,
-    /// It is an event, that many of its arguments telling what it does.
-    Allocator(AllocationKind, AllocationFunction),
+    /// It is an event.
+    Allocator(AllocatorCall),
+    /// An allocator's function that does not return ends here.
+    Raises,
     /// It leaves a note for the event that it leads to.
     Note(u8),
     /// It orders threads.
@@ -40,7 +45,7 @@ pub(crate) struct EntryPoint {
     pub(crate) name: &'static CStr,
 }
 
-const MAX: usize = 384;
+const MAX: usize = 640;
 
 struct EntryPoints(UnsafeCell<([EntryPoint; MAX], usize)>);
 
@@ -92,20 +97,14 @@ static TABLE: EntryPoints = EntryPoints(UnsafeCell::new((
 )));
 /// From where to where the real functions lie that are entries themselves.
 static REAL: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// Those among them that an allocator's function calls that does not return.
+static RAISES: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 fn kind_of(name: &CStr) -> EntryKind {
-    use AllocationFunction as F;
-    use AllocationKind as K;
+    if let Some(call) = allocators::of_library(name.to_bytes()) {
+        return EntryKind::Allocator(call);
+    }
     match name.to_bytes() {
-        b"malloc" => EntryKind::Allocator(K::Malloc, F::Malloc),
-        b"calloc" => EntryKind::Allocator(K::Calloc, F::Calloc),
-        b"realloc" => EntryKind::Allocator(K::Realloc, F::Realloc),
-        b"reallocarray" => EntryKind::Allocator(K::Realloc, F::Reallocarray),
-        b"free" => EntryKind::Allocator(K::Free, F::Free),
-        b"posix_memalign" => EntryKind::Allocator(K::Malloc, F::PosixMemalign),
-        b"aligned_alloc" => EntryKind::Allocator(K::Malloc, F::AlignedAlloc),
-        b"memalign" => EntryKind::Allocator(K::Malloc, F::Memalign),
-        b"valloc" | b"pvalloc" => EntryKind::Allocator(K::Malloc, F::Valloc),
         b"memtap_start" => EntryKind::Control(0),
         b"memtap_stop" => EntryKind::Control(1),
         b"memtap_mark" => EntryKind::Control(2),
@@ -164,6 +163,15 @@ pub(crate) fn prepare(is_preloaded: bool) {
             table.1 += 1;
         }
     }
+    let mut add = |addr: u64, kind| {
+        (from, until) = (from.min(addr), until.max(addr + 1));
+        let is_known = table.0.iter().take(table.1).any(|entry| entry.addr == addr);
+        if let Some(place) = table.0.get_mut(table.1).filter(|_| !is_known) {
+            *place = EntryPoint { addr, real: addr, kind, name: c"an allocator's function" };
+            table.1 += 1;
+        }
+    };
+    find_own(is_preloaded, &mut add);
     if let Some(program) = &program {
         // The program does not want to be told of names that were not found.
         program.forget_error();
@@ -172,10 +180,59 @@ pub(crate) fn prepare(is_preloaded: bool) {
     REAL[1].store(until, Ordering::Relaxed);
 }
 
+/// Finds the functions of allocators that the program is linked with, or that are loaded in the C library's place.
+fn find_own(is_preloaded: bool, add: &mut impl FnMut(u64, EntryKind)) {
+    for place in &RAISES {
+        place.store(0, Ordering::Relaxed);
+    }
+    let raises = |addr: u64| {
+        if let Some(place) = RAISES.iter().find(|place| matches!(place.load(Ordering::Relaxed), 0)) {
+            place.store(addr, Ordering::Relaxed);
+        }
+    };
+    let mut has_operators = false;
+    let mut each = |addr: u64, function| match function {
+        Function::Allocator(call) => {
+            has_operators |= allocators::is_operator(call.function);
+            add(addr, EntryKind::Allocator(call));
+        }
+        Function::Operator(function) => add(addr, EntryKind::Note(function as u8)),
+        Function::Raises => {
+            raises(addr);
+            add(addr, EntryKind::Raises);
+        }
+    };
+    let image = image::entry();
+    // SAFETY: asks for a word of what the kernel told the process.
+    let program = image.map_or_else(|| unsafe { libc::getauxval(libc::AT_ENTRY) }, |(entry, _)| entry);
+    let _ = own_allocators::find(program, image.is_some(), &mut each);
+    if image.is_none() && is_preloaded {
+        let [malloc, library] = [c"malloc", c"__libc_start_main"].map(|name| real::look_up(name) as u64);
+        if malloc != 0 && !own_allocators::are_of_one_file(malloc, library) {
+            let _ = own_allocators::find(malloc, false, &mut each);
+        }
+    }
+    if has_operators && image.is_none() {
+        for name in [c"_Unwind_RaiseException", c"__cxa_allocate_exception"] {
+            let addr = real::first(name) as u64;
+            if addr != 0 {
+                raises(addr);
+                add(addr, EntryKind::Raises);
+            }
+        }
+    }
+}
+
+/// Whether the function at `addr` is one that ends allocators' functions.
+pub(crate) fn raises(addr: u64) -> bool {
+    RAISES.iter().any(|place| place.load(Ordering::Relaxed) == addr)
+}
+
 /// Whether the function at `addr` is an entry itself.
 pub(crate) fn is_real(addr: u64) -> bool {
     let (from, until) = (REAL[0].load(Ordering::Relaxed), REAL[1].load(Ordering::Relaxed));
-    (from..until).contains(&addr) && find(addr).is_some_and(|entry| entry.real == addr)
+    (from..until).contains(&addr)
+        && find(addr).is_some_and(|entry| entry.real == addr && !matches!(entry.kind, EntryKind::Raises))
 }
 
 pub(crate) fn find(addr: u64) -> Option<&'static EntryPoint> {
@@ -204,7 +261,8 @@ pub(crate) fn resolve(addr: u64, mode: Mode) -> u64 {
         EntryKind::Stream(kind) => {
             mode != Mode::Record || kind == BlockKind::Fetch && !watchpoints::are_reads()
         }
-        EntryKind::Allocator(..) | EntryKind::Note(_) | EntryKind::Sync(_) => mode != Mode::Record,
+        EntryKind::Allocator(_) | EntryKind::Note(_) | EntryKind::Sync(_) => mode != Mode::Record,
+        EntryKind::Raises => mode != Mode::Silent,
     };
     match real_of(entry) {
         real if plain && real != 0 => real,

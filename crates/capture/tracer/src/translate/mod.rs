@@ -15,6 +15,7 @@
 pub(crate) mod bracket;
 pub(crate) mod buffer_end;
 pub(crate) mod code_changes;
+pub(crate) mod code_ranges;
 pub(crate) mod code_views;
 pub(crate) mod context;
 pub(crate) mod emulation;
@@ -24,6 +25,7 @@ pub(crate) mod entry_table;
 pub(crate) mod exits;
 pub(crate) mod gate;
 pub(crate) mod kick;
+pub(crate) mod own_allocators;
 pub(crate) mod park;
 pub(crate) mod process;
 pub(crate) mod raised;

@@ -13,12 +13,12 @@ use crate::syscall::program_writes;
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::thread_buffers::{MAPPED, WINDOW_STRIDE, WINDOWS};
 use crate::translate::work::WORK;
-use crate::translate::{code_changes, code_views, entry_table, translated_thread};
+use crate::translate::{code_changes, code_ranges, code_views, entry_table, translated_thread};
 use crate::watch::watchpoints;
 
 /// Memory, when recording of the process begins.
 pub(crate) fn prepare(thread: &mut TracedThread) -> bool {
-    program_writes::set_opener(code_changes::on_write_for_program);
+    program_writes::set_opener(code_changes::can_write_again);
     let len = WINDOW_STRIDE * BUFFER_COUNT as u64;
     let Some(windows) = sys::map_anonymous(len, sys::PROT_NONE) else { return false };
     WINDOWS.store(windows as u64, Ordering::Relaxed);
@@ -85,6 +85,7 @@ pub(crate) fn forget_work() {
 /// No thread of the process is in the cache or at work in the tracer.
 pub(crate) unsafe fn forget_all() {
     code_views::forget_all();
+    code_ranges::forget_all();
     // SAFETY: the caller's promise.
     unsafe { ENGINE.lock().clear() };
     engine::forget_definitions();

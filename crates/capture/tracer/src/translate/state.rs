@@ -22,6 +22,8 @@ pub(crate) struct Hook {
     pub(crate) return_to: u64,
     /// The stack pointer after its return.
     pub(crate) rsp: u64,
+    /// What it does itself is the program's, and is recorded.
+    pub(crate) is_above: bool,
     /// What its return means; `None` where it is no event.
     pub(crate) event: Option<(AllocationKind, AllocationFunction)>,
     pub(crate) len: u64,
@@ -34,7 +36,7 @@ pub(crate) struct Hook {
 
 impl Hook {
     pub(crate) const NONE: Self =
-        Self { return_to: 0, rsp: 0, event: None, len: 0, old: 0, place: 0, stream: None };
+        Self { return_to: 0, rsp: 0, is_above: false, event: None, len: 0, old: 0, place: 0, stream: None };
 }
 
 /// What tells signals apart that are not queued.
@@ -95,6 +97,8 @@ pub(crate) struct ThreadTranslation {
     pub(crate) run: SignalRun,
     /// Instructions that it is still to execute with signals waiting.
     pub(crate) progress: u32,
+    /// How often that number was doubled since signals last came slowly.
+    pub(crate) doublings: u32,
     /// The next one stores the flags.
     pub(crate) stores_flags: bool,
     /// A system call was reached so, and did not begin because of a signal.
@@ -104,6 +108,8 @@ pub(crate) struct ThreadTranslation {
     pub(crate) kicked: bool,
     pub(crate) hooks: [Hook; HOOKS],
     pub(crate) depth: usize,
+    /// Where on the stack the return address is of the call that left a note.
+    pub(crate) noted_at: u64,
     /// Calls that synchronise and have not returned.
     pub(crate) calls: OpenCalls,
     /// A function of ours that runs in the place of the program's call.
@@ -133,11 +139,13 @@ impl ThreadTranslation {
         resumed: 0,
         run: SignalRun::NONE,
         progress: 0,
+        doublings: 0,
         stores_flags: false,
         starved: false,
         interrupted: false,
         hooks: [Hook::NONE; HOOKS],
         depth: 0,
+        noted_at: 0,
         calls: OpenCalls::NONE,
         own_call: None,
         locals: None,
@@ -151,6 +159,14 @@ impl ThreadTranslation {
     /// Where the words are that its code shares with the recorder: the base of gs; zero: it has none.
     pub(crate) fn words_at(&self) -> u64 {
         self.live().map_or(0, |live| &raw const *live as u64)
+    }
+
+    /// A handler of the program returns to that address.
+    pub(crate) fn note_return(&mut self, rip: u64) {
+        self.resumed = rip;
+        if self.run.at != rip {
+            self.run = SignalRun { at: rip, ..SignalRun::NONE };
+        }
     }
 
     /// Whether it is on its way to the next instruction of the program.

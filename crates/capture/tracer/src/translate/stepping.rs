@@ -11,8 +11,9 @@ use crate::translate::engine::ENGINE;
 use crate::translate::gate;
 use crate::translate::state::SignalRun;
 
-/// Instructions that a thread executes in any case between two signals.
+/// Instructions that a thread executes in any case between two signals: more each time, as long as they come so fast.
 const PROGRESS: u32 = 32;
+const MAX_DOUBLINGS: u32 = 6;
 
 /// Lets the thread run to the next instruction of the program, with all signals waiting.
 pub(crate) fn step(thread: &mut TracedThread, context: &mut UContext) {
@@ -47,13 +48,15 @@ pub(crate) fn holds_signals(
     }
     if core::mem::take(&mut flow.resumed) != rip {
         flow.run = SignalRun::NONE;
+        flow.doublings = 0;
         return false;
     }
     if !flow.run.is_endless(signal, info) || !ENGINE.lock().contains(rip) {
         return false;
     }
     thread.translation.run = SignalRun::NONE;
-    thread.translation.progress = PROGRESS;
+    thread.translation.progress = PROGRESS << thread.translation.doublings;
+    thread.translation.doublings = (thread.translation.doublings + 1).min(MAX_DOUBLINGS);
     thread.translation.stores_flags = stores_flags(rip);
     step(thread, context);
     // Faults of these instructions are the program's.

@@ -76,12 +76,13 @@ pub(crate) fn end_running(thread: &mut TracedThread) {
 
 /// arch_prctl by the program: the bases of fs and gs.
 pub(crate) fn arch_prctl(thread: &mut TracedThread, what: u64, addr: u64) -> isize {
-    if thread.translation.live().is_some() && what == sys::ARCH_GET_GS as u64 && addr != 0 {
+    let is_ours = thread.translation.live().is_some() || tls::by_gs();
+    if is_ours && what == sys::ARCH_GET_GS as u64 && addr != 0 {
         // SAFETY: the program's own word, if it can be written.
         let is_written = unsafe { program_writes::set_value(addr, &0u64) };
         return if is_written { 0 } else { -(sys::EFAULT as isize) };
     }
-    if thread.translation.live().is_some() && what == sys::ARCH_SET_GS as u64 {
+    if is_ours && what == sys::ARCH_SET_GS as u64 {
         if addr == 0 {
             // As it is for the program.
             return 0;

@@ -12,7 +12,7 @@ use crate::translate::context::{self, SwitchResult};
 use crate::translate::engine::ENGINE;
 use crate::translate::kick::KICK;
 use crate::translate::verify::{self, Stepped};
-use crate::translate::{code_changes, emulation, gate, stepping, translated_thread};
+use crate::translate::{code_changes, code_views, emulation, gate, stepping, translated_thread};
 
 /// The thread is to go on in code of another kind, or to wait to be left.
 fn on_kick(thread: &mut TracedThread, context: &mut UContext) {
@@ -128,7 +128,10 @@ pub(crate) fn on_code_write(thread: &mut TracedThread, info: &SigInfo, context: 
     if !PROCESS.settings().translate {
         return false;
     }
-    let Some(is_own) = code_changes::open_code(info.addr, 1, context.gregs.rip) else { return false };
+    let Some(is_own) = code_changes::open_code(info.addr, 1, context.gregs.rip) else {
+        // Another thread that writes there may have been first.
+        return code_views::was_opened(info.addr);
+    };
     if is_own {
         // The code that writes may be what it changes: this one instruction is executed here, the next one looked at anew.
         context::enter(thread, context);

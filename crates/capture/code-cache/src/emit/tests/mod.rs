@@ -576,16 +576,17 @@ fn the_search_ends_at_a_pair_or_out_of_the_cache() {
         "
         mov gs:[spill_rax], rax
         mov gs:[target], rcx
+        jrcxz +0x57
         movzx edx, cx
         lea edx, [rdx + rdx]
         mov rax, [rdx*8 + 0x7e000000]
         lea rcx, [rcx + rax]
-        jrcxz +0x3c
+        jrcxz +0x3e
         mov rcx, rax
-        jrcxz +0x55
+        jrcxz +0x57
         lea edx, [rdx + 0x2]
         mov rcx, gs:[target]
-        jmp +0x18
+        jmp +0x1a
         mov rcx, gs:[spill_rcx]
         mov rax, gs:[spill_rax]
         jmp [rdx*8 + 0x7e000008]
