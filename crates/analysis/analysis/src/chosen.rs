@@ -12,6 +12,8 @@ use crate::{Error, Session, Tool};
 pub(crate) struct Chosen {
     /// `None`: all of them.
     filter: Option<Filter>,
+    /// Of this thread alone.
+    only: Option<ThreadId>,
     /// The accesses of each thread so far.
     told: FxHashMap<ThreadId, u64>,
 }
@@ -20,7 +22,7 @@ impl Chosen {
     /// Whether all are counted.
     #[inline]
     pub(crate) fn is_all(&self) -> bool {
-        self.filter.is_none()
+        self.filter.is_none() && self.only.is_none()
     }
 
     /// The number of the next access among those of its thread, of so many that are told now.
@@ -33,14 +35,22 @@ impl Chosen {
     /// Whether an event that is no access is counted. With a range of numbers it is where the next access of its thread would be.
     pub(crate) fn has_event(&self, thread: ThreadId, event: &Event<String>) -> bool {
         let next = || self.told.get(&thread).copied().unwrap_or_default();
-        self.filter.as_ref().is_none_or(|filter| {
-            filter.admits(event) && filter.index.as_ref().is_none_or(|range| range.contains(&next()))
-        })
+        self.has_thread(thread)
+            && self.filter.as_ref().is_none_or(|filter| {
+                filter.admits(event) && filter.index.as_ref().is_none_or(|range| range.contains(&next()))
+            })
     }
 
-    /// Whether an access with that number is counted.
-    pub(crate) fn has(&self, index: u64, access: &Access) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.admits_access(index, access))
+    /// Whether anything of a thread is counted.
+    #[inline]
+    pub(crate) fn has_thread(&self, thread: ThreadId) -> bool {
+        self.only.is_none_or(|only| only == thread)
+    }
+
+    /// Whether an access of a thread with that number is counted.
+    pub(crate) fn has(&self, thread: ThreadId, index: u64, access: &Access) -> bool {
+        self.has_thread(thread)
+            && self.filter.as_ref().is_none_or(|filter| filter.admits_access(index, access))
     }
 }
 
@@ -60,9 +70,18 @@ pub(crate) fn replay<T: CountsPart>(
     filter: &Filter,
     only: Option<ThreadId>,
 ) -> Result<Vec<Resolver>, Error> {
-    if *filter == Filter::default() || !tool.follows_all() {
+    let follows_all = tool.follows_all();
+    // Who called what a forked child does, another thread tells.
+    let begun_inside = session.begun_inside();
+    let process = |thread: ThreadId| session.trace().threads().iter().find(|record| record.thread == thread);
+    let is_inside =
+        |thread: ThreadId| process(thread).is_some_and(|record| begun_inside.contains(&record.process));
+    let inside = only.filter(|only| follows_all && is_inside(*only));
+    if (*filter == Filter::default() && inside.is_none()) || !follows_all {
         return session.replay(filter, only, tool);
     }
-    tool.chosen().filter = Some(filter.clone());
+    let only = if inside.is_some() { None } else { only };
+    tool.chosen().only = inside;
+    tool.chosen().filter = (*filter != Filter::default()).then(|| filter.clone());
     session.replay(&Filter { wall_ns: filter.wall_ns.clone(), ..Filter::default() }, only, tool)
 }

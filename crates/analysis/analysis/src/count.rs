@@ -28,6 +28,15 @@ impl Count {
         self.bytes += u64::from(access.size);
     }
 
+    /// So many of them.
+    #[must_use]
+    pub fn times(self, times: u64) -> Self {
+        let Self { loads, stores, modifies, bytes } = self;
+        let [loads, stores, modifies, bytes] =
+            [loads, stores, modifies, bytes].map(|figure| figure.wrapping_mul(times));
+        Self { loads, stores, modifies, bytes }
+    }
+
     /// Loads, stores and modifies together.
     pub fn accesses(&self) -> u64 {
         self.loads + self.stores + self.modifies

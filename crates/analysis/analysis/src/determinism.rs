@@ -10,9 +10,10 @@ use memref::{Access, AccessKind, Event, ProcessId, Sync, SyncFunction, SyncKind,
 use rustc_hash::FxHashMap;
 
 use crate::demand::ends_region;
+use crate::layout::{FieldNames, VariableAddress};
 use crate::race::atomics::is_inner;
 use crate::variable_name::variable_name;
-use crate::{Error, Moment, Tool};
+use crate::{Error, Moment, Session, Tool};
 
 const PAGE_BYTES: u64 = VirtAddr::PAGE_BYTES;
 const LINE_BYTES: u64 = 64;
@@ -35,8 +36,17 @@ pub struct Conflict {
     pub granularity: Granularity,
     /// The region that wrote: its index.
     pub with: usize,
-    /// What is there: the first such variable by address.
+    /// What is there: the first byte that both touched; where there is none, the first one of this region in what they share.
     pub variable: String,
+    /// Its address, for its field.
+    place: Option<VariableAddress>,
+}
+
+/// A variable, as it was called when it was accessed.
+#[derive(Clone, Debug)]
+struct NamedVariable {
+    text: String,
+    place: VariableAddress,
 }
 
 /// What a thread does between two points at which its memory is merged with others'.
@@ -65,6 +75,14 @@ pub struct MergeRegion {
 struct Touched {
     read: u64,
     written: u64,
+}
+
+/// Bytes of a line that were accessed at once, and their name at that time.
+#[derive(Debug)]
+struct NamedBytes {
+    /// As bits.
+    bytes: u64,
+    name: NamedVariable,
 }
 
 /// A region's index, a line that it touched, and how.
@@ -98,13 +116,25 @@ pub struct Determinism {
     created: FxHashMap<(ProcessId, VirtAddr), (ThreadId, Clock)>,
     ended: FxHashMap<(ProcessId, VirtAddr), Clock>,
     objects: FxHashMap<(ProcessId, VirtAddr), Clock>,
-    /// Names of the first variable of each line that several regions touch, as it was first accessed.
-    names: FxHashMap<(ProcessId, u64), String>,
+    /// What lies in each line that several threads touch, as it was first accessed.
+    names: FxHashMap<(ProcessId, u64), Vec<NamedBytes>>,
     owners: FxHashMap<(ProcessId, u64), ThreadId>,
     /// Whether instructions are those of the C library and its like, whose memory is no part of the program's.
     inner: FxHashMap<VirtAddr, bool>,
     /// Missing events, which could have been accesses or joins.
     pub missing: u64,
+}
+
+/// The address of the first one of some bytes of a line.
+fn first_of(line: u64, bits: u64) -> VirtAddr {
+    VirtAddr(line * LINE_BYTES + u64::from(bits.trailing_zeros() % 64))
+}
+
+/// The variable there.
+fn name_of(at: &mut Moment<'_>, line: u64, bits: u64) -> NamedVariable {
+    let addr = first_of(line, bits);
+    let text = variable_name(at.resolver, addr, 0);
+    NamedVariable { text, place: VariableAddress { variable: at.resolver.resolve_data(addr).variable, addr } }
 }
 
 fn join(own: &mut Clock, other: &Clock) {
@@ -136,13 +166,27 @@ impl Determinism {
             if kind.writes() {
                 touched.written |= bits;
             }
-            // Lines that a second thread touches get a name while it is known.
+            // What lies in lines that a second thread touches gets names while they are known.
             let owner = *self.owners.entry((at.process, line)).or_insert(at.thread);
-            if owner != at.thread && !self.names.contains_key(&(at.process, line)) {
-                let name = variable_name(at.resolver, VirtAddr(place), 0);
-                self.names.insert((at.process, line), name);
+            if owner != at.thread || self.names.contains_key(&(at.process, line)) {
+                self.name(at, owner, line, bits);
             }
             place = stop;
+        }
+    }
+
+    /// Names bytes of a line; at the first time also those that its first thread touched in its present region, by words.
+    fn name(&mut self, at: &mut Moment<'_>, owner: ThreadId, line: u64, bits: u64) {
+        let is_others = owner != at.thread;
+        let first_region = self.threads.get(&owner).and_then(|thread| thread.open);
+        let names = self.names.entry((at.process, line)).or_insert_with(|| {
+            let before = first_region.and_then(|index| self.regions.get(index)?.lines.get(&line));
+            let before = before.map_or(0, |touched| touched.read | touched.written);
+            let words = (0..8).map(|word| before & 0xff << (word * 8)).filter(|&word| word != 0 && is_others);
+            words.map(|word| NamedBytes { bytes: word, name: name_of(at, line, word) }).collect()
+        });
+        if !names.iter().any(|named| named.bytes == bits) {
+            names.push(NamedBytes { bytes: bits, name: name_of(at, line, bits) });
         }
     }
 
@@ -262,6 +306,18 @@ impl Determinism {
         }
     }
 
+    /// What the first one of some bytes of a line is called, by an access that began with it, or that had it; and where it is.
+    fn named(&self, line: (ProcessId, u64), bits: u64) -> (String, Option<VariableAddress>) {
+        let (first, addr) = (bits & bits.wrapping_neg(), first_of(line.1, bits));
+        let names = self.names.get(&line).map_or(&[][..], Vec::as_slice);
+        let begins = |named: &&NamedBytes| named.bytes.trailing_zeros() == first.trailing_zeros();
+        let found = names.iter().find(begins).or_else(|| names.iter().find(|named| named.bytes & first != 0));
+        found.map_or_else(
+            || (addr.to_string(), None),
+            |named| (named.name.text.clone(), Some(VariableAddress { addr, ..named.name.place })),
+        )
+    }
+
     /// The regions with their sets and conflicts, in the order in which they began.
     pub fn into_regions(mut self) -> Vec<MergeRegion> {
         let mut pages: BTreeMap<(ProcessId, u64), Vec<RegionLine>> = BTreeMap::new();
@@ -304,11 +360,11 @@ impl Determinism {
                     };
                     let worse = conflicts.get(&later).is_none_or(|old| old.granularity < granularity);
                     if worse && self.precedes(&self.regions[earlier], &self.regions[later]) {
-                        let name = |line| self.names.get(&(process, line)).cloned();
-                        let variable = name(line)
-                            .or_else(|| name(other))
-                            .unwrap_or_else(|| VirtAddr(line * LINE_BYTES).to_string());
-                        conflicts.insert(later, Conflict { granularity, with: earlier, variable });
+                        let touched = theirs.read | theirs.written;
+                        let both = ours.written & touched;
+                        let shared = if granularity == Granularity::Byte { both } else { touched };
+                        let (variable, place) = self.named((process, line), shared);
+                        conflicts.insert(later, Conflict { granularity, with: earlier, variable, place });
                     }
                 }
             }
@@ -318,6 +374,23 @@ impl Determinism {
             .map(|(index, open)| MergeRegion { conflict: conflicts.remove(&index), ..open.region })
             .collect()
     }
+}
+
+/// Names the fields of heap blocks that conflicts are about, `<malloc0003@make+12>.hits`. It takes a replay, where there is any block.
+///
+/// # Errors
+/// Where the trace can't be read.
+pub fn name_fields(session: &Session, regions: &mut [MergeRegion]) -> Result<(), Error> {
+    let names = session.names();
+    let conflicts = regions.iter().filter_map(|region| region.conflict.as_ref());
+    let blocks = conflicts.filter_map(|conflict| conflict.place?.in_block(names));
+    let fields = FieldNames::new(session, blocks)?;
+    for conflict in regions.iter_mut().filter_map(|region| region.conflict.as_mut()) {
+        if let Some(name) = conflict.place.and_then(|place| fields.name(names, place)) {
+            conflict.variable = name;
+        }
+    }
+    Ok(())
 }
 
 impl Tool for Determinism {

@@ -6,7 +6,8 @@
 //! drawing and writing them is left to the crate `report`.
 //! The same figure is the same in every output because all outputs take it from the same tool.
 //!
-//! Nothing here writes to a terminal or parses a command line. Start with [`Session`].
+//! Nothing here writes to a terminal or parses a command line. Start with [`Session`]; examples/shared_variables.rs is a tool of one's
+//! own.
 #![forbid(unsafe_code)]
 
 mod block_lines;
@@ -23,15 +24,18 @@ pub mod demand;
 pub mod determinism;
 mod error;
 pub mod errors;
+mod executed_blocks;
 pub mod flow;
 mod indexed;
 mod innermost;
 mod instructions;
+mod labelled;
 pub mod layout;
 pub mod lines;
 mod links;
 pub mod machine;
 mod need;
+mod number;
 mod owner;
 mod pages;
 pub mod race;
@@ -43,6 +47,7 @@ mod stale;
 mod summary;
 pub mod taint;
 mod tally;
+mod thread_events;
 mod timeline;
 mod typing;
 mod unused;
@@ -60,6 +65,7 @@ pub use innermost::{InnermostFunction, InnermostFunctions};
 pub use instructions::CountedByInstruction;
 pub use links::{AccessedThing, CodeLink, Links, PageLink, ThingId};
 pub use need::{has_stacks, needs_synchronisation, orders_atomics};
+pub use number::{amount, grouped, missing};
 pub use owner::Owner;
 pub use pages::Pages;
 pub use replay::{Moment, ThreadPart, Tool};

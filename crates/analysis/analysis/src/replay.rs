@@ -12,9 +12,10 @@ use std::ops::Range;
 
 use memref::{Access, Allocation, Event, Order, ProcessId, ThreadId};
 use symbols::{HeapChange, Resolver};
-use trace_format::{Batch, EventCursor, Filter, KindSet, Shard};
+use trace_format::{Batch, EventCursor, ExecutedFrame, ExecutionBatch, Filter, KindSet, Shard};
 
 use crate::stack::CallPlace;
+use crate::thread_events::{ThreadEvents, accesses_in};
 use crate::{Error, Session};
 
 /// Where the replay is.
@@ -54,6 +55,24 @@ pub struct ThreadPart {
 pub trait Tool {
     /// Accesses of one thread, without any other event of it between them.
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error>;
+
+    /// Whether [`Self::executions`] is to be called where that is possible. Then accesses of executions that are cut by an event still come
+    /// to [`Self::accesses`].
+    fn takes_executions(&self) -> bool {
+        false
+    }
+
+    /// Executions of one thread, without any other event of it between them.
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &ExecutedFrame,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        let mut accesses = Vec::new();
+        frame.expand_part(part, &mut accesses);
+        self.accesses(at, &accesses)
+    }
 
     /// Any other event. An allocation has been applied to the resolver already.
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
@@ -100,11 +119,11 @@ impl ReplayedProcess {
     }
 }
 
-/// The order that a thread's first event came after: a forked child begins with it, and what it inherits depends on it.
+/// The order that a thread's first event came after, or drew itself: a child begins with it, and what it inherits depends on it.
 fn first_order(shard: &Shard) -> Result<Order, Error> {
-    let filter = Filter { kinds: KindSet::ORDERS, cycles: Some(0..1), ..Default::default() };
+    let filter = Filter { kinds: ORDERED, cycles: Some(0..1), ..Default::default() };
     match shard.events(&filter).next_batch()? {
-        Some(Batch::Event(Event::Order(mark))) => Ok(mark.order),
+        Some(Batch::Event(event)) => Ok(order_of(&event).unwrap_or(0)),
         _ => Ok(0),
     }
 }
@@ -113,7 +132,7 @@ fn first_order(shard: &Shard) -> Result<Order, Error> {
 struct ReplayedThread {
     thread: ThreadId,
     process: ProcessId,
-    cursor: EventCursor,
+    events: ThreadEvents,
     order: Order,
     /// The event that raised the order, and waits until it is the lowest.
     pending: Option<Event<String>>,
@@ -187,7 +206,7 @@ impl Session {
     ) -> Result<Vec<Resolver>, Error> {
         let trace = self.trace();
         let mut changes = self.changes()?;
-        let mut threads = self.threads(chosen, events)?;
+        let mut threads = self.threads(chosen, events, tool.takes_executions())?;
         let mut processes: BTreeMap<ProcessId, ReplayedProcess> = BTreeMap::new();
         // The lowest order first; of equals the lowest thread.
         while let Some(index) =
@@ -211,14 +230,13 @@ impl Session {
                 }
             }
             let over = loop {
-                let batch = thread.cursor.next_batch()?;
-                if let Some(batch) = &batch {
-                    self.note_seen(batch);
-                }
+                let batch = thread.events.next_batch()?;
+                self.note_read(batch.as_ref().map_or(0, accesses_in));
                 match batch {
                     None => break true,
-                    Some(Batch::Accesses(accesses)) => tool.accesses(&mut at, accesses)?,
-                    Some(Batch::Event(event)) => match order_of(&event) {
+                    Some(ExecutionBatch::Accesses(accesses)) => tool.accesses(&mut at, accesses)?,
+                    Some(ExecutionBatch::Executions(frame, part)) => tool.executions(&mut at, frame, part)?,
+                    Some(ExecutionBatch::Event(event)) => match order_of(&event) {
                         Some(order) if order > thread.order => {
                             thread.order = order;
                             thread.pending = Some(event);
@@ -345,6 +363,7 @@ impl Session {
         &self,
         chosen: &dyn Fn(ThreadId) -> Option<Filter>,
         events: fn(&Shard, &Filter) -> EventCursor,
+        by_execution: bool,
     ) -> Result<Vec<ReplayedThread>, Error> {
         let mut threads = Vec::new();
         for record in self.trace().threads() {
@@ -367,11 +386,14 @@ impl Session {
                     }
                 }
             }
-            let cursor = events(&shard, &wanted);
+            let executions = if by_execution { shard.executions(&wanted) } else { None };
             threads.push(ReplayedThread {
                 thread: record.thread,
                 process: record.process,
-                cursor,
+                events: match executions {
+                    Some(cursor) => ThreadEvents::Executions(Box::new(cursor)),
+                    None => ThreadEvents::Accesses(Box::new(events(&shard, &wanted))),
+                },
                 order,
                 pending: None,
             });

@@ -1,7 +1,7 @@
 //! An open trace with what its names need.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +65,9 @@ impl Session {
             if let Ok(id) = module.build_id.parse::<BuildId>() {
                 store.expect(&module.path, id);
             }
+        }
+        for (path, name) in called_by_others(&trace) {
+            store.call(&path, &name);
         }
         let regions = Arc::new(trace.regions()?);
         Ok(Self {
@@ -151,10 +154,12 @@ impl Session {
         Resolver::new(process, Arc::clone(&self.store), Arc::clone(&self.names))
     }
 
-    /// The processes that begin inside of calls which another process made: those that were forked.
+    /// The processes that begin inside of calls which nothing was recorded of: those that were forked, and one that was attached to.
     pub(crate) fn begun_inside(&self) -> Vec<ProcessId> {
+        let attached: Option<u32> = self.trace.properties().get("attached").and_then(|pid| pid.parse().ok());
         let records = self.trace.processes().iter();
-        records.filter(|record| record.parent.is_some()).map(|record| record.process).collect()
+        let inside = records.filter(|record| record.parent.is_some() || Some(record.pid) == attached);
+        inside.map(|record| record.process).collect()
     }
 
     /// Accesses that replays of this session have gone through so far.
@@ -171,7 +176,14 @@ impl Session {
     /// A replay went through a batch.
     pub(crate) fn note_seen(&self, batch: &Batch<'_>) {
         if let Batch::Accesses(accesses) = batch {
-            self.seen.accesses.fetch_add(accesses.len() as u64, Ordering::Relaxed);
+            self.note_read(accesses.len() as u64);
+        }
+    }
+
+    /// As [`Self::note_seen`], of so many accesses.
+    pub(crate) fn note_read(&self, accesses: u64) {
+        if accesses > 0 {
+            self.seen.accesses.fetch_add(accesses, Ordering::Relaxed);
         }
     }
 
@@ -182,8 +194,9 @@ impl Session {
         let missing = self.recorded_gaps();
         if missing > 0 {
             problems.push(format!(
-                "{}: {missing} events are missing since the recording; memtap stat says why",
-                self.trace.path().display()
+                "{}: {} since the recording; memtap stat says why",
+                self.trace.path().display(),
+                crate::missing(missing)
             ));
         }
         problems.extend(self.store.take_problems().into_iter().map(|problem| problem.to_string()));
@@ -205,5 +218,59 @@ impl Session {
             }
         }
         missing
+    }
+}
+
+/// Where programs are looked for that were called by a name without a directory.
+const PROGRAM_DIRECTORIES: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// Executables that were executed by a link with another name (`redis-server` is one to `redis-check-rdb`), and that name, where all
+/// processes agree on it.
+fn called_by_others(trace: &Trace) -> Vec<(String, String)> {
+    let mut called: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    for record in trace.processes() {
+        let name = called_name(Path::new(&record.exe), record.args.split(' ').next().unwrap_or(""));
+        let known = called.entry(&record.exe).or_insert_with(|| name.clone());
+        if *known != name {
+            *known = None;
+        }
+    }
+    called.into_iter().filter_map(|(path, name)| Some((path.to_owned(), name?))).collect()
+}
+
+/// The file name of a word that leads to an executable by a link. A program can be told any first word.
+fn called_name(exe: &Path, word: &str) -> Option<String> {
+    let word = Path::new(word);
+    let name = word.file_name().filter(|name| Some(*name) != exe.file_name())?;
+    let leads_there = |path: &Path| path.canonicalize().is_ok_and(|path| path == exe);
+    let beside = exe.parent().map(|parent| parent.join(name));
+    let directories = PROGRAM_DIRECTORIES.iter().map(|directory| Path::new(directory).join(name));
+    let mut places = beside.into_iter().chain(directories).chain([word.to_owned()]);
+    places.find(|place| leads_there(place))?;
+    name.to_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_executable_is_called_as_the_link_that_leads_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let [exe, link, other] = ["checker", "server", "other"].map(|name| dir.join(name));
+        std::fs::write(&exe, "").unwrap();
+        std::fs::write(&other, "").unwrap();
+        std::os::unix::fs::symlink(&exe, &link).unwrap();
+        let check = |word: &str, expect: Option<&str>| {
+            assert_eq!(called_name(&exe, word).as_deref(), expect, "{word}");
+        };
+        check("server", Some("server"));
+        check(link.to_str().unwrap(), Some("server"));
+        check("checker", None);
+        check("other", None);
+        check("-server", None);
+        check("", None);
     }
 }

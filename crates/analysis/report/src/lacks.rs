@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trace_format::{Damage, Trace};
 
-use crate::number::grouped;
+use crate::number::amount;
 
 /// What is damaged or missing of all that was read of a trace so far, without the file's name; `None` for a sound one.
 pub fn lacks(trace: &Trace) -> Option<String> {
@@ -29,7 +29,11 @@ fn line(damage: &[Damage], names: &BTreeMap<u32, String>) -> Option<String> {
             }
             (Damage::FileHeader, None) => elsewhere.push("the file header is damaged".to_owned()),
             (Damage::Bytes { len, .. }, None) => {
-                elsewhere.push(format!("{} bytes are no frame", grouped(*len)));
+                elsewhere.push(format!(
+                    "{} {} no frame",
+                    amount(*len, "byte"),
+                    if *len == 1 { "is" } else { "are" }
+                ));
             }
             (_, None) => elsewhere.push("a directory is damaged".to_owned()),
         }
@@ -37,8 +41,7 @@ fn line(damage: &[Damage], names: &BTreeMap<u32, String>) -> Option<String> {
     elsewhere.dedup();
     let streams = lost.into_iter().map(|(name, entries)| match entries {
         0 => format!("a frame of {name} can't be read"),
-        1 => format!("1 entry of {name} can't be read"),
-        n => format!("{} entries of {name} can't be read", grouped(n)),
+        n => format!("{} of {name} can't be read", amount(n, "entry")),
     });
     let mut parts: Vec<String> = streams.chain(elsewhere).collect();
     if let Some(end) = end {

@@ -29,7 +29,7 @@ pub mod tables;
 
 pub use error::Error;
 pub use lacks::lacks;
-pub use number::grouped;
+pub use number::{amount, grouped, missing};
 
 /// The program of a trace with its arguments, as far as the trace tells.
 pub fn title(session: &analysis::Session) -> &str {

@@ -1,17 +1,6 @@
 //! Numbers as people read them.
 
-/// A number with its thousands apart, for a terminal.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use analysis::{amount, grouped, missing};
 
 /// A number with three digits and a unit, where it has five digits or more.
 pub(crate) fn short(number: u64) -> String {
@@ -35,10 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_apart() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1 234 567");
+    fn large_numbers_have_units() {
         assert_eq!(
             ["9999", "12345", "123456", "999999"].map(|n| short(n.parse().unwrap())),
             ["9999", "12.3 k", "123 k", "1.00 M"]

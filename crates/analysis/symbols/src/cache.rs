@@ -1,6 +1,7 @@
 //! Which variable was found lately: most accesses go where others went before.
 
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memref::VirtAddr;
 
@@ -38,6 +39,14 @@ pub(crate) struct DataCache {
     slots: Box<[CachedGranule]>,
     epoch: u32,
     changes: u64,
+    /// Another number after each change, in this cache or another one.
+    version: u64,
+}
+
+/// Versions only have to differ, so no order is needed.
+fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 const NOTHING: NamedRange = NamedRange {
@@ -55,7 +64,31 @@ fn slot_index(granule: u64) -> usize {
 impl DataCache {
     pub(crate) fn new() -> Self {
         let slot = CachedGranule { granule: 0, epoch: 0, changes: 0, found: NOTHING };
-        Self { last: NOTHING, slots: vec![slot; SLOTS].into_boxed_slice(), epoch: 1, changes: 0 }
+        Self {
+            last: NOTHING,
+            slots: vec![slot; SLOTS].into_boxed_slice(),
+            epoch: 1,
+            changes: 0,
+            version: next_version(),
+        }
+    }
+
+    /// Another number whenever an answer may be another one than before. Never 0.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// As [`Self::get`], the answer cut to the addresses for which it holds.
+    #[inline]
+    pub(crate) fn get_range(&mut self, addr: VirtAddr) -> Option<NamedRange> {
+        let found = self.get(addr)?;
+        if self.last.start <= addr && addr < self.last.end {
+            return Some(found);
+        }
+        let start = VirtAddr(addr.0 >> GRANULE_BITS << GRANULE_BITS);
+        let end = start.offset(1 << GRANULE_BITS);
+        Some(NamedRange { start: found.start.max(start), end: found.end.min(end), ..found })
     }
 
     #[inline]
@@ -87,6 +120,7 @@ impl DataCache {
     pub(crate) fn forget(&mut self, start: VirtAddr, len: u64) {
         self.last = NOTHING;
         self.changes += 1;
+        self.version = next_version();
         let first = start.0 >> GRANULE_BITS;
         let last = start.0.saturating_add(len.max(1) - 1) >> GRANULE_BITS;
         if last - first >= MAX_GRANULES {
@@ -102,6 +136,7 @@ impl DataCache {
 
     pub(crate) fn clear(&mut self) {
         self.last = NOTHING;
+        self.version = next_version();
         match self.epoch.checked_add(1) {
             Some(next) => self.epoch = next,
             None => *self = Self::new(),

@@ -46,6 +46,8 @@ pub(crate) struct DataPlace {
 pub struct Module {
     serial: u32,
     mapped_name: Box<str>,
+    /// The file name by which it was executed, where that is another one.
+    called: Option<Box<str>>,
     path: PathBuf,
     facts: ElfFacts,
     /// The file that was read, if one was, and its separate debug file.
@@ -130,6 +132,7 @@ impl Module {
             // Relaxed: only distinct numbers are needed.
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             mapped_name: name.into(),
+            called: None,
             path: path.to_owned(),
             facts,
             file: None,
@@ -139,6 +142,11 @@ impl Module {
             extents: OnceLock::new(),
             problem: OnceLock::new(),
         }
+    }
+
+    /// The same, called by another file name.
+    pub(crate) fn with_name(self, called: Option<&str>) -> Self {
+        Self { called: called.map(Box::from), ..self }
     }
 
     /// A number that no other module of this program has.
@@ -168,7 +176,8 @@ impl Module {
 
     /// The last part of its path.
     pub fn name(&self) -> &str {
-        self.path.file_name().and_then(|name| name.to_str()).unwrap_or(&self.mapped_name)
+        let own = || self.path.file_name().and_then(|name| name.to_str()).unwrap_or(&self.mapped_name);
+        self.called.as_deref().unwrap_or_else(own)
     }
 
     /// Which build it is, if it says so.
@@ -355,6 +364,16 @@ impl Module {
     /// What a pointer or reference points to; `None` for everything else.
     pub fn pointee(&self, type_: DebugType) -> Option<DebugType> {
         self.debug()?.pointee(type_)
+    }
+
+    /// What a value of a type points to that stands in a register: a pointer, or a structure that begins with one.
+    pub fn held_pointee(&self, type_: DebugType) -> Option<DebugType> {
+        self.debug()?.held_pointee(type_)
+    }
+
+    /// A complete type by its name with its namespaces.
+    pub fn debug_type_named(&self, name: &str) -> Option<DebugType> {
+        self.debug()?.type_at_name(name)
     }
 
     /// The innermost type at an offset of a type.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -178,6 +179,28 @@ impl Resolver {
         DataName { variable: found.variable, offset: addr.0.wrapping_sub(found.base.0), region: found.region }
     }
 
+    /// The variable of an address, and addresses around it that belong to the same variable until
+    /// [`data_version`](Self::data_version) is another one.
+    #[inline]
+    pub fn data_range(&mut self, addr: VirtAddr) -> (VariableId, Range<VirtAddr>) {
+        let found = match self.cache.get_range(addr) {
+            Some(found) => found,
+            None => {
+                let found = self.find_data(addr);
+                self.cache.put(addr, found);
+                found
+            }
+        };
+        (found.variable, found.start..found.end)
+    }
+
+    /// Another number whenever an address may belong to another variable than before, and for each process: for those who remember
+    /// answers of [`data_range`](Self::data_range). Never 0.
+    #[inline]
+    pub fn data_version(&self) -> u64 {
+        self.cache.version()
+    }
+
     /// The instruction at an address.
     #[inline]
     pub fn resolve_code(&mut self, ip: VirtAddr) -> CodeId {
@@ -219,6 +242,9 @@ impl Resolver {
 
     /// The type of a variable, where debug information tells it.
     pub fn type_of(&mut self, addr: VirtAddr) -> Option<Arc<TypeLayout>> {
+        if self.heap.get(addr).is_some_and(|hit| self.is_from_allocator(hit)) {
+            return None;
+        }
         let (_, instance) = self.image.instance_at(addr)?;
         let object = instance.module.data_at(instance.linked(addr))?;
         instance.module.type_at(object.address)
@@ -269,20 +295,30 @@ impl Resolver {
 
     fn find_data(&mut self, addr: VirtAddr) -> NamedRange {
         let (from, to, region) = self.image.regions().find_range(addr);
-        let mut found = match self.find_in_module(addr, region) {
-            Some(found) => found,
-            None => {
-                let (start, end, hit) = self.heap.get_span(addr);
-                let (variable, base) = match hit {
-                    Some(hit) => (self.block_variable(hit), VirtAddr(addr.0.wrapping_sub(hit.offset))),
-                    None => self.region_variable(region),
-                };
-                NamedRange { start, end, base, variable, region }
+        let (start, end, hit) = self.heap.get_span(addr);
+        let named = |(variable, base)| NamedRange { start, end, base, variable, region };
+        let block_of = |hit: BlockHit| VirtAddr(addr.0.wrapping_sub(hit.offset));
+        let in_module = match hit {
+            // An allocator that hands out parts of a static array.
+            Some(hit) if self.is_from_allocator(hit) => None,
+            _ => self.find_in_module(addr, region),
+        };
+        let mut found = match (in_module, hit) {
+            (Some(found), _) => {
+                NamedRange { start: found.start.max(start), end: found.end.min(end), ..found }
             }
+            (None, Some(hit)) => named((self.block_variable(hit), block_of(hit))),
+            (None, None) => named(self.region_variable(region)),
         };
         found.start = found.start.max(from);
         found.end = found.end.min(to);
         found
+    }
+
+    /// Whether a block is one of an allocator's, and no mapping.
+    fn is_from_allocator(&self, hit: BlockHit) -> bool {
+        let site = self.heap.block(hit.block).and_then(|block| self.heap.site(block.site));
+        site.is_some_and(|site| !matches!(site.kind, AllocationKind::Mmap | AllocationKind::Mremap))
     }
 
     fn find_in_module(&mut self, addr: VirtAddr, region: Option<RegionId>) -> Option<NamedRange> {

@@ -11,6 +11,7 @@ use crate::{BuildId, Error, Module, SearchPath};
 #[derive(Debug, Default)]
 struct OpenModules {
     expected: HashMap<String, BuildId>,
+    called: HashMap<String, String>,
     modules: HashMap<String, Option<Arc<Module>>>,
     problems: Vec<Arc<Error>>,
     /// The modules whose damaged debug information was told of, by their serial numbers.
@@ -38,6 +39,13 @@ impl ModuleStore {
         inner.modules.remove(path);
     }
 
+    /// The file at `path` was executed by another file name, as several programs can be one file. Say so before its mappings are applied.
+    pub fn call(&self, path: &str, name: &str) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.called.insert(path.to_owned(), name.to_owned());
+        inner.modules.remove(path);
+    }
+
     /// The module of a mapped file, by its name among the mappings; `None` if the file is there and is no module.
     ///
     /// A file that can't be read, is damaged or is another build gives a module without symbols, and a
@@ -49,7 +57,11 @@ impl ModuleStore {
         }
         let path = Path::new(name.strip_suffix(" (deleted)").unwrap_or(name));
         let expected = inner.expected.get(name).cloned();
-        let open = |file: &Path| Module::open_mapped(name, path, file, expected.as_ref(), &self.search);
+        let called = inner.called.get(name).cloned();
+        let open = |file: &Path| -> Result<Module, Error> {
+            let module = Module::open_mapped(name, path, file, expected.as_ref(), &self.search)?;
+            Ok(module.with_name(called.as_deref()))
+        };
         let module = match open(path) {
             Ok(module) => Some(Arc::new(module)),
             Err(Error::NotElf { .. }) if expected.is_none() => None,
@@ -71,7 +83,7 @@ impl ModuleStore {
                 if found.is_none() {
                     inner.problems.extend(refused);
                 }
-                Some(Arc::new(found.unwrap_or_else(|| Module::nameless(name))))
+                Some(Arc::new(found.unwrap_or_else(|| Module::nameless(name).with_name(called.as_deref()))))
             }
         };
         inner.modules.insert(name.to_owned(), module.clone());

@@ -4,6 +4,8 @@ use memref::{AllocationFunction, ProcessId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::BlockId;
 
+use super::operators::CalledOperator;
+use crate::layout::BlockAddress;
 use crate::stack::CallPlace;
 
 /// Larger blocks are not followed byte by byte.
@@ -12,6 +14,8 @@ const MOST_FOLLOWED: u64 = 1 << 26;
 /// A block of a process, from its allocation on.
 #[derive(Clone, Debug)]
 pub(super) struct FollowedBlock {
+    pub(super) process: ProcessId,
+    pub(super) id: BlockId,
     pub(super) start: VirtAddr,
     pub(super) len: u64,
     pub(super) function: AllocationFunction,
@@ -20,6 +24,12 @@ pub(super) struct FollowedBlock {
     pub(super) freed: Option<CallPlace>,
     pub(super) is_live: bool,
     pub(super) is_accessed: bool,
+    /// Where it was accessed last.
+    pub(super) last: Option<CallPlace>,
+    /// What is known of the call that allocated.
+    pub(super) operator: CalledOperator,
+    /// Whether it was released before its thread allocated anything else.
+    pub(super) is_temporary: bool,
     /// A bit for each byte that was written; empty where all count as written.
     written: Vec<u64>,
 }
@@ -29,6 +39,8 @@ impl FollowedBlock {
     pub(super) fn new(start: VirtAddr, len: u64, function: AllocationFunction, is_written: bool) -> Self {
         let words = if is_written || len > MOST_FOLLOWED { 0 } else { len.div_ceil(64) as usize };
         Self {
+            process: ProcessId(0),
+            id: BlockId(0),
             start,
             len,
             function,
@@ -37,6 +49,9 @@ impl FollowedBlock {
             freed: None,
             is_live: true,
             is_accessed: false,
+            last: None,
+            operator: CalledOperator::default(),
+            is_temporary: false,
             written: vec![0; words],
         }
     }
@@ -70,6 +85,24 @@ impl FollowedBlock {
             && (first..first + len).all(|byte| self.written[(byte / 64) as usize] >> (byte % 64) & 1 == 0)
     }
 
+    /// Those of these bytes that were not written.
+    pub(super) fn unwritten(&self, addr: VirtAddr, len: u64) -> impl Iterator<Item = VirtAddr> + use<'_> {
+        let first = self.offset_of(addr);
+        let end = if self.written.is_empty() { 0 } else { first.saturating_add(len).min(self.len) };
+        let bytes = (first..end).filter(|byte| self.written[(byte / 64) as usize] >> (byte % 64) & 1 == 0);
+        bytes.map(|byte| self.start.offset(byte))
+    }
+
+    /// An address of it.
+    pub(super) fn place(&self, addr: VirtAddr) -> BlockAddress {
+        BlockAddress { process: self.process, block: self.id, addr }
+    }
+
+    /// Whether it was never released.
+    pub(super) fn is_leak(&self) -> bool {
+        self.is_live && !self.is_mapping && self.allocated.is_some()
+    }
+
     /// Nobody asks for its bytes any more.
     pub(super) fn release(&mut self, by: Option<CallPlace>) {
         self.is_live = false;
@@ -88,7 +121,7 @@ pub(super) struct FollowedBlocks {
 impl FollowedBlocks {
     pub(super) fn add(&mut self, process: ProcessId, id: BlockId, block: FollowedBlock) {
         self.number_of.insert((process, id), self.all.len() as u32);
-        self.all.push(block);
+        self.all.push(FollowedBlock { process, id, ..block });
     }
 
     pub(super) fn number(&self, process: ProcessId, id: BlockId) -> Option<u32> {
@@ -104,18 +137,38 @@ impl FollowedBlocks {
         Some(self.get(number))
     }
 
+    /// As it is, to be looked at.
+    pub(super) fn known(&self, process: ProcessId, id: BlockId) -> Option<&FollowedBlock> {
+        self.all.get(self.number(process, id)? as usize)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &FollowedBlock> {
         self.all.iter()
     }
 }
 
-/// Whether a release goes with an allocation.
-pub(super) fn go_together(allocated: AllocationFunction, released: AllocationFunction) -> bool {
+/// Whether a release by that function, and that operator of C++, goes with the block.
+pub(super) fn is_right_release(
+    block: &FollowedBlock,
+    released: AllocationFunction,
+    operator: CalledOperator,
+) -> bool {
+    use AllocationFunction::{Delete, DeleteArray, New, NewArray};
+    let is_new = matches!(block.function, New | NewArray) || block.operator.is_within;
+    let is_delete = matches!(released, Delete | DeleteArray) || operator.is_within;
+    match (is_new && is_delete, block.operator.is_array, operator.is_array) {
+        (true, Some(allocated), Some(released)) => allocated == released,
+        (true, ..) => true,
+        (false, ..) => go_together(block.function, released),
+    }
+}
+
+/// Whether a function of a release goes with one that allocates, of two families.
+fn go_together(allocated: AllocationFunction, released: AllocationFunction) -> bool {
     use AllocationFunction::{Delete, DeleteArray, Free, New, NewArray};
     match released {
         Free => !matches!(allocated, New | NewArray),
-        Delete => allocated == New,
-        DeleteArray => allocated == NewArray,
+        Delete | DeleteArray => matches!(allocated, New | NewArray),
         _ => true,
     }
 }
@@ -150,15 +203,28 @@ mod tests {
     #[test]
     fn releases_go_with_allocations() {
         use AllocationFunction::{Delete, DeleteArray, Free, Malloc, New, NewArray, Realloc};
+        let told = |is_array| CalledOperator { is_within: false, is_array };
+        let check = |allocated, made, released, by, expect| {
+            let mut block = FollowedBlock::new(VirtAddr(0), 8, allocated, true);
+            block.operator = made;
+            assert_eq!(is_right_release(&block, released, by), expect, "{allocated:?} {released:?}");
+        };
+        check(New, told(Some(true)), Delete, told(Some(false)), false);
+        check(New, told(Some(false)), Delete, told(Some(true)), false);
+        check(New, told(Some(true)), Delete, told(Some(true)), true);
+        check(New, told(Some(true)), Delete, told(None), true);
+        let within = CalledOperator { is_within: true, is_array: None };
+        check(Malloc, within, Delete, told(Some(true)), true);
+        check(New, told(Some(true)), Free, within, true);
+        check(Malloc, told(None), Delete, told(Some(false)), false);
         for (allocated, released, expect) in [
             (Malloc, Free, true),
             (Realloc, Free, true),
             (New, Delete, true),
             (NewArray, DeleteArray, true),
             (New, Free, false),
-            (Malloc, Delete, false),
-            (New, DeleteArray, false),
-            (NewArray, Delete, false),
+            (Malloc, DeleteArray, false),
+            (NewArray, DeleteArray, true),
         ] {
             assert_eq!(go_together(allocated, released), expect, "{allocated:?} {released:?}");
         }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::reach::LeakKind;
+use crate::layout::{BlockAddress, FieldNames, TypeConflict};
 use crate::stack::{CallPlace, CalledFunction, StackNames};
 
 /// What is wrong.
@@ -21,6 +23,8 @@ pub enum MemoryErrorKind {
     Leak,
     /// A block that was never accessed. No error by itself.
     Unused,
+    /// A block that was released before its thread allocated anything else. No error, but work that could be saved.
+    Temporary,
 }
 
 impl MemoryErrorKind {
@@ -34,12 +38,13 @@ impl MemoryErrorKind {
             Self::Uninitialised => "uninitialised",
             Self::Leak => "leak",
             Self::Unused => "unused",
+            Self::Temporary => "temporary",
         }
     }
 
     /// Whether it is an error whatever the program is for.
     pub fn is_error(self) -> bool {
-        !matches!(self, Self::Leak | Self::Unused)
+        !matches!(self, Self::Leak | Self::Unused | Self::Temporary)
     }
 }
 
@@ -65,14 +70,24 @@ pub struct MemoryError {
     pub what: String,
     /// Bytes of the access; of blocks all theirs.
     pub bytes: u64,
-    /// The block's forged name, or what lies there.
+    /// The block's forged name with the field, or what lies there.
     pub name: String,
+    /// The type of the block, where it is known.
+    pub type_name: Option<String>,
+    /// The type's field that was accessed: `cell.alive`.
+    pub field: Option<String>,
+    /// What else accesses to the block take it for, most first.
+    pub conflicts: Vec<TypeConflict>,
     /// The access or the release.
     pub access: Option<StackPlace>,
     /// Where the block was allocated.
     pub allocated: Option<StackPlace>,
     /// Where it was released.
     pub freed: Option<StackPlace>,
+    /// Of a block that was never released: where it was accessed last, before that was forgotten.
+    pub last_access: Option<StackPlace>,
+    /// Of such a block: whether a pointer to it was still stored, where values were recorded.
+    pub leak_kind: Option<LeakKind>,
     /// How often; of blocks how many.
     pub times: u64,
 }
@@ -83,8 +98,18 @@ pub(super) struct FoundError {
     pub(super) what: String,
     pub(super) bytes: u64,
     pub(super) name: String,
+    /// In a block, or next to it.
+    pub(super) place: Option<BlockAddress>,
     pub(super) freed: Option<CallPlace>,
+    pub(super) last: Option<CallPlace>,
     pub(super) times: u64,
+}
+
+impl FoundError {
+    /// Not once yet.
+    pub(super) fn new(what: String, bytes: u64, name: String, place: Option<BlockAddress>) -> Self {
+        Self { what, bytes, name, place, freed: None, last: None, times: 0 }
+    }
 }
 
 /// What makes two findings one.
@@ -93,9 +118,24 @@ pub(super) struct ErrorKey {
     pub(super) kind: MemoryErrorKind,
     pub(super) access: Option<CallPlace>,
     pub(super) allocated: Option<CallPlace>,
+    pub(super) leak_kind: Option<LeakKind>,
 }
 
-pub(super) fn named(found: &BTreeMap<ErrorKey, FoundError>, namer: &StackNames<'_>) -> Vec<MemoryError> {
+impl ErrorKey {
+    pub(super) fn new(
+        kind: MemoryErrorKind,
+        access: Option<CallPlace>,
+        allocated: Option<CallPlace>,
+    ) -> Self {
+        Self { kind, access, allocated, leak_kind: None }
+    }
+}
+
+pub(super) fn named(
+    found: &BTreeMap<ErrorKey, FoundError>,
+    namer: &StackNames<'_>,
+    fields: &FieldNames,
+) -> Vec<MemoryError> {
     let place = |place: CallPlace| -> StackPlace {
         let stack = namer.stack(place);
         let last: Option<&CalledFunction> = stack.last();
@@ -106,15 +146,25 @@ pub(super) fn named(found: &BTreeMap<ErrorKey, FoundError>, namer: &StackNames<'
             stack: stack.iter().map(|function| function.function.to_string()).collect(),
         }
     };
-    let all = found.iter().map(|(key, found)| MemoryError {
-        kind: key.kind,
-        what: found.what.clone(),
-        bytes: found.bytes,
-        name: found.name.clone(),
-        access: key.access.map(place),
-        allocated: key.allocated.map(place),
-        freed: found.freed.map(place),
-        times: found.times,
+    let all = found.iter().map(|(key, found)| {
+        let typed = found.place.and_then(|place| fields.typed(place));
+        let of_block = |kind: MemoryErrorKind| !kind.is_error();
+        let path = found.place.filter(|_| !of_block(key.kind)).and_then(|place| fields.path(place));
+        MemoryError {
+            kind: key.kind,
+            what: found.what.clone(),
+            bytes: found.bytes,
+            name: format!("{}{}", found.name, path.unwrap_or_default()),
+            type_name: typed.as_ref().map(|typed| typed.type_name.to_string()),
+            conflicts: typed.as_ref().map_or_else(Vec::new, |typed| typed.conflicts.clone()),
+            field: typed.and_then(|typed| typed.field).filter(|_| !of_block(key.kind)),
+            access: key.access.map(place),
+            allocated: key.allocated.map(place),
+            freed: found.freed.map(place),
+            last_access: found.last.map(place),
+            leak_kind: key.leak_kind,
+            times: found.times,
+        }
     });
     let mut all = joined(all);
     all.sort_by(|a, b| {
@@ -130,7 +180,8 @@ fn joined(all: impl Iterator<Item = MemoryError>) -> Vec<MemoryError> {
     let mut joined: Vec<MemoryError> = Vec::new();
     for one in all {
         let is_same = |other: &&mut MemoryError| {
-            (other.kind, &other.access, &other.allocated) == (one.kind, &one.access, &one.allocated)
+            (other.kind, other.leak_kind, &other.access, &other.allocated, &other.field)
+                == (one.kind, one.leak_kind, &one.access, &one.allocated, &one.field)
         };
         match joined.iter_mut().rev().find(is_same) {
             Some(other) => {

@@ -3,12 +3,22 @@
 //!
 //! What is told is one, as far as the trace tells: bytes that the allocator rounded a block up by are the program's, vectors that
 //! string functions read past the ends of strings are right, and so is the allocator's own work. A read of bytes that were
-//! never written is told where an instruction compares them with something right there; copies of them are none. What is not told may be
+//! never written is told where an instruction compares them right there, or a comparison and a jump follow it; where control flow was
+//! recorded, wherever they decide. Copies of them are none. What is not told may be
 //! an error all the same. Each finding comes with the stacks of the access, the allocation and the release.
 
+mod arrays;
 mod blocks;
+mod compares;
 mod found;
+mod frames;
+mod operators;
+mod pointers;
+mod reach;
 mod tool;
+mod unwritten;
+mod values;
 
 pub use found::{MemoryError, MemoryErrorKind, StackPlace};
+pub use reach::LeakKind;
 pub use tool::MemoryErrors;

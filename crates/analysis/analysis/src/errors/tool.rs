@@ -7,15 +7,23 @@ use memref::{
     ThreadId, VirtAddr,
 };
 use rustc_hash::FxHashMap;
-use symbols::{BlockId, BlockState, CodeId, HeapChange, Names, RegionId, Resolver, VariableId, VariableKind};
-use x86::{Instruction, MAX_INSTRUCTION_BYTES};
+use symbols::{BlockId, BlockState, HeapChange, RegionId, Resolver, VariableId, VariableKind};
 
-use super::blocks::{FollowedBlock, FollowedBlocks, go_together};
+use super::arrays::{ArrayBase, ArrayBounds};
+use super::blocks::{FollowedBlock, FollowedBlocks, is_right_release};
+use super::compares::ComparingLoads;
 use super::found::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
-use crate::code_files::CodeFiles;
+use super::frames::CallFrames;
+use super::operators::CalledOperators;
+use super::pointers::PointerWords;
+use super::reach::{self, LeakKind, LiveBlock};
+use super::unwritten::{DecidedBy, UnwrittenBytes, UnwrittenDecision};
+use super::values::AccessValues;
+use crate::labelled::RecordedFlow;
+use crate::layout::{BlockAddress, BlockTypes, FieldNames};
 use crate::stack::{CallPlace, Contexts, StackNames};
 use crate::stale::scan::{self, RecentAccesses};
-use crate::{Error, Moment, Owner, Tool};
+use crate::{Error, Moment, Owner, Session, Tool, amount, has_stacks};
 
 /// The bytes between two blocks that are the allocator's: the size of the second one.
 const HEADER_BYTES: u64 = 8;
@@ -27,49 +35,148 @@ enum VariableClass {
     /// The heap, where no known block is.
     Gap,
     Released,
+    /// Variables and constants of modules.
+    Static,
     /// A block of the process that is followed.
     Live(u32),
 }
 
 /// Looks for errors.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryErrors {
     blocks: FollowedBlocks,
     classes: Vec<Option<VariableClass>>,
     recent: FxHashMap<ThreadId, RecentAccesses>,
     /// Releases that the map of blocks did not understand, until their event comes: by process and order.
     odd: FxHashMap<(ProcessId, u64), HeapChange>,
-    files: CodeFiles,
-    /// Whether an instruction compares what it loads.
-    compares: FxHashMap<CodeId, bool>,
+    compares: ComparingLoads,
+    arrays: ArrayBounds,
+    frames: CallFrames,
+    operators: CalledOperators,
+    /// The block that each thread allocated last.
+    newest: FxHashMap<ThreadId, BlockId>,
+    /// What the accesses say of the blocks' types: most programs have a finding, which would take a second replay.
+    votes: BlockTypes,
+    /// Where control flow was recorded.
+    unwritten: Option<UnwrittenBytes>,
+    /// Where values were recorded.
+    pointers: Option<Pointers>,
     found: BTreeMap<ErrorKey, FoundError>,
     /// Missing events, which can have written or released.
     pub missing: u64,
 }
 
+/// What memory holds.
+#[derive(Debug)]
+struct Pointers {
+    values: AccessValues,
+    words: PointerWords,
+}
+
 impl MemoryErrors {
-    /// What was found, errors first. To be asked after the replay.
-    pub fn errors(mut self, names: &Names, contexts: &Contexts) -> Vec<MemoryError> {
-        self.add_leaks();
-        named(&self.found, &StackNames::new(names, contexts))
+    /// For a replay of all of that session.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn new(session: &Session) -> Result<Self, Error> {
+        // What was stored where nothing was recorded may be the last pointer to a block.
+        let values = AccessValues::of(session.trace()).filter(|_| has_stacks(session));
+        Ok(Self {
+            blocks: FollowedBlocks::default(),
+            classes: Vec::new(),
+            recent: FxHashMap::default(),
+            odd: FxHashMap::default(),
+            compares: ComparingLoads::default(),
+            arrays: ArrayBounds::default(),
+            frames: CallFrames::default(),
+            operators: CalledOperators::default(),
+            newest: FxHashMap::default(),
+            votes: BlockTypes::default(),
+            pointers: values.map(|values| Pointers { values, words: PointerWords::default() }),
+            unwritten: RecordedFlow::of(session)?.map(UnwrittenBytes::new),
+            found: BTreeMap::new(),
+            missing: 0,
+        })
     }
 
-    fn add_leaks(&mut self) {
-        let kinds = [(MemoryErrorKind::Leak, "never released"), (MemoryErrorKind::Unused, "never accessed")];
+    /// What was found, errors first. To be asked after the replay of all of that session, with the resolvers that it ended with.
+    ///
+    /// # Errors
+    /// Where the trace can't be read.
+    pub fn errors(
+        mut self,
+        session: &Session,
+        contexts: &Contexts,
+        resolvers: &[Resolver],
+    ) -> Result<Vec<MemoryError>, Error> {
+        let kinds = self.leak_kinds(resolvers);
+        self.add_leaks(&kinds);
+        for outside in std::mem::take(&mut self.arrays).into_found() {
+            let key = ErrorKey::new(MemoryErrorKind::OutOfBounds, outside.place, None);
+            self.found.entry(key).or_insert(outside.error);
+        }
+        session.keep_heap_types(self.votes)?;
+        let fields = FieldNames::new(session, self.found.values().filter_map(|found| found.place))?;
+        Ok(named(&self.found, &StackNames::new(session.names(), contexts), &fields))
+    }
+
+    /// Which blocks that were not released could still be reached, by process and block.
+    fn leak_kinds(&self, resolvers: &[Resolver]) -> FxHashMap<(ProcessId, BlockId), LeakKind> {
+        let mut kinds = FxHashMap::default();
+        let Some(Pointers { words, .. }) = &self.pointers else { return kinds };
+        for resolver in resolvers {
+            let process = resolver.process();
+            let of_process = |block: &&FollowedBlock| block.process == process && block.is_leak();
+            let mut blocks: Vec<&FollowedBlock> = self.blocks.iter().filter(of_process).collect();
+            blocks.sort_unstable_by_key(|block| block.start);
+            let words = words.of(process);
+            let is_root = |addr: u64| {
+                let addr = VirtAddr(addr);
+                let region =
+                    resolver.image().region_at(addr).and_then(|id| resolver.image().regions().region(id));
+                match resolver.heap().get(addr) {
+                    Some(hit) if hit.state == BlockState::Freed => false,
+                    Some(hit) => self.blocks.known(process, hit.block).is_none_or(|block| block.is_mapping),
+                    // What the allocator keeps between blocks is its own.
+                    None => region.is_some_and(|region| region.kind != RegionKind::Heap),
+                }
+            };
+            let live: Vec<LiveBlock> =
+                blocks.iter().map(|block| LiveBlock { start: block.start.0, len: block.len }).collect();
+            let roots = words.iter().filter(|word| is_root(word.at)).map(|word| word.value);
+            let all = reach::leak_kinds(&live, &words, roots);
+            kinds.extend(blocks.iter().zip(all).map(|(block, kind)| ((process, block.id), kind)));
+        }
+        kinds
+    }
+
+    fn add_leaks(&mut self, leak_kinds: &FxHashMap<(ProcessId, BlockId), LeakKind>) {
+        let kinds = [
+            (MemoryErrorKind::Leak, "never released"),
+            (MemoryErrorKind::Unused, "never accessed"),
+            (MemoryErrorKind::Temporary, "released before anything else was allocated"),
+        ];
         for block in self.blocks.iter().filter(|block| !block.is_mapping && block.allocated.is_some()) {
             for (kind, what) in kinds {
-                let is_one = if kind == MemoryErrorKind::Leak { block.is_live } else { !block.is_accessed };
+                let is_one = match kind {
+                    MemoryErrorKind::Leak => block.is_leak(),
+                    MemoryErrorKind::Unused => !block.is_accessed,
+                    _ => block.is_temporary,
+                };
                 if !is_one {
                     continue;
                 }
-                let key = ErrorKey { kind, access: None, allocated: block.allocated };
-                let one = self.found.entry(key).or_insert_with(|| FoundError {
-                    what: what.to_owned(),
-                    bytes: 0,
-                    name: block.function.name().to_owned(),
-                    freed: None,
-                    times: 0,
+                let leak_kind = leak_kinds.get(&(block.process, block.id)).copied();
+                let leak_kind = leak_kind.filter(|_| kind == MemoryErrorKind::Leak);
+                let key = ErrorKey { leak_kind, ..ErrorKey::new(kind, None, block.allocated) };
+                let one = self.found.entry(key).or_insert_with(|| {
+                    let what = leak_kind.map_or(what.to_owned(), |kind| format!("{what}, {}", kind.words()));
+                    let name = block.function.name().to_owned();
+                    FoundError::new(what, 0, name, Some(block.place(block.start)))
                 });
+                if kind == MemoryErrorKind::Leak {
+                    one.last = block.last.or(one.last);
+                }
                 one.bytes += block.len;
                 one.times += 1;
             }
@@ -96,6 +203,7 @@ impl MemoryErrors {
                     None => return VariableClass::Other,
                 }
             }
+            Some(VariableKind::Static | VariableKind::Section) => VariableClass::Static,
             Some(VariableKind::Region { .. }) => {
                 let region = region.and_then(|region| resolver.image().regions().region(region));
                 let is_heap = region.is_some_and(|region| region.kind == RegionKind::Heap);
@@ -111,22 +219,9 @@ impl MemoryErrors {
         class
     }
 
-    fn add(
-        &mut self,
-        key: ErrorKey,
-        freed: Option<CallPlace>,
-        bytes: u64,
-        name: String,
-        what: impl FnOnce() -> String,
-    ) {
-        let one = self.found.entry(key).or_insert_with(|| FoundError {
-            what: what(),
-            bytes,
-            name,
-            freed,
-            times: 0,
-        });
-        one.times += 1;
+    /// Found once more; `make` tells it the first time.
+    fn add(&mut self, key: ErrorKey, make: impl FnOnce() -> FoundError) {
+        self.found.entry(key).or_insert_with(make).times += 1;
     }
 
     /// The block of a variable, from the process that has it.
@@ -142,18 +237,22 @@ impl MemoryErrors {
         let block = self.block_of(at.resolver, name.variable);
         let allocated = block.as_ref().and_then(|block| block.allocated);
         let freed = block.as_ref().and_then(|block| block.freed);
-        let text =
-            at.resolver.names().variable(name.variable).map_or_else(String::new, |v| v.name.to_string());
-        let key = ErrorKey { kind: MemoryErrorKind::UseAfterFree, access: place, allocated };
+        let key = ErrorKey::new(MemoryErrorKind::UseAfterFree, place, allocated);
+        let place = block.as_ref().map(|block| block.place(access.addr));
         let len = block.map_or(0, |block| block.len);
-        let (kind, size, offset) = (access.kind, access.size, name.offset);
-        self.add(key, freed, size.into(), text, || {
-            format!("{} of {size} bytes at {offset} of a block of {len} that was released", kind.name())
+        let (kind, size, offset) = (access.kind.name(), access.size, name.offset);
+        self.add(key, || {
+            let what = format!(
+                "{kind} of {} at {offset} of a block of {len} that was released",
+                amount(size.into(), "byte")
+            );
+            let name = variable_text(at.resolver, name.variable);
+            FoundError { freed, ..FoundError::new(what, size.into(), name, place) }
         });
     }
 
-    /// An access to the heap where no block is: next to one it runs over.
-    fn gap(&mut self, at: &mut Moment<'_>, access: &Access, place: Option<CallPlace>) {
+    /// An access to the heap where no block is: whether it is next to one, which it runs over.
+    fn gap(&mut self, at: &mut Moment<'_>, access: &Access, place: Option<CallPlace>) -> bool {
         let (begin, end, _) = at.resolver.heap().get_span(access.addr);
         let addr = access.addr.0;
         let live = |addr: u64| {
@@ -163,61 +262,84 @@ impl MemoryErrors {
         let before = live(begin.0.wrapping_sub(1))
             .filter(|(_, block)| addr.wrapping_sub(block.start.0 + block.extent()) < HEADER_BYTES);
         let after = live(end.0).filter(|(_, block)| block.start.0 == end.0 && end.0 - addr <= HEADER_BYTES);
-        let Some((id, block)) = before.or(after) else { return };
+        let Some((id, block)) = before.or(after) else { return false };
         let allocated = self.blocks.of(at.process, id).and_then(|block| block.allocated);
-        let name = at.resolver.resolve_data(block.start).variable;
-        let name = at.resolver.names().variable(name).map_or_else(String::new, |v| v.name.to_string());
-        let key = ErrorKey { kind: MemoryErrorKind::OutOfBounds, access: place, allocated };
+        let variable = at.resolver.resolve_data(block.start).variable;
+        let key = ErrorKey::new(MemoryErrorKind::OutOfBounds, place, allocated);
+        let place = BlockAddress { process: at.process, block: id, addr: access.addr };
         let (kind, size, len) = (access.kind.name(), access.size, block.len);
         let where_ = if before.is_some() {
             format!("{} after", addr - block.start.0 - len)
         } else {
             format!("{} before", block.start.0 - addr)
         };
-        self.add(key, None, size.into(), name, || {
-            format!("{kind} of {size} bytes, {where_} a block of {len}")
+        self.add(key, || {
+            let what = format!("{kind} of {}, {where_} a block of {len}", amount(size.into(), "byte"));
+            FoundError::new(what, size.into(), variable_text(at.resolver, variable), Some(place))
         });
+        true
     }
 
     /// A load of bytes that nobody wrote, where the instruction compares them.
     fn unwritten(&mut self, at: &mut Moment<'_>, access: &Access, number: u32, place: Option<CallPlace>) {
-        let code = at.resolver.resolve_code(access.ip);
-        let is_compared = match self.compares.get(&code) {
-            Some(is_compared) => *is_compared,
-            None => {
-                let is_compared = self.is_compared(at.resolver, access.ip, code);
-                self.compares.insert(code, is_compared);
-                is_compared
-            }
-        };
-        if !is_compared {
+        if !self.compares.decides(at.resolver, access.ip) {
             return;
         }
         let block = self.blocks.get(number);
         let (allocated, len, offset) = (block.allocated, block.len, access.addr.distance(block.start));
-        let name = at.resolver.resolve_data(access.addr).variable;
-        let name = at.resolver.names().variable(name).map_or_else(String::new, |v| v.name.to_string());
-        let key = ErrorKey { kind: MemoryErrorKind::Uninitialised, access: place, allocated };
+        let variable = at.resolver.resolve_data(access.addr).variable;
+        let key = ErrorKey::new(MemoryErrorKind::Uninitialised, place, allocated);
+        let place = block.place(access.addr);
         let size = access.size;
-        self.add(key, None, size.into(), name, || {
-            format!("comparison of {size} bytes at {offset} of a block of {len}, which nobody wrote")
+        self.add(key, || {
+            let what = format!(
+                "comparison of {} at {offset} of a block of {len}, which nobody wrote",
+                amount(size.into(), "byte")
+            );
+            FoundError::new(what, size.into(), variable_text(at.resolver, variable), Some(place))
         });
     }
 
-    fn is_compared(&mut self, resolver: &Resolver, ip: VirtAddr, code: CodeId) -> bool {
-        let name = resolver.names().code(code);
-        let module = name.as_deref().and_then(|name| name.module.as_deref());
-        // String functions of the C library compare what they then mask away.
-        if module.is_none_or(|module| Owner::of_module(module) != Owner::Program) {
-            return false;
+    /// One instruction's accesses, of which the first has that place: follows what nobody wrote.
+    fn follow_unwritten(
+        &mut self,
+        at: &mut Moment<'_>,
+        accesses: &[Access],
+        first: usize,
+    ) -> Result<(), Error> {
+        for access in accesses.iter().filter(|access| access.kind.reads()) {
+            let name = at.resolver.resolve_data(access.addr);
+            if let VariableClass::Live(number) =
+                self.class(at.resolver, at.process, name.variable, name.region)
+                && let Some(unwritten) = &mut self.unwritten
+            {
+                let block = self.blocks.get(number);
+                let bytes = block.unwritten(access.addr, access.size.into());
+                unwritten.mark(at.process, number, access.addr.distance(block.start), bytes);
+            }
         }
-        let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-        let bytes = self.files.at(resolver, ip, &mut buffer);
-        let instruction = bytes.and_then(|bytes| Instruction::decode(bytes, ip.0));
-        instruction.is_some_and(|instruction| {
-            instruction.names_memory()
-                && matches!(format!("{:?}", instruction.name()).as_str(), "Cmp" | "Test")
-        })
+        let Some(unwritten) = &mut self.unwritten else { return Ok(()) };
+        let decided = unwritten.group(at, accesses)?;
+        let context = at.places.get(first).map(|place| place.context);
+        for UnwrittenDecision { by, ip, block, offset } in decided {
+            let code = at.resolver.resolve_code(ip);
+            let place = context.map(|context| CallPlace { context, code });
+            let block = self.blocks.get(block);
+            let (allocated, len, addr) = (block.allocated, block.len, block.start.offset(offset));
+            let (in_block, key) =
+                (block.place(addr), ErrorKey::new(MemoryErrorKind::Uninitialised, place, allocated));
+            self.add(key, || {
+                let what = match by {
+                    DecidedBy::Jump => "jump".to_owned(),
+                    DecidedBy::Address => "address".to_owned(),
+                    DecidedBy::SystemCall(index, name) => format!("argument {index} of {name}"),
+                };
+                let what = format!("{what} by bytes at {offset} of a block of {len}, which nobody wrote");
+                let variable = at.resolver.resolve_data(addr).variable;
+                FoundError::new(what, 1, variable_text(at.resolver, variable), Some(in_block))
+            });
+        }
+        Ok(())
     }
 
     fn access(&mut self, at: &mut Moment<'_>, accesses: &[Access], index: usize) {
@@ -225,12 +347,31 @@ impl MemoryErrors {
         let name = at.resolver.resolve_data(access.addr);
         let class = self.class(at.resolver, at.process, name.variable, name.region);
         match class {
-            VariableClass::Other => {}
+            _ if access.kind == AccessKind::Prefetch
+                && matches!(class, VariableClass::Other | VariableClass::Static) => {}
+            VariableClass::Other => {
+                let code = at.resolver.resolve_code(access.ip);
+                self.frames.access(at.resolver, at.thread, code, access);
+                if let Some(cfa) = self.frames.cfa(at.thread) {
+                    let place = at.places.get(index).copied();
+                    self.arrays.access(at.resolver, code, access, ArrayBase::Frame(cfa), place);
+                }
+            }
+            VariableClass::Static => {
+                let (code, place) = (at.resolver.resolve_code(access.ip), at.places.get(index).copied());
+                self.arrays.access(at.resolver, code, access, ArrayBase::Static, place);
+            }
             VariableClass::Live(number) => {
                 let (addr, len) = (access.addr, u64::from(access.size));
                 let block = self.blocks.get(number);
                 block.is_accessed = true;
-                if access.kind == AccessKind::Load && len <= 8 && block.is_unwritten(addr, len) {
+                block.last = at.places.get(index).copied();
+                let code = at.resolver.resolve_code(access.ip);
+                let base = ArrayBase::Block(block.start, block.len);
+                self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
+                let block = self.blocks.get(number);
+                let is_load = access.kind == AccessKind::Load && self.unwritten.is_none();
+                if is_load && len <= 8 && block.is_unwritten(addr, len) {
                     self.unwritten(at, access, number, at.places.get(index).copied());
                 } else if access.kind.writes() {
                     block.write(addr, len);
@@ -248,10 +389,9 @@ impl MemoryErrors {
                     return;
                 }
                 let place = at.places.get(index).copied();
-                if class == VariableClass::Gap {
-                    self.gap(at, access, place)
-                } else {
-                    self.use_after_free(at, access, place)
+                // Where a larger block was before, the allocator's bytes next to a block were a part of it.
+                if !self.gap(at, access, place) && class == VariableClass::Released {
+                    self.use_after_free(at, access, place);
                 }
             }
         }
@@ -264,9 +404,14 @@ impl MemoryErrors {
         match self.class(at.resolver, at.process, name.variable, name.region) {
             VariableClass::Live(number) => {
                 let block = self.blocks.get(number);
-                block.is_accessed |= op.function != BlockFunction::Allocator;
+                if op.function != BlockFunction::Allocator {
+                    block.is_accessed = true;
+                    block.last = at.places.first().copied();
+                }
                 if kind == AccessKind::Store {
                     block.write(addr, len);
+                } else if is_system_call(op.function) && block.is_unwritten(addr, len) {
+                    self.unwritten_output(at, op, number, addr, len);
                 }
             }
             VariableClass::Released
@@ -278,6 +423,23 @@ impl MemoryErrors {
             }
             _ => {}
         }
+    }
+
+    /// A system call reads bytes of which nobody wrote one.
+    fn unwritten_output(&mut self, at: &mut Moment<'_>, op: &BlockOp, number: u32, addr: VirtAddr, len: u64) {
+        let block = self.blocks.get(number);
+        let (allocated, of, offset) = (block.allocated, block.len, addr.distance(block.start));
+        let place = block.place(addr);
+        let key = ErrorKey::new(MemoryErrorKind::Uninitialised, at.places.first().copied(), allocated);
+        let variable = at.resolver.resolve_data(addr).variable;
+        let function = op.function.name();
+        self.add(key, || {
+            let what = format!(
+                "{function} of {} at {offset} of a block of {of}, which nobody wrote",
+                amount(len, "byte")
+            );
+            FoundError::new(what, len, variable_text(at.resolver, variable), Some(place))
+        });
     }
 
     fn allocation(&mut self, at: &mut Moment<'_>, event: &Allocation) {
@@ -298,7 +460,13 @@ impl MemoryErrors {
                     && let Some(HeapChange::Replaced { old, .. }) = odd
                     && let Some(old) = self.blocks.of(at.process, old)
                 {
+                    let (start, len) = (old.start, old.len.min(event.len));
                     old.release(place);
+                    if let Some(Pointers { words, .. }) =
+                        self.pointers.as_mut().filter(|_| start != event.addr)
+                    {
+                        words.moved(at.process, start, event.addr, len);
+                    }
                 }
                 let Some(hit) = at.resolver.heap().get(event.addr).filter(|hit| hit.offset == 0) else {
                     return;
@@ -309,6 +477,16 @@ impl MemoryErrors {
                 let mut block = FollowedBlock::new(event.addr, event.len, event.function, is_written);
                 block.allocated = place;
                 block.is_mapping = is_mapping;
+                if let Some(unwritten) = &mut self.unwritten {
+                    unwritten.forget(at.process, event.addr, event.len);
+                }
+                if let Some(Pointers { words, .. }) = self.pointers.as_mut().filter(|_| !is_mapping) {
+                    words.allocated(at.process, event.addr, event.len, kind != AllocationKind::Realloc);
+                }
+                if !is_mapping {
+                    block.operator = self.operators.of(at.resolver, event);
+                    self.newest.insert(at.thread, hit.block);
+                }
                 self.blocks.add(at.process, hit.block, block);
             }
             _ => {}
@@ -316,15 +494,23 @@ impl MemoryErrors {
     }
 
     fn released(&mut self, at: &mut Moment<'_>, event: &Allocation, id: BlockId, place: Option<CallPlace>) {
+        let newest = self.newest.get(&at.thread).copied();
+        let operator = self.operators.of(at.resolver, event);
         let Some(block) = self.blocks.of(at.process, id) else { return };
         let (by, with, allocated, len) = (block.function, event.function, block.allocated, block.len);
+        let of = block.place(event.addr);
+        let is_right = is_right_release(block, with, operator);
+        let is_array = |is_array| if is_array == Some(true) { " for an array" } else { "" };
+        let (made_as, released_as) = (is_array(block.operator.is_array), is_array(operator.is_array));
+        block.is_temporary = newest == Some(id);
         block.release(place);
-        if !go_together(by, with) {
-            let name = at.resolver.resolve_data(event.addr).variable;
-            let name = at.resolver.names().variable(name).map_or_else(String::new, |v| v.name.to_string());
-            let key = ErrorKey { kind: MemoryErrorKind::MismatchedFree, access: place, allocated };
-            self.add(key, None, len, name, || {
-                format!("{} of a block that {} allocated", with.name(), by.name())
+        if !is_right {
+            let variable = at.resolver.resolve_data(event.addr).variable;
+            let key = ErrorKey::new(MemoryErrorKind::MismatchedFree, place, allocated);
+            self.add(key, || {
+                let what =
+                    format!("{}{released_as} of a block that {}{made_as} allocated", with.name(), by.name());
+                FoundError::new(what, len, variable_text(at.resolver, variable), Some(of))
             });
         }
     }
@@ -339,8 +525,6 @@ impl MemoryErrors {
     ) {
         let name = at.resolver.resolve_data(event.addr);
         let block = self.block_of(at.resolver, name.variable);
-        let text =
-            at.resolver.names().variable(name.variable).map_or_else(String::new, |v| v.name.to_string());
         let region = name
             .region
             .and_then(|region| at.resolver.image().regions().region(region))
@@ -348,7 +532,7 @@ impl MemoryErrors {
         let what = match (change, &block, region) {
             (HeapChange::FreedTwice(_), ..) => "released again".to_owned(),
             (_, Some(block), _) if block.is_live && name.offset > 0 && name.offset < block.len => {
-                format!("release of an address {} bytes into a block of {}", name.offset, block.len)
+                format!("release of an address {} into a block of {}", amount(name.offset, "byte"), block.len)
             }
             (
                 _,
@@ -364,9 +548,25 @@ impl MemoryErrors {
             _ => return,
         };
         let (allocated, freed) = block.as_ref().map_or((None, None), |block| (block.allocated, block.freed));
-        let key = ErrorKey { kind: MemoryErrorKind::InvalidFree, access: place, allocated };
-        self.add(key, freed, block.map_or(0, |block| block.len), text, || what);
+        let key = ErrorKey::new(MemoryErrorKind::InvalidFree, place, allocated);
+        let place = block.as_ref().map(|block| block.place(event.addr));
+        let len = block.map_or(0, |block| block.len);
+        self.add(key, || {
+            let name = variable_text(at.resolver, name.variable);
+            FoundError { freed, ..FoundError::new(what, len, name, place) }
+        });
     }
+}
+
+/// What a variable is called.
+fn variable_text(resolver: &Resolver, id: VariableId) -> String {
+    resolver.names().variable(id).map_or_else(String::new, |variable| variable.name.to_string())
+}
+
+/// Whether the kernel reads for it what the program gives out.
+fn is_system_call(function: BlockFunction) -> bool {
+    use BlockFunction::{Pwrite, Send, Write, Writev};
+    matches!(function, Write | Pwrite | Writev | Send)
 }
 
 /// Whether the dynamic linker accesses it: it reads what it maps before the map of regions has it, where a large block may have been.
@@ -378,8 +578,28 @@ fn is_linker(resolver: &mut Resolver, ip: VirtAddr) -> bool {
 
 impl Tool for MemoryErrors {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        for index in 0..accesses.len() {
-            self.access(at, accesses, index);
+        self.votes.accesses(at, accesses)?;
+        if let Some(Pointers { values, words }) = &mut self.pointers {
+            let thread = at.thread;
+            let resolver = &mut *at.resolver;
+            let each = |access: &Access, bytes: Option<&[u8]>| words.access(resolver, thread, access, bytes);
+            if !values.next(thread, accesses, each)? {
+                self.pointers = None;
+            }
+        }
+        if self.unwritten.is_none() {
+            for index in 0..accesses.len() {
+                self.access(at, accesses, index);
+            }
+        } else {
+            let mut first = 0;
+            for group in accesses.chunk_by(|a, b| a.cycle == b.cycle && a.ip == b.ip) {
+                self.follow_unwritten(at, group, first)?;
+                for index in first..first + group.len() {
+                    self.access(at, accesses, index);
+                }
+                first += group.len();
+            }
         }
         self.recent.entry(at.thread).or_default().add(accesses);
         Ok(())
@@ -388,6 +608,19 @@ impl Tool for MemoryErrors {
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         match event {
             Event::Block(op) => {
+                if let Some(unwritten) = &mut self.unwritten {
+                    if op.function == BlockFunction::Signal {
+                        unwritten.interrupt(at.thread);
+                    }
+                    if let Some((start, len)) = op.written() {
+                        unwritten.forget(at.process, start, len);
+                    }
+                }
+                // What the allocator moves is told with the allocation.
+                let written = op.written().filter(|_| op.function != BlockFunction::Allocator);
+                if let (Some((start, len)), Some(Pointers { words, .. })) = (written, &mut self.pointers) {
+                    words.written(at.process, start, len);
+                }
                 self.range(at, op, op.read(), AccessKind::Load);
                 self.range(at, op, op.compared(), AccessKind::Load);
                 self.range(at, op, op.written(), AccessKind::Store);

@@ -44,7 +44,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// That thread's, with the trace's [`blocks`].
+    /// That thread's, with the trace's [`blocks()`].
     pub fn of(trace: &Trace, thread: ThreadId, blocks: &Rc<[BlockEntry]>) -> Self {
         let cursor = trace.typed(StreamKind::Flow, Some(thread));
         Self { cursor, blocks: blocks.clone(), entries: Vec::new(), passed: 0 }

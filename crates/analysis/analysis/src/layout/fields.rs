@@ -36,8 +36,28 @@ pub struct TypeHole {
 
 /// The fields of a type. Of a union, each member is one; a number or an array is a field alone.
 pub(super) fn fields_of(layout: &TypeLayout) -> Vec<FieldUse> {
+    fields_with(layout, None)
+}
+
+/// What is built in bytes of a type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoredPart<'a> {
+    pub(super) offset: u64,
+    pub(super) layout: &'a TypeLayout,
+}
+
+/// The same, with the fields of what is built in an array of bytes instead of these.
+pub(super) fn fields_with(layout: &TypeLayout, stored: Option<StoredPart<'_>>) -> Vec<FieldUse> {
     let mut fields = Vec::new();
     add(layout, "", 0, 0, &mut fields);
+    if let Some(StoredPart { offset, layout }) = stored {
+        let covers =
+            |field: &FieldUse| field.offset <= offset && offset + layout.bytes <= field.offset + field.size;
+        if let Some(place) = fields.iter().position(covers) {
+            let name = fields.remove(place).name;
+            add(layout, &name, offset, 1, &mut fields);
+        }
+    }
     // What has no bytes is not accessed (markers of Rust, empty bases).
     fields.retain(|field: &FieldUse| field.size > 0);
     fields.sort_by_key(|field| field.offset);
@@ -53,6 +73,8 @@ fn add(layout: &TypeLayout, name: &str, offset: u64, depth: u32, fields: &mut Ve
         ..FieldUse::default()
     };
     match &layout.kind {
+        // An empty base class or member, which has a byte on paper.
+        TypeKind::Struct(members) if members.is_empty() && depth > 0 => {}
         TypeKind::Struct(members)
             if depth < MOST_DEPTH && fields.len() < MOST_FIELDS && !members.is_empty() =>
         {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use memref::VirtAddr;
-use symbols::VariableId;
+use memref::{ProcessId, VirtAddr};
+use rustc_hash::FxHashMap;
+use symbols::{BlockId, VariableId};
 use trace_format::Filter;
 
-use super::fields::{FieldUse, by_byte, fields_of};
+use super::conflicts::{TypeConflict, TypeConflicts};
+use super::fields::{FieldUse, StoredPart, by_byte, fields_with};
 use super::votes::{BlockTypes, DecidedType, PlacedType, TypedShare, VotedVariable};
 use crate::typing::CodeTypes;
 use crate::{Error, Session};
@@ -19,6 +21,8 @@ const MOST_BYTES: u64 = 1 << 16;
 pub struct HeapTypes {
     votes: BlockTypes,
     decided: Vec<Option<DecidedType>>,
+    conflicts: TypeConflicts,
+    number_of: FxHashMap<(ProcessId, BlockId), u32>,
     /// By the type's number; nothing for types that no block has.
     tables: Vec<Option<TypeTable>>,
 }
@@ -59,10 +63,27 @@ pub(crate) struct TypedPlace {
     pub(super) element: u64,
 }
 
+/// What is built in the bytes of a type, in most of its blocks.
+fn stored_parts(decided: &[Option<DecidedType>]) -> FxHashMap<u32, PlacedType> {
+    let mut counts: FxHashMap<(u32, PlacedType), u64> = FxHashMap::default();
+    for one in decided.iter().flatten() {
+        if let Some(stored) = one.stored {
+            *counts.entry((one.placed.type_, stored)).or_default() += 1;
+        }
+    }
+    let mut most: FxHashMap<u32, (u64, PlacedType)> = FxHashMap::default();
+    for ((type_, stored), count) in counts {
+        let best = most.entry(type_).or_insert((count, stored));
+        *best = (*best).max((count, stored));
+    }
+    most.into_iter().map(|(type_, (_, stored))| (type_, stored)).collect()
+}
+
 impl HeapTypes {
     fn new(votes: BlockTypes) -> Self {
         let decided = votes.decide();
         let mut tables: Vec<Option<TypeTable>> = Vec::new();
+        let stored = stored_parts(&decided);
         for (id, known) in votes.known.iter().enumerate() {
             let VotedVariable::Block(number) = *known else { continue };
             let Some(decided) = &decided[number as usize] else { continue };
@@ -76,7 +97,11 @@ impl HeapTypes {
                 continue;
             }
             let table = tables[index].get_or_insert_with(|| {
-                let fields = fields_of(layout);
+                let stored = stored.get(&type_).map(|part| StoredPart {
+                    offset: part.base.into(),
+                    layout: votes.types.layout(part.type_),
+                });
+                let fields = fields_with(layout, stored);
                 TypeTable {
                     owners: by_byte(&fields, layout.bytes),
                     fields,
@@ -91,7 +116,9 @@ impl HeapTypes {
             table.block_bytes += len;
             table.objects += (len.saturating_sub(base.into()) / layout.bytes).max(1);
         }
-        Self { votes, decided, tables }
+        let numbers = votes.blocks.iter().enumerate();
+        let number_of = numbers.map(|(number, block)| ((block.process, block.id), number as u32)).collect();
+        Self { conflicts: TypeConflicts::of(&decided), votes, decided, number_of, tables }
     }
 
     /// How many accesses to heap blocks know their types by themselves.
@@ -116,7 +143,13 @@ impl HeapTypes {
     /// What an address in that variable is; nothing where the variable is no block with a type.
     #[inline]
     pub(crate) fn place(&self, variable: VariableId, addr: VirtAddr) -> Option<TypedPlace> {
-        let block = self.block_of(variable)? as usize;
+        self.place_in(self.block_of(variable)?, addr)
+    }
+
+    /// What an address of a block is.
+    #[inline]
+    fn place_in(&self, block: u32, addr: VirtAddr) -> Option<TypedPlace> {
+        let block = block as usize;
         let placed = self.decided[block].as_ref()?.placed;
         let table = self.table(placed.type_)?;
         let from_block = addr.0.wrapping_sub(self.votes.blocks[block].start.0);
@@ -128,19 +161,43 @@ impl HeapTypes {
     /// The field that an address in that variable lies in, to be appended to the block's name: `.hits`, of one of several
     /// objects `[3].hits`. Nothing where the variable is no block of a type with fields, or the address lies between them.
     pub(crate) fn field_path(&self, variable: VariableId, addr: VirtAddr) -> Option<String> {
-        let place = self.place(variable, addr).filter(|place| self.is_aggregate(place.type_))?;
+        self.field_path_in(self.block_of(variable)?, addr)
+    }
+
+    /// The same of a block, which may have been released.
+    pub(super) fn field_path_in(&self, number: u32, addr: VirtAddr) -> Option<String> {
+        let block = &self.votes.blocks[number as usize];
+        let place = self.place_in(number, addr)?;
         let table = self.table(place.type_)?;
-        let field = &table.fields.get(usize::from(place.field))?.name;
-        let block = &self.votes.blocks[self.block_of(variable)? as usize];
+        let field = self.field_in(number, addr)?;
         Some(match block.len < 2 * table.bytes() {
             true => format!(".{field}"),
             false => format!("[{}].{field}", place.element),
         })
     }
 
+    /// The field of a block that an address lies in.
+    pub(super) fn field_in(&self, number: u32, addr: VirtAddr) -> Option<&str> {
+        let block = &self.votes.blocks[number as usize];
+        let is_inside = addr.checked_sub(block.start).is_some_and(|offset| offset < block.len);
+        let place =
+            self.place_in(number, addr).filter(|place| is_inside && self.is_aggregate(place.type_))?;
+        Some(&self.table(place.type_)?.fields.get(usize::from(place.field))?.name)
+    }
+
+    /// The number of a block that was accessed.
+    pub(super) fn number_of(&self, process: ProcessId, block: BlockId) -> Option<u32> {
+        self.number_of.get(&(process, block)).copied()
+    }
+
     /// The type of a variable that is a block.
     pub(crate) fn type_of(&self, variable: VariableId) -> Option<u32> {
-        let type_ = self.decided[self.block_of(variable)? as usize].as_ref()?.placed.type_;
+        self.type_of_block(self.block_of(variable)?)
+    }
+
+    /// The type of a block.
+    pub(super) fn type_of_block(&self, number: u32) -> Option<u32> {
+        let type_ = self.decided[number as usize].as_ref()?.placed.type_;
         self.table(type_).map(|_| type_)
     }
 
@@ -165,9 +222,22 @@ impl HeapTypes {
         &self.votes.types
     }
 
-    /// What was decided for each block that has a type.
-    pub(super) fn decided(&self) -> impl Iterator<Item = &DecidedType> {
-        self.decided.iter().flatten()
+    /// What else accesses to blocks of a type take them for, most first.
+    pub(crate) fn conflicts(&self, type_: u32) -> Vec<TypeConflict> {
+        self.conflicts.against(&self.votes, type_)
+    }
+
+    /// The part of the votes for a type that agree.
+    pub(super) fn confidence(&self, type_: u32) -> f64 {
+        self.conflicts.confidence(type_)
+    }
+
+    /// The same for one block.
+    pub(super) fn conflicts_in(&self, number: u32) -> Vec<TypeConflict> {
+        let number = number as usize;
+        let Some(decided) = self.decided.get(number..=number) else { return Vec::new() };
+        let type_ = decided.iter().flatten().map(|one| one.placed.type_).next();
+        type_.map_or_else(Vec::new, |type_| TypeConflicts::of(decided).against(&self.votes, type_))
     }
 }
 
@@ -182,5 +252,10 @@ impl Session {
             self.replay(&Filter::default(), None, &mut votes)?;
             Ok(HeapTypes::new(votes))
         })
+    }
+
+    /// The same, without a replay of its own: the votes saw one of everything.
+    pub(crate) fn keep_heap_types(&self, votes: BlockTypes) -> Result<Arc<HeapTypes>, Error> {
+        self.kept(|| Ok(HeapTypes::new(votes)))
     }
 }

@@ -7,13 +7,21 @@
 //! rest is told as a conflict.
 
 mod advice;
+mod conflicts;
+mod field_names;
 mod fields;
 mod heap_types;
+mod live;
+mod parts;
 mod uses;
 mod votes;
 
+pub use conflicts::TypeConflict;
+pub(crate) use field_names::{BlockAddress, FieldNames, VariableAddress};
 pub use fields::{FieldUse, TypeHole};
 pub use heap_types::HeapTypes;
 pub(crate) use heap_types::TypedPlace;
-pub use uses::{FieldPair, TypeConflict, TypeUse, TypeUses};
+pub use live::LiveFields;
+pub use uses::{FieldPair, TypeUse, TypeUses};
+pub(crate) use votes::BlockTypes;
 pub use votes::TypedShare;

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::HeapTypes;
 use super::advice::advice;
+use super::conflicts::TypeConflict;
 use super::fields::{FieldUse, TypeHole, holes};
 use super::heap_types::{TypeTable, TypedPlace};
 use crate::{Count, Error, Moment, Tool};
@@ -19,15 +20,6 @@ const OBJECTS: usize = 16;
 /// Fields that take part in pairs.
 const PAIRED: usize = 64;
 const LINE_BYTES: u64 = 64;
-
-/// A type that was voted for, too.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TypeConflict {
-    /// Its name.
-    pub name: String,
-    /// Its part of all votes.
-    pub share: f64,
-}
 
 /// Two fields of one object that were used within 64 accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,35 +185,13 @@ impl TypeUses {
         let open: Vec<ObjectInUse> = self.threads.values().flat_map(|thread| thread.objects).collect();
         open.into_iter().for_each(|over| self.end(over));
         let mut all: BTreeMap<u32, TypeUse> = BTreeMap::new();
-        let (mut agreed, mut others): (FxHashMap<u32, u64>, FxHashMap<(u32, u32), u64>) = Default::default();
         for (type_, counted) in &self.counted {
             let Some(table) = self.types.table(*type_) else { continue };
             all.insert(*type_, counted.type_use(self.types.name(*type_), table));
         }
-        for decided in self.types.decided().filter(|decided| all.contains_key(&decided.placed.type_)) {
-            let type_ = decided.placed.type_;
-            *agreed.entry(type_).or_default() += decided.votes;
-            for (other, votes) in &decided.others {
-                *others.entry((type_, other.type_)).or_default() += votes;
-            }
-        }
         for (type_, one) in &mut all {
-            let against: Vec<(u32, u64)> = others
-                .iter()
-                .filter(|((of, _), _)| of == type_)
-                .map(|((_, other), votes)| (*other, *votes))
-                .collect();
-            let votes = agreed.get(type_).copied().unwrap_or(0);
-            let sum = (votes + against.iter().map(|(_, votes)| votes).sum::<u64>()).max(1) as f64;
-            one.confidence = votes as f64 / sum;
-            one.conflicts = against
-                .into_iter()
-                .map(|(other, votes)| TypeConflict {
-                    name: self.types.name(other).to_string(),
-                    share: votes as f64 / sum,
-                })
-                .collect();
-            one.conflicts.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
+            one.conflicts = self.types.conflicts(*type_);
+            one.confidence = self.types.confidence(*type_);
             one.advice = advice(one);
         }
         let mut all: Vec<TypeUse> = all.into_values().collect();

@@ -1,16 +1,19 @@
 //! The first replay: each access with a type votes for its block.
 
 use memref::{Access, AccessKind, ProcessId, VirtAddr};
-use rustc_hash::FxHashMap;
-use symbols::{BlockState, SiteId, TypeKind, TypeLayout, VariableId, VariableKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+use symbols::{BlockId, BlockState, Resolver, SiteId, VariableId, VariableKind};
 
+use super::parts::{PartWay, part_at};
 use crate::typing::{CodeTypes, KnownType};
 use crate::{Error, Moment, Tool};
 
 /// Candidates of a block; more than that are no majority.
-const MOST_CANDIDATES: usize = 6;
+const MOST_CANDIDATES: usize = 24;
+/// Blocks up to this size are taken for one object whose parts have their places; larger ones for arrays, whose elements are one.
+const MOST_OBJECT_BYTES: u64 = 512;
 
-/// A type that begins at a place of a block, and again after each of its sizes.
+/// A type that begins at a place of a block, and, unless that is one object, again after each of its sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct PlacedType {
     pub(super) type_: u32,
@@ -21,6 +24,8 @@ pub(super) struct PlacedType {
 struct TypeVote {
     placed: PlacedType,
     count: u64,
+    /// Where it began at first: in a larger block, whose elements are one, tells where in an element.
+    first: u32,
 }
 
 /// A block that was accessed.
@@ -28,8 +33,9 @@ struct TypeVote {
 pub(super) struct VotedBlock {
     pub(super) start: VirtAddr,
     pub(super) len: u64,
-    process: ProcessId,
-    site: SiteId,
+    pub(super) process: ProcessId,
+    pub(super) id: BlockId,
+    pub(super) site: SiteId,
     votes: Vec<TypeVote>,
 }
 
@@ -55,24 +61,49 @@ pub struct TypedShare {
 
 /// Collects votes.
 #[derive(Debug, Default)]
-pub(super) struct BlockTypes {
+pub(crate) struct BlockTypes {
     pub(super) types: CodeTypes,
     pub(super) known: Vec<VotedVariable>,
     pub(super) blocks: Vec<VotedBlock>,
     share: TypedShare,
+    /// What the results of allocating calls are taken for.
+    made_at: FxHashMap<(ProcessId, SiteId), Vec<u32>>,
+    /// Calls in functions that allocate for everyone.
+    everyones: FxHashSet<(ProcessId, SiteId)>,
 }
 
 /// The type of a block, and what else was voted for.
 #[derive(Clone, Debug)]
 pub(super) struct DecidedType {
     pub(super) placed: PlacedType,
+    /// Where it was voted for, which may be a later element.
+    raw: PlacedType,
     /// Votes for it and for what agrees with it.
     pub(super) votes: u64,
     /// For types that do not.
     pub(super) others: Vec<(PlacedType, u64)>,
+    /// What is built in its bytes, and where in it.
+    pub(super) stored: Option<PlacedType>,
 }
 
-type Candidates = FxHashMap<PlacedType, u64>;
+/// Functions of Rust's library through which all allocations go.
+fn allocates_for_everyone(function: &str) -> bool {
+    let name = function.trim_start_matches('<');
+    ["__rdl_", "__rust_", "alloc::alloc::", "std::alloc::System"].iter().any(|start| name.starts_with(start))
+        || name.contains("::__rdl_")
+        || name.contains("std::sys::alloc::")
+}
+
+/// What was voted for in a block, each where it began at first.
+fn candidates(block: &VotedBlock) -> Candidates {
+    let mut all = Candidates::default();
+    for vote in &block.votes {
+        *all.entry(PlacedType { base: vote.first, ..vote.placed }).or_default() += vote.count;
+    }
+    all
+}
+
+pub(super) type Candidates = FxHashMap<PlacedType, u64>;
 
 impl BlockTypes {
     /// What the instructions know.
@@ -87,22 +118,22 @@ impl BlockTypes {
 
     /// The block that an address lies in.
     #[inline]
-    fn block_at(&mut self, at: &mut Moment<'_>, access: &Access) -> Option<u32> {
-        let variable = at.resolver.resolve_data(access.addr).variable;
+    pub(super) fn block_at(&mut self, resolver: &mut Resolver, addr: VirtAddr) -> Option<u32> {
+        let variable = resolver.resolve_data(addr).variable;
         match self.known.get(variable.0 as usize) {
             Some(VotedVariable::Block(block)) => Some(*block),
             Some(VotedVariable::Other) => None,
-            _ => self.find(at, variable),
+            _ => self.find(resolver, variable),
         }
     }
 
     #[cold]
-    fn find(&mut self, at: &Moment<'_>, id: VariableId) -> Option<u32> {
-        let variable = at.resolver.names().variable(id);
+    fn find(&mut self, resolver: &mut Resolver, id: VariableId) -> Option<u32> {
+        let variable = resolver.names().variable(id);
         let block = variable.and_then(|variable| match variable.kind {
-            VariableKind::Block { process, block, state: BlockState::Live } => {
-                let block = at.resolver.heap().block(block)?;
-                let site = at.resolver.heap().site(block.site)?;
+            VariableKind::Block { process, block: id, state: BlockState::Live } => {
+                let block = resolver.heap().block(id)?;
+                let site = resolver.heap().site(block.site)?;
                 // A mapping is no object; allocators of the program take theirs from it.
                 let is_mapping =
                     matches!(site.kind, memref::AllocationKind::Mmap | memref::AllocationKind::Mremap);
@@ -110,6 +141,7 @@ impl BlockTypes {
                     start: block.start,
                     len: block.len,
                     process,
+                    id,
                     site: block.site,
                     votes: Vec::new(),
                 })
@@ -125,29 +157,64 @@ impl BlockTypes {
             return None;
         };
         let number = self.blocks.len() as u32;
-        self.blocks.push(block);
+        let votes = self.made(resolver, &block);
+        self.blocks.push(VotedBlock { votes, ..block });
         self.known[index] = VotedVariable::Block(number);
         Some(number)
     }
 
-    fn vote(&mut self, number: u32, access: &Access, known: KnownType) {
+    /// What the code that allocated a block takes it for: a candidate that other votes may agree with.
+    fn made(&mut self, resolver: &mut Resolver, block: &VotedBlock) -> Vec<TypeVote> {
+        let Some(ip) = resolver.heap().site(block.site).map(|site| site.ip) else { return Vec::new() };
+        let site = (block.process, block.site);
+        let types = self.made_at.entry(site).or_insert_with(|| {
+            let code = resolver.code_name(ip);
+            if code.and_then(|code| code.function.clone()).is_some_and(|name| allocates_for_everyone(&name)) {
+                self.everyones.insert(site);
+            }
+            self.types.results(resolver, ip)
+        });
+        let fits = |type_: &&u32| self.types.layout(**type_).bytes <= block.len;
+        let candidates = types.iter().filter(fits);
+        candidates
+            .map(|type_| TypeVote { placed: PlacedType { type_: *type_, base: 0 }, count: 0, first: 0 })
+            .collect()
+    }
+
+    /// Whether a block's call is made for blocks of all types, as that in Rust's allocator is.
+    fn is_everyones(&self, block: &VotedBlock) -> bool {
+        self.everyones.contains(&(block.process, block.site))
+    }
+
+    /// A vote of an instruction that knows its type. Returns what it is for, if it says something of the block.
+    pub(super) fn vote(&mut self, number: u32, addr: VirtAddr, known: KnownType) -> Option<PlacedType> {
         let bytes = self.types.layout(known.type_).bytes;
         let block = &mut self.blocks[number as usize];
-        let Some(base) =
-            access.addr.0.wrapping_sub(block.start.0).checked_add_signed(known.offset.wrapping_neg())
-        else {
-            return;
-        };
-        let placed = PlacedType { type_: known.type_, base: (base % bytes) as u32 };
+        let into = addr.0.wrapping_sub(block.start.0);
+        let base = into.checked_add_signed(known.offset.wrapping_neg())?;
+        let is_object = block.len <= MOST_OBJECT_BYTES;
+        let in_element = base % bytes;
+        let placed =
+            PlacedType { type_: known.type_, base: if is_object { base } else { in_element } as u32 };
         // Of an element that is not known, only a place that an array from the start on has says something.
-        if base >= block.len || known.is_indexed && placed.base != 0 {
-            return;
+        if base >= block.len || known.is_indexed && in_element != 0 {
+            return None;
         }
         if let Some(vote) = block.votes.iter_mut().find(|vote| vote.placed == placed) {
             vote.count += 1;
         } else if block.votes.len() < MOST_CANDIDATES {
-            block.votes.push(TypeVote { placed, count: 1 });
+            block.votes.push(TypeVote { placed, count: 1, first: base as u32 });
+        } else if let Some(vote) = block.votes.iter_mut().find(|vote| {
+            vote.placed.type_ == placed.type_ && u64::from(vote.placed.base) % bytes == in_element
+        }) {
+            vote.count += 1;
         }
+        Some(placed)
+    }
+
+    /// What was voted for.
+    pub(super) fn candidates(&self, number: u32) -> Candidates {
+        candidates(&self.blocks[number as usize])
     }
 
     /// The type of each block.
@@ -155,25 +222,39 @@ impl BlockTypes {
         let mut by_size: FxHashMap<(ProcessId, SiteId, u64), Candidates> = FxHashMap::default();
         let mut by_site: FxHashMap<(ProcessId, SiteId), Candidates> = FxHashMap::default();
         for block in &self.blocks {
-            for vote in &block.votes {
+            if self.is_everyones(block) {
+                continue;
+            }
+            for (placed, count) in candidates(block) {
                 let key = (block.process, block.site, block.len);
-                *by_size.entry(key).or_default().entry(vote.placed).or_default() += vote.count;
-                *by_site.entry((block.process, block.site)).or_default().entry(vote.placed).or_default() +=
-                    vote.count;
+                *by_size.entry(key).or_default().entry(placed).or_default() += count;
+                *by_site.entry((block.process, block.site)).or_default().entry(placed).or_default() += count;
             }
         }
         let by_size: FxHashMap<_, _> =
             by_size.into_iter().map(|(key, votes)| (key, self.winner(&votes, key.2))).collect();
         let by_site: FxHashMap<_, _> =
             by_site.into_iter().map(|(key, votes)| (key, self.winner(&votes, u64::MAX))).collect();
-        let decided = self.blocks.iter().map(|block| {
-            let own: Candidates = block.votes.iter().map(|vote| (vote.placed, vote.count)).collect();
-            let whole = self.winner(&own, block.len);
+        let decided = self.blocks.iter().enumerate().map(|(number, block)| {
+            let whole = self.winner(&self.candidates(number as u32), block.len);
             let of_size = || by_size.get(&(block.process, block.site, block.len)).cloned().flatten();
             let of_site = || by_site.get(&(block.process, block.site)).cloned().flatten();
-            // Numbers alone are what a block has that holds nothing else, and its site may know better.
-            let weak = whole.as_ref().is_none_or(|whole| !self.types.is_aggregate(whole.placed.type_));
-            let site = if weak { of_size().or_else(of_site) } else { None };
+            // Numbers alone are what a block has that holds nothing else, and its site may know better; a wrapper of a number is a
+            // part of what the site knows, or else not.
+            let is_part = |whole: &DecidedType, site: &DecidedType| {
+                self.types.is_wrapper(whole.placed.type_)
+                    && part_at(
+                        self.types.layout(site.placed.type_),
+                        self.within(&whole.raw, &site.raw),
+                        self.types.layout(whole.placed.type_),
+                    )
+                    .is_some()
+            };
+            let site = match &whole {
+                None => of_size().or_else(of_site),
+                Some(whole) if !self.types.is_aggregate(whole.placed.type_) => of_size().or_else(of_site),
+                Some(whole) => of_size().filter(|site| is_part(whole, site)),
+            };
             let fits = |decided: &DecidedType| {
                 let end = u64::from(decided.placed.base) + self.types.layout(decided.placed.type_).bytes;
                 end <= block.len.max(1)
@@ -186,66 +267,72 @@ impl BlockTypes {
     }
 
     /// The type that most votes agree with; a larger one has its parts' votes.
-    fn winner(&self, votes: &Candidates, len: u64) -> Option<DecidedType> {
+    pub(super) fn winner(&self, votes: &Candidates, len: u64) -> Option<DecidedType> {
         let layout = |placed: &PlacedType| self.types.layout(placed.type_);
         let fits = |placed: &PlacedType| u64::from(placed.base) + layout(placed).bytes <= len;
         let mut all: Vec<(PlacedType, u64)> = votes.iter().map(|(placed, votes)| (*placed, *votes)).collect();
         all.sort_unstable_by_key(|(placed, _)| *placed);
-        let agrees = |part: &PlacedType, whole: &PlacedType| {
-            if part == whole {
-                return true;
-            }
-            let (inner, outer) = (layout(part), layout(whole));
-            let into =
-                (u64::from(part.base) + outer.bytes - u64::from(whole.base) % outer.bytes) % outer.bytes;
-            let aggregate = self.types.is_aggregate(part.type_);
-            if !aggregate {
-                self.types.is_aggregate(whole.type_) && inner.bytes <= outer.bytes
-            } else {
-                has_part(outer, into, inner, 0)
-            }
-        };
         let sums = all.iter().filter(|(placed, _)| fits(placed)).map(|(whole, own)| {
-            let sum: u64 = all.iter().filter(|(part, _)| agrees(part, whole)).map(|(_, votes)| votes).sum();
-            (sum, *own, *whole)
+            let parts = all.iter().filter(|(part, _)| self.agreement(part, whole).is_some());
+            (parts.map(|(_, votes)| votes).sum::<u64>(), *own, *whole)
         });
-        let (votes, _, placed) = sums.max_by_key(|(sum, own, placed)| (*sum, *own, layout(placed).bytes))?;
+        let (votes, _, placed) = sums.max_by_key(|(sum, own, placed)| {
+            // Of those that say the same, what fills the block.
+            let fills = placed.base == 0 && len.is_multiple_of(layout(placed).bytes);
+            (*sum, fills, *own, layout(placed).bytes)
+        })?;
         let mut others: Vec<(PlacedType, u64)> =
-            all.iter().filter(|(part, _)| !agrees(part, &placed)).copied().collect();
+            all.iter().filter(|(part, _)| self.agreement(part, &placed).is_none()).copied().collect();
         others.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
-        Some(DecidedType { placed, votes, others })
+        let stored = all.iter().filter(|(part, _)| {
+            self.agreement(part, &placed) == Some(PartWay::Storage) && self.types.is_aggregate(part.type_)
+        });
+        let stored = stored
+            .max_by_key(|(part, votes)| (*votes, layout(part).bytes))
+            .map(|(part, _)| PlacedType { type_: part.type_, base: self.within(part, &placed) as u32 });
+        // An array from the start on, or what begins after something else.
+        let bytes = layout(&placed).bytes;
+        let same = all.iter().filter(|(other, _)| {
+            other.type_ == placed.type_ && u64::from(other.base.abs_diff(placed.base)).is_multiple_of(bytes)
+        });
+        let first = same.map(|(other, _)| other.base).min().unwrap_or(placed.base);
+        let base = match u64::from(first) {
+            first if first.is_multiple_of(bytes) => 0,
+            first if len > MOST_OBJECT_BYTES => (first % bytes) as u32,
+            _ => first,
+        };
+        Some(DecidedType { placed: PlacedType { base, ..placed }, raw: placed, votes, others, stored })
     }
-}
 
-/// Whether a type has another one as a part that begins at an offset.
-fn has_part(outer: &TypeLayout, offset: u64, inner: &TypeLayout, depth: u32) -> bool {
-    if offset == 0 && outer.name == inner.name && outer.bytes == inner.bytes {
-        return true;
+    /// Where a part lies in the whole, or in an element of an array of it.
+    fn within(&self, part: &PlacedType, whole: &PlacedType) -> u64 {
+        let bytes = self.types.layout(whole.type_).bytes;
+        (u64::from(part.base) + bytes - u64::from(whole.base) % bytes) % bytes
     }
-    if depth > 16 {
-        return false;
-    }
-    match &outer.kind {
-        TypeKind::Scalar => false,
-        TypeKind::Array { element, .. } => {
-            element.bytes > 0 && has_part(element, offset % element.bytes, inner, depth + 1)
+
+    /// How a vote goes with another one for the whole, if it does.
+    fn agreement(&self, part: &PlacedType, whole: &PlacedType) -> Option<PartWay> {
+        let (inner, outer) = (self.types.layout(part.type_), self.types.layout(whole.type_));
+        let into = self.within(part, whole);
+        if part.type_ == whole.type_ && into == 0 {
+            return Some(PartWay::Member);
         }
-        TypeKind::Struct(members) | TypeKind::Union(members) => members.iter().any(|member| {
-            offset.checked_sub(member.offset).is_some_and(|into| {
-                into < member.layout.bytes.max(1) && has_part(&member.layout, into, inner, depth + 1)
-            })
-        }),
+        if !self.types.is_aggregate(part.type_) {
+            let is_inside = self.types.is_aggregate(whole.type_) && inner.bytes <= outer.bytes;
+            return is_inside.then_some(PartWay::Member);
+        }
+        part_at(outer, into, inner)
     }
 }
 
 impl Tool for BlockTypes {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Prefetch) {
-            let Some(block) = self.block_at(at, access) else { continue };
+            let Some(block) = self.block_at(at.resolver, access.addr) else { continue };
             self.share.accesses += 1;
             if let Some(known) = self.types.at(at.resolver, access.ip) {
                 *if known.is_named { &mut self.share.by_variable } else { &mut self.share.by_flow } += 1;
-                self.vote(block, access, known);
+                self.vote(block, access.addr, known);
             }
         }
         Ok(())

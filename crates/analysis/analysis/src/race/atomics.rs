@@ -21,6 +21,7 @@ use x86::{Instruction, MAX_INSTRUCTION_BYTES};
 
 use super::AccessSite;
 use super::calls::CallEffect;
+use super::runtimes::Runtimes;
 use crate::Error;
 use crate::code_files::CodeFiles;
 
@@ -67,6 +68,7 @@ pub(crate) struct Atomics {
     cells: FxHashSet<u64>,
     files: HashMap<String, Option<Arc<Vec<String>>>>,
     code_files: CodeFiles,
+    runtimes: Runtimes,
 }
 
 /// Libraries whose inner accesses are ignored.
@@ -193,6 +195,11 @@ impl Atomics {
         }
     }
 
+    /// Runtimes inside of the program that were met.
+    pub(super) fn runtimes(&self) -> &BTreeSet<String> {
+        self.runtimes.met()
+    }
+
     /// What is known of an instruction, and what it does about calls.
     #[inline]
     pub(super) fn code(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> (CodeKind, CallEffect) {
@@ -217,6 +224,9 @@ impl Atomics {
             if RUNTIME.iter().any(|runtime| module.starts_with(runtime)) {
                 return CodeKind::Runtime;
             }
+        }
+        if name.as_deref().is_some_and(|name| self.runtimes.has(name)) {
+            return CodeKind::Runtime;
         }
         // Each thread of Rust takes a lock there when it begins and when it ends, which orders nothing that is the program's.
         let function = name.as_deref().and_then(|name| name.function.clone());

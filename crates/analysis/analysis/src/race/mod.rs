@@ -14,6 +14,7 @@ pub(crate) mod atomics;
 mod calls;
 mod clock;
 mod overlap;
+mod runtimes;
 mod shadow;
 
 use std::collections::BTreeSet;
@@ -21,16 +22,17 @@ use std::collections::btree_map::{BTreeMap, Entry};
 
 use memref::{
     Access, AccessKind, Allocation, BlockFunction, BlockOp, Event, Gap, ProcessId, RegionKind, Sync,
-    SyncKind, ThreadId, VirtAddr,
+    SyncFunction, SyncKind, ThreadId, VirtAddr,
 };
 use rustc_hash::FxHashMap;
-use symbols::{Call, CodeName, HeapChange, Resolver, VariableId, VariableKind};
+use symbols::{Call, CodeName, HeapChange, Resolver};
 
 use self::atomics::{Atomics, Nature};
 use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
 use self::overlap::Overlap;
 use self::shadow::{AccessHistory, EarlierAccess};
+use crate::layout::{FieldNames, VariableAddress};
 use crate::variable_name::variable_name;
 use crate::{Error, Moment, Session, Tool};
 
@@ -62,7 +64,7 @@ pub struct Race {
     /// What was accessed: a variable with its field, or a forged name.
     pub variable: String,
     /// Where it is, for its field.
-    pub(crate) place: RacedPlace,
+    pub(crate) place: VariableAddress,
     /// Bytes that both touched.
     pub len: u64,
     /// The one that the replay came to first.
@@ -75,30 +77,16 @@ pub struct Race {
     pub uncertain: bool,
 }
 
-/// An address of a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RacedPlace {
-    variable: VariableId,
-    addr: VirtAddr,
-}
-
 /// Names the fields of heap blocks that races are about, `<malloc0003@make+12>.hits`. It takes a replay, where any block is raced for.
 ///
 /// # Errors
 /// Where the trace can't be read.
 pub fn name_fields(session: &Session, races: &mut [Race]) -> Result<(), Error> {
-    let variable = |race: &Race| session.names().variable(race.place.variable);
-    let is_block = |race: &Race| {
-        variable(race).is_some_and(|variable| matches!(variable.kind, VariableKind::Block { .. }))
-    };
-    if !races.iter().any(is_block) {
-        return Ok(());
-    }
-    let types = session.heap_types()?;
+    let names = session.names();
+    let fields = FieldNames::new(session, races.iter().filter_map(|race| race.place.in_block(names)))?;
     for race in races {
-        let RacedPlace { variable: id, addr } = race.place;
-        if let (Some(variable), Some(field)) = (variable(race), types.field_path(id, addr)) {
-            race.variable = format!("{}{field}", variable.name);
+        if let Some(name) = fields.name(names, race.place) {
+            race.variable = name;
         }
     }
     Ok(())
@@ -146,6 +134,8 @@ struct ThreadClocks {
     locks: u32,
     sites: FxHashMap<SiteKey, u32>,
     frames: Frames,
+    /// The call by which it is writing to a descriptor: what the call itself reads comes before what it gives up.
+    writing: Option<VirtAddr>,
     /// Episodes of barriers that it has arrived at.
     arrived: FxHashMap<VirtAddr, u64>,
 }
@@ -219,6 +209,11 @@ impl Races {
         Self { overlap: Some(Overlap::default()), ..Self::default() }
     }
 
+    /// Runtimes inside of the program that were met and are not modelled, as [`unmodelled_runtimes`] for libraries.
+    pub fn runtimes(&self) -> BTreeSet<String> {
+        self.processes.values().flat_map(|process| process.atomics.runtimes()).cloned().collect()
+    }
+
     /// What was found, by variable and place, and how many that atomic variables may have ordered.
     pub fn into_races(mut self) -> (Vec<Race>, u64) {
         let possibly_ordered = self.pass_all();
@@ -275,6 +270,7 @@ impl Races {
         }
         self.thread(at.thread);
         self.pass(at.thread, at.order);
+        self.leave_writing(at.thread, Some(ip).filter(|_| block && kind == AccessKind::Load));
         let process = self.processes.entry(at.process).or_default();
         let (code, control) = process.atomics.code(at.resolver, ip);
         let nature = if block {
@@ -344,7 +340,7 @@ impl Races {
             return;
         }
         let variable = variable_name(at.resolver, hit.addr, hit.len as u32);
-        let place = RacedPlace { variable: at.resolver.resolve_data(hit.addr).variable, addr: hit.addr };
+        let place = VariableAddress { variable: at.resolver.resolve_data(hit.addr).variable, addr: hit.addr };
         let first = self.side(at.resolver, hit.epoch.thread, first);
         let second = self.side(at.resolver, at.thread, second);
         let site_of = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
@@ -404,10 +400,20 @@ impl Races {
         }
     }
 
+    /// What a thread does next is not given up by the call in which it wrote to a descriptor, unless it is that call's own.
+    fn leave_writing(&mut self, thread: ThreadId, call: Option<VirtAddr>) {
+        let state = &mut self.threads[thread.0 as usize];
+        if state.writing.is_some() && state.writing != call {
+            state.writing = None;
+            state.clock.tick(thread);
+        }
+    }
+
     fn sync(&mut self, at: &Moment<'_>, event: &Sync) {
         self.syncs += 1;
         self.thread(at.thread);
         self.pass(at.thread, at.order);
+        self.leave_writing(at.thread, None);
         let process = self.processes.entry(at.process).or_default();
         let state = &mut self.threads[at.thread.0 as usize];
         let (object, handle) = (event.object, VirtAddr(event.value));
@@ -467,7 +473,11 @@ impl Races {
             }
             SyncKind::Release => {
                 process.objects.entry(object).or_default().written.join(&state.clock);
-                state.clock.tick(at.thread);
+                if event.function == SyncFunction::Descriptor {
+                    state.writing = Some(event.ip);
+                } else {
+                    state.clock.tick(at.thread);
+                }
             }
             SyncKind::Acquire => {
                 if let Some(lock) = process.objects.get(&object) {

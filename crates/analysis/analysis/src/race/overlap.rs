@@ -223,8 +223,9 @@ mod tests {
     use memref::AccessKind;
     use proptest::prelude::*;
 
-    use super::super::{RaceAccess, RacedPlace, Side};
+    use super::super::{RaceAccess, Side};
     use super::*;
+    use crate::layout::VariableAddress;
 
     /// What a thread of a small program does. Atomic variables and plain ones have different addresses.
     #[derive(Clone, Copy, Debug)]
@@ -367,7 +368,7 @@ mod tests {
                 let key = (hit.addr.to_string(), place(&first), place(&second));
                 let race = Race {
                     variable: String::new(),
-                    place: RacedPlace { variable: symbols::VariableId(0), addr: VirtAddr(0) },
+                    place: VariableAddress { variable: symbols::VariableId(0), addr: VirtAddr(0) },
                     len: 8,
                     first,
                     second,

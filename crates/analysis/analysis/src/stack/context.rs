@@ -14,7 +14,8 @@ pub struct ContextId(pub u32);
 pub enum EnteredBy {
     /// It is the outermost one of a thread that is known from its beginning.
     Begin,
-    /// It is the outermost one that is known: the process is a child that was forked.
+    /// It is the outermost one that is known: the process was attached to, or is a child that was forked by a thread of which
+    /// nothing is known.
     Unknown,
     /// Events are missing from the thread before it.
     AfterGap,

@@ -14,17 +14,21 @@
 //! [`Session::replay_in_context`](crate::Session::replay_in_context) gives any tool the [`CallPlace`] of each event, and
 //! [`BlockPlaces`] that of each block's allocation. [`StackNames`] turns them into functions, inlined ones too.
 //!
+//! Where nothing is asked of single accesses, blocks are followed instead (`steps`): what one does to a stack is found out once.
+//!
 //! [`AllocationSites`] tells where blocks were allocated, wrappers of allocators left out.
 //!
 //! Start with [`Stacks`], then [`StackTally`], which counts.
 
 mod context;
 mod in_context;
+mod named_tree;
 mod names;
 mod passing;
 mod place;
 mod shadow;
 mod sites;
+mod steps;
 mod tally;
 #[cfg(test)]
 mod tests;

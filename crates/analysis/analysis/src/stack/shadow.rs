@@ -1,13 +1,18 @@
 //! The stacks of calls of all threads, as they are at each moment of a replay.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
-use memref::{Access, BlockFunction, BlockOp, Event, ProcessId, ThreadId, VirtAddr};
+use memref::{
+    Access, BlockFunction, BlockOp, Event, Order, ProcessId, SyncFunction, SyncKind, ThreadId, VirtAddr,
+};
 use symbols::{CodeId, FunctionId, Resolver, VariableId, VariableKind};
+use trace_format::ExecutedFrame;
 
 use super::context::{ContextId, Contexts, EnteredBy};
 use super::place::{BlockPlaces, CallPlace};
-use super::transfer::{CallEdge, Instructed, Instructions, pops, pushes};
+use super::steps::{BlockStep, BlockSteps};
+use super::transfer::{CallEdge, Instructed, Instructions};
 use crate::{Moment, Session};
 
 /// Return addresses in memory that is not one variable belong to one stack where they lie closer together.
@@ -199,7 +204,11 @@ impl ThreadStacks {
         if !is_here {
             return None;
         }
-        let above = stack.frames.partition_point(|frame| frame.slot > addr);
+        // Mostly the innermost one is asked for.
+        let above = match stack.frames.last() {
+            Some(innermost) if innermost.slot > addr => stack.frames.len(),
+            _ => stack.frames.partition_point(|frame| frame.slot > addr),
+        };
         let function = stack.frames.get(above).map_or(self.now.function, |frame| frame.caller.function);
         let cfa = above.checked_sub(1).map(|index| VirtAddr(stack.frames[index].slot + 8));
         (function.0 < NOWHERE.0).then_some(StackFrame { function, cfa })
@@ -231,13 +240,13 @@ fn is_after(ip: VirtAddr, site: VirtAddr, target: VirtAddr) -> bool {
 
 /// What following needs of an instruction that ran lately.
 #[derive(Clone, Copy, Debug)]
-struct SeenCode {
+pub(super) struct SeenCode {
     ip: VirtAddr,
     /// The resolver's, when it was looked at; 0 is none's.
     version: u32,
-    code: CodeId,
-    function: FunctionId,
-    edge: CallEdge,
+    pub(super) code: CodeId,
+    pub(super) function: FunctionId,
+    pub(super) edge: CallEdge,
 }
 
 impl SeenCode {
@@ -265,6 +274,13 @@ impl SeenCodes {
     }
 }
 
+/// A thread that made another one, as it was then.
+#[derive(Clone, Debug)]
+struct Creator {
+    process: ProcessId,
+    stacks: ThreadStacks,
+}
+
 /// Follows the stacks of all threads through a replay: tell it every event, each thread's in their order.
 #[derive(Debug, Default)]
 pub struct Stacks {
@@ -272,8 +288,11 @@ pub struct Stacks {
     instructions: Instructions,
     threads: Vec<Option<ThreadStacks>>,
     begun_inside: HashSet<ProcessId>,
+    /// What threads did that made threads or processes which have not begun.
+    creators: HashMap<Order, Creator>,
     blocks: BlockPlaces,
     seen: SeenCodes,
+    steps: BlockSteps,
 }
 
 impl Stacks {
@@ -309,16 +328,46 @@ impl Stacks {
             let known = *self.instructions.get(at.resolver, access.ip, seen.code);
             running.reconcile(access.ip, &known);
         }
-        let context = match seen.edge {
-            CallEdge::Call if pushes(access) => self.call(at, access, seen.code),
-            CallEdge::Return if pops(access) => self.ret(at, access),
-            _ => running.now.context,
+        let context = match seen.edge.of_access(access) {
+            CallEdge::Call => self.call(at, access.ip, access.addr, seen.code),
+            CallEdge::Return => self.ret(at, access.addr),
+            CallEdge::None => running.now.context,
         };
         CallPlace { context, code: seen.code }
     }
 
+    /// Follows executions, which are the thread's next events.
+    pub(crate) fn executions(&mut self, at: &mut Moment<'_>, frame: &ExecutedFrame, part: Range<usize>) {
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.follow(self, at, frame, part, |_| ());
+        self.steps = steps;
+    }
+
+    /// The context of the accesses of a step, which are the thread's next events; `addr` is that of the first one.
+    #[inline]
+    pub(super) fn step(
+        &mut self,
+        at: &mut Moment<'_>,
+        step: &BlockStep,
+        addr: impl FnOnce() -> VirtAddr,
+    ) -> ContextId {
+        let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else {
+            self.begin(at.process, at.thread);
+            return self.step(at, step, addr);
+        };
+        if running.now.function != step.function {
+            let known = *self.instructions.get(at.resolver, step.ip, step.code);
+            running.reconcile(step.ip, &known);
+        }
+        match step.edge {
+            CallEdge::Call => self.call(at, step.ip, addr(), step.code),
+            CallEdge::Return => self.ret(at, addr()),
+            CallEdge::None => running.now.context,
+        }
+    }
+
     #[cold]
-    fn look(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> SeenCode {
+    pub(super) fn look(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> SeenCode {
         let code = at.resolver.resolve_code(ip);
         let known = *self.instructions.get(at.resolver, ip, code);
         let version = at.resolver.code_version();
@@ -327,30 +376,32 @@ impl Stacks {
         seen
     }
 
-    fn call(&mut self, at: &mut Moment<'_>, access: &Access, site: CodeId) -> ContextId {
-        let target = self.instructions.get(at.resolver, access.ip, site).target;
+    /// The instruction `site` at `ip` writes its return address to `slot`.
+    fn call(&mut self, at: &mut Moment<'_>, ip: VirtAddr, slot: VirtAddr, site: CodeId) -> ContextId {
+        let target = self.instructions.get(at.resolver, ip, site).target;
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
-        if running.go_to(at.resolver, access.addr) {
+        if running.go_to(at.resolver, slot) {
             running.now.context = self.contexts.root(EnteredBy::Stack);
         }
         // What lies where the return address goes has been left, however that was done.
-        running.leave(access.addr.0, true);
+        running.leave(slot.0, true);
         let from = running.now;
         let callee = self.contexts.child(from.context, site);
-        running.enter(access.addr, from, callee, access.ip, target);
+        running.enter(slot, from, callee, ip, target);
         from.context
     }
 
-    fn ret(&mut self, at: &mut Moment<'_>, access: &Access) -> ContextId {
+    /// A return reads its address from `slot`.
+    fn ret(&mut self, at: &mut Moment<'_>, slot: VirtAddr) -> ContextId {
         let Some(Some(running)) = self.threads.get_mut(at.thread.0 as usize) else { return ContextId(0) };
-        if running.go_to(at.resolver, access.addr) {
+        if running.go_to(at.resolver, slot) {
             running.now.context = self.contexts.root(EnteredBy::Stack);
         }
-        running.leave(access.addr.0, false);
+        running.leave(slot.0, false);
         let context = running.now.context;
         // Where this was no call's return address, the next access tells where it led.
         running.now.function = NOWHERE;
-        running.leave(access.addr.0, true);
+        running.leave(slot.0, true);
         context
     }
 
@@ -365,6 +416,14 @@ impl Stacks {
                 return None;
             }
             Event::Order(_) => return None,
+            Event::Sync(sync) if sync.function == SyncFunction::Thread => match sync.kind {
+                SyncKind::Create => {
+                    let creator = Creator { process: at.process, stacks: self.thread(at).clone() };
+                    self.creators.insert(sync.object.0, creator);
+                }
+                SyncKind::Start => self.start(at, sync.object.0),
+                _ => {}
+            },
             Event::Block(_) | Event::Allocation(_) | Event::Marker(_) | Event::Sync(_) => {}
         }
         let ip = event.ip()?;
@@ -384,6 +443,13 @@ impl Stacks {
             self.blocks.put(at.process, hit.block, place);
         }
         Some(place)
+    }
+
+    /// A thread begins that another one made, at that order. A forked child goes on where its creator was.
+    fn start(&mut self, at: &Moment<'_>, created: Order) {
+        let Some(Creator { process, stacks }) = self.creators.remove(&created) else { return };
+        let begin = ThreadStacks::new(self.contexts.root(EnteredBy::Begin));
+        *self.thread(at) = if process == at.process { begin } else { stacks };
     }
 
     /// The kernel calls a handler. The place is that of what it interrupts.

@@ -1,17 +1,19 @@
 //! Counts by calling context.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use memref::{Access, Event, ThreadId};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, Names, Resolver};
-use trace_format::Filter;
+use trace_format::{ExecutedFrame, Filter};
 
 use super::context::{ContextId, Contexts};
-use super::names::StackNames;
+use super::named_tree::NamedTree;
 use super::place::CallPlace;
 use super::shadow::Stacks;
+use super::steps::{BlockSteps, Followed, StepCount};
 use crate::chosen::{self, Chosen, CountsPart};
 use crate::{Count, Error, Moment, Session, Tool};
 
@@ -45,12 +47,20 @@ pub struct Tallied {
     pub allocated_bytes: u64,
 }
 
-/// Where a pair of a context and an instruction is counted.
+/// Where a pair of a context and an instruction, or a step of a block, is counted.
 #[derive(Clone, Copy, Debug)]
 struct PairPlace {
     context: ContextId,
-    code: CodeId,
+    number: u32,
     place: u32,
+}
+
+/// How often a step of a block was taken in a context.
+#[derive(Clone, Copy, Debug)]
+struct TalliedStep {
+    context: ContextId,
+    step: u32,
+    times: u64,
 }
 
 /// So many pairs are found without the hash table. They fit into the second cache of a processor.
@@ -63,15 +73,15 @@ struct NearPairs(Box<[PairPlace]>);
 
 impl Default for NearPairs {
     fn default() -> Self {
-        let none = PairPlace { context: NO_CONTEXT, code: CodeId(0), place: 0 };
+        let none = PairPlace { context: NO_CONTEXT, number: 0, place: 0 };
         Self(vec![none; 1 << NEAR_BITS].into_boxed_slice())
     }
 }
 
 impl NearPairs {
     #[inline]
-    fn slot(&mut self, context: ContextId, code: CodeId) -> &mut PairPlace {
-        let pair = u64::from(context.0) << 32 | u64::from(code.0);
+    fn slot(&mut self, context: ContextId, number: u32) -> &mut PairPlace {
+        let pair = u64::from(context.0) << 32 | u64::from(number);
         // Fibonacci hashing: the upper bits depend on all of them.
         let index = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NEAR_BITS);
         &mut self.0[index as usize]
@@ -85,7 +95,40 @@ pub struct StackTally {
     tallied: Vec<Tallied>,
     place_of: FxHashMap<(ContextId, CodeId), usize>,
     near: NearPairs,
+    blocks: BlockSteps,
+    steps: TalliedSteps,
+    /// Whether executions are counted, which [`StackTally::replay`] adds in the end.
+    by_execution: bool,
     chosen: Chosen,
+}
+
+/// How often each step of a block was taken in each context.
+#[derive(Debug, Default)]
+struct TalliedSteps {
+    tallied: Vec<TalliedStep>,
+    place_of: FxHashMap<(ContextId, u32), u32>,
+    near: NearPairs,
+}
+
+impl TalliedSteps {
+    #[inline]
+    fn add(&mut self, context: ContextId, step: u32) {
+        let near = *self.near.slot(context, step);
+        let place = match near.context == context && near.number == step {
+            true => near.place,
+            false => self.find(context, step),
+        };
+        self.tallied[place as usize].times += 1;
+    }
+
+    fn find(&mut self, context: ContextId, step: u32) -> u32 {
+        let place = *self.place_of.entry((context, step)).or_insert_with(|| {
+            self.tallied.push(TalliedStep { context, step, times: 0 });
+            self.tallied.len() as u32 - 1
+        });
+        *self.near.slot(context, step) = PairPlace { context, number: step, place };
+        place
+    }
 }
 
 impl StackTally {
@@ -96,6 +139,9 @@ impl StackTally {
             tallied: Vec::new(),
             place_of: FxHashMap::default(),
             near: NearPairs::default(),
+            blocks: BlockSteps::default(),
+            steps: TalliedSteps::default(),
+            by_execution: false,
             chosen: Chosen::default(),
         }
     }
@@ -110,7 +156,17 @@ impl StackTally {
         filter: &Filter,
         only: Option<ThreadId>,
     ) -> Result<Vec<Resolver>, Error> {
-        chosen::replay(self, session, filter, only)
+        self.by_execution = *filter == Filter::default();
+        let resolvers = chosen::replay(self, session, filter, only);
+        self.by_execution = false;
+        for step in std::mem::take(&mut self.steps.tallied) {
+            for index in 0..self.blocks.counts(step.step).len() {
+                let StepCount { code, count } = self.blocks.counts(step.step)[index];
+                self.at(step.context, code).count += count.times(step.times);
+            }
+        }
+        self.steps = TalliedSteps::default();
+        resolvers
     }
 
     /// Each instruction in each context, in the order in which they were met. Nothing is named yet.
@@ -125,8 +181,8 @@ impl StackTally {
 
     #[inline]
     fn at(&mut self, context: ContextId, code: CodeId) -> &mut Tallied {
-        let near = *self.near.slot(context, code);
-        let place = match near.context == context && near.code == code {
+        let near = *self.near.slot(context, code.0);
+        let place = match near.context == context && near.number == code.0 {
             true => near.place,
             false => self.find(context, code),
         };
@@ -140,27 +196,30 @@ impl StackTally {
             self.tallied.len() - 1
         });
         let place = place as u32;
-        *self.near.slot(context, code) = PairPlace { context, code, place };
+        *self.near.slot(context, code.0) = PairPlace { context, number: code.0, place };
         place
     }
 
     /// All stacks, those with most accesses first, of equals in alphabetical order. Reads debug information.
     pub fn rows(&self, names: &Names) -> Vec<StackCount> {
-        let namer = StackNames::new(names, self.stacks.contexts());
-        let mut rows: HashMap<Vec<Arc<str>>, StackCount> = HashMap::new();
+        let mut tree = NamedTree::new(names, self.stacks.contexts());
+        let mut nodes: FxHashMap<u32, StackCount> = FxHashMap::default();
         for tallied in &self.tallied {
-            let place = CallPlace { context: tallied.context, code: tallied.code };
-            let frames = namer.stack(place);
-            let stack: Vec<Arc<str>> = frames.iter().map(|frame| Arc::clone(&frame.function)).collect();
+            let node = tree.node(CallPlace { context: tallied.context, code: tallied.code });
+            let of_node = nodes.entry(node).or_default();
+            of_node.count += tallied.count;
+            of_node.allocations += tallied.allocations;
+            of_node.allocated_bytes += tallied.allocated_bytes;
+        }
+        let mut rows: HashMap<Vec<Arc<str>>, StackCount> = HashMap::with_capacity(nodes.len());
+        for (node, of_node) in nodes {
+            // Functions of several modules may have one name.
+            let (stack, modules) = tree.stack(node);
             let row = rows.entry(stack).or_default();
-            for module in frames.iter().filter_map(|frame| frame.module.as_ref()) {
-                if !row.modules.contains(module) {
-                    row.modules.insert(Arc::clone(module));
-                }
-            }
-            row.count += tallied.count;
-            row.allocations += tallied.allocations;
-            row.allocated_bytes += tallied.allocated_bytes;
+            row.modules.extend(modules);
+            row.count += of_node.count;
+            row.allocations += of_node.allocations;
+            row.allocated_bytes += of_node.allocated_bytes;
         }
         let mut rows: Vec<StackCount> =
             rows.into_iter().map(|(stack, row)| StackCount { stack, ..row }).collect();
@@ -192,9 +251,31 @@ impl Tool for StackTally {
         let begin = self.chosen.tell(at.thread, accesses.len());
         for (index, access) in (begin..).zip(accesses) {
             let CallPlace { context, code } = self.stacks.access(at, access);
-            if self.chosen.has(index, access) {
+            if self.chosen.has(at.thread, index, access) {
                 self.at(context, code).count.add(access);
             }
+        }
+        Ok(())
+    }
+
+    fn takes_executions(&self) -> bool {
+        self.by_execution && self.chosen.is_all()
+    }
+
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &ExecutedFrame,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        let mut single = Vec::new();
+        let Self { stacks, blocks, steps, .. } = self;
+        blocks.follow(stacks, at, frame, part, |followed| match followed {
+            Followed::Step(context, step) => steps.add(context, step),
+            Followed::Access(place, access) => single.push((place, *access)),
+        });
+        for (CallPlace { context, code }, access) in single {
+            self.at(context, code).count.add(&access);
         }
         Ok(())
     }

@@ -83,15 +83,18 @@ fn edge(ip: VirtAddr, bytes: &[u8]) -> (CallEdge, Option<VirtAddr>) {
     }
 }
 
-/// Whether this access of a calling instruction is the one that writes the return address: a call through memory also loads
-/// where it goes.
-pub(super) fn pushes(access: &Access) -> bool {
-    access.kind == AccessKind::Store && access.size == RETURN_BYTES
-}
-
-/// Whether this access of a returning instruction reads the return address.
-pub(super) fn pops(access: &Access) -> bool {
-    access.kind == AccessKind::Load && access.size == RETURN_BYTES
+impl CallEdge {
+    /// What an access of such an instruction does. A call writes its return address; one through memory also loads where it goes. A
+    /// return reads it.
+    #[inline]
+    pub(super) fn of_access(self, access: &Access) -> Self {
+        let is_done = match self {
+            Self::None => true,
+            Self::Call => access.kind == AccessKind::Store && access.size == RETURN_BYTES,
+            Self::Return => access.kind == AccessKind::Load && access.size == RETURN_BYTES,
+        };
+        if is_done { self } else { Self::None }
+    }
 }
 
 #[cfg(test)]

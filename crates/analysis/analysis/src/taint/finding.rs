@@ -16,6 +16,8 @@ pub enum SinkKind {
     SystemCallMemory,
     /// A directive of a format.
     Format,
+    /// How much memory is asked for.
+    AllocationSize,
 }
 
 impl SinkKind {
@@ -26,6 +28,7 @@ impl SinkKind {
             Self::SystemCall => "system_call",
             Self::SystemCallMemory => "system_call_memory",
             Self::Format => "format_string",
+            Self::AllocationSize => "allocation_size",
         }
     }
 }
@@ -44,7 +47,7 @@ pub struct Spot {
 /// An input that was followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// The call, `mmap` or `argv`.
+    /// The call, `mmap`, `argv` or `environment`.
     pub kind: String,
     /// Where the program called it, or the mapped file.
     pub spot: Option<Spot>,

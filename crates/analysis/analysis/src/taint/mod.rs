@@ -1,5 +1,5 @@
 //! Taint analysis: what comes in from outside is followed through memory and registers to where it must not decide: the
-//! target of a jump, the arguments of a system call, the format of a printf (Unlimited Watchpoints, section 3.1).
+//! target of a jump, the arguments of a system call, the format of a printf, the size of a block (Unlimited Watchpoints, section 3.1).
 //!
 //! It is demand-driven. As long as no register of a thread is tainted, its accesses are only asked whether they touch a
 //! tainted byte, which is what a watchpoint unit would answer. When one does, every instruction is followed until the
@@ -9,13 +9,11 @@
 //! Followed are data: moves and what is computed from them. Not followed are addresses (what is read through a tainted
 //! pointer is not tainted by it) and decisions (comparisons and what depends on them).
 
-mod code;
 mod finding;
-mod labels;
+mod formats;
+mod inherited;
 mod path;
-mod propagate;
-mod registers;
-mod system_calls;
+mod sizes;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,20 +25,20 @@ use memref::{
 };
 use rustc_hash::FxHashMap;
 use symbols::{HeapChange, Resolver};
-use trace_format::Trace;
-use trace_format::control_flow::BlockEntry;
 use watch_models::{CostModel, Origin, UnitKind, Watched};
-use x86::{Examiner, RegisterBytes, RegisterSum};
+use x86::RegisterBytes;
 
-use self::code::{KnownInstruction, ProgramCode, Successor};
 use self::finding::{spot, way};
-use self::labels::{Label, Labels, TaintedMemory};
+use self::formats::FORMATTERS;
+use self::inherited::{Inherited, inherited};
 use self::path::Way;
-use self::propagate::{LabelledMemory, Propagation};
-use self::registers::RegisterLabels;
-use self::system_calls::arguments_of;
+use self::sizes::size_registers;
 use crate::demand::{UnitFigure, UnitSet, figure};
-use crate::flow::{self, Executed, ExecutedStretch};
+use crate::labelled::{
+    KnownInstruction, Label, LabelRules, LabelledBytes, LabelledMemory, LabelledThread, Labels, LastAccess,
+    OpenCall, ProgramCode, Propagation, RecordedFlow, RegisterLabels, SYSCALL_ARGUMENTS, Successor,
+    arguments_of, call_number,
+};
 use crate::race::atomics::is_inner;
 use crate::{Error, Moment, Session, Tool};
 
@@ -48,45 +46,12 @@ pub use self::finding::{Finding, Input, SinkKind, Spot};
 
 /// Bytes of an input that have labels of their own; beyond, each run of as many has one.
 const OWN_LABELS: u64 = 4096;
-/// Calls that are remembered.
-const MAX_CALLS: usize = 4096;
 /// The longest way that is kept to be found again.
 const MAX_KEPT: u64 = 256;
 /// The register of a system call's number.
 const RAX: u8 = 0;
-/// Those of its arguments: rdi, rsi, rdx, r10, r8, r9.
-const SYSCALL_ARGUMENTS: [u8; 6] = [7, 6, 2, 10, 8, 9];
 /// Frames that one unseen return may leave.
 const MAX_UNWIND: usize = 4;
-
-/// A call that has not returned.
-#[derive(Clone, Copy, Debug)]
-struct OpenCall {
-    /// Where its return address is.
-    slot: VirtAddr,
-    /// The return address.
-    to: VirtAddr,
-    /// The call.
-    from: VirtAddr,
-}
-
-/// The last instruction of a thread that made an access.
-#[derive(Clone, Copy, Debug)]
-struct LastAccess {
-    ip: VirtAddr,
-    cycle: u64,
-}
-
-#[derive(Debug, Default)]
-struct ThreadTaint {
-    registers: RegisterLabels,
-    last: Option<LastAccess>,
-    calls: Vec<OpenCall>,
-    /// The call that the last return came from.
-    left: Option<OpenCall>,
-    /// What it executed, where that was recorded.
-    executed: Option<Executed>,
-}
 
 /// What a way is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,12 +66,12 @@ struct WayEnds {
 
 #[derive(Debug, Default)]
 struct ProcessTaint {
-    shadow: TaintedMemory,
+    shadow: LabelledBytes,
     code: ProgramCode,
     /// Ways that were found, by their ends, their length, and where a return went.
     ways: FxHashMap<WayEnds, Rc<[Way]>>,
-    /// The command line's memory.
-    arguments: Option<Range<VirtAddr>>,
+    /// Memory that is input from the beginning: the command line's and the environment's.
+    inherited: Vec<Inherited>,
     threads: Vec<ThreadId>,
 }
 
@@ -128,15 +93,15 @@ struct FindingKey {
 /// Follows input.
 #[derive(Debug)]
 pub struct Taint {
-    threads: FxHashMap<ThreadId, ThreadTaint>,
+    threads: FxHashMap<ThreadId, LabelledThread>,
     processes: BTreeMap<ProcessId, ProcessTaint>,
     labels: Labels,
     inputs: Vec<Input>,
     findings: BTreeMap<FindingKey, Finding>,
     arguments: Option<Range<VirtAddr>>,
     units: UnitSet,
-    /// The trace and its blocks, where control flow was recorded.
-    flow: Option<(Trace, Rc<[BlockEntry]>)>,
+    /// Where it was recorded.
+    flow: Option<RecordedFlow>,
     /// Bytes that came in.
     pub input_bytes: u64,
     /// Accesses looked at.
@@ -161,7 +126,6 @@ impl Taint {
         if properties.get("tracer").is_none_or(|tracer| tracer != "translate") {
             return Err(Error::NoControlFlow);
         }
-        let blocks = flow::blocks(session.trace())?;
         let number = |text: Option<&str>| u64::from_str_radix(text?.trim_start_matches("0x"), 16).ok();
         let arguments = properties.get("argv").and_then(|range| {
             let mut words = range.split(' ');
@@ -175,7 +139,7 @@ impl Taint {
             findings: BTreeMap::new(),
             arguments,
             units: UnitSet::new(kinds),
-            flow: Some((session.trace().clone(), blocks)).filter(|(_, blocks)| !blocks.is_empty()),
+            flow: RecordedFlow::of(session)?,
             input_bytes: 0,
             accesses: 0,
             tainted_accesses: 0,
@@ -206,10 +170,10 @@ impl Taint {
     fn process(&mut self, at: &Moment<'_>) -> &mut ProcessTaint {
         let first = self.processes.is_empty();
         let arguments = self.arguments.clone().filter(|_| first);
-        let process = self
-            .processes
-            .entry(at.process)
-            .or_insert_with(|| ProcessTaint { arguments, ..Default::default() });
+        let process = self.processes.entry(at.process).or_insert_with(|| {
+            let inherited = arguments.map(|bytes| inherited(at.resolver, bytes)).unwrap_or_default();
+            ProcessTaint { inherited, ..Default::default() }
+        });
         if !process.threads.contains(&at.thread) {
             process.threads.push(at.thread);
         }
@@ -248,7 +212,7 @@ impl Taint {
             }
         }
         if let Some(decoded) = &decoded {
-            note_call(&mut thread, decoded, accesses);
+            thread.note_call(decoded, accesses);
         }
         thread.last = Some(LastAccess { ip, cycle });
         self.threads.insert(at.thread, thread);
@@ -259,66 +223,31 @@ impl Taint {
     fn follow(
         &mut self,
         at: &mut Moment<'_>,
-        thread: &mut ThreadTaint,
+        thread: &mut LabelledThread,
         ip: VirtAddr,
         cycle: u64,
     ) -> Result<(), Error> {
-        let Some(LastAccess { ip: from, cycle: before }) = thread.last else { return Ok(()) };
-        if (from, before) == (ip, cycle) {
-            return Ok(());
-        }
-        let Some((trace, blocks)) = &self.flow else {
+        let Some(mut way) = thread.way_to(ip, cycle) else { return Ok(()) };
+        let Some(flow) = self.flow.clone() else {
             self.search(at, thread, ip, cycle);
             return Ok(());
         };
-        if thread.executed.is_none() {
-            thread.executed = Some(Executed::new(flow::Flow::of(trace, at.thread, blocks)));
-        }
-        let (mut reached, mut last) = (before + 1, from);
         while !thread.registers.are_clean() {
-            let Some(executed) = &mut thread.executed else { break };
-            let ExecutedStretch { start, skipped, count, is_whole } = executed.next(&mut reached, cycle)?;
             let Some(process) = self.processes.get_mut(&at.process) else { break };
-            let way = process.code.row(at.resolver, start, skipped, count);
-            if way.len() as u64 != count {
-                // Code without a file.
-                self.lose(thread);
+            let of = (&flow, at.thread);
+            let Some(next) =
+                thread.next_stretch(of, &mut process.code, at.resolver, &mut way, (ip, cycle))?
+            else {
                 break;
-            }
-            let next = way.first().copied().unwrap_or(ip);
-            let decoded = process.code.at(at.resolver, last);
-            if !is_whole || decoded.is_some_and(|decoded| !leads(&decoded, &thread.calls, next)) {
-                self.return_to(thread, next);
-            }
-            if count == 0 {
-                break;
-            }
-            last = way.last().copied().unwrap_or(last);
-            self.walk(at, thread, &[way]);
+            };
+            self.walk(at, thread, &[next]);
         }
+        self.lost += std::mem::take(&mut thread.lost);
         Ok(())
     }
 
-    /// A function that is not recorded, such as malloc, returned to `next`.
-    fn return_to(&mut self, thread: &mut ThreadTaint, next: VirtAddr) {
-        let inner = thread.calls.len().saturating_sub(MAX_UNWIND);
-        match (inner..thread.calls.len()).rev().find(|&depth| thread.calls[depth].to == next) {
-            Some(depth) => {
-                thread.registers.after_unseen_call();
-                thread.calls.truncate(depth);
-            }
-            None => self.lose(thread),
-        }
-    }
-
-    /// What happened to the registers is not known.
-    fn lose(&mut self, thread: &mut ThreadTaint) {
-        thread.registers.clear();
-        self.lost += 1;
-    }
-
     /// The instructions between a thread's last access and this one, where only their number is known.
-    fn search(&mut self, at: &mut Moment<'_>, thread: &mut ThreadTaint, ip: VirtAddr, cycle: u64) {
+    fn search(&mut self, at: &mut Moment<'_>, thread: &mut LabelledThread, ip: VirtAddr, cycle: u64) {
         let Some(LastAccess { ip: from, cycle: before }) = thread.last else { return };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let len = cycle.saturating_sub(before + 1);
@@ -351,11 +280,12 @@ impl Taint {
                 return;
             }
         }
-        self.lose(thread);
+        thread.lose();
+        self.lost += std::mem::take(&mut thread.lost);
     }
 
     /// Executes instructions without accesses, on all ways.
-    fn walk(&mut self, at: &mut Moment<'_>, thread: &mut ThreadTaint, ways: &[Way]) {
+    fn walk(&mut self, at: &mut Moment<'_>, thread: &mut LabelledThread, ways: &[Way]) {
         let mut joined: Option<RegisterLabels> = None;
         for way in ways {
             let mut registers = thread.registers.clone();
@@ -367,7 +297,8 @@ impl Taint {
                 let Some(decoded) = process.code.at(at.resolver, ip) else { continue };
                 self.followed += 1;
                 self.sinks(at, &registers, &thread.calls, &decoded, &[]);
-                let propagation = Propagation { flow: &decoded.flow, ip, accesses: &[] };
+                let propagation =
+                    Propagation { flow: &decoded.flow, ip, accesses: &[], rules: LabelRules::Any };
                 let Some(process) = self.processes.get_mut(&at.process) else { return };
                 propagation.execute(&mut registers, &mut process.shadow, &mut self.labels);
             }
@@ -385,14 +316,15 @@ impl Taint {
     fn execute(
         &mut self,
         at: &mut Moment<'_>,
-        thread: &mut ThreadTaint,
+        thread: &mut LabelledThread,
         decoded: &KnownInstruction,
         accesses: &[Access],
     ) {
         self.followed += 1;
         self.sinks(at, &thread.registers, &thread.calls, decoded, accesses);
         self.format(at, thread, decoded, accesses);
-        let propagation = Propagation { flow: &decoded.flow, ip: decoded.addr(), accesses };
+        let propagation =
+            Propagation { flow: &decoded.flow, ip: decoded.addr(), accesses, rules: LabelRules::Any };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
         let mut memory = process.told(at.thread, &mut self.units);
         propagation.execute(&mut thread.registers, &mut memory, &mut self.labels);
@@ -423,7 +355,12 @@ impl Taint {
                         x86::general_name(number).to_owned(),
                     ),
                     None => {
-                        let propagation = Propagation { flow: &decoded.flow, ip: decoded.addr(), accesses };
+                        let propagation = Propagation {
+                            flow: &decoded.flow,
+                            ip: decoded.addr(),
+                            accesses,
+                            rules: LabelRules::Any,
+                        };
                         let what = if decoded.successor == Successor::Return {
                             "return address"
                         } else {
@@ -451,34 +388,16 @@ impl Taint {
         }
     }
 
-    /// The number of a system call, which is mostly a constant before it.
+    /// The number of a system call.
     fn call_number(&mut self, at: &mut Moment<'_>, ip: VirtAddr) -> Option<u64> {
-        let name = at.resolver.code_name(ip)?;
-        let is_near = name.function.is_some() && name.offset < 4096;
-        let start = ip.0.checked_sub(name.offset).filter(|_| is_near)?;
-        let process = self.processes.get_mut(&at.process)?;
-        let mut examiner = Examiner::new();
-        let mut number = None;
-        let mut addr = VirtAddr(start);
-        while addr < ip {
-            let decoded = process.code.at(at.resolver, addr)?;
-            // The last number that is moved there; an address is none.
-            let sets = |sum: &RegisterSum| sum.register == RAX && sum.base.is_none();
-            if let Some(sum) = examiner.examine(&decoded.instruction).sums().find(sets)
-                && decoded.instruction.rip_relative().is_none()
-            {
-                number = Some(sum.number as u64);
-            }
-            addr = decoded.next();
-        }
-        number
+        call_number(&mut self.processes.get_mut(&at.process)?.code, at.resolver, ip)
     }
 
     /// A directive of a format: a byte that printf itself reads, and not a function that it calls to read an argument.
     fn format(
         &mut self,
         at: &mut Moment<'_>,
-        thread: &ThreadTaint,
+        thread: &LabelledThread,
         decoded: &KnownInstruction,
         accesses: &[Access],
     ) {
@@ -542,13 +461,12 @@ impl Taint {
     fn look(&mut self, at: &mut Moment<'_>, addr: VirtAddr, len: u64) {
         while let Some(page) = self.process(at).shadow.unseen(addr, len) {
             let page_end = page.offset(VirtAddr::PAGE_BYTES);
-            let arguments = self.process(at).arguments.clone();
-            if let Some(Range { start, end }) =
-                arguments.filter(|range| range.start < page_end && page < range.end)
-            {
+            for Inherited { kind, bytes: Range { start, end } } in self.process(at).inherited.clone() {
                 let (from, to) = (start.max(page), end.min(page_end));
-                let source = self.input(Input { kind: "argv".into(), spot: None, name: None });
-                self.taint(at, source, from, to.0 - from.0, from.0 - start.0);
+                if from < to {
+                    let source = self.input(Input { kind: kind.into(), spot: None, name: None });
+                    self.taint(at, source, from, to.0 - from.0, from.0 - start.0);
+                }
             }
             let region = at.resolver.resolve_region(page);
             let region = region.and_then(|id| at.resolver.image().regions().region(id));
@@ -631,6 +549,23 @@ impl Taint {
         }
     }
 
+    /// Whether data decides how much memory a call gave. The call itself is not recorded: registers are as it found them.
+    fn allocation(&mut self, at: &mut Moment<'_>, event: &Allocation) {
+        let Some(thread) = self.threads.get(&at.thread) else { return };
+        let registers = size_registers(event.function).iter();
+        let label = registers
+            .map(|&register| thread.registers.label(RegisterBytes::general(register)))
+            .find(|&label| label != 0);
+        let Some(label) = label else { return };
+        // What the C library asks for by itself, such as for the locale's files, is its own business.
+        let code = at.resolver.code_name(event.ip);
+        if code.is_none_or(|code| code.module.as_deref().is_none_or(is_inner)) {
+            return;
+        }
+        let detail = format!("size of {}", event.function.name());
+        self.find(at, SinkKind::AllocationSize, event.ip, label, detail);
+    }
+
     /// The program's own call that leads to an instruction of the C library.
     fn caller(&self, at: &mut Moment<'_>, calls: &[OpenCall], ip: VirtAddr) -> VirtAddr {
         for call in calls.iter().rev() {
@@ -650,67 +585,9 @@ impl Taint {
     }
 }
 
-/// Functions with a format, and how many unnamed functions of the C library lie between them and the one that reads it.
-const FORMATTERS: &[(&str, usize)] = &[
-    ("printf", 0),
-    ("fprintf", 0),
-    ("vprintf", 0),
-    ("vfprintf", 0),
-    ("sprintf", 1),
-    ("snprintf", 1),
-    ("vsprintf", 1),
-    ("vsnprintf", 1),
-    ("dprintf", 1),
-    ("vdprintf", 1),
-    ("asprintf", 1),
-    ("vasprintf", 1),
-];
-
-/// Whether an instruction can have led there by itself, and not through a function that is not recorded.
-fn leads(from: &KnownInstruction, calls: &[OpenCall], next: VirtAddr) -> bool {
-    let after = from.next();
-    match from.successor {
-        Successor::Next | Successor::Syscall => next == after,
-        Successor::Jump(target) | Successor::Call(target) => next == target,
-        Successor::Branch(target) => next == target || next == after,
-        Successor::IndirectCall => next != after,
-        // The one of a stub to a function that returned from there.
-        Successor::IndirectJump => calls.last().is_none_or(|call| call.to != next),
-        Successor::Return => true,
-    }
-}
-
-/// Keeps the list of calls.
-fn note_call(thread: &mut ThreadTaint, decoded: &KnownInstruction, accesses: &[Access]) {
-    match decoded.successor {
-        Successor::Call(_) | Successor::IndirectCall => {
-            let Some(slot) = accesses.iter().rev().find(|access| access.kind.writes()) else { return };
-            let slot = slot.addr;
-            while thread.calls.last().is_some_and(|call| call.slot <= slot) {
-                thread.calls.pop();
-            }
-            if thread.calls.len() >= MAX_CALLS {
-                thread.calls.remove(0);
-            }
-            thread.calls.push(OpenCall { slot, to: decoded.next(), from: decoded.addr() });
-        }
-        Successor::Return => {
-            let Some(slot) = accesses.first().map(|access| access.addr) else { return };
-            while thread.calls.last().is_some_and(|call| call.slot < slot) {
-                thread.calls.pop();
-            }
-            thread.left = thread.calls.last().copied().filter(|call| call.slot == slot);
-            if thread.left.is_some() {
-                thread.calls.pop();
-            }
-        }
-        _ => {}
-    }
-}
-
 /// Memory whose changes the watchpoint units are told.
 struct Told<'a> {
-    shadow: &'a mut TaintedMemory,
+    shadow: &'a mut LabelledBytes,
     threads: &'a [ThreadId],
     thread: ThreadId,
     units: &'a mut UnitSet,
@@ -758,6 +635,7 @@ impl Tool for Taint {
     fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
         match event {
             Event::Block(block) => self.block(at, block),
+            Event::Allocation(allocation) => self.allocation(at, allocation),
             Event::Gap(gap) => self.missing += gap.count,
             _ => {}
         }

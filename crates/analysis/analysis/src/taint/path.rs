@@ -8,7 +8,7 @@ use memref::VirtAddr;
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
 
-use super::code::{ProgramCode, Successor};
+use crate::labelled::{ProgramCode, Successor};
 
 /// Instructions between two accesses beyond which no way is looked for.
 const MAX_LEN: u64 = 100_000;

@@ -161,7 +161,8 @@ impl<'a> Grouper<'a> {
                     Some(field) => format!("{}.{}", types.name(type_), field.name),
                     None => format!("{} [between its fields]", types.name(type_)),
                 };
-                AccessRow { name, family: None, ..self.variable(table.example, "")? }
+                let (example, conflicts) = (table.example, types.conflicts(type_));
+                AccessRow { name, family: None, conflicts, ..self.variable(example, "")? }
             }
         };
         Some(AccessRow { size: 0, ..row })
@@ -175,7 +176,9 @@ impl<'a> Grouper<'a> {
                 let (size, things) = (table.block_bytes, table.blocks);
                 let example = self.variable(table.example, "")?;
                 let name = types.name(type_).to_string();
-                (Shared::Text(name.clone()), AccessRow { name, size, things, family: None, ..example })
+                let conflicts = types.conflicts(type_);
+                let row = AccessRow { name: name.clone(), size, things, family: None, conflicts, ..example };
+                (Shared::Text(name), row)
             }
             TypeThing::Static(id, name) => {
                 let variable = self.variable(id, "")?;

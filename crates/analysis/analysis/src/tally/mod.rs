@@ -5,16 +5,20 @@
 
 mod allocated;
 mod group;
+mod groups;
 mod locals;
 mod numbering;
 mod pairs;
 mod row;
 mod slot;
 
+use std::ops::Range;
+
 use memref::{Access, Event, ProcessId, ThreadId};
 use symbols::{CodeId, Resolver};
-use trace_format::Filter;
+use trace_format::{ExecutedFrame, Filter};
 
+use self::groups::VariableGroups;
 use self::slot::slot;
 use crate::chosen::{self, Chosen, CountsPart};
 use crate::stack::SiteStyle;
@@ -32,6 +36,13 @@ pub use row::{AccessRow, By, SortKey, join_families};
 struct Counted {
     numbering: Numbering,
     counts: Vec<Count>,
+    groups: VariableGroups,
+}
+
+impl Counted {
+    fn new(numbering: Numbering) -> Self {
+        Self { numbering, counts: Vec::new(), groups: VariableGroups::default() }
+    }
 }
 
 /// Counts everything in one pass; asks only for the names that are wanted.
@@ -54,7 +65,7 @@ impl Tally {
         let mut counted: Vec<Counted> = Vec::new();
         for &by in wanted.iter().filter(|by| **by != By::Page) {
             if !counted.iter().any(|counted| counted.numbering.serves(by)) {
-                counted.push(Counted { numbering: Numbering::new(by, session)?, counts: Vec::new() });
+                counted.push(Counted::new(Numbering::new(by, session)?));
             }
         }
         let pages = wanted.contains(&By::Page).then(Pages::default);
@@ -186,7 +197,7 @@ impl CountsPart for Tally {
 
 impl Tool for Tally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        for Counted { numbering, counts } in &mut self.counted {
+        for Counted { numbering, counts, .. } in &mut self.counted {
             if let Numbering::Variable = numbering
                 && self.chosen.is_all()
             {
@@ -202,7 +213,7 @@ impl Tool for Tally {
                 let begin = self.chosen.tell(at.thread, accesses.len());
                 for (index, access) in (begin..).zip(accesses) {
                     let number = numbering.number(at, access);
-                    if self.chosen.has(index, access) {
+                    if self.chosen.has(at.thread, index, access) {
                         slot(counts, number).add(access);
                     }
                 }
@@ -210,6 +221,27 @@ impl Tool for Tally {
         }
         if let Some(pages) = &mut self.pages {
             pages.add(at.process, accesses);
+        }
+        Ok(())
+    }
+
+    fn takes_executions(&self) -> bool {
+        let is_variable =
+            |counted: &Counted| matches!(counted.numbering, Numbering::Variable | Numbering::Block(_));
+        self.pages.is_none() && self.chosen.is_all() && self.counted.iter().all(is_variable)
+    }
+
+    fn executions(
+        &mut self,
+        at: &mut Moment<'_>,
+        frame: &ExecutedFrame,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        for Counted { numbering, groups, counts } in &mut self.counted {
+            if let Numbering::Block(stacks) = numbering {
+                stacks.executions(at, frame, part.clone());
+            }
+            groups.add(at, frame, part.clone(), counts);
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub(crate) enum Numbering {
     Block(Box<Stacks>),
     /// The session's numbers of instructions.
     Code,
-    Field(Numbered<FieldThing>, Arc<HeapTypes>),
+    Field(Numbered<FieldThing>, FieldPlaces, Arc<HeapTypes>),
     Type(Numbered<TypeThing>, Vec<Option<u32>>, Arc<HeapTypes>),
     Page(Numbered<(ProcessId, u64)>),
     Thread(Threads),
@@ -66,6 +66,34 @@ pub(crate) enum FieldThing {
     Of(VariableId, Arc<str>),
     /// A field of all heap blocks of a type.
     Typed { type_: u32, field: u16 },
+}
+
+/// Where in a variable an access begins, and how long it is: whichever field that is, it stays that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct FieldPlace {
+    variable: VariableId,
+    offset: u64,
+    size: u32,
+}
+
+/// Numbers of the fields at places that were met, so that none is found by its name.
+#[derive(Debug, Default)]
+pub(crate) struct FieldPlaces(FxHashMap<FieldPlace, u32>);
+
+/// Places that are kept; a large array has more elements than are worth it.
+const MOST_PLACES: usize = 1 << 20;
+
+impl FieldPlaces {
+    #[inline]
+    fn number(&mut self, place: FieldPlace, find: impl FnOnce() -> u32) -> u32 {
+        if let Some(&number) = self.0.get(&place) {
+            return number;
+        }
+        if self.0.len() >= MOST_PLACES {
+            self.0.clear();
+        }
+        *self.0.entry(place).or_insert_with(find)
+    }
 }
 
 /// What a row by type is made of.
@@ -134,7 +162,7 @@ impl Numbering {
             }
             By::Variable | By::Allocation | By::Region => Self::Variable,
             By::Function | By::Line => Self::Code,
-            By::Field => Self::Field(Numbered::default(), session.heap_types()?),
+            By::Field => Self::Field(Numbered::default(), FieldPlaces::default(), session.heap_types()?),
             By::Type => Self::Type(Numbered::default(), Vec::new(), session.heap_types()?),
             By::Page => Self::Page(Numbered::default()),
             By::Thread => Self::Thread(Threads::default()),
@@ -166,16 +194,18 @@ impl Numbering {
                 at.resolver.resolve_data(access.addr).variable.0
             }
             Self::Code => at.resolver.resolve_code(access.ip).0,
-            Self::Field(fields, types) => {
+            Self::Field(fields, places, types) => {
                 let name = at.resolver.resolve_data(access.addr);
                 // A block of numbers alone is best called by who allocated it.
                 let placed = types.place(name.variable, access.addr);
-                fields.number(match placed.filter(|placed| types.is_aggregate(placed.type_)) {
-                    Some(TypedPlace { type_, field, .. }) => FieldThing::Typed { type_, field },
-                    None => {
-                        let path = at.resolver.field_path(access.addr, access.size).unwrap_or_default();
-                        FieldThing::Of(name.variable, path)
-                    }
+                if let Some(placed) = placed.filter(|placed| types.is_aggregate(placed.type_)) {
+                    let TypedPlace { type_, field, .. } = placed;
+                    return fields.number(FieldThing::Typed { type_, field });
+                }
+                let (variable, offset, size) = (name.variable, name.offset, access.size);
+                places.number(FieldPlace { variable, offset, size }, || {
+                    let path = at.resolver.field_path(access.addr, access.size).unwrap_or_default();
+                    fields.number(FieldThing::Of(variable, path))
                 })
             }
             Self::Type(things, known, types) => {
@@ -239,7 +269,7 @@ impl Numbering {
     }
 
     pub(super) fn field(&self, number: u32) -> Option<(FieldThing, &HeapTypes)> {
-        let Self::Field(fields, types) = self else { return None };
+        let Self::Field(fields, _, types) = self else { return None };
         Some((fields.get(number)?.clone(), types))
     }
 

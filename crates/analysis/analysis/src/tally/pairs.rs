@@ -158,7 +158,7 @@ impl Tool for PairTally {
         for (index, access) in (begin..).zip(accesses) {
             let [first, second] = &mut self.numberings;
             let pair = [first.number(at, access), second.number(at, access)];
-            if self.chosen.has(index, access) {
+            if self.chosen.has(at.thread, index, access) {
                 self.count(pair).add(access);
             }
         }

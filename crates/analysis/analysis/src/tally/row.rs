@@ -1,5 +1,6 @@
 //! What a table has rows of, and a row.
 
+use crate::layout::TypeConflict;
 use crate::{Count, Owner};
 
 /// What the rows of a table are.
@@ -66,6 +67,8 @@ pub struct AccessRow {
     pub owner: Owner,
     /// The name that all blocks of one call have together, `<malloc@func1+230>`, or all elements of an array.
     pub family: Option<String>,
+    /// Of heap blocks by their type: what else accesses to them take them for, most first.
+    pub conflicts: Vec<TypeConflict>,
 }
 
 /// How rows are sorted: the largest first, names in alphabetical order. Equals are sorted by name.

@@ -2,13 +2,15 @@
 //! in which register where; in between, a walk through the function follows pointers through moves, sums, loads of pointer fields,
 //! the stack and calls (`walk`), instruction by instruction as the crate `x86` tells.
 
+mod arrays;
 mod step;
 mod types;
 mod walk;
 
+pub(crate) use arrays::BoundedArray;
 pub(crate) use types::{CodeTypes, KnownType, TypedCode};
 
-use symbols::DebugType;
+use symbols::{DebugType, LinkAddr};
 
 /// What a register or a slot of the frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,13 @@ enum HeldValue {
         is_indexed: bool,
         /// Debug information says so right there.
         is_named: bool,
+        /// The static variable from whose start on it was counted.
+        home: Option<LinkAddr>,
     },
     /// The canonical frame address and so many bytes.
     Frame(i64),
+    /// What the call at that address returned, as long as nobody says what it is.
+    Returned(LinkAddr),
+    /// The table of virtual functions at an address.
+    VirtualTable(LinkAddr),
 }

@@ -8,8 +8,9 @@ use rustc_hash::FxHashMap;
 use symbols::{CodeId, DebugType, Instance, LinkAddr, Module, Resolver, TypeKind, TypeLayout};
 use x86::{Examiner, Instruction, MAX_INSTRUCTION_BYTES};
 
+use super::arrays::{BoundedArray, bounded_array, local_array};
 use super::step::StepInstruction;
-use super::walk::FunctionWalk;
+use super::walk::{FunctionWalk, WalkedTypes};
 use crate::code_files::CodeFiles;
 
 /// Instructions of a function that are walked at most.
@@ -23,6 +24,8 @@ pub(crate) struct TypedCode {
     pub(super) offset: i64,
     pub(super) is_indexed: bool,
     pub(super) is_named: bool,
+    /// The static variable that its address is counted from.
+    pub(super) home: Option<LinkAddr>,
 }
 
 /// What one instruction accesses.
@@ -52,7 +55,7 @@ pub(crate) struct CodeTypes {
     examiner: Examiner,
     /// By instruction: nothing where it was not looked at.
     known: Vec<Option<Option<KnownType>>>,
-    walked: FxHashMap<WalkedFunction, Arc<FxHashMap<LinkAddr, TypedCode>>>,
+    walked: FxHashMap<WalkedFunction, Arc<WalkedTypes>>,
     number_of: HashMap<(Arc<str>, u64), u32>,
     of_debug: FxHashMap<(usize, DebugType), Option<u32>>,
     layouts: Vec<Arc<TypeLayout>>,
@@ -100,6 +103,74 @@ impl CodeTypes {
     }
 
     fn look(&mut self, resolver: &Resolver, ip: VirtAddr, code: CodeId) -> Option<KnownType> {
+        let (module, address, walked) = self.walked_at(resolver, ip, code)?;
+        let typed = *walked.accesses.get(&address)?;
+        let type_ = self.number(&module, typed.type_)?;
+        Some(KnownType {
+            type_,
+            offset: typed.offset,
+            is_indexed: typed.is_indexed,
+            is_named: typed.is_named,
+        })
+    }
+
+    /// What the result of the call at that address is taken for.
+    pub(crate) fn results(&mut self, resolver: &mut Resolver, call: VirtAddr) -> Vec<u32> {
+        let code = resolver.resolve_code(call);
+        let Some((module, address, walked)) = self.walked_at(resolver, call, code) else { return Vec::new() };
+        let types = walked.results.get(&address).into_iter().flatten();
+        types.filter_map(|type_| self.number(&module, *type_)).collect()
+    }
+
+    /// The array that an instruction takes elements of, with its name: it adds what is not known to the start of it.
+    pub(crate) fn array(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> Option<(BoundedArray, String)> {
+        let code = resolver.resolve_code(ip);
+        let (module, address, walked) = self.walked_at(resolver, ip, code)?;
+        if let Some(&slot) = walked.frames.get(&address) {
+            let function = module.function_at(address)?.address;
+            let array = local_array(&module, &*module.typed_function(function)?, address, slot)?;
+            let local = module.local_at(function, slot);
+            let name = local.map_or("an array on the stack".to_owned(), |local| local.name.to_string());
+            return Some((array, name));
+        }
+        let typed = walked.accesses.get(&address).filter(|typed| typed.is_indexed)?;
+        let member = u64::try_from(typed.offset);
+        let Some(home) = typed.home else {
+            let (start, layout) = (member.ok()?, module.layout_of(typed.type_)?);
+            if !matches!(layout.kind, TypeKind::Struct(_)) {
+                return None;
+            }
+            let bytes = bounded_array(&layout, start)?;
+            let path = layout.path(start, None)?;
+            let name = format!("{}{}", layout.name, path.trim_end_matches("[0]"));
+            return Some((BoundedArray::Member { start, bytes, object_bytes: layout.bytes }, name));
+        };
+        let (type_, into) = module.typed_data(home)?;
+        let layout = module.layout_of(type_)?;
+        // Of a variable that is an array itself, all is counted from its start.
+        let (start, bytes) = match &layout.kind {
+            TypeKind::Array { .. } if into == 0 => (home, bounded_array(&layout, 0)?),
+            _ => {
+                let start = home.0.checked_sub(into)?.checked_add(member.ok()?)?;
+                (LinkAddr(start), bounded_array(&layout, member.ok()?)?)
+            }
+        };
+        let (_, instance) = resolver.image().instance_at(ip)?;
+        let start = instance.placed(start);
+        let variable = resolver.resolve_data(start).variable;
+        let name = resolver.names().variable(variable)?.name.to_string();
+        let path = resolver.field_path(start, 1).unwrap_or_default();
+        let name = format!("{name}{}", path.trim_end_matches("[0]"));
+        Some((BoundedArray::Static { start, bytes }, name))
+    }
+
+    /// The walk through the function of an instruction.
+    fn walked_at(
+        &mut self,
+        resolver: &Resolver,
+        ip: VirtAddr,
+        code: CodeId,
+    ) -> Option<(Arc<Module>, LinkAddr, Arc<WalkedTypes>)> {
         let name = resolver.names().code(code)?;
         let (module, address) = name.place()?;
         if !module.has_debug_info() {
@@ -118,24 +189,11 @@ impl CodeTypes {
                 walked
             }
         };
-        let typed = *walked.get(&address)?;
-        let type_ = self.number(module, typed.type_)?;
-        Some(KnownType {
-            type_,
-            offset: typed.offset,
-            is_indexed: typed.is_indexed,
-            is_named: typed.is_named,
-        })
+        Some((Arc::clone(module), address, walked))
     }
 
-    fn walk(
-        &mut self,
-        resolver: &Resolver,
-        instance: &Instance,
-        begin: LinkAddr,
-        bytes: u64,
-    ) -> FxHashMap<LinkAddr, TypedCode> {
-        let mut found = FxHashMap::default();
+    fn walk(&mut self, resolver: &Resolver, instance: &Instance, begin: LinkAddr, bytes: u64) -> WalkedTypes {
+        let mut found = WalkedTypes::default();
         let module = &*instance.module;
         let Some(typed) = module.typed_function(begin) else { return found };
         let mut steps = Vec::new();
@@ -150,7 +208,7 @@ impl CodeTypes {
             at = step.next;
             steps.push(step);
         }
-        FunctionWalk { module, typed, steps: &steps, found: &mut found }.run();
+        FunctionWalk { module, typed, steps: &steps, found: &mut found, is_again: false }.run();
         found
     }
 
@@ -171,6 +229,25 @@ impl CodeTypes {
         });
         self.of_debug.insert(key, number);
         number
+    }
+
+    /// Whether a type is another name for the one value that it has: `Cell<isize>`, `unique_ptr<T>`.
+    pub(crate) fn is_wrapper(&self, type_: u32) -> bool {
+        fn wraps(layout: &TypeLayout, depth: u32) -> bool {
+            let TypeKind::Struct(members) = &layout.kind else {
+                return matches!(layout.kind, TypeKind::Scalar);
+            };
+            let mut with_bytes = members
+                .iter()
+                .filter(|member| !matches!(&member.layout.kind, TypeKind::Struct(inner) if inner.is_empty()));
+            match (with_bytes.next(), with_bytes.next()) {
+                (Some(only), None) => {
+                    depth < 16 && only.layout.bytes == layout.bytes && wraps(&only.layout, depth + 1)
+                }
+                _ => false,
+            }
+        }
+        self.is_aggregate(type_) && wraps(self.layout(type_), 0)
     }
 
     /// Whether a type consists of members.

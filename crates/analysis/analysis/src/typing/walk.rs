@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use symbols::{LinkAddr, Module, TypedFunction, VariablePlace};
+use symbols::{DebugType, LinkAddr, Module, TypedFunction, VariablePlace};
 use x86::{MemoryOperand, Transfer};
 
+use super::arrays::bounded_array;
 use super::step::StepInstruction;
 use super::{HeldValue, TypedCode};
 
 const RAX: u8 = 0;
 const RSP: u8 = 4;
+const RDI: u8 = 7;
+/// Bytes from the start of a table of virtual functions to what objects point to.
+const FIRST_VIRTUAL: u64 = 16;
 /// Registers that a function need not leave as they were.
 const CALLER_SAVED: u16 = 0b1111_1100_0111;
 /// DWARF's numbers of the general registers, by the processor's.
@@ -36,11 +40,11 @@ impl WalkState {
     }
 
     /// What two ways agree upon; whether that is less than this was.
-    fn join(&mut self, other: &Self) -> bool {
+    fn join(&mut self, other: &Self, bytes_of: impl Fn(DebugType) -> Option<u64>) -> bool {
         let before = self.clone();
         for (own, other) in self.registers.iter_mut().zip(&other.registers) {
             if own != other {
-                *own = None;
+                *own = own.zip(*other).and_then(|(own, other)| one_of(own, other, &bytes_of));
             }
         }
         self.slots.retain(|slot, value| other.slots.get(slot) == Some(value));
@@ -58,30 +62,77 @@ impl WalkState {
     }
 }
 
+/// What a walk finds.
+#[derive(Debug, Default)]
+pub(super) struct WalkedTypes {
+    /// What instructions access, by their addresses.
+    pub(super) accesses: FxHashMap<LinkAddr, TypedCode>,
+    /// What calls return, as far as it is a pointer to anything, is taken for this, by the addresses of the calls.
+    pub(super) results: FxHashMap<LinkAddr, Vec<DebugType>>,
+    /// The places of the frame from which instructions count a number that is not known, by their addresses.
+    pub(super) frames: FxHashMap<LinkAddr, i64>,
+}
+
+/// Types that one result is taken for.
+const MOST_RESULTS: usize = 4;
+
 /// A function on its way.
 pub(super) struct FunctionWalk<'a> {
     pub(super) module: &'a Module,
     pub(super) typed: Arc<TypedFunction>,
     pub(super) steps: &'a [StepInstruction],
-    /// What is found, by address.
-    pub(super) found: &'a mut FxHashMap<LinkAddr, TypedCode>,
+    /// What is found.
+    pub(super) found: &'a mut WalkedTypes,
+    /// Whether it is known what results of calls are taken for.
+    pub(super) is_again: bool,
 }
 
-fn moved(value: HeldValue, by: i64, indexed: bool) -> HeldValue {
-    match value {
-        HeldValue::Pointer { type_, offset, is_indexed, is_named } => HeldValue::Pointer {
+/// A pointer that has another place in an array on each turn of a loop.
+fn one_of(
+    own: HeldValue,
+    other: HeldValue,
+    bytes_of: impl Fn(DebugType) -> Option<u64>,
+) -> Option<HeldValue> {
+    let (
+        HeldValue::Pointer { type_, offset, home, is_named, .. },
+        HeldValue::Pointer { type_: other_type, offset: other_offset, home: other_home, .. },
+    ) = (own, other)
+    else {
+        return None;
+    };
+    let is_element =
+        || bytes_of(type_).is_some_and(|bytes| offset.abs_diff(other_offset).is_multiple_of(bytes));
+    let is_one = type_ == other_type && home == other_home && (home.is_some() || is_element());
+    let offset = offset.min(other_offset);
+    is_one.then_some(HeldValue::Pointer { type_, offset, is_indexed: true, is_named, home })
+}
+
+fn moved(value: HeldValue, by: i64, indexed: bool) -> Option<HeldValue> {
+    Some(match value {
+        HeldValue::Pointer { type_, offset, is_indexed, is_named, home } => HeldValue::Pointer {
             type_,
             offset: offset.wrapping_add(by),
             is_indexed: is_indexed || indexed,
             is_named,
+            home,
         },
         HeldValue::Frame(offset) => HeldValue::Frame(offset.wrapping_add(by)),
-    }
+        value if by == 0 && !indexed => value,
+        _ => return None,
+    })
 }
 
 impl FunctionWalk<'_> {
-    /// Walks all of it.
+    /// Walks all of it, and again where results of calls turned out to be pointers to something.
     pub(super) fn run(&mut self) {
+        self.walk();
+        if !self.found.results.is_empty() {
+            self.is_again = true;
+            self.walk();
+        }
+    }
+
+    fn walk(&mut self) {
         let index_of: FxHashMap<LinkAddr, usize> =
             self.steps.iter().enumerate().map(|(index, step)| (step.address, index)).collect();
         let mut states: FxHashMap<usize, WalkState> = FxHashMap::default();
@@ -110,7 +161,9 @@ impl FunctionWalk<'_> {
                     self.step(step, &mut state);
                     let mut arrive = |index: usize, state: &WalkState| {
                         let is_news = match states.get_mut(&index) {
-                            Some(known) => known.join(state),
+                            Some(known) => known.join(state, |type_| {
+                                Some(self.module.layout_of(type_)?.bytes).filter(|b| *b > 0)
+                            }),
                             None => {
                                 states.insert(index, state.clone());
                                 true
@@ -152,15 +205,31 @@ impl FunctionWalk<'_> {
         let accessed = step.operands.iter().find_map(|operand| self.accessed(operand, state));
         match accessed {
             Some(typed) => {
-                self.found.insert(step.address, typed);
+                self.found.accesses.insert(step.address, typed);
             }
             // Another way leads here that does not know it.
             None => {
-                self.found.remove(&step.address);
+                self.found.accesses.remove(&step.address);
             }
         }
-        let loaded = step.operands.first().and_then(|operand| self.loaded(operand, state));
+        let indexed =
+            step.operands.iter().filter(|operand| operand.base.is_some() && operand.index.is_some());
+        let mut slots = indexed.filter_map(|operand| match self.address(operand, state) {
+            Some(HeldValue::Frame(slot)) => Some(slot),
+            _ => None,
+        });
+        match slots.next() {
+            Some(slot) => _ = self.found.frames.insert(step.address, slot),
+            None => _ = self.found.frames.remove(&step.address),
+        }
+        let loaded = step.operands.first().and_then(|operand| self.loaded(step.address, operand, state));
         let stored = step.stores.and_then(|register| state.get(register));
+        if let (Some(held), Some(operand)) =
+            (stored, step.operands.iter().find(|operand| operand.kind.writes()))
+        {
+            self.store(step.address, operand, held, state);
+        }
+        self.pass(step, state);
         let mut results: Vec<(u8, Option<HeldValue>)> = Vec::new();
         if let Some(register) = step.loads {
             results.push((register, loaded));
@@ -171,15 +240,13 @@ impl FunctionWalk<'_> {
                 all.filter_map(|number| state.get(number)).chain(loaded.filter(|_| terms.adds_memory));
             let others = terms.has_multiple || terms.adds_memory || terms.terms.count_ones() > 1;
             if let (Some(pointer), None) = (pointers.next(), pointers.next()) {
-                results.push((terms.register, Some(moved(pointer, terms.number, others))));
+                results.push((terms.register, moved(pointer, terms.number, others)));
             }
         }
         for sum in &step.sums {
             let value = match sum.base {
-                Some(base) => state.get(base).map(|held| moved(held, sum.number, false)),
-                None => self.module.typed_data(LinkAddr(sum.number as u64)).map(|(type_, offset)| {
-                    HeldValue::Pointer { type_, offset: offset as i64, is_indexed: false, is_named: true }
-                }),
+                Some(base) => state.get(base).and_then(|held| moved(held, sum.number, false)),
+                None => self.data(LinkAddr(sum.number as u64)),
             };
             results.push((sum.register, value));
         }
@@ -196,7 +263,7 @@ impl FunctionWalk<'_> {
         let written = if is_call { CALLER_SAVED } else { step.written };
         (0..16).filter(|number| written >> number & 1 == 1).for_each(|number| state.set(number, None));
         if is_call {
-            state.set(RAX, self.returned(step.transfer));
+            state.set(RAX, self.returned(step));
             return;
         }
         for (register, value) in results {
@@ -205,16 +272,20 @@ impl FunctionWalk<'_> {
     }
 
     /// What debug information says of registers before an instruction.
-    fn name(&self, address: LinkAddr, state: &mut WalkState) {
-        for variable in self.typed.variables.iter().filter(|variable| variable.code.contains(&address)) {
+    fn name(&mut self, address: LinkAddr, state: &mut WalkState) {
+        let typed = Arc::clone(&self.typed);
+        for variable in typed.variables.iter().filter(|variable| variable.code.contains(&address)) {
             let VariablePlace::Register(register, added) = variable.place else { continue };
             let Some(&register) = OF_DWARF.get(register as usize) else { continue };
             let pointee = self.module.part_of_type(variable.type_, variable.part);
             if let Some(type_) = pointee.and_then(|pointer| self.module.pointee(pointer)) {
+                if let (Some(HeldValue::Returned(from)), 0) = (state.get(register), added) {
+                    self.becomes(from, type_);
+                }
                 let offset = added.wrapping_neg();
                 state.set(
                     register,
-                    Some(HeldValue::Pointer { type_, offset, is_indexed: false, is_named: true }),
+                    Some(HeldValue::Pointer { type_, offset, is_indexed: false, is_named: true, home: None }),
                 );
             }
         }
@@ -224,62 +295,181 @@ impl FunctionWalk<'_> {
     fn address(&self, operand: &MemoryOperand, state: &WalkState) -> Option<HeldValue> {
         let base = operand.base.and_then(|base| state.get(base));
         let index = operand.index.filter(|_| operand.scale == 1).and_then(|index| state.get(index));
-        let held = base.or(index)?;
-        Some(moved(held, operand.displacement, operand.index.is_some() && operand.base.is_some()))
+        // In a program at fixed addresses an array is a number.
+        let array = || {
+            let has_registers = operand.base.is_some() || operand.index.is_some();
+            let address = LinkAddr(operand.displacement as u64);
+            let data = (has_registers && self.module.is_fixed()).then(|| self.data(address))??;
+            matches!(data, HeldValue::Pointer { home: Some(_), .. }).then_some(data)
+        };
+        let Some(held) = base.or(index) else { return moved(array()?, 0, true) };
+        moved(held, operand.displacement, operand.index.is_some() && operand.base.is_some())
+    }
+
+    /// What lies at an address of the file.
+    fn data(&self, address: LinkAddr) -> Option<HeldValue> {
+        let typed = self.module.typed_data(address).map(|(type_, offset)| HeldValue::Pointer {
+            type_,
+            offset: offset as i64,
+            is_indexed: false,
+            is_named: true,
+            home: (offset == 0 || self.is_array_in(type_, offset)).then_some(address),
+        });
+        // The first function stands after the offset of the whole and its type.
+        let table = || self.class_of(address).map(|_| HeldValue::VirtualTable(address));
+        typed.or_else(table)
+    }
+
+    /// Whether a member that is an array begins there.
+    fn is_array_in(&self, type_: DebugType, offset: u64) -> bool {
+        self.module.layout_of(type_).is_some_and(|layout| bounded_array(&layout, offset).is_some())
+    }
+
+    /// The class whose objects begin with the address of that table.
+    fn class_of(&self, table: LinkAddr) -> Option<DebugType> {
+        let object = self.module.data_at(table)?;
+        let class = object.name.strip_prefix("vtable for ")?;
+        if table.0.checked_sub(object.address.0)? != FIRST_VIRTUAL {
+            return None;
+        }
+        self.module.debug_type_named(class)
+    }
+
+    /// A value is stored: what it is a pointer to, the place may tell, and what the place is, the value.
+    fn store(&mut self, address: LinkAddr, operand: &MemoryOperand, held: HeldValue, state: &WalkState) {
+        match held {
+            HeldValue::VirtualTable(table) => {
+                let is_first = operand.index.is_none();
+                if let Some(type_) = self.class_of(table).filter(|_| is_first) {
+                    let typed = TypedCode { type_, offset: 0, is_indexed: false, is_named: true, home: None };
+                    self.found.accesses.insert(address, typed);
+                }
+            }
+            HeldValue::Returned(from) => {
+                let pointer = match self.address(operand, state) {
+                    Some(HeldValue::Frame(slot)) => self.pointer_in_frame(slot, address, state),
+                    Some(HeldValue::Pointer { type_, offset, .. }) => self.part(type_, offset),
+                    None if operand.base.is_none() && operand.index.is_none() => {
+                        self.static_part(LinkAddr(operand.displacement as u64))
+                    }
+                    _ => None,
+                };
+                if let Some(type_) = pointer.and_then(|pointer| self.module.pointee(pointer)) {
+                    self.becomes(from, type_);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A result is passed on: to a function as its first argument, or to the caller.
+    fn pass(&mut self, step: &StepInstruction, state: &WalkState) {
+        let type_ = match step.transfer {
+            Transfer::Return(_) => {
+                let Some(HeldValue::Returned(from)) = state.get(RAX) else { return };
+                let returns = self.typed.returns.and_then(|returns| self.module.pointee(returns));
+                returns.map(|type_| (from, type_))
+            }
+            Transfer::Call(target) => {
+                let Some(HeldValue::Returned(from)) = state.get(RDI) else { return };
+                let entry = LinkAddr(target);
+                let callee = self.module.typed_function(entry);
+                let first = callee.and_then(|callee| callee.first_parameter);
+                first.and_then(|pointer| self.module.pointee(pointer)).map(|type_| (from, type_))
+            }
+            _ => None,
+        };
+        if let Some((from, type_)) = type_ {
+            self.becomes(from, type_);
+        }
+    }
+
+    fn becomes(&mut self, from: LinkAddr, type_: DebugType) {
+        let types = self.found.results.entry(from).or_default();
+        if types.len() < MOST_RESULTS && !types.contains(&type_) {
+            types.push(type_);
+        }
     }
 
     fn accessed(&self, operand: &MemoryOperand, state: &WalkState) -> Option<TypedCode> {
         match self.address(operand, state)? {
-            HeldValue::Pointer { type_, offset, is_indexed, is_named } => {
-                Some(TypedCode { type_, offset, is_indexed, is_named })
+            HeldValue::Pointer { type_, offset, is_indexed, is_named, home } => {
+                Some(TypedCode { type_, offset, is_indexed, is_named, home })
             }
-            HeldValue::Frame(_) => None,
+            _ => None,
         }
     }
 
     /// What is loaded from an operand, where that is a pointer.
-    fn loaded(&self, operand: &MemoryOperand, state: &WalkState) -> Option<HeldValue> {
+    fn loaded(&self, address: LinkAddr, operand: &MemoryOperand, state: &WalkState) -> Option<HeldValue> {
         let pointer = match self.address(operand, state) {
             Some(HeldValue::Frame(slot)) => {
                 let known = operand.index.is_none().then(|| state.slots.get(&slot).copied()).flatten();
-                return known.or_else(|| self.loaded_from_frame(slot));
+                return known.or_else(|| self.pointed_to(self.pointer_in_frame(slot, address, state)?));
             }
             Some(HeldValue::Pointer { type_, offset, .. }) => self.part(type_, offset),
+            Some(HeldValue::Returned(_) | HeldValue::VirtualTable(_)) => None,
             None if operand.base.is_none() && operand.index.is_none() => {
-                let (type_, offset) = self.module.typed_data(LinkAddr(operand.displacement as u64))?;
-                self.module.part_of_type(type_, offset)
+                self.static_part(LinkAddr(operand.displacement as u64))
             }
             None => None,
         };
         self.pointed_to(pointer?)
     }
 
-    fn part(&self, type_: symbols::DebugType, offset: i64) -> Option<symbols::DebugType> {
+    fn part(&self, type_: DebugType, offset: i64) -> Option<DebugType> {
         let bytes = self.module.layout_of(type_)?.bytes;
         let offset = u64::try_from(offset).ok()?;
         // An element of an array: the pointer is to its first one.
         self.module.part_of_type(type_, offset.checked_rem(bytes)?)
     }
 
-    fn loaded_from_frame(&self, slot: i64) -> Option<HeldValue> {
-        let pointer = self.typed.variables.iter().find_map(|variable| {
-            let VariablePlace::Frame(begin) = variable.place else { return None };
+    /// The type of what a variable has at a slot of the frame.
+    fn pointer_in_frame(&self, slot: i64, address: LinkAddr, state: &WalkState) -> Option<DebugType> {
+        self.typed.variables.iter().find_map(|variable| {
+            let begin = match variable.place {
+                VariablePlace::Frame(begin) => begin,
+                VariablePlace::Memory(register, offset) if variable.code.contains(&address) => {
+                    let register = *OF_DWARF.get(register as usize)?;
+                    let Some(HeldValue::Frame(base)) = state.get(register) else { return None };
+                    base.checked_add(offset)?.checked_sub(i64::try_from(variable.part).ok()?)?
+                }
+                _ => return None,
+            };
             let into = u64::try_from(slot.checked_sub(begin)?).ok()?;
             let bytes = self.module.layout_of(variable.type_)?.bytes;
             (into < bytes).then(|| self.module.part_of_type(variable.type_, into)).flatten()
-        });
-        self.pointed_to(pointer?)
+        })
     }
 
-    fn pointed_to(&self, pointer: symbols::DebugType) -> Option<HeldValue> {
+    /// The innermost type at an address of static data.
+    fn static_part(&self, address: LinkAddr) -> Option<DebugType> {
+        let (type_, offset) = self.module.typed_data(address)?;
+        self.module.part_of_type(type_, offset)
+    }
+
+    fn pointed_to(&self, pointer: DebugType) -> Option<HeldValue> {
         let type_ = self.module.pointee(pointer)?;
-        Some(HeldValue::Pointer { type_, offset: 0, is_indexed: false, is_named: false })
+        Some(HeldValue::Pointer { type_, offset: 0, is_indexed: false, is_named: false, home: None })
     }
 
     /// What a call leaves in rax.
-    fn returned(&self, transfer: Transfer) -> Option<HeldValue> {
-        let Transfer::Call(target) = transfer else { return None };
-        self.pointed_to(self.module.typed_function(LinkAddr(target))?.returns?)
+    fn returned(&self, step: &StepInstruction) -> Option<HeldValue> {
+        let typed = || {
+            let Transfer::Call(target) = step.transfer else { return None };
+            let returns = self.module.typed_function(LinkAddr(target))?.returns?;
+            let type_ = self.module.held_pointee(returns)?;
+            // A pointer to anything is what it is taken for.
+            self.module.layout_of(type_).filter(|layout| layout.bytes > 0)?;
+            Some(HeldValue::Pointer { type_, offset: 0, is_indexed: false, is_named: false, home: None })
+        };
+        let taken_for = || {
+            let [type_] = *self.found.results.get(&step.address).filter(|_| self.is_again)?.as_slice() else {
+                return None;
+            };
+            Some(HeldValue::Pointer { type_, offset: 0, is_indexed: false, is_named: false, home: None })
+        };
+        typed().or_else(taken_for).or(Some(HeldValue::Returned(step.address)))
     }
 }
 

@@ -11,6 +11,7 @@ use super::letters::{Letter, letter};
 use super::names::{code_name, data_name, region_name, variable_name};
 use super::{AccessBytes, EventOrder, Exporter, Needs};
 use crate::Error;
+use crate::number::missing;
 
 /// A line an event, or two.
 #[derive(Debug)]
@@ -145,7 +146,7 @@ impl Exporter for Madt {
                 let _ = writeln!(self.lines, "/* {} */", marker.name.replace("*/", "* /"));
             }
             Event::Gap(gap) => {
-                let _ = writeln!(self.lines, "/* {} events are missing: {} */", gap.count, gap.reason);
+                let _ = writeln!(self.lines, "/* {}: {} */", missing(gap.count), gap.reason);
             }
             // They have no line in the paper; accesses come by themselves.
             Event::Marker(_) | Event::Order(_) | Event::Sync(_) | Event::Access(_) => {}

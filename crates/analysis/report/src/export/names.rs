@@ -1,6 +1,6 @@
 //! The names of addresses as the text formats have them.
 
-use memref::VirtAddr;
+use memref::{RegionKind, VirtAddr};
 use symbols::Resolver;
 
 /// `symbol+offset`, the offset always there, as the paper has it.
@@ -23,9 +23,13 @@ pub(crate) fn code_name(resolver: &mut Resolver, ip: VirtAddr) -> String {
     resolver.code_name(ip).map_or_else(|| ip.to_string(), |code| code.to_string())
 }
 
-/// The kind of an address's region, in brackets.
+/// The kind of an address's region, in brackets. Where `.bss` begins on the last page of `.data`, the variable tells which it is.
 pub(super) fn region_name(resolver: &mut Resolver, addr: VirtAddr) -> String {
-    let id = resolver.resolve_region(addr);
-    let region = id.and_then(|id| resolver.image().regions().region(id));
-    region.map_or_else(|| "[unknown]".to_owned(), |region| format!("[{}]", region.kind))
+    let name = resolver.resolve_data(addr);
+    let region = name.region.and_then(|id| resolver.image().regions().region(id));
+    let kind = region.map(|region| region.kind).map(|kind| match resolver.names().variable(name.variable) {
+        Some(variable) if kind == RegionKind::Data && variable.region == RegionKind::Bss => RegionKind::Bss,
+        _ => kind,
+    });
+    kind.map_or_else(|| "[unknown]".to_owned(), |kind| format!("[{kind}]"))
 }

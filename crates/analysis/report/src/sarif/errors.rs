@@ -7,9 +7,10 @@ use std::path::Path;
 use analysis::errors::{MemoryError, MemoryErrorKind, StackPlace};
 
 use super::{SarifFinding, SarifFrame, SarifPlace, SarifRule, write};
+use crate::tables::errors::thing;
 
 /// One for each kind, in their order.
-const RULES: [SarifRule; 7] = [
+const RULES: [SarifRule; 8] = [
     SarifRule { id: "use_after_free", text: "An access to a block after its release", level: "error" },
     SarifRule { id: "out_of_bounds", text: "An access between blocks", level: "error" },
     SarifRule { id: "invalid_free", text: "The release of what is no block", level: "error" },
@@ -21,6 +22,11 @@ const RULES: [SarifRule; 7] = [
     SarifRule { id: "uninitialised", text: "A comparison of bytes that nobody wrote", level: "error" },
     SarifRule { id: "leak", text: "A block that was never released", level: "note" },
     SarifRule { id: "unused", text: "A block that was never accessed", level: "note" },
+    SarifRule {
+        id: "temporary",
+        text: "A block that was released before anything else was allocated",
+        level: "note",
+    },
 ];
 
 /// Writes errors; names of files below `root` are relative to it.
@@ -52,7 +58,7 @@ fn finding(error: &MemoryError, uncertain: bool) -> SarifFinding {
     let times = if error.times == 1 { String::new() } else { format!(", {} times", error.times) };
     SarifFinding {
         rule,
-        message: format!("{}: {}{times}", RULES[rule].text, error.what),
+        message: format!("{}: {}{}{times}", RULES[rule].text, error.what, thing(error)),
         fingerprint: functions.join("|"),
         places,
         times: error.times,
@@ -83,6 +89,7 @@ mod tests {
             MemoryErrorKind::Uninitialised,
             MemoryErrorKind::Leak,
             MemoryErrorKind::Unused,
+            MemoryErrorKind::Temporary,
         ] {
             let rule = RULES.iter().find(|rule| rule.id == kind.name()).expect("a rule");
             assert_eq!(rule.level == "error", kind.is_error(), "{}", rule.id);

@@ -6,6 +6,7 @@ use std::path::Path;
 use analysis::race::{Race, Side};
 
 use super::{SarifFinding, SarifFrame, SarifPlace, SarifRule, write};
+use crate::number::amount;
 
 const RULES: [SarifRule; 1] = [SarifRule {
     id: "race",
@@ -30,9 +31,9 @@ fn finding(race: &Race) -> SarifFinding {
     SarifFinding {
         rule: 0,
         message: format!(
-            "Race on {} ({} bytes): {} and {}; nothing orders them",
+            "Race on {} ({}): {} and {}; nothing orders them",
             race.variable,
-            race.len,
+            amount(race.len, "byte"),
             words(second),
             words(first)
         ),

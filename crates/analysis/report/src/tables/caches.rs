@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow, share};
 use super::json as write_json;
 use super::look::{Look, Tone};
-use crate::number::grouped;
+use crate::number::{amount, grouped};
 
 fn shape_json(shape: CacheShape) -> Value {
     json!({ "bytes": shape.bytes, "ways": shape.ways, "line_bytes": shape.line_bytes })
@@ -89,9 +89,9 @@ pub fn misses_as_text(
     let (accesses, total, totals) = (loads + stores, model.total(), model.totals());
     writeln!(
         out,
-        "{} loads and modifies, {} stores; {} replacement",
-        grouped(loads),
-        grouped(stores),
+        "{} and modifies, {}; {} replacement",
+        amount(loads, "load"),
+        amount(stores, "store"),
         setup.replacement.name()
     )?;
     let levels =
@@ -100,21 +100,21 @@ pub fn misses_as_text(
         let Some(shape) = shape else { continue };
         writeln!(
             out,
-            "{name} {shape}: {} misses, {} of all accesses",
-            grouped(misses),
+            "{name} {shape}: {}, {} of all accesses",
+            amount(misses, "miss"),
             share(misses, accesses)
         )?;
     }
-    writeln!(out, "{} lines written to memory", grouped(totals.memory_writes))?;
+    writeln!(out, "{} written to memory", amount(totals.memory_writes, "line"))?;
     if totals.invalidations > 0 || total.coherence > 0 {
-        let text = "copies taken from other threads, which missed them";
-        writeln!(out, "{} {text} {} times", grouped(totals.invalidations), grouped(total.coherence))?;
+        let (copies, times) = (amount(totals.invalidations, "copy"), amount(total.coherence, "time"));
+        writeln!(out, "{copies} taken from other threads, which missed them {times}")?;
     }
     if setup.prefetch {
         writeln!(
             out,
-            "{} lines prefetched, {} of them used",
-            grouped(totals.prefetched),
+            "{} prefetched, {} of them used",
+            amount(totals.prefetched, "line"),
             grouped(totals.prefetched_used)
         )?;
     }
@@ -207,13 +207,13 @@ pub fn curve_text(curve: &MissCurve, look: Look, out: &mut dyn Write) -> io::Res
     let used = (curve.lines * curve.line_bytes as f64).round() as u64;
     writeln!(
         out,
-        "{} accesses to lines of {} bytes, {} in all{sampled}",
-        grouped(curve.accesses),
+        "{} to lines of {} bytes, {} in all{sampled}",
+        amount(curve.accesses, "access"),
         curve.line_bytes,
         bytes(used)
     )?;
     let most = curve.working_set.iter().map(|one| one.bytes as u64).max().unwrap_or(0);
-    writeln!(out, "at most {} in {} accesses", bytes(most), grouped(curve.window_accesses))?;
+    writeln!(out, "at most {} in {}", bytes(most), amount(curve.window_accesses, "access"))?;
     writeln!(out)?;
     let column = |head| Column { head, worth: ALWAYS, left: false };
     let powers = curve

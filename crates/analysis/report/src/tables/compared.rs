@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
 use super::json as write_json;
 use super::look::{Look, Tone};
-use crate::grouped;
+use crate::{amount, grouped};
 
 /// Writes what differs as a JSON array.
 ///
@@ -59,8 +59,8 @@ pub fn compared_text(
     if differing.is_empty() {
         return writeln!(
             out,
-            "both runs access the same things equally often: {} rows",
-            grouped(rows.len() as u64)
+            "both runs access the same things equally often: {}",
+            amount(rows.len() as u64, "row")
         );
     }
     let (shown, more) = differing.split_at(top.min(differing.len()));

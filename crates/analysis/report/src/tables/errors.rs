@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use analysis::errors::{MemoryError, MemoryErrorKind, StackPlace};
+use analysis::errors::{LeakKind, MemoryError, MemoryErrorKind, StackPlace};
 use serde_json::{Value, json};
 
 use super::look::{Look, Tone, Toned};
+use super::rows::{conflicts_json, doubt_of_type};
 use super::{json as write_json, mark_doubt, place, times};
-use crate::number::grouped;
+use crate::number::amount;
 
 /// Functions of a stack that people see.
 const FUNCTIONS: usize = 8;
@@ -25,8 +26,10 @@ pub fn errors_json(errors: &[MemoryError], uncertain: bool, out: &mut dyn Write)
     let all = errors.iter().map(|error| {
         let mut object = json!({
             "kind": error.kind.name(), "what": error.what, "bytes": error.bytes, "name": error.name,
+            "type": error.type_name, "field": error.field, "conflicts": conflicts_json(&error.conflicts),
             "access": place(&error.access), "allocated": place(&error.allocated), "freed": place(&error.freed),
-            "times": error.times,
+            "last_access": place(&error.last_access),
+            "leak_kind": error.leak_kind.map(LeakKind::name), "times": error.times,
         });
         mark_doubt(&mut object, uncertain);
         object
@@ -48,7 +51,13 @@ pub fn errors_text(
     let (wrong, notes): (Vec<&MemoryError>, Vec<&MemoryError>) =
         errors.iter().partition(|error| error.kind.is_error());
     for error in &wrong {
-        let head = format!("{}: {}{}", error.kind.name().replace('_', " "), error.what, times(error.times));
+        let head = format!(
+            "{}: {}{}{}",
+            error.kind.name().replace('_', " "),
+            error.what,
+            thing(error),
+            times(error.times)
+        );
         writeln!(out, "{}{}", Toned(look, Tone::Strong, &head), super::doubt(uncertain))?;
         let words = match error.kind {
             MemoryErrorKind::InvalidFree | MemoryErrorKind::MismatchedFree => "released",
@@ -63,30 +72,54 @@ pub fn errors_text(
     if wrong.is_empty() {
         writeln!(out, "no error was found")?;
     }
-    for (kind, words) in
-        [(MemoryErrorKind::Leak, "never released"), (MemoryErrorKind::Unused, "never accessed")]
-    {
+    for (kind, words) in [
+        (MemoryErrorKind::Leak, "never released"),
+        (MemoryErrorKind::Unused, "never accessed"),
+        (MemoryErrorKind::Temporary, "released before anything else was allocated"),
+    ] {
         let of_kind: Vec<&&MemoryError> = notes.iter().filter(|note| note.kind == kind).collect();
         let (blocks, bytes) =
             of_kind.iter().fold((0, 0), |sum, note| (sum.0 + note.times, sum.1 + note.bytes));
         if blocks == 0 {
             continue;
         }
-        let head = format!("{words}: {} blocks of {} bytes", grouped(blocks), grouped(bytes));
+        let head = format!("{words}: {} of {}", amount(blocks, "block"), amount(bytes, "byte"));
         writeln!(out, "{}", Toned(look, Tone::Strong, &head))?;
         for note in of_kind.iter().take(top) {
-            let words = format!("{} bytes in {} blocks, allocated", grouped(note.bytes), grouped(note.times));
+            let of = match (&note.type_name, doubt_of_type(&note.conflicts)) {
+                (None, _) => String::new(),
+                (Some(name), doubt) if doubt.is_empty() => format!(" of {name}"),
+                (Some(name), doubt) => format!(" of {name} ({doubt})"),
+            };
+            let how = note.leak_kind.map_or_else(String::new, |kind| format!(", {}", kind.words()));
+            let words = format!(
+                "{} in {}{of}{how}, allocated",
+                amount(note.bytes, "byte"),
+                amount(note.times, "block")
+            );
             stack(&words, note.allocated.as_ref(), out)?;
+            if note.last_access.is_some() {
+                stack("  last accessed", note.last_access.as_ref(), out)?;
+            }
         }
         if let Some(more) = of_kind.len().checked_sub(top).filter(|more| *more > 0) {
             writeln!(
                 out,
                 "  {}",
-                Toned(look, Tone::Faint, &format!("{} more calls (--top N, --json)", grouped(more as u64)))
+                Toned(look, Tone::Faint, &format!("{} (--top N, --json)", amount(more as u64, "more call")))
             )?;
         }
     }
     Ok(())
+}
+
+/// The field that was accessed, or the block's type.
+pub(crate) fn thing(error: &MemoryError) -> String {
+    let Some(thing) = error.field.as_ref().or(error.type_name.as_ref()) else { return String::new() };
+    match doubt_of_type(&error.conflicts) {
+        doubt if doubt.is_empty() => format!(" (`{thing}`)"),
+        doubt => format!(" (`{thing}`, {doubt})"),
+    }
 }
 
 fn stack(words: &str, at: Option<&StackPlace>, out: &mut dyn Write) -> io::Result<()> {

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::grid::{ALWAYS, Column, Figure, Grid, GridRow};
 use super::json as write_json;
 use super::look::{Look, Tone, Toned};
-use crate::number::grouped;
+use super::rows::{conflicts_json, doubt_of_type};
+use crate::number::{amount, grouped};
 
 /// Pairs that people see.
 const PAIRS: usize = 3;
@@ -29,7 +30,7 @@ pub fn layouts_json(types: &[TypeUse], out: &mut dyn Write) -> io::Result<()> {
         json!({
             "type": one.name, "bytes": one.bytes, "blocks": one.blocks, "objects": one.objects, "block_bytes": one.block_bytes,
             "typed_by": one.typed_by, "confidence": one.confidence, "accesses": one.count.accesses(),
-            "conflicts": one.conflicts.iter().map(|other| json!({ "type": other.name, "share": other.share })).collect::<Vec<_>>(),
+            "conflicts": conflicts_json(&one.conflicts),
             "fields": one.fields.iter().map(field).collect::<Vec<_>>(),
             "holes": one.holes.iter().map(|hole| json!({ "offset": hole.offset, "size": hole.size })).collect::<Vec<_>>(),
             "lines": one.lines.iter().enumerate().map(|(line, accesses)| json!({ "line": line, "accesses": accesses })).collect::<Vec<_>>(),
@@ -46,34 +47,28 @@ pub fn layouts_json(types: &[TypeUse], out: &mut dyn Write) -> io::Result<()> {
 /// Where the output can't be written.
 pub fn layouts_text(types: &[TypeUse], top: usize, look: Look, out: &mut dyn Write) -> io::Result<()> {
     for one in types.iter().take(top) {
-        let conflicts: Vec<String> = one
-            .conflicts
-            .iter()
-            .take(PAIRS)
-            .map(|other| format!("{} {:.0} %", other.name, other.share * 100.0))
-            .collect();
-        let doubt = match conflicts.as_slice() {
-            [] => String::new(),
-            _ => format!("; agreed by {:.0} %, others say {}", one.confidence * 100.0, conflicts.join(", ")),
+        let doubt = match doubt_of_type(&one.conflicts) {
+            doubt if doubt.is_empty() => doubt,
+            doubt => format!("; {doubt}"),
         };
         let head = format!(
-            "{}: {} bytes, {} in {} blocks of {} bytes, {} accesses{doubt}",
+            "{}: {}, {} in {} of {}, {}{doubt}",
             one.name,
-            one.bytes,
+            amount(one.bytes, "byte"),
             grouped(one.objects),
-            grouped(one.blocks),
-            grouped(one.block_bytes),
-            grouped(one.count.accesses()),
+            amount(one.blocks, "block"),
+            amount(one.block_bytes, "byte"),
+            amount(one.count.accesses(), "access"),
         );
         writeln!(out, "{}", Toned(look, Tone::Strong, &head))?;
         fields(one).write(look, out)?;
         for pair in one.pairs.iter().take(PAIRS) {
             writeln!(
                 out,
-                "  `{}` and `{}` are used together {} times",
+                "  `{}` and `{}` are used together {}",
                 pair.first,
                 pair.second,
-                grouped(pair.times)
+                amount(pair.times, "time")
             )?;
         }
         for advice in &one.advice {
@@ -85,7 +80,7 @@ pub fn layouts_text(types: &[TypeUse], top: usize, look: Look, out: &mut dyn Wri
         writeln!(
             out,
             "{}",
-            Toned(look, Tone::Faint, &format!("{} more types (--top N)", grouped(more as u64)))
+            Toned(look, Tone::Faint, &format!("{} (--top N)", amount(more as u64, "more type")))
         )?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::look::{Look, Tone, Toned};
 use super::{json as write_json, mark_doubt, place};
-use crate::number::grouped;
+use crate::number::{amount, grouped};
 
 /// Parts that people see of a group.
 const PARTS: usize = 8;
@@ -94,14 +94,10 @@ pub fn lines_text(
     }
     if !others.is_empty() {
         let lines: u64 = others.iter().map(|group| group.lines).sum();
-        let text = format!("of the C library and others: {} (--all)", count(lines, "line"));
+        let text = format!("of the C library and others: {} (--all)", amount(lines, "line"));
         writeln!(out, "{}", Toned(look, Tone::Faint, &text))?;
     }
     Ok(())
-}
-
-fn count(number: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 fn group_text(group: &LineGroup, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -109,7 +105,7 @@ fn group_text(group: &LineGroup, look: Look, out: &mut dyn Write) -> io::Result<
     let at = if group.lines == 1 {
         format!("the line at {}", group.address)
     } else {
-        format!("{}, the first at {}", count(group.lines, "line"), group.address)
+        format!("{}, the first at {}", amount(group.lines, "line"), group.address)
     };
     let most = if group.most_changes > changes {
         format!(" in the trace's order, at most {}", grouped(group.most_changes))
@@ -118,8 +114,8 @@ fn group_text(group: &LineGroup, look: Look, out: &mut dyn Write) -> io::Result<
     };
     let mut head = format!(
         "  {at}: {} of owner{most}, {}",
-        count(changes, "change"),
-        count(group.count.accesses(), "access").replace("accesss", "accesses")
+        amount(changes, "change"),
+        amount(group.count.accesses(), "access")
     );
     let other = match group.shared_by {
         SharedBy::OtherBytes => group.true_changes,
@@ -127,7 +123,7 @@ fn group_text(group: &LineGroup, look: Look, out: &mut dyn Write) -> io::Result<
     };
     if other > 0 {
         let bytes = if group.shared_by == SharedBy::OtherBytes { "the same" } else { "different" };
-        head.push_str(&format!(" ({} of {bytes} bytes)", count(other, "change")));
+        head.push_str(&format!(" ({} of {bytes} bytes)", amount(other, "change")));
     }
     writeln!(out, "{head}")?;
     for part in group.parts.iter().take(PARTS) {
@@ -136,7 +132,7 @@ fn group_text(group: &LineGroup, look: Look, out: &mut dyn Write) -> io::Result<
             .into_iter()
             .filter(|(number, _)| *number > 0)
         {
-            what.push(count(number, name));
+            what.push(amount(number, name));
         }
         if part.count.modifies > 0 {
             what.push(format!(

@@ -6,6 +6,7 @@ use analysis::race::{Race, Side};
 use serde_json::{Value, json};
 
 use super::{Finding, call_json, doubt, mark_doubt, place, times};
+use crate::number::amount;
 
 impl Finding for Race {
     fn json(&self) -> Value {
@@ -26,7 +27,7 @@ impl Finding for Race {
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let (times, doubt) = (times(self.times), doubt(self.uncertain));
-        writeln!(out, "race on {} ({} bytes{times}){doubt}", self.variable, self.len)?;
+        writeln!(out, "race on {} ({}{times}){doubt}", self.variable, amount(self.len, "byte"))?;
         for side in [&self.first, &self.second] {
             let at = place(side.file.as_deref(), side.line);
             let locks = if side.locks.is_empty() { "no lock".to_owned() } else { side.locks.join(", ") };

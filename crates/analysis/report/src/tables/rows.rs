@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use analysis::layout::TypeConflict;
 use analysis::{AccessRow, By, Count, Owner, SortKey, join_families};
 use serde_json::{Value, json};
 
@@ -34,7 +35,7 @@ pub fn rows_json(rows: &[AccessRow], out: &mut dyn Write) -> io::Result<()> {
 }
 
 pub(super) fn row_json(row: &AccessRow) -> Value {
-    json!({
+    let mut object = json!({
         "name": row.name,
         "region": row.region,
         "loads": row.count.loads,
@@ -46,7 +47,33 @@ pub(super) fn row_json(row: &AccessRow) -> Value {
         "line": row.line,
         "module": row.module,
         "owner": row.owner.name(),
-    })
+    });
+    if !row.conflicts.is_empty() {
+        object["conflicts"] = conflicts_json(&row.conflicts);
+    }
+    object
+}
+
+/// What else was voted for, each with its share.
+pub(super) fn conflicts_json(conflicts: &[TypeConflict]) -> Value {
+    conflicts.iter().map(|other| json!({ "type": other.name, "share": other.share() })).collect()
+}
+
+/// Conflicts that people see.
+const CONFLICTS: usize = 3;
+
+/// How many agree on a type, and what the others say: `agreed by 61 %, others say node 39 %`. Empty where all agree.
+pub(super) fn doubt_of_type(conflicts: &[TypeConflict]) -> String {
+    let others: Vec<String> = conflicts
+        .iter()
+        .take(CONFLICTS)
+        .map(|other| format!("{} {:.0} %", other.name, other.share() * 100.0))
+        .collect();
+    let agreed = 1.0 - conflicts.iter().map(TypeConflict::share).sum::<f64>();
+    match others.as_slice() {
+        [] => String::new(),
+        _ => format!("agreed by {:.0} %, others say {}", agreed * 100.0, others.join(", ")),
+    }
 }
 
 fn column(head: &'static str, worth: u8) -> Column {
@@ -223,6 +250,7 @@ fn note(by: By, row: &AccessRow, sources: &mut Sources) -> String {
         (_, Some(line)) => format!("({line})"),
         (By::Function, None) if row.module == row.name => "(has no symbols)".to_owned(),
         (By::Function, None) => format!("({})", row.module),
+        _ if !row.conflicts.is_empty() => format!("({})", doubt_of_type(&row.conflicts)),
         _ => String::new(),
     }
 }

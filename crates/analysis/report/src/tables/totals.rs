@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use analysis::{Session, Summary};
 use memref::{AllocationKind, RegionChange};
 use serde_json::{Value, json};
-use trace_format::{COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, StreamKind, Trace};
+use trace_format::{
+    COUNTER_GAP_CAUSE, COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, StreamKind, Trace,
+};
 
 use crate::Error;
-use crate::number::grouped;
+use crate::number::{amount, grouped};
 
 /// Writes the streams of a file: bytes, frames, entries, bytes an entry, thread, name.
 ///
@@ -51,6 +53,8 @@ pub struct Totals {
     verified: Option<Comparison>,
     slow: Vec<SlowInstruction>,
     untraced: Vec<String>,
+    /// Why events are missing, as far as that is known.
+    causes: Vec<GapCause>,
     /// What the tracer itself did, of all processes, in its own order.
     work: Vec<WorkCount>,
     /// What could not be read of the trace, a line each.
@@ -78,6 +82,14 @@ struct SlowInstruction {
     times: u64,
 }
 
+/// Why events are missing.
+#[derive(Debug)]
+struct GapCause {
+    reason: String,
+    cause: String,
+    count: u64,
+}
+
 /// Something that the tracer did, and how often.
 #[derive(Debug)]
 struct WorkCount {
@@ -96,6 +108,7 @@ impl Totals {
         let mut slow: Vec<SlowInstruction> = Vec::new();
         let mut untraced = Vec::new();
         let mut work: Vec<WorkCount> = Vec::new();
+        let mut causes: Vec<GapCause> = Vec::new();
         let counters = trace.counters()?;
         let named = counters.iter().any(|counter| counter.code == COUNTER_SLOW_PATH);
         let resolvers = if named { session.regions_at_end()? } else { Vec::new() };
@@ -122,6 +135,17 @@ impl Totals {
                     Some(row) => row.times += counter.count,
                     None => work.push(WorkCount { name: counter.name, times: counter.count }),
                 },
+                COUNTER_GAP_CAUSE => {
+                    let (reason, cause) = counter.name.split_once(": ").unwrap_or(("", &counter.name));
+                    match causes.iter_mut().find(|row| row.reason == reason && row.cause == cause) {
+                        Some(row) => row.count += counter.count,
+                        None => causes.push(GapCause {
+                            reason: reason.to_owned(),
+                            cause: cause.to_owned(),
+                            count: counter.count,
+                        }),
+                    }
+                }
                 _ => {}
             }
         }
@@ -159,6 +183,7 @@ impl Totals {
             verified,
             slow,
             untraced,
+            causes,
             work,
             damaged: trace.damage_met().iter().map(ToString::to_string).collect(),
         })
@@ -208,6 +233,9 @@ impl Totals {
             "regions": self.regions,
             "gaps": summary.missing(),
             "gaps_by_reason": summary.gaps,
+            "gap_causes": self.causes.iter()
+                .map(|row| json!({"reason": row.reason, "cause": row.cause, "count": row.count}))
+                .collect::<Vec<_>>(),
             "untraced_programs": self.untraced,
             "slow_path": slow,
             "tracer_work": self.work.iter().map(|row| (row.name.clone(), json!(row.times))).collect::<serde_json::Map<_, _>>(),
@@ -271,16 +299,14 @@ impl Totals {
             writeln!(out, "{:<16} {:>16}", "blocks entered", grouped(blocks))?;
         }
         if let Some(verified) = &self.verified {
-            let [windows, instructions, accesses, mismatches] =
-                [verified.windows, verified.instructions, verified.accesses, verified.mismatches]
-                    .map(grouped);
+            let accesses = amount(verified.accesses, "access");
+            let instructions = amount(verified.instructions, "instruction");
+            let windows = amount(verified.windows, "window");
+            let mismatches = amount(verified.mismatches, "mismatch");
             let with_bytes =
                 verified.with_bytes.map(|count| format!(", {} with their bytes,", grouped(count)));
             let with_bytes = with_bytes.unwrap_or_default();
-            writeln!(
-                out,
-                "verified: {accesses} accesses{with_bytes} of {instructions} instructions in {windows} windows, {mismatches} mismatches"
-            )?;
+            writeln!(out, "verified: {accesses}{with_bytes} of {instructions} in {windows}, {mismatches}")?;
             for words in &verified.first_mismatches {
                 writeln!(out, "mismatch: {words}")?;
             }
@@ -295,6 +321,11 @@ impl Totals {
         }
         for (reason, count) in &summary.gaps {
             writeln!(out, "missing: {count} ({reason})")?;
+            // Programs are named below.
+            let is_shown = |row: &&GapCause| row.reason == *reason && !self.untraced.contains(&row.cause);
+            for row in self.causes.iter().filter(is_shown) {
+                writeln!(out, "{:>16}  {}", grouped(row.count), row.cause)?;
+            }
         }
         for program in &self.untraced {
             writeln!(out, "not traced: {program}")?;

@@ -106,6 +106,16 @@ impl DebugInfo {
         self.shapes.pointee(&self.sections, &self.types, type_.0).map(DebugType)
     }
 
+    /// What a value of a type that stands in a register points to.
+    pub(crate) fn held_pointee(&self, type_: DebugType) -> Option<DebugType> {
+        self.shapes.held_pointee(&self.sections, &self.types, type_.0).map(DebugType)
+    }
+
+    /// The complete type of a name.
+    pub(crate) fn type_at_name(&self, name: &str) -> Option<DebugType> {
+        self.types.place_of(&self.sections, name).map(DebugType)
+    }
+
     /// The innermost type at an offset of a type.
     pub(crate) fn part(&self, type_: DebugType, offset: u64) -> Option<DebugType> {
         self.shapes.part(&self.sections, &self.types, type_.0, offset).map(DebugType)

@@ -5,16 +5,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gimli::{
-    DW_AT_data_member_location, DW_AT_declaration, DW_AT_name, DW_AT_type, DW_TAG_array_type,
-    DW_TAG_atomic_type, DW_TAG_class_type, DW_TAG_const_type, DW_TAG_inheritance, DW_TAG_member,
-    DW_TAG_pointer_type, DW_TAG_reference_type, DW_TAG_restrict_type, DW_TAG_rvalue_reference_type,
-    DW_TAG_structure_type, DW_TAG_typedef, DW_TAG_union_type, DW_TAG_volatile_type,
+    DW_AT_calling_convention, DW_AT_data_member_location, DW_AT_declaration, DW_AT_name, DW_AT_type,
+    DW_TAG_array_type, DW_TAG_atomic_type, DW_TAG_class_type, DW_TAG_const_type, DW_TAG_inheritance,
+    DW_TAG_member, DW_TAG_pointer_type, DW_TAG_reference_type, DW_TAG_restrict_type,
+    DW_TAG_rvalue_reference_type, DW_TAG_structure_type, DW_TAG_typedef, DW_TAG_union_type,
+    DW_TAG_volatile_type,
 };
 
 use super::die;
 use super::sections::Sections;
 use super::types::Types;
 use crate::layout::MAX_DEPTH;
+
+/// Types looked at for one part: damaged debug information can describe more than anyone can visit.
+const MOST_STEPS: u32 = 1000;
+/// How DWARF says that values of a type are passed by their address.
+const PASS_BY_REFERENCE: u64 = 4;
 
 /// A member: its place, and its type.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +36,11 @@ enum TypeShape {
     Alias(usize),
     /// A pointer or reference; nothing where it points to no type.
     Pointer(Option<usize>),
-    Aggregate(Vec<MemberShape>),
+    Aggregate {
+        members: Vec<MemberShape>,
+        /// A value of it that is passed or returned is an address in truth.
+        by_reference: bool,
+    },
     Array(usize),
     /// It is complete elsewhere, under that name.
     Declared(String),
@@ -85,26 +95,54 @@ impl TypeShapes {
         }
     }
 
-    /// The innermost type at an offset of another one: of members that begin there, what the first one begins with.
+    /// The innermost type at an offset of another one: of members that begin there a pointer, else what the first one begins with.
     pub(crate) fn part(&self, sections: &Sections, types: &Types, at: usize, offset: u64) -> Option<usize> {
-        let (mut at, mut offset) = (at, offset);
-        for _ in 0..MAX_DEPTH {
-            match self.shape(sections, types, at) {
-                Some((_, TypeShape::Aggregate(members))) => {
-                    let inside = members.iter().filter(|member| member.offset <= offset);
-                    // The one that begins last before it; of a union the first.
-                    let last = inside.clone().map(|member| member.offset).max()?;
-                    let member = inside.into_iter().find(|member| member.offset == last)?;
-                    (at, offset) = (member.type_at, offset - member.offset);
-                }
-                Some((_, TypeShape::Array(element))) => {
-                    let bytes = super::types::size(sections, &sections.dwarf(), element);
-                    (at, offset) = (element, offset.checked_rem(bytes)?);
-                }
-                _ => return (offset == 0).then_some(at),
+        let mut steps = MOST_STEPS;
+        self.part_within(sections, types, at, offset, &mut steps)
+    }
+
+    fn part_within(
+        &self,
+        sections: &Sections,
+        types: &Types,
+        at: usize,
+        offset: u64,
+        steps: &mut u32,
+    ) -> Option<usize> {
+        *steps = steps.checked_sub(1)?;
+        match self.shape(sections, types, at) {
+            Some((_, TypeShape::Aggregate { members, .. })) => {
+                // The ones that begin last before it: of a union all members, empty bases, all variants of an enumeration.
+                let inside = || members.iter().filter(|member| member.offset <= offset);
+                let last = inside().map(|member| member.offset).max()?;
+                let mut parts = inside().filter(|member| member.offset == last).filter_map(|member| {
+                    self.part_within(sections, types, member.type_at, offset - member.offset, steps)
+                });
+                let first = parts.next()?;
+                let is_pointer =
+                    |at: usize| matches!(self.shape(sections, types, at), Some((_, TypeShape::Pointer(_))));
+                Some(if is_pointer(first) {
+                    first
+                } else {
+                    parts.find(|at| is_pointer(*at)).unwrap_or(first)
+                })
             }
+            Some((_, TypeShape::Array(element))) => {
+                let bytes = super::types::size(sections, &sections.dwarf(), element);
+                self.part_within(sections, types, element, offset.checked_rem(bytes)?, steps)
+            }
+            _ => (offset == 0).then_some(at),
         }
-        None
+    }
+
+    /// What a value of a type that stands in a register points to: a pointer's, or that of a structure with nothing before it.
+    pub(crate) fn held_pointee(&self, sections: &Sections, types: &Types, at: usize) -> Option<usize> {
+        match self.shape(sections, types, at)? {
+            (_, TypeShape::Aggregate { by_reference: false, .. }) => {
+                self.pointee(sections, types, self.part(sections, types, at, 0)?)
+            }
+            _ => self.pointee(sections, types, at),
+        }
     }
 }
 
@@ -113,6 +151,13 @@ struct OpenAggregate {
     depth: isize,
     at: usize,
     members: Vec<MemberShape>,
+    by_reference: bool,
+}
+
+impl OpenAggregate {
+    fn shape(self) -> TypeShape {
+        TypeShape::Aggregate { members: self.members, by_reference: self.by_reference }
+    }
 }
 
 fn read_unit(
@@ -128,7 +173,7 @@ fn read_unit(
         let (depth, offset) = (entries.next_depth(), entries.next_offset());
         let Some(abbreviation) = entries.read_abbreviation()? else { continue };
         while let Some(over) = open.pop_if(|open| open.depth >= depth) {
-            shapes.insert(over.at, TypeShape::Aggregate(over.members));
+            shapes.insert(over.at, over.shape());
         }
         let (tag, specs) = (abbreviation.tag(), abbreviation.attributes());
         let is_wanted = matches!(
@@ -153,21 +198,25 @@ fn read_unit(
             continue;
         };
         let (mut type_at, mut place, mut name, mut is_declared) = (None, Some(0), None, false);
+        let mut by_reference = false;
         for &spec in specs {
             let attribute = entries.read_attribute(spec)?;
             match attribute.name() {
                 DW_AT_type => type_at = die::reference(&unit, &attribute.value()),
                 DW_AT_data_member_location => place = die::member_location(&unit, &attribute),
                 DW_AT_declaration => is_declared = true,
+                DW_AT_calling_convention => {
+                    by_reference = die::number(&attribute) == Some(PASS_BY_REFERENCE);
+                }
                 DW_AT_name if name.is_none() => name = die::text(&dwarf, &unit, attribute.value()),
                 _ => {}
             }
         }
         let shape = match tag {
             DW_TAG_member | DW_TAG_inheritance => {
+                // Those of variants count as the enumeration's.
                 if let (Some(outer), Some(type_at), Some(offset), false) =
                     (open.last_mut(), type_at, place, is_declared)
-                    && outer.depth == depth - 1
                 {
                     outer.members.push(MemberShape { offset, type_at });
                 }
@@ -177,7 +226,7 @@ fn read_unit(
                 match name.filter(|_| is_declared) {
                     Some(name) => TypeShape::Declared(name.to_owned()),
                     None => {
-                        open.push(OpenAggregate { depth, at, members: Vec::new() });
+                        open.push(OpenAggregate { depth, at, members: Vec::new(), by_reference });
                         continue;
                     }
                 }
@@ -197,7 +246,7 @@ fn read_unit(
         shapes.insert(at, shape);
     }
     for over in open {
-        shapes.insert(over.at, TypeShape::Aggregate(over.members));
+        shapes.insert(over.at, over.shape());
     }
     Ok(())
 }

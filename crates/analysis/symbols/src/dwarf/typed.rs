@@ -26,6 +26,8 @@ pub enum VariablePlace {
     Register(u16, i64),
     /// In the function's frame: bytes from the canonical frame address.
     Frame(i64),
+    /// In memory, so many bytes from where a register points, by DWARF's number.
+    Memory(u16, i64),
 }
 
 /// A variable or parameter at one of its places.
@@ -48,6 +50,8 @@ pub struct TypedFunction {
     pub variables: Vec<TypedVariable>,
     /// What it returns.
     pub returns: Option<DebugType>,
+    /// The type of its first parameter.
+    pub first_parameter: Option<DebugType>,
 }
 
 /// The functions read so far, by unit and address.
@@ -75,6 +79,9 @@ struct OpenScope {
 #[derive(Default)]
 struct OpenTyped {
     base: Option<i64>,
+    /// The register that is the frame base, by DWARF's number.
+    base_register: Option<u16>,
+    has_parameter: bool,
     typed: TypedFunction,
 }
 
@@ -119,12 +126,33 @@ fn read_unit(
             }
         }
         match tag {
-            DW_TAG_variable | DW_TAG_formal_parameter => reader.variable(&attributes)?,
+            DW_TAG_variable | DW_TAG_formal_parameter => {
+                if tag == DW_TAG_formal_parameter {
+                    reader.parameter(depth, &attributes);
+                }
+                reader.variable(&attributes)?;
+            }
             _ => reader.scope(depth, tag == DW_TAG_subprogram, &attributes)?,
         }
     }
     reader.close(isize::MIN);
     Ok(())
+}
+
+/// A register and a number are where a variable lies, unless it is said to be their sum.
+fn held(place: VariablePlace, is_value: bool) -> VariablePlace {
+    match place {
+        VariablePlace::Register(register, number) if !is_value => VariablePlace::Memory(register, number),
+        place => place,
+    }
+}
+
+/// The register that a frame base is.
+fn base_register(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<u16> {
+    match value.exprloc_value()?.operations(unit.encoding()).next().ok()?? {
+        Operation::Register { register } => Some(register.0),
+        _ => None,
+    }
 }
 
 type Attributes<'s> = [(gimli::DwAt, AttributeValue<Slice<'s>>)];
@@ -161,7 +189,10 @@ impl<'s> UnitReader<'_, 's> {
         let base = value(attributes, DW_AT_frame_base).and_then(|value| frame_base(self.unit, value));
         self.open = OpenTyped {
             base,
-            typed: TypedFunction { variables: Vec::new(), returns: self.type_of(attributes) },
+            base_register: value(attributes, DW_AT_frame_base)
+                .and_then(|value| base_register(self.unit, value)),
+            has_parameter: false,
+            typed: TypedFunction { returns: self.type_of(attributes), ..TypedFunction::default() },
         };
         Ok(())
     }
@@ -197,6 +228,17 @@ impl<'s> UnitReader<'_, 's> {
         own.or_else(origin).map(DebugType)
     }
 
+    /// The first parameter of a function itself.
+    fn parameter(&mut self, depth: isize, attributes: &Attributes<'s>) {
+        if let [function] = self.scopes.as_slice()
+            && function.depth == depth - 1
+            && !self.open.has_parameter
+        {
+            self.open.has_parameter = true;
+            self.open.typed.first_parameter = self.type_of(attributes);
+        }
+    }
+
     fn variable(&mut self, attributes: &Attributes<'s>) -> Result<(), gimli::Error> {
         let Some(location) = value(attributes, DW_AT_location).filter(|_| !self.scopes.is_empty()) else {
             return Ok(());
@@ -229,10 +271,17 @@ impl<'s> UnitReader<'_, 's> {
                 Operation::RegisterOffset { register, offset, .. } if place.is_none() => {
                     place = Some((VariablePlace::Register(register.0, offset), false));
                 }
-                Operation::FrameOffset { offset } if place.is_none() => match self.open.base {
-                    Some(base) => place = Some((VariablePlace::Frame(offset + base), true)),
-                    None => is_known = false,
-                },
+                Operation::FrameOffset { offset } if place.is_none() => {
+                    match (self.open.base, self.open.base_register) {
+                        (Some(base), _) => {
+                            place = Some((VariablePlace::Frame(offset.saturating_add(base)), true));
+                        }
+                        (None, Some(register)) => {
+                            place = Some((VariablePlace::Memory(register, offset), true));
+                        }
+                        (None, None) => is_known = false,
+                    }
+                }
                 Operation::StackValue => {
                     if let Some((VariablePlace::Register(..), is_value)) = &mut place {
                         *is_value = true;
@@ -241,12 +290,8 @@ impl<'s> UnitReader<'_, 's> {
                     }
                 }
                 Operation::Piece { size_in_bits, .. } => {
-                    pieces.extend(
-                        place
-                            .take()
-                            .filter(|(_, is_value)| *is_value && is_known)
-                            .map(|(place, _)| (place, part)),
-                    );
+                    pieces
+                        .extend(place.take().filter(|_| is_known).map(|(place, is)| (held(place, is), part)));
                     part += size_in_bits / 8;
                     is_known = true;
                 }
@@ -254,7 +299,7 @@ impl<'s> UnitReader<'_, 's> {
             }
         }
         pieces.extend(
-            place.filter(|(_, is_value)| *is_value && is_known && part == 0).map(|(place, _)| (place, 0)),
+            place.filter(|_| is_known && part == 0).map(|(place, is_value)| (held(place, is_value), 0)),
         );
         let found =
             pieces.into_iter().map(|(place, part)| TypedVariable { code: code.clone(), place, type_, part });

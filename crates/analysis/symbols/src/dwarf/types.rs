@@ -208,7 +208,13 @@ impl<'s> Build<'s, '_> {
         let kind = match entry.tag() {
             tag if is_transparent(tag) => {
                 let inner = self.layout(type_of(&unit, &entry)?, depth + 1)?;
-                // A typedef has a name of its own; qualifiers have not.
+                // A typedef has a name of its own; qualifiers have not. What has a name already is one type, however many it is given.
+                let is_named_aggregate = !inner.name.is_empty()
+                    && matches!(inner.kind, TypeKind::Struct(_) | TypeKind::Union(_))
+                    && !inner.name.starts_with(ATOMIC);
+                if is_named_aggregate && entry.tag() == DW_TAG_typedef {
+                    return Some(inner);
+                }
                 let atomic = entry.tag() == DW_TAG_atomic_type || inner.name.starts_with(ATOMIC);
                 let name = match (atomic, name.is_empty()) {
                     // Whoever looks for races must know, whatever the name of the type.

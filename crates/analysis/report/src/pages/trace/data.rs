@@ -158,7 +158,7 @@ impl Sites {
         let mut sites = Self { of: HashMap::new(), places: Vec::new() };
         let mut by_name: HashMap<(AllocationKind, String), u64> = HashMap::new();
         let (mut kinds, mut lines) = (Vec::new(), Vec::new());
-        let (mut blocks, mut bytes) = (Vec::<u64>::new(), Vec::<u64>::new());
+        let [mut blocks, mut bytes, mut live_blocks, mut live_bytes]: [Vec<u64>; 4] = Default::default();
         for resolver in &figures.resolvers {
             let heap = resolver.heap();
             for (index, site) in heap.sites().iter().enumerate() {
@@ -174,16 +174,21 @@ impl Sites {
                         Some(line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
                     });
                     lines.push(names.add(line.as_deref().unwrap_or("")));
-                    blocks.push(0);
-                    bytes.push(0);
+                    for column in [&mut blocks, &mut bytes, &mut live_blocks, &mut live_bytes] {
+                        column.push(0);
+                    }
                     blocks.len() as u64 - 1
                 });
                 sites.of.insert((resolver.process(), SiteId(index as u32)), row);
             }
-            for (_, block) in heap.blocks() {
+            for (id, block) in heap.blocks() {
                 if let Some(&row) = sites.of.get(&(resolver.process(), block.site)) {
                     blocks[row as usize] += 1;
                     bytes[row as usize] = bytes[row as usize].saturating_add(block.len);
+                    if heap.is_live(id) {
+                        live_blocks[row as usize] += 1;
+                        live_bytes[row as usize] = live_bytes[row as usize].saturating_add(block.len);
+                    }
                 }
             }
         }
@@ -192,6 +197,8 @@ impl Sites {
         page.numbers("site_line", &lines);
         page.numbers("site_blocks", &blocks);
         page.numbers("site_bytes", &bytes);
+        page.numbers("site_live_blocks", &live_blocks);
+        page.numbers("site_live_bytes", &live_bytes);
         sites
     }
 }

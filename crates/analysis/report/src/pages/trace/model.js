@@ -88,6 +88,8 @@ const countColumns = counts => [
   {title: "modifies", width: "6rem", least: 1000, number: true, value: row => counts[4 * row + 2], help: "one instruction that reads and writes back, as an increment does"},
   {title: "bytes accessed", width: "8rem", least: 900, number: true, value: row => counts[4 * row + 3]},
 ];
+// How often each allocated byte of a site's blocks was accessed.
+const timesAByte = row => D.site_bytes[row] ? Math.round(10 * siteCounts[4 * row + 3] / D.site_bytes[row]) / 10 : 0;
 const name = (title, value) => ({title, width: "minmax(8rem,1fr)", name: true, value});
 const TABLES = {
   variable: {
@@ -109,7 +111,11 @@ const TABLES = {
   site: {
     title: "Allocations", rows: D.site_kind.length, counts: siteCounts,
     columns: [name("allocated by", siteName), {title: "blocks", width: "5rem", number: true, value: row => D.site_blocks[row]},
-      {title: "bytes allocated", width: "8rem", least: 800, number: true, value: row => D.site_bytes[row]}, ...countColumns(siteCounts)],
+      {title: "live", width: "5rem", least: 800, number: true, value: row => D.site_live_blocks[row], help: "blocks that were never released"},
+      {title: "bytes allocated", width: "8rem", least: 800, number: true, value: row => D.site_bytes[row]},
+      {title: "bytes live", width: "7rem", least: 1100, number: true, value: row => D.site_live_bytes[row], help: "of blocks that were never released"},
+      {title: "times a byte", width: "7rem", least: 1000, number: true, value: timesAByte, help: "how often each allocated byte was accessed"},
+      ...countColumns(siteCounts)],
   },
   line: {
     title: "Lines", rows: lineRows.length, counts: lineCounts,

@@ -75,7 +75,8 @@ const DETAILS = {
     for (let i = 0; i < D.variable_thing.length && blocks.length <= MOST; i++) if (D.variable_thing[i] === thing)
       blocks.push([link("variable", i, variableName(i)), countsAt(D.variable_counts, i)]);
     return `<h2 class="mono">${escape(siteName(row))}</h2><p>${place ? `<span class="mono">${escape(place)}</span>, ` : ""}${many(D.site_blocks[row], "block")}, ` +
-      `${bytesText(D.site_bytes[row])}</p><p>${pairs.length ? said(countsAt(siteCounts, row)) : "No access to any of them was recorded."}</p>` +
+      `${bytesText(D.site_bytes[row])}; never released: ${many(D.site_live_blocks[row], "block")}, ${bytesText(D.site_live_bytes[row])}` +
+      `${pairs.length ? `; each byte accessed ${grouped(timesAByte(row))} times` : ""}</p><p>${pairs.length ? said(countsAt(siteCounts, row)) : "No access to any of them was recorded."}</p>` +
       accessors(pairs) + linesOf(pairs) + linkTable("Blocks, the most accessed first", "block", blocks) + sourcesOf(pairs);
   },
   function(row) {

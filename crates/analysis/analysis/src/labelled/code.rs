@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memref::VirtAddr;
+use memref::{AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
 use x86::{DataFlow, Examiner, Instruction, MAX_INSTRUCTION_BYTES, Transfer};
@@ -11,7 +11,7 @@ use crate::code_files::CodeFiles;
 
 /// Where an instruction leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Successor {
+pub(crate) enum Successor {
     Next,
     Jump(VirtAddr),
     Branch(VirtAddr),
@@ -25,29 +25,33 @@ pub(super) enum Successor {
 
 /// One instruction.
 #[derive(Clone, Debug)]
-pub(super) struct KnownInstruction {
-    pub(super) instruction: Instruction,
-    pub(super) successor: Successor,
+pub(crate) struct KnownInstruction {
+    pub(crate) instruction: Instruction,
+    pub(crate) successor: Successor,
     /// How it moves labels.
-    pub(super) flow: DataFlow,
+    pub(crate) flow: DataFlow,
+    /// The registers that make the addresses of what it accesses, a bit each.
+    pub(crate) address_registers: u16,
+    /// Whether it replaces or changes the arithmetic flags.
+    pub(crate) changes_flags: bool,
     /// Whether it can be executed without an access that the trace would have.
-    pub(super) can_be_silent: bool,
+    pub(crate) can_be_silent: bool,
 }
 
 impl KnownInstruction {
     /// Its address.
-    pub(super) fn addr(&self) -> VirtAddr {
+    pub(crate) fn addr(&self) -> VirtAddr {
         VirtAddr(self.instruction.addr())
     }
 
     /// The address after it.
-    pub(super) fn next(&self) -> VirtAddr {
+    pub(crate) fn next(&self) -> VirtAddr {
         VirtAddr(self.instruction.next())
     }
 }
 
 /// The code of one process.
-pub(super) struct ProgramCode {
+pub(crate) struct ProgramCode {
     known: FxHashMap<VirtAddr, Option<u32>>,
     all: Vec<Arc<KnownInstruction>>,
     files: CodeFiles,
@@ -73,7 +77,7 @@ impl std::fmt::Debug for ProgramCode {
 
 impl ProgramCode {
     /// The instruction at an address; `None` where there is no file with it.
-    pub(super) fn at(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Arc<KnownInstruction>> {
+    pub(crate) fn at(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Arc<KnownInstruction>> {
         let index = match self.known.get(&ip) {
             Some(&index) => index,
             None => {
@@ -91,7 +95,7 @@ impl ProgramCode {
 
     /// The addresses of instructions that follow each other: `count` of them after the first `skipped` from `start` on. Fewer
     /// where the code is not known.
-    pub(super) fn row(
+    pub(crate) fn row(
         &mut self,
         resolver: &Resolver,
         start: VirtAddr,
@@ -117,6 +121,13 @@ impl ProgramCode {
         let effects = self.examiner.examine(&instruction);
         Some(KnownInstruction {
             successor: Successor::of(&instruction),
+            address_registers: effects
+                .operands()
+                .filter(|operand| operand.kind != AccessKind::Prefetch)
+                .flat_map(|operand| operand.base.into_iter().chain(operand.index))
+                .filter(|&register| register < 16)
+                .fold(0, |all, register| all | 1 << register),
+            changes_flags: instruction.flags().changed != 0,
             flow: effects.data_flow(),
             can_be_silent: effects.may_access_nothing(),
             instruction,

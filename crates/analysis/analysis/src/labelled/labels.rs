@@ -1,15 +1,15 @@
-//! What is tainted, and where it came from: bytes of memory and registers have labels, and a label knows the step that
+//! What has a label, and where that came from: bytes of memory and registers have labels, and a label knows the step that
 //! moved it, and the label before.
 
 use memref::VirtAddr;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A label; zero is none.
-pub(super) type Label = u32;
+pub(crate) type Label = u32;
 
 /// Where a label came from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum LabelOrigin {
+pub(crate) enum LabelOrigin {
     /// A byte of an input.
     Input {
         /// Its number.
@@ -28,9 +28,11 @@ pub(super) enum LabelOrigin {
 
 /// Labels with their history.
 #[derive(Debug)]
-pub(super) struct Labels {
+pub(crate) struct Labels {
     nodes: Vec<(LabelOrigin, u8)>,
     moved: FxHashMap<(Label, VirtAddr), Label>,
+    /// What moved a label is not kept.
+    is_plain: bool,
 }
 
 /// Steps that a history keeps; what happens to a byte after that many is not told.
@@ -43,20 +45,26 @@ impl Default for Labels {
         Self {
             nodes: vec![(LabelOrigin::Input { source: u32::MAX, offset: 0 }, 0)],
             moved: FxHashMap::default(),
+            is_plain: false,
         }
     }
 }
 
 impl Labels {
-    pub(super) fn input(&mut self, source: u32, offset: u64) -> Label {
+    /// Labels that know where they came from, and not how.
+    pub(crate) fn plain() -> Self {
+        Self { is_plain: true, ..Self::default() }
+    }
+
+    pub(crate) fn input(&mut self, source: u32, offset: u64) -> Label {
         self.nodes.push((LabelOrigin::Input { source, offset }, 0));
         self.nodes.len() as u32 - 1
     }
 
     /// The label of what an instruction moved. A loop is told once.
-    pub(super) fn moved(&mut self, from: Label, ip: VirtAddr) -> Label {
-        if from == 0 {
-            return 0;
+    pub(crate) fn moved(&mut self, from: Label, ip: VirtAddr) -> Label {
+        if from == 0 || self.is_plain {
+            return from;
         }
         if let Some(&label) = self.moved.get(&(from, ip)) {
             return label;
@@ -87,8 +95,14 @@ impl Labels {
         label
     }
 
+    /// The input of a plain label: its number, and the offset in it.
+    pub(crate) fn origin(&self, label: Label) -> (u32, u64) {
+        let (source, offset, _) = self.path(label);
+        (source, offset)
+    }
+
     /// The input of a label and the instructions that moved it, in their order.
-    pub(super) fn path(&self, label: Label) -> (u32, u64, Vec<VirtAddr>) {
+    pub(crate) fn path(&self, label: Label) -> (u32, u64, Vec<VirtAddr>) {
         let mut steps = Vec::new();
         let mut at = label;
         loop {
@@ -116,15 +130,15 @@ struct Page {
 
 /// The labels of a process's memory.
 #[derive(Default)]
-pub(super) struct TaintedMemory {
+pub(crate) struct LabelledBytes {
     pages: FxHashMap<u64, Box<Page>>,
     /// Pages that were looked at for input that is mapped there.
     looked: FxHashSet<u64>,
 }
 
-impl std::fmt::Debug for TaintedMemory {
+impl std::fmt::Debug for LabelledBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TaintedMemory").field("pages", &self.pages.len()).finish_non_exhaustive()
+        f.debug_struct("LabelledBytes").field("pages", &self.pages.len()).finish_non_exhaustive()
     }
 }
 
@@ -133,15 +147,15 @@ const fn place_in_page(addr: VirtAddr) -> usize {
     (addr.0 % PAGE) as usize
 }
 
-impl TaintedMemory {
+impl LabelledBytes {
     /// Pages of a range that nobody has asked about.
-    pub(super) fn unseen(&mut self, addr: VirtAddr, len: u64) -> Option<VirtAddr> {
+    pub(crate) fn unseen(&mut self, addr: VirtAddr, len: u64) -> Option<VirtAddr> {
         let (first, last) = (addr.page_number(), addr.0.saturating_add(len.max(1) - 1) / PAGE);
         (first..=last).find(|&page| self.looked.insert(page)).map(|page| VirtAddr(page * PAGE))
     }
 
     /// The memory there is another now.
-    pub(super) fn forget(&mut self, addr: VirtAddr, len: u64) {
+    pub(crate) fn forget(&mut self, addr: VirtAddr, len: u64) {
         let (first, end) = (addr.page_number(), addr.0.saturating_add(len).div_ceil(PAGE));
         if end - first > self.looked.len() as u64 {
             self.looked.retain(|page| !(first..end).contains(page));
@@ -152,13 +166,13 @@ impl TaintedMemory {
     }
 
     #[inline]
-    pub(super) fn get(&self, addr: VirtAddr) -> Label {
+    pub(crate) fn get(&self, addr: VirtAddr) -> Label {
         self.pages.get(&addr.page_number()).map_or(0, |page| page.labels[place_in_page(addr)])
     }
 
     /// Whether any byte of the range has a label.
     #[inline]
-    pub(super) fn any(&self, addr: VirtAddr, len: u64) -> bool {
+    pub(crate) fn any(&self, addr: VirtAddr, len: u64) -> bool {
         if self.pages.is_empty() {
             return false;
         }
@@ -177,7 +191,7 @@ impl TaintedMemory {
         false
     }
 
-    pub(super) fn set(&mut self, addr: VirtAddr, label: Label) {
+    pub(crate) fn set(&mut self, addr: VirtAddr, label: Label) {
         let number = addr.page_number();
         if label == 0 && !self.pages.contains_key(&number) {
             return;
@@ -194,7 +208,7 @@ impl TaintedMemory {
         }
     }
 
-    pub(super) fn clear(&mut self, addr: VirtAddr, len: u64) {
+    pub(crate) fn clear(&mut self, addr: VirtAddr, len: u64) {
         let end = addr.0.saturating_add(len);
         let mut at = addr.0;
         while at < end && !self.pages.is_empty() {
@@ -210,7 +224,7 @@ impl TaintedMemory {
 
     /// Bytes with a label.
     #[cfg(test)]
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.pages.values().map(|page| u64::from(page.tainted)).sum()
     }
 }
@@ -238,7 +252,7 @@ mod tests {
 
     #[test]
     fn memory_keeps_what_is_tainted_alone() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         for addr in 4090..4110 {
             shadow.set(VirtAddr(addr), 7);
         }

@@ -5,22 +5,22 @@
 //! read through them, comparisons nothing to what depends on their outcome: data is followed, not decisions.
 
 use memref::{Access, VirtAddr};
-use x86::{ByteRule, ByteSource, ByteTarget, DataFlow, RegisterBytes};
+use x86::{ByteRule, ByteSource, ByteTarget, DataFlow, RegisterBytes, RegisterKind};
 
-use super::labels::{Label, Labels, TaintedMemory};
+use super::labels::{Label, LabelledBytes, Labels};
 use super::registers::{ByteLabels, CLEAN, RegisterLabels, VALUE_BYTES};
 
 const GENERAL_BYTES: usize = 8;
 
 /// What the memory of a process holds, and what happens to it.
-pub(super) trait LabelledMemory {
+pub(crate) trait LabelledMemory {
     /// The label of a byte.
     fn get(&self, addr: VirtAddr) -> Label;
     /// Gives bytes labels.
     fn put(&mut self, addr: VirtAddr, value: &[Label]);
 }
 
-impl LabelledMemory for TaintedMemory {
+impl LabelledMemory for LabelledBytes {
     fn get(&self, addr: VirtAddr) -> Label {
         Self::get(self, addr)
     }
@@ -32,17 +32,29 @@ impl LabelledMemory for TaintedMemory {
     }
 }
 
+/// What a result has the label of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LabelRules {
+    /// Of anything that it comes from.
+    Any,
+    /// Of what all of it comes from: what is masked away, combined or chosen from something else has none.
+    Whole,
+    /// Of what is moved there; of what is computed nothing.
+    Moves,
+}
+
 /// An execution of an instruction.
-pub(super) struct Propagation<'a> {
-    pub(super) flow: &'a DataFlow,
+pub(crate) struct Propagation<'a> {
+    pub(crate) flow: &'a DataFlow,
     /// Its address.
-    pub(super) ip: VirtAddr,
-    pub(super) accesses: &'a [Access],
+    pub(crate) ip: VirtAddr,
+    pub(crate) accesses: &'a [Access],
+    pub(crate) rules: LabelRules,
 }
 
 impl Propagation<'_> {
     /// The label of what the instruction reads from memory.
-    pub(super) fn loaded(&self, memory: &impl LabelledMemory) -> Label {
+    pub(crate) fn loaded(&self, memory: &impl LabelledMemory) -> Label {
         let reads = self.accesses.iter().filter(|access| access.kind.reads());
         reads
             .flat_map(|access| (0..u64::from(access.size)).map(|index| memory.get(access.addr.offset(index))))
@@ -51,7 +63,7 @@ impl Propagation<'_> {
     }
 
     /// Executes it.
-    pub(super) fn execute(
+    pub(crate) fn execute(
         &self,
         registers: &mut RegisterLabels,
         memory: &mut impl LabelledMemory,
@@ -70,7 +82,20 @@ impl Propagation<'_> {
             .collect();
         for (assignment, value) in self.flow.assignments.iter().zip(&values) {
             match assignment.target {
-                ByteTarget::Register(bytes, zero_to) => registers.set(bytes, zero_to, value),
+                ByteTarget::Register(bytes, zero_to) => {
+                    let len = usize::from(bytes.len);
+                    let above = zero_to.saturating_sub(bytes.first).max(bytes.len);
+                    if self.rules == LabelRules::Whole
+                        && matches!(bytes.register, RegisterKind::General(_))
+                        && value[..len].iter().all(|&label| label != 0)
+                    {
+                        // The zeros above are a part of the number.
+                        let whole = RegisterBytes { len: above, ..bytes };
+                        registers.set(whole, zero_to, &[value[0]; VALUE_BYTES]);
+                    } else {
+                        registers.set(bytes, zero_to, value);
+                    }
+                }
                 ByteTarget::Memory => self.write_memory(memory, value, labels),
             }
         }
@@ -92,7 +117,19 @@ impl Propagation<'_> {
         match rule {
             // The smaller one of two is how string functions look for a zero: it decides, too.
             ByteRule::Constant | ByteRule::Decision | ByteRule::Least => CLEAN,
-            ByteRule::Move(source) => read(source),
+            ByteRule::Move(source) => {
+                let mut value = read(source);
+                let bytes = len_of(source);
+                // A small number that becomes a large one.
+                if self.rules == LabelRules::Whole
+                    && bytes < GENERAL_BYTES
+                    && value[..bytes].iter().all(|&label| label != 0)
+                {
+                    let label = value[0];
+                    value[bytes..GENERAL_BYTES].fill(label);
+                }
+                value
+            }
             ByteRule::SignExtend(source) => {
                 let mut value = read(source);
                 let bytes = len_of(source);
@@ -108,8 +145,11 @@ impl Propagation<'_> {
             ByteRule::Bitwise(one, other, kept) => {
                 let mut value = read(one);
                 for (own, other) in value.iter_mut().zip(read(other)) {
-                    if *own == 0 {
-                        *own = other;
+                    match self.rules {
+                        LabelRules::Any if *own == 0 => *own = other,
+                        LabelRules::Any => {}
+                        LabelRules::Whole if other != 0 => {}
+                        LabelRules::Whole | LabelRules::Moves => *own = 0,
                     }
                 }
                 for (_, label) in
@@ -122,12 +162,17 @@ impl Propagation<'_> {
             ByteRule::Either(own, other) => {
                 let mut value = read(own);
                 for (own, other) in value.iter_mut().zip(read(other)) {
-                    if other != 0 {
-                        *own = other;
+                    match self.rules {
+                        LabelRules::Any if other != 0 => *own = other,
+                        LabelRules::Any => {}
+                        LabelRules::Whole if other != 0 => {}
+                        LabelRules::Whole | LabelRules::Moves => *own = 0,
                     }
                 }
                 value
             }
+            ByteRule::Join if self.rules == LabelRules::Moves => CLEAN,
+            ByteRule::Join if self.rules == LabelRules::Whole => [self.whole(registers, memory); VALUE_BYTES],
             ByteRule::Join => [self.joined(registers, memory, labels); VALUE_BYTES],
         }
     }
@@ -140,6 +185,21 @@ impl Propagation<'_> {
         }
         let inputs = self.flow.inputs.iter().map(|&input| registers.label(input));
         inputs.into_iter().find(|&label| label != 0).unwrap_or(0)
+    }
+
+    /// The label of an input that has one in each of its bytes.
+    pub(crate) fn whole(&self, registers: &RegisterLabels, memory: &impl LabelledMemory) -> Label {
+        let mut reads = self.accesses.iter().filter(|access| access.kind.reads());
+        let loaded = reads.find_map(|access| {
+            let mut bytes = (0..u64::from(access.size)).map(|index| memory.get(access.addr.offset(index)));
+            let first = bytes.next().filter(|&label| label != 0)?;
+            bytes.all(|label| label != 0).then_some(first)
+        });
+        let whole_register = |&input: &RegisterBytes| {
+            let value = registers.get(input);
+            value[..usize::from(input.len)].iter().all(|&label| label != 0).then_some(value[0])
+        };
+        loaded.or_else(|| self.flow.inputs.iter().find_map(whole_register)).unwrap_or(0)
     }
 
     /// What is loaded, byte by byte: several accesses one after the other.
@@ -220,7 +280,7 @@ fn len_of(source: ByteSource) -> usize {
 #[cfg(test)]
 mod tests {
     use memref::AccessKind;
-    use x86::{Disassembler, Examiner, RegisterKind};
+    use x86::{Disassembler, Examiner};
 
     use super::super::registers::first;
     use super::*;
@@ -235,7 +295,16 @@ mod tests {
     fn run(
         bytes: &[u8],
         accesses: &[(u64, u32, AccessKind)],
-        shadow: &mut TaintedMemory,
+        shadow: &mut LabelledBytes,
+    ) -> (RegisterLabels, Labels) {
+        run_by(LabelRules::Any, bytes, accesses, shadow)
+    }
+
+    fn run_by(
+        rules: LabelRules,
+        bytes: &[u8],
+        accesses: &[(u64, u32, AccessKind)],
+        shadow: &mut LabelledBytes,
     ) -> (RegisterLabels, Labels) {
         let mut registers = RegisterLabels::default();
         let mut labels = Labels::default();
@@ -256,7 +325,8 @@ mod tests {
                 })
                 .collect();
             let flow = effects.data_flow();
-            let propagation = Propagation { flow: &flow, ip: VirtAddr(instruction.addr()), accesses: &taken };
+            let propagation =
+                Propagation { flow: &flow, ip: VirtAddr(instruction.addr()), accesses: &taken, rules };
             propagation.execute(&mut registers, shadow, &mut labels);
         }
         (registers, labels)
@@ -268,7 +338,7 @@ mod tests {
 
     #[test]
     fn moves_keep_bytes_apart() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         (0..8).for_each(|n| shadow.set(VirtAddr(0x100 + n), 1 + n as u32));
         // mov eax, [rdi]; movzx ecx, ah; bswap eax; mov [rsi], ax
         let bytes = [0x8b, 0x07, 0x0f, 0xb6, 0xcc, 0x0f, 0xc8, 0x66, 0x89, 0x06];
@@ -283,7 +353,7 @@ mod tests {
 
     #[test]
     fn arithmetic_joins_and_constants_clear() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         shadow.set(VirtAddr(0x100), 5);
         // mov al, [rdi]; add rbx, rax; and ebx, 0xff; lea rdx, [rbx+rcx]; xor eax, eax; mov rsi, [rbx]
         let bytes = [
@@ -300,7 +370,7 @@ mod tests {
 
     #[test]
     fn vectors_and_strings_move_bytes() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         shadow.set(VirtAddr(0x10f), 9);
         // movdqu xmm0, [rdi]; movdqu [rsi], xmm0; movsb; vpcmpeqb ymm0, ymm0, ymm1
         let bytes = [0xf3, 0x0f, 0x6f, 0x07, 0xf3, 0x0f, 0x7f, 0x06, 0xa4, 0xc5, 0xfd, 0x74, 0xc1];
@@ -318,7 +388,7 @@ mod tests {
 
     #[test]
     fn the_stack_keeps_registers() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         shadow.set(VirtAddr(0x100), 2);
         // mov rax, [rdi]; push rax; xor eax, eax; pop rbx; xchg rbx, rcx; cmove rdx, rcx
         let bytes = [0x48, 0x8b, 0x07, 0x50, 0x31, 0xc0, 0x5b, 0x48, 0x87, 0xcb, 0x48, 0x0f, 0x44, 0xd1];
@@ -335,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_move_of_a_part_of_a_vector_leaves_the_rest() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         (0..32).for_each(|n| shadow.set(VirtAddr(0x100 + n), 1 + n as u32));
         // vmovdqu ymm0, [rdi]; vmovdqu ymm1, [rsi]; movss xmm1, xmm0; movq xmm2, xmm0
         let bytes =
@@ -348,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_move_into_half_a_vector_clears_the_rest_only_if_it_is_a_new_one() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         (0..32).for_each(|n| shadow.set(VirtAddr(0x100 + n), 1 + n as u32));
         // vmovdqu ymm0, [rdi]; pxor xmm0, xmm0
         let old = [0xc5, 0xfe, 0x6f, 0x07, 0x66, 0x0f, 0xef, 0xc0];
@@ -362,7 +432,7 @@ mod tests {
 
     #[test]
     fn clearing_the_upper_halves_taints_nothing() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         shadow.set(VirtAddr(0x100), 5);
         shadow.set(VirtAddr(0x11f), 6);
         // vmovdqu ymm0, [rdi]; vzeroupper
@@ -375,12 +445,31 @@ mod tests {
 
     #[test]
     fn a_value_in_an_mmx_register_is_all_tainted() {
-        let mut shadow = TaintedMemory::default();
+        let mut shadow = LabelledBytes::default();
         shadow.set(VirtAddr(0x107), 5);
         // movq mm0, [rdi]; movq [rsi], mm0
         let bytes = [0x0f, 0x6f, 0x07, 0x0f, 0x7f, 0x06];
         let accesses = [(0x100, 8, AccessKind::Load), (0x200, 8, AccessKind::Store)];
         run(&bytes, &accesses, &mut shadow);
         assert_ne!(shadow.get(VirtAddr(0x207)), 0, "the last byte counts as much as the first");
+    }
+    #[test]
+    fn by_the_rule_of_the_whole_a_part_is_none() {
+        let labels_of = |bytes: &[u8], labelled: std::ops::Range<u64>| {
+            let mut shadow = LabelledBytes::default();
+            labelled.for_each(|at| shadow.set(VirtAddr(at), 7));
+            let accesses = [(0x100, 4, AccessKind::Load)];
+            let (registers, _) = run_by(LabelRules::Whole, bytes, &accesses, &mut shadow);
+            registers.get(RAX)[..8].iter().filter(|&&label| label != 0).count()
+        };
+        // mov eax, [rdi]; add eax, 1
+        let sum = [0x8b, 0x07, 0x83, 0xc0, 0x01];
+        assert_eq!((labels_of(&sum, 0x100..0x104), labels_of(&sum, 0x101..0x104)), (8, 0));
+        // mov eax, [rdi]; and eax, 0xff: other bits may be all that counts
+        assert_eq!(labels_of(&[0x8b, 0x07, 0x25, 0xff, 0, 0, 0], 0x100..0x104), 0);
+        // mov eax, [rdi]; cmove eax, ecx: ecx may be it
+        assert_eq!(labels_of(&[0x8b, 0x07, 0x0f, 0x44, 0xc1], 0x100..0x104), 0);
+        // mov eax, [rdi]; mov eax, eax
+        assert_eq!(labels_of(&[0x8b, 0x07, 0x89, 0xc0], 0x100..0x102), 2);
     }
 }

@@ -8,20 +8,20 @@ const GENERAL: usize = 16;
 const GENERAL_BYTES: usize = 8;
 const VECTORS: usize = 32;
 /// The most bytes of one value.
-pub(super) const VALUE_BYTES: usize = 64;
+pub(crate) const VALUE_BYTES: usize = 64;
 /// Registers of other kinds, which have one label each.
 const OTHERS: usize = RegisterKind::COUNT - GENERAL - VECTORS;
 /// The general registers that a function may change and need not restore: rax, rcx, rdx, rsi, rdi, r8 to r11.
 const CALLER_SAVED: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 
 /// Labels of a value, byte by byte.
-pub(super) type ByteLabels = [Label; VALUE_BYTES];
+pub(crate) type ByteLabels = [Label; VALUE_BYTES];
 /// Those of a value that is not tainted.
-pub(super) const CLEAN: ByteLabels = [0; VALUE_BYTES];
+pub(crate) const CLEAN: ByteLabels = [0; VALUE_BYTES];
 
 /// The labels of a thread's registers.
 #[derive(Clone, Debug)]
-pub(super) struct RegisterLabels {
+pub(crate) struct RegisterLabels {
     general: [[Label; GENERAL_BYTES]; GENERAL],
     vector: Box<[[Label; VALUE_BYTES]; VECTORS]>,
     others: [Label; OTHERS],
@@ -41,26 +41,26 @@ impl Default for RegisterLabels {
 }
 
 /// The first label of a value.
-pub(super) fn first(value: &[Label]) -> Label {
+pub(crate) fn first(value: &[Label]) -> Label {
     value.iter().copied().find(|&label| label != 0).unwrap_or(0)
 }
 
 impl RegisterLabels {
     /// Whether no register has a label.
     #[inline]
-    pub(super) fn are_clean(&self) -> bool {
+    pub(crate) fn are_clean(&self) -> bool {
         self.tainted == 0
     }
 
     /// No register has one any more.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if self.tainted != 0 {
             *self = Self::default();
         }
     }
 
     /// The labels of a register's bytes; a register of another kind than general and vector has its one in each.
-    pub(super) fn get(&self, bytes: RegisterBytes) -> ByteLabels {
+    pub(crate) fn get(&self, bytes: RegisterBytes) -> ByteLabels {
         let mut value = CLEAN;
         let (index, first, len) = (bytes.register.index(), usize::from(bytes.first), usize::from(bytes.len));
         if self.tainted >> index & 1 == 0 {
@@ -75,12 +75,12 @@ impl RegisterLabels {
     }
 
     /// The first label of a register's bytes.
-    pub(super) fn label(&self, bytes: RegisterBytes) -> Label {
+    pub(crate) fn label(&self, bytes: RegisterBytes) -> Label {
         first(&self.get(bytes))
     }
 
     /// Writes a register's bytes; those after them, up to `zero_to`, are cleared.
-    pub(super) fn set(&mut self, bytes: RegisterBytes, zero_to: u8, value: &ByteLabels) {
+    pub(crate) fn set(&mut self, bytes: RegisterBytes, zero_to: u8, value: &ByteLabels) {
         let (index, from, len) = (bytes.register.index(), usize::from(bytes.first), usize::from(bytes.len));
         if self.tainted >> index & 1 == 0 && value[..len].iter().all(|&label| label == 0) {
             return;
@@ -104,7 +104,7 @@ impl RegisterLabels {
     }
 
     /// What a call may have changed and did not say: caller-saved registers hold nothing that is known.
-    pub(super) fn after_unseen_call(&mut self) {
+    pub(crate) fn after_unseen_call(&mut self) {
         for number in CALLER_SAVED {
             self.set(RegisterBytes::general(number), 8, &CLEAN);
         }
@@ -116,7 +116,7 @@ impl RegisterLabels {
     }
 
     /// Takes over what another set has that this one has not.
-    pub(super) fn join(&mut self, other: &Self) {
+    pub(crate) fn join(&mut self, other: &Self) {
         let add = |to: &mut [Label], from: &[Label]| {
             for (to, &from) in to.iter_mut().zip(from) {
                 if *to == 0 {

@@ -1,0 +1,108 @@
+//! Accesses out of the bounds of arrays: an instruction that takes elements of one takes one elsewhere.
+//!
+//! Compilers count `a[i - 10]` from ten elements before the array, which may be the start of another one. So an instruction is believed
+//! to be about an array only if some of its accesses were to it.
+
+use memref::{Access, VirtAddr};
+use symbols::{CodeId, Resolver};
+
+use super::found::FoundError;
+use crate::amount;
+use crate::stack::CallPlace;
+use crate::typing::{BoundedArray, CodeTypes};
+
+/// What an access is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ArrayBase {
+    /// It is to static memory.
+    Static,
+    /// The canonical frame address of the function that makes it.
+    Frame(VirtAddr),
+    /// The block that it is to: its start and bytes.
+    Block(VirtAddr, u64),
+}
+
+/// Instructions that take elements of arrays.
+#[derive(Debug, Default)]
+pub(super) struct ArrayBounds {
+    types: CodeTypes,
+    /// By the instruction's number; nothing where it was not looked at.
+    known: Vec<Option<Option<Box<IndexingCode>>>>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct IndexingCode {
+    array: BoundedArray,
+    name: String,
+    was_inside: bool,
+    outside: Option<OutsideAccess>,
+}
+
+/// Accesses that were not to the array.
+#[derive(Clone, Debug)]
+pub(super) struct OutsideAccess {
+    /// Of the first.
+    pub(super) place: Option<CallPlace>,
+    pub(super) error: FoundError,
+}
+
+impl ArrayBounds {
+    /// An access by that instruction.
+    pub(super) fn access(
+        &mut self,
+        resolver: &mut Resolver,
+        code: CodeId,
+        access: &Access,
+        base: ArrayBase,
+        place: Option<CallPlace>,
+    ) {
+        let index = code.0 as usize;
+        if index >= self.known.len() {
+            self.known.resize_with(index + 1, || None);
+        }
+        let types = &mut self.types;
+        let known = self.known[index].get_or_insert_with(|| {
+            let (array, name) = types.array(resolver, access.ip)?;
+            Some(Box::new(IndexingCode { array, name, was_inside: false, outside: None }))
+        });
+        let Some(code) = known else { return };
+        let (start, bytes) = match (code.array, base) {
+            (BoundedArray::Static { start, bytes }, ArrayBase::Static) => (start, bytes),
+            (BoundedArray::Local { start, bytes }, ArrayBase::Frame(cfa)) => {
+                (VirtAddr(cfa.0.wrapping_add_signed(start)), bytes)
+            }
+            (BoundedArray::Member { start, bytes, object_bytes }, ArrayBase::Block(block, len))
+                if len == object_bytes =>
+            {
+                (block.offset(start), bytes)
+            }
+            _ => return,
+        };
+        let end = start.0.saturating_add(bytes);
+        let last = access.addr.0.saturating_add(access.size.into());
+        if access.addr >= start && last <= end {
+            code.was_inside = true;
+            return;
+        }
+        let (kind, size, name) = (access.kind.name(), access.size, &code.name);
+        let outside = code.outside.get_or_insert_with(|| {
+            let place = if access.addr < start {
+                format!("{} before", start.distance(access.addr))
+            } else {
+                format!("{} after", VirtAddr(last).0.saturating_sub(u64::from(size)).saturating_sub(end))
+            };
+            let what =
+                format!("{kind} of {}, {place} {name}, an array of {bytes}", amount(size.into(), "byte"));
+            OutsideAccess { place: None, error: FoundError::new(what, size.into(), name.clone(), None) }
+        });
+        outside.place = outside.place.or(place);
+        outside.error.times += 1;
+    }
+
+    /// What was found.
+    pub(super) fn into_found(self) -> impl Iterator<Item = OutsideAccess> {
+        let believed = self.known.into_iter().flatten().flatten().filter(|code| code.was_inside);
+        believed.filter_map(|code| code.outside)
+    }
+}

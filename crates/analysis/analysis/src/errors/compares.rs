@@ -1,0 +1,95 @@
+//! Loads that a decision follows from: the instruction compares what it loads, or moves it to a register that a comparison before the next
+//! jump looks at.
+
+use memref::VirtAddr;
+use rustc_hash::FxHashMap;
+use symbols::{CodeId, Resolver};
+use x86::{
+    ByteRule, ByteSource, ByteTarget, Examiner, Instruction, MAX_INSTRUCTION_BYTES, RegisterKind, Transfer,
+};
+
+use crate::Owner;
+use crate::code_files::CodeFiles;
+
+/// Instructions after a load that are looked at.
+const MOST_AFTER: usize = 12;
+
+/// Knows which instructions compare what they load.
+#[derive(Default)]
+pub(super) struct ComparingLoads {
+    files: CodeFiles,
+    examiner: Examiner,
+    known: FxHashMap<CodeId, bool>,
+}
+
+impl std::fmt::Debug for ComparingLoads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ComparingLoads").field("known", &self.known.len()).finish_non_exhaustive()
+    }
+}
+
+impl ComparingLoads {
+    /// Whether the program decides by what that instruction of it loads.
+    pub(super) fn decides(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> bool {
+        let code = resolver.resolve_code(ip);
+        if let Some(known) = self.known.get(&code) {
+            return *known;
+        }
+        let name = resolver.names().code(code);
+        let module = name.as_deref().and_then(|name| name.module.as_deref());
+        // String functions of the C library compare what they then mask away.
+        let is_own = module.is_some_and(|module| Owner::of_module(module) == Owner::Program);
+        let decides = is_own && self.look(resolver, ip).unwrap_or(false);
+        self.known.insert(code, decides);
+        decides
+    }
+
+    fn look(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<bool> {
+        let load = self.instruction(resolver, ip)?;
+        if is_comparison(&load) {
+            return Some(load.names_memory());
+        }
+        let register = self.loaded(&load)?;
+        let mut at = VirtAddr(load.next());
+        for _ in 0..MOST_AFTER {
+            let next = self.instruction(resolver, at)?;
+            let registers = self.examiner.examine(&next).registers();
+            at = VirtAddr(next.next());
+            if is_comparison(&next) && registers.used >> register & 1 == 1 {
+                // A number made of the result may be masked away; a jump is a decision.
+                let jump = self.instruction(resolver, at)?;
+                return Some(matches!(jump.transfer(), Transfer::Branch(..)));
+            }
+            if registers.written >> register & 1 == 1 || next.transfer() != Transfer::Next {
+                return Some(false);
+            }
+        }
+        Some(false)
+    }
+
+    /// The register that an instruction moves to what it loads.
+    fn loaded(&mut self, load: &Instruction) -> Option<u8> {
+        let effects = self.examiner.examine(load);
+        effects.data_flow().assignments.iter().find_map(|assignment| {
+            match (assignment.target, assignment.rule) {
+                (
+                    ByteTarget::Register(target, _),
+                    ByteRule::Move(ByteSource::Memory(_)) | ByteRule::SignExtend(ByteSource::Memory(_)),
+                ) => match target.register {
+                    RegisterKind::General(number) if target.first == 0 => Some(number),
+                    _ => None,
+                },
+                _ => None,
+            }
+        })
+    }
+
+    fn instruction(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Instruction> {
+        let mut buffer = [0; MAX_INSTRUCTION_BYTES];
+        Instruction::decode(self.files.at(resolver, ip, &mut buffer)?, ip.0)
+    }
+}
+
+fn is_comparison(instruction: &Instruction) -> bool {
+    matches!(format!("{:?}", instruction.name()).as_str(), "Cmp" | "Test")
+}

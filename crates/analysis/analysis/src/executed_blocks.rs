@@ -1,0 +1,59 @@
+//! The blocks of a trace's frames, each with one number for a whole replay: what is found out about a block is found out once.
+
+use std::sync::Arc;
+
+use blocks::BasicBlock;
+use memref::{ThreadId, VirtAddr};
+use rustc_hash::FxHashMap;
+use trace_format::ExecutedFrame;
+
+/// What blocks are looked up by; others may have the same, where code was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct BlockKey {
+    addr: VirtAddr,
+    instructions: u16,
+    values: u8,
+}
+
+/// The numbers of a frame's blocks.
+#[derive(Clone, Debug, Default)]
+struct FrameNumbers {
+    serial: u64,
+    numbers: Arc<[u32]>,
+}
+
+/// All blocks that were executed so far.
+#[derive(Debug, Default)]
+pub(crate) struct ExecutedBlocks {
+    all: Vec<BasicBlock>,
+    by_key: FxHashMap<BlockKey, Vec<u32>>,
+    /// Of the frame that each thread is in.
+    frames: FxHashMap<ThreadId, FrameNumbers>,
+}
+
+impl ExecutedBlocks {
+    /// The numbers of the blocks of a frame, in its own order.
+    pub(crate) fn enter(&mut self, thread: ThreadId, frame: &ExecutedFrame) -> Arc<[u32]> {
+        let entered = self.frames.entry(thread).or_default();
+        if entered.serial != frame.serial() {
+            entered.serial = frame.serial();
+            let numbers = frame.blocks().iter().map(|block| {
+                let (addr, instructions, values) = (block.addr(), block.instructions(), block.kept_values());
+                let same = self.by_key.entry(BlockKey { addr, instructions, values }).or_default();
+                let known = same.iter().find(|&&number| self.all[number as usize] == *block);
+                known.copied().unwrap_or_else(|| {
+                    self.all.push(block.clone());
+                    same.push(self.all.len() as u32 - 1);
+                    self.all.len() as u32 - 1
+                })
+            });
+            entered.numbers = numbers.collect();
+        }
+        entered.numbers.clone()
+    }
+
+    /// All blocks, by their numbers.
+    pub(crate) fn all(&self) -> &[BasicBlock] {
+        &self.all
+    }
+}

@@ -1,0 +1,72 @@
+//! System calls whose arguments decide.
+
+use memref::VirtAddr;
+use symbols::Resolver;
+use x86::{Examiner, RegisterSum};
+
+use super::code::ProgramCode;
+
+/// The register of a system call's number.
+const RAX: u8 = 0;
+/// Those of its arguments: rdi, rsi, rdx, r10, r8, r9.
+pub(crate) const SYSCALL_ARGUMENTS: [u8; 6] = [7, 6, 2, 10, 8, 9];
+
+/// The number of a system call, which is mostly a constant before it.
+pub(crate) fn call_number(code: &mut ProgramCode, resolver: &mut Resolver, ip: VirtAddr) -> Option<u64> {
+    let name = resolver.code_name(ip)?;
+    let is_near = name.function.is_some() && name.offset < 4096;
+    let start = ip.0.checked_sub(name.offset).filter(|_| is_near)?;
+    let mut examiner = Examiner::new();
+    let mut number = None;
+    let mut addr = VirtAddr(start);
+    while addr < ip {
+        let decoded = code.at(resolver, addr)?;
+        // The last number that is moved there; an address is none.
+        let sets = |sum: &RegisterSum| sum.register == RAX && sum.base.is_none();
+        if let Some(sum) = examiner.examine(&decoded.instruction).sums().find(sets)
+            && decoded.instruction.rip_relative().is_none()
+        {
+            number = Some(sum.number as u64);
+        }
+        addr = decoded.next();
+    }
+    number
+}
+
+/// How many registers a system call takes, and its name. Those whose arguments decide most.
+pub(crate) fn arguments_of(number: u64) -> (usize, &'static str) {
+    match number {
+        0 => (3, "read"),
+        1 => (3, "write"),
+        2 => (3, "open"),
+        3 => (1, "close"),
+        8 => (3, "lseek"),
+        9 => (6, "mmap"),
+        10 => (3, "mprotect"),
+        11 => (2, "munmap"),
+        12 => (1, "brk"),
+        16 => (3, "ioctl"),
+        17 => (4, "pread64"),
+        18 => (4, "pwrite64"),
+        19 => (3, "readv"),
+        20 => (3, "writev"),
+        33 => (3, "dup2"),
+        41 => (3, "socket"),
+        42 => (3, "connect"),
+        44 => (6, "sendto"),
+        45 => (6, "recvfrom"),
+        49 => (3, "bind"),
+        59 => (3, "execve"),
+        60 => (1, "exit"),
+        62 => (2, "kill"),
+        77 => (2, "ftruncate"),
+        87 => (1, "unlink"),
+        90 => (2, "chmod"),
+        105 => (1, "setuid"),
+        231 => (1, "exit_group"),
+        257 => (4, "openat"),
+        262 => (4, "newfstatat"),
+        322 => (5, "execveat"),
+        _ => (0, "a system call"),
+    }
+}

@@ -1,0 +1,86 @@
+//! What lies in a type at an offset.
+
+use symbols::{TypeKind, TypeLayout};
+
+/// Types nest no deeper here.
+const MOST_DEPTH: u32 = 16;
+
+/// How a type has another one in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PartWay {
+    /// In an array of bytes, where anything may be built (`std::map` keeps its values so).
+    Storage,
+    /// As a member, an element, a base class or itself.
+    Member,
+}
+
+/// How a type has another one as a part that begins at an offset, if it has.
+pub(super) fn part_at(outer: &TypeLayout, offset: u64, inner: &TypeLayout) -> Option<PartWay> {
+    find(outer, offset, inner, 0)
+}
+
+fn find(outer: &TypeLayout, offset: u64, inner: &TypeLayout, depth: u32) -> Option<PartWay> {
+    if offset == 0 && outer.name == inner.name && outer.bytes == inner.bytes {
+        return Some(PartWay::Member);
+    }
+    if depth > MOST_DEPTH {
+        return None;
+    }
+    match &outer.kind {
+        TypeKind::Scalar => None,
+        TypeKind::Array { element, .. } if is_byte(element) => {
+            let fits = offset + inner.bytes <= outer.bytes && !is_byte(inner);
+            fits.then_some(PartWay::Storage)
+        }
+        TypeKind::Array { element, .. } => match element.bytes {
+            0 => None,
+            bytes => find(element, offset % bytes, inner, depth + 1),
+        },
+        TypeKind::Struct(members) | TypeKind::Union(members) => members
+            .iter()
+            .filter_map(|member| {
+                let into = offset.checked_sub(member.offset)?;
+                (into < member.layout.bytes.max(1)).then(|| find(&member.layout, into, inner, depth + 1))?
+            })
+            .max(),
+    }
+}
+
+fn is_byte(layout: &TypeLayout) -> bool {
+    layout.bytes == 1 && layout.kind == TypeKind::Scalar
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use symbols::Member;
+
+    use super::*;
+
+    fn of(name: &str, bytes: u64, kind: TypeKind) -> Arc<TypeLayout> {
+        Arc::new(TypeLayout { name: name.into(), bytes, kind })
+    }
+
+    fn member(name: &str, offset: u64, layout: &Arc<TypeLayout>) -> Member {
+        Member { name: name.into(), offset, bits: None, layout: Arc::clone(layout) }
+    }
+
+    #[test]
+    fn bases_members_elements_and_storage() {
+        let long = of("long", 8, TypeKind::Scalar);
+        let base = of("base", 16, TypeKind::Struct(vec![member("color", 0, &long), member("up", 8, &long)]));
+        let pair = of("pair", 16, TypeKind::Struct(vec![member("first", 0, &long)]));
+        let byte = of("unsigned char", 1, TypeKind::Scalar);
+        let bytes = of("", 16, TypeKind::Array { element: byte, counts: vec![16] });
+        let node =
+            of("node", 32, TypeKind::Struct(vec![member("", 0, &base), member("storage", 16, &bytes)]));
+        assert_eq!(part_at(&node, 0, &base), Some(PartWay::Member));
+        assert_eq!(part_at(&node, 16, &pair), Some(PartWay::Storage));
+        assert_eq!(part_at(&node, 24, &pair), None, "it would end behind the bytes");
+        assert_eq!(part_at(&node, 8, &base), None);
+        let nodes = of("", 96, TypeKind::Array { element: Arc::clone(&node), counts: vec![3] });
+        assert_eq!(part_at(&nodes, 64, &base), Some(PartWay::Member));
+        assert_eq!(part_at(&node, 0, &node), Some(PartWay::Member));
+    }
+}
