@@ -17,7 +17,7 @@ use crate::map::TraceMap;
 use crate::part::MapPart;
 
 /// Blocks that are remembered of a trace at most: the first ones.
-const MOST_KNOWN: usize = 1 << 20;
+pub(crate) const MOST_KNOWN: usize = 1 << 20;
 /// Smaller blocks are not mapped one by one.
 const LEAST_MAPPED: u64 = 64 << 10;
 /// Blocks that are sent at most: the largest ones.
@@ -29,6 +29,9 @@ pub(crate) struct MapBlock {
     pub(crate) process: ProcessId,
     /// Who allocated it.
     pub(crate) thread: ThreadId,
+    /// By which call, and where that is.
+    pub(crate) kind: AllocationKind,
+    pub(crate) ip: VirtAddr,
     pub(crate) start: u64,
     pub(crate) len: u64,
     /// When, on the clock of that thread.
@@ -88,6 +91,8 @@ fn lived(calls: &[Called]) -> Vec<MapBlock> {
             all.push(MapBlock {
                 process: *process,
                 thread: *thread,
+                kind: event.kind,
+                ip: event.ip,
                 start: event.addr.0,
                 len: event.len,
                 allocated: event.cycle,
@@ -128,15 +133,14 @@ pub(crate) fn mapped_blocks(blocks: &[MapBlock], regions: &[MapRegion]) -> Vec<M
 }
 
 impl TraceMap {
-    /// The blocks of a part, the largest first.
-    pub(crate) fn blocks(&self, request: &BlocksRequest) -> Value {
-        let BlocksRequest { part, least } = request;
+    /// The blocks of a part, the largest first; of equals those that were allocated first.
+    pub(crate) fn blocks_in(&self, part: &MapPart, least: u64) -> Vec<&MapBlock> {
         let overlap = |a: Range<u64>, b: &Range<u64>| a.start < b.end && a.end > b.start;
         let mut found: Vec<&MapBlock> = self
             .blocks
             .iter()
             .filter(|block| {
-                block.len >= *least
+                block.len >= least
                     && block.process == part.process
                     && part.thread.is_none_or(|thread| thread == block.thread)
                     && overlap(block.start..block.start.saturating_add(block.len), &part.addresses)
@@ -144,6 +148,12 @@ impl TraceMap {
             })
             .collect();
         found.sort_by_key(|block| std::cmp::Reverse(block.len));
+        found
+    }
+
+    /// Those to outline.
+    pub(crate) fn blocks(&self, request: &BlocksRequest) -> Value {
+        let mut found = self.blocks_in(&request.part, request.least);
         let more = found.len().saturating_sub(MOST_SENT);
         found.truncate(MOST_SENT);
         let block = |block: &MapBlock| {
@@ -205,6 +215,8 @@ mod tests {
         let block = |start, len| MapBlock {
             process: ProcessId(0),
             thread: ThreadId(0),
+            kind: AllocationKind::Malloc,
+            ip: VirtAddr(1),
             start,
             len,
             allocated: 0,

@@ -48,7 +48,7 @@ impl TraceMap {
         Ok(json!({"total": graph.root.total, "frames": frames(&graph.root)}))
     }
 
-    fn stacks(&self, part: &MapPart) -> Result<StackTally, analysis::Error> {
+    pub(crate) fn stacks(&self, part: &MapPart) -> Result<StackTally, analysis::Error> {
         let mut tally = StackTally::new(&self.session);
         let filter = self.filter(part);
         if self.processes.len() == 1 || part.thread.is_some() {

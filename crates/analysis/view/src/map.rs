@@ -123,6 +123,11 @@ impl TraceMap {
         busiest.map(|(id, _)| *id).unwrap_or_default()
     }
 
+    /// Accesses of a thread.
+    pub(crate) fn accesses_of(&self, thread: ThreadId) -> u64 {
+        self.threads.get(&thread).map_or(0, |(accesses, _)| *accesses)
+    }
+
     /// Whether the file is another than the one that was opened.
     pub(crate) fn is_changed(&self) -> bool {
         let now = std::fs::metadata(self.session.trace().path()).ok();

@@ -13,7 +13,7 @@ const SVG: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files; the first one is the page itself.
-pub(crate) const FILES: [PageFile; 13] = [
+pub(crate) const FILES: [PageFile; 19] = [
     PageFile { name: "", content_type: HTML, text: include_str!("page/index.html") },
     PageFile { name: "icon.svg", content_type: SVG, text: include_str!("page/icon.svg") },
     PageFile { name: "view.css", content_type: CSS, text: include_str!("page/view.css") },
@@ -21,9 +21,15 @@ pub(crate) const FILES: [PageFile; 13] = [
     PageFile { name: "app.js", content_type: SCRIPT, text: include_str!("page/app.js") },
     PageFile { name: "axis.js", content_type: SCRIPT, text: include_str!("page/axis.js") },
     PageFile { name: "colors.js", content_type: SCRIPT, text: include_str!("page/colors.js") },
+    PageFile { name: "compare.js", content_type: SCRIPT, text: include_str!("page/compare.js") },
+    PageFile { name: "counting.js", content_type: SCRIPT, text: include_str!("page/counting.js") },
     PageFile { name: "flame.js", content_type: SCRIPT, text: include_str!("page/flame.js") },
+    PageFile { name: "lanes.js", content_type: SCRIPT, text: include_str!("page/lanes.js") },
+    PageFile { name: "lifetimes.js", content_type: SCRIPT, text: include_str!("page/lifetimes.js") },
     PageFile { name: "map.js", content_type: SCRIPT, text: include_str!("page/map.js") },
     PageFile { name: "pane.js", content_type: SCRIPT, text: include_str!("page/pane.js") },
+    PageFile { name: "rows.js", content_type: SCRIPT, text: include_str!("page/rows.js") },
+    PageFile { name: "run.js", content_type: SCRIPT, text: include_str!("page/run.js") },
     PageFile { name: "search.js", content_type: SCRIPT, text: include_str!("page/search.js") },
     PageFile { name: "source.js", content_type: SCRIPT, text: include_str!("page/source.js") },
     PageFile { name: "words.js", content_type: SCRIPT, text: include_str!("page/words.js") },

@@ -7,8 +7,10 @@ use memref::{ProcessId, ThreadId};
 
 use crate::accesses::{AccessRequest, Way};
 use crate::blocks::BlocksRequest;
+use crate::compare::{CompareRequest, ComparedBy};
 use crate::error::Refusal;
 use crate::flame::FlameRequest;
+use crate::lanes::LanesRequest;
 use crate::map::{MappedProcess, TraceMap};
 use crate::part::MapPart;
 use crate::places::PlaceRequest;
@@ -19,6 +21,9 @@ use crate::tile::{CountedKinds, TileRequest};
 const MOST_SIDE: u64 = 4096;
 /// Cells of a tile at most.
 const MOST_CELLS: u64 = 1 << 22;
+
+/// Columns of a lane at most.
+const MOST_LANE: u64 = 1_024;
 
 /// Bytes of a text at most.
 const MOST_TEXT: usize = 4_096;
@@ -85,6 +90,15 @@ impl<'a> Parameters<'a> {
         self.given.remove(key)
     }
 
+    /// Which of so many runs is meant: the first where none is named.
+    pub(crate) fn run(&mut self, runs: usize) -> Result<usize, Refusal> {
+        let run = self.number("run")?.unwrap_or(0);
+        usize::try_from(run)
+            .ok()
+            .filter(|run| *run < runs)
+            .ok_or_else(|| Refusal::wrong("run: there is none of that number"))
+    }
+
     fn number(&mut self, key: &str) -> Result<Option<u64>, Refusal> {
         self.take(key).map(|value| number(key, value)).transpose()
     }
@@ -99,7 +113,12 @@ impl<'a> Parameters<'a> {
 
     /// A process; the busiest where none is named.
     fn process<'m>(&mut self, map: &'m TraceMap) -> Result<(ProcessId, &'m MappedProcess), Refusal> {
-        let process = match self.number("process")? {
+        let number = self.number("process")?;
+        Self::process_of(number, map)
+    }
+
+    fn process_of(number: Option<u64>, map: &TraceMap) -> Result<(ProcessId, &MappedProcess), Refusal> {
+        let process = match number {
             Some(number) => u32::try_from(number).ok().map(ProcessId),
             None => Some(map.main_process()),
         };
@@ -109,8 +128,14 @@ impl<'a> Parameters<'a> {
 
     /// A part of a trace.
     fn part(&mut self, map: &TraceMap) -> Result<MapPart, Refusal> {
-        let (process, mapped) = self.process(map)?;
-        let thread = match self.number("thread")? {
+        self.part_with("", map)
+    }
+
+    /// The same, of keys that begin so.
+    fn part_with(&mut self, prefix: &str, map: &TraceMap) -> Result<MapPart, Refusal> {
+        let mut number = |key: &str| self.number(&format!("{prefix}{key}"));
+        let (process, mapped) = Self::process_of(number("process")?, map)?;
+        let thread = match number("thread")? {
             None => None,
             Some(number) => {
                 let record = map
@@ -125,8 +150,8 @@ impl<'a> Parameters<'a> {
                 Some(record.thread)
             }
         };
-        let cycles = self.number("from")?.unwrap_or(mapped.cycles.start)
-            ..self.number("to")?.unwrap_or(mapped.cycles.end);
+        let cycles =
+            number("from")?.unwrap_or(mapped.cycles.start)..number("to")?.unwrap_or(mapped.cycles.end);
         if cycles.is_empty() {
             return Err(Refusal::wrong("from, to: the first cycle must be less than the one after the last"));
         }
@@ -134,7 +159,7 @@ impl<'a> Parameters<'a> {
             Some((mapped.axis.runs.first()?.start, mapped.axis.runs.last().map(|run| run.start + run.len)?))
         };
         let (first, end) = ends().unwrap_or_default();
-        let addresses = self.number("low")?.unwrap_or(first)..self.number("high")?.unwrap_or(end);
+        let addresses = number("low")?.unwrap_or(first)..number("high")?.unwrap_or(end);
         if addresses.is_empty() {
             return Err(Refusal::wrong(
                 "low, high: the first address must be less than the one after the last",
@@ -156,6 +181,19 @@ impl<'a> Parameters<'a> {
         Ok(TableRequest { part, by, asker })
     }
 
+    /// Two runs side by side. The keys of the second one's part begin with `after-`.
+    pub(crate) fn compare(mut self, before: &TraceMap, after: &TraceMap) -> Result<CompareRequest, Refusal> {
+        let (before, after) = (self.part(before)?, self.part_with("after-", after)?);
+        let asked = self.take("by").unwrap_or("variable");
+        let Some(by) = ComparedBy::ALL.into_iter().find(|by| by.name() == asked) else {
+            let names = ComparedBy::ALL.map(ComparedBy::name).join(", ");
+            return Err(Refusal::wrong(format!("by: one of {names}")));
+        };
+        let asker = self.number("asker")?;
+        self.finish()?;
+        Ok(CompareRequest { before, after, by, asker })
+    }
+
     /// A flame graph.
     pub(crate) fn flame(mut self, map: &TraceMap) -> Result<FlameRequest, Refusal> {
         let part = self.part(map)?;
@@ -170,6 +208,39 @@ impl<'a> Parameters<'a> {
         let least = self.number("least")?.unwrap_or(1);
         self.finish()?;
         Ok(BlocksRequest { part, least })
+    }
+
+    /// Lifetimes of blocks.
+    pub(crate) fn lifetimes(mut self, map: &TraceMap) -> Result<MapPart, Refusal> {
+        let part = self.part(map)?;
+        // One answer is as good as another, and none takes long.
+        self.number("asker")?;
+        self.finish()?;
+        Ok(part)
+    }
+
+    /// Lanes of threads.
+    pub(crate) fn lanes(mut self, map: &TraceMap) -> Result<LanesRequest, Refusal> {
+        let part = self.part(map)?;
+        let width = self.number("width")?.unwrap_or(600);
+        if !(1..=MOST_LANE).contains(&width) {
+            return Err(Refusal::wrong(format!("width: from 1 to {MOST_LANE}")));
+        }
+        let what = self.kinds()?;
+        let asker = self.number("asker")?;
+        self.finish()?;
+        // It is at most a thousand.
+        Ok(LanesRequest { part, what, width: width as u32, asker })
+    }
+
+    /// Which accesses are counted.
+    fn kinds(&mut self) -> Result<CountedKinds, Refusal> {
+        match self.take("what") {
+            None | Some("all") => Ok(CountedKinds::All),
+            Some("loads") => Ok(CountedKinds::Loads),
+            Some("stores") => Ok(CountedKinds::Stores),
+            Some(_) => Err(Refusal::wrong("what: loads, stores or all")),
+        }
     }
 
     /// A source file.
@@ -221,12 +292,7 @@ impl<'a> Parameters<'a> {
                 "width, height: from 1 to {MOST_SIDE}, and at most {MOST_CELLS} cells"
             )));
         }
-        let what = match self.take("what") {
-            None | Some("all") => CountedKinds::All,
-            Some("loads") => CountedKinds::Loads,
-            Some("stores") => CountedKinds::Stores,
-            Some(_) => return Err(Refusal::wrong("what: loads, stores or all")),
-        };
+        let what = self.kinds()?;
         self.finish()?;
         // Both are at most 4,096.
         let (width, height) = (width as u32, height as u32);

@@ -14,6 +14,7 @@ use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::askers::Askers;
+use crate::compare::compare;
 use crate::connections::{Answering, Connections};
 use crate::error::{Error, Refusal};
 use crate::map::TraceMap;
@@ -40,16 +41,17 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// Serves a trace until it is dropped.
+/// Serves one trace or two until it is dropped.
 pub struct MapServer {
     shared: Arc<Shared>,
     url: String,
-    counting: Option<JoinHandle<()>>,
+    counting: Vec<JoinHandle<()>>,
     connections: Option<Connections>,
 }
 
 struct Shared {
-    map: TraceMap,
+    /// One run, or two to compare.
+    runs: Vec<TraceMap>,
     token: String,
     askers: Askers,
 }
@@ -124,24 +126,37 @@ impl Shared {
         self.data(rest, Parameters::parse(query)?)
     }
 
-    fn data(&self, name: &str, parameters: Parameters<'_>) -> Result<Answer, Refusal> {
+    fn data(&self, name: &str, mut parameters: Parameters<'_>) -> Result<Answer, Refusal> {
+        if name == "compare" {
+            let [before, after] = self.runs.as_slice() else {
+                return Err(Refusal::new(404, "there is one run only; memtap view A B shows two"));
+            };
+            let request = parameters.compare(before, after)?;
+            return Ok(json(compare(before, after, &request, &self.askers)?));
+        }
+        let number = parameters.run(self.runs.len())?;
+        let map = &self.runs[number];
         match name {
             "trace" => {
                 parameters.finish()?;
-                Ok(json(self.map.json().to_string()))
+                let mut facts = map.json();
+                facts["runs"] = self.runs.len().into();
+                Ok(json(facts.to_string()))
             }
             "state" => {
                 parameters.finish()?;
-                Ok(json(format!("{{\"changed\":{}}}", self.map.is_changed())))
+                Ok(json(format!("{{\"changed\":{}}}", map.is_changed())))
             }
-            "table" => Ok(json(self.map.table(&parameters.table(&self.map)?, &self.askers)?)),
-            "place" => Ok(json(self.map.places(&parameters.place(&self.map)?)?.to_string())),
-            "access" => Ok(json(self.map.access(&parameters.access(&self.map)?, &self.askers)?.to_string())),
-            "flame" => Ok(json(self.map.flame(&parameters.flame(&self.map)?, &self.askers)?.to_string())),
-            "source" => Ok(json(self.map.source(&parameters.source()?)?.to_string())),
-            "blocks" => Ok(json(self.map.blocks(&parameters.blocks(&self.map)?).to_string())),
+            "table" => Ok(json(map.table(&parameters.table(map)?, &self.askers)?)),
+            "place" => Ok(json(map.places(&parameters.place(map)?)?.to_string())),
+            "access" => Ok(json(map.access(&parameters.access(map)?, &self.askers)?.to_string())),
+            "flame" => Ok(json(map.flame(&parameters.flame(map)?, &self.askers)?.to_string())),
+            "source" => Ok(json(map.source(&parameters.source()?)?.to_string())),
+            "lanes" => Ok(json(map.lanes(&parameters.lanes(map)?, &self.askers)?.to_string())),
+            "lifetimes" => Ok(json(map.lifetimes(&parameters.lifetimes(map)?).to_string())),
+            "blocks" => Ok(json(map.blocks(&parameters.blocks(map)?).to_string())),
             "tile" => {
-                let tile = self.map.tile(&parameters.tile(&self.map)?)?;
+                let tile = map.tile(&parameters.tile(map)?)?;
                 let head = tile.json().to_string();
                 let mut body = Vec::with_capacity(head.len() + 8 + tile.grid.counts.len() * 4);
                 // The counts begin at a multiple of their size.
@@ -178,11 +193,11 @@ fn json(text: String) -> Answer {
 }
 
 impl MapServer {
-    /// Listens there.
+    /// Listens there, for the page of these runs: of two the first is that before, the second that after.
     ///
     /// # Errors
     /// Where that is not possible.
-    pub fn start(map: TraceMap, listen: SocketAddr) -> Result<Self, Error> {
+    pub fn start(runs: Vec<TraceMap>, listen: SocketAddr) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let mut bound = listener.local_addr().map_err(failed)?;
@@ -194,11 +209,17 @@ impl MapServer {
             });
         }
         let url = format!("http://{bound}/{token}/");
-        let shared = Arc::new(Shared { map, token, askers: Askers::default() });
+        let shared = Arc::new(Shared { runs, token, askers: Askers::default() });
         let connections = Connections::serve(listener, shared.clone()).map_err(failed)?;
-        let frames = shared.clone();
-        let counting = std::thread::spawn(move || frames.map.frames.count_in_slices(&frames.map.session));
-        Ok(Self { shared, url, counting: Some(counting), connections: Some(connections) })
+        let count = |number: usize| {
+            let shared = shared.clone();
+            std::thread::spawn(move || {
+                let map = &shared.runs[number];
+                map.frames.count_in_slices(&map.session);
+            })
+        };
+        let counting = (0..shared.runs.len()).map(count).collect();
+        Ok(Self { shared, url, counting, connections: Some(connections) })
     }
 
     /// Where a browser finds it.
@@ -209,10 +230,10 @@ impl MapServer {
 
 impl Drop for MapServer {
     fn drop(&mut self) {
-        self.shared.map.frames.stop();
+        self.shared.runs.iter().for_each(|map| map.frames.stop());
         self.shared.askers.stop();
         drop(self.connections.take());
-        if let Some(counting) = self.counting.take() {
+        for counting in self.counting.drain(..) {
             let _ = counting.join();
         }
     }

@@ -58,8 +58,16 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a AccessRow>) -> Count {
     rows.into_iter().map(|row| row.count).sum()
 }
 
-fn count_json(count: &Count) -> Value {
+pub(crate) fn count_json(count: &Count) -> Value {
     json!({"loads": count.loads, "stores": count.stores, "modifies": count.modifies, "bytes": count.bytes})
+}
+
+/// What was counted, unless something else was asked for meanwhile.
+pub(crate) fn superseded<T>(counted: Result<T, Refusal>, over: &AtomicBool) -> Result<T, Refusal> {
+    match over.load(Ordering::Relaxed) {
+        true => Err(Refusal::new(409, "another table was asked for meanwhile")),
+        false => counted,
+    }
 }
 
 impl TraceMap {
@@ -86,12 +94,7 @@ impl TraceMap {
         let over = askers.begin(*asker);
         let counted = self.rows(part, *by, &over);
         askers.end(*asker, &over);
-        let rows = match counted {
-            Err(Error::Output(_)) if over.load(Ordering::Relaxed) => {
-                return Err(Refusal::new(409, "another table was asked for meanwhile"));
-            }
-            rows => rows?,
-        };
+        let rows = superseded(counted.map_err(Refusal::from), &over)?;
         let all = sum(&rows);
         if *by == By::Line {
             let mut listed = self.listed_files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +116,13 @@ impl TraceMap {
         ))
     }
 
-    fn rows(&self, part: &MapPart, by: By, over: &Arc<AtomicBool>) -> Result<Vec<AccessRow>, Error> {
+    /// The rows of a table, as long as somebody waits for them.
+    pub(crate) fn rows(
+        &self,
+        part: &MapPart,
+        by: By,
+        over: &Arc<AtomicBool>,
+    ) -> Result<Vec<AccessRow>, Error> {
         let filter = self.filter(part);
         let mut tally = Tally::new(&self.session, &[by])?;
         if filter == Filter::default() && part.thread.is_none() && self.processes.len() == 1 {

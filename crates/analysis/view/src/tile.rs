@@ -19,7 +19,7 @@ use crate::grid::CountGrid;
 use crate::map::{MappedProcess, TraceMap};
 
 /// Frames that are decoded for one tile at most.
-const MOST_DECODED: usize = 8;
+pub(crate) const MOST_DECODED: usize = 8;
 
 /// Which accesses are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(crate) struct MapTile {
     /// Frames whose accesses are spread over more than their place: a page has several rows, or a part of a frame several columns.
     spread: usize,
     /// Frames of which only a part is in the window, and how much is estimated.
-    estimated: usize,
+    pub(crate) estimated: usize,
 }
 
 impl MapTile {
@@ -109,6 +109,11 @@ fn bytes_of(page: u64, shift: u8) -> Range<u64> {
 impl TraceMap {
     /// Draws a tile.
     pub(crate) fn tile(&self, request: &TileRequest) -> Result<MapTile, Refusal> {
+        self.tile_with(request, MOST_DECODED)
+    }
+
+    /// Draws a tile for which so many frames are decoded at most.
+    pub(crate) fn tile_with(&self, request: &TileRequest, most_decoded: usize) -> Result<MapTile, Refusal> {
         let process = self.processes.get(&request.process);
         let Some(process) = process else {
             return Err(Refusal::wrong("process: there is none of that number"));
@@ -121,11 +126,11 @@ impl TraceMap {
         let mut under = self.under(request, &grid);
         let frames = under.len();
         // All of them where they are few; else those that have to be.
-        let few = frames <= MOST_DECODED;
+        let few = frames <= most_decoded;
         let is_cut = |frame: &FrameUnder| frame.cut_in_time || frame.cut_in_place;
         let first = |frame: &FrameUnder| if few { is_cut(frame) || frame.coarse } else { frame.cut_in_time };
         under.sort_by_key(|frame| !first(frame));
-        let decoded = under.iter().take(MOST_DECODED).take_while(|frame| first(frame)).count();
+        let decoded = under.iter().take(most_decoded).take_while(|frame| first(frame)).count();
         let rest = under.split_off(decoded);
         self.decode(request, process, &under, &mut grid)?;
         let mut wanted = Vec::new();

@@ -4,9 +4,9 @@ import { hexadecimal } from "./axis.js";
 import { counted, grouped } from "./words.js";
 
 export class AccessWalk {
-  /** On a map; what is found is told in `element`; `ask(path, signal)` asks the server. */
-  constructor(map, element, ask) {
-    Object.assign(this, { map, element, ask, asking: null, found: null });
+  /** On the map that it is given as `map`; what is found is told in `element`; `ask(path, signal)` asks the server. */
+  constructor(element, ask) {
+    Object.assign(this, { map: null, element, ask, asking: null, found: null });
     this.asker = crypto.getRandomValues(new Uint32Array(1))[0];
     this.words = element.querySelector("p");
     element.querySelector("#next").addEventListener("click", () => this.go("next"));
@@ -17,7 +17,7 @@ export class AccessWalk {
     this.asking?.abort();
     this.asking = this.found = null;
     this.element.hidden = true;
-    this.map.mark(null);
+    this.map?.mark(null);
   }
 
   /** The first access at a point of the picture, or after it. */

@@ -29,9 +29,8 @@ class Tile {
     Object.assign(this, { window, width, height, image: null });
   }
 
-  /** Its picture. */
-  paint(colors) {
-    const most = rounded(this.facts.most);
+  /** Its picture, with the last of the colours for so many accesses. */
+  paint(colors, most) {
     const canvas = document.createElement("canvas");
     canvas.width = this.width;
     canvas.height = this.height;
@@ -54,7 +53,7 @@ export class MemoryMap extends EventTarget {
   /** On a canvas; `fetchTile(parameters, signal)` gives a tile's bytes, `fetchBlocks` what blocks of the heap there are. */
   constructor(canvas, fetchTile, fetchBlocks) {
     super();
-    Object.assign(this, { canvas, fetchTile, fetchBlocks, blocks: [], tile: null, whole: null, asking: null, selection: null, marked: null, access: null, pending: 0, drawn: false });
+    Object.assign(this, { canvas, fetchTile, fetchBlocks, blocks: [], tile: null, whole: null, asking: null, scale: null, selection: null, marked: null, access: null, pending: 0, changes: 0, drawn: false });
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.scheme.addEventListener("change", () => this.recolor());
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -85,9 +84,25 @@ export class MemoryMap extends EventTarget {
 
   recolor() {
     this.takeColors();
-    for (const tile of [this.tile, this.whole]) tile?.paint(this.colors);
-    this.redraw();
+    this.repaint();
     this.dispatchEvent(new Event("painted"));
+  }
+
+  repaint() {
+    for (const tile of [this.tile, this.whole]) tile?.paint(this.colors, this.most);
+    this.redraw();
+  }
+
+  /** How many accesses have the last of the colours. */
+  get most() {
+    return rounded(Math.max(1, this.scale ?? this.tile.facts.most));
+  }
+
+  /** The colours are those of another map's, too: so many accesses have the last of them. */
+  scaleTo(most) {
+    const before = this.most;
+    this.scale = most;
+    if (this.most !== before) this.repaint();
   }
 
   resized() {
@@ -126,6 +141,7 @@ export class MemoryMap extends EventTarget {
 
   changed(wait) {
     this.outdated = true;
+    this.changes += 1;
     this.redraw();
     clearTimeout(this.pending);
     this.pending = setTimeout(() => this.ask(), wait);
@@ -146,6 +162,7 @@ export class MemoryMap extends EventTarget {
     if (!this.plot || !this.process) return;
     this.asking?.abort();
     const asking = this.asking = new AbortController();
+    const { changes } = this;
     const { exact, low, high, width, height } = this.request();
     const parameters = new URLSearchParams({
       process: this.process.process, from: exact.from, to: exact.to,
@@ -155,9 +172,10 @@ export class MemoryMap extends EventTarget {
     try {
       const tile = new Tile(await this.fetchTile(parameters, asking.signal), exact, width, height);
       if (asking !== this.asking) return;
-      tile.paint(this.colors);
       this.tile = tile;
-      this.outdated = false;
+      tile.paint(this.colors, this.most);
+      // The window may be another one by now, whose tile is asked for soon.
+      this.outdated = changes !== this.changes;
       const { bounds } = this;
       if (exact.from <= bounds.from && exact.to >= bounds.to && exact.top <= 0 && exact.bottom >= bounds.bottom) this.whole = tile;
       this.asking = null;
@@ -165,7 +183,7 @@ export class MemoryMap extends EventTarget {
       this.dispatchEvent(new Event("painted"));
       this.outline(parameters, exact, asking.signal);
       // The server counts some frames again, more finely: look again soon.
-      if (tile.facts.waiting > 0) this.pending = setTimeout(() => this.ask(), 300);
+      if (tile.facts.waiting > 0 && !this.outdated) this.pending = setTimeout(() => this.ask(), 300);
     } catch (error) {
       if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
     }

@@ -3,9 +3,9 @@
 import { counted } from "./words.js";
 
 export class PlaceSearch {
-  /** On a map; what is found is told in `element`; `ask(path, signal)` asks the server. */
-  constructor(map, element, ask) {
-    Object.assign(this, { map, element, ask, asking: null });
+  /** On the map that it is given as `map`; what is found is told in `element`; `ask(path, signal)` asks the server. */
+  constructor(element, ask) {
+    Object.assign(this, { map: null, element, ask, asking: null });
   }
 
   clear() {
@@ -46,13 +46,13 @@ export class PlaceSearch {
     this.element.querySelector("button").focus();
   }
 
-  /** Selects all of its time. */
-  choose({ name, start, bytes }) {
+  /** Selects a place with the time that it is given, else all. */
+  choose({ name, start, bytes, from, to }) {
     const { map } = this;
     const low = BigInt(start);
     const [top, bottom] = [low, low + BigInt(bytes)].map((address) => map.axis.place(address));
-    map.select({ from: map.bounds.from, to: map.bounds.to, top, bottom });
-    map.reveal({ top: map.selection.top, bottom: map.selection.bottom });
+    map.select({ from: from ?? map.bounds.from, to: to ?? map.bounds.to, top, bottom });
+    map.reveal(map.selection);
     this.say(`${name}: ${counted(bytes, "byte")} at ${start}, selected; z zooms to it.`);
     map.canvas.focus();
   }

@@ -32,3 +32,8 @@ export function bytes(number) {
 export function counted(number, one, several = `${one}s`) {
   return `${grouped(number)} ${number === 1 ? one : several}`;
 }
+
+/** A part of a whole in per cent. */
+export function share(part, whole) {
+  return `${Number((100 * part / whole).toPrecision(3))}${THIN}%`;
+}

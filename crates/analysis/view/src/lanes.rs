@@ -1,0 +1,138 @@
+//! Lanes: what each thread does over time. Its accesses are those of tiles that are one row high; allocations, releases and
+//! synchronisation are events of their own, read for the part that is asked for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memref::{Event, ThreadId};
+use serde_json::{Value, json};
+use trace_format::{Batch, Filter, KindSet};
+
+use crate::askers::Askers;
+use crate::error::Refusal;
+use crate::map::TraceMap;
+use crate::part::MapPart;
+use crate::table::superseded;
+use crate::tile::{CountedKinds, MOST_DECODED, TileRequest};
+
+/// Threads that have a lane at most: those with most accesses.
+const MOST_LANES: usize = 64;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LanesRequest {
+    pub(crate) part: MapPart,
+    pub(crate) what: CountedKinds,
+    /// Columns of time.
+    pub(crate) width: u32,
+    /// Who asks: another question of the same one makes this one needless.
+    pub(crate) asker: Option<u64>,
+}
+
+/// Events of one kind: how many in which column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct LaneEvents {
+    counts: Vec<u32>,
+}
+
+impl LaneEvents {
+    fn add(&mut self, column: usize, width: u32) {
+        self.counts.resize(width as usize, 0);
+        if let Some(count) = self.counts.get_mut(column) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Those columns that have any.
+    fn json(&self) -> Value {
+        let any = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        json!(any.map(|(column, count)| [column as u64, u64::from(*count)]).collect::<Vec<_>>())
+    }
+}
+
+impl TraceMap {
+    /// The lanes of a part.
+    pub(crate) fn lanes(&self, request: &LanesRequest, askers: &Askers) -> Result<Value, Refusal> {
+        let over = askers.begin(request.asker);
+        let lanes = self.counted_lanes(request, &over);
+        askers.end(request.asker, &over);
+        superseded(lanes, &over)
+    }
+
+    fn counted_lanes(&self, request: &LanesRequest, over: &AtomicBool) -> Result<Value, Refusal> {
+        let LanesRequest { part, .. } = request;
+        let records = self.session.trace().threads().iter();
+        let mut threads: Vec<_> = records
+            .filter(|record| record.process == part.process)
+            .filter(|record| part.thread.is_none_or(|thread| thread == record.thread))
+            .collect();
+        let accesses = |thread| std::cmp::Reverse(self.accesses_of(thread));
+        threads.sort_by_key(|record| (accesses(record.thread), record.thread));
+        let more = threads.len().saturating_sub(MOST_LANES);
+        threads.truncate(MOST_LANES);
+        threads.sort_by_key(|record| record.thread);
+        let decoded = MOST_DECODED / threads.len().max(1);
+        let (mut lanes, mut estimated) = (Vec::new(), 0);
+        for record in threads {
+            if over.load(Ordering::Relaxed) {
+                break;
+            }
+            let tile = TileRequest {
+                process: part.process,
+                thread: Some(record.thread),
+                cycles: part.cycles.clone(),
+                addresses: part.addresses.clone(),
+                width: request.width,
+                height: 1,
+                what: request.what,
+            };
+            let tile = self.tile_with(&tile, decoded)?;
+            estimated += tile.estimated;
+            let [allocations, releases, syncs] = self.lane_events(request, record.thread, over)?;
+            lanes.push(json!({
+                "thread": record.thread.0,
+                "tid": record.tid,
+                "accesses": tile.grid.counts,
+                "allocations": allocations.json(),
+                "releases": releases.json(),
+                "syncs": syncs.json(),
+            }));
+        }
+        Ok(json!({"lanes": lanes, "width": request.width, "more": more, "estimated": estimated}))
+    }
+
+    /// Allocations, releases and synchronisation of a thread.
+    fn lane_events(
+        &self,
+        request: &LanesRequest,
+        thread: ThreadId,
+        over: &AtomicBool,
+    ) -> Result<[LaneEvents; 3], Refusal> {
+        let LanesRequest { part, width, .. } = request;
+        let filter = Filter {
+            kinds: KindSet(KindSet::ALLOCATIONS.0 | KindSet::SYNCS.0),
+            cycles: Some(part.cycles.clone()),
+            addresses: self.filter(part).addresses,
+            ..Filter::default()
+        };
+        let column = |cycle: u64| {
+            let (after, len) = (cycle - part.cycles.start, part.cycles.end - part.cycles.start);
+            (u128::from(after) * u128::from(*width) / u128::from(len)) as usize
+        };
+        let mut events: [LaneEvents; 3] = Default::default();
+        let mut cursor = self.session.trace().shard(thread).events(&filter);
+        while let Some(batch) = cursor.next_batch()? {
+            if over.load(Ordering::Relaxed) {
+                break;
+            }
+            let (number, cycle) = match batch {
+                Batch::Event(Event::Allocation(event)) => (usize::from(!event.kind.allocates()), event.cycle),
+                Batch::Event(Event::Sync(event)) => (2, event.cycle),
+                _ => continue,
+            };
+            if part.cycles.contains(&cycle) {
+                events[number].add(column(cycle), *width);
+            }
+        }
+        Ok(events)
+    }
+}

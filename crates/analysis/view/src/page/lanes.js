@@ -1,0 +1,128 @@
+// Lanes of threads: what each does over the time that is selected. What a row means is told by where it is, not by its colour.
+
+import { step } from "./colors.js";
+import { Counting } from "./counting.js";
+import { RowTable } from "./rows.js";
+import { counted, grouped } from "./words.js";
+
+/** Columns of time. */
+const WIDTH = 800;
+const HEIGHT = 36;
+/** Where the rows of a lane begin, and how tall they are. */
+const ROWS = { accesses: [0, 15], allocations: [17, 5], releases: [23, 5], syncs: [29, 6] };
+const SAVED = ["name", "accesses", "allocated", "released", "synchronised", "missing"];
+
+const sum = (counts) => counts.reduce((sum, count) => sum + count, 0);
+const events = (pairs) => sum(pairs.map(([, count]) => count));
+
+export class LanesPane extends Counting {
+  /** In an element; `fetchLanes(parameters, signal)` gives the lanes. */
+  constructor(element, fetchLanes) {
+    super(element, (parameters, signal) => fetchLanes(`${parameters}&width=${WIDTH}`, signal));
+    this.table = new RowTable(element, [
+      { key: "name", words: "thread", left: true, cell: (row) => this.thread(row) },
+      { key: "lane", words: "over time", left: true, value: ({ first }) => first, cell: (row) => this.lane(row) },
+      { key: "accesses", words: "accesses" }, { key: "allocated", words: "allocations" }, { key: "released", words: "releases" },
+      { key: "synchronised", words: "synchronisation" }, { key: "missing", words: "missing events" },
+    ], ["name", false]);
+    this.find("save").addEventListener("click", () => this.answer && this.table.save("threads.csv", SAVED));
+    element.addEventListener("toggle", () => this.perhaps());
+  }
+
+  /** As others are shown, of a run. */
+  show(part) {
+    const recolored = this.colors !== part.run.map.colors;
+    Object.assign(this, { run: part.run, colors: part.run.map.colors, ink: part.run.map.ink });
+    super.show(part);
+    if (recolored && this.answer && !this.stale) this.fill();
+  }
+
+  covers({ lanes, more, estimated }) {
+    const words = [`${counted(lanes.length, "thread")}, ${counted(sum(lanes.map((lane) => sum(lane.accesses))), "access", "accesses")}.`];
+    if (more > 0) words.push(`${counted(more, "thread")} with fewer accesses ${more === 1 ? "is" : "are"} left out.`);
+    if (estimated > 0) words.push("Counts at the edges are estimated.");
+    if (lanes.length > 1) words.push("Each thread has its own clock.");
+    return words.join(" ");
+  }
+
+  fill() {
+    const { from, to } = this.asked ? this.cycles : { from: 0, to: 1 };
+    this.table.rename("lane", `cycles ${grouped(from)} to ${grouped(to)}`);
+    this.most = Math.max(1, ...this.answer.lanes.flatMap((lane) => lane.accesses));
+    this.table.show(this.answer.lanes.map((lane) => {
+      const missing = this.run.trace.missing.filter((gap) => gap.thread === lane.thread && gap.from < to && gap.to > from);
+      const first = lane.accesses.findIndex((count) => count > 0);
+      return {
+        ...lane, first, gaps: missing, name: `thread ${String(lane.thread)}`, accesses: sum(lane.accesses), columns: lane.accesses,
+        allocated: events(lane.allocations), released: events(lane.releases), synchronised: events(lane.syncs), missing: sum(missing.map((gap) => gap.count)),
+      };
+    }));
+  }
+
+  get cycles() {
+    const given = new URLSearchParams(this.asked);
+    return { from: Number(given.get("from")), to: Number(given.get("to")) };
+  }
+
+  /** A thread, which is chosen by a click. */
+  thread(row) {
+    const button = document.createElement("button");
+    button.className = "link";
+    button.textContent = `${row.name} (tid ${row.tid})`;
+    button.title = "Show this thread alone";
+    button.addEventListener("click", () => this.dispatchEvent(new CustomEvent("threaded", { detail: row.thread })));
+    return [button];
+  }
+
+  lane(row) {
+    const canvas = document.createElement("canvas");
+    canvas.className = "lane";
+    canvas.width = WIDTH;
+    canvas.height = HEIGHT;
+    const { from, to } = this.cycles;
+    const at = (column) => grouped(from + (to - from) * column / row.columns.length);
+    const last = row.columns.findLastIndex((count) => count > 0);
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", row.first < 0 ? `${row.name}: no access here`
+      : `${row.name}: accesses from about cycle ${at(row.first)} to ${at(last + 1)}, ${counted(row.allocated, "allocation")}, ${counted(row.released, "release")}, ${counted(row.synchronised, "synchronisation")}, ${counted(row.missing, "missing event")}`);
+    const context = canvas.getContext("2d");
+    const { ink } = this;
+    context.fillStyle = ink.plot;
+    context.fillRect(0, 0, WIDTH, HEIGHT);
+    const [top, height] = ROWS.accesses;
+    const scale = WIDTH / row.columns.length;
+    row.columns.forEach((count, column) => {
+      if (count === 0) return;
+      const color = this.colors[step(count, this.most)];
+      context.fillStyle = `rgb(${color & 255} ${color >> 8 & 255} ${color >> 16 & 255})`;
+      context.fillRect(column * scale, top, Math.ceil(scale), height);
+    });
+    context.fillStyle = ink.text;
+    for (const kind of ["allocations", "releases", "syncs"]) {
+      const [above, tall] = ROWS[kind];
+      const most = Math.max(1, ...row[kind].map(([, count]) => count));
+      for (const [column, count] of row[kind]) {
+        context.globalAlpha = 0.4 + 0.6 * Math.log1p(count) / Math.log1p(most);
+        context.fillRect(column * scale, above, Math.max(2, scale), tall);
+      }
+    }
+    context.globalAlpha = 1;
+    context.strokeStyle = ink.warn;
+    for (const gap of row.gaps) {
+      const x = (Math.max(gap.from, from) - from) / (to - from) * WIDTH;
+      const width = Math.max(4, (Math.min(gap.to, to) - Math.max(gap.from, from)) / (to - from) * WIDTH);
+      context.save();
+      context.beginPath();
+      context.rect(x, 0, width, HEIGHT);
+      context.clip();
+      context.beginPath();
+      for (let at = x - HEIGHT; at < x + width; at += 5) {
+        context.moveTo(at, HEIGHT);
+        context.lineTo(at + HEIGHT, 0);
+      }
+      context.stroke();
+      context.restore();
+    }
+    return [canvas];
+  }
+}

@@ -1,0 +1,69 @@
+// Lifetimes of allocations: a bar a block, from its allocation to its release, the largest first.
+
+import { Counting } from "./counting.js";
+import { RowTable } from "./rows.js";
+import { bytes, counted, grouped } from "./words.js";
+
+const SAVED = ["name", "start", "bytes", "thread", "from", "to"];
+
+export class LifetimesPane extends Counting {
+  /** In an element; `fetchBlocks(parameters, signal)` gives the blocks. */
+  constructor(element, fetchBlocks) {
+    super(element, fetchBlocks);
+    this.table = new RowTable(element, [
+      { key: "name", words: "allocated by", left: true, cell: (row) => this.block(row) },
+      { key: "bytes", words: "bytes" },
+      { key: "life", words: "lifetime", left: true, value: ({ lived }) => lived, cell: (row) => this.bar(row) },
+      { key: "from", words: "from cycle", cell: ({ from }) => grouped(from) },
+      { key: "to", words: "to cycle", value: ({ until }) => until, cell: ({ to }) => (to === null ? "not known" : grouped(to)) },
+      { key: "thread", words: "thread", cell: ({ thread }) => String(thread) },
+    ], ["bytes", true]);
+    this.find("save").addEventListener("click", () => this.answer && this.table.save("allocations.csv", SAVED));
+    element.addEventListener("toggle", () => this.perhaps());
+  }
+
+  covers({ blocks, bytes: all, more, more_bytes: rest, known }) {
+    const number = blocks.length + more;
+    if (number === 0) return "no block of the heap lived here.";
+    const words = [`${counted(number, "block")} of ${bytes(all)} lived here.`];
+    if (more > 0) words.push(`${counted(more, "smaller one")} of ${bytes(rest)} together ${more === 1 ? "is" : "are"} left out.`);
+    if (!known) words.push("Of the run only the first 1\u202f048\u202f576 blocks are known here.");
+    return words.join(" ");
+  }
+
+  fill() {
+    const given = new URLSearchParams(this.asked);
+    Object.assign(this, { first: Number(given.get("from")), end: Number(given.get("to")) });
+    this.table.rename("life", `cycles ${grouped(this.first)} to ${grouped(this.end)}`);
+    this.table.show(this.answer.blocks.map((block) => {
+      const until = block.to ?? Infinity;
+      return { ...block, until, lived: until - block.from };
+    }));
+  }
+
+  /** A block, which is selected by a click. */
+  block(row) {
+    const button = document.createElement("button");
+    button.className = "link";
+    button.textContent = row.name;
+    button.title = `${counted(row.bytes, "byte")} at ${row.start}: select it on the map`;
+    button.addEventListener("click", () => this.dispatchEvent(new CustomEvent("chosen", { detail: row })));
+    return [button];
+  }
+
+  bar(row) {
+    const whole = document.createElement("div"), bar = document.createElement("div");
+    whole.className = "life";
+    const part = (cycle) => 100 * Math.min(1, Math.max(0, (cycle - this.first) / (this.end - this.first)));
+    bar.style.left = `${part(row.from)}%`;
+    bar.style.width = `max(2px, ${part(row.until) - part(row.from)}%)`;
+    // Where it goes on beyond what is shown it has no edge; where nobody knows how long, it is dashed.
+    bar.classList.toggle("before", row.from < this.first);
+    bar.classList.toggle("after", row.to !== null && row.to > this.end);
+    bar.classList.toggle("open", row.to === null);
+    whole.append(bar);
+    whole.setAttribute("role", "img");
+    whole.setAttribute("aria-label", row.to === null ? `from cycle ${grouped(row.from)} on` : `from cycle ${grouped(row.from)} to ${grouped(row.to)}`);
+    return [whole];
+  }
+}

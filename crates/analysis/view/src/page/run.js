@@ -1,0 +1,152 @@
+// One run in the page: its map, what is chosen of it, and what is said around the map.
+
+import { hexadecimal } from "./axis.js";
+import { MemoryMap } from "./map.js";
+import { bytes, counted, grouped, short } from "./words.js";
+
+/** Frames that are read for a table without being asked. */
+export const FEW_FRAMES = 40;
+
+export const accesses = (count) => count.loads + count.stores + count.modifies;
+
+export class Run {
+  /** The run of that number in a section of the page; `ask(path, signal)` asks the server for the answer as it is. */
+  constructor(number, section, trace, ask) {
+    Object.assign(this, { number, section, trace, process: null, thread: null, what: "all" });
+    this.find = (name) => section.querySelector(`.${name}`);
+    const of = (parameters) => (number > 0 ? `${parameters}&run=${number}` : String(parameters));
+    this.map = new MemoryMap(this.find("map"), async (parameters, signal) => (await ask(`tile?${of(parameters)}`, signal)).arrayBuffer(),
+      async (parameters, signal) => (await ask(`blocks?${of(parameters)}`, signal)).json());
+    this.map.addEventListener("pointed", ({ detail }) => { this.find("where").textContent = detail || "\u00a0"; });
+    this.map.addEventListener("painted", () => this.painted());
+  }
+
+  get threads() {
+    return this.trace.threads.filter((thread) => thread.process === this.process.process);
+  }
+
+  /** Chooses a process and a thread by their numbers: the first one to see, and all threads, where there are none of these. */
+  choose(process, thread, what) {
+    const byNumber = (number) => this.trace.processes.find((process) => process.process === number);
+    this.process = byNumber(process) ?? byNumber(this.trace.shown_first);
+    this.thread = this.threads.some((one) => one.thread === thread) ? thread : null;
+    this.what = what;
+  }
+
+  show(window) {
+    const { process, thread, what, trace } = this;
+    this.map.show({ process, thread, threads: this.threads.length, what, missing: trace.missing, window });
+    this.tell();
+  }
+
+  /** What there is of it, in words. */
+  get summary() {
+    const { process } = this;
+    return [
+      counted(accesses(process), "access", "accesses"),
+      `${grouped(process.loads)} loads, ${grouped(process.stores)} stores, ${grouped(process.modifies)} modifies`,
+      this.trace.coverage,
+    ].filter(Boolean).join(" \u00b7 ");
+  }
+
+  /** What the map does not show. */
+  tell() {
+    const { trace, process } = this;
+    const lines = [];
+    if (this.threads.length > 1 && this.thread === null) {
+      lines.push("Each thread has its own clock: the cycles of different threads say nothing about what came first.");
+    }
+    const missing = trace.missing.filter((stretch) => stretch.process === process.process);
+    if (missing.length > 0) {
+      const events = missing.reduce((sum, stretch) => sum + stretch.count, 0);
+      lines.push(`${counted(events, "event is", "events are")} missing of the recording; where, is hatched.`);
+    }
+    if (!trace.closed) lines.push("The recording was not closed: this is the trace as it was when memtap view began.");
+    if (trace.damaged) lines.push(`The trace ${trace.damaged}.`);
+    const facts = this.map.tile?.facts;
+    if (facts?.waiting > 0) lines.push(`Reading ${counted(facts.waiting, "part")} of the trace again for a finer picture \u2026`);
+    else if (facts?.spread > 0) lines.push("Accesses are spread over their page and a stretch of time here: zoom in to see single ones.");
+    if (facts?.estimated > 0) lines.push("Counts at the edges of this window are estimated.");
+    this.find("detail").textContent = lines.join(" ");
+  }
+
+  painted() {
+    const { map } = this;
+    if (!map.tile) return;
+    this.legend();
+    this.tell();
+    const { facts } = map.tile;
+    map.canvas.setAttribute("aria-label",
+      `Map of accesses${this.trace.runs > 1 ? ` of ${this.trace.name}` : ""}: ${counted(facts.sum, "access", "accesses")} in cycles ${grouped(map.window.from)} to ${grouped(map.window.to)}, `
+      + `${bytes(map.axis.bytes(map.window.top, map.window.bottom))} of accessed memory.`);
+  }
+
+  /** The colours and what they stand for. */
+  legend() {
+    const { map } = this;
+    const canvas = this.find("ramp");
+    canvas.width = map.colors.length;
+    canvas.height = 1;
+    const image = new ImageData(canvas.width, 1);
+    new Uint32Array(image.data.buffer).set(map.colors);
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    const end = map.most;
+    const range = map.tile.facts.most === 0 ? "no access here" : end === 1 ? "1 access" : `1 to ${short(end)} accesses`;
+    this.find("scale").textContent = `${range} in a cell of ${map.cellWords} (logarithmic)`;
+  }
+
+  /** What is selected, or else shown: as a request has it, in words, and whether it is soon read. */
+  get part() {
+    const { map, process } = this;
+    const { selection } = map;
+    const part = selection ?? map.toWhole(map.window);
+    const parameters = new URLSearchParams({ process: process.process, from: part.from, to: part.to, low: hexadecimal(part.low), high: hexadecimal(part.high) });
+    if (this.thread !== null) parameters.set("thread", this.thread);
+    const all = part.from <= map.bounds.from && part.to >= map.bounds.to && part.top <= 0 && part.bottom >= map.bounds.bottom;
+    const words = all ? "The whole run" : `${selection ? "Selected" : "Shown"}: cycles ${grouped(part.from)} to ${grouped(part.to)}, ${hexadecimal(part.low)} to ${hexadecimal(part.high)}`;
+    const soon = Boolean(selection) || (map.tile !== null && map.tile.facts.frames <= FEW_FRAMES);
+    return { parameters, words, soon, whole: accesses(process) };
+  }
+
+  /** What of it is kept in the page's address, as words of a fragment whose keys begin with `prefix`. */
+  remembered(prefix) {
+    const words = [];
+    const { map } = this;
+    if (this.trace.processes.length > 1) words.push(`process=${this.process.process}`);
+    if (this.thread !== null) words.push(`thread=${this.thread}`);
+    const { from, to, top, bottom } = map.window, { bounds } = map;
+    if (from > bounds.from || to < bounds.to) words.push(`cycles=${Math.floor(from)}-${Math.ceil(to)}`);
+    if (top > 0 || bottom < bounds.bottom) {
+      words.push(`addresses=${hexadecimal(map.axis.address(top))}-${hexadecimal(map.axis.addressAfter(bottom))}`);
+    }
+    const { selection } = map;
+    if (selection) {
+      words.push(`selected-cycles=${selection.from}-${selection.to}`);
+      words.push(`selected-addresses=${hexadecimal(selection.low)}-${hexadecimal(selection.high)}`);
+    }
+    return words.map((word) => prefix + word);
+  }
+
+  /** Takes over what a fragment says. */
+  restore(given, prefix, what) {
+    const text = (key) => given.get(prefix + key) ?? "";
+    const numbers = (key) => {
+      const match = /^(\d+)-(\d+)$/.exec(text(key));
+      return match && Number(match[2]) > Number(match[1]) ? [Number(match[1]), Number(match[2])] : null;
+    };
+    const places = (key) => {
+      const match = /^(0x[0-9a-f]{1,16})-(0x[0-9a-f]{1,16})$/.exec(text(key));
+      return match && BigInt(match[2]) > BigInt(match[1]) ? [BigInt(match[1]), BigInt(match[2])].map((address) => this.map.axis.place(address)) : null;
+    };
+    const number = (key) => (/^\d+$/.test(text(key)) ? Number(text(key)) : null);
+    this.choose(number("process"), number("thread"), what);
+    this.show(null);
+    const { map } = this;
+    const window = { ...map.bounds };
+    [window.from, window.to] = numbers("cycles") ?? [window.from, window.to];
+    [window.top, window.bottom] = places("addresses") ?? [window.top, window.bottom];
+    const [cycles, selected] = [numbers("selected-cycles"), places("selected-addresses")];
+    map.select(cycles && selected ? { from: cycles[0], to: cycles[1], top: selected[0], bottom: selected[1] } : null);
+    map.move(window, 0);
+  }
+}
