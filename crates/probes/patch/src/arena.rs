@@ -28,14 +28,30 @@ fn base() -> Option<usize> {
     }
 }
 
+/// How far below this library mappings are asked for: punned jumps reach two gigabytes around the code that they stand in, and
+/// each place that is taken there may cost a function its jump.
+const DISTANCE: usize = 1 << 40;
+/// The bytes that were asked for so far.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// Where the next mapping should lie, if nothing is there; 0: anywhere.
+fn hint(len_bytes: usize) -> usize {
+    let offset = ASKED.fetch_add(len_bytes.next_multiple_of(crate::PAGE_BYTES), Ordering::Relaxed);
+    let start = (&raw const BASE as usize).checked_sub(DISTANCE).filter(|_| offset < DISTANCE / 2);
+    start.map_or(0, |start| (start & !(crate::PAGE_BYTES - 1)) + offset)
+}
+
 /// A new zeroed anonymous mapping of at least `len_bytes` bytes, without going through libc.
 #[must_use]
 pub fn map_anonymous(len_bytes: usize) -> Option<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let prot = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new private anonymous mapping at an address of the kernel's choice disturbs nothing.
+    // SAFETY: a new private anonymous mapping, where the kernel finds nothing else, disturbs nothing.
     let got = unsafe {
-        crate::sys::syscall(libc::SYS_mmap, [0, len_bytes, prot as usize, flags as usize, usize::MAX, 0])
+        crate::sys::syscall(
+            libc::SYS_mmap,
+            [hint(len_bytes), len_bytes, prot as usize, flags as usize, usize::MAX, 0],
+        )
     };
     (got > 0).then_some(got as usize)
 }

@@ -42,6 +42,35 @@ pub type SignalSet = u64;
 /// What the calls on signals are told of its length.
 pub const SIGNAL_SET_BYTES: usize = size_of::<SignalSet>();
 
+/// What a signal does, in the kernel's form.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Action {
+    /// The address of the handler, or `SIG_DFL` or `SIG_IGN`.
+    pub handler: usize,
+    /// `SA_SIGINFO` and its like.
+    pub flags: u64,
+    /// Where the handler returns to.
+    pub restorer: usize,
+    /// What is blocked while the handler runs.
+    pub mask: SignalSet,
+}
+
+/// Sets what a signal does, if `new` is given; what it did.
+pub fn action(signal: u32, new: Option<&Action>) -> Option<Action> {
+    let mut old = Action::default();
+    let new = new.map_or(0, |new| std::ptr::from_ref(new) as usize);
+    let arguments = [signal as usize, new, &raw mut old as usize, SIGNAL_SET_BYTES, 0, 0];
+    // SAFETY: both are in the kernel's form, and outlive the call.
+    (unsafe { syscall(libc::SYS_rt_sigaction, arguments) } == 0).then_some(old)
+}
+
+/// The process that asks.
+pub fn process() -> i32 {
+    // SAFETY: getpid takes no arguments and touches no memory.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as i32 }
+}
+
 /// All signals of this thread held back until it is dropped, so that no handler runs while a site is guarded.
 pub struct SignalsBlocked {
     before: SignalSet,
@@ -62,30 +91,24 @@ impl SignalsBlocked {
     /// another thread waits.
     #[must_use]
     pub fn new() -> Self {
-        Self::block(!set_of(&FAULTS))
+        Self::change(libc::SIG_BLOCK, !set_of(&FAULTS))
     }
 
-    /// Blocks what a helper thread, which inherits the mask, must not take from the program. The C library's own
+    /// Blocks what a helper thread, which inherits the mask, must not take from the program, and nothing else: a thread that was
+    /// borrowed may block everything. The C library's own
     /// signals stay open: a thread that blocks them for good makes `setgid` wait for ever.
     #[must_use]
     pub fn for_helper() -> Self {
-        Self::block(!set_of(&FAULTS) & !set_of(&GLIBC_SIGNALS))
+        Self::change(libc::SIG_SETMASK, !set_of(&FAULTS) & !set_of(&GLIBC_SIGNALS))
     }
 
-    fn block(all: SignalSet) -> Self {
+    fn change(how: i32, set: SignalSet) -> Self {
         let mut before: SignalSet = 0;
         // SAFETY: both sets are as long as the last argument says, and outlive the call.
         unsafe {
             syscall(
                 libc::SYS_rt_sigprocmask,
-                [
-                    libc::SIG_BLOCK as usize,
-                    &raw const all as usize,
-                    &raw mut before as usize,
-                    SIGNAL_SET_BYTES,
-                    0,
-                    0,
-                ],
+                [how as usize, &raw const set as usize, &raw mut before as usize, SIGNAL_SET_BYTES, 0, 0],
             )
         };
         Self { before }

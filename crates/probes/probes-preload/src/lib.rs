@@ -7,4 +7,6 @@
 mod attached;
 mod hooks;
 mod lifetime;
+mod masks;
+mod next;
 mod unwind;

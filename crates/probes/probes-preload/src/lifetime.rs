@@ -21,6 +21,7 @@ extern "C" fn start() {
         crate::hooks::__cyg_profile_func_exit as *const () as usize,
     );
     crate::unwind::bind();
+    crate::masks::bind();
     // Registered first, so run last: after the program's own exit handlers.
     register();
     probes::profile::start(settings);
@@ -88,6 +89,7 @@ extern "C" fn after_fork_in_child() {
     // SAFETY: the child has this one thread.
     drop(unsafe { (*HELD.0.get()).take() });
     patch::pages::after_fork();
+    patch::trap::after_fork();
     patch::barrier::register();
     probes::thread::after_fork();
     window::restart();

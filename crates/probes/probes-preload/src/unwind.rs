@@ -5,35 +5,12 @@
 //! the C library's own pointer to the unwinder, which no library can stand in for: that function gets a probe
 //! (`probes::profile::attached`).
 
+use crate::next::Next;
 use probes::return_path;
 use std::{
     arch::naked_asm,
-    ffi::{CStr, c_int, c_void},
-    sync::atomic::{AtomicUsize, Ordering},
+    ffi::{c_int, c_void},
 };
-
-/// The next definition of a symbol, looked up once.
-struct Next {
-    name: &'static CStr,
-    addr: AtomicUsize,
-}
-
-impl Next {
-    const fn new(name: &'static CStr) -> Self {
-        Self { name, addr: AtomicUsize::new(0) }
-    }
-
-    fn get(&self) -> usize {
-        let known = self.addr.load(Ordering::Relaxed);
-        if known != 0 {
-            return known;
-        }
-        // SAFETY: a look-up of a NUL-terminated name.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
-        self.addr.store(found, Ordering::Relaxed);
-        found
-    }
-}
 
 static RAISE: Next = Next::new(c"_Unwind_RaiseException");
 static RESUME_OR_RETHROW: Next = Next::new(c"_Unwind_Resume_or_Rethrow");
@@ -52,20 +29,12 @@ pub(crate) fn bind() {
 
 extern "C" fn before(next: &'static Next, stack_pointer: usize) -> usize {
     return_path::restore(stack_pointer);
-    bound(next)
+    next.bound()
 }
 
 extern "C" fn at_catch(next: &'static Next, stack_pointer: usize) -> usize {
     return_path::replace_again(stack_pointer);
-    bound(next)
-}
-
-fn bound(next: &Next) -> usize {
-    match next.get() {
-        // The caller was bound to this library's definition, so there was no other: there is nothing to go on with.
-        0 => std::process::abort(),
-        addr => addr,
-    }
+    next.bound()
 }
 
 /// A function that calls `$first` and then goes on, with its own arguments and its caller's stack, to the next
@@ -131,7 +100,7 @@ pub(crate) unsafe extern "C" fn _Unwind_Backtrace(visit: usize, argument: *mut c
     let here = 0u8;
     return_path::restore(&raw const here as usize);
     // SAFETY: the next definition of the same symbol has this type.
-    let next: extern "C" fn(usize, *mut c_void) -> c_int = unsafe { std::mem::transmute(bound(&BACKTRACE)) };
+    let next: extern "C" fn(usize, *mut c_void) -> c_int = unsafe { std::mem::transmute(BACKTRACE.bound()) };
     let result = next(visit, argument);
     return_path::replace_again(&raw const result as usize);
     result

@@ -7,7 +7,7 @@ use probes::{
 };
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -45,7 +45,12 @@ struct Running {
 
 impl Running {
     fn start(program: &Path) -> Self {
-        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_with(program, &[])
+    }
+
+    fn start_with(program: &Path, words: &[&str]) -> Self {
+        let mut child =
+            Command::new(program).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
@@ -204,6 +209,48 @@ fn a_program_that_forks_is_profiled_and_left_clean() {
     }
     running.executes(5);
     assert_eq!(running.end(), "fine\n");
+}
+
+#[test]
+fn a_program_that_blocks_all_signals_runs_into_traps_unharmed() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start_with(&build(dir.path(), "masked.c", &[]), &["wait"]);
+    for _ in 0..2 {
+        let profile = profile(&running, None);
+        let calls = |name: &str| profile.rows.iter().find(|row| row.function == name).map(|row| row.calls);
+        let rounds = calls("one_round").unwrap_or(0);
+        assert!(rounds > 10, "{:#?}", profile.rows);
+        // Its probe is a trap, if the C library's functions can be watched.
+        match calls("tiny") {
+            Some(calls) => assert!(calls.abs_diff(rounds * 204) <= 3 * 204, "{calls} in {rounds} rounds"),
+            None => assert!(profile.unprobed.iter().any(|u| u.symbol == "tiny")),
+        }
+    }
+    assert_eq!(running.end(), "done\n");
+}
+
+#[test]
+fn a_program_that_sets_what_sigtrap_does_runs_into_traps_unharmed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start_with(&build(dir.path(), "own_traps.c", &["-fno-inline"]), &["wait"]);
+    for _ in 0..3 {
+        let out = tempfile::tempdir().unwrap();
+        let process = Attached::start(running.pid(), &library(), &settings(out.path(), None)).unwrap();
+        running.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let mut line = String::new();
+        running.output.read_line(&mut line).unwrap();
+        assert_eq!(line, "done\n");
+        process.end().unwrap();
+        let profile = Profile::read(out.path()).unwrap();
+        let calls = |name: &str| profile.rows.iter().find(|row| row.function == name).map(|row| row.calls);
+        assert_eq!((calls("one_round"), calls("count")), (Some(3), Some(6)), "{:#?}", profile.rows);
+        // Its probe is a trap, if the C library's functions can be watched.
+        match calls("tiny") {
+            Some(calls) => assert_eq!(calls, 3 * 6),
+            None => assert!(profile.unprobed.iter().any(|u| u.symbol == "tiny")),
+        }
+    }
+    assert_eq!(running.end(), "");
 }
 
 #[test]

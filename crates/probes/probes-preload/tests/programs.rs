@@ -113,6 +113,22 @@ fn check_shapes(flags: &[&str], provider: &str) {
 }
 
 #[test]
+fn functions_with_traps_run_with_all_signals_blocked() {
+    let run = run("masked.c", &[], |_| {});
+    assert_eq!(run.output.stdout, b"done\n");
+    run.check_calls(&[("one_round", 3), ("tiny", 3 * 203), ("handle", 9)]);
+}
+
+#[test]
+fn programs_that_set_what_sigtrap_does_run_into_traps_unharmed() {
+    let run = run("own_traps.c", &[], |_| {});
+    assert_eq!(run.output.stdout, b"done\n");
+    assert_eq!(run.row("one_round").calls, 3);
+    // Those of children that share the memory are counted, those of forked children are not.
+    run.check_calls(&[("tiny", 3 * 6), ("count", 3 * 2), ("count_with_info", 3 * 2)]);
+}
+
+#[test]
 fn unmodified_programs_are_counted_exactly() {
     check_shapes(&[], "entry");
 }

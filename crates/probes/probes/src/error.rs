@@ -64,7 +64,7 @@ pub enum Reason {
     SpaceTooShort,
     /// A trap would be needed where it may kill.
     #[error(
-        "only a trap fits its first instruction, and a system's library executes code with all signals blocked, where a trap kills"
+        "only a trap fits its first instruction, and it may be executed with all signals blocked, where a trap kills"
     )]
     NeedsTrap,
     /// Nowhere to put the probe's code.

@@ -14,6 +14,7 @@ pub mod attach;
 pub mod capi;
 pub mod error;
 pub mod joined;
+pub mod mask_copies;
 pub mod metadata;
 pub mod module;
 pub mod name;

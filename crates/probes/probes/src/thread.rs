@@ -5,6 +5,7 @@
 
 use crate::{
     ProbeId,
+    mask_copies::MaskCopies,
     probe_table::{self, CAPACITY},
     profile::{paths::Paths, record::Records, timeline::Timeline},
     shadow::ShadowStack,
@@ -42,6 +43,8 @@ pub struct ThreadState {
     pub handler_ticks: u64,
     /// How many handlers that were. Written by its thread.
     pub handlers_timed: u64,
+    /// Sets of signals that its calls were given instead of the program's.
+    pub mask_copies: MaskCopies,
 }
 
 static FIRST: AtomicPtr<ThreadState> = AtomicPtr::new(std::ptr::null_mut());
@@ -184,6 +187,7 @@ fn adopt() -> Option<&'static mut ThreadState> {
                     timeline: Timeline::new()?,
                     handler_ticks: 0,
                     handlers_timed: 0,
+                    mask_copies: MaskCopies::new(),
                 });
             }
             let mut first = FIRST.load(Ordering::Acquire);

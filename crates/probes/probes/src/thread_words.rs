@@ -28,6 +28,8 @@ pub struct ThreadWords {
     pub state: *mut libc::c_void,
     /// Its counts by function; null: it does not count.
     pub counts: *mut u64,
+    /// Whether the program asked for SIGTRAP to be blocked, which it never is.
+    pub blocks_trap: bool,
 }
 
 // The trampoline's assembly looks at the guard without an offset.

@@ -1,10 +1,8 @@
 //! Which modules and functions get probes, and what each new probe gets.
 
-use super::{handlers, settings, unwinder, window};
+use super::{handlers, masks, settings, unwinder, window};
 use crate::{
-    ProbeId,
-    error::Reason,
-    module,
+    ProbeId, module,
     provider::{self, Unprobed},
     registry,
 };
@@ -40,8 +38,9 @@ pub(super) fn probe_modules(modules: &[u32], known: &HashSet<String>) {
         }
         let found = module::while_loaded(*index, |_| {
             unwinder::watch(*index);
-            let wants =
-                |name: &str| settings.wants(name) && !known.contains(name) && !unwinder::watches(name);
+            masks::watch(*index);
+            let is_watched = |name: &str| unwinder::watches(name) || masks::watches(name);
+            let wants = |name: &str| settings.wants(name) && !known.contains(name) && !is_watched(name);
             let found = provider::probe_module(*index, &wants);
             registry::switch_all(&found.probes, true);
             found
@@ -55,8 +54,13 @@ pub(super) fn probe_modules(modules: &[u32], known: &HashSet<String>) {
 }
 
 /// Notes that a function has no probe.
-pub(super) fn refuse(symbol: String, module: String, reason: Reason) {
-    UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).push(Unprobed { symbol, module, reason });
+pub(super) fn refuse(unprobed: Unprobed) {
+    UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).push(unprobed);
+}
+
+/// Whether a probe is the profiler's own: it measures nothing, and is there as long as the process is attached to.
+pub(super) fn is_watch(id: ProbeId) -> bool {
+    unwinder::is_watch(id) || masks::is_watch(id)
 }
 
 pub(super) fn unprobed() -> Vec<Unprobed> {

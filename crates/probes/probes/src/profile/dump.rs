@@ -124,7 +124,8 @@ pub fn collect() -> RawProfile {
 fn function(index: u32, sample: Option<u32>) -> Option<RawFunction> {
     let measured = window::measured(index);
     let missed = governor::missed(index);
-    if measured.calls == 0 {
+    // A watch counts, as all probes do, and measures nothing.
+    if measured.calls == 0 || registry::probes_of(index).any(discovery::is_watch) {
         return None;
     }
     let mut counts = vec![0u64; histogram::BUCKETS];

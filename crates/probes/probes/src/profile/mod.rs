@@ -16,6 +16,7 @@ pub mod governor;
 pub mod handlers;
 pub mod helper;
 pub mod histogram;
+mod masks;
 pub mod pass;
 pub mod paths;
 pub mod processor_time;
@@ -23,7 +24,7 @@ pub mod raw;
 pub mod record;
 pub mod settings;
 pub mod timeline;
-pub mod unwinder;
+mod unwinder;
 pub mod window;
 
 use crate::{thread_end, thread_words};

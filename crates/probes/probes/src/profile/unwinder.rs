@@ -66,7 +66,7 @@ pub(super) fn watch(index: u32) {
         let addr = patch::CodeAddr(module.bias + symbol.offset);
         let known = registry::probe_at(addr).filter(|id| is_watch(*id));
         let id = known.or_else(|| entry::probe_one(module, at, &executable, entry::Traps::Allowed).ok());
-        let switched = id.is_some_and(|id| registry::activate(id, handler).is_ok());
+        let switched = id.is_some_and(|id| entry::keep(id) && registry::activate(id, handler).is_ok());
         if !switched {
             UNWATCHED.store(true, Ordering::Relaxed);
         }

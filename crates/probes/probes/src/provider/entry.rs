@@ -18,7 +18,10 @@ use crate::{
     trampoline,
 };
 use patch::{CodeAddr, JMP_REL32, PatchError, Site};
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering},
+};
 use x86::{Disassembler, Instruction, Transfer};
 
 /// Bytes that a displaced instruction and the jump back may take.
@@ -92,15 +95,34 @@ pub(crate) fn executable() -> Vec<Range<usize>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traps {
     Allowed,
-    /// The C library executes parts of its own with all signals blocked, where a trap kills.
+    /// The C library executes parts of its own with all signals blocked, where a trap kills; or a thread of the program does so.
     Forbidden,
+}
+
+/// Whether some thread may execute the program's own code with SIGTRAP blocked. Written before modules are probed.
+static FORBIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Has functions that need a trap refused from now on.
+pub(crate) fn forbid_traps() {
+    FORBIDDEN.store(true, Ordering::Relaxed);
+}
+
+/// Has the program's own functions get traps again where they need them.
+pub(crate) fn allow_traps() {
+    FORBIDDEN.store(false, Ordering::Relaxed);
 }
 
 impl Traps {
     /// What the module bears.
     pub(crate) fn of(module: &Module) -> Self {
-        if module.is_of_system() { Self::Forbidden } else { Self::Allowed }
+        let is_forbidden = module.is_of_system() || FORBIDDEN.load(Ordering::Relaxed);
+        if is_forbidden { Self::Forbidden } else { Self::Allowed }
     }
+}
+
+/// Whether no trap may stand at this probe's site, and one would, with the bytes `on`.
+pub(crate) fn is_forbidden(site: Site, on: u64) -> bool {
+    FORBIDDEN.load(Ordering::Relaxed) && (on as u8 == patch::INT3 || site.split().is_some())
 }
 
 /// Makes a probe of the module's function with this index.
@@ -235,18 +257,35 @@ fn jump(addr: CodeAddr, len_bytes: usize, detour: CodeAddr) -> Option<(usize, u6
     Some((len_bytes, (u64::from(JMP_REL32) | u64::from(displacement) << 8) & mask))
 }
 
-/// Whether the probe of this site, with the bytes `on`, leads to code that is there: landing places are given back when an
-/// attachment ends, and by the next one others may have mapped something in their place.
-pub(crate) fn leads_somewhere(site: Site, on: u64) -> bool {
+/// The landing place that the probe of this site, with the bytes `on`, jumps to, if it needs one.
+fn landing(site: Site, on: u64) -> Option<usize> {
     let len_bytes = site.len_bytes();
     if on as u8 != JMP_REL32 || len_bytes >= 5 {
-        return true;
+        return None;
     }
     let addr = site.addr().0;
     let mask = (1u64 << (8 * len_bytes)) - 1;
     // SAFETY: five bytes of a module that is loaded.
     let jump = unsafe { patch::store::read(addr, 5) } & !mask | on & mask;
-    pun::is_landing(addr.wrapping_add(5).wrapping_add_signed((jump >> 8) as u32 as i32 as isize))
+    Some(addr.wrapping_add(5).wrapping_add_signed((jump >> 8) as u32 as i32 as isize))
+}
+
+/// Whether the probe of this site, with the bytes `on`, leads to code that is there: landing places are given back when an
+/// attachment ends, and by the next one others may have mapped something in their place.
+pub(crate) fn leads_somewhere(site: Site, on: u64) -> bool {
+    landing(site, on).is_none_or(pun::is_landing)
+}
+
+/// Has this probe's landing place kept when an attachment ends; whether it leads to code that is there, as [`leads_somewhere`].
+pub(crate) fn keep(id: ProbeId) -> bool {
+    let landing = registry::site_bytes(id, true).and_then(|(site, on)| landing(site, on));
+    landing.is_none_or(|at| {
+        let leads = pun::is_landing(at);
+        if leads {
+            pun::keep(at);
+        }
+        leads
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use patch::{CodeAddr, JMP_REL32, callpatch, near, sys};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -27,6 +27,8 @@ struct Landings {
     used: BTreeMap<usize, [u64; PAGE / 64]>,
     /// Where each landing leads.
     jumps: BTreeMap<usize, CodeAddr>,
+    /// Mappings whose place is kept by one without rights, by their start.
+    kept: BTreeSet<usize>,
     /// Whether all of this is only remembered.
     is_released: bool,
 }
@@ -70,8 +72,20 @@ pub(crate) unsafe fn release() {
     }
     landings.is_released = true;
     for (start, len_bytes) in &landings.mapped {
-        // SAFETY: a mapping of ours, and the caller vouches for it that nobody goes there.
-        unsafe { sys::syscall(libc::SYS_munmap, [*start, *len_bytes, 0, 0, 0, 0]) };
+        let is_kept = landings.kept.contains(start);
+        let call = if is_kept { libc::SYS_mprotect } else { libc::SYS_munmap };
+        // SAFETY: a mapping of ours, and the caller vouches for it that nobody goes there. No rights are the number 0.
+        unsafe { sys::syscall(call, [*start, *len_bytes, 0, 0, 0, 0]) };
+    }
+}
+
+/// Has the place of the landing at `addr` kept when the others are given back, as the next attachment can't do without it.
+pub(crate) fn keep(addr: usize) {
+    let mut landings = lock();
+    for byte in [addr, addr + LANDING - 1] {
+        if let Some(start) = landings.mapped.range(..=byte).next_back().map(|(start, _)| *start) {
+            landings.kept.insert(start);
+        }
     }
 }
 
@@ -94,7 +108,13 @@ pub(crate) fn contains(addr: usize) -> bool {
 
 impl Landings {
     const fn new() -> Self {
-        Self { mapped: BTreeMap::new(), used: BTreeMap::new(), jumps: BTreeMap::new(), is_released: false }
+        Self {
+            mapped: BTreeMap::new(),
+            used: BTreeMap::new(),
+            jumps: BTreeMap::new(),
+            kept: BTreeSet::new(),
+            is_released: false,
+        }
     }
 
     /// Writes the jump of a landing.
@@ -110,7 +130,15 @@ impl Landings {
     }
 
     fn map_again(&mut self) {
-        self.mapped.retain(|start, len_bytes| near::map_empty(*start, *len_bytes).is_some());
+        let kept = &self.kept;
+        self.mapped.retain(|start, len_bytes| {
+            if !kept.contains(start) {
+                return near::map_empty(*start, *len_bytes).is_some();
+            }
+            let rights = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as usize;
+            // SAFETY: a mapping of ours, which nothing leads to yet.
+            unsafe { sys::syscall(libc::SYS_mprotect, [*start, *len_bytes, rights, 0, 0, 0]) == 0 }
+        });
         let (used, jumps) = (std::mem::take(&mut self.used), std::mem::take(&mut self.jumps));
         for (page, bits) in used {
             if self.is_mapped(page) {

@@ -6,11 +6,11 @@ use crate::{
     error::Reason,
     module,
     profile::{
-        discovery, dump, epoch, helper, pass,
+        discovery, dump, epoch, helper, masks, pass,
         settings::{self, Settings},
         unwinder, window,
     },
-    provider::{entry, pun},
+    provider::{Unprobed, entry, pun},
     registry, thread, thread_end, thread_words,
 };
 use patch::{near, pages, trap};
@@ -61,10 +61,16 @@ fn begin(settings: Settings) {
         pages::seal(false);
         near::seal(false);
         pun::reclaim();
+        entry::allow_traps();
+        // First: until then the program can set, and is told, what SIGTRAP really does.
+        for index in modules() {
+            module::while_loaded(index, |_| masks::watch(index));
+        }
         trap::ensure_installed();
         for index in modules() {
             module::while_loaded(index, |_| unwinder::watch(index));
         }
+        masks::wait_until_open();
         (unwinder::is_watched().then(switch_on_again), look.generation)
     });
     let Some(Earlier { known, lost }) = earlier else {
@@ -74,9 +80,7 @@ fn begin(settings: Settings) {
     let old: Vec<u32> = modules().filter(|i| !fresh.contains(i)).collect();
     discovery::probe_modules(&fresh, &HashSet::new());
     discovery::probe_modules(&old, &known);
-    for (name, module) in lost {
-        discovery::refuse(name, module.to_owned(), Reason::NoRoom);
-    }
+    lost.into_iter().for_each(discovery::refuse);
     STATE.store(RUNNING, Ordering::Release);
     epoch::start(seen);
 }
@@ -90,8 +94,8 @@ fn modules() -> impl Iterator<Item = u32> {
 struct Earlier {
     /// The names of all functions that have probes.
     known: HashSet<String>,
-    /// Those, with their module, whose probe leads nowhere any more.
-    lost: Vec<(String, &'static str)>,
+    /// Those whose probe leads nowhere any more, or needs a trap that may not be.
+    lost: Vec<Unprobed>,
 }
 
 /// Switches the wanted probes of an earlier attachment on.
@@ -102,20 +106,24 @@ fn switch_on_again() -> Earlier {
     let mut known = HashSet::new();
     for function in 0..registry::function_count() {
         let probes: Vec<ProbeId> =
-            registry::probes_of(function).filter(|id| !unwinder::is_watch(*id)).collect();
+            registry::probes_of(function).filter(|id| !discovery::is_watch(*id)).collect();
         if probes.is_empty() {
             continue;
         }
         let (name, place) = registry::function_name(function);
         if settings.wants(&name) {
             for id in probes {
-                let leads =
-                    registry::site_bytes(id, true).is_none_or(|(site, on)| entry::leads_somewhere(site, on));
-                if leads || registry::is_gone(id) {
+                let bytes = registry::site_bytes(id, true).filter(|_| !registry::is_gone(id));
+                let reason = match bytes {
+                    Some((site, on)) if entry::is_forbidden(site, on) => Some(Reason::NeedsTrap),
+                    Some((site, on)) if !entry::leads_somewhere(site, on) => Some(Reason::NoRoom),
+                    _ => None,
+                };
+                if let Some(reason) = reason {
+                    lost.push(Unprobed { symbol: name.clone(), module: place.path.to_owned(), reason });
+                } else {
                     discovery::on_discovery(id);
                     wanted.push(id);
-                } else {
-                    lost.push((name.clone(), place.path));
                 }
             }
         }

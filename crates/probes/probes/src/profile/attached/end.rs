@@ -5,7 +5,7 @@
 use super::{IDLE, STATE, STOPPED, STOPPING, StoppedAt};
 use crate::{
     ProbeId, module,
-    profile::{dump, pass, unwinder::is_watch},
+    profile::{discovery::is_watch, dump, masks, pass},
     provider::pun,
     registry, thread, thread_end,
 };
@@ -71,6 +71,7 @@ pub unsafe fn settle(threads: &[StoppedAt]) -> bool {
         unsafe { pun::release() };
     }
     near::seal(true);
+    masks::put_actions_back();
     trap::give_back();
     pages::seal(true);
     STATE.store(IDLE, Ordering::Release);
