@@ -17,7 +17,12 @@ fn library_dir() -> PathBuf {
 fn build_and_run(source: &Path) -> Output {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("program");
-    let library = library_dir();
+    // Under the name for linking and that for the loader, as an installation has it.
+    let library = dir.path().join("lib");
+    std::fs::create_dir(&library).unwrap();
+    for name in ["libmemtap_rtheap.so", "libmemtap_rtheap.so.0"] {
+        std::os::unix::fs::symlink(library_dir().join("libmemtap_rtheap.so"), library.join(name)).unwrap();
+    }
     let built = Command::new("gcc")
         .args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
         .arg(repository().join("include"))

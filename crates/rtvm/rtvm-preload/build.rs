@@ -1,0 +1,9 @@
+//! The library's soname, as include/abi keeps it: programs that link the library ask for that name.
+
+fn main() {
+    let symbols = include_str!("../../../include/abi/libmemtap_rtmalloc.symbols");
+    let soname = symbols.split(' ').next().unwrap_or_default();
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{soname}");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../../../include/abi/libmemtap_rtmalloc.symbols");
+}
