@@ -16,8 +16,10 @@ mod events;
 mod figures;
 mod listed;
 mod name_column;
+mod narrow;
 mod parts;
 mod scan;
+mod stream;
 mod table;
 mod tables;
 
@@ -25,5 +27,6 @@ pub use column::{TableColumn, ValueType};
 pub use error::Error;
 pub use parts::{FramePlan, ScanPart};
 pub use scan::Scan;
+pub use stream::{ArrowStream, BatchOrder, TraceStream};
 pub use table::{TABLES_VERSION, TraceTable};
-pub use tables::TraceTables;
+pub use tables::{Problems, TraceTables};

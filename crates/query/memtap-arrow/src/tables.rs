@@ -10,6 +10,15 @@ use crate::access_rows::{AccessRows, is_named};
 use crate::parts::{FramePlan, ScanPart, cut};
 use crate::{Error, Scan, TraceTable, events, figures, listed};
 
+/// What readers should know of traces.
+#[derive(Clone, Debug, Default)]
+pub struct Problems {
+    /// One line each.
+    pub words: Vec<String>,
+    /// Whether a trace is damaged or was not closed.
+    pub is_damaged: bool,
+}
+
 /// An open trace as tables. Cheap to clone; clones can be read at the same time.
 ///
 /// ```no_run
@@ -44,6 +53,32 @@ impl TraceTables {
     /// The trace and its names.
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        self.session.trace().path()
+    }
+
+    /// What is missing of the recording and of what was read so far.
+    pub fn problems(&self) -> Problems {
+        let trace = self.session.trace();
+        let path = trace.path().display();
+        let mut problems = Problems::default();
+        if !trace.closed() {
+            problems.is_damaged = true;
+            problems.words.push(format!("{path}: was not closed; its end may be missing"));
+        }
+        let damage = trace.damage().len() + trace.damage_met().len();
+        if damage > 0 {
+            problems.is_damaged = true;
+            let parts = if damage == 1 { "1 part".to_owned() } else { format!("{damage} parts") };
+            problems
+                .words
+                .push(format!("{path}: {parts} can't be read, and left out; memtap check says what"));
+        }
+        problems.words.extend(self.session.problems());
+        problems
     }
 
     /// Cuts a scan into at most `most` parts that can be read at the same time: together they are the scan. Only `accesses` is cut.

@@ -1,15 +1,12 @@
-//! What of a query's conditions the reading of accesses, allocations and synchronisation can leave out by itself. DataFusion checks each
-//! row again, so that too much may come, and never too little.
+//! What a query's conditions say to a scan, as far as that can leave rows out. DataFusion checks each row again.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use memref::{AccessKind, ThreadId, VirtAddr};
-use memtap_arrow::{Scan, TraceTable};
-use trace_format::KindSet;
+use memref::ThreadId;
+use memtap_arrow::Scan;
 
 /// A condition on one column: these numbers, and no others.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,59 +73,6 @@ fn number_condition(expr: &BinaryExpr) -> Option<NumberCondition> {
     Some(NumberCondition { column: column.to_owned(), numbers })
 }
 
-/// The range of both.
-fn both(one: Option<&Range<u64>>, other: &Range<u64>) -> Range<u64> {
-    one.map_or_else(|| other.clone(), |one| one.start.max(other.start)..one.end.min(other.end))
-}
-
-fn threads(scan: &mut Scan, wanted: BTreeSet<ThreadId>) {
-    scan.threads = Some(match scan.threads.take() {
-        Some(before) => before.intersection(&wanted).copied().collect(),
-        None => wanted,
-    });
-}
-
-fn one_range(ranges: &mut Vec<Range<VirtAddr>>, wanted: &Range<u64>) {
-    let before = ranges.first().map(|range| range.start.0..range.end.0);
-    let now = both(before.as_ref(), wanted);
-    *ranges = vec![VirtAddr(now.start)..VirtAddr(now.end.max(now.start))];
-}
-
-fn apply_numbers(scan: &mut Scan, condition: &NumberCondition) -> bool {
-    let NumberCondition { column, numbers } = condition;
-    match column.as_str() {
-        "cycle" => scan.filter.cycles = Some(both(scan.filter.cycles.as_ref(), numbers)),
-        "ip" => one_range(&mut scan.filter.ips, numbers),
-        // What touches a byte of the range may begin before it, and does not match the query then: it is checked again.
-        "addr" => one_range(&mut scan.filter.addresses, numbers),
-        "thread" => {
-            // A trace has no more threads than numbers of 32 bits; a long range is no list.
-            if numbers.end.saturating_sub(numbers.start) > 1 << 16 {
-                return false;
-            }
-            threads(
-                scan,
-                numbers.clone().filter_map(|number| u32::try_from(number).ok()).map(ThreadId).collect(),
-            );
-        }
-        _ => return false,
-    }
-    true
-}
-
-fn kind(name: &str) -> Option<KindSet> {
-    let kinds = [AccessKind::Load, AccessKind::Store, AccessKind::Modify, AccessKind::Prefetch];
-    kinds.into_iter().find(|kind| kind.to_string() == name).map(KindSet::access)
-}
-
-fn apply_kinds(scan: &mut Scan, names: &[&str]) -> bool {
-    let known = names.iter().map(|name| kind(name)).collect::<Option<Vec<_>>>();
-    let Some(kinds) = known.filter(|_| scan.table == TraceTable::Accesses) else { return false };
-    let wanted = kinds.into_iter().fold(0, |all, kinds| all | kinds.0);
-    scan.filter.kinds = KindSet(scan.filter.kinds.0 & wanted);
-    true
-}
-
 fn apply_list(scan: &mut Scan, list: &InList) -> bool {
     let Some(column) = column(&list.expr).filter(|_| !list.negated) else { return false };
     match column {
@@ -137,12 +81,11 @@ fn apply_list(scan: &mut Scan, list: &InList) -> bool {
             .iter()
             .map(text)
             .collect::<Option<Vec<_>>>()
-            .is_some_and(|names| apply_kinds(scan, &names)),
+            .is_some_and(|names| scan.keep_kinds(&names)),
         "thread" => {
             let numbers = list.list.iter().map(|one| u32::try_from(number(one)?).ok());
-            let Some(wanted) = numbers.map(|number| number.map(ThreadId)).collect() else { return false };
-            threads(scan, wanted);
-            true
+            let wanted: Option<Vec<_>> = numbers.map(|number| number.map(ThreadId)).collect();
+            wanted.is_some_and(|wanted| scan.keep_threads(wanted))
         }
         _ => false,
     }
@@ -150,8 +93,7 @@ fn apply_list(scan: &mut Scan, list: &InList) -> bool {
 
 /// Leaves out of a scan what one condition excludes. `false`: it can't.
 pub(crate) fn apply(scan: &mut Scan, condition: &Expr) -> bool {
-    // Other tables are read whole.
-    if !matches!(scan.table, TraceTable::Accesses | TraceTable::Allocations | TraceTable::Syncs) {
+    if !scan.can_leave_out() {
         return false;
     }
     match condition {
@@ -161,12 +103,12 @@ pub(crate) fn apply(scan: &mut Scan, condition: &Expr) -> bool {
         }
         Expr::BinaryExpr(expr) => {
             if let Some(condition) = number_condition(expr) {
-                return apply_numbers(scan, &condition);
+                return scan.keep_numbers(&condition.column, &condition.numbers);
             }
             let sides = column(&expr.left).zip(text(&expr.right));
             let sides = sides.or_else(|| column(&expr.right).zip(text(&expr.left)));
             matches!(sides, Some(("kind", _)) if expr.op == Operator::Eq)
-                && sides.is_some_and(|(_, name)| apply_kinds(scan, &[name]))
+                && sides.is_some_and(|(_, name)| scan.keep_kinds(&[name]))
         }
         Expr::Between(between) if !between.negated => {
             let bounds = column(&between.expr).zip(number(&between.low).zip(number(&between.high)));
@@ -175,7 +117,7 @@ pub(crate) fn apply(scan: &mut Scan, condition: &Expr) -> bool {
                     column: column.to_owned(),
                     numbers: range(low, high.saturating_add(1)),
                 };
-                apply_numbers(scan, &condition)
+                scan.keep_numbers(&condition.column, &condition.numbers)
             })
         }
         Expr::InList(list) => apply_list(scan, list),
@@ -186,6 +128,9 @@ pub(crate) fn apply(scan: &mut Scan, condition: &Expr) -> bool {
 #[cfg(test)]
 mod tests {
     use datafusion::prelude::{col, lit};
+    use memref::VirtAddr;
+    use memtap_arrow::TraceTable;
+    use trace_format::KindSet;
 
     use super::*;
 

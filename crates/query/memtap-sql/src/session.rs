@@ -8,20 +8,11 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::StreamExt;
-use memtap_arrow::{TraceTable, TraceTables};
+use memtap_arrow::{Problems, TraceTable, TraceTables};
 
 use crate::functions::functions;
 use crate::output::Writer;
 use crate::provider::{NamedTrace, TraceTableProvider};
-
-/// What readers should know of the traces.
-#[derive(Debug, Default)]
-pub(crate) struct Problems {
-    /// One line each.
-    pub(crate) words: Vec<String>,
-    /// Whether a trace is damaged or was not closed.
-    pub(crate) is_damaged: bool,
-}
 
 /// Traces that can be asked.
 pub(crate) struct SqlSession {
@@ -69,22 +60,10 @@ impl SqlSession {
     /// What is missing of what was read.
     pub(crate) fn problems(&self) -> Problems {
         let mut problems = Problems::default();
-        for NamedTrace { tables, .. } in &self.traces {
-            let trace = tables.session().trace();
-            let path = trace.path().display();
-            if !trace.closed() {
-                problems.is_damaged = true;
-                problems.words.push(format!("{path}: was not closed; its end may be missing"));
-            }
-            let damage = trace.damage().len() + trace.damage_met().len();
-            if damage > 0 {
-                problems.is_damaged = true;
-                let parts = if damage == 1 { "1 part".to_owned() } else { format!("{damage} parts") };
-                problems
-                    .words
-                    .push(format!("{path}: {parts} can't be read, and left out; memtap check says what"));
-            }
-            problems.words.extend(tables.session().problems());
+        for trace in &self.traces {
+            let of_trace = trace.tables.problems();
+            problems.is_damaged |= of_trace.is_damaged;
+            problems.words.extend(of_trace.words);
         }
         problems
     }
