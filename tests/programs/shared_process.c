@@ -1,6 +1,5 @@
 // A process that shares its creator's memory, thread pointer and handlers (clone with CLONE_VM alone), while both run and are
 // interrupted: each has its own number, and makes its own system calls.
-// translate: only
 // lackey: no
 // stdout: 3000 own 3000 shared, handled in both, 2 processes, status 5
 // stat: processes=2

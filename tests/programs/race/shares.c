@@ -1,4 +1,4 @@
-// Two threads that share a cache line, and two that share a byte; each pair by itself.
+// Two threads that share a cache line, and two that share a byte, of which one touches others beside it; each pair by itself.
 // build: -pthread
 #include <pthread.h>
 
@@ -7,7 +7,8 @@ struct {
     int right;
     _Alignas(4096) int own;
     _Alignas(2048) int other;
-    _Alignas(4096) int common;
+    _Alignas(4096) int before;
+    int common;
 } cells;
 
 static void *low(void *unused)
@@ -40,6 +41,13 @@ static void *both(void *unused)
     return unused;
 }
 
+static void *more(void *unused)
+{
+    cells.before = 1;
+    cells.common++;
+    return unused;
+}
+
 static void pair(void *(*a)(void *), void *(*b)(void *))
 {
     pthread_t threads[2];
@@ -53,6 +61,6 @@ int main(void)
 {
     pair(low, high);
     pair(first, second);
-    pair(both, both);
+    pair(both, more);
     return 0;
 }

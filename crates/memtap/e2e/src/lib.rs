@@ -20,6 +20,7 @@ mod schema;
 mod section;
 mod tally;
 mod trace;
+mod view_page;
 mod viewer;
 
 pub use browser::Browser;
@@ -32,8 +33,9 @@ pub use place::{bin_dir, memtap, repository, tool};
 pub use program::TestProgram;
 pub use recording::{Recording, record};
 pub use run::{Finished, Limited, run, spawn};
-pub use schema::fits_schema;
+pub use schema::{fits_sarif, fits_schema};
 pub use section::{Section, Variable, data_and_bss, variables};
 pub use tally::{Counts, Tally};
 pub use trace::{EnteredBlock, Trace, VariableRow, is_named, total_of};
+pub use view_page::{Selection, ViewPage, hexadecimal};
 pub use viewer::{HttpAnswer, TileAnswer, Viewer};

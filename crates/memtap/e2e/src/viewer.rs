@@ -1,5 +1,6 @@
 //! A running `memtap view`, asked over HTTP as a browser would.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -64,8 +65,13 @@ fn exchange(address: &str, request: &str) -> HttpAnswer {
 impl Viewer {
     /// Serves a trace.
     pub fn of(trace: &Path) -> Self {
+        Self::with([trace.as_os_str()])
+    }
+
+    /// Serves what the arguments say.
+    pub fn with(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let mut command = Command::new(memtap());
-        command.arg("view").arg(trace).arg("--no-open").stdin(Stdio::null()).stdout(Stdio::piped());
+        command.arg("view").args(arguments).arg("--no-open").stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = spawn(&mut command);
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("piped above"));

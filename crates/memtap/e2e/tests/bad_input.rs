@@ -424,7 +424,7 @@ fn memory_that_is_not_there_or_not_watched_is_said_to_be() {
     // The code of a program that is linked to fixed addresses.
     check_watch(
         &program,
-        &["--write", "0x401000:1"],
+        &["--tracer", "protect", "--write", "0x401000:1"],
         "2\n",
         &["0x401000:1: is text memory, which is not watched"],
     );

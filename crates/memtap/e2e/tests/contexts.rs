@@ -53,7 +53,8 @@ fn every_way_into_a_function_and_out_of_it_has_its_stack() {
     let ending =
         |end: &str| -> u64 { calls.iter().filter(|(stack, _)| stack.ends_with(end)).map(|(_, n)| n).sum() };
     assert_eq!(ending("thread works leaf"), 1, "{calls:#?}");
-    assert_eq!(ending("in_child leaf"), 1, "{calls:#?}");
+    // A forked child goes on in its parent's calls.
+    check("main forks in_child leaf", 1);
     let tree: u64 = calls.iter().filter(|(stack, _)| stack.contains(" tree ")).map(|(_, calls)| calls).sum();
     assert_eq!(tree, 1 << 10, "{calls:#?}");
     // jumps and throws are left before they call it.
@@ -131,6 +132,23 @@ fn functions_that_were_inlined_are_functions() {
 }
 
 #[test]
+fn the_thread_of_a_forked_child_has_the_calls_of_its_parent() {
+    let trace = TestProgram::named("contexts.cpp").record_by("translate").trace;
+    let asked = |thread: u64| -> Vec<Value> {
+        let outcome = trace.ask("report", &["--by", "stack", "--json", "--thread", &thread.to_string()]);
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        serde_json::from_str(&outcome.out()).expect("it is JSON")
+    };
+    let leaves: Vec<_> = (0..trace.number("threads")).map(|thread| calls_of_leaf(&asked(thread))).collect();
+    let of_child: Vec<_> =
+        leaves.iter().filter(|calls| calls.keys().any(|stack| stack.contains("in_child"))).collect();
+    assert_eq!(of_child.len(), 1, "{leaves:#?}");
+    assert_eq!(of_child[0].get("main forks in_child leaf"), Some(&1), "{of_child:#?}");
+    // What the parent did is not counted.
+    assert!(!of_child[0].keys().any(|stack| stack.contains("recurse")), "{of_child:#?}");
+}
+
+#[test]
 fn a_part_of_a_trace_has_the_stacks_of_the_whole() {
     let recording = TestProgram::named("contexts.cpp").record_by("translate");
     let all = rows(&recording.trace);
@@ -156,4 +174,40 @@ fn a_part_of_a_trace_has_the_stacks_of_the_whole() {
     assert_eq!(sum(&first_accesses), 1000);
     let libraries = asked(&["--module", "libc.so*"]);
     assert!(sum(&libraries) > 0 && sum(&libraries) < sum(&all));
+}
+
+/// Asking for all cycles has each access looked at; asking for nothing counts executions of blocks.
+fn counts_are_those_of_single_accesses(trace: &Trace) {
+    for by in ["variable", "region", "stack", "allocation", "field"] {
+        let rows = |part: &[&str]| {
+            let outcome = trace.ask("report", &[&["--by", by, "--json"], part].concat());
+            assert_eq!(outcome.status, 0, "{}", outcome.err());
+            let rows: Value = serde_json::from_str(&outcome.out()).expect("it is JSON");
+            // Rows with the same counts have no order.
+            let mut rows: Vec<String> = rows.as_array().expect("rows").iter().map(Value::to_string).collect();
+            rows.sort();
+            rows
+        };
+        let (counted, looked_at) = (rows(&[]), rows(&["--cycles", "0..18446744073709551615"]));
+        assert!(!counted.is_empty());
+        assert_eq!(counted, looked_at, "--by {by}");
+    }
+}
+
+#[test]
+fn counts_by_execution_are_those_by_access() {
+    for name in
+        ["contexts.cpp", "containers.cpp", "threads.c", "heap.c", "strings.c", "fork.c", "signals.c", "avx.c"]
+    {
+        counts_are_those_of_single_accesses(&TestProgram::named(name).record_by("translate").trace);
+    }
+}
+
+e2e::each_ordinary_program! {
+    counts_are_those_of_single_accesses_in: counts_of_python_by_execution "python3", counts_of_sqlite_by_execution "sqlite3",
+    counts_of_git_by_execution "git"
+}
+
+fn counts_are_those_of_single_accesses_in(recording: &e2e::Recording) {
+    counts_are_those_of_single_accesses(&recording.trace);
 }

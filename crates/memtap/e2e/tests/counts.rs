@@ -148,6 +148,9 @@ programs! {
     objects: "objects.cpp",
     containers: "containers.cpp",
     boxes: "boxes.rs",
+    own_allocator: "own_allocator.cpp",
+    own_allocator_of_rust: "own_allocator.rs",
+    static_allocations: "static_allocations.cpp",
     assembly: "assembly.S",
     branches: "branches.S",
     targets: "targets.S",
@@ -172,15 +175,19 @@ programs! {
     stream_buffers: "stream_buffers.c",
     crash: "crash.c",
     abort: "abort.c",
+    breakpoint: "breakpoint.c",
     status: "status.c",
     marks: "marks.c",
     window: "window.c",
     jit: "jit.c",
     jit_read: "jit_read.c",
     jit_views: "jit_views.c",
+    jit_threads: "jit_threads.c",
+    jumps_to_data: "jumps_to_data.c",
     trampolines: "trampolines.c",
     gs_base: "gs_base.c",
     rseq: "rseq.c",
+    rseq_own: "rseq_own.c",
     exec: "exec.c",
     closing: "closing.c",
     reserve: "reserve.c",
@@ -197,6 +204,7 @@ programs! {
     instructions: "instructions.S",
     sent_signals: "sent_signals.c",
     timer_storm: "timer_storm.c",
+    signal_flood: "signal_flood.c",
     blocked_signals: "blocked_signals.c",
     bad_lengths: "bad_lengths.c",
     bad_pointers: "bad_pointers.c",
@@ -206,6 +214,7 @@ programs! {
     interrupted_calls: "interrupted_calls.c",
     maps_device: "maps_device.c",
     shared_process: "shared_process.c",
+    clone_vm: "clone_vm.c",
     looks_at_its_crash: "looks_at_its_crash.c",
     prefetch: "prefetch.S",
     algorithms: "algorithms.c",
@@ -227,6 +236,11 @@ fn stepping_in_two_threads_where_the_processor_has_avx512() {
 #[test]
 fn more_than_a_thousand_processes_are_one_trace() {
     check("many_forks.c", "translate", &[]);
+}
+
+#[test]
+fn forks_beside_a_thread_with_new_code_neither_hang_nor_miss() {
+    check("forks_beside_new_code.c", "translate", &[]);
 }
 
 /// Position-independent: names and counts are the same.

@@ -1,4 +1,4 @@
-//! What documents say to type works as it stands: the commands of docs/tasks.md are run, and whatever documents say of commands and
+//! What documents say to type works as it stands: the commands of docs/tasks.md and docs/slow-to-fixed.md are run, and whatever documents say of commands and
 //! options of memtap is in its help.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,14 +9,14 @@ use std::process::Command;
 
 use e2e::{bin_dir, document_commands, guest_command, memtap, not_printed, repository, run, tool};
 
-/// Runs the commands of some sections of docs/tasks.md in a folder, in order, and compares what they print.
-fn run_tasks(dir: &Path, is_meant: impl Fn(&str) -> bool) {
+/// Runs the commands of some sections of a document in a folder, in order, and compares what they print.
+fn run_tasks(dir: &Path, document: &str, is_meant: impl Fn(&str) -> bool) {
     symlink(repository().join("examples"), dir.join("examples")).expect("an empty folder");
     let here = format!("{}/", dir.canonicalize().expect("it is there").display());
     let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").expect("there is a path"));
     let mut count = 0;
     let mut wrong = Vec::new();
-    for command in document_commands(&repository().join("docs/tasks.md")) {
+    for command in document_commands(&repository().join("docs").join(document)) {
         if !is_meant(&command.section) {
             continue;
         }
@@ -35,8 +35,8 @@ fn run_tasks(dir: &Path, is_meant: impl Fn(&str) -> bool) {
             ));
         }
     }
-    assert!(count > 0, "no such section in docs/tasks.md");
-    assert!(wrong.is_empty(), "docs/tasks.md:\n{}", wrong.join("\n"));
+    assert!(count > 0, "no such section in docs/{document}");
+    assert!(wrong.is_empty(), "docs/{document}:\n{}", wrong.join("\n"));
 }
 
 const MACHINE: &str = "Record a boot";
@@ -44,7 +44,13 @@ const MACHINE: &str = "Record a boot";
 #[test]
 fn tasks_on_programs_are_as_told() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run_tasks(dir.path(), |section| section != MACHINE);
+    run_tasks(dir.path(), "tasks.md", |section| section != MACHINE);
+}
+
+#[test]
+fn the_way_from_slow_to_fixed_is_as_told() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    run_tasks(dir.path(), "slow-to-fixed.md", |_| true);
 }
 
 #[test]
@@ -53,7 +59,7 @@ fn recording_a_boot_is_as_told() {
     let line = guest_command(dir.path(), &[]);
     let kernel = line.iter().skip_while(|word| *word != "-kernel").nth(1).expect("QEMU is given a kernel");
     symlink(kernel, dir.path().join("vmlinuz")).expect("an empty folder");
-    run_tasks(dir.path(), |section| section == MACHINE);
+    run_tasks(dir.path(), "tasks.md", |section| section == MACHINE);
 }
 
 /// The documents for users.

@@ -1,5 +1,7 @@
 //! `memtap errors`: each kind is found with its stacks, and ordinary programs have none.
 
+use std::collections::BTreeSet;
+
 use e2e::{Recording, TestProgram};
 use serde_json::Value;
 
@@ -9,9 +11,12 @@ fn errors(recording: &Recording) -> Vec<Value> {
     serde_json::from_slice(&outcome.stdout).expect("errors --json is an array")
 }
 
+/// What is no error by itself.
+const NOTES: [&str; 3] = ["leak", "unused", "temporary"];
+
 /// Those that are wrong whatever the program is for.
 fn wrong(all: &[Value]) -> Vec<&Value> {
-    all.iter().filter(|one| one["kind"] != "leak" && one["kind"] != "unused").collect()
+    all.iter().filter(|one| !NOTES.iter().any(|note| one["kind"] == *note)).collect()
 }
 
 /// Kind, the function that did it, and how often.
@@ -54,7 +59,7 @@ fn each_kind_has_its_stacks() {
     let failed = recording.trace.ask("errors", &["--fail-on-error"]);
     assert!(
         failed.status == 3
-            && failed.out().contains("out of bounds: load of 1 bytes, 0 after a block of 24, 3 times"),
+            && failed.out().contains("out of bounds: load of 1 byte, 0 after a block of 24, 3 times"),
         "{}",
         failed.out()
     );
@@ -81,6 +86,185 @@ fn uses_after_release_have_three_stacks() {
     let twice = TestProgram::named("stale/twice.c").record_by("translate");
     let all = errors(&twice);
     assert!(all.iter().any(|one| one["kind"] == "invalid_free" && one["freed"].is_object()), "{all:#?}");
+}
+
+/// Runs each case of a program wrong and right: the error that it names is told, in its function, and of the right run nothing is.
+fn check_cases(program: &TestProgram) {
+    let list = program.run().out();
+    assert!(list.lines().count() >= 15, "{list}");
+    let mut misses = Vec::new();
+    for (line, is_right) in list.lines().flat_map(|line| [(line, false), (line, true)]) {
+        let (name, kind) = line.split_once(' ').expect("a name and a kind");
+        let mut line = program.command_line();
+        line.push(name.to_owned());
+        line.extend(is_right.then(|| "right".to_owned()));
+        let in_case = |one: &Value| {
+            let stacks = ["access", "allocated"].into_iter().filter_map(|side| one[side]["stack"].as_array());
+            stacks.flatten().any(|function| function.as_str().is_some_and(|text| text.contains(name)))
+        };
+        let is_note = |one: &Value| NOTES.iter().any(|note| one["kind"] == *note);
+        // The C library and Rust's keep blocks of their own; and where a release goes wrong the C library ends the program.
+        let is_meant = |one: &Value| !is_note(one) || in_case(one) && kind != "invalid_free";
+        // Most right runs release a block right after its use.
+        let is_asked = |one: &Value| one["kind"] != "temporary" || kind == "temporary";
+        let all = errors(&e2e::record(&[], &line, b""));
+        let told: BTreeSet<&str> = all
+            .iter()
+            .filter(|one| is_meant(one) && is_asked(one))
+            .map(|one| if in_case(one) { one["kind"].as_str().expect("a name") } else { "elsewhere" })
+            .collect();
+        let expect: BTreeSet<&str> = if is_right { BTreeSet::new() } else { BTreeSet::from([kind]) };
+        if told != expect {
+            misses.push(format!("{name}, right: {is_right}: {told:?} instead of {expect:?}"));
+        }
+    }
+    assert!(misses.is_empty(), "{}", misses.join("\n"));
+}
+
+#[test]
+fn cases_of_c() {
+    check_cases(&TestProgram::named("errors/cases.c"));
+}
+
+#[test]
+fn cases_of_cpp() {
+    check_cases(&TestProgram::named("errors/cases.cpp"));
+}
+
+#[test]
+fn cases_of_rust() {
+    check_cases(&TestProgram::named("errors/cases.rs"));
+}
+
+/// The functions of the program in which a kind was told, of all that it does.
+fn told_in(recording: &Recording, kind: &str) -> BTreeSet<String> {
+    let all = errors(recording);
+    let of_kind = all.iter().filter(|one| one["kind"] == kind);
+    // Under main comes the case.
+    of_kind.map(|one| one["access"]["stack"][1].as_str().unwrap_or("nowhere").to_owned()).collect()
+}
+
+/// Runs all cases of a program at once, wrong and right: told are those of that kind, in their functions.
+fn check_at_once(file: &str, options: &[&str], kind: &str) {
+    let program = TestProgram::named(file);
+    let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+    let list = program.run().out();
+    let cases = list.lines().filter_map(|line| line.strip_suffix(kind)?.strip_suffix(' '));
+    let cases: BTreeSet<String> = cases.map(str::to_owned).collect();
+    assert!(cases.len() >= 8, "{list}");
+    for (how, expect) in [("wrong", cases), ("right", BTreeSet::new())] {
+        let mut line = program.command_line();
+        line.push(how.to_owned());
+        let recording = e2e::record(&options, &line, b"");
+        assert_eq!(told_in(&recording, kind), expect, "{how}");
+    }
+}
+
+/// Runs all cases of a program at once, wrong and right: each has its kind, and of right ones nothing is told. Of blocks alone it is told
+/// where they were made.
+fn check_grid(file: &str) {
+    let program = TestProgram::named(file);
+    let list = program.run().out();
+    let cases: BTreeSet<(String, String)> = list
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
+        .collect();
+    assert!(cases.len() >= 30, "{list}");
+    for (how, expect) in [("wrong", &cases), ("right", &BTreeSet::new())] {
+        let mut line = program.command_line();
+        line.push(how.to_owned());
+        let all = errors(&e2e::record(&[], &line, b""));
+        let told = all.iter().filter(|one| one["kind"] != "temporary").filter_map(|one| {
+            let stacks = ["access", "allocated"].into_iter().filter_map(|side| one[side]["stack"].as_array());
+            let functions = stacks.flatten().filter_map(Value::as_str);
+            // Names of C++ have parameters, those of Rust modules.
+            let named = |function: &str| {
+                let name = function.split('(').next().unwrap_or_default();
+                cases.iter().find(|(case, _)| name == case || name.ends_with(&format!("::{case}")))
+            };
+            let kind = one["kind"].as_str()?.to_owned();
+            let case = functions.filter_map(named).next().map(|(case, _)| case.clone());
+            // The C library and Rust's keep blocks of their own.
+            let is_note = NOTES.contains(&&kind[..]);
+            case.or((!is_note).then(|| format!("{one:#}"))).map(|case| (case, kind))
+        });
+        let told: BTreeSet<(String, String)> = told.collect();
+        let missing: Vec<_> = expect.difference(&told).collect();
+        let wrong: Vec<_> = told.difference(expect).collect();
+        assert!(missing.is_empty() && wrong.is_empty(), "{how}: missing {missing:#?}, wrong {wrong:#?}");
+    }
+}
+
+#[test]
+fn grid_of_c() {
+    check_grid("errors/grid.c");
+}
+
+#[test]
+fn grid_of_cpp() {
+    check_grid("errors/grid.cpp");
+}
+
+#[test]
+fn grid_of_rust() {
+    check_grid("errors/grid.rs");
+}
+
+#[test]
+fn unwritten_bytes_are_followed_where_control_flow_is_known() {
+    check_at_once("errors/unwritten.c", &["--flow", "full"], "uninitialised");
+}
+
+#[test]
+fn arrays_on_the_stack_and_in_structures_have_bounds() {
+    check_at_once("errors/bounds.c", &[], "out_of_bounds");
+}
+
+#[test]
+fn leaks_tell_their_last_access() {
+    let mut line = TestProgram::named("errors/cases.c").command_line();
+    line.push("never_released".to_owned());
+    let all = errors(&e2e::record(&[], &line, b""));
+    let leak = all.iter().find(|one| one["kind"] == "leak" && one["bytes"] == 100).expect("a leak");
+    assert_eq!(leak["last_access"]["function"], "never_released", "{leak:#}");
+}
+
+#[test]
+fn leaks_tell_whether_a_pointer_was_left() {
+    let line = TestProgram::named("errors/leaks.c").command_line();
+    let kinds = |options: &[String]| -> BTreeSet<(u64, String)> {
+        let all = errors(&e2e::record(options, &line, b""));
+        let leaks = all.iter().filter(|one| one["kind"] == "leak");
+        let of_blocks = leaks.map(|one| (&one["bytes"], &one["times"], &one["leak_kind"]));
+        of_blocks
+            .map(|(bytes, times, kind)| {
+                let each = bytes.as_u64().expect("a number") / times.as_u64().expect("a number");
+                (each, kind.as_str().unwrap_or("not known").to_owned())
+            })
+            .filter(|(each, _)| (1001..1100).contains(each))
+            .collect()
+    };
+    let expect = [
+        (1001, "definite"),
+        (1002, "definite"),
+        (1003, "reachable"),
+        (1011, "definite"),
+        (1011, "indirect"),
+        (1021, "definite"),
+        (1021, "indirect"),
+        (1031, "reachable"),
+        (1041, "possible"),
+        (1051, "reachable"),
+        (1061, "reachable"),
+        (1071, "reachable"),
+    ];
+    assert_eq!(kinds(&["--data".to_owned()]), expect.map(|(bytes, kind)| (bytes, kind.to_owned())).into());
+    let without = kinds(&[]);
+    assert!(
+        without.len() > 5 && without.iter().all(|(_, kind)| kind == "not known"),
+        "without values nothing is told: {without:?}"
+    );
 }
 
 /// Ordinary programs do nothing that is told as an error.

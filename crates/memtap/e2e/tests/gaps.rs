@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use e2e::{Recording, TestProgram, memtap, record, run, tool};
+use serde_json::json;
 
 /// A program that can be traced starts one that can't: page protection needs a loader that takes it along.
 fn with_a_static_child(options: &[&str], status: &str) -> Recording {
@@ -112,7 +113,47 @@ fn a_thread_that_uses_gs_itself_is_one_gap() {
     let recording = record(&["--tracer=translate".to_owned()], &program.command_line(), b"");
     assert_eq!(recording.outcome.out(), "ready\n");
     assert_eq!(recording.outcome.status, 1, "{}", recording.outcome.err());
-    assert_eq!(recording.trace.number("gaps"), 1, "{}", recording.trace.ask("stat", &[]).out());
+    let stat = recording.trace.ask("stat", &[]).out();
+    assert_eq!(recording.trace.number("gaps"), 1, "{stat}");
+    // With its cause, wherever it is told.
+    let cause = json!([{"reason": "lost control", "cause": "sets its own gs base", "count": 1}]);
+    assert_eq!(recording.trace.stat()["gap_causes"], cause);
+    assert!(stat.contains("1  sets its own gs base"), "{stat}");
+    let err = recording.outcome.err();
+    assert!(err.contains("1 event is missing (lost control): sets its own gs base"), "{err}");
+}
+
+/// Whatever is missing has a cause that is named, also where it is a program, and causes that come often are counted.
+#[test]
+fn causes_of_gaps_are_counted() {
+    let recording = with_a_static_child(&[], "0");
+    let stat = recording.trace.stat();
+    let causes = stat["gap_causes"].as_array().expect("a list");
+    assert!(causes.iter().all(|row| row["reason"] == "untraced program"), "{stat}");
+    let sum: u64 = causes.iter().filter_map(|row| row["count"].as_u64()).sum();
+    assert_eq!(Some(sum), stat["gaps"].as_u64(), "{stat}");
+    let program = TestProgram::named("calls_of_32_bits.c");
+    program.check(&program.run());
+    let recording = record(&["--tracer=translate".to_owned()], &program.command_line(), b"");
+    assert_eq!(recording.outcome.out(), program.header.stdout);
+    let cause =
+        json!([{"reason": "lost control", "cause": "a system call of 32 bits (int 0x80)", "count": 5}]);
+    assert_eq!(recording.trace.stat()["gap_causes"], cause);
+}
+
+/// Where a child can't be told from its creator both go on natively, and that is told; translated threads can be told apart.
+#[test]
+fn a_child_with_the_thread_pointer_of_a_threaded_program_is_recorded_or_told() {
+    let program = TestProgram::named("clone_vm_of_many.c");
+    program.check(&program.run());
+    let recording = record(&["--tracer=protect".to_owned()], &program.command_line(), b"");
+    assert_eq!(recording.outcome.out(), program.header.stdout);
+    let causes = recording.trace.stat()["gap_causes"].to_string();
+    assert!(causes.contains("clone with CLONE_VM"), "{causes}");
+    assert_eq!((recording.trace.number("gaps"), recording.outcome.status), (1, 1), "{causes}");
+    let recording = record(&["--tracer=translate".to_owned()], &program.command_line(), b"");
+    assert_eq!(recording.outcome.out(), program.header.stdout);
+    assert_eq!((recording.trace.number("gaps"), recording.outcome.status), (0, 0));
 }
 
 /// Where SIGCHLD is ignored, the kernel keeps no status of a child: that is no status 0.

@@ -14,7 +14,7 @@ fn answers(trace: &Trace, page: &str) -> Vec<String> {
         out.out()
     };
     let by_page = ask("report", &["--by", "page", "--json"]);
-    ask("heatmap", &["-o", picture]);
+    ask("heatmap", &["--force", "-o", picture]);
     let drawn = std::fs::read_to_string(picture).expect("heatmap wrote it");
     vec![by_page, drawn, ask("dump", &["--range", &range, "--format", "jsonl"])]
 }

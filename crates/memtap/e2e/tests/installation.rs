@@ -81,6 +81,35 @@ fn a_folder_from_which_nothing_can_be_preloaded_is_named() {
 }
 
 #[test]
+fn every_place_where_a_library_was_looked_for_is_named() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let folder = dir.path().join("alone");
+    let mut command = installed_in(&folder);
+    fs::remove_file(folder.join("libmemtap_tracer.so")).expect("it is there");
+    // What a release build has inside it can't unpack.
+    for variable in ["XDG_CACHE_HOME", "HOME", "TMPDIR"] {
+        command.env(variable, folder.join("memtap"));
+    }
+    command.env("MEMTAP_LIB_DIR", "/nowhere");
+    let outcome = run(command.args(["record", "true"]), b"");
+    assert_eq!((outcome.status, outcome.err().lines().count()), (1, 1), "{}", outcome.err());
+    let folder = folder.canonicalize().expect("it is there").display().to_string();
+    let places = [
+        "/nowhere".to_owned(),
+        folder.clone(),
+        format!("{folder}/../lib/memtap"),
+        format!("{folder}/../lib"),
+    ];
+    let expect = format!("memtap: libmemtap_tracer.so: not found in {}, ", places.join(", "));
+    assert!(outcome.err().starts_with(&expect), "{}", outcome.err());
+    assert!(
+        outcome.err().ends_with("or set MEMTAP_LIB_DIR to the folder that has it\n"),
+        "{}",
+        outcome.err()
+    );
+}
+
+#[test]
 fn a_link_to_memtap_finds_its_libraries() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let folder = dir.path().join("opt");

@@ -120,6 +120,82 @@ fn advice_and_limits() {
     assert!(none.status == 1 && none.err().contains("no heap block has the type nothing"), "{}", none.err());
 }
 
+/// The program whose findings are about fields of heap blocks.
+fn findings() -> TestProgram {
+    TestProgram::built("layout/findings.c", &["-Wno-use-after-free"])
+}
+
+#[test]
+fn findings_name_fields_of_blocks() {
+    let recording = findings().record_by("translate");
+    let ask = |command: &str| {
+        let outcome = recording.trace.ask(command, &["--json"]);
+        assert_eq!(outcome.status, 0, "{command}: {}", outcome.err());
+        serde_json::from_slice::<Value>(&outcome.stdout).expect("JSON")
+    };
+    let ends = |value: &Value, end: &str| value.as_str().is_some_and(|text| text.ends_with(end));
+    let errors = ask("errors");
+    let stale = named(errors.as_array().expect("an array"), "kind", "use_after_free");
+    assert_eq!((&stale["type"], &stale["field"]), (&"cell".into(), &"cell.alive".into()), "{stale:#}");
+    assert!(ends(&stale["name"], ".alive") && stale["conflicts"] == serde_json::json!([]), "{stale:#}");
+    let text = recording.trace.ask("errors", &[]).out();
+    assert!(text.contains("of a block of 40 that was released (`cell.alive`)"), "{text}");
+    assert!(
+        text.contains("32 bytes in 1 block of token (agreed by 61 %, others say value 39 %), allocated"),
+        "{text}"
+    );
+    let merged = ask("determinism");
+    let conflicts: Vec<&Value> = merged["regions"]
+        .as_array()
+        .expect("an array")
+        .iter()
+        .filter(|region| region["rolls_back"]["byte"] == true)
+        .collect();
+    let [second] = conflicts.as_slice() else { panic!("{merged:#}") };
+    assert!(ends(&second["variable"], ".births"), "{second:#}");
+}
+
+#[test]
+fn watched_blocks_have_fields() {
+    for tracer in ["protect", "translate"] {
+        let mut command = std::process::Command::new(e2e::memtap());
+        command.args(["watch", "--json", "--tracer", tracer, "--write", "malloc@make", "--"]);
+        let outcome = e2e::run(command.args(findings().command_line()), b"");
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        let hits: Vec<Value> = outcome
+            .err()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect();
+        let mut fields: Vec<&str> = hits
+            .iter()
+            .map(|hit| hit["variable"].as_str().expect("a name"))
+            .map(|name| name.split_once("+").expect("a forged name").1)
+            .map(|name| name.split_once('>').expect("a forged name").1)
+            .collect();
+        fields.sort();
+        assert_eq!(fields, [".age", ".alive", ".births", ".births", ".births"], "{tracer}: {hits:#?}");
+    }
+}
+
+#[test]
+fn types_that_accesses_disagree_on_are_told_with_their_shares() {
+    let recording = findings().record_by("translate");
+    let expect = serde_json::json!([{ "type": "value", "share": 0.39 }]);
+    assert_eq!(named(&layouts(&recording), "type", "token")["conflicts"], expect);
+    assert_eq!(named(&rows(&recording, "type"), "name", "token")["conflicts"], expect);
+    let fields = rows(&recording, "field");
+    for field in ["token.line", "token.kind", "token.start"] {
+        let row = fields.iter().find(|row| row["name"] == field);
+        assert!(row.is_none_or(|row| row["conflicts"] == expect), "{row:#?}");
+    }
+    assert!(named(&fields, "name", "cell.births").get("conflicts").is_none(), "{fields:#?}");
+    for by in ["type", "field"] {
+        let text = recording.trace.ask("report", &["--by", by, "--wide"]).out();
+        assert!(text.contains("(agreed by 61 %, others say value 39 %)"), "{text}");
+    }
+}
+
 #[test]
 fn boxes_in_a_vector_of_rust() {
     for level in ["-Copt-level=1", "-Copt-level=2", "-Copt-level=3"] {
@@ -131,6 +207,54 @@ fn boxes_in_a_vector_of_rust() {
         assert!(id.0 == 30 && id.1 >= 1, "{level}: {id:?}");
         let vel = used(particle, "vel");
         assert!(vel.0 >= 300 && vel.1 >= 30, "{level}: {vel:?}");
+    }
+}
+
+/// A type's blocks, and how often fields of it are read, whatever the level of optimisation.
+fn check_reads(all: &[Value], type_: &str, blocks: u64, reads: &[(&str, u64)], level: &str) {
+    let layout = named(all, "type", type_);
+    assert_eq!(layout["blocks"], blocks, "{level}: {layout:#}");
+    assert!(layout["confidence"].as_f64() > Some(0.99), "{level}: {layout:#}");
+    for (field, expect) in reads {
+        assert_eq!(used(layout, field).0, *expect, "{level}: {type_}.{field}");
+    }
+}
+
+#[test]
+fn containers_and_classes_of_cpp() {
+    for level in ["-O0", "-O1", "-O2", "-O3"] {
+        let all = layouts(&TestProgram::built("layout/containers.cpp", &[level]).record_by("translate"));
+        let check =
+            |type_: &str, blocks, reads: &[(&str, u64)]| check_reads(&all, type_, blocks, reads, level);
+        let node = "_Rb_tree_node<std::pair<int const, Account> >";
+        check(node, 50, &[("_M_storage._M_storage.second.balance", 20 * 50)]);
+        let node = "_Hash_node<std::pair<long int const, Account>, false>";
+        check(node, 40, &[("_M_storage._M_storage.second.visits", 5 * 40)]);
+        check("Point", 1, &[("weight", 10 * 60), ("x", 0)]);
+        check("Circle", 5, &[("radius", 10 * 5), ("id", 5)]);
+        check("Square", 5, &[("side", 10 * 5), ("id", 5), ("unused", 0)]);
+        // Bases and what is built in nodes do not count apart.
+        let apart = ["_Rb_tree_node_base", "_Hash_node_base", "Shape", "Account"];
+        let is_apart = |one: &&Value| one["type"].as_str().is_some_and(|name| apart.contains(&name));
+        assert_eq!(all.iter().find(is_apart), None, "{level}");
+    }
+}
+
+#[test]
+fn boxes_lists_and_maps_of_rust() {
+    for level in ["0", "1", "2", "3"] {
+        let flag = format!("-Copt-level={level}");
+        let all = layouts(&TestProgram::built("layout/collections.rs", &[&flag]).record_by("translate"));
+        let check =
+            |type_: &str, blocks, reads: &[(&str, u64)]| check_reads(&all, type_, blocks, reads, level);
+        check("Particle", 30, &[("pos", 600), ("vel", 600), ("id", 30)]);
+        check("Cell", 1, &[("alive", 500), ("age", 500)]);
+        check("Node", 40, &[("value", 10 * 40)]);
+        if level != "0" {
+            let shared = "RcInner<core::cell::RefCell<collections::Account>>";
+            check(shared, 20, &[("value.value.value.balance", 200), ("value.value.value.visits", 201)]);
+            assert_eq!(named(&all, "type", "(u64, collections::Account)")["blocks"], 1, "{level}");
+        }
     }
 }
 

@@ -49,6 +49,11 @@ fn the_report_is_used_in_a_browser() {
     // From the block to its site, to a function, to a line, with its source.
     browser.click("#detail a[href^='#site/']");
     browser.wait("document.querySelector('#detail h2').innerText.startsWith('calloc at by_calloc')");
+    let site = browser.text("#detail");
+    // 30 loads and 5 stores of 8 bytes in a block of 240, which was released.
+    for words in ["1 block", "never released: 0 blocks", "each byte accessed 1.2 times"] {
+        assert!(site.contains(words), "{words}: {site}");
+    }
     browser.click("#detail a[href^='#function/']");
     browser.wait("document.querySelector('#detail h3').innerText === 'Accesses'");
     browser.click("#detail a[href^='#line/']");
@@ -175,12 +180,21 @@ fn heat_maps_are_svg_and_png() {
     for (name, head) in [("map.svg", &b"<"[..]), ("map.png", &b"\x89PNG\r\n\x1a\n"[..])] {
         for only in [&[][..], &["--only", "loads"], &["--only", "stores"]] {
             let path = dir.path().join(name);
-            let options = [&["-o", path.to_str().expect("UTF-8")], only].concat();
+            let options = [&["--force", "-o", path.to_str().expect("UTF-8")], only].concat();
             let drawn = recording.trace.ask("heatmap", &options);
             assert_eq!(drawn.status, 0, "{}", drawn.err());
             let bytes = std::fs::read(&path).expect("it was just drawn");
             assert!(bytes.starts_with(head) && bytes.len() > 500, "{name} {only:?} is no picture");
         }
+    }
+    let path = dir.path().join("map.svg");
+    let drawn = std::fs::read(&path).expect("it was drawn");
+    for (command, option) in [("heatmap", "-o"), ("report", "--html")] {
+        let refused = recording.trace.ask(command, &[option, path.to_str().expect("UTF-8")]);
+        assert_eq!(refused.status, 1);
+        let words = format!("memtap: {}: exists already; --force replaces it\n", path.display());
+        assert_eq!(refused.err(), words);
+        assert_eq!(std::fs::read(&path).expect("it is there"), drawn);
     }
     let unknown = dir.path().join("map.gif");
     let refused = recording.trace.ask("heatmap", &["-o", unknown.to_str().expect("UTF-8")]);

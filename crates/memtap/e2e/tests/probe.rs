@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use e2e::{Finished, memtap, repository, run, spawn};
+use e2e::{Finished, fits_schema, memtap, repository, run, spawn};
 use serde_json::Value;
 
 fn build(dir: &Path) -> PathBuf {
@@ -65,7 +65,7 @@ fn every_call_of_a_cplusplus_program_is_counted() {
     assert_eq!(outcome.status, 7, "the program's own status: {}", outcome.err());
     // Standard output is JSON alone.
     assert!(outcome.err().starts_with(PRINTED), "{}", outcome.err());
-    let functions: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+    let functions = fits_schema("probe", &outcome.out());
     for (name, calls) in CALLS {
         let row = row(&functions, name);
         assert_eq!(row["calls"], calls, "{row}");
@@ -101,7 +101,7 @@ fn sampling_measures_some_calls_and_all_outputs_are_written() {
         let text = std::fs::read_to_string(&path).expect("the report");
         assert!(text.contains(words), "{file}: {text}");
         if file == "a.json" {
-            let functions: Value = serde_json::from_str(&text).expect("JSON");
+            let functions = fits_schema("probe", &text);
             // Never as many, so exact.
             let waits = row(&functions, "app::waits(int)");
             assert_eq!((waits["calls"].as_u64(), number(waits, "calls_error")), (Some(100), 0.0), "{waits}");
@@ -125,6 +125,55 @@ fn sampling_measures_some_calls_and_all_outputs_are_written() {
     }
 }
 
+/// Python blocks all signals in a child that shares its memory until it executes a program.
+const STARTS_PROGRAMS: &str = "
+import select, subprocess, sys
+def start_programs():
+    for options in {}, {'close_fds': False}, {'start_new_session': True}, {'cwd': '/'}, {'preexec_fn': lambda: None}:
+        done = subprocess.run(['/bin/echo', 'here'], capture_output=True, **options)
+        assert (done.returncode, done.stdout) == (0, b'here\\n'), (options, done)
+    try:
+        subprocess.run(['/no/such/program'])
+    except FileNotFoundError:
+        pass
+    else:
+        raise AssertionError('it was not told that there is no such program')
+";
+
+#[test]
+fn children_of_python_that_block_all_signals_live() {
+    let program = format!("{STARTS_PROGRAMS}\nfor _ in range(3): start_programs()\nprint('done')");
+    for options in [&["--sample", "all", "--json"][..], &["--sample", "1", "--json"]] {
+        let outcome = probe(options, &["/usr/bin/python3", "-c", &program]);
+        assert_eq!((outcome.status, outcome.err().as_str()), (0, "done\n"), "{options:?}");
+        let functions = fits_schema("probe", &outcome.out());
+        assert_eq!(row(&functions, "Py_FinalizeEx")["calls"], 1);
+    }
+}
+
+#[test]
+fn children_of_python_live_while_it_is_attached_to() {
+    let source = "print('up', flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]: start_programs()
+print('down')";
+    let mut child = spawn(
+        Command::new("/usr/bin/python3")
+            .args(["-c", &format!("{STARTS_PROGRAMS}\n{source}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
+    let mut stdout = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut stdout, &mut String::new()).expect("a line");
+    let outcome = probe(&["--pid", &child.id().to_string(), "--seconds", "3", "--json"], &[]);
+    drop(child.stdin.take());
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut stdout, &mut rest).expect("text");
+    let status = child.wait().expect("our child");
+    assert!(status.success() && rest == "down\n", "{status} {rest:?}");
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    assert!(fits_schema("probe", &outcome.out()).as_array().is_some_and(|rows| rows.len() > 3));
+}
+
 #[test]
 fn a_running_process_is_profiled_and_runs_on() {
     let source = "print('up', flush=True)\nwhile not input_ready():\n    sum(range(1000))\nprint('down')\n";
@@ -145,7 +194,7 @@ fn a_running_process_is_profiled_and_runs_on() {
     std::io::Read::read_to_string(&mut stdout, &mut rest).expect("text");
     let status = child.wait().expect("our child");
     assert_eq!(outcome.status, 0, "{}", outcome.err());
-    let functions: Value = serde_json::from_slice(&outcome.stdout).expect("JSON");
+    let functions = fits_schema("probe", &outcome.out());
     assert!(functions.as_array().is_some_and(|rows| rows.len() > 3), "{functions}");
     assert!(status.success() && rest == "down\n", "{status} {rest:?}");
 }

@@ -276,7 +276,7 @@ fn an_interrupted_report_leaves_no_partial_page() {
     // The old page is there until the new one is.
     for delay in ["0.02", "0.1", "0.3"] {
         let line = format!(
-            "timeout -s INT {delay} {} report {} --html {}",
+            "timeout -s INT {delay} {} report {} --force --html {}",
             memtap().display(),
             recording.trace.path.display(),
             page.display()

@@ -1,5 +1,6 @@
 //! `memtap race` and runtimes that run a program's work in ways that are not modelled: they are recognised by their file's name and
-//! named in one line, and their inside is not reported. The one here is a stand-in with the name of LLVM's OpenMP.
+//! named in one line, and their inside is not reported. The ones here are stand-ins with the names of LLVM's OpenMP, and of functions of
+//! Go's runtime and tokio.
 
 use std::path::Path;
 use std::process::Command;
@@ -96,4 +97,99 @@ fn another_library_is_not_taken_for_one() {
     assert!(!said.contains("is not modelled"), "{said}");
     // Of a library that nobody knows, plain moves are what they look like.
     assert!(found.contains("race on handed"), "{found}");
+}
+
+// Functions with the names that a runtime's have: `handed` is ordered by them alone, `raced` by nothing.
+const LINKED: &str = "
+#include <pthread.h>
+#define NAMED(name) __asm__(name)
+void begin(void) NAMED(BEGIN), wait_for_begin(void) NAMED(WAIT), end(void) NAMED(END), wait_for_end(void) NAMED(JOIN);
+void present(void) NAMED(PRESENT);
+void work(void) NAMED(WORK);
+static volatile long begun, ended;
+__attribute__((noinline)) void begin(void) { begun = 1; }
+__attribute__((noinline)) void wait_for_begin(void) { while (!begun); }
+__attribute__((noinline)) void end(void) { ended = 1; }
+__attribute__((noinline)) void wait_for_end(void) { while (!ended); }
+void present(void) {}
+long handed, raced;
+__attribute__((noinline)) void work(void)
+{
+    for (int i = 0; i < 100; i++)
+        ((volatile long *)&raced)[0]++;
+}
+static void *thread_work(void *nothing) NAMED(\"main.thread_work\");
+static void *thread_work(void *nothing)
+{
+    wait_for_begin();
+    handed += 1;
+    end();
+    work();
+    return nothing;
+}
+int program(void) NAMED(\"main.program\");
+__attribute__((noinline)) int program(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, 0, thread_work, 0);
+    handed = 41;
+    begin();
+    work();
+    wait_for_end();
+    handed += 1;
+    pthread_join(thread, 0);
+    return handed != 43;
+}
+int main(void) { return program(); }
+";
+
+/// The names of the functions of a runtime that is linked into the program, and of the program's own.
+fn check_linked(file: &str, names: [&str; 6], said: &str) {
+    let keys = ["BEGIN", "WAIT", "END", "JOIN", "PRESENT", "WORK"];
+    let defined: Vec<String> =
+        keys.iter().zip(names).map(|(key, name)| format!("-D{key}=\"{name}\"")).collect();
+    let mut flags = vec!["-g", "-O1", "-pthread"];
+    flags.extend(defined.iter().map(String::as_str));
+    let program = TestProgram::from_source(file, LINKED, &flags);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("t.memtap");
+    let mut command = Command::new(memtap());
+    command.args(["record", "--quiet", "--tracer", "protect", "-o"]).arg(&path).arg("--");
+    let outcome = run(command.args(program.command_line()), b"");
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let answer = Trace::at(path).ask("race", &[]);
+    let (found, notes) = (answer.out(), answer.err());
+    assert!(
+        found.contains("race on raced") && !found.contains("handed") && !found.contains("begun"),
+        "{found}"
+    );
+    let notes: Vec<&str> = notes.lines().filter(|line| line.contains("is not modelled")).collect();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains(said) && notes[0].contains(file.trim_end_matches(".c")), "{notes:?}");
+}
+
+#[test]
+fn the_runtime_of_go_is_known_by_its_symbols() {
+    let names = [
+        "runtime.ready",
+        "runtime.gopark",
+        "runtime.goready",
+        "runtime.chanrecv1",
+        "runtime.goexit",
+        "main.work",
+    ];
+    check_linked("like_go.c", names, "inside of Go's runtime (in ");
+}
+
+#[test]
+fn tokio_is_known_by_its_symbols() {
+    let names = [
+        "_ZN5tokio7runtime4park5begin17h0123456789abcdefE",
+        "_ZN5tokio7runtime4park4wait17h0123456789abcdefE",
+        "_ZN5tokio4task3end17h0123456789abcdefE",
+        "_ZN5tokio4task4join17h0123456789abcdefE",
+        "_ZN5tokio7runtime7present17h0123456789abcdefE",
+        "_ZN6server4work17h0123456789abcdefE",
+    ];
+    check_linked("like_tokio.c", names, "inside of tokio (in ");
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use e2e::{Finished, Limited, TestProgram, Trace, memtap, run, spawn};
+use e2e::{Finished, Limited, TestProgram, Trace, fits_schema, memtap, run, spawn};
 use serde_json::Value;
 
 /// A server of ours, ended when it is dropped.
@@ -272,4 +272,102 @@ fn a_server_that_dies_leaves_what_it_had_and_the_program_goes_on() {
     let stat = trace.ask("stat", &["--json"]);
     assert_eq!(stat.status, 0, "{}", stat.err());
     let _ = trace.references();
+}
+
+/// A program that waits is recorded by a server, by TCP; its session is listed, and ended by who may.
+#[test]
+fn sessions_are_listed_and_ended() {
+    let server = Server::start();
+    let sessions = |token: &Path, options: &[&str]| {
+        let mut command = Command::new(memtap());
+        command.args(["sessions", &server.tcp, "--token-file"]).arg(token).args(options);
+        run(&mut command, b"")
+    };
+    let all = server.token_file();
+    let read_only = server.dir.path().join("state/token.read");
+    let none = sessions(&all, &[]);
+    assert_eq!((none.status, none.out().as_str()), (0, ""), "{}", none.err());
+    assert!(none.err().contains("no session"), "{}", none.err());
+    let mut recorder = spawn(
+        Command::new(memtap())
+            .args([
+                "record",
+                "--quiet",
+                "--server",
+                &server.unix,
+                "-o",
+                "waits",
+                "--",
+                "sh",
+                "-c",
+                "read answer",
+            ])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let writing = loop {
+        let listed = sessions(&read_only, &["--json"]);
+        assert_eq!(listed.status, 0, "{}", listed.err());
+        let listed = fits_schema("sessions", &listed.out());
+        let found =
+            listed.as_array().expect("an array").iter().find(|session| session["mode"] == "writing").cloned();
+        match found {
+            Some(found) => break found,
+            None => std::thread::sleep(std::time::Duration::from_millis(20)),
+        }
+    };
+    assert_eq!(writing["trace"], "waits");
+    let number = writing["session"].to_string();
+    let line = sessions(&read_only, &[]).out();
+    assert!(line.starts_with(&format!("{number} (")) && line.contains("): writing waits, "), "{line}");
+    let refused = sessions(&read_only, &["--end", &number]);
+    assert_eq!(refused.status, 1);
+    assert!(refused.err().contains("administrate"), "{}", refused.err());
+    let wrong = sessions(&all, &["--end", "123456789"]);
+    assert_eq!((wrong.status, wrong.err().lines().count()), (1, 1), "{}", wrong.err());
+    let ended = sessions(&all, &["--end", &number]);
+    assert_eq!((ended.status, ended.out(), ended.err()), (0, String::new(), String::new()));
+    let listed = sessions(&all, &[]).out();
+    assert!(!listed.contains("writing"), "{listed}");
+    // The program goes on to its own end; its recorder says that the trace is not whole.
+    drop(recorder.stdin.take());
+    let status = recorder.wait().expect("a child of ours");
+    assert_eq!(status.code(), Some(1));
+    let stat = Command::new(memtap()).arg("stat").arg(server.file("waits")).output().expect("it is ours");
+    assert!(stat.status.success(), "{}", String::from_utf8_lossy(&stat.stderr));
+}
+
+/// The bytes of `serve --memory`, and 24 MiB for the process itself, are enough for four recorders at once that write as fast as they can.
+#[test]
+fn the_memory_of_a_server_is_bounded() {
+    const MEMORY_MIB: u64 = 64;
+    let server = Server::start_with(&["--memory", &MEMORY_MIB.to_string()]);
+    // Accesses of which no two are alike, so that there is much to store.
+    let source = "volatile long cells[1 << 16];\nint main(void) {\n    unsigned long x = 1;\n\
+                  for (long i = 0; i < 3000000; i++) {\n        x = x * 6364136223846793005ul + 1442695040888963407ul;\n\
+                  cells[x >> 48] += x;\n    }\n    return 0;\n}\n";
+    let program = TestProgram::from_source("scattered.c", source, &["-O1"]);
+    std::thread::scope(|scope| {
+        let recorders: Vec<_> = ["a", "b", "c", "d"]
+            .map(|name| {
+                let (server, program) = (&server, &program);
+                scope.spawn(move || {
+                    server.record_with(&["--tracer", "translate"], &server.unix, name, None, program)
+                })
+            })
+            .into_iter()
+            .collect();
+        for recorder in recorders {
+            let outcome = recorder.join().expect("it does not panic");
+            assert_eq!(outcome.status, 0, "{}", outcome.err());
+        }
+    });
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("it runs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells it");
+    let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(peak_kib <= (MEMORY_MIB + 24) << 10, "{peak_kib} KiB");
+    for name in ["a", "b", "c", "d"] {
+        let stores = Trace::at(server.file(name)).number("stores");
+        assert!(stores >= 3_000_000, "{name}: {stores}");
+    }
 }

@@ -47,3 +47,36 @@ fn a_trace_without_stacks_has_the_call_of_the_allocator() {
     let found = sites(&recording.trace, &[]);
     assert!(found.contains_key("malloc at xmalloc"), "{found:#?}");
 }
+
+/// The functions that made the program's own allocations, in their order.
+fn functions(trace: &Trace) -> Vec<String> {
+    let events = trace.ask("dump", &["--stream", "allocations", "--format", "jsonl"]);
+    assert_eq!(events.status, 0, "{}", events.err());
+    let events = events.out();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"));
+    let own = events.filter(|event| event["code"].as_str().is_some_and(|code| code.starts_with("main+")));
+    own.map(|event| event["function"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn arrays_are_made_by_the_operator_for_arrays() {
+    let text = "// build: -O0\nint main() { int *a = new int[7]; int *b = new int; delete b; delete[] a; }\n";
+    let dynamic = TestProgram::from_source("operators.cpp", text, &[]);
+    let whole = TestProgram::from_source("operators.cpp", text, &["-static"]);
+    let expected = ["operator new[]", "operator new", "operator delete", "operator delete[]"];
+    for (program, tracer) in [(&dynamic, "translate"), (&dynamic, "protect"), (&whole, "translate")] {
+        let recording = program.record_by(tracer);
+        assert_eq!(functions(&recording.trace), expected, "{tracer} {}", program.path.display());
+    }
+}
+
+#[test]
+fn an_operator_that_throws_leaves_no_note_for_the_next_block() {
+    let text = "// build: -O0 -Wno-alloc-size-larger-than
+        #include <new>
+        #include <stdlib.h>
+        int main() { try { (void)operator new(size_t(1) << 60); } catch (std::bad_alloc &) {} free(malloc(3)); }";
+    let recording = TestProgram::from_source("throws.cpp", text, &[]).record_by("translate");
+    let found = functions(&recording.trace);
+    assert!(found.contains(&"malloc".to_owned()) && !found.contains(&"operator new".to_owned()), "{found:?}");
+}

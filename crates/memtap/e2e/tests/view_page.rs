@@ -1,112 +1,8 @@
 //! `memtap view` in a browser, used as a person would: its panes have the figures of the other commands, the mouse and the keys do
 //! what the guide says.
 
-use e2e::{Browser, TestProgram, Trace, Viewer};
+use e2e::{TestProgram, Trace, ViewPage, hexadecimal};
 use serde_json::{Value, json};
-
-/// A page of a trace, and the server that it asks.
-struct ViewPage {
-    trace: Trace,
-    _viewer: Viewer,
-    browser: Browser,
-}
-
-/// A part of a run: cycles and addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Selection {
-    from: u64,
-    to: u64,
-    low: u64,
-    high: u64,
-}
-
-fn hexadecimal(text: &Value) -> u64 {
-    let digits = text.as_str().and_then(|text| text.strip_prefix("0x")).expect("an address");
-    u64::from_str_radix(digits, 16).expect("hexadecimal")
-}
-
-impl ViewPage {
-    fn of(trace: Trace) -> Self {
-        let viewer = Viewer::of(&trace.path);
-        let browser = Browser::visit(&viewer.url);
-        let mut page = Self { trace, _viewer: viewer, browser };
-        page.settle();
-        page
-    }
-
-    /// Waits until the map and the table are those of what is chosen.
-    fn settle(&mut self) {
-        self.browser.wait("globalThis.memtapView?.map.settled && memtapView.pane.settled");
-        // What is drawn with the next frame, and what is asked for after a while, has begun by then.
-        self.browser
-            .value("new Promise(done => setTimeout(() => requestAnimationFrame(() => done(0)), 400))");
-        self.browser.wait("memtapView.map.settled && memtapView.pane.settled && memtapView.walk.settled");
-    }
-
-    /// Loads, stores, modifies and bytes in the table, by what its rows say.
-    fn table(&mut self) -> [u64; 4] {
-        let sums = self.browser.value(
-            "(() => { const rows = [...document.querySelectorAll('#pane tbody tr')]; \
-             const columns = [...document.querySelectorAll('#pane thead th')].map(cell => cell.dataset.key); \
-             return ['loads', 'stores', 'modifies', 'bytes'].map(key => rows.reduce((sum, row) => \
-             sum + Number(row.children[columns.indexOf(key)].innerText.replace(/\\D/g, '')), 0)); })()",
-        );
-        [0, 1, 2, 3].map(|column| sums[column].as_u64().expect("a number"))
-    }
-
-    /// The same by `report --json`.
-    fn report(&self, options: &[&str]) -> [u64; 4] {
-        let out = self.trace.ask("report", &[&["--json"], options].concat());
-        let rows: Value = serde_json::from_str(&out.out()).expect("JSON");
-        let rows = rows.as_array().expect("an array");
-        ["loads", "stores", "modifies", "bytes"]
-            .map(|key| rows.iter().map(|row| row[key].as_u64().expect("a number")).sum())
-    }
-
-    fn selection(&mut self) -> Selection {
-        let said = self.browser.value(
-            "(({ from, to, low, high }) => ({ from, to, low: `0x${low.toString(16)}`, high: `0x${high.toString(16)}` }))\
-             (memtapView.map.selection)",
-        );
-        let number = |key: &str| said[key].as_u64().expect("a number");
-        Selection {
-            from: number("from"),
-            to: number("to"),
-            low: hexadecimal(&said["low"]),
-            high: hexadecimal(&said["high"]),
-        }
-    }
-
-    fn report_of(&self, part: Selection, by: &str) -> [u64; 4] {
-        let (cycles, range) =
-            (format!("{}..{}", part.from, part.to), format!("{:#x}..{:#x}", part.low, part.high));
-        self.report(&["--by", by, "--cycles", &cycles, "--range", &range])
-    }
-
-    /// A point of the window, in parts of the plot.
-    fn point(&mut self, across: f64, down: f64) -> (f64, f64) {
-        let point = self.browser.value(&format!(
-            "(() => {{ const {{ canvas, plot }} = memtapView.map; const box = canvas.getBoundingClientRect(); \
-             return [box.left + plot.x + plot.width * {across}, box.top + plot.y + plot.height * {down}]; }})()"
-        ));
-        (point[0].as_f64().expect("a number"), point[1].as_f64().expect("a number"))
-    }
-
-    /// Where an access is drawn: the middle of its first byte and cycle.
-    fn point_of(&mut self, cycle: u64, addr: u64) -> (f64, f64) {
-        let point = self.browser.value(&format!(
-            "(() => {{ const {{ map }} = memtapView; const box = map.canvas.getBoundingClientRect(); \
-             const place = (map.axis.place({addr}n) + map.axis.place({addr}n + 1n)) / 2; \
-             return [box.left + map.x({cycle} + 0.5), box.top + map.y(place)]; }})()"
-        ));
-        (point[0].as_f64().expect("a number"), point[1].as_f64().expect("a number"))
-    }
-
-    fn quiet(&self) {
-        let complaints = self.browser.complaints();
-        assert!(complaints.is_empty(), "{complaints:?}");
-    }
-}
 
 fn heap() -> ViewPage {
     ViewPage::of(TestProgram::named("heap.c").record_by("translate").trace)
@@ -153,6 +49,25 @@ fn what_is_drawn_adds_up_to_stat_at_every_zoom_level() {
         }
         assert_eq!(sum, all, "{across} x {down}");
     }
+    page.quiet();
+}
+
+/// An answer that comes after the window has moved on is shown, and is not taken for that of the new window.
+#[test]
+fn an_answer_of_the_window_before_does_not_settle_the_new_one() {
+    let mut page = heap();
+    let settled = page.browser.value(
+        "(async () => { const { map } = memtapView, { from, to, top, bottom } = map.bounds, asks = map.fetchTile; \
+         const half = from + Math.floor((to - from) / 2); let answer; \
+         const asked = new Promise((asked) => { map.fetchTile = async (...what) => { \
+         const tile = await asks(...what); asked(); await new Promise((answered) => { answer = answered; }); return tile; }; }); \
+         map.move({ from, to: half, top, bottom }, 0); await asked; map.fetchTile = asks; \
+         map.move({ from: half, to, top, bottom }, 1000); \
+         const painted = new Promise((painted) => map.addEventListener('painted', painted, { once: true })); \
+         answer(); await painted; return map.settled; })()",
+    );
+    assert_eq!(settled, false);
+    page.browser.wait("memtapView.map.settled");
     page.quiet();
 }
 

@@ -173,6 +173,49 @@ fn a_program_under_another_root_without_proc_is_told() {
 }
 
 #[test]
+fn a_program_that_finds_no_proc_is_told_with_its_reason() {
+    let hello = hello(&[]).path.display().to_string();
+    let hides = TestProgram::named("hides_proc.c").path.display().to_string();
+    let line = words(&[&hides, &hello]);
+    if natively(&line).out() != "hi\n" {
+        return;
+    }
+    for tracer in ["--tracer=translate", "--tracer=protect"] {
+        check_told(&[tracer], &line, &hello, "/proc must be mounted there");
+    }
+}
+
+/// Its loader would load memtap's library, and the library the other C library.
+#[test]
+fn programs_with_another_c_library_are_refused_and_as_children_told() {
+    let other = hello(&["-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"]).path.display().to_string();
+    let refused = record(&[], &words(&[&other]), b"").outcome;
+    assert_eq!((refused.status, refused.out().as_str()), (1, ""));
+    assert_eq!(refused.err().lines().count(), 1, "{}", refused.err());
+    assert!(
+        refused.err().contains("ld-musl-x86_64.so.1") && refused.err().contains("glibc"),
+        "{}",
+        refused.err()
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("hello.c");
+    let program = directory.path().join("hello");
+    fs::write(&source, HELLO).expect("a file");
+    let mut compiler = Command::new("sh");
+    compiler.args(["-c", "musl-gcc \"$0\" -o \"$1\""]).arg(&source).arg(&program);
+    let has_musl = run(&mut compiler, b"").status == 0;
+    if !has_musl || run(&mut Command::new(&program), b"").out() != "hi\n" {
+        eprintln!("musl: not here");
+        return;
+    }
+    let (shell, program) = (tool("sh").display().to_string(), program.display().to_string());
+    let line = words(&[&shell, "-c", &format!("{program}; echo $?")]);
+    for tracer in ["--tracer=translate", "--tracer=protect"] {
+        check_told(&[tracer], &line, &program, "its C library is not GNU's");
+    }
+}
+
+#[test]
 fn a_process_without_memory_for_the_tracer_is_left_and_memtap_ends() {
     let sleep = tool("sleep").display().to_string();
     let prlimit = tool("prlimit").display().to_string();
@@ -246,6 +289,39 @@ fn programs_with_sanitizers_are_recorded_where_the_compiler_has_them() {
         assert_eq!((recorded.status, recorded.out()), (native.status, native.out()));
         for words in ["heap-use-after-free", "in main", "freed by thread T0"] {
             assert!(native.err().contains(words) && recorded.err().contains(words), "{}", recorded.err());
+        }
+    }
+}
+
+/// clang links its sanitizers into the program. By page protection those that keep a table of all memory find its place taken.
+#[test]
+fn programs_with_clangs_sanitizers_are_recorded_or_told_where_clang_has_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = e2e::repository().join("tests/programs/sanitized.c");
+    for (flag, has_table) in
+        [("address", true), ("thread", true), ("memory", true), ("undefined", false), ("leak", false)]
+    {
+        let program = directory.path().join(flag);
+        let mut compiler = Command::new("sh");
+        let script = "clang -g -pthread -fsanitize=$0 \"$1\" -o \"$2\"";
+        compiler.args(["-c", script, flag]).arg(&source).arg(&program);
+        if run(&mut compiler, b"").status != 0 || run(&mut Command::new(&program), b"").status != 0 {
+            eprintln!("clang -fsanitize={flag}: not here");
+            continue;
+        }
+        let program = program.display().to_string();
+        let line = words(&[&program]);
+        let recording = check_complete(&line);
+        assert!(recording.trace.number("stores") > 1000);
+        if has_table {
+            check_told(&["--tracer=protect"], &line, &program, "its sanitizer keeps memory");
+        } else {
+            let (native, recorded) = (natively(&line), record(&words(&["--tracer=protect"]), &line, b""));
+            assert_eq!(
+                (recorded.outcome.out(), recorded.outcome.status),
+                (native.out(), native.status),
+                "{flag}"
+            );
         }
     }
 }

@@ -31,6 +31,7 @@ mod cmd {
     pub(crate) mod rtvm;
     mod rtvm_options;
     pub(crate) mod serve;
+    pub(crate) mod sessions;
     pub(crate) mod sql;
     pub(crate) mod stat;
     pub(crate) mod taint;
@@ -140,6 +141,7 @@ enum Command {
     Index(cmd::index::Args),
     Import(cmd::import::Args),
     Serve(cmd::serve::Args),
+    Sessions(cmd::sessions::Args),
     Probe(cmd::probe::Args),
     Rtvm(cmd::rtvm::Args),
     Race(cmd::race::Args),
@@ -175,7 +177,7 @@ fn main() -> ExitCode {
         Command::View(args) => cmd::view::run(&args),
         Command::Diff(args) => cmd::diff::run(&args),
         Command::Flame(args) => cmd::flame::run(&args),
-        Command::Export(args) => cmd::export::run(&args),
+        Command::Export(args) => cmd::export::run(&args, &symbols, strict),
         Command::Sql(args) => cmd::sql::run(&args, &symbols, strict),
         Command::Memory(args) => cmd::memory::run(&args),
         Command::Archive(args) => cmd::archive::run(&args),
@@ -185,6 +187,7 @@ fn main() -> ExitCode {
         Command::Index(args) => cmd::index::run(&args),
         Command::Import(args) => cmd::import::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
+        Command::Sessions(args) => cmd::sessions::run(&args),
         Command::Probe(args) => cmd::probe::run(args),
         Command::Rtvm(args) => cmd::rtvm::run(&args),
         Command::Race(args) => cmd::race::run(&args),

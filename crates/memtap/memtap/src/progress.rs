@@ -57,6 +57,36 @@ impl Progress {
     }
 }
 
+/// Shows on a terminal how much of the page index is built, until it is dropped.
+pub(crate) struct Indexing {
+    percent: usize,
+    terminal: bool,
+}
+
+impl Indexing {
+    /// Nothing shown yet.
+    pub(crate) fn new() -> Self {
+        Self { percent: 0, terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// Shows that `done` of `all` parts are in it.
+    pub(crate) fn show(&mut self, done: usize, all: usize) {
+        let percent = done * 100 / all.max(1);
+        if self.terminal && percent != self.percent {
+            self.percent = percent;
+            let _ = write!(std::io::stderr(), "\r\x1b[Kindex: {percent} %");
+        }
+    }
+}
+
+impl Drop for Indexing {
+    fn drop(&mut self) {
+        if self.percent > 0 {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
 /// A trace takes so long to read before people are told how far it is.
 const PATIENCE: Duration = Duration::from_secs(1);
 

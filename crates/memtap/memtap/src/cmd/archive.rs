@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use analysis::Session;
 use anyhow::{Result, bail};
 use clap::Parser;
+use report::amount;
 use serde_json::json;
 
 use crate::inputs;
@@ -40,8 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             })
         );
     } else {
-        let (modules, files) = (archived.modules, archived.files);
-        println!("{}: {modules} modules in {files} files, {} bytes", directory.display(), archived.bytes);
+        let (modules, files) = (amount(archived.modules, "module"), amount(archived.files, "file"));
+        println!("{}: {modules} in {files}, {}", directory.display(), amount(archived.bytes, "byte"));
     }
     note_problems(&session);
     if !archived.missing.is_empty() {

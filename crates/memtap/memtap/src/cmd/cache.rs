@@ -180,7 +180,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     note_problems(&session);
     if missing > 0 {
         eprintln!(
-            "memtap: note: {missing} events are missing from the trace; their accesses are in no cache"
+            "memtap: note: {} from the trace; their accesses are in no cache",
+            report::missing(missing)
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use report::grouped;
+use report::amount;
 
 use crate::inputs;
 use crate::output::Out;
@@ -30,19 +30,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for finding in &report.findings {
         out.line(&finding.to_string())?;
     }
-    let readable =
-        format!("{} entries in {} frames", grouped(report.readable_entries), grouped(report.readable_frames));
+    let frames = amount(report.readable_frames, "frame");
+    let readable = format!("{} in {frames}", amount(report.readable_entries, "entry"));
     if report.is_sound() {
         out.line(&format!("sound: {readable}"))?;
         out.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
-    out.line(&format!("readable: {readable}; known to be lost: {} entries", grouped(report.lost_entries)))?;
+    out.line(&format!("readable: {readable}; known to be lost: {}", amount(report.lost_entries, "entry")))?;
     out.finish()?;
     let file = args.file.display();
     if args.repair {
         let lost = trace_format::repair(&trace)?;
-        eprintln!("memtap: {file}: repaired; {} entries are lost and are gaps now", grouped(lost));
+        eprintln!("memtap: {file}: repaired; lost, and gaps now: {}", amount(lost, "entry"));
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!(

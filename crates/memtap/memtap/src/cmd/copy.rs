@@ -10,7 +10,7 @@ use trace_format::{CopyOptions, CreateOptions, FileSink, Level, SegmentSink, Str
 
 use super::dump::parse_range;
 use crate::inputs;
-use report::grouped;
+use report::amount;
 
 /// Copy a trace, or a part of it, encoded anew
 #[derive(Debug, Parser)]
@@ -79,8 +79,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let report = copied?;
     if report.lost > 0 {
-        let (file, lost) = (args.file.display(), grouped(report.lost));
-        eprintln!("memtap: {file}: {lost} entries are damaged or missing; in the copy they are gaps");
+        let (file, lost) = (args.file.display(), amount(report.lost, "entry"));
+        eprintln!("memtap: {file}: damaged or missing, and gaps in the copy: {lost}");
     }
     Ok(ExitCode::SUCCESS)
 }

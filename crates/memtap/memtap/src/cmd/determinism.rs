@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use analysis::demand::ReadWriteSets;
-use analysis::determinism::Determinism;
+use analysis::determinism::{Determinism, name_fields};
 use analysis::needs_synchronisation;
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -35,13 +35,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut tool = Determinism::default();
     session.replay(&Default::default(), None, &mut tool)?;
     let missing = tool.missing;
+    let mut regions = tool.into_regions();
+    name_fields(&session, &mut regions)?;
     let mut out = Out::stdout();
-    tables::determinism::write(&tool.into_regions(), missing, shared.json, &mut out)?;
+    tables::determinism::write(&regions, missing, shared.json, &mut out)?;
     out.finish()?;
     note_problems(&session);
     if missing > 0 {
         eprintln!(
-            "memtap: note: {missing} events are missing from the trace; more regions may roll back, or fewer"
+            "memtap: note: {} from the trace; more regions may roll back, or fewer",
+            report::missing(missing)
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -42,11 +42,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let suppressions = args.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
     let session = inputs::session(&args.file)?;
-    let mut errors = MemoryErrors::default();
+    let mut errors = MemoryErrors::new(&session)?;
     let mut stacks = Stacks::new(&session);
-    session.replay_in_context(&Default::default(), None, &mut stacks, &mut errors)?;
+    let resolvers = session.replay_in_context(&Default::default(), None, &mut stacks, &mut errors)?;
     let missing = errors.missing;
-    let mut found = errors.errors(session.names(), stacks.contexts());
+    let mut found = errors.errors(&session, stacks.contexts(), &resolvers)?;
     let before = found.len();
     found.retain(|error| !suppressions.iter().any(|suppression| suppression.fits(error)));
     let suppressed = before - found.len();
@@ -67,7 +67,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     if suppressed > 0 {
-        eprintln!("memtap: {suppressed} findings are suppressed");
+        let is = if suppressed == 1 { "is" } else { "are" };
+        eprintln!("memtap: {} {is} suppressed", report::amount(suppressed as u64, "finding"));
     }
     let is_wrong = args.fail_on_error && found.iter().any(|error| error.kind.is_error());
     Ok(if is_wrong { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })

@@ -14,6 +14,7 @@ use report::flame::FlameGraph;
 use report::grouped;
 
 use super::flame::{call_tree, needs_stacks};
+use super::sql;
 use crate::inputs;
 use crate::new_file::{NewDirectory, Output};
 use crate::output::note_problems;
@@ -37,12 +38,14 @@ pub(crate) enum ExportFormat {
     /// Every executed instruction with its accesses, a file a thread in the directory OUT: for DynamoRIO's drmemtrace tools (binary;
     /// needs record --flow full)
     Drmemtrace,
+    /// A table, or a query's rows, as columns: for DuckDB, polars, Spark and whatever else reads Parquet (binary; memtap-sql writes it)
+    Parquet,
 }
 
 impl ExportFormat {
     /// Whether it is no text.
     fn is_binary(self) -> bool {
-        matches!(self, Self::Pprof | Self::Perfetto | Self::Drmemtrace)
+        matches!(self, Self::Pprof | Self::Perfetto | Self::Drmemtrace | Self::Parquet)
     }
 }
 
@@ -60,12 +63,29 @@ pub(crate) struct Args {
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
+    /// Of parquet: the table, docs/tables.md has all [default: accesses]
+    #[arg(long, value_name = "NAME", conflicts_with = "query")]
+    table: Option<String>,
+    /// Of parquet: the rows of a query in SQL
+    #[arg(long, value_name = "SQL")]
+    query: Option<String>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+/// `symbols` and `strict` are options that all commands have.
+pub(crate) fn run(args: &Args, symbols: &[PathBuf], strict: bool) -> Result<ExitCode> {
     super::refuse_same(&args.file, &args.output)?;
+    if args.format != ExportFormat::Parquet && (args.table.is_some() || args.query.is_some()) {
+        bail!("--table and --query say what becomes parquet; this format has its own contents");
+    }
     if args.format.is_binary() && args.output.as_os_str() == "-" {
         bail!("this format is binary, and no text for standard output; name a file with -o");
+    }
+    if args.format == ExportFormat::Parquet {
+        let table = args.table.as_deref().unwrap_or("accesses");
+        let query =
+            args.query.clone().unwrap_or_else(|| format!("SELECT * FROM \"{}\"", table.replace('"', "\"\"")));
+        let rows = sql::Args::parquet(&args.file, &query, &args.output, args.force);
+        return sql::run(&rows, symbols, strict);
     }
     let session = inputs::session(&args.file)?;
     if args.format == ExportFormat::Drmemtrace {
@@ -101,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         ExportFormat::Perfetto => perfetto(&session, &timeline(&session)?, &mut output)?,
         ExportFormat::Firefox => firefox(&session, &timeline(&session)?, &mut output)?,
-        ExportFormat::Drmemtrace => unreachable!("it is no single file"),
+        ExportFormat::Drmemtrace | ExportFormat::Parquet => unreachable!("these are written above"),
     }
     output.finish()?;
     note_problems(&session);

@@ -79,7 +79,7 @@ pub(crate) fn call_tree(session: &Session, file: &Path, measure: Measure) -> Res
         tree.add_live(session.names(), &uses);
     } else {
         let mut tally = StackTally::new(session);
-        session.replay(&Default::default(), None, &mut tally)?;
+        tally.replay(session, &Default::default(), None)?;
         tree.count(session.names(), &tally);
     }
     Ok(tree)

@@ -1,5 +1,6 @@
 //! `memtap heatmap`: the address space as a picture (MadT, Figure 1); of a machine, its physical memory.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +11,7 @@ use report::export::{Selection, export};
 use report::heatmap::{HeatMap, Only, PictureForm, physical_memory};
 
 use crate::inputs;
+use crate::new_file::NewFile;
 
 /// Which accesses are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,6 +33,9 @@ pub(crate) struct Args {
     /// Show only these accesses
     #[arg(long, value_enum)]
     only: Option<ShownKinds>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -46,6 +51,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(ShownKinds::Loads) => Only::Loads,
         Some(ShownKinds::Stores) => Only::Stores,
     };
+    // Before anything is read: a name that can't be used is told at once.
+    let mut output = NewFile::create(&args.output, args.force)?;
     let mut picture = Vec::new();
     if let Some(machine) = Machine::of(&session) {
         picture = form.draw(&physical_memory(&session, &machine, only)?).with_context(shown)?;
@@ -53,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         export(&session, &Selection::default(), &mut HeatMap { only, form }, &mut picture)
             .with_context(shown)?;
     }
-    std::fs::write(&args.output, picture).with_context(|| format!("{}: can't be written", shown()))?;
+    output.write_all(&picture)?;
+    output.finish()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,17 +1,17 @@
 //! `memtap index`: the page index of a trace, built once, for every question about addresses afterwards.
 
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use report::grouped;
+use report::amount;
 use serde_json::json;
 use trace_format::{NoIndex, PageIndex, Trace};
 
 use crate::inputs;
 use crate::output::Out;
+use crate::progress::Indexing;
 
 /// Build the page index of a trace, beside it
 ///
@@ -65,11 +65,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         let done = if built { "written" } else { "up to date" };
         out.line(&format!(
-            "{}: {done}: {} accesses in {} frames, {} bytes, {bytes_per_access:.5} an access",
+            "{}: {done}: {} in {}, {}, {bytes_per_access:.5} an access",
             path.display(),
-            grouped(accesses),
-            grouped(frames as u64),
-            grouped(index.file_bytes()),
+            amount(accesses, "access"),
+            amount(frames as u64, "frame"),
+            amount(index.file_bytes(), "byte"),
         ))?;
     }
     out.finish()?;
@@ -78,18 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Builds it, with a line that shows how far it is where a person watches.
 fn build(trace: &Trace) -> Result<PageIndex> {
-    let terminal = std::io::stderr().is_terminal();
-    let mut shown = 0;
-    let mut progress = |done: usize, all: usize| {
-        let percent = done * 100 / all.max(1);
-        if terminal && percent != shown {
-            shown = percent;
-            let _ = write!(std::io::stderr(), "\r\x1b[Kindex: {percent} %");
-        }
-    };
-    let built = PageIndex::build(trace, analysis::threads(), &mut progress);
-    if shown > 0 {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
+    let mut progress = Indexing::new();
+    let built = PageIndex::build(trace, analysis::threads(), &mut |done, all| progress.show(done, all));
     built.with_context(|| format!("{}: its index can't be built", trace.path().display()))
 }

@@ -81,7 +81,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     if missing > 0 {
         eprintln!(
-            "memtap: note: {missing} events are missing from the trace; fields may be used more than it says"
+            "memtap: note: {} from the trace; fields may be used more than it says",
+            report::missing(missing)
         );
     }
     Ok(passed(&args.fail_if, &types))

@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     note_problems(&session);
     if missing > 0 {
         eprintln!(
-            "memtap: note: {missing} events are missing from the trace; more lines may be shared, or more often"
+            "memtap: note: {} from the trace; more lines may be shared, or more often",
+            report::missing(missing)
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -44,6 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let ordered = orders_atomics(&session);
     let mut tool = if ordered { Races::default() } else { Races::without_order_of_atomics() };
     session.replay(&Default::default(), None, &mut tool)?;
+    let mut runtimes = unmodelled_runtimes(session.trace())?;
+    runtimes.extend(tool.runtimes());
     let (mut races, possibly_ordered) = tool.into_races();
     name_fields(&session, &mut races)?;
     let mut out = Out::stdout();
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "memtap: note: events are missing from the trace; they could have ordered what is reported (memtap stat says what is missing)"
         );
     }
-    let runtimes: Vec<String> = unmodelled_runtimes(session.trace())?.into_iter().collect();
+    let runtimes: Vec<String> = runtimes.into_iter().collect();
     if !runtimes.is_empty() {
         eprintln!(
             "memtap: note: what threads do inside of {} is not modelled: all of it counts as synchronisation, so that races of the program's own may be missed",

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use memref::RegionKind;
-use recorder::{Direction, MachineFilter, MachineRecorder, RecordedRun, Recorder, RemoteStore};
-use report::grouped;
+use recorder::{Direction, GapCause, MachineFilter, MachineRecorder, RecordedRun, Recorder, RemoteStore};
+use report::{amount, grouped};
 use trace_server::Address;
 
 use crate::progress::short_bytes;
@@ -391,12 +391,12 @@ fn run_attached(args: &Args, pid: u32) -> Result<ExitCode> {
 fn tell_of_trace(args: &Args, took: Duration, run: &RecordedRun) {
     let file = run.output.display();
     let missing = missing(run.totals.gaps);
-    let accesses = grouped(run.totals.accesses);
+    let accesses = amount(run.totals.accesses, "access");
     let (size, is_here) = match run.output.metadata() {
         Ok(facts) if facts.is_file() && args.server.is_none() => (format!(", {}", bytes(facts.len())), true),
         _ => (String::new(), false),
     };
-    eprintln!("memtap: wrote {file}: {accesses} accesses{size} in {:.1} s; {missing}", took.as_secs_f64());
+    eprintln!("memtap: wrote {file}: {accesses}{size} in {:.1} s; {missing}", took.as_secs_f64());
     if is_here {
         let by = if args.tracer == Some(TracerName::Qemu) { "process" } else { "variable,function" };
         eprintln!(
@@ -409,21 +409,23 @@ fn tell_of_trace(args: &Args, took: Duration, run: &RecordedRun) {
 fn missing(gaps: u64) -> String {
     match gaps {
         0 => "nothing is missing".to_owned(),
-        1 => "1 event is missing".to_owned(),
-        gaps => format!("{} events are missing", grouped(gaps)),
+        gaps => report::missing(gaps),
     }
 }
 
 /// Bytes as people read them.
 fn bytes(bytes: u64) -> String {
     match bytes {
-        0..1024 => format!("{bytes} bytes"),
+        0..1024 => amount(bytes, "byte"),
         _ => short_bytes(bytes as f64),
     }
 }
 
 /// Programs that are named at the end, of those that ran untraced; `memtap stat` names all.
 const MAX_UNTRACED: usize = 10;
+
+/// Causes of missing events that are told at the end; `memtap stat` tells all.
+const MAX_CAUSES: usize = 10;
 
 /// The program's status, unless something is missing.
 fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
@@ -432,16 +434,16 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
         for words in &verified.shown {
             eprintln!("memtap: {words}");
         }
-        let [windows, instructions, accesses] =
-            [verified.windows, verified.instructions, verified.accesses].map(grouped);
+        let accesses = amount(verified.accesses, "access");
+        let instructions = amount(verified.instructions, "instruction");
+        let windows = amount(verified.windows, "window");
         let with_bytes = verified.with_bytes.map(|count| format!(", {} with their bytes,", grouped(count)));
         let with_bytes = with_bytes.unwrap_or_default();
-        let compared =
-            format!("{accesses} accesses{with_bytes} of {instructions} instructions in {windows} windows");
+        let compared = format!("{accesses}{with_bytes} of {instructions} in {windows}");
         if verified.mismatches > 0 {
-            let count = grouped(verified.mismatches);
+            let count = amount(verified.mismatches, "time");
             eprintln!(
-                "memtap: {file}: what was recorded differs from stepping {count} times, of {compared}: a bug in memtap, \
+                "memtap: {file}: what was recorded differs from stepping {count}, of {compared}: a bug in memtap, \
                  please report it with these lines"
             );
             return Ok(ExitCode::FAILURE);
@@ -455,7 +457,13 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
         eprintln!("memtap: not recorded: {program}");
     }
     if let Some(more @ 1..) = run.untraced.len().checked_sub(MAX_UNTRACED) {
-        eprintln!("memtap: {more} more programs are not recorded");
+        let is = if more == 1 { "is" } else { "are" };
+        eprintln!("memtap: {} {is} not recorded", amount(more as u64, "more program"));
+    }
+    // Programs are named above.
+    let causes = run.causes.iter().filter(|cause| !run.untraced.contains(&cause.cause));
+    for GapCause { reason, cause, count } in causes.take(MAX_CAUSES) {
+        eprintln!("memtap: {} ({}): {cause}", missing(*count), reason.name());
     }
     let status = run.end.shell_status();
     if run.totals.gaps == 0 || args.allow_gaps {

@@ -161,6 +161,9 @@ pub(crate) struct Args {
     /// Write everything as one HTML page
     #[arg(long, value_name = "OUT", help_heading = "What is shown")]
     html: Option<PathBuf>,
+    /// Replace the page if it exists
+    #[arg(long, requires = "html", help_heading = "What is shown")]
+    force: bool,
 }
 
 /// What a report is about, once the command line is understood.
@@ -290,12 +293,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn write_page(session: &Session, args: &Args, html: &std::path::Path) -> Result<()> {
+    let mut file = NewFile::create(html, args.force)?;
     let mut page = Vec::new();
     let reading = Reading::of(session);
     let flame = flame(session, args)?;
     export(session, &Selection::default(), &mut TracePage { flame }, &mut page)?;
     drop(reading);
-    let mut file = NewFile::create(html, true)?;
     file.write_all(&page).with_context(|| format!("{}: can't be written", html.display()))?;
     file.finish()
 }

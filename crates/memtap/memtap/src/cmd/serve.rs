@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Threads that encode and decode [default: one for each logical CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
-    /// MiB of memory for trace data
+    /// MiB of memory: entries, clients' buffers, and what encoding and decoding takes; the process itself has 24 more at most
     #[arg(long, value_name = "MIB", default_value = "1024", value_parser = clap::value_parser!(u32).range(16..))]
     memory: u32,
     /// MiB that the file of one trace may have; what does not fit is a gap [default: as many as there is room]
@@ -49,6 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         options.workers = workers.into();
     }
     let engine = Engine::start(options)?;
+    engine.keep_bound();
     let mut server = Server::new(&engine, args.log);
     if args.listen.iter().any(|address| matches!(address, Address::Tcp { .. })) {
         let Some(dir) = args.credentials.clone().or_else(Credentials::default_dir) else {

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
@@ -29,6 +29,18 @@ pub(crate) struct Args {
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
+}
+
+impl Args {
+    /// A query whose rows become a Parquet file.
+    pub(crate) fn parquet(file: &Path, query: &str, output: &Path, is_forced: bool) -> Self {
+        Self {
+            words: vec![file.into(), query.into()],
+            format: Some("parquet".to_owned()),
+            output: Some(output.to_owned()),
+            force: is_forced,
+        }
+    }
 }
 
 /// Where it may be: beside memtap, then where PATH says.

@@ -38,8 +38,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     note_problems(&session);
     if tool.missing > 0 {
         eprintln!(
-            "memtap: note: {} events are missing from the trace; input that went through them is not followed (memtap stat says what is missing)",
-            tool.missing
+            "memtap: note: {} from the trace; input that went through them is not followed (memtap stat says what is missing)",
+            report::missing(tool.missing)
         );
     }
     if tool.lost > 0 {

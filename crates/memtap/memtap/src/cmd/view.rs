@@ -1,8 +1,7 @@
 //! `memtap view`: a trace as a picture, in a browser.
 
-use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result};
@@ -11,8 +10,11 @@ use view::{MapServer, TraceMap};
 
 use crate::inputs;
 use crate::output::Out;
+use crate::progress::Indexing;
 
 /// Show a trace in a browser: time across, addresses down, colours by accesses
+///
+/// Two traces are shown side by side, with what grew, what shrank, what is new and what is gone, aligned by name.
 ///
 /// Prints the address of the page, which has a secret in it: who knows it can read the trace. Nothing is sent anywhere, and nothing
 /// is written but the page index beside the trace. Ctrl-C ends it.
@@ -20,6 +22,9 @@ use crate::output::Out;
 pub(crate) struct Args {
     /// The trace
     file: PathBuf,
+    /// A second trace to compare with: the run after, where the first one is that before
+    #[arg(value_name = "FILE2")]
+    second: Option<PathBuf>,
     /// Where to listen; port 0: one that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -31,24 +36,11 @@ pub(crate) struct Args {
 /// Serves until a signal ends it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     use signal_hook::consts::{SIGINT, SIGTERM};
-    let session = inputs::session(&args.file)?;
-    let shown = || args.file.display().to_string();
-    let terminal = std::io::stderr().is_terminal();
-    let mut percent = 0;
-    let mut progress = |done: usize, all: usize| {
-        let now = done * 100 / all.max(1);
-        if terminal && now != percent {
-            percent = now;
-            let _ = write!(std::io::stderr(), "\r\x1b[Kindex: {now} %");
-        }
-    };
-    let map = TraceMap::new(session, &mut progress);
-    if percent > 0 {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
+    let files = std::iter::once(&args.file).chain(&args.second);
+    let runs = files.map(|file| map(file)).collect::<Result<Vec<TraceMap>>>()?;
     let mut signals =
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("signals can't be handled")?;
-    let server = MapServer::start(map.with_context(shown)?, args.listen)?;
+    let server = MapServer::start(runs, args.listen)?;
     let mut out = Out::stdout();
     out.line(server.url())?;
     out.finish()?;
@@ -60,6 +52,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let _ = signals.forever().next();
     Ok(ExitCode::SUCCESS)
+}
+
+/// What there is to see of a trace; its index is built where there is none.
+fn map(file: &Path) -> Result<TraceMap> {
+    let session = inputs::session(file)?;
+    let mut progress = Indexing::new();
+    let map = TraceMap::new(session, &mut |done, all| progress.show(done, all));
+    map.with_context(|| file.display().to_string())
 }
 
 /// Starts a browser where there is a display. That there is none is no error: the address was printed.

@@ -38,9 +38,9 @@ pub(crate) struct Args {
     /// Log only hits after which the bytes hold this value
     #[arg(long, value_name = "VALUE", value_parser = parse_number)]
     value: Option<u64>,
-    /// How accesses are found: protect closes the pages that hold watched bytes, so that all else is as fast as ever;
-    /// translate looks before each access, on stacks too, so that the program is slower and a hit cheaper. Without
-    /// this: translate for thread-local variables and for watched bytes in more than 8192 places, else protect
+    /// How accesses are found: translate looks before each access, on stacks too, so that the program takes several times its
+    /// time; protect closes the pages that hold watched bytes, so that all else is as fast as ever, and an access to
+    /// these pages hundreds of times slower [default: translate]
     #[arg(long, value_enum)]
     tracer: Option<WatchTracer>,
     /// Stop the program at each hit: Enter on the terminal continues, q ends it; without a terminal SIGCONT continues

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use analysis::layout::LiveFields;
 use memref::VirtAddr;
 use recorder::watching::{Hit, HitPlace, HitReport};
 use report::tables::call_json;
@@ -21,12 +22,14 @@ pub(crate) struct HitLog<'a> {
     stop: StoppedProgram,
     /// By process, instruction and stack.
     known: HashMap<(u32, VirtAddr, Vec<VirtAddr>), StackText>,
+    /// What heap blocks consist of.
+    fields: LiveFields,
 }
 
 impl<'a> HitLog<'a> {
     /// Nothing written yet.
     pub(crate) fn new(out: Box<dyn Write + 'a>, json: bool) -> Self {
-        Self { out, json, stop: StoppedProgram::new(), known: HashMap::new() }
+        Self { out, json, stop: StoppedProgram::new(), known: HashMap::new(), fields: LiveFields::default() }
     }
 }
 
@@ -95,15 +98,17 @@ impl HitLog<'_> {
         let known = self.known.entry(key).or_insert_with(|| StackText::of(at.resolver, hit));
         let old = hit.old.map(|old| format!("{old:#x}"));
         let (kind, thread, new) = (hit.kind, hit.thread, hit.new);
+        let field = self.fields.name(at.resolver, hit.ip, hit.addr);
+        let variable = field.unwrap_or_else(|| at.resolver.data_text(hit.addr, 0));
         if self.json {
             let (watch, code, stack) = (Value::from(watch), &known.code, &known.stack);
+            let variable = Value::from(variable);
             let old = old.map_or("null".to_owned(), |old| format!("\"{old}\""));
             return format!(
-                "{{\"watch\":{watch},\"kind\":\"{kind}\",{code},\"pid\":{},\"thread\":{thread},\"old\":{old},\"new\":\"{new:#x}\",\"cycle\":{},\"stack\":{stack}}}",
+                "{{\"watch\":{watch},\"variable\":{variable},\"kind\":\"{kind}\",{code},\"pid\":{},\"thread\":{thread},\"old\":{old},\"new\":\"{new:#x}\",\"cycle\":{},\"stack\":{stack}}}",
                 at.pid, hit.cycle
             );
         }
-        let variable = at.resolver.data_text(hit.addr, 0);
         let process = if at.is_first { String::new() } else { format!(" of process {}", at.pid) };
         let (old, here, callers) = (old.as_deref().unwrap_or("?"), &known.here, &known.callers);
         format!(
