@@ -18,44 +18,51 @@ const LONG: &str = "1000000000";
 
 /// What a command took, in seconds: of the processor, and by the clock.
 #[derive(Clone, Copy, Debug)]
-struct Cost {
-    cpu: f64,
-    wall: f64,
+pub(crate) struct Cost {
+    pub(crate) cpu: f64,
+    pub(crate) wall: f64,
 }
 
-struct Answers {
-    memtap: String,
+/// Commands of memtap and other programs, measured.
+pub(crate) struct Answers {
+    pub(crate) memtap: String,
     dir: String,
     rounds: usize,
 }
 
 /// Runs everything; `--rounds N` says how often.
 pub(crate) fn run(rest: &[&str]) -> Result<()> {
-    let rounds = match rest {
-        [] => 3,
-        ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds"))?,
-        _ => bail!("usage: cargo xtask bench answers [--rounds N]"),
-    };
-    install::tools(install::BENCH)?;
-    shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "interpose"])?;
-    let dir = shell::target_dir().join("bench-answers");
-    std::fs::create_dir_all(&dir)?;
-    let text =
-        |path: &Path| path.to_str().map(str::to_owned).context("the target directory's path is not UTF-8");
-    let bench =
-        Answers { memtap: text(&shell::profile_dir("release").join("memtap"))?, dir: text(&dir)?, rounds };
-    println!("Medians of {rounds} rounds.");
+    let bench = Answers::new("answers", rest)?;
     bench.programs()?;
     bench.long()
 }
 
 impl Answers {
-    fn path(&self, name: &str) -> String {
+    /// With memtap as it is released, and a folder of that name; `--rounds N` says how often each command runs.
+    pub(crate) fn new(name: &str, rest: &[&str]) -> Result<Self> {
+        let rounds = match rest {
+            [] => 3,
+            ["--rounds", n] => n.parse().with_context(|| format!("{n:?} is no number of rounds"))?,
+            _ => bail!("usage: cargo xtask bench {name} [--rounds N]"),
+        };
+        install::tools(install::BENCH)?;
+        shell::run(&["cargo", "build", "--release", "-p", "memtap", "-p", "interpose"])?;
+        let dir = shell::target_dir().join(format!("bench-{name}"));
+        std::fs::create_dir_all(&dir)?;
+        let text = |path: &Path| {
+            path.to_str().map(str::to_owned).context("the target directory's path is not UTF-8")
+        };
+        let memtap = text(&shell::profile_dir("release").join("memtap"))?;
+        println!("Medians of {rounds} rounds.");
+        Ok(Self { memtap, dir: text(&dir)?, rounds })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.dir)
     }
 
     /// Runs a command of memtap, or another program, without its output.
-    fn cost(&self, line: &[&str]) -> Result<Cost> {
+    pub(crate) fn cost(&self, line: &[&str]) -> Result<Cost> {
         let once = || -> Result<Cost> {
             let (before, start) = (children_seconds()?, Instant::now());
             let mut command = Command::new(line[0]);
@@ -70,11 +77,11 @@ impl Answers {
         Ok(Cost { cpu: of(|cost| cost.cpu), wall: of(|cost| cost.wall) })
     }
 
-    fn memtap(&self, rest: &[&str]) -> Result<Cost> {
+    pub(crate) fn memtap(&self, rest: &[&str]) -> Result<Cost> {
         self.cost(&[&[&*self.memtap], rest].concat())
     }
 
-    fn stat(&self, trace: &str, key: &str) -> Result<f64> {
+    pub(crate) fn stat(&self, trace: &str, key: &str) -> Result<f64> {
         number(&shell::output(Command::new(&self.memtap).args(["stat", trace, "--json"]))?, key)
     }
 
@@ -158,7 +165,7 @@ impl Answers {
         let accesses = self.stat(&trace, "accesses")?;
         let indexing = self.memtap(&["index", "--force", &trace])?;
         let page = self.memtap(&["report", &trace, "--by", "page"])?;
-        let map = self.memtap(&["heatmap", &trace, "-o", &picture])?;
+        let map = self.memtap(&["heatmap", &trace, "--force", "-o", &picture])?;
         let mut table =
             Table::new(&["an indexed trace", "building the index, ns an access", "by page, s", "heatmap, s"]);
         table.row(vec![

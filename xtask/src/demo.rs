@@ -4,6 +4,7 @@ use std::fs::{self, File};
 
 use anyhow::{Context, Result};
 
+use crate::progress::{FirstRun, Progress};
 use crate::{install, shell};
 
 /// What the demo leaves.
@@ -11,20 +12,15 @@ const PLACE: &str = "demo";
 
 /// Builds; records examples/inventory.c and `gzip -c README.md`; asks; and leaves the traces and pages in `demo/`.
 pub(crate) fn run() -> Result<()> {
-    install::tools(install::DEMO)?;
+    let mut progress = Progress::start("demo", 4, &FirstRun { minutes: 4, gigabytes: 1 })?;
+    progress.step("install what is missing", || install::tools(install::DEMO))?;
+    progress.step("build", shell::build_release)?;
     let memtap = shell::profile_dir("release").join("memtap");
-    if !memtap.exists() {
-        let target = shell::target_dir();
-        eprintln!(
-            "the first build takes some six minutes of processor time, and 0.7 GB in {}",
-            target.display()
-        );
-    }
-    shell::build_release()?;
     let memtap = memtap.to_str().context("the path of the target directory is not UTF-8")?;
     fs::create_dir_all(PLACE)?;
-    inventory(memtap)?;
-    gzip(memtap)?;
+    progress.step("a small program", || inventory(memtap))?;
+    progress.step("gzip", || gzip(memtap))?;
+    progress.finish()?;
     let place = shell::repository().join(PLACE);
     println!("\nThe traces:   {}", place.join("inventory.memtap").display());
     println!("              {}", place.join("gzip.memtap").display());
@@ -62,6 +58,6 @@ fn gzip(memtap: &str) -> Result<()> {
         shell::command(&[memtap, "record", "--force", "-o", trace, "--", "gzip", "-c", "README.md"]);
     shell::run_command(record.stdout(packed))?;
     ask("And gzip?", &[memtap, "report", trace, "--top", "5"])?;
-    shell::run(&[memtap, "report", trace, "--html", "demo/report.html"])?;
-    shell::run(&[memtap, "heatmap", trace, "-o", "demo/heatmap.svg"])
+    shell::run(&[memtap, "report", trace, "--html", "demo/report.html", "--force"])?;
+    shell::run(&[memtap, "heatmap", trace, "-o", "demo/heatmap.svg", "--force"])
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::shell;
 
 /// A program, and the package that brings it.
-type Tool = (&'static str, &'static str);
+pub(crate) type Tool = (&'static str, &'static str);
 
 /// For the demonstration.
 pub(crate) const DEMO: &[Tool] = &[("gcc", "gcc"), ("gzip", "gzip")];
@@ -43,6 +43,7 @@ pub(crate) const TEST: &[Tool] = &[
     ("sshd", "openssh-server"),
     ("ssh", "openssh-client"),
     ("psql", "postgresql"),
+    ("bwrap", "bubblewrap"),
 ];
 
 /// For `bench record` and `bench translate`.
@@ -79,6 +80,7 @@ pub(crate) const DIST: &[Tool] = &[
     ("gcc", "gcc"),
     ("objdump", "binutils"),
     ("dpkg-deb", "dpkg"),
+    ("rpmbuild", "rpm"),
     ("xz", "xz-utils"),
     ("pkg-config", "pkg-config"),
     ("mmdebstrap", "mmdebstrap"),
@@ -118,6 +120,15 @@ pub(crate) fn tools(needed: &[Tool]) -> Result<()> {
     if packages.is_empty() {
         return Ok(());
     }
+    debian_packages(&packages)
+}
+
+/// Installs a package that has no program of its own.
+pub(crate) fn package(name: &str) -> Result<()> {
+    debian_packages(&[name])
+}
+
+fn debian_packages(packages: &[&str]) -> Result<()> {
     let list = packages.join(" ");
     if !shell::succeeds(&["apt-get", "--version"]) {
         bail!("missing: {list}; this system has no apt-get, install them in its own way");
@@ -128,7 +139,7 @@ pub(crate) fn tools(needed: &[Tool]) -> Result<()> {
     eprintln!("installing {list}");
     apt(&["update", "-q"])?;
     let mut install = vec!["install", "-q", "-y", "--no-install-recommends"];
-    install.extend(&packages);
+    install.extend(packages);
     apt(&install).with_context(|| format!("can't install {list}"))
 }
 

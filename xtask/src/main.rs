@@ -11,12 +11,18 @@ mod bench_probes;
 mod bench_record;
 mod bench_store;
 mod bench_translate;
+mod bench_types;
 mod bench_watch;
+mod book;
 mod demo;
+mod differ;
 mod dist;
 mod fuzz;
 mod install;
 mod kernel;
+mod long;
+mod progress;
+mod python;
 mod shell;
 mod stress;
 mod structure;
@@ -27,7 +33,7 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask TASK
   test                       install what is missing, then build, format, lint, document and run every test
-  test --query               the same for the query wing, which nothing else builds (DataFusion: minutes more)
+  test --query               the same for the query wing and the Python package, which nothing else builds (DataFusion: minutes more)
   demo                       install what is missing, record gzip, print its report, leave demo/report.html
   bench record               page protection, one table: native, memtap, Lackey, and the two-signal mechanism
   bench translate            what recording every access costs: programs, one access, start-up
@@ -38,9 +44,13 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench rtvm                 the benchmarks of that part
   stress probes [TOGGLES]    patch sites under load and check each execution; 100,000,000 if not given
   stress kills [KILLS]       recorders and servers killed at random moments, and what is lost; 200 if not given
+  differ [SEED[-SEED]]       programs drawn from seeds, natively and by both tracers: what is not the same, by the fewest steps; 1-20
+  long [PART...]             what takes hours: the tests of other projects, natively and recorded (stressors, python), and differ, patches, kills
+                             and fuzz with large figures; all parts if none is named
   fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
-  dist [--check]             packages: a tarball and a .deb in target/packages (--profile NAME builds with another profile);
-                             --check runs the one in a folder and installs the other into new Debian systems
+  dist [--check]             packages: a tarball, a .deb and an .rpm in target/packages (--profile NAME builds with another
+                             profile); --check runs them in a folder and in new Debian systems, and what cargo install leaves
+  book                       the documents as a book in target/book/html (needs mdbook)
   structure                  whether arrows, circles, names and heads of files are as ARCHITECTURE.md and CONTRIBUTING.md say
   install                    only install what the tests need";
 
@@ -60,7 +70,10 @@ fn run(args: &[&str]) -> Result<()> {
         ["demo"] => demo::run(),
         ["bench", what, rest @ ..] => bench::run(what, rest),
         ["stress", what, rest @ ..] => stress::run(what, rest),
+        ["differ", rest @ ..] => differ::run(rest),
+        ["long", rest @ ..] => long::run(rest),
         ["dist", rest @ ..] => dist::run(rest),
+        ["book"] => book::run(),
         ["structure"] => structure::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["install"] => install::tools(install::TEST).and_then(|()| install::guest_kernel()).map(drop),

@@ -2,11 +2,11 @@
 //! query wing.
 
 use std::process::Command;
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{install, shell};
+use crate::progress::{FirstRun, Progress, shown};
+use crate::{install, python, shell};
 
 /// Crates with a protocol that loom checks, and where its models are.
 const LOOM: &[(&str, &[&str])] = &[
@@ -39,11 +39,13 @@ pub(crate) fn run() -> Result<()> {
         ("loom", Box::new(loom)),
         ("documentation", Box::new(documentation)),
     ];
-    run_stages(stages)
+    run_stages("test", stages, &FirstRun { minutes: 40, gigabytes: 9 })
 }
 
 /// The query wing: its crates are no default members, so that nobody builds two hundred more who does not ask in SQL.
 const QUERY: [&str; 4] = ["-p", "memtap-arrow", "-p", "memtap-sql"];
+/// What Python loads, which can't be tested without it.
+const PYTHON: [&str; 2] = ["-p", "memtap-python"];
 
 /// Runs every stage of the query wing. Its tests record with the binaries that `run` builds.
 pub(crate) fn run_query() -> Result<()> {
@@ -51,35 +53,50 @@ pub(crate) fn run_query() -> Result<()> {
         shell::run(&[&["cargo"], words, &QUERY, rest].concat())
     }
     let stages: Vec<Stage<'_>> = vec![
-        ("install", Box::new(|| install::tools(install::TEST).and_then(|()| install::rust_components()))),
+        (
+            "install",
+            Box::new(|| {
+                install::tools(install::TEST)?;
+                install::rust_components()?;
+                python::prepare()
+            }),
+        ),
         (
             "build",
             Box::new(|| {
                 shell::run(&["cargo", "build", "--bins", "--lib"])?;
-                of_query(&["build"], &[])
+                of_query(&["build"], &[])?;
+                python::build()
             }),
         ),
-        ("lint", Box::new(|| of_query(&["clippy"], &["--all-targets", "--", "-D", "warnings"]))),
+        (
+            "lint",
+            Box::new(|| {
+                of_query(&["clippy"], &[&PYTHON[..], &["--all-targets", "--", "-D", "warnings"]].concat())
+            }),
+        ),
         ("tests", Box::new(|| of_query(&["test"], &["--lib", "--bins", "--tests", "--no-fail-fast"]))),
         ("doc tests", Box::new(|| shell::run(&["cargo", "test", "-p", "memtap-arrow", "--doc"]))),
-        ("documentation", Box::new(|| document(&QUERY))),
+        ("python", Box::new(python::test)),
+        ("documentation", Box::new(|| document(&[&QUERY[..], &PYTHON].concat()))),
     ];
-    run_stages(stages)
+    run_stages("test --query", stages, &FirstRun { minutes: 25, gigabytes: 9 })
 }
 
-fn run_stages(stages: Vec<Stage<'_>>) -> Result<()> {
+fn run_stages(task: &'static str, stages: Vec<Stage<'_>>, first: &FirstRun) -> Result<()> {
     let mut lines = Vec::new();
     let mut failed = 0;
+    let mut progress = Progress::start(task, stages.len(), first)?;
     for (name, stage) in stages {
-        eprintln!("\n== {name}");
-        let start = Instant::now();
-        let result = stage();
-        let seconds = start.elapsed().as_secs_f64();
+        let result = progress.step(name, stage);
+        let time = shown(progress.took(name));
         match &result {
-            Ok(()) => lines.push(format!("ok      {name:<14} {seconds:7.1} s")),
+            Ok(()) => lines.push(format!("ok      {name:<14} {time:>7}")),
             Err(error) => {
                 failed += 1;
-                lines.push(format!("FAILED  {name:<14} {seconds:7.1} s  {error:#}"));
+                // Said at once: the rest may take long.
+                eprintln!("xtask: {name} failed: {error:#}");
+                lines.push(format!("FAILED  {name:<14} {time:>7}  {error:#}"));
             }
         }
         if result.is_err() && (name == "install" || name == "build") {
@@ -91,6 +108,7 @@ fn run_stages(stages: Vec<Stage<'_>>) -> Result<()> {
     if failed > 0 {
         bail!("{failed} of the stages failed");
     }
+    progress.finish()?;
     println!("all tests passed");
     Ok(())
 }

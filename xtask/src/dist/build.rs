@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::old_glibc;
 use crate::shell;
 
 /// Programs.
@@ -45,7 +46,12 @@ pub(super) fn run(profile: &str) -> Result<PathBuf> {
             c.push(format!("-ffile-prefix-map={from}={to}"));
         }
         command.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}")).env("CFLAGS", c.join(" "));
+        let compiler = old_glibc::make(&shell::target_dir().join("packages/old-glibc"))?;
+        command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", compiler);
+        command.env("MEMTAP_LINK_DL", "1");
     }
+    // They are packed as files.
+    command.env("MEMTAP_BUNDLE", "0");
     shell::run_command(&mut command)?;
     Ok(shell::profile_dir(if profile == "dev" { "debug" } else { profile }))
 }

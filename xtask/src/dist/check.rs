@@ -11,8 +11,7 @@ use crate::shell;
 
 /// Packing twice gives the same bytes.
 pub(super) fn same_bytes(first: &Packages, second: &Packages) -> Result<()> {
-    let pairs = [(&first.tarball, &second.tarball), (&first.debug, &second.debug), (&first.deb, &second.deb)];
-    for (a, b) in pairs {
+    for (a, b) in first.all().into_iter().zip(second.all()) {
         if fs::read(a)? != fs::read(b)? {
             bail!("{} and {} differ: packing is not reproducible", a.display(), b.display());
         }
@@ -39,6 +38,12 @@ pub(super) fn tarball(packages: &Packages, release: &Release) -> Result<()> {
     in_folder(&root, "sleep 20 & bin/memtap record --quiet --pid $! --for 1 -o sleep.memtap; kill %1")?;
     in_folder(&root, "bin/memtap probe -- gzip -c bin/memtap > /dev/null")?;
     in_folder(&root, "LD_PRELOAD=$PWD/lib/libmemtap_rtmalloc.so ls bin")?;
+    in_folder(&root, "readelf -d lib/libmemtap_rtheap.so | grep -q 'soname.*libmemtap_rtheap.so.0'")?;
+    in_folder(
+        &root,
+        "echo '#include <memtap_rtheap.h>' > use.c && echo 'int main() { return !memtap_rtheap_create(1 << 20, 0); }' >> use.c &&
+         cc -Iinclude use.c -Llib -lmemtap_rtheap -o use && LD_LIBRARY_PATH=lib ./use",
+    )?;
     in_folder(&root, "gzip -dc share/man/man1/memtap-record.1.gz | grep -q record")?;
     in_folder(&root, "bash -n share/bash-completion/completions/memtap")?;
     in_folder(
@@ -58,49 +63,97 @@ fn in_folder(root: &Path, line: &str) -> Result<()> {
     shell::output(&mut command).with_context(|| format!("{}: {line}", root.display())).map(drop)
 }
 
-/// What is done in a Debian system that has its essential packages alone. Its root directory is `$1`, the package `$DEB`.
+/// What is done in a Debian system that has its essential packages alone. Its root directory is `$1`, the package `$PACKAGE`.
 const IN_DEBIAN: &str = r#"set -eu
 root=$1
 list() { (cd "$root" && find . -xdev -path ./proc -prune -o -path ./sys -prune -o -path ./dev -prune -o \
-    -path ./tmp -prune -o -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -path ./var/cache/ldconfig -prune -o -print) | sort; }
+    -path ./tmp -prune -o -path ./var/lib/dpkg -prune -o -path ./var/lib/rpm -prune -o -path ./var/log -prune -o \
+    -path ./var/cache/ldconfig -prune -o -print) | sort; }
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+# Debian has other names for what the package needs.
+rpms() { rpm --root "$root" --dbpath /var/lib/rpm --nodeps "$@"; }
+case $PACKAGE in
+*.rpm)
+    # Folders that other packages bring where such packages are at home.
+    for dir in include lib64/pkgconfig share/man/man1 share/bash-completion/completions share/zsh/site-functions \
+        share/fish/vendor_completions.d; do mkdir -p "$root/usr/$dir"; done ;;
+esac
 list > "$WORK/before"
 mount -t proc proc "$root/proc" || mount --rbind /proc "$root/proc"
-cp "$DEB" "$root/tmp/memtap.deb"
-inside dpkg --install /tmp/memtap.deb > /dev/null
+case $PACKAGE in
+*.deb) cp "$PACKAGE" "$root/tmp/memtap.deb"; inside dpkg --install /tmp/memtap.deb > /dev/null ;;
+*.rpm) rpms --install "$PACKAGE"; inside ldconfig ;;
+esac
 list > "$WORK/installed"
 cd "$root"
 inside memtap --version
 inside memtap record --quiet -o /tmp/run.memtap -- ls /
 inside memtap report /tmp/run.memtap --top 3
 inside memtap stat /tmp/run.memtap | head -3
-inside env LD_PRELOAD=libmemtap_rtmalloc.so ls / > /dev/null
-inside dpkg --verify memtap
-inside dpkg --purge memtap > /dev/null
+inside memtap record --quiet --tracer protect -o /tmp/closed.memtap -- ls /
+# Programs that have no threads, and before glibc 2.34 no library of threads: what is preloaded brings its own.
+inside memtap probe -- ls / > /dev/null
+inside memtap probe --libraries -- gzip -c /bin/ls > /dev/null
+for library in rtmalloc rtheap; do
+    file=$(cd "$root" && ls usr/lib*/libmemtap_$library.so.* usr/lib/*/libmemtap_$library.so.* 2> /dev/null | head -1)
+    inside env LD_PRELOAD="/$file" ls / > /dev/null
+done
+case $PACKAGE in
+*.deb)
+    inside dpkg --verify memtap
+    inside dpkg --purge memtap > /dev/null ;;
+*.rpm)
+    rpms --verify memtap
+    rpms --erase memtap ;;
+esac
 list > "$WORK/after"
-rm -f "$root/tmp/memtap.deb" "$root/tmp/run.memtap"
+rm -f "$root/tmp/memtap.deb" "$root/tmp/run.memtap" "$root/tmp/closed.memtap"
 diff "$WORK/before" "$WORK/after" || { echo "the package leaves something, or takes something along" >&2; exit 1; }
 "#;
 
-/// The package installs, runs, and is removed, in a new Debian system, and nothing is left of it.
-pub(super) fn deb(packages: &Packages) -> Result<()> {
+/// The packages install, run, and are removed, in new Debian systems, and nothing is left of them.
+pub(super) fn in_debian(packages: &Packages) -> Result<()> {
     let work = shell::target_dir().join("packages/debian");
     fs::create_dir_all(&work)?;
     let script = work.join("check.sh");
     fs::write(&script, IN_DEBIAN)?;
-    let [deb, work, script] = [&packages.deb, &work, &script].map(|path| path.to_str());
-    let (Some(deb), Some(work), Some(script)) = (deb, work, script) else {
-        bail!("the path of the target directory is not UTF-8")
-    };
-    for suite in SUITES {
-        let hook = format!("--customize-hook=DEB='{deb}' WORK='{work}' unshare --mount sh '{script}' \"$1\"");
+    let ways = SYSTEMS.iter().map(|suite| (*suite, &packages.deb)).chain([(SYSTEMS[0], &packages.rpm)]);
+    for (suite, package) in ways {
+        let [package, work, script] = [package, &work, &script].map(|path| path.to_str());
+        let (Some(package), Some(work), Some(script)) = (package, work, script) else {
+            bail!("the path of the target directory is not UTF-8")
+        };
+        let hook = format!(
+            "--customize-hook=PACKAGE='{package}' WORK='{work}' unshare --mount sh '{script}' \"$1\""
+        );
         let mut debian = shell::command(&["mmdebstrap", "--quiet", "--variant=essential", &hook]);
         debian.args(["--include=libgcc-s1", suite, "/dev/null"]);
-        shell::run_command(&mut debian).with_context(|| format!("the package in a new Debian {suite}"))?;
-        println!("ok      the package installs, runs and goes in a new Debian {suite}");
+        shell::run_command(&mut debian).with_context(|| format!("{package} in a new Debian {suite}"))?;
+        println!("ok      {package} installs, runs and goes in a new Debian {suite}");
     }
     Ok(())
 }
 
-/// Debian 12 and 13.
-const SUITES: [&str; 2] = ["bookworm", "trixie"];
+/// Debian 11, whose C library (2.31) has threads in a library of their own, 12 and 13.
+const SYSTEMS: [&str; 3] = ["bullseye", "bookworm", "trixie"];
+
+/// `cargo install` alone gives a memtap that records: its libraries are inside.
+pub(super) fn cargo_install() -> Result<()> {
+    let place = shell::target_dir().join("packages/cargo-install");
+    if place.exists() {
+        fs::remove_dir_all(&place)?;
+    }
+    fs::create_dir_all(&place)?;
+    let root = place.to_str().context("the path of the target directory is not UTF-8")?;
+    let words = ["cargo", "install", "--quiet", "--locked", "--path", "crates/memtap/memtap", "--root", root];
+    shell::run_command(shell::command(&words).env_remove("MEMTAP_BUNDLE"))?;
+    let in_place = |line: &str| in_folder(&place, &format!("export XDG_CACHE_HOME=$PWD/cache; {line}"));
+    in_place("test \"$(find . -name '*.so')\" = ''")?;
+    in_place("bin/memtap record --quiet -o run.memtap -- ls bin | grep -qx memtap")?;
+    in_place("bin/memtap probe -- ls bin > /dev/null")?;
+    in_place("bin/memtap doctor")?;
+    in_place("test $(ls cache/memtap/*/libmemtap_*.so | wc -l) = 3")?;
+    fs::remove_dir_all(&place)?;
+    println!("ok      what cargo install leaves records");
+    Ok(())
+}

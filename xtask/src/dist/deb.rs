@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::build::LIBRARIES;
 use super::strip::Stripped;
-use super::{Release, glibc};
+use super::symbols::Symbols;
+use super::{Release, glibc, set_times};
 use crate::shell;
 
 /// Packs an installation; returns the package's path.
@@ -20,7 +22,7 @@ Version: {version}
 Architecture: amd64
 Maintainer: memtap <memtap@users.noreply.github.com>
 Installed-Size: {kibibytes}
-Depends: libc6 (>= {glibc}), libgcc-s1
+Depends: libc6 (>= {glibc}), libgcc-s1 | libgcc1
 Suggests: qemu-system-x86 (>= 1:7.2)
 Section: devel
 Priority: optional
@@ -36,6 +38,11 @@ Description: shows what a program does to its memory
         glibc = glibc::needed(&stripped.files)?,
     );
     fs::write(control.join("control"), text)?;
+    let mut symbols = String::new();
+    for name in LIBRARIES {
+        symbols.push_str(Symbols::of(name)?.for_debian());
+    }
+    fs::write(control.join("symbols"), symbols)?;
     // The cache of the loader has the libraries, and has them no more once they are removed.
     fs::write(control.join("triggers"), "activate-noawait ldconfig\n")?;
     let words = [root, to].map(|path| path.to_str());
@@ -60,22 +67,4 @@ fn kibibytes(dir: &Path) -> Result<u64> {
         };
     }
     Ok(sum)
-}
-
-/// Every file is as old as the commit: dpkg-deb makes later ones older, not older ones later.
-fn set_times(dir: &Path, release: &Release) -> Result<()> {
-    let time = format!("@{}", release.time);
-    let dir = dir.to_str().context("the path of the target directory is not UTF-8")?;
-    shell::output(&mut shell::command(&[
-        "find",
-        dir,
-        "-exec",
-        "touch",
-        "--no-dereference",
-        "--date",
-        &time,
-        "{}",
-        "+",
-    ]))
-    .map(drop)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::build::{LIBRARIES, OWN_LIBRARIES, PROGRAMS};
 use crate::shell;
@@ -21,23 +21,30 @@ impl std::fmt::Display for Glibc {
 }
 
 /// What the oldest systems that memtap is meant for have (RHEL 8, Debian 10).
-const WANTED: Glibc = Glibc { major: 2, minor: 28 };
+pub(super) const WANTED: Glibc = Glibc { major: 2, minor: 28 };
+
+impl Glibc {
+    /// From the name of a version, such as `GLIBC_2.2.5`.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let mut numbers = name.strip_prefix("GLIBC_")?.split('.').map(|number| number.parse().ok());
+        let (major, minor) = numbers.next()?.zip(numbers.next()?)?;
+        Some(Self { major, minor })
+    }
+}
 
 /// The newest version that a list of dynamic symbols asks for, and a symbol that does.
 fn newest(symbols: &str) -> Option<(Glibc, &str)> {
     let versions = symbols.lines().filter_map(|line| {
         // `objdump -T`: address, flags, section, size, version (in parentheses where it is asked for), name
-        let (_, rest) = line.split_once("(GLIBC_")?;
+        let (_, rest) = line.split_once('(')?;
         let (version, name) = rest.split_once(')')?;
-        let mut numbers = version.split('.').map(|number| number.parse().ok());
-        let (major, minor) = numbers.next()?.zip(numbers.next()?)?;
-        Some((Glibc { major, minor }, name.trim()))
+        Some((Glibc::parse(version)?, name.trim()))
     });
     versions.max_by_key(|(version, _)| *version)
 }
 
 /// The newest version that one file asks for.
-fn of_file(path: &Path) -> Result<Option<(Glibc, String)>> {
+pub(super) fn of_file(path: &Path) -> Result<Option<(Glibc, String)>> {
     let path = path.to_str().context("the path of the target directory is not UTF-8")?;
     let symbols = shell::output(&mut shell::command(&["objdump", "-T", path]))?;
     Ok(newest(&symbols).map(|(version, symbol)| (version, symbol.to_owned())))
@@ -63,13 +70,16 @@ pub(super) fn describe(dir: &Path) -> Result<String> {
             None => format!("glibc any   {name}"),
         });
     }
+    Ok(lines.join("\n"))
+}
+
+/// Fails where one of the files needs a newer one than [`WANTED`].
+pub(super) fn check(dir: &Path) -> Result<()> {
     let needed = needed(dir)?;
     if needed > WANTED {
-        lines.push(format!(
-            "these binaries run with glibc {needed} and newer; for {WANTED} they have to be built on a system with that one"
-        ));
+        bail!("the binaries need glibc {needed}, and are to run with {WANTED}");
     }
-    Ok(lines.join("\n"))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use super::build::{LIBRARIES, OWN_LIBRARIES, PROGRAMS};
 use super::strip::Stripped;
+use super::symbols::Symbols;
 use super::{Release, licences};
 use crate::shell;
 
@@ -50,6 +51,18 @@ pub(super) fn debian(from: &Stripped, root: &Path, release: &Release) -> Result<
     Ok(root.to_path_buf())
 }
 
+/// An installation in a system of Fedora's kind.
+pub(super) fn red_hat(from: &Stripped, root: &Path, release: &Release) -> Result<PathBuf> {
+    let places = Places {
+        prefix: root.join("usr"),
+        libraries: "lib64",
+        zsh: "share/zsh/site-functions",
+        pkg_config_prefix: "/usr",
+    };
+    places.fill(from, release)?;
+    Ok(root.to_path_buf())
+}
+
 impl Places {
     fn fill(&self, from: &Stripped, release: &Release) -> Result<()> {
         if self.prefix.exists() {
@@ -61,10 +74,14 @@ impl Places {
         for name in OWN_LIBRARIES {
             self.copy(&from.files.join(name), &format!("lib/memtap/{name}"))?;
         }
-        for name in LIBRARIES {
-            self.copy(&from.files.join(name), &format!("{}/{name}", self.libraries))?;
-        }
         let repository = shell::repository();
+        for name in LIBRARIES {
+            // The loader asks for the soname, the linker for the name without a number.
+            let soname = Symbols::of(name)?.soname;
+            self.copy(&from.files.join(name), &format!("{}/{soname}", self.libraries))?;
+            let link = self.prefix.join(self.libraries).join(name);
+            std::os::unix::fs::symlink(&soname, &link).with_context(|| link.display().to_string())?;
+        }
         for name in HEADERS {
             self.copy(&repository.join("include").join(name), &format!("include/{name}"))?;
         }

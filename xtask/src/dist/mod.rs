@@ -1,9 +1,9 @@
-//! `cargo xtask dist`: a tarball that runs from any folder, and a Debian package.
+//! `cargo xtask dist`: a tarball that runs from any folder, a Debian package, and one for Fedora's relatives.
 //!
-//! An outline: build with the profile `dist` ([`build`]), take out what debuggers alone need ([`strip`]), lay the files out
-//! as an installation has them ([`layout`]), and pack that in two ways ([`tarball`], [`deb`]). The same commit built with the same toolchain
+//! An outline: build with the profile `dist` ([`build`]) for systems as old as glibc 2.28 ([`old_glibc`]), take out what debuggers alone
+//! need ([`strip`]), lay the files out as an installation has them ([`layout`]), and pack that in three ways ([`tarball`], [`deb`], [`rpm`]). The same commit built with the same toolchain
 //! gives the same bytes: times are the commit's, names are sorted, everything is root's, and paths of this machine are left away.
-//! With `--check`, [`check`] installs both where nothing of memtap was before.
+//! With `--check`, [`check`] installs them where nothing of memtap was before.
 
 mod build;
 mod check;
@@ -11,7 +11,10 @@ mod deb;
 mod glibc;
 mod layout;
 mod licences;
+mod old_glibc;
+mod rpm;
 mod strip;
+mod symbols;
 mod tarball;
 
 use std::fs;
@@ -71,6 +74,13 @@ struct Packages {
     tarball: PathBuf,
     debug: PathBuf,
     deb: PathBuf,
+    rpm: PathBuf,
+}
+
+impl Packages {
+    fn all(&self) -> [&PathBuf; 4] {
+        [&self.tarball, &self.debug, &self.deb, &self.rpm]
+    }
 }
 
 /// Builds, packs, says what there is, and checks it where that is asked for.
@@ -82,7 +92,10 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let place = shell::target_dir().join("packages");
     let packages = pack(&built, &release, &place)?;
     println!("{}", glibc::describe(&built)?);
-    for path in [&packages.tarball, &packages.debug, &packages.deb] {
+    if options.profile == "dist" {
+        glibc::check(&built)?;
+    }
+    for path in packages.all() {
         let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
         println!("{:6.1} MB  {}", bytes as f64 / 1e6, path.display());
     }
@@ -90,7 +103,8 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         let again = pack(&built, &release, &place.join("again"))?;
         check::same_bytes(&packages, &again)?;
         check::tarball(&packages, &release)?;
-        check::deb(&packages)?;
+        check::in_debian(&packages)?;
+        check::cargo_install()?;
         println!("the packages are as they should be");
     }
     Ok(())
@@ -113,6 +127,27 @@ fn pack(built: &Path, release: &Release, place: &Path) -> Result<Packages> {
     let root = layout::debian(&stripped, &work.join("root"), release)?;
     let deb =
         deb::pack(&root, &stripped, release, &place.join(format!("memtap_{}_amd64.deb", release.version)))?;
+    let root = layout::red_hat(&stripped, &work.join("red-hat"), release)?;
+    let rpm = place.join(format!("memtap-{}-1.x86_64.rpm", release.version));
+    let rpm = rpm::pack(&root, release, &work, &rpm)?;
     fs::remove_dir_all(&work)?;
-    Ok(Packages { tarball, debug, deb })
+    Ok(Packages { tarball, debug, deb, rpm })
+}
+
+/// Every file is as old as the commit: what packs makes later ones older, not older ones later.
+fn set_times(dir: &Path, release: &Release) -> Result<()> {
+    let time = format!("@{}", release.time);
+    let dir = dir.to_str().context("the path of the target directory is not UTF-8")?;
+    shell::output(&mut shell::command(&[
+        "find",
+        dir,
+        "-exec",
+        "touch",
+        "--no-dereference",
+        "--date",
+        &time,
+        "{}",
+        "+",
+    ]))
+    .map(drop)
 }

@@ -54,10 +54,26 @@ pub(super) fn check() -> Result<String> {
             }
         }
     }
+    for name in not_in_summary(&documents) {
+        let _ = write!(problems, "\n  {SUMMARY}: does not name {}", name.display());
+    }
     if !problems.is_empty() {
         bail!("documents point to what is not there:{problems}");
     }
     Ok(format!("{count} links and names of files in {} documents lead somewhere", documents.len()))
+}
+
+/// What orders the documents in the book.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Documents that the book would not have.
+fn not_in_summary(documents: &[Document]) -> Vec<&Path> {
+    let summary = documents.iter().find(|document| document.path == Path::new(SUMMARY));
+    let named: Vec<PathBuf> = summary.map_or(Vec::new(), |summary| {
+        links(&summary.text).iter().map(|link| normal(&Path::new("docs").join(link))).collect()
+    });
+    let all = documents.iter().map(|document| document.path.as_path());
+    all.filter(|path| *path != Path::new(SUMMARY) && !named.iter().any(|one| one == path)).collect()
 }
 
 /// Those at the root and in docs.
@@ -153,6 +169,13 @@ mod tests {
         assert_eq!(links(text), ["b.md#c", "d.svg"]);
         assert_eq!(named_files(text), ["crates/base"]);
         assert_eq!(anchors(text), ["what-is-hot"]);
+        let document = |path: &str, text: &str| Document { path: path.into(), text: text.to_owned() };
+        let documents = [
+            document(SUMMARY, "[a](a.md) [r](../README.md)"),
+            document("docs/a.md", ""),
+            document("docs/b.md", ""),
+        ];
+        assert_eq!(not_in_summary(&documents), [Path::new("docs/b.md")]);
         assert_eq!(normal(Path::new("docs/../a/./b")), Path::new("a/b"));
     }
 }

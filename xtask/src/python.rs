@@ -1,0 +1,60 @@
+//! The Python package in `python/`: built into an environment of its own under the target directory, and tested there.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{install, shell};
+
+fn environment() -> PathBuf {
+    shell::target_dir().join("python")
+}
+
+/// A command of the environment.
+fn command(name: &str) -> Command {
+    let mut command = Command::new(environment().join("bin").join(name));
+    command.env("VIRTUAL_ENV", environment()).current_dir(shell::repository());
+    command
+}
+
+/// Makes the environment, with what the tests need in it.
+pub(crate) fn prepare() -> Result<()> {
+    let dir = environment();
+    let path = dir.to_str().context("the path of the target directory is not UTF-8")?;
+    if !dir.join("bin/pip").exists() {
+        let made = shell::run(&["python3", "-m", "venv", path]);
+        // Debian's Python has this in a package of its own.
+        made.or_else(|_| {
+            install::tools(&[("python3-venv", "python3-venv")])?;
+            shell::run(&["python3", "-m", "venv", "--clear", path])
+        })?;
+    }
+    let words = [
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--requirement",
+        "python/tests/requirements.txt",
+    ];
+    shell::run_command(command("pip").args(words)).context("what the tests of the Python package need")
+}
+
+/// Builds the package into the environment.
+pub(crate) fn build() -> Result<()> {
+    shell::run_command(command("maturin").args([
+        "develop",
+        "--quiet",
+        "--manifest-path",
+        "python/Cargo.toml",
+    ]))
+}
+
+/// Runs its tests, with the command that was built last.
+pub(crate) fn test() -> Result<()> {
+    let memtap = shell::profile_dir("debug").join("memtap");
+    let words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests"];
+    let path =
+        format!("{}:{}", environment().join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    shell::run_command(command("python").args(words).env("MEMTAP", memtap).env("PATH", path))
+}
