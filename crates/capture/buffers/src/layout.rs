@@ -128,7 +128,8 @@ impl Control {
 
     /// A number for a new process, or `None` when the table is full.
     pub fn next_process(&self) -> Option<u32> {
-        let next = self.processes.fetch_add(1, Ordering::Relaxed);
+        // Release: who sees the number of a child sees the slot of its parent.
+        let next = self.processes.fetch_add(1, Ordering::AcqRel);
         if (next as usize) < PROCESS_COUNT {
             return Some(next);
         }

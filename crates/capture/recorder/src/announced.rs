@@ -97,11 +97,11 @@ impl Announcements {
         self.lost.push(LostProgram { words, parent: slot.parent(), pid: slot.pid() });
     }
 
-    /// A process goes on after the end of the recording.
-    pub(crate) fn outlive(&mut self, executable: &str, number: u32, pid: u32) {
+    /// A process goes on after the end of the recording; its number in the pool, where it has one.
+    pub(crate) fn outlive(&mut self, executable: &str, number: Option<u32>, pid: u32) {
         let words = format!("{} (process {pid} goes on after the end of the recording)", known(executable));
-        self.lost.push(LostProgram { words, parent: Some(number), pid });
-        self.outliving.insert(number);
+        self.lost.push(LostProgram { words, parent: number, pid });
+        self.outliving.extend(number);
     }
 
     /// Nobody arrives any more: those who ran untraced.

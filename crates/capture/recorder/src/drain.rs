@@ -1,5 +1,6 @@
 //! Reading buffers until nobody is left who could fill one: when, and in which order. What is read goes to the sink.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::sink::Sink;
 use crate::waiter::Waiter;
 use crate::{Error, Notice};
 
-/// How long is waited for programs that were announced where nobody else is left. Those that have not arrived by then never will.
+/// How long the recorder waits for programs that were announced, and for children that were forked, where nobody else is left.
 const ARRIVAL: Duration = Duration::from_secs(2);
 /// How often the recorder looks at what nobody wakes it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -23,13 +24,18 @@ pub(crate) struct Drain<'a, 's> {
     pool: &'a OwnedPool,
     sink: &'a mut Sink<'s>,
     living: LiveProcesses,
-    /// The processes of lower numbers were given to the sink.
+    /// The processes of lower numbers were given to the sink, but for `unentered`.
     known: u32,
+    /// Those that have drawn a number and not entered their slots.
+    unentered: BTreeSet<u32>,
+    /// The process ids of all who were given to the sink.
+    pids: BTreeSet<u32>,
 }
 
 impl<'a, 's> Drain<'a, 's> {
     pub(crate) fn new(pool: &'a OwnedPool, sink: &'a mut Sink<'s>) -> Self {
-        Self { pool, sink, living: LiveProcesses::default(), known: 0 }
+        let living = LiveProcesses::default();
+        Self { pool, sink, living, known: 0, unentered: BTreeSet::new(), pids: BTreeSet::new() }
     }
 
     /// Reads until the program has ended and all has been read, and waits at most `wait` for those who outlive it. After an error nothing more can be kept: the program goes
@@ -52,7 +58,7 @@ impl<'a, 's> Drain<'a, 's> {
             if over && program.is_vain() {
                 return Ok(());
             }
-            self.add_processes(over)?;
+            self.add_processes()?;
             let some = self.read_submitted()?;
             let waiting = self.sink.looked(self.pool.pool())?;
             if over || looked.elapsed() >= LOOK_EVERY {
@@ -62,8 +68,9 @@ impl<'a, 's> Drain<'a, 's> {
             }
             if over && !self.living.is_empty() {
                 let since = *over_since.get_or_insert_with(Instant::now);
+                // Children that were just forked get the time to say who they are.
+                let wait = wait.map(|wait| if self.expects_children() { wait.max(ARRIVAL) } else { wait });
                 if wait.is_some_and(|wait| since.elapsed() >= wait) {
-                    self.leave_outliving()?;
                     break;
                 }
                 tell(Notice::Outlived { processes: self.living.len() });
@@ -73,9 +80,10 @@ impl<'a, 's> Drain<'a, 's> {
             }
             let all_known = self.known == self.pool.pool().control().processes();
             if over && self.living.is_empty() && !some && all_known {
-                // A program whose parent does not wait for it may be about to arrive.
+                // A program whose parent does not wait for it may be about to arrive, or a child whose parent has ended.
                 let waits = *nobody_since.get_or_insert_with(Instant::now);
-                if !self.sink.awaits_programs(self.pool.pool()) || waits.elapsed() >= ARRIVAL {
+                let awaited = self.sink.awaits_programs(self.pool.pool()) || !self.unborn().is_empty();
+                if !awaited || waits.elapsed() >= ARRIVAL {
                     break;
                 }
             } else {
@@ -85,37 +93,52 @@ impl<'a, 's> Drain<'a, 's> {
                 self.pool.wait(seen, LOOK_EVERY);
             }
         }
+        self.leave_outliving()?;
         while self.sink.looked(self.pool.pool())? {}
         self.sink.refused(self.pool.pool().control().refused())?;
         self.sink.tell_lost()?;
         Ok(())
     }
 
-    /// Gives the processes that are new to the sink.
-    fn add_processes(&mut self, over: bool) -> Result<(), Error> {
+    /// Gives the processes that are new to the sink, parents before their children: a parent has entered its slot before its
+    /// child draws a number, so whoever has a lower number than one that was seen here is seen here, too.
+    fn add_processes(&mut self) -> Result<(), Error> {
         let pool = self.pool.pool();
-        while self.known < pool.control().processes() {
-            let number = self.known;
-            let Some(slot) = pool.process(number) else { break };
+        let drawn = pool.control().processes();
+        self.unentered.extend(self.known..drawn);
+        self.known = drawn;
+        for number in self.unentered.clone() {
+            let Some(slot) = pool.process(number) else { continue };
             if slot.state() == ProcessState::Empty {
-                // It has its number and is about to fill its slot. One that died in between never will.
-                if !over {
-                    break;
-                }
-                self.known += 1;
                 continue;
             }
+            self.unentered.remove(&number);
             // One that is nowhere was dead before anybody could look.
             let pid = elsewhere::pid_of(slot, self.pool).unwrap_or(0);
             let shown = if pid == 0 { slot.own_pid() } else { pid };
             self.sink.add_process(number, shown, slot.parent(), slot.start_ns())?;
             self.sink.arrive(slot);
-            self.known += 1;
+            self.pids.insert(pid);
             if let Some(former) = self.living.add(number, pid) {
                 self.leave(former)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether there may be processes that nobody knows yet. One that was killed before it entered its slot is expected for ever.
+    fn expects_children(&self) -> bool {
+        let control = self.pool.pool().control();
+        // In this order: a child is numbered before it is expected no more.
+        control.expects_children() || !self.unentered.is_empty() || self.known != control.processes()
+    }
+
+    /// The process ids of those who were forked, live, and are not known.
+    fn unborn(&self) -> Vec<u32> {
+        if !self.expects_children() {
+            return Vec::new();
+        }
+        elsewhere::holders(self.pool).into_iter().filter(|pid| !self.pids.contains(pid)).collect()
     }
 
     /// Reads what was handed over. Whether there was anything. Buffers of a process that appeared since the sink was last told
@@ -156,21 +179,25 @@ impl<'a, 's> Drain<'a, 's> {
         for number in dead.into_iter().chain(gone) {
             self.leave(number)?;
         }
-        // In this order, and after the ends that were seen: a child is expected before its parent can end, and numbered
-        // before it is expected no more.
-        if !pool.control().expects_children() && self.known == pool.control().processes() {
+        // After the ends that were seen: a child is expected before its parent can end.
+        if !self.expects_children() {
             self.sink.forget_ended();
         }
         Ok(())
     }
 
-    /// Processes go on that are not waited for any longer: from here on they record nothing.
+    /// Whoever goes on is not waited for any longer, and records nothing from here on.
     fn leave_outliving(&mut self) -> Result<(), Error> {
         self.pool.pool().control().close();
         self.pool.wake_producers();
+        self.add_processes()?;
+        self.leave_ended()?;
         for number in self.living.gone(|_| true) {
             self.leave(number)?;
             self.sink.note_outliving(number);
+        }
+        for pid in self.unborn() {
+            self.sink.note_unborn(pid);
         }
         Ok(())
     }

@@ -18,11 +18,29 @@ pub(crate) fn pid_of(slot: &ProcessSlot, pool: &OwnedPool) -> Option<u32> {
 
 /// Looks for a process that has that id in its own name space and the pool mapped.
 fn find(own_pid: u32, pool: &OwnedPool) -> Option<u32> {
-    let inode = rustix::fs::fstat(pool.as_fd()).ok()?.st_ino;
-    fs::read_dir("/proc").ok()?.find_map(|entry| {
-        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        (has_own_pid(pid, own_pid) && maps(pid, inode)).then_some(pid)
-    })
+    let inode = inode_of(pool)?;
+    processes().find(|&pid| has_own_pid(pid, own_pid) && maps(pid, inode))
+}
+
+/// The processes that have the pool mapped, but for the recorder itself.
+pub(crate) fn holders(pool: &OwnedPool) -> Vec<u32> {
+    let Some(inode) = inode_of(pool) else { return Vec::new() };
+    processes().filter(|&pid| pid != std::process::id() && maps(pid, inode)).collect()
+}
+
+/// The program that a process executes; empty where that is not known.
+pub(crate) fn executable(pid: u32) -> String {
+    fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn inode_of(pool: &OwnedPool) -> Option<u64> {
+    Some(rustix::fs::fstat(pool.as_fd()).ok()?.st_ino)
+}
+
+/// All processes, as the recorder's name space numbers them.
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// The id of a thread in its own name space; the recorder's where it has just ended.

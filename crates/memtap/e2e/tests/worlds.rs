@@ -257,6 +257,31 @@ fn a_process_that_outlives_the_program_is_told_where_it_is_not_waited_for() {
     assert_eq!(recording.trace.number("gaps"), 1);
 }
 
+/// A child whose parent has ended may begin after that.
+#[test]
+fn a_child_whose_parent_has_ended_is_recorded() {
+    let program = TestProgram::named("orphan.c");
+    for _ in 0..20 {
+        let recording = program.record();
+        let trace = &recording.trace;
+        assert_eq!((recording.outcome.status, trace.number("gaps")), (0, 0), "{}", recording.outcome.err());
+        let stores = trace.variables().iter().find(|row| row.name == "cells").map(|row| row.counts.stores);
+        assert_eq!(stores, Some(1000));
+    }
+}
+
+#[test]
+fn a_child_whose_parent_has_ended_is_told_where_it_is_not_waited_for() {
+    let program = TestProgram::named("orphan.c").path.display().to_string();
+    for _ in 0..20 {
+        let recording = record(&words(&["--wait", "0"]), &words(&[&program, "stays"]), b"");
+        let err = recording.outcome.err();
+        assert_eq!(recording.outcome.status, 1, "{err}");
+        assert!(err.contains("goes on after the end of the recording"), "{err}");
+        assert_eq!(recording.trace.number("gaps"), 1);
+    }
+}
+
 /// Whether the compiler can link with that sanitizer: its library need not be installed.
 fn has_sanitizer(flag: &str) -> bool {
     let directory = tempfile::tempdir().expect("a directory");

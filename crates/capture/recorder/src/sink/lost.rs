@@ -9,6 +9,7 @@ use super::Sink;
 use super::thread::TracedThread;
 use crate::announced::{AnnouncedProgram, LostProgram};
 use crate::clock::now_ns;
+use crate::elsewhere;
 use crate::recorded_run::add_missing;
 
 impl Sink<'_> {
@@ -48,8 +49,13 @@ impl Sink<'_> {
     /// A process goes on, and is not recorded any more.
     pub(crate) fn note_outliving(&mut self, number: u32) {
         if let Some(process) = self.processes.get(&number) {
-            self.announced.outlive(&process.record.exe, number, process.record.pid);
+            self.announced.outlive(&process.record.exe, Some(number), process.record.pid);
         }
+    }
+
+    /// A child that was forked has not said who it is, and goes on.
+    pub(crate) fn note_unborn(&mut self, pid: u32) {
+        self.announced.outlive(&elsewhere::executable(pid), None, pid);
     }
 
     /// Nobody comes any more: tells who ran untraced.

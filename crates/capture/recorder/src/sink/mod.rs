@@ -25,6 +25,7 @@ use trace_format::{COUNTER_SLOW_PATH, CounterRecord, Error, ProcessRecord, Trace
 
 use crate::announced::Announcements;
 use crate::clock::now_ns;
+use crate::elsewhere;
 use crate::flow::{BlockList, ThreadFlow};
 use crate::listener::{Heard, Listener};
 use crate::read_buffer::{BufferStock, MAX_IN_USE};
@@ -195,9 +196,7 @@ impl<'a> Sink<'a> {
         let parent_number = parent;
         let parent = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| parent.id);
         let mut record = ProcessRecord { pid, parent, start_ns, ..Default::default() };
-        record.exe = std::fs::read_link(format!("/proc/{pid}/exe"))
-            .map(|path| path.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        record.exe = elsewhere::executable(pid);
         let id = self.trace.add_process(&record)?;
         record.process = id;
         self.wanted.add_process(number, parent_number);
