@@ -43,7 +43,7 @@ extern "C" fn __wrap__Unwind_Resume() -> ! {
 
 /// For the instruction decoder; never the program's heap.
 #[global_allocator]
-static ALLOCATOR: tracee::alloc::Allocator = tracee::alloc::Allocator::new();
+static ALLOCATOR: tracee::alloc::Allocator = tracee::alloc::Allocator;
 
 /// Defines the entry points of the tracer's list.
 macro_rules! functions {

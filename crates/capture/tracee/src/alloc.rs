@@ -4,7 +4,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 use crate::sys;
 
 const SMALLEST_LOG2: u32 = 5;
@@ -12,6 +12,7 @@ const CLASSES: usize = 20;
 /// Bytes that are asked from the kernel at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
+#[derive(Debug)]
 struct Heap {
     free: [*mut u8; CLASSES],
     chunk: *mut u8,
@@ -21,34 +22,20 @@ struct Heap {
 // SAFETY: the lists are memory that only the holder of the lock touches.
 unsafe impl Send for Heap {}
 
+static HEAP: Lock<Heap> =
+    Lock::new(Heap { free: [core::ptr::null_mut(); CLASSES], chunk: core::ptr::null_mut(), left: 0 });
+
 /// The allocator; to be named as `#[global_allocator]` by the tracer.
-pub struct Allocator {
-    heap: Lock<Heap>,
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allocator;
 
-impl Default for Allocator {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// Held during a fork: no other thread is in the middle of an allocation, which the child would wait for.
+#[derive(Debug)]
+pub struct HeldHeap(#[allow(dead_code)] Guard<'static, Heap>);
 
-impl core::fmt::Debug for Allocator {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Allocator")
-    }
-}
-
-impl Allocator {
-    /// Empty.
-    pub const fn new() -> Self {
-        Self {
-            heap: Lock::new(Heap {
-                free: [core::ptr::null_mut(); CLASSES],
-                chunk: core::ptr::null_mut(),
-                left: 0,
-            }),
-        }
-    }
+/// Holds the heap: nothing may be allocated or given back meanwhile.
+pub fn hold() -> HeldHeap {
+    HeldHeap(HEAP.lock())
 }
 
 /// The class of a block: the power of two that holds it.
@@ -67,7 +54,7 @@ unsafe impl GlobalAlloc for Allocator {
             let rw = sys::PROT_READ | sys::PROT_WRITE;
             return sys::map_anonymous(bytes as u64, rw).unwrap_or(core::ptr::null_mut());
         }
-        let mut heap = self.heap.lock();
+        let mut heap = HEAP.lock();
         let Some(head) = heap.free.get(class).copied() else { return core::ptr::null_mut() };
         if !head.is_null() {
             // SAFETY: a free block starts with the link to the next one.
@@ -100,7 +87,7 @@ unsafe impl GlobalAlloc for Allocator {
             unsafe { sys::munmap(block as u64, (bytes as u64).next_multiple_of(4096)) };
             return;
         }
-        let mut heap = self.heap.lock();
+        let mut heap = HEAP.lock();
         if let Some(place) = heap.free.get_mut(class) {
             // SAFETY: the block is ours again, and at least a pointer long.
             unsafe { block.cast::<*mut u8>().write(*place) };
@@ -116,7 +103,7 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_apart_and_reused() {
-        let allocator = Allocator::new();
+        let allocator = Allocator;
         let mut blocks: Vec<(*mut u8, Layout)> = Vec::new();
         for round in 0..3 {
             for (size, align) in [(1, 1), (32, 8), (33, 16), (1000, 64), (100_000, 4096), (300_000, 8)] {

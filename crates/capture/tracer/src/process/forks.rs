@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use buffers::{Record, Refusal};
 use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::UContext;
-use tracee::sys;
+use tracee::{alloc, sys};
 
 use crate::process::births::BIRTHS;
 use crate::process::breakpoint::BREAKPOINTS;
@@ -20,8 +20,8 @@ use crate::syscall::call::SystemCall;
 use crate::syscall::{limits, program_memory};
 use crate::translate::engine::{self, ENGINE};
 use crate::translate::state::ThreadTranslation;
-use crate::translate::{code_ranges, code_views, process, translated_thread};
-use crate::watch::watchpoints;
+use crate::translate::{code_ranges, code_views, process, sync, translated_thread};
+use crate::watch::{hits, watchpoints};
 
 pub(crate) fn fork(thread: &mut TracedThread, context: &mut UContext, flags: u64) -> Option<isize> {
     let call =
@@ -72,10 +72,13 @@ pub(crate) fn fork_with(
     let views = code_views::hold();
     let code = code_ranges::hold();
     let watched = watchpoints::hold();
+    let bodies = sync::hold();
+    // Last: whoever holds one of the others may allocate.
+    let heap = alloc::hold();
     // SAFETY: a new process with a copy of everything; the locks are held so that no other thread is in the middle of a
     // change that the child would inherit half made.
     let result = unsafe { sys::syscall(call.number as usize, args) };
-    drop((ranges, actions, births, engine, breakpoints, views, code, watched));
+    drop((heap, bodies, watched, code, views, breakpoints, engine, births, actions, ranges));
     if result != 0 {
         if sys::failed(result)
             && let Some(control) = control
@@ -116,6 +119,7 @@ fn be_child(thread: &mut TracedThread) -> bool {
     thread.pid = sys::getpid();
     PROCESS.live_threads.store(1, Ordering::Relaxed);
     sharing::reset();
+    hits::be_child();
     thread.tid = sys::gettid();
     thread.writer.forget();
     thread.order = 0;

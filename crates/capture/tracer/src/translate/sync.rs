@@ -9,7 +9,7 @@ use core::ffi::CStr;
 use buffers::Record;
 use memref::{SyncFunction, SyncKind, VirtAddr};
 use tracee::frame::UContext;
-use tracee::lock::Lock;
+use tracee::lock::{Guard, Lock};
 
 use crate::calls::real;
 
@@ -133,7 +133,7 @@ enum Runs {
     Task,
 }
 
-struct Bodies {
+pub(crate) struct Bodies {
     list: [NotedFunction; BODIES],
 }
 
@@ -149,6 +149,11 @@ impl NotedFunction {
 }
 
 static BODY: Lock<Bodies> = Lock::new(Bodies { list: [NotedFunction::NONE; BODIES] });
+
+/// Held during a fork: no other thread is looking something up, which the child would wait for.
+pub(crate) fn hold() -> Guard<'static, Bodies> {
+    BODY.lock()
+}
 
 impl Bodies {
     fn add(&mut self, function: u64, runs: Runs) -> Option<usize> {

@@ -26,6 +26,12 @@ pub(crate) static CHOSEN_THREAD: AtomicU64 = AtomicU64::new(0);
 /// Held by a thread that stops the process, until it is continued: there is one stop at a time.
 static STOPPED: Lock<()> = Lock::new(());
 
+/// In a forked child: a thread of the parent's may have been stopping it.
+pub(crate) fn be_child() {
+    // SAFETY: the lock guards nothing but itself, and the thread that forked does not hold it: it is not at a hit.
+    unsafe { STOPPED.reset() };
+}
+
 /// What is watched of an access of that kind: loads are bit 0, stores bit 1.
 fn bits_of(kind: AccessKind) -> u32 {
     u32::from(kind.reads()) | u32::from(kind.writes()) << 1
