@@ -80,6 +80,12 @@ unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UCo
     }
     be_born_early(context);
     let current = TracedThread::current();
+    if current.is_null() && info.code <= 0 && PROCESS.owns_code(context.gregs.rip) {
+        // A new thread had one waiting in the kernel when it came to its trap: this handler stands on top of that of the trap, which
+        // has not begun.
+        waiting::come_again(signal, info, context);
+        return;
+    }
     if current.is_null() {
         // A thread that nobody announced: its faults are its own.
         actions::give_back();

@@ -155,6 +155,15 @@ pub(crate) fn send_again(pending: &WaitingSignal) {
     }
 }
 
+/// A signal that came into a handler of ours before the thread has a state comes again when that handler returns: the interrupted
+/// context blocks it until then.
+pub(crate) fn come_again(signal: i32, info: &SigInfo, context: &mut UContext) {
+    context.mask |= mask::bit(signal);
+    // The handlers of faults do not block their own signal.
+    sys::set_mask(!0);
+    send_again(&WaitingSignal { signal, info: *info });
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
