@@ -29,7 +29,7 @@ pub use guest::guest_command;
 pub use header::{BlockOps, Expectation, Header};
 pub use lackey::{BASELINE_FUNCTIONS, Reference, parse_lackey, run_lackey};
 pub use ordinary::record_ordinary;
-pub use place::{bin_dir, memtap, repository, tool};
+pub use place::{bin_dir, memtap, memtap_for_others, repository, tool};
 pub use program::TestProgram;
 pub use recording::{Recording, record};
 pub use run::{Finished, Limited, run, spawn};

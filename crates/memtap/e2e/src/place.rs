@@ -1,5 +1,6 @@
 //! Where things are: the repository, the binary under test, the tools of the system.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The root of the repository.
@@ -31,6 +32,22 @@ pub fn memtap() -> PathBuf {
         path.display()
     );
     path
+}
+
+/// The `memtap` binary and its libraries, copied to where other users can execute them: they may not get through to the project.
+/// `open` is a folder that they get through to.
+pub fn memtap_for_others(open: &Path) -> PathBuf {
+    let (from, to) = (memtap(), open.join("memtap"));
+    if to.exists() {
+        return to;
+    }
+    for name in ["libmemtap_tracer.so", "libmemtap_probes.so", "memtap"] {
+        let copy = open.join(name);
+        std::fs::copy(from.with_file_name(name), &copy)
+            .unwrap_or_else(|error| panic!("{name} beside {}: {error}", from.display()));
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).expect("our own file");
+    }
+    to
 }
 
 /// The path of a system's tool, which `cargo xtask test` installs.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Finished, Limited, TestProgram, Trace, memtap, run, spawn, tool};
+use e2e::{Finished, Limited, TestProgram, Trace, memtap, memtap_for_others, run, spawn, tool};
 use serde_json::Value;
 
 /// How long what must come is waited for.
@@ -70,7 +70,11 @@ fn temp() -> tempfile::TempDir {
 }
 
 fn recorder(pid: u32, path: &Path, options: &[&str]) -> Command {
-    let mut command = Command::new(memtap());
+    recorder_of(&memtap(), pid, path, options)
+}
+
+fn recorder_of(memtap: &Path, pid: u32, path: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(memtap);
     command.args(["record", "--quiet", "--force", "--pid", &pid.to_string(), "-o"]);
     command.arg(path).args(options);
     command
@@ -688,8 +692,10 @@ fn processes_of_others_are_refused() {
     let dir = temp();
     let path = dir.path().join("t.memtap");
     let is_root = fs::metadata("/proc/self").expect("Linux has it").uid() == 0;
+    run(Command::new(tool("chmod")).arg("755").arg(dir.path()), b"");
+    let recorder = |pid| recorder_of(&memtap_for_others(dir.path()), pid, &path, &["--for", "0.1"]);
     // The first process is root's.
-    let mut command = recorder(1, &path, &["--for", "0.1"]);
+    let mut command = recorder(1);
     if is_root {
         command.uid(65_534).gid(65_534);
     }
@@ -701,9 +707,8 @@ fn processes_of_others_are_refused() {
         let copy: PathBuf = dir.path().join("owned");
         fs::copy(&program.path, &copy).expect("a copy");
         run(Command::new(tool("chmod")).arg("4755").arg(&copy), b"");
-        run(Command::new(tool("chmod")).arg("755").arg(dir.path()), b"");
         let running = Running::command(Command::new(&copy).uid(65_534).gid(65_534));
-        let mut command = recorder(running.pid(), &path, &["--for", "0.1"]);
+        let mut command = recorder(running.pid());
         command.uid(65_534).gid(65_534);
         check_refused(&run(&mut command, b""), &path, &["no permission"]);
         assert_eq!(running.end(), "right\n");

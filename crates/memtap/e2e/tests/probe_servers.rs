@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Finished, memtap, run, tool};
+use e2e::{Finished, memtap_for_others, run, tool};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,7 +58,8 @@ impl Server {
     fn start(dir: &Path, port: u16, line: &[&str], is_probed: bool) -> Self {
         let profile = dir.join("profile.json");
         let errors = dir.join("errors");
-        let mut command = Command::new(if is_probed { memtap() } else { PathBuf::from(line[0]) });
+        let mut command =
+            Command::new(if is_probed { memtap_for_others(dir) } else { PathBuf::from(line[0]) });
         if is_probed {
             command.args(["probe", "--sample", "all", "-o"]).arg(&profile).arg("--").args(line);
         } else {
@@ -109,7 +110,7 @@ fn calls(functions: &Value, name: &str) -> u64 {
 /// Attaches for three seconds, calls `meanwhile` when it measures, and returns what was measured.
 fn attach(dir: &Path, pid: &str, meanwhile: impl FnOnce()) -> Value {
     let (out, log) = (dir.join("attached.json"), dir.join("attached.log"));
-    let mut command = Command::new(memtap());
+    let mut command = Command::new(memtap_for_others(dir));
     command.args(["probe", "--sample", "all", "--seconds", "4", "--pid", pid.trim(), "-o"]).arg(&out);
     let errors = std::fs::File::create(&log).expect("a temporary directory can be written");
     let mut child = command.stderr(errors).spawn().expect("memtap starts");
