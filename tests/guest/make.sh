@@ -1,16 +1,18 @@
 #!/bin/sh
 # Makes the small Linux machine that tests and benchmarks boot: Debian's kernel, busybox and a workload.
 # usage: make.sh DIR KERNEL [KERNEL ARGUMENT...]
+# A busybox that needs no libraries lies beside the kernel.
 # The kernel is told not to test its timer: on a busy host the test fails, and the kernel gives up.
 # Leaves DIR/workload, with debug information, and DIR/initramfs. Prints QEMU's command line, a word a line.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$1 kernel=$2
+busybox=$(dirname "$kernel")/busybox
 shift 2
 files=$dir/files
 rm -rf "$files"
 mkdir -p "$files/bin" "$files/proc" "$files/dev"
-cp "$(command -v busybox)" "$files/bin/busybox"
+cp "$busybox" "$files/bin/busybox"
 for applet in sh mount echo seq sort md5sum grep sleep poweroff cat; do
     ln -s busybox "$files/bin/$applet"
 done
@@ -18,6 +20,6 @@ cp "$here/init.sh" "$files/init"
 chmod 755 "$files/init"
 gcc -O1 -g -static -I"$here/../../include" -o "$dir/workload" "$here/workload.c"
 cp "$dir/workload" "$files/bin/workload"
-(cd "$files" && find . | busybox cpio -o -H newc) > "$dir/initramfs" 2> "$dir/cpio.log"
+(cd "$files" && find . | "$busybox" cpio -o -H newc) > "$dir/initramfs" 2> "$dir/cpio.log"
 printf '%s\n' qemu-system-x86_64 -nodefaults -display none -no-reboot -m 128 -serial stdio \
     -kernel "$kernel" -initrd "$dir/initramfs" -append "console=ttyS0 quiet panic=-1 no_timer_check${*:+ $*}"

@@ -94,7 +94,7 @@ fn path(path: &Path) -> Result<String> {
 
 /// Makes the guest and the empty plugin. Returns QEMU's command line.
 fn machine(dir: &Path) -> Result<Vec<String>> {
-    let kernel = install::guest_kernel()?;
+    let kernel = install::guest_parts()?;
     let plugin = path(&dir.join("empty_plugin.so"))?;
     shell::run(&["gcc", "-O2", "-shared", "-fPIC", "-o", &plugin, "benches/machine/empty_plugin.c"])?;
     let make = ["sh", "tests/guest/make.sh", &path(dir)?, &path(&kernel)?];

@@ -32,7 +32,6 @@ pub(crate) const TEST: &[Tool] = &[
     ("zstd", "zstd"),
     ("chromium", "chromium"),
     ("qemu-system-x86_64", "qemu-system-x86"),
-    ("busybox", "busybox-static"),
     ("nginx", "nginx-light"),
     ("redis-server", "redis-server"),
     ("jq", "jq"),
@@ -144,56 +143,69 @@ fn debian_packages(packages: &[&str]) -> Result<()> {
 }
 
 /// For `bench machine`.
-pub(crate) const BENCH_MACHINE: &[Tool] =
-    &[("gcc", "gcc"), ("qemu-system-x86_64", "qemu-system-x86"), ("busybox", "busybox-static")];
+pub(crate) const BENCH_MACHINE: &[Tool] = &[("gcc", "gcc"), ("qemu-system-x86_64", "qemu-system-x86")];
 
 /// The kernel of guests: a package that depends on the present version's.
 const KERNEL: &str = "linux-image-cloud-amd64";
 
-/// Fetches Debian's kernel, of which the guests need the file alone, not the installation. Returns its path.
-pub(crate) fn guest_kernel() -> Result<PathBuf> {
+/// Fetches what the guests are made of, of which they need the files alone and no installation: Debian's kernel, and a busybox that
+/// needs no libraries, whatever this system has under that name. Returns the path of the kernel; the other one lies beside it.
+pub(crate) fn guest_parts() -> Result<PathBuf> {
     let dir = shell::target_dir().join("guest");
-    let kernel = dir.join("vmlinuz");
-    if kernel.exists() {
-        return Ok(kernel);
-    }
+    let (kernel, busybox) = (dir.join("vmlinuz"), dir.join("busybox"));
     let parts = dir.join("parts");
+    if !kernel.exists() {
+        let package = match kernel_package()? {
+            Some(package) => package,
+            None => {
+                apt(&["update", "-q"])?;
+                kernel_package()?.with_context(|| format!("{KERNEL}: apt knows no such package"))?
+            }
+        };
+        unpack(&package, &parts)?;
+        std::fs::copy(find(&parts.join("boot"), "vmlinuz")?, &kernel)?;
+    }
+    if !busybox.exists() {
+        unpack("busybox-static", &parts)?;
+        let merged = parts.join("usr/bin/busybox");
+        std::fs::copy(if merged.exists() { merged } else { parts.join("bin/busybox") }, &busybox)?;
+    }
     if parts.exists() {
         std::fs::remove_dir_all(&parts)?;
     }
-    std::fs::create_dir_all(&parts)?;
-    let package = || -> Result<Option<String>> {
-        let depends = shell::output(&mut shell::command(&["apt-cache", "depends", KERNEL]))?;
-        let names = depends.split_whitespace().filter(|word| word.starts_with("linux-image-"));
-        Ok(names.filter(|name| *name != KERNEL).map(str::to_owned).next())
-    };
-    let package = match package()? {
-        Some(package) => package,
-        None => {
-            apt(&["update", "-q"])?;
-            package()?.with_context(|| format!("{KERNEL}: apt knows no such package"))?
-        }
-    };
-    let download = |package: &str| {
-        shell::run_command(shell::command(&["apt-get", "download", "-q", package]).current_dir(&parts))
-    };
-    if download(&package).is_err() {
+    Ok(kernel)
+}
+
+fn kernel_package() -> Result<Option<String>> {
+    let depends = shell::output(&mut shell::command(&["apt-cache", "depends", KERNEL]))?;
+    let names = depends.split_whitespace().filter(|word| word.starts_with("linux-image-"));
+    Ok(names.filter(|name| *name != KERNEL).map(str::to_owned).next())
+}
+
+/// Downloads a package and unpacks its files into a new folder.
+fn unpack(package: &str, into: &Path) -> Result<()> {
+    if into.exists() {
+        std::fs::remove_dir_all(into)?;
+    }
+    std::fs::create_dir_all(into)?;
+    let download =
+        || shell::run_command(shell::command(&["apt-get", "download", "-q", package]).current_dir(into));
+    if download().is_err() {
         // The list of packages is older than the archive.
         apt(&["update", "-q"])?;
-        download(&package)?;
+        download()?;
     }
-    let find = |dir: &Path, start: &str| -> Result<PathBuf> {
-        let mut names = std::fs::read_dir(dir)?.flatten().map(|entry| entry.path());
-        names
-            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
-            .with_context(|| format!("{}: has no {start}*", dir.display()))
-    };
-    let archive = find(&parts, "linux-image")?;
-    let to = parts.to_str().context("the path of the target directory is not UTF-8")?;
-    shell::run(&["dpkg-deb", "-x", archive.to_str().context("a name of a package")?, to])?;
-    std::fs::copy(find(&parts.join("boot"), "vmlinuz")?, &kernel)?;
-    std::fs::remove_dir_all(&parts)?;
-    Ok(kernel)
+    let archive = find(into, package)?;
+    let to = into.to_str().context("the path of the target directory is not UTF-8")?;
+    shell::run(&["dpkg-deb", "-x", archive.to_str().context("a name of a package")?, to])
+}
+
+/// The file in a folder whose name starts so.
+fn find(dir: &Path, start: &str) -> Result<PathBuf> {
+    let mut names = std::fs::read_dir(dir)?.flatten().map(|entry| entry.path());
+    names
+        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
+        .with_context(|| format!("{}: has no {start}*", dir.display()))
 }
 
 /// The parts of the Rust toolchain that the tests call.

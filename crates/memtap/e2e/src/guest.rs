@@ -9,13 +9,14 @@ use crate::{repository, run, tool};
 /// Spare a boot what takes most of it and is of no use here: tests of ciphers, measuring the processor.
 const KERNEL_ARGUMENTS: [&str; 2] = ["cryptomgr.notests", "lpj=10000000"];
 
-/// The kernel, which `cargo xtask test` fetches.
+/// The kernel, which `cargo xtask test` fetches with the rest that a guest is made of.
 fn kernel() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-    let path = target.join("guest/vmlinuz");
-    assert!(path.exists(), "{} does not exist: run `cargo xtask install`", path.display());
-    path
+    for part in ["busybox", "vmlinuz"].map(|name| target.join("guest").join(name)) {
+        assert!(part.exists(), "{} does not exist: run `cargo xtask install`", part.display());
+    }
+    target.join("guest/vmlinuz")
 }
 
 /// Makes the guest in `dir`, with its workload at `dir/workload`. Returns QEMU and its arguments; `more` are further
