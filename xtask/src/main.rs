@@ -21,6 +21,7 @@ mod fuzz;
 mod install;
 mod kernel;
 mod long;
+mod nextest;
 mod progress;
 mod python;
 mod shell;
@@ -76,7 +77,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["book"] => book::run(),
         ["structure"] => structure::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
-        ["install"] => install::tools(install::TEST).and_then(|()| install::guest_kernel()).map(drop),
+        ["install"] => install::tools(install::TEST).and_then(|()| install::guest_parts()).map(drop),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -1,12 +1,13 @@
 //! `cargo xtask test`: everything that must hold, in one run, with a summary at the end. `cargo xtask test --query`: the same of the
 //! query wing.
 
+use std::cell::RefCell;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::progress::{FirstRun, Progress, shown};
-use crate::{install, python, shell};
+use crate::{install, nextest, python, shell};
 
 /// Crates with a protocol that loom checks, and where its models are.
 const LOOM: &[(&str, &[&str])] = &[
@@ -16,16 +17,17 @@ const LOOM: &[(&str, &[&str])] = &[
 ];
 
 /// One stage: what it is called and what it does.
-type Stage<'a> = (&'a str, Box<dyn Fn() -> Result<()>>);
+type Stage<'a> = (&'a str, Box<dyn Fn() -> Result<()> + 'a>);
 
 /// Runs every stage; those after a failed build are left out, all others run whatever failed before.
 pub(crate) fn run() -> Result<()> {
+    let notes = RefCell::default();
     let stages: Vec<Stage<'_>> = vec![
         (
             "install",
             Box::new(|| {
                 install::tools(install::TEST)?;
-                install::guest_kernel()?;
+                install::guest_parts()?;
                 install::rust_components()
             }),
         ),
@@ -34,12 +36,12 @@ pub(crate) fn run() -> Result<()> {
         ("structure", Box::new(crate::structure::run)),
         ("format", Box::new(|| shell::run(&["cargo", "fmt", "--all", "--check"]))),
         ("lint", Box::new(|| shell::run(&["cargo", "clippy", "--all-targets", "--", "-D", "warnings"]))),
-        ("tests", Box::new(tests)),
+        ("tests", Box::new(|| tests(&mut notes.borrow_mut()))),
         ("doc tests", Box::new(|| shell::run(&["cargo", "test", "--doc"]))),
         ("loom", Box::new(loom)),
         ("documentation", Box::new(documentation)),
     ];
-    run_stages("test", stages, &FirstRun { minutes: 40, gigabytes: 9 })
+    run_stages("test", stages, &FirstRun { minutes: 40, gigabytes: 9 }, &notes)
 }
 
 /// The query wing: its crates are no default members, so that nobody builds two hundred more who does not ask in SQL.
@@ -80,10 +82,16 @@ pub(crate) fn run_query() -> Result<()> {
         ("python", Box::new(python::test)),
         ("documentation", Box::new(|| document(&[&QUERY[..], &PYTHON].concat()))),
     ];
-    run_stages("test --query", stages, &FirstRun { minutes: 25, gigabytes: 9 })
+    run_stages("test --query", stages, &FirstRun { minutes: 25, gigabytes: 9 }, &RefCell::default())
 }
 
-fn run_stages(task: &'static str, stages: Vec<Stage<'_>>, first: &FirstRun) -> Result<()> {
+/// Runs the stages, and shows how each went. `notes` is what they leave to be said last.
+fn run_stages(
+    task: &'static str,
+    stages: Vec<Stage<'_>>,
+    first: &FirstRun,
+    notes: &RefCell<Vec<String>>,
+) -> Result<()> {
     let mut lines = Vec::new();
     let mut failed = 0;
     let mut progress = Progress::start(task, stages.len(), first)?;
@@ -104,18 +112,22 @@ fn run_stages(task: &'static str, stages: Vec<Stage<'_>>, first: &FirstRun) -> R
             break;
         }
     }
-    println!("\n{}", lines.join("\n"));
+    let notes = notes.take();
+    println!("\n{}", [lines, notes.clone()].concat().join("\n"));
     if failed > 0 {
         bail!("{failed} of the stages failed");
     }
     progress.finish()?;
-    println!("all tests passed");
+    match notes.len() {
+        0 => println!("all tests passed"),
+        flaky => println!("all tests passed; {flaky} of them only when they were run again, alone"),
+    }
     Ok(())
 }
 
-fn tests() -> Result<()> {
+fn tests(notes: &mut Vec<String>) -> Result<()> {
     if shell::succeeds(&["cargo", "nextest", "--version"]) {
-        shell::run(&["cargo", "nextest", "run", "--no-fail-fast"])
+        nextest::run(notes)
     } else {
         // This runner ends no test that hangs: an hour and a quarter is far more than all of them take.
         let line = ["cargo", "test", "--lib", "--bins", "--tests", "--no-fail-fast"];
