@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use symbols::{CodeId, Names};
+use symbols::{CodeId, CodeName, Names};
 
 use super::context::{ContextId, Contexts, EnteredBy};
 use super::place::CallPlace;
@@ -12,7 +12,8 @@ use super::place::CallPlace;
 /// A function of a stack, and where in it the program was.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CalledFunction {
-    /// Its name: in brackets what is no function (`[signal 10]`), `libfoo.so+0x1f0` where there are no symbols.
+    /// Its name: in brackets what is no function (`[signal 10]`), `libfoo.so+0x1f0` where there are no symbols: where
+    /// the function begins, as far as the table that exceptions are unwound with has it.
     pub function: Arc<str>,
     /// The source file of the place in it, where known.
     pub file: Option<Arc<str>>,
@@ -72,7 +73,7 @@ impl<'a> StackNames<'a> {
 
     fn find(&self, code: CodeId) -> Arc<[CalledFunction]> {
         let Some(name) = self.names.code(code) else { return Arc::from([bracketed("[unknown]".into())]) };
-        let own = || Arc::from(name.to_string());
+        let own = || Arc::from(place_of_function(&name).unwrap_or_else(|| name.to_string()));
         let calls = name.calls().into_iter().rev().enumerate();
         let functions = calls.map(|(index, call)| CalledFunction {
             function: call.function.unwrap_or_else(own),
@@ -83,6 +84,13 @@ impl<'a> StackNames<'a> {
         });
         functions.collect()
     }
+}
+
+/// Where the function of an instruction begins, of one that has no symbol: all of its instructions are one function.
+fn place_of_function(name: &CodeName) -> Option<String> {
+    let (module, address) = name.place().filter(|_| name.function.is_none())?;
+    let extent = module.function_extent(address)?;
+    Some(format!("{}+{:#x}", module.name(), extent.start.0))
 }
 
 fn bracketed(name: String) -> CalledFunction {
