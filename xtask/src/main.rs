@@ -25,6 +25,7 @@ mod nextest;
 mod progress;
 mod python;
 mod shell;
+mod soak;
 mod stress;
 mod structure;
 mod table;
@@ -48,6 +49,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   differ [SEED[-SEED]]       programs drawn from seeds, natively and by both tracers: what is not the same, by the fewest steps; 1-20
   long [PART...]             what takes hours: the tests of other projects, natively and recorded (stressors, python), and differ, patches, kills
                              and fuzz with large figures; all parts if none is named
+  soak [--load N] [FILTER]   the tests beside busy processes, those that trace programs also on one processor; --rounds N, --again
   fuzz [TARGET [SECONDS]]    fuzz one target, or each of them for a minute (needs nightly Rust and cargo-fuzz)
   dist [--check]             packages: a tarball, a .deb and an .rpm in target/packages (--profile NAME builds with another
                              profile); --check runs them in a folder and in new Debian systems, and what cargo install leaves
@@ -73,6 +75,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["stress", what, rest @ ..] => stress::run(what, rest),
         ["differ", rest @ ..] => differ::run(rest),
         ["long", rest @ ..] => long::run(rest),
+        ["soak", rest @ ..] => soak::run(rest),
         ["dist", rest @ ..] => dist::run(rest),
         ["book"] => book::run(),
         ["structure"] => structure::run(),

@@ -3,8 +3,8 @@
 //!
 //! Who failed, and how long each test took, is read from the report that nextest leaves (JUnit's format).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::Command;
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
@@ -21,16 +21,25 @@ const SLOWEST: usize = 20;
 
 /// A test of a report.
 #[derive(Clone, Debug, PartialEq)]
-struct Test {
-    binary: String,
-    name: String,
-    seconds: f64,
+pub(crate) struct Test {
+    pub(crate) binary: String,
+    pub(crate) name: String,
+    pub(crate) seconds: f64,
     /// What the failure begins with, where it failed.
-    failure: Option<String>,
+    pub(crate) failure: Option<String>,
+    /// What it wrote, where it failed.
+    pub(crate) output: String,
+}
+
+/// A run of some tests.
+pub(crate) struct Outcome {
+    /// How nextest ended.
+    pub(crate) end: Result<()>,
+    pub(crate) tests: Vec<Test>,
 }
 
 impl Test {
-    fn full_name(&self) -> String {
+    pub(crate) fn full_name(&self) -> String {
         format!("{} {}", self.binary, self.name)
     }
 
@@ -49,17 +58,17 @@ impl Test {
 /// # Errors
 /// Where a test failed, or none could be run.
 pub(crate) fn run(notes: &mut Vec<String>) -> Result<()> {
-    let (outcome, tests) = run_some(&[])?;
+    let Outcome { end, tests } = run_some(&[])?;
     show_slowest(&tests);
     let first: Vec<Test> = tests.into_iter().filter(|test| test.failure.is_some()).collect();
     if first.is_empty() {
-        return outcome;
+        return end;
     }
     let mut failing = first.clone();
     if env::var_os("CI").is_some() && first.len() <= MOST_TRIED {
         for _ in 0..MORE_TRIES {
             let filter = failing.iter().map(Test::filter).collect::<Vec<_>>().join(" | ");
-            let (_, again) = run_some(&["--test-threads", "1", "-E", &filter])?;
+            let Outcome { tests: again, .. } = run_some(&["--test-threads", "1", "-E", &filter])?;
             failing.retain(|test| !again.iter().any(|other| other.passed_as(test)));
             if failing.is_empty() {
                 break;
@@ -82,27 +91,43 @@ impl Test {
     }
 }
 
-/// Runs the tests that these options choose: how it went, and what the report says. An error where there is no report.
-fn run_some(options: &[&str]) -> Result<(Result<()>, Vec<Test>)> {
-    let report = report();
+/// The tests that these options choose.
+fn run_some(options: &[&str]) -> Result<Outcome> {
+    run_command(&[&["cargo", "nextest", "run", "--no-fail-fast"], options].concat(), "default")
+}
+
+/// The test binaries with tests that a filter chooses, by their ids.
+///
+/// # Errors
+/// Where the tests can't be built, or the filter can't be understood.
+pub(crate) fn binaries(filter: &str) -> Result<BTreeSet<String>> {
+    let words = ["cargo", "nextest", "list", "--message-format", "oneline", "-E", filter];
+    let list = shell::output(&mut shell::command(&words))?;
+    Ok(list.lines().filter_map(|line| Some(line.split_once(' ')?.0.to_owned())).collect())
+}
+
+/// Runs tests by a command that calls nextest with this profile, and reads the report.
+///
+/// # Errors
+/// Where there is no report.
+pub(crate) fn run_command(command: &[&str], profile: &str) -> Result<Outcome> {
+    let report = report(profile);
     if report.exists() {
         fs::remove_file(&report)?;
     }
-    let mut command = Command::new("cargo");
-    command.args(["nextest", "run", "--no-fail-fast"]).args(options);
-    let outcome = shell::run_command(&mut command);
+    let end = shell::run(command);
     match fs::read_to_string(&report) {
-        Ok(text) => Ok((outcome, parse(&text).with_context(|| report.display().to_string())?)),
+        Ok(text) => Ok(Outcome { end, tests: parse(&text).with_context(|| report.display().to_string())? }),
         Err(error) => {
-            outcome?;
+            end?;
             Err(error).with_context(|| format!("{}: cargo-nextest left no report", report.display()))
         }
     }
 }
 
 /// Where `.config/nextest.toml` has it written.
-fn report() -> PathBuf {
-    shell::target_dir().join("nextest/default/junit.xml")
+fn report(profile: &str) -> PathBuf {
+    shell::target_dir().join("nextest").join(profile).join("junit.xml")
 }
 
 fn parse(report: &str) -> Result<Vec<Test>> {
@@ -118,6 +143,7 @@ fn test(case: Node<'_, '_>) -> Option<Test> {
         name: case.attribute("name")?.to_owned(),
         seconds: case.attribute("time")?.parse().ok()?,
         failure: failed.map(|failed| first_line(failed).to_owned()),
+        output: failed.map(|_| output(case)).unwrap_or_default(),
     })
 }
 
@@ -126,6 +152,13 @@ fn first_line<'a>(failure: Node<'a, '_>) -> &'a str {
     let said = failure.attribute("message").or_else(|| failure.text());
     let line = said.and_then(|said| said.lines().map(str::trim).find(|line| !line.is_empty()));
     line.or_else(|| failure.attribute("type")).unwrap_or("no reason given")
+}
+
+/// What a test wrote, of both kinds.
+fn output(case: Node<'_, '_>) -> String {
+    let written =
+        case.children().filter(|child| matches!(child.tag_name().name(), "system-out" | "system-err"));
+    written.filter_map(|node| node.text()).collect::<Vec<_>>().join("\n")
 }
 
 fn show_slowest(tests: &[Test]) {
@@ -149,6 +182,7 @@ mod tests {
         <testcase name="passes" classname="e2e::worlds" time="1.5"/>
         <testcase name="fails" classname="e2e::worlds" time="0.25">
             <failure message="thread 'fails' panicked at worlds.rs:3:5: left &gt; right" type="test failure with exit code 101">all of it</failure>
+            <system-out>running 1 test</system-out><system-err>the stack</system-err>
         </testcase>
     </testsuite>
     <testsuite name="x86">
@@ -160,6 +194,7 @@ mod tests {
         assert_eq!((tests[0].seconds, &tests[0].failure), (1.5, &None));
         let failed = "FAILED  e2e::worlds fails: thread 'fails' panicked at worlds.rs:3:5: left > right";
         assert_eq!(tests[1].line("FAILED "), failed);
+        assert_eq!(tests[1].output, "running 1 test\nthe stack");
         assert_eq!(tests[2].line("flaky  "), "flaky   x86 room::hangs: test timeout");
         assert_eq!(tests[2].filter(), "(binary_id(=x86) & test(=room::hangs))");
         assert!(parse("<testsuites><testcase/></testsuites>").is_err());
@@ -172,6 +207,7 @@ mod tests {
             name: name.to_owned(),
             seconds: 1.0,
             failure: failure.map(str::to_owned),
+            output: String::new(),
         };
         let failed = test("a", Some("why"));
         assert!(test("a", None).passed_as(&failed));
