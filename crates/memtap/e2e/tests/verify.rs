@@ -115,6 +115,9 @@ int main(void)
     if (other == 0)
         for (;;)
             shared[0]++, shared[1]++;
+    // Until the other one runs, however late it gets a processor.
+    while (shared[0] == 0)
+        usleep(1000);
     for (int i = 0; i < 300; i++) {
         sum += shared[0];
         shared[1] = i;
