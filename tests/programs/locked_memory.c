@@ -21,8 +21,8 @@ int main(void)
     char *block;
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
         puts("not allowed");
-    block = malloc(1 << 20);
-    memset(block, 1, 1 << 20);
+    block = malloc(1 << 16);
+    memset(block, 1, 1 << 16);
     if (resident() >= 0 && resident() < 128 << 20)
         puts("locked, resident as natively to 128 MiB");
     free(block);

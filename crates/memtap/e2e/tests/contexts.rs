@@ -148,6 +148,33 @@ fn the_thread_of_a_forked_child_has_the_calls_of_its_parent() {
     assert!(!of_child[0].keys().any(|stack| stack.contains("recurse")), "{of_child:#?}");
 }
 
+/// Accesses by many instructions, in a function that is called from two places.
+const NAMELESS: &str = "
+volatile long cells[4];
+__attribute__((noinline)) static void all(void) { cells[0] = 1; cells[1] = 2; cells[2] += cells[3]; }
+int main(void) { cells[3] = 4; all(); cells[1] = 5; all(); return 0; }
+";
+
+/// Instructions of one function are one function also where its name is not known.
+#[test]
+fn a_function_without_a_symbol_is_one_in_stacks() {
+    let program = TestProgram::from_source("nameless.c", NAMELESS, &["-O1", "-s"]);
+    let trace = program.record_by("translate").trace;
+    let name = program.path.file_name().expect("it has one").to_str().expect("UTF-8");
+    let own =
+        |row: &&Value| stack(row).split(' ').all(|function| function.starts_with(&format!("{name}+0x")));
+    let rows: Vec<Value> = rows(&trace).iter().filter(own).cloned().collect();
+    let of_depth = |depth: usize| -> Vec<[u64; 3]> {
+        let rows =
+            rows.iter().filter(|row| row["stack"].as_array().is_some_and(|stack| stack.len() == depth));
+        rows.map(|row| ["loads", "stores", "modifies"].map(|key| number(row, key))).collect()
+    };
+    // `main` stores twice and calls twice; each call of `all` loads and stores, and returns.
+    let [main, all] = [1, 2].map(of_depth);
+    assert_eq!((main.len(), all.len()), (1, 1), "{rows:#?}");
+    assert_eq!((main[0][1], all[0][1] + all[0][2]), (2 + 2, 2 * 3), "{rows:#?}");
+}
+
 #[test]
 fn a_part_of_a_trace_has_the_stacks_of_the_whole() {
     let recording = TestProgram::named("contexts.cpp").record_by("translate");

@@ -109,11 +109,11 @@ fn calls(functions: &Value, name: &str) -> u64 {
     rows.iter().filter(|row| row["function"] == name).filter_map(|row| row["calls"].as_u64()).sum()
 }
 
-/// Attaches, calls `meanwhile` when it measures, ends it then, and returns what was measured.
+/// Attaches for some seconds, calls `meanwhile` when it measures, and returns what was measured.
 fn attach(dir: &Path, pid: &str, meanwhile: impl FnOnce()) -> Value {
     let (out, log) = (dir.join("attached.json"), dir.join("attached.log"));
     let mut command = Command::new(memtap_for_others(dir));
-    command.args(["probe", "--sample", "all", "--pid", pid.trim(), "-o"]).arg(&out);
+    command.args(["probe", "--sample", "all", "--seconds", "4", "--pid", pid.trim(), "-o"]).arg(&out);
     let errors = std::fs::File::create(&log).expect("a temporary directory can be written");
     let mut child = command.stderr(errors).spawn().expect("memtap starts");
     let said = || std::fs::read_to_string(&log).unwrap_or_default();
@@ -122,7 +122,6 @@ fn attach(dir: &Path, pid: &str, meanwhile: impl FnOnce()) -> Value {
         said().contains("profiling").then_some(())
     });
     meanwhile();
-    signal("-INT", &child.id().to_string());
     let status = wait_for("the end of attaching", || child.try_wait().expect("our child"));
     assert!(status.success(), "{status}: {}", said());
     serde_json::from_str(&std::fs::read_to_string(out).expect("the profile")).expect("JSON")
