@@ -25,6 +25,71 @@ fn told(one: &Value) -> (String, String, u64) {
     (text(&one["kind"]), text(&one["access"]["function"]), one["times"].as_u64().expect("a number"))
 }
 
+/// Takes elements of a static array, and runs itself once more, at other addresses.
+const TWICE: &str = "
+#include <stdio.h>
+#include <stdlib.h>
+volatile int index_, sum;
+static int table[8] = {1, 2, 3};
+int main(int argc, char **argv)
+{
+    for (index_ = 0; index_ < 8; index_++)
+        sum += table[index_];
+    if (argc > 1)
+        return 0;
+    char line[4200];
+    snprintf(line, sizeof line, \"'%s' again\", argv[0]);
+    return system(line);
+}
+";
+
+#[test]
+fn an_array_lies_elsewhere_in_another_process() {
+    let program = TestProgram::from_source("twice.c", TWICE, &["-O1", "-g", "-fPIE", "-pie"]);
+    let all = errors(&program.record_by("translate"));
+    assert_eq!(wrong(&all), [&Value::Null; 0], "{all:#?}");
+}
+
+/// Writes and reads over the end of a block, from inside of it.
+const OVER_THE_END: &str = "
+#include <stdlib.h>
+#include <string.h>
+char source[64];
+volatile long sink;
+__attribute__((noinline)) static void stores(char *p) { *(volatile long *)(p + 20) = 1; }
+__attribute__((noinline)) static void loads(char *p) { sink = *(volatile long *)(p + 20); }
+__attribute__((noinline)) static void within(char *p) { *(volatile long *)(p + 16) = 1; sink = *(volatile long *)(p + 16); }
+int main(int argc, char **argv)
+{
+    char *p = malloc(24);
+    volatile size_t len = 25;
+    within(p);
+    stores(p);
+    loads(p);
+    memcpy(p, source, len - 1);
+    if (argc > 1)
+        memcpy(p, source, len);
+    sink = strlen(strcpy(malloc(9), \"12345678\"));
+    return argv == 0;
+}
+";
+
+#[test]
+fn an_access_that_ends_after_a_block_is_out_of_bounds() {
+    let program = TestProgram::from_source("over_the_end.c", OVER_THE_END, &["-O1", "-g", "-fno-builtin"]);
+    let found = |arguments: &[&str]| -> Vec<(String, String, u64)> {
+        let line =
+            [program.command_line(), arguments.iter().map(|word| (*word).to_owned()).collect()].concat();
+        let all = errors(&e2e::record(&["--tracer=translate".to_owned()], &line, b""));
+        let mut found: Vec<_> = wrong(&all).into_iter().map(told).collect();
+        found.sort();
+        found
+    };
+    let told = |function: &str| ("out_of_bounds".to_owned(), function.to_owned(), 1);
+    assert_eq!(found(&[]), ["loads", "stores"].map(told));
+    assert_eq!(found(&["over"]).len(), 3);
+}
+
 #[test]
 fn each_kind_has_its_stacks() {
     let recording = TestProgram::named("errors/kinds.cpp").record_by("translate");

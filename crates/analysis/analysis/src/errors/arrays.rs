@@ -33,6 +33,8 @@ pub(super) struct ArrayBounds {
 /// One of them.
 #[derive(Debug)]
 struct IndexingCode {
+    /// Where it was when it was looked at: in another process its file may lie elsewhere, with its arrays.
+    ip: VirtAddr,
     array: BoundedArray,
     name: String,
     was_inside: bool,
@@ -64,11 +66,14 @@ impl ArrayBounds {
         let types = &mut self.types;
         let known = self.known[index].get_or_insert_with(|| {
             let (array, name) = types.array(resolver, access.ip)?;
-            Some(Box::new(IndexingCode { array, name, was_inside: false, outside: None }))
+            Some(Box::new(IndexingCode { ip: access.ip, array, name, was_inside: false, outside: None }))
         });
         let Some(code) = known else { return };
         let (start, bytes) = match (code.array, base) {
-            (BoundedArray::Static { start, bytes }, ArrayBase::Static) => (start, bytes),
+            (BoundedArray::Static { start, bytes }, ArrayBase::Static) => {
+                let moved = access.ip.0.wrapping_sub(code.ip.0);
+                (VirtAddr(start.0.wrapping_add(moved)), bytes)
+            }
             (BoundedArray::Local { start, bytes }, ArrayBase::Frame(cfa)) => {
                 (VirtAddr(cfa.0.wrapping_add_signed(start)), bytes)
             }

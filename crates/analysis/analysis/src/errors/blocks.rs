@@ -18,6 +18,8 @@ pub(super) struct FollowedBlock {
     pub(super) id: BlockId,
     pub(super) start: VirtAddr,
     pub(super) len: u64,
+    /// The bytes that the allocator gave, at least `len`: the program may use them all.
+    pub(super) usable: u64,
     pub(super) function: AllocationFunction,
     pub(super) is_mapping: bool,
     pub(super) allocated: Option<CallPlace>,
@@ -43,6 +45,7 @@ impl FollowedBlock {
             id: BlockId(0),
             start,
             len,
+            usable: len,
             function,
             is_mapping: false,
             allocated: None,
@@ -59,6 +62,12 @@ impl FollowedBlock {
     /// Bytes from its first one; 0 for what is below it.
     fn offset_of(&self, addr: VirtAddr) -> u64 {
         addr.checked_sub(self.start).unwrap_or(0)
+    }
+
+    /// Whether bytes that begin in it end after what the allocator gave. A mapping ends with its last page.
+    #[inline]
+    pub(super) fn is_overrun(&self, addr: VirtAddr, len: u64) -> bool {
+        self.offset_of(addr).saturating_add(len) > self.usable && !self.is_mapping
     }
 
     /// Bytes are written.
@@ -198,6 +207,20 @@ mod tests {
             !FollowedBlock::new(VirtAddr(0), 8, AllocationFunction::Calloc, true)
                 .is_unwritten(VirtAddr(0), 8)
         );
+    }
+
+    #[test]
+    fn the_end_of_an_access_counts_too() {
+        let mut block = FollowedBlock::new(VirtAddr(0x1000), 21, AllocationFunction::Malloc, false);
+        block.usable = 24;
+        let check = |addr, len, expect| assert_eq!(block.is_overrun(VirtAddr(addr), len), expect, "{addr:x}");
+        check(0x1010, 8, false);
+        check(0x1017, 1, false);
+        check(0x1011, 8, true);
+        check(0x1017, 2, true);
+        check(0x1000, u64::MAX, true);
+        block.is_mapping = true;
+        assert!(!block.is_overrun(VirtAddr(0x1017), 64));
     }
 
     #[test]

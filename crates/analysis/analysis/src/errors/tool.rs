@@ -7,7 +7,7 @@ use memref::{
     ThreadId, VirtAddr,
 };
 use rustc_hash::FxHashMap;
-use symbols::{BlockId, BlockState, HeapChange, RegionId, Resolver, VariableId, VariableKind};
+use symbols::{BlockId, BlockState, HeapBlock, HeapChange, RegionId, Resolver, VariableId, VariableKind};
 
 use super::arrays::{ArrayBase, ArrayBounds};
 use super::blocks::{FollowedBlock, FollowedBlocks, is_right_release};
@@ -280,6 +280,29 @@ impl MemoryErrors {
         true
     }
 
+    /// An access that begins in a block and ends after it. Loads of whole vectors, and those of the C library's functions, may read more than they
+    /// use; nobody writes more than that.
+    fn overrun(&mut self, at: &mut Moment<'_>, access: &Access, number: u32, place: Option<CallPlace>) {
+        const WORD_BYTES: u32 = 8;
+        let reads_more = access.size > WORD_BYTES || is_runtime(at.resolver, access.ip);
+        if access.kind == AccessKind::Prefetch || !access.kind.writes() && reads_more {
+            return;
+        }
+        let block = self.blocks.get(number);
+        let (allocated, len, offset) = (block.allocated, block.len, access.addr.distance(block.start));
+        let key = ErrorKey::new(MemoryErrorKind::OutOfBounds, place, allocated);
+        let place = block.place(access.addr);
+        let (kind, size) = (access.kind.name(), access.size);
+        let variable = at.resolver.resolve_data(access.addr).variable;
+        self.add(key, || {
+            let what = format!(
+                "{kind} of {} at {offset}, over the end of a block of {len}",
+                amount(size.into(), "byte")
+            );
+            FoundError::new(what, size.into(), variable_text(at.resolver, variable), Some(place))
+        });
+    }
+
     /// A load of bytes that nobody wrote, where the instruction compares them.
     fn unwritten(&mut self, at: &mut Moment<'_>, access: &Access, number: u32, place: Option<CallPlace>) {
         if !self.compares.decides(at.resolver, access.ip) {
@@ -369,6 +392,9 @@ impl MemoryErrors {
                 let code = at.resolver.resolve_code(access.ip);
                 let base = ArrayBase::Block(block.start, block.len);
                 self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
+                if self.blocks.get(number).is_overrun(addr, len) {
+                    self.overrun(at, access, number, at.places.get(index).copied());
+                }
                 let block = self.blocks.get(number);
                 let is_load = access.kind == AccessKind::Load && self.unwritten.is_none();
                 if is_load && len <= 8 && block.is_unwritten(addr, len) {
@@ -477,6 +503,8 @@ impl MemoryErrors {
                 let mut block = FollowedBlock::new(event.addr, event.len, event.function, is_written);
                 block.allocated = place;
                 block.is_mapping = is_mapping;
+                let given = at.resolver.heap().block(hit.block).map(HeapBlock::extent);
+                block.usable = given.unwrap_or(u64::MAX).max(event.len);
                 if let Some(unwritten) = &mut self.unwritten {
                     unwritten.forget(at.process, event.addr, event.len);
                 }
@@ -567,6 +595,13 @@ fn variable_text(resolver: &Resolver, id: VariableId) -> String {
 fn is_system_call(function: BlockFunction) -> bool {
     use BlockFunction::{Pwrite, Send, Write, Writev};
     matches!(function, Write | Pwrite | Writev | Send)
+}
+
+/// Whether the C library or the dynamic linker accesses it.
+fn is_runtime(resolver: &mut Resolver, ip: VirtAddr) -> bool {
+    let code = resolver.code_name(ip);
+    let module = code.as_deref().and_then(|code| code.module.as_deref());
+    module.is_some_and(|module| matches!(Owner::of_module(module), Owner::CLibrary | Owner::Linker))
 }
 
 /// Whether the dynamic linker accesses it: it reads what it maps before the map of regions has it, where a large block may have been.
