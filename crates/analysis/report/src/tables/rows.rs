@@ -62,10 +62,14 @@ pub(super) fn conflicts_json(conflicts: &[TypeConflict]) -> Value {
 /// Conflicts that people see.
 const CONFLICTS: usize = 3;
 
-/// How many agree on a type, and what the others say: `agreed by 61 %, others say node 39 %`. Empty where all agree.
+/// What fewer say is no doubt: it would be shown as 0 %.
+const LEAST_DOUBT: f64 = 0.005;
+
+/// How many agree on a type, and what the others say: `agreed by 61 %, others say node 39 %`. Empty where nearly all agree.
 pub(super) fn doubt_of_type(conflicts: &[TypeConflict]) -> String {
     let others: Vec<String> = conflicts
         .iter()
+        .filter(|other| other.share() >= LEAST_DOUBT)
         .take(CONFLICTS)
         .map(|other| format!("{} {:.0} %", other.name, other.share() * 100.0))
         .collect();
