@@ -109,11 +109,11 @@ fn calls(functions: &Value, name: &str) -> u64 {
     rows.iter().filter(|row| row["function"] == name).filter_map(|row| row["calls"].as_u64()).sum()
 }
 
-/// Attaches for some seconds, calls `meanwhile` when it measures, and returns what was measured.
+/// Attaches, calls `meanwhile` when it measures, ends it, and returns what was measured.
 fn attach(dir: &Path, pid: &str, meanwhile: impl FnOnce()) -> Value {
     let (out, log) = (dir.join("attached.json"), dir.join("attached.log"));
     let mut command = Command::new(memtap_for_others(dir));
-    command.args(["probe", "--sample", "all", "--seconds", "4", "--pid", pid.trim(), "-o"]).arg(&out);
+    command.args(["probe", "--sample", "all", "--pid", pid.trim(), "-o"]).arg(&out);
     let errors = std::fs::File::create(&log).expect("a temporary directory can be written");
     let mut child = command.stderr(errors).spawn().expect("memtap starts");
     let said = || std::fs::read_to_string(&log).unwrap_or_default();
@@ -122,6 +122,7 @@ fn attach(dir: &Path, pid: &str, meanwhile: impl FnOnce()) -> Value {
         said().contains("profiling").then_some(())
     });
     meanwhile();
+    signal("-INT", &child.id().to_string());
     let status = wait_for("the end of attaching", || child.try_wait().expect("our child"));
     assert!(status.success(), "{status}: {}", said());
     serde_json::from_str(&std::fs::read_to_string(out).expect("the profile")).expect("JSON")
@@ -168,6 +169,12 @@ mod nginx {
         }
     }
 
+    fn workers(pid: &str) -> Vec<String> {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let children = std::fs::read_to_string(path).expect("the kernel lists children");
+        children.split_whitespace().map(str::to_owned).collect()
+    }
+
     #[test]
     fn its_workers_drop_their_privileges_and_serve() {
         let dir = open_directory();
@@ -186,11 +193,15 @@ mod nginx {
         let pid = pid_in(&dir.path().join("pid"));
         let functions = attach(dir.path(), &pid, || {
             // New workers, which the old ones give way to.
+            let old = workers(&pid);
             signal("-HUP", &pid);
-            std::thread::sleep(Duration::from_secs(1));
+            wait_for("the end of the old workers", || {
+                let now = workers(&pid);
+                (now.len() == 2 && now.iter().all(|worker| !old.contains(worker))).then_some(())
+            });
             get(server.port, 20);
         });
-        assert!(calls(&functions, "ngx_http_process_request") > 0, "{functions}");
+        assert_eq!(calls(&functions, "ngx_http_process_request"), 20, "{functions}");
         get(server.port, 20);
         signal("-QUIT", &pid);
         server.end();
@@ -389,7 +400,7 @@ mod postgres {
             query(&server);
             query(&server);
         });
-        assert!(calls(&functions, "PostgresMain") >= 2, "{functions}");
+        assert_eq!(calls(&functions, "PostgresMain"), 2, "{functions}");
         query(&server);
         signal("-INT", &pid);
         server.end();

@@ -31,6 +31,19 @@ pub fn yield_now() {
     unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
 }
 
+/// Whether there is a process, or thread, of this number that has not given up its memory, as one does at its end.
+#[must_use]
+pub fn has_memory(task: u32) -> bool {
+    const NO_SUCH_PROCESS: isize = -(libc::ESRCH as isize);
+    let (mut here, there) = (0u8, 0u8);
+    let local = libc::iovec { iov_base: (&raw mut here).cast(), iov_len: 1 };
+    let remote = libc::iovec { iov_base: (&raw const there).cast_mut().cast(), iov_len: 1 };
+    let arguments = [task as usize, &raw const local as usize, 1, &raw const remote as usize, 1, 0];
+    // SAFETY: reads at most one byte of another process's into our own; that it may not be read, or is not mapped, is an answer, too.
+    let read = unsafe { syscall(libc::SYS_process_vm_readv, arguments) };
+    read != NO_SUCH_PROCESS
+}
+
 /// `membarrier(command)`; zero or minus errno (or, for the query, the set of commands).
 pub fn membarrier(command: i32) -> isize {
     // SAFETY: membarrier touches no user memory.

@@ -43,7 +43,7 @@ pub(crate) fn register() {
 
 extern "C" fn finish() {
     if is_profiling() {
-        helper::write_profile();
+        attached::children::write_last();
     }
 }
 
@@ -100,6 +100,7 @@ extern "C" fn after_fork_in_child() {
     if !is_profiling() {
         return;
     }
+    attached::children::join();
     helper::note_start();
     dump::note_start();
     probes::thread_words::muted(|| epoch::start(None));

@@ -75,6 +75,14 @@ impl Running {
         }
     }
 
+    /// Has it read a line, and waits for its answer.
+    fn says(&mut self, line: &str, answer: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+        let mut said = String::new();
+        self.output.read_line(&mut said).unwrap();
+        assert_eq!(said.trim_end(), answer);
+    }
+
     fn end(mut self) -> String {
         drop(self.child.stdin.take());
         let mut rest = String::new();
@@ -201,13 +209,32 @@ fn a_program_that_forks_is_profiled_and_left_clean() {
     for sample in [Some(10), None, Some(10)] {
         let out = tempfile::tempdir().unwrap();
         let process = Attached::start(running.pid(), &library(), &settings(out.path(), sample)).unwrap();
-        running.executes(10);
+        running.executes(2);
         process.end().unwrap();
         let profile = Profile::read(out.path()).unwrap();
         let row = profile.rows.iter().find(|row| row.function == "fib");
         assert!(row.is_some_and(|row| row.calls > 0), "{:?}", profile.rows);
     }
     running.executes(5);
+    assert_eq!(running.end(), "fine\n");
+}
+
+/// What children had counted since their last snapshot was lost: all of it, of those that live for less than a second.
+#[test]
+fn what_forked_children_counted_is_there_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(&build(dir.path(), "children.c", &[]));
+    for (line, silent) in [("go", 0), ("go", 0), ("stop", 1)] {
+        let out = tempfile::tempdir().unwrap();
+        let process = Attached::start(running.pid(), &library(), &settings(out.path(), None)).unwrap();
+        running.says(line, "done");
+        assert_eq!(process.end().unwrap(), silent, "{line}");
+        let profile = Profile::read(out.path()).unwrap();
+        let work = profile.rows.iter().find(|row| row.function == "work");
+        let calls = work.map_or(0, |row| row.calls);
+        // One that is stopped can't tell what it counted.
+        assert!(calls == 1500 || silent == 1 && calls >= 500, "{line}: {calls}");
+    }
     assert_eq!(running.end(), "fine\n");
 }
 
@@ -236,10 +263,7 @@ fn a_program_that_sets_what_sigtrap_does_runs_into_traps_unharmed() {
     for _ in 0..3 {
         let out = tempfile::tempdir().unwrap();
         let process = Attached::start(running.pid(), &library(), &settings(out.path(), None)).unwrap();
-        running.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-        let mut line = String::new();
-        running.output.read_line(&mut line).unwrap();
-        assert_eq!(line, "done\n");
+        running.says("", "done");
         process.end().unwrap();
         let profile = Profile::read(out.path()).unwrap();
         let calls = |name: &str| profile.rows.iter().find(|row| row.function == name).map(|row| row.calls);

@@ -74,6 +74,11 @@ impl Module {
         })
     }
 
+    /// Whether it is glibc.
+    pub(crate) fn is_c_library(&self) -> bool {
+        self.path.contains("/libc.so.6")
+    }
+
     /// Whether it is the program itself.
     #[must_use]
     pub fn is_program(&self) -> bool {

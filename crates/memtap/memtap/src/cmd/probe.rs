@@ -183,7 +183,10 @@ fn attach(args: &Args, pid: u32, library: &Path) -> anyhow::Result<ExitCode> {
         std::thread::sleep(Duration::from_millis(20));
     }
     match process.end() {
-        Ok(()) => {}
+        Ok(0) => {}
+        Ok(silent) => eprintln!(
+            "memtap: {silent} forked children did not answer: what they called in their last second may be missing"
+        ),
         Err(AttachError::Process(ProcessError::Ended(_))) => eprintln!("memtap: process {pid} ended"),
         Err(error @ AttachError::Unsettled(_)) => eprintln!("memtap: {error}"),
         Err(error) => return Err(error.into()),

@@ -52,7 +52,7 @@ impl Attached {
         })?;
         let state = process.call(&mut thread, InjectedCall::new(state, &mut []))? as usize;
         let mut this = Self { process, settle, state, is_over: true };
-        if this.state()? == attached::STOPPED {
+        if attached::stage(this.state()?) == attached::STOPPED {
             // Someone attached before and was killed half way out.
             drop(thread);
             this.settle()?;
@@ -79,14 +79,16 @@ impl Attached {
         self.state().is_err()
     }
 
-    /// Switches all probes off, has the profile written, and leaves the process as it was.
-    pub fn end(mut self) -> Result<(), AttachError> {
+    /// Switches all probes off, has the profiles written, and leaves the process as it was. Returns how many forked children did not
+    /// write theirs in time.
+    pub fn end(mut self) -> Result<u32, AttachError> {
         self.is_over = true;
         if self.state()? == attached::RUNNING {
             self.process.write(&attached::STOPPING.to_le_bytes(), self.state)?;
         }
-        self.wait_for(|state| state != attached::STOPPING)?;
-        self.settle()
+        let state = self.wait_for(|state| state != attached::STOPPING)?;
+        self.settle()?;
+        Ok(state >> attached::STAGE.trailing_ones())
     }
 
     fn state(&self) -> Result<u32, AttachError> {

@@ -1,13 +1,19 @@
 //! Which modules and functions get probes, and what each new probe gets.
 
-use super::{handlers, masks, settings, unwinder, window};
+use super::{attached::children, handlers, masks, settings, unwinder, window};
 use crate::{
-    ProbeId, module,
-    provider::{self, Unprobed},
-    registry,
+    ProbeId,
+    module::{self, Module},
+    provider::{
+        self, Unprobed,
+        entry::{self, Traps},
+    },
+    registry::{self, Handler},
 };
+use patch::CodeAddr;
 use std::{
     collections::HashSet,
+    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
@@ -39,7 +45,10 @@ pub(super) fn probe_modules(modules: &[u32], known: &HashSet<String>) {
         let found = module::while_loaded(*index, |_| {
             unwinder::watch(*index);
             masks::watch(*index);
-            let is_watched = |name: &str| unwinder::watches(name) || masks::watches(name);
+            children::watch(*index);
+            let is_watched = |name: &str| {
+                unwinder::watches(name) || masks::watches(name) || children::watches(name)
+            };
             let wants = |name: &str| settings.wants(name) && !known.contains(name) && !is_watched(name);
             let found = provider::probe_module(*index, &wants);
             registry::switch_all(&found.probes, true);
@@ -60,7 +69,21 @@ pub(super) fn refuse(unprobed: Unprobed) {
 
 /// Whether a probe is the profiler's own: it measures nothing, and is there as long as the process is attached to.
 pub(super) fn is_watch(id: ProbeId) -> bool {
-    unwinder::is_watch(id) || masks::is_watch(id)
+    unwinder::is_watch(id) || masks::is_watch(id) || children::is_watch(id)
+}
+
+/// Gives the function at `symbol` of a module's symbols a probe of the profiler's own; whether it has it now.
+pub(super) fn watch(
+    module: &Module,
+    symbol: usize,
+    executable: &[Range<usize>],
+    traps: Traps,
+    handler: Handler,
+) -> bool {
+    let addr = CodeAddr(module.bias + module.symbols()[symbol].offset);
+    let known = registry::probe_at(addr).filter(|id| is_watch(*id));
+    let id = known.or_else(|| entry::probe_one(module, symbol, executable, traps).ok());
+    id.is_some_and(|id| entry::keep(id) && registry::activate(id, handler).is_ok())
 }
 
 pub(super) fn unprobed() -> Vec<Unprobed> {

@@ -96,7 +96,8 @@ pub fn write_profile() {
 /// of system calls. Only then may the epoch thread end, and with it the process.
 pub(super) fn is_alone() -> bool {
     let main = std::process::id();
-    if is_there(main) {
+    // Its memory: a main thread that has ended stays in all lists as long as others live.
+    if sys::has_memory(main) {
         return false;
     }
     // SAFETY: gettid has no arguments.
@@ -108,15 +109,4 @@ pub(super) fn is_alone() -> bool {
         // Another root directory: those are known that ever called a probed function.
         Err(_) => thread::owners().all(|tid| tid == main || tid == own),
     }
-}
-
-/// Whether the main thread runs. One that has ended stays in all lists as long as others live, but it has no memory any more.
-fn is_there(main: u32) -> bool {
-    let (mut here, there) = (0u8, 0u8);
-    let local = libc::iovec { iov_base: (&raw mut here).cast(), iov_len: 1 };
-    let remote = libc::iovec { iov_base: (&raw const there).cast_mut().cast(), iov_len: 1 };
-    let arguments = [main as usize, &raw const local as usize, 1, &raw const remote as usize, 1, 0];
-    // SAFETY: reads one byte of this process's into another one.
-    let read = unsafe { sys::syscall(libc::SYS_process_vm_readv, arguments) };
-    read != -(libc::ESRCH as isize)
 }

@@ -2,7 +2,7 @@
 //! guard of a straddler. The functions by which a program says what is blocked get probes that take SIGTRAP out of their
 //! argument. A preloaded library stands before these functions instead (`probes-preload`).
 
-use super::settings;
+use super::{discovery, settings};
 use crate::{
     ProbeId,
     mask_copies::TRAP,
@@ -96,10 +96,6 @@ const PASSING: [Taker; 6] = [
     Taker { name: "epoll_pwait2", handler: before_set::<R8> },
 ];
 
-fn is_attached() -> bool {
-    settings::current().is_some_and(|s| s.controller != 0)
-}
-
 /// The C library's names for itself have underscores before them.
 fn find<'t>(takers: &'t [Taker], name: &str) -> Option<&'t Taker> {
     let name = name.trim_start_matches('_');
@@ -108,7 +104,7 @@ fn find<'t>(takers: &'t [Taker], name: &str) -> Option<&'t Taker> {
 
 /// Whether the function of this name gets, or would get, a probe of this file's.
 pub(super) fn watches(name: &str) -> bool {
-    is_attached() && (find(&LASTING, name).is_some() || find(&PASSING, name).is_some())
+    settings::is_attached() && (find(&LASTING, name).is_some() || find(&PASSING, name).is_some())
 }
 
 pub(super) fn is_watch(id: ProbeId) -> bool {
@@ -121,8 +117,7 @@ pub(super) fn is_watch(id: ProbeId) -> bool {
 /// Gives the C library's functions their probes, if this module is it, in a process that was attached to. Where that is not
 /// possible, no function gets a trap. The module must be loaded.
 pub(super) fn watch(index: u32) {
-    let Some(module) = module::module(index).filter(|m| is_attached() && m.path.contains("/libc.so.6"))
-    else {
+    let Some(module) = module::module(index).filter(|m| settings::is_attached() && m.is_c_library()) else {
         return;
     };
     let executable = entry::executable();
@@ -134,17 +129,13 @@ pub(super) fn watch(index: u32) {
         .enumerate()
         .filter_map(|(at, symbol)| {
             let lasting = find(&LASTING, &symbol.name);
-            Some((at, symbol, lasting, lasting.or_else(|| find(&PASSING, &symbol.name))?))
+            Some((at, lasting, lasting.or_else(|| find(&PASSING, &symbol.name))?))
         })
         .collect();
     // First: each of the others has guards for a moment.
     found.sort_by_key(|(.., taker)| !is_action(taker));
-    for (at, symbol, lasting, taker) in found {
-        let addr = patch::CodeAddr(module.bias + symbol.offset);
-        let known = registry::probe_at(addr).filter(|id| is_watch(*id));
-        let id = known.or_else(|| entry::probe_one(module, at, &executable, Traps::Forbidden).ok());
-        let is_watched =
-            id.is_some_and(|id| entry::keep(id) && registry::activate(id, taker.handler).is_ok());
+    for (at, lasting, taker) in found {
+        let is_watched = discovery::watch(module, at, &executable, Traps::Forbidden, taker.handler);
         match lasting {
             Some(lasting) if is_action(lasting) => is_action_watched |= is_watched,
             Some(_) if !is_watched => entry::forbid_traps(),

@@ -114,6 +114,11 @@ pub fn current() -> Option<&'static Settings> {
     unsafe { SETTINGS.load(Ordering::Acquire).as_ref() }
 }
 
+/// Whether the process was attached to.
+pub(crate) fn is_attached() -> bool {
+    current().is_some_and(|settings| settings.controller != 0)
+}
+
 pub(super) fn set(settings: Settings) {
     SETTINGS.store(Box::into_raw(Box::new(settings)), Ordering::Release);
 }

@@ -1,7 +1,7 @@
 //! Probes around which the real return addresses are on the stack, since a library that was loaded late stands in for nobody's
 //! symbols: the unwinder's own functions get them.
 
-use super::settings;
+use super::{discovery, settings};
 use crate::{ProbeId, module, provider::entry, registry, return_path};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,7 +51,7 @@ const CANCELLATION: &str = "_Unwind_ForcedUnwind";
 /// preloaded into it is one function only: the library's own symbols stand before the others. The module must be loaded.
 pub(super) fn watch(index: u32) {
     let Some(module) = module::module(index) else { return };
-    let was_attached = settings::current().is_some_and(|s| s.controller != 0);
+    let was_attached = settings::is_attached();
     if !was_attached && !module.path.contains("/libgcc_s.so") {
         return;
     }
@@ -63,11 +63,7 @@ pub(super) fn watch(index: u32) {
             AFTER if was_attached => after_unwinding,
             _ => continue,
         };
-        let addr = patch::CodeAddr(module.bias + symbol.offset);
-        let known = registry::probe_at(addr).filter(|id| is_watch(*id));
-        let id = known.or_else(|| entry::probe_one(module, at, &executable, entry::Traps::Allowed).ok());
-        let switched = id.is_some_and(|id| entry::keep(id) && registry::activate(id, handler).is_ok());
-        if !switched {
+        if !discovery::watch(module, at, &executable, entry::Traps::Allowed, handler) {
             UNWATCHED.store(true, Ordering::Relaxed);
         }
     }

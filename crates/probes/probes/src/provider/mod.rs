@@ -69,8 +69,7 @@ pub fn probe_module(index: u32, wants: &dyn Fn(&str) -> bool) -> Found {
         }
     }
     // In a process that was attached to, the compiler's calls are bound to the C library's empty functions already.
-    let attached = settings::current().is_some_and(|s| s.controller != 0);
-    if module.imports_instrumentation && !attached {
+    if module.imports_instrumentation && !settings::is_attached() {
         instrument::note_wanted(module, wants);
     } else if !own
         && module.sections.iter().all(|section| section.name == "memtap_probes")

@@ -1,6 +1,6 @@
 //! The beginning: probes for a process whose threads run on meanwhile.
 
-use super::{FAILED, IDLE, RUNNING, STARTING, STATE, UNSAFE};
+use super::{FAILED, IDLE, RUNNING, STARTING, STATE, UNSAFE, children};
 use crate::{
     ProbeId,
     error::Reason,
@@ -45,6 +45,7 @@ fn begin(settings: Settings) {
     thread_end::prepare();
     thread::clear_counts();
     window::restart();
+    children::begin();
     helper::note_start();
     dump::note_start();
     let mut fresh = module::refresh().fresh;
@@ -68,7 +69,10 @@ fn begin(settings: Settings) {
         }
         trap::ensure_installed();
         for index in modules() {
-            module::while_loaded(index, |_| unwinder::watch(index));
+            module::while_loaded(index, |_| {
+                unwinder::watch(index);
+                children::watch(index);
+            });
         }
         masks::wait_until_open();
         (unwinder::is_watched().then(switch_on_again), look.generation)

@@ -2,7 +2,7 @@
 //! write: a handler of a signal may have interrupted one, and return there later. Landing places, of which there are hundreds,
 //! are unmapped, unless the address of one lies on some stack.
 
-use super::{IDLE, STATE, STOPPED, STOPPING, StoppedAt};
+use super::{IDLE, STAGE, STATE, STOPPED, STOPPING, StoppedAt, children, stage};
 use crate::{
     ProbeId, module,
     profile::{discovery::is_watch, dump, masks, pass},
@@ -12,16 +12,25 @@ use crate::{
 use patch::{maps, near, pages, trap};
 use std::{sync::atomic::Ordering, time::Duration};
 
-/// Whether the process that attached has gone, or asks for the end.
+/// Whether the process that attached has gone, or asks for the end, here or in the process that this one was forked by.
 pub(in crate::profile) fn is_over(controller: u32) -> bool {
     // SAFETY: signal 0 asks whether the process is there.
     let gone = unsafe { libc::kill(controller as i32, 0) } != 0
         && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
-    gone || STATE.load(Ordering::Acquire) == STOPPING
+    gone || is_asked()
 }
 
-/// Switches everything off and writes the profile. Called by the epoch thread, which then ends.
+fn is_asked() -> bool {
+    STATE.load(Ordering::Acquire) == STOPPING || children::is_over()
+}
+
+/// Switches everything off and writes the profile, and has forked children do the same. Called by the epoch thread, which then ends.
 pub(in crate::profile) fn switch_off() {
+    // A controller that died took its directory along, maybe.
+    let is_asked = is_asked();
+    if is_asked {
+        children::tell();
+    }
     {
         let _pass = pass::hold();
         let all: Vec<ProbeId> =
@@ -40,11 +49,12 @@ pub(in crate::profile) fn switch_off() {
         }
         all.iter().for_each(|id| registry::silence(*id));
     }
-    // A controller that died took its directory along, maybe.
-    if STATE.load(Ordering::Acquire) == STOPPING {
+    let mut silent = 0;
+    if is_asked {
         dump::write();
+        silent = children::leave_or_wait();
     }
-    STATE.store(STOPPED, Ordering::Release);
+    STATE.store(STOPPED | silent << STAGE.trailing_ones(), Ordering::Release);
 }
 
 /// Puts back the return addresses that are still replaced, the unwinder, the SIGTRAP handler and the rights of code
@@ -54,7 +64,7 @@ pub(in crate::profile) fn switch_off() {
 /// # Safety
 /// All other threads must be stopped, and stay so during the call.
 pub unsafe fn settle(threads: &[StoppedAt]) -> bool {
-    if STATE.load(Ordering::Acquire) != STOPPED {
+    if stage(STATE.load(Ordering::Acquire)) != STOPPED {
         return false;
     }
     if thread::any_in_handler() || threads.iter().any(|thread| is_inside(thread.program_counter)) {
@@ -70,6 +80,7 @@ pub unsafe fn settle(threads: &[StoppedAt]) -> bool {
         // SAFETY: no probe is on, no thread stands in a landing, and none returns to one.
         unsafe { pun::release() };
     }
+    children::end();
     near::seal(true);
     masks::put_actions_back();
     trap::give_back();

@@ -6,6 +6,7 @@
 //! This file is what both processes know of it.
 
 pub mod begin;
+pub mod children;
 pub mod end;
 
 use std::sync::atomic::AtomicU32;
@@ -31,12 +32,22 @@ pub const STARTING: u32 = 1;
 pub const RUNNING: u32 = 2;
 /// Written by the process that attached: the epoch thread is to end.
 pub const STOPPING: u32 = 3;
-/// Probes are off and the profile is written; [`settle`] is still to come.
+/// Probes are off and the profile is written; [`settle`] is still to come. In the bits above [`STAGE`]: how many forked children did
+/// not write theirs.
 pub const STOPPED: u32 = 4;
 /// The settings could not be read, or no thread could be made.
 pub const FAILED: u32 = 5;
 /// The unwinder could not be watched: exceptions would meet replaced return addresses.
 pub const UNSAFE: u32 = 6;
+
+/// The bits of [`STATE`] that hold one of these.
+pub const STAGE: u32 = 0xff;
+
+/// Which of these a word of [`STATE`] holds.
+#[must_use]
+pub fn stage(state: u32) -> u32 {
+    state & STAGE
+}
 
 /// Where the attachment stands; written by this library, and as [`STOPPING`] by the process that attached.
 pub static STATE: AtomicU32 = AtomicU32::new(IDLE);
