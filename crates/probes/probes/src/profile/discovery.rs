@@ -1,24 +1,8 @@
 //! Which modules and functions get probes, and what each new probe gets.
 
-use super::{attached::children, handlers, masks, settings, unwinder, window};
-use crate::{
-    ProbeId,
-    module::{self, Module},
-    provider::{
-        self, Unprobed,
-        entry::{self, Traps},
-    },
-    registry::{self, Handler},
-};
-use patch::CodeAddr;
-use std::{
-    collections::HashSet,
-    ops::Range,
-    sync::{Mutex, PoisonError},
-};
-
-/// Functions without a probe. Written by discovery, which is not on any hit's path.
-static UNPROBED: Mutex<Vec<Unprobed>> = Mutex::new(Vec::new());
+use super::{attached::children, handlers, masks, settings, unprobed, unwinder, window};
+use crate::{ProbeId, module, provider, registry};
+use std::collections::HashSet;
 
 /// Has [`on_discovery`] told of each new probe.
 pub(super) fn listen() {
@@ -46,48 +30,17 @@ pub(super) fn probe_modules(modules: &[u32], known: &HashSet<String>) {
             unwinder::watch(*index);
             masks::watch(*index);
             children::watch(*index);
-            let is_watched = |name: &str| {
-                unwinder::watches(name) || masks::watches(name) || children::watches(name)
-            };
+            let is_watched =
+                |name: &str| unwinder::watches(name) || masks::watches(name) || children::watches(name);
             let wants = |name: &str| settings.wants(name) && !known.contains(name) && !is_watched(name);
             let found = provider::probe_module(*index, &wants);
             registry::switch_all(&found.probes, true);
             found
         });
         if let Some(found) = found {
-            let mut unprobed = UNPROBED.lock().unwrap_or_else(PoisonError::into_inner);
-            unprobed.retain(|u| u.module != module.path);
-            unprobed.extend(found.unprobed);
+            unprobed::replace(&module.path, found.unprobed);
         }
     }
-}
-
-/// Notes that a function has no probe.
-pub(super) fn refuse(unprobed: Unprobed) {
-    UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).push(unprobed);
-}
-
-/// Whether a probe is the profiler's own: it measures nothing, and is there as long as the process is attached to.
-pub(super) fn is_watch(id: ProbeId) -> bool {
-    unwinder::is_watch(id) || masks::is_watch(id) || children::is_watch(id)
-}
-
-/// Gives the function at `symbol` of a module's symbols a probe of the profiler's own; whether it has it now.
-pub(super) fn watch(
-    module: &Module,
-    symbol: usize,
-    executable: &[Range<usize>],
-    traps: Traps,
-    handler: Handler,
-) -> bool {
-    let addr = CodeAddr(module.bias + module.symbols()[symbol].offset);
-    let known = registry::probe_at(addr).filter(|id| is_watch(*id));
-    let id = known.or_else(|| entry::probe_one(module, symbol, executable, traps).ok());
-    id.is_some_and(|id| entry::keep(id) && registry::activate(id, handler).is_ok())
-}
-
-pub(super) fn unprobed() -> Vec<Unprobed> {
-    UNPROBED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Gives each new probe its handler.

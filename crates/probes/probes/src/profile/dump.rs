@@ -4,13 +4,13 @@
 //! Counts are read while threads go on writing them: each is right, together they are as of slightly different moments.
 
 use super::{
-    area, discovery, governor,
+    area, governor,
     histogram::{self, BucketCount},
     pass,
     raw::*,
-    settings, window,
+    settings, unprobed, window,
 };
-use crate::{module, registry, thread, thread_words};
+use crate::{module, provider::entry, registry, thread, thread_words};
 use patch::sys;
 use std::{
     collections::HashMap,
@@ -111,7 +111,7 @@ pub fn collect() -> RawProfile {
         rearmed: pass::rearmed(),
         paths: paths(&kept),
         events: events(&kept, start_ticks),
-        unprobed: discovery::unprobed()
+        unprobed: unprobed::all()
             .into_iter()
             .map(|u| RawUnprobed { symbol: u.symbol, module: u.module, reason: u.reason.to_string() })
             .collect(),
@@ -125,7 +125,7 @@ fn function(index: u32, sample: Option<u32>) -> Option<RawFunction> {
     let measured = window::measured(index);
     let missed = governor::missed(index);
     // A watch counts, as all probes do, and measures nothing.
-    if measured.calls == 0 || registry::probes_of(index).any(discovery::is_watch) {
+    if measured.calls == 0 || registry::probes_of(index).any(entry::is_watch) {
         return None;
     }
     let mut counts = vec![0u64; histogram::BUCKETS];

@@ -2,13 +2,12 @@
 //! guard of a straddler. The functions by which a program says what is blocked get probes that take SIGTRAP out of their
 //! argument. A preloaded library stands before these functions instead (`probes-preload`).
 
-use super::{discovery, settings};
+use super::settings;
 use crate::{
-    ProbeId,
     mask_copies::TRAP,
     module,
     provider::entry::{self, Traps},
-    registry::{self, Handler},
+    registry::Handler,
     thread,
 };
 use patch::{
@@ -107,13 +106,6 @@ pub(super) fn watches(name: &str) -> bool {
     settings::is_attached() && (find(&LASTING, name).is_some() || find(&PASSING, name).is_some())
 }
 
-pub(super) fn is_watch(id: ProbeId) -> bool {
-    let takers = || LASTING.iter().chain(&PASSING);
-    registry::handler(id).is_some_and(|handler| {
-        takers().any(|taker| std::ptr::eq(taker.handler as *const (), handler as *const ()))
-    })
-}
-
 /// Gives the C library's functions their probes, if this module is it, in a process that was attached to. Where that is not
 /// possible, no function gets a trap. The module must be loaded.
 pub(super) fn watch(index: u32) {
@@ -135,7 +127,7 @@ pub(super) fn watch(index: u32) {
     // First: each of the others has guards for a moment.
     found.sort_by_key(|(.., taker)| !is_action(taker));
     for (at, lasting, taker) in found {
-        let is_watched = discovery::watch(module, at, &executable, Traps::Forbidden, taker.handler);
+        let is_watched = entry::watch(module, at, &executable, Traps::Forbidden, taker.handler);
         match lasting {
             Some(lasting) if is_action(lasting) => is_action_watched |= is_watched,
             Some(_) if !is_watched => entry::forbid_traps(),

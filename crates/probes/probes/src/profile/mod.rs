@@ -24,6 +24,7 @@ pub mod raw;
 pub mod record;
 pub mod settings;
 pub mod timeline;
+mod unprobed;
 mod unwinder;
 pub mod window;
 

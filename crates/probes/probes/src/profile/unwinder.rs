@@ -1,8 +1,8 @@
 //! Probes around which the real return addresses are on the stack, since a library that was loaded late stands in for nobody's
 //! symbols: the unwinder's own functions get them.
 
-use super::{discovery, settings};
-use crate::{ProbeId, module, provider::entry, registry, return_path};
+use super::settings;
+use crate::{module, provider::entry, registry, return_path};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether some unwinder has no probe. Written by discovery.
@@ -37,13 +37,6 @@ pub(super) fn watches(name: &str) -> bool {
     name == CANCELLATION || name == AFTER || BEFORE.contains(&name)
 }
 
-pub(super) fn is_watch(id: ProbeId) -> bool {
-    registry::handler(id).is_some_and(|handler| {
-        let at = handler as *const () as usize;
-        at == before_unwinding as *const () as usize || at == after_unwinding as *const () as usize
-    })
-}
-
 /// What even a preloaded library cannot stand in for: the C library calls it through a pointer of its own.
 const CANCELLATION: &str = "_Unwind_ForcedUnwind";
 
@@ -63,7 +56,7 @@ pub(super) fn watch(index: u32) {
             AFTER if was_attached => after_unwinding,
             _ => continue,
         };
-        if !discovery::watch(module, at, &executable, entry::Traps::Allowed, handler) {
+        if !entry::watch(module, at, &executable, entry::Traps::Allowed, handler) {
             UNWATCHED.store(true, Ordering::Relaxed);
         }
     }

@@ -20,7 +20,7 @@ use crate::{
 use patch::{CodeAddr, JMP_REL32, PatchError, Site};
 use std::{
     ops::Range,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 use x86::{Disassembler, Instruction, Transfer};
 
@@ -77,6 +77,39 @@ pub fn probe(module: &Module, wants: &dyn Fn(&str) -> bool, found: &mut Found) {
     for (index, symbol) in module.symbols().iter().enumerate().filter(|(_, s)| wants(&s.name)) {
         found.take(module, &symbol.name, probe_one(module, index, &executable, Traps::of(module)));
     }
+}
+
+/// The probes of [`watch`], their numbers plus one, from the first on; 0: no more. Written while code is searched for what to probe, read
+/// while all threads are stopped, too: no lock.
+static WATCHES: [AtomicU32; MOST_WATCHES] = [const { AtomicU32::new(0) }; MOST_WATCHES];
+/// A module with an unwinder of its own needs eight.
+const MOST_WATCHES: usize = 4096;
+
+/// Whether a probe is the profiler's own: it measures nothing, and is there as long as the process is attached to.
+pub(crate) fn is_watch(id: ProbeId) -> bool {
+    let all = WATCHES.iter().map(|watch| watch.load(Ordering::Relaxed));
+    all.take_while(|watch| *watch != 0).any(|watch| watch == id.0 + 1)
+}
+
+/// Gives the module's function with this index a probe of the profiler's own, which an earlier attachment may have made; whether it has it.
+pub(crate) fn watch(
+    module: &Module,
+    index: usize,
+    executable: &[Range<usize>],
+    traps: Traps,
+    handler: registry::Handler,
+) -> bool {
+    let addr = CodeAddr(module.bias + module.symbols()[index].offset);
+    let known = registry::probe_at(addr).filter(|id| is_watch(*id));
+    let id = known.or_else(|| probe_one(module, index, executable, traps).ok());
+    id.is_some_and(|id| {
+        let is_listed = is_watch(id) || {
+            let word =
+                |watch: &AtomicU32| watch.compare_exchange(0, id.0 + 1, Ordering::Relaxed, Ordering::Relaxed);
+            WATCHES.iter().any(|watch| word(watch).is_ok())
+        };
+        is_listed && keep(id) && registry::activate(id, handler).is_ok()
+    })
 }
 
 /// The ranges that are mapped executable and readable now.

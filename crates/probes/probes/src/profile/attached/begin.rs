@@ -8,7 +8,7 @@ use crate::{
     profile::{
         discovery, dump, epoch, helper, masks, pass,
         settings::{self, Settings},
-        unwinder, window,
+        unprobed, unwinder, window,
     },
     provider::{Unprobed, entry, pun},
     registry, thread, thread_end, thread_words,
@@ -84,7 +84,7 @@ fn begin(settings: Settings) {
     let old: Vec<u32> = modules().filter(|i| !fresh.contains(i)).collect();
     discovery::probe_modules(&fresh, &HashSet::new());
     discovery::probe_modules(&old, &known);
-    lost.into_iter().for_each(discovery::refuse);
+    lost.into_iter().for_each(unprobed::add);
     STATE.store(RUNNING, Ordering::Release);
     epoch::start(seen);
 }
@@ -109,8 +109,7 @@ fn switch_on_again() -> Earlier {
     let mut wanted: Vec<ProbeId> = Vec::new();
     let mut known = HashSet::new();
     for function in 0..registry::function_count() {
-        let probes: Vec<ProbeId> =
-            registry::probes_of(function).filter(|id| !discovery::is_watch(*id)).collect();
+        let probes: Vec<ProbeId> = registry::probes_of(function).filter(|id| !entry::is_watch(*id)).collect();
         if probes.is_empty() {
             continue;
         }

@@ -8,10 +8,9 @@
 //! A child that ends by `_exit` runs no exit handlers. The C library's function gets a probe that has the profile written.
 
 use crate::{
-    ProbeId, module,
-    profile::{discovery, helper, settings},
+    module,
+    profile::{helper, settings},
     provider::entry::{self, Traps},
-    registry,
 };
 use patch::sys;
 use std::{
@@ -144,10 +143,6 @@ pub(in crate::profile) fn watches(name: &str) -> bool {
     settings::is_attached() && EXIT.contains(&name)
 }
 
-pub(in crate::profile) fn is_watch(id: ProbeId) -> bool {
-    registry::handler(id).is_some_and(|handler| std::ptr::eq(handler as *const (), before_exit as *const ()))
-}
-
 /// Has the C library's `_exit` watched, if this module is it. The module must be loaded.
 pub(in crate::profile) fn watch(index: u32) {
     let Some(module) = module::module(index).filter(|m| settings::is_attached() && m.is_c_library()) else {
@@ -156,6 +151,6 @@ pub(in crate::profile) fn watch(index: u32) {
     let is_exit = |name: &str| EXIT.contains(&name);
     if let Some(at) = module.symbols().iter().position(|symbol| is_exit(&symbol.name)) {
         // Without it children that end so leave what was counted until their last snapshot.
-        let _ = discovery::watch(module, at, &entry::executable(), Traps::Forbidden, before_exit);
+        let _ = entry::watch(module, at, &entry::executable(), Traps::Forbidden, before_exit);
     }
 }

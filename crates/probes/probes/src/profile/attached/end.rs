@@ -5,8 +5,8 @@
 use super::{IDLE, STAGE, STATE, STOPPED, STOPPING, StoppedAt, children, stage};
 use crate::{
     ProbeId, module,
-    profile::{discovery::is_watch, dump, masks, pass},
-    provider::pun,
+    profile::{dump, masks, pass},
+    provider::{entry::is_watch, pun},
     registry, thread, thread_end,
 };
 use patch::{maps, near, pages, trap};
