@@ -9,6 +9,9 @@ fn main() {
     }
     // Our own entry points call our own implementations, whatever else exports such names.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
+    // Without the compiler's start-up files, which have functions for the loader to call at the end: translated code that calls into us
+    // goes on natively, and what the destructors of other libraries do would be lost.
+    println!("cargo:rustc-cdylib-link-arg=-nostartfiles");
     // Every import is bound before the program runs: a lazy binding inside a handler would enter the loader.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,now");
     // The tracer is ready before any other library's own start-up code runs.
