@@ -42,7 +42,7 @@ fn fits(name: &str, schema: &Value, text: &str) -> Value {
     // Forms of text, such as those of URIs, are a part of what is said.
     let validator = jsonschema::options().should_validate_formats(true).build(schema);
     let validator = validator.unwrap_or_else(|error| panic!("{name} is no schema: {error}"));
-    let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"));
+    let value: Value = text.parse().unwrap_or_else(|error| panic!("{name}: {error}: {text}"));
     let wrong: Vec<String> = validator
         .iter_errors(&value)
         .map(|error| format!("{}: {error}", error.instance_path()))

@@ -122,7 +122,8 @@ impl Trace {
     /// `dump --format jsonl`, one object an event.
     pub fn events(&self) -> Vec<Value> {
         let text = self.answer("dump", &["--format", "jsonl"]);
-        text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e} in {l}"))).collect()
+        // `parse` is compiled with serde_json, and optimised; `from_str` would be compiled here.
+        text.lines().map(|l| l.parse().unwrap_or_else(|e| panic!("{e} in {l}"))).collect()
     }
 
     /// `dump --format symbolic`, line by line.

@@ -8,7 +8,7 @@ use serde_json::Value;
 fn rows(trace: &Trace) -> Vec<Value> {
     let outcome = trace.ask("report", &["--by", "stack", "--json"]);
     assert_eq!(outcome.status, 0, "{}", outcome.err());
-    serde_json::from_str::<Value>(&outcome.out()).expect("it is JSON").as_array().expect("an array").clone()
+    outcome.out().parse::<Value>().expect("it is JSON").as_array().expect("an array").clone()
 }
 
 fn stack(row: &Value) -> String {
@@ -121,7 +121,7 @@ fn functions_that_were_inlined_are_functions() {
     let modifies = |arguments: &[&str], name: &str| -> Vec<u64> {
         let outcome = recording.trace.ask("report", arguments);
         assert_eq!(outcome.status, 0, "{}", outcome.err());
-        let rows = serde_json::from_str::<Value>(&outcome.out()).expect("it is JSON");
+        let rows = outcome.out().parse::<Value>().expect("it is JSON");
         let rows = rows.as_array().expect("an array").iter();
         let named = |row: &&Value| ["name", "function"].iter().any(|key| row[*key] == name);
         rows.filter(named).map(|row| number(row, "modifies") + number(row, "stores")).collect()
@@ -183,11 +183,7 @@ fn a_part_of_a_trace_has_the_stacks_of_the_whole() {
         let arguments = [&["--by", "stack", "--json"], options].concat();
         let outcome = recording.trace.ask("report", &arguments);
         assert_eq!(outcome.status, 0, "{}", outcome.err());
-        serde_json::from_str::<Value>(&outcome.out())
-            .expect("it is JSON")
-            .as_array()
-            .expect("an array")
-            .clone()
+        outcome.out().parse::<Value>().expect("it is JSON").as_array().expect("an array").clone()
     };
     let sum = |rows: &[Value]| -> u64 {
         rows.iter().flat_map(|row| ["loads", "stores", "modifies"].map(|key| number(row, key))).sum()
@@ -209,7 +205,7 @@ fn counts_are_those_of_single_accesses(trace: &Trace) {
         let rows = |part: &[&str]| {
             let outcome = trace.ask("report", &[&["--by", by, "--json"], part].concat());
             assert_eq!(outcome.status, 0, "{}", outcome.err());
-            let rows: Value = serde_json::from_str(&outcome.out()).expect("it is JSON");
+            let rows: Value = outcome.out().parse().expect("it is JSON");
             // Rows with the same counts have no order.
             let mut rows: Vec<String> = rows.as_array().expect("rows").iter().map(Value::to_string).collect();
             rows.sort();

@@ -17,7 +17,7 @@ fn stacks(program: &TestProgram) -> Vec<Value> {
     let recording = program.record_by("translate");
     let outcome = recording.trace.ask("report", &["--by", "stack", "--json"]);
     assert_eq!(outcome.status, 0, "{}", outcome.err());
-    serde_json::from_str::<Value>(&outcome.out()).expect("it is JSON").as_array().expect("an array").clone()
+    outcome.out().parse::<Value>().expect("it is JSON").as_array().expect("an array").clone()
 }
 
 fn number(row: &Value, key: &str) -> u64 {
