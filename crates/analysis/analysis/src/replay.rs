@@ -5,12 +5,13 @@
 //! other threads did meanwhile. So the thread whose mark is lowest goes first, after all changes up to that mark were
 //! applied. Whatever synchronisation the program used makes the right name come out; where it used none, either name is
 //! right. An event that has an order itself waits until it is the lowest: what gives something up is seen before what takes
-//! it up. A forked child begins with what its parent had.
+//! it up. A forked child begins with what its parent had when it made the child, which may be long before the child's first event.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use memref::{Access, Allocation, Event, Order, ProcessId, ThreadId};
+use memref::{Access, Allocation, Event, Order, ProcessId, Sync, SyncKind, ThreadId};
 use symbols::{HeapChange, Resolver};
 use trace_format::{Batch, EventCursor, ExecutedFrame, ExecutionBatch, Filter, KindSet, Shard};
 
@@ -119,12 +120,59 @@ impl ReplayedProcess {
     }
 }
 
-/// The order that a thread's first event came after, or drew itself: a child begins with it, and what it inherits depends on it.
-fn first_order(shard: &Shard) -> Result<Order, Error> {
-    let filter = Filter { kinds: ORDERED, cycles: Some(0..1), ..Default::default() };
+/// The first event of these kinds, of those that a thread begins with.
+fn first_event(shard: &Shard, kinds: KindSet) -> Result<Option<Event<String>>, Error> {
+    let filter = Filter { kinds, cycles: Some(0..1), ..Default::default() };
     match shard.events(&filter).next_batch()? {
-        Some(Batch::Event(event)) => Ok(order_of(&event).unwrap_or(0)),
-        _ => Ok(0),
+        Some(Batch::Event(event)) => Ok(Some(event)),
+        _ => Ok(None),
+    }
+}
+
+/// When forked processes were made, by their first threads. What they inherit is as it was then.
+#[derive(Debug, Default)]
+struct Births(BTreeMap<ThreadId, Order>);
+
+impl Births {
+    fn of(session: &Session) -> Result<Self, Error> {
+        let trace = session.trace();
+        let parents: BTreeMap<ProcessId, ProcessId> =
+            trace.processes().iter().filter_map(|record| Some((record.process, record.parent?))).collect();
+        // Who makes a process names a number, under which that one begins.
+        let mut begun = BTreeMap::new();
+        for record in trace.threads().iter().filter(|record| parents.contains_key(&record.process)) {
+            if let Some(Event::Sync(start)) = first_event(&trace.shard(record.thread), KindSet::SYNCS)?
+                && start.kind == SyncKind::Start
+            {
+                begun.insert((parents[&record.process], start.object), record.thread);
+            }
+        }
+        let mut births = BTreeMap::new();
+        let filter = Filter { kinds: KindSet::SYNCS, ..Default::default() };
+        for record in
+            trace.threads().iter().filter(|record| begun.keys().any(|(by, _)| *by == record.process))
+        {
+            let mut cursor = trace.shard(record.thread).events(&filter);
+            while let Some(batch) = cursor.next_batch()? {
+                if let Batch::Event(Event::Sync(Sync { kind: SyncKind::Create, object, order, .. })) = batch
+                    && let Some(thread) = begun.get(&(record.process, object))
+                {
+                    births.insert(*thread, order);
+                }
+            }
+        }
+        Ok(Self(births))
+    }
+
+    /// The order that a thread's first event came after, or drew itself; of a forked process's, when that was made.
+    fn first_order(&self, session: &Session, thread: ThreadId) -> Result<Order, Error> {
+        match self.0.get(&thread) {
+            Some(order) => Ok(*order),
+            None => {
+                let first = first_event(&session.trace().shard(thread), ORDERED)?;
+                Ok(first.as_ref().and_then(order_of).unwrap_or(0))
+            }
+        }
     }
 }
 
@@ -275,8 +323,9 @@ impl Session {
         let mut changes = self.region_changes();
         let mut processes = BTreeMap::new();
         let mut first = Vec::new();
+        let births = self.births()?;
         for record in self.trace().threads() {
-            first.push((first_order(&self.trace().shard(record.thread))?, record.process));
+            first.push((births.first_order(self, record.thread)?, record.process));
         }
         first.sort_unstable();
         let rest = self.trace().processes().iter().map(|record| (Order::MAX, record.process));
@@ -331,6 +380,10 @@ impl Session {
         }
     }
 
+    fn births(&self) -> Result<Arc<Births>, Error> {
+        self.kept(|| Births::of(self))
+    }
+
     /// The changes of regions by process, each list in its order.
     fn region_changes(&self) -> BTreeMap<ProcessId, Vec<(Order, Change)>> {
         let mut changes: BTreeMap<ProcessId, Vec<(Order, Change)>> = BTreeMap::new();
@@ -366,13 +419,14 @@ impl Session {
         by_execution: bool,
     ) -> Result<Vec<ReplayedThread>, Error> {
         let mut threads = Vec::new();
+        let births = self.births()?;
         for record in self.trace().threads() {
             let Some(filter) = chosen(record.thread) else { continue };
             // Where nothing is wanted nothing is named.
             let ordered = if filter.kinds == KindSet::NONE { KindSet::ORDERS } else { ORDERED };
             let wanted = Filter { kinds: filter.kinds | ordered, ..filter.clone() };
             let shard = self.trace().shard(record.thread);
-            let mut order = first_order(&shard)?;
+            let mut order = births.first_order(self, record.thread)?;
             if let Some(cycles) = filter.cycles.as_ref().filter(|cycles| cycles.start > 0) {
                 // The mark that holds where the filter begins.
                 let kinds = KindSet(KindSet::ORDERS.0 | KindSet::ALLOCATIONS.0);

@@ -16,7 +16,7 @@ use crate::{
     BuildId, Error, FilePlace, LineFrame, LocalVariable, SearchPath, Section, SectionKind, Segment, Symbol,
     SymbolKind, TypeLayout,
     dwarf::{self, DebugInfo, DebugType, TypeRef, TypedFunction},
-    elf::{ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, section_at},
+    elf::{AsksUsableSize, ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, section_at},
 };
 
 /// A variable or constant of a module.
@@ -58,6 +58,7 @@ pub struct Module {
     debug: OnceLock<Option<DebugInfo>>,
     /// Its functions by the frame table, once they were asked for.
     extents: OnceLock<FunctionExtents>,
+    asks_usable_size: OnceLock<bool>,
     /// Why there is no debug information though the file has some.
     problem: OnceLock<Arc<Error>>,
 }
@@ -140,6 +141,7 @@ impl Module {
             debug_source,
             debug: OnceLock::new(),
             extents: OnceLock::new(),
+            asks_usable_size: OnceLock::new(),
             problem: OnceLock::new(),
         }
     }
@@ -253,6 +255,17 @@ impl Module {
             file.and_then(read).unwrap_or_default()
         });
         extents.find(address)
+    }
+
+    /// Whether its code may ask for the size that an allocator really gave (`malloc_usable_size` and its like), and so use all of it.
+    /// Looks at all symbols on the first call.
+    pub fn asks_usable_size(&self) -> bool {
+        *self.asks_usable_size.get_or_init(|| {
+            let file = self.file.as_ref();
+            let read = |file: &PathBuf| ElfSource::Path(file.clone()).with(file, AsksUsableSize).ok();
+            // Of a file that is not there nothing is known.
+            file.and_then(read).unwrap_or(true)
+        })
     }
 
     /// The functions at an address with their source lines, innermost inlined one first; empty without debug

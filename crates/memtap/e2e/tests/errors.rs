@@ -50,6 +50,66 @@ fn an_array_lies_elsewhere_in_another_process() {
     assert_eq!(wrong(&all), [&Value::Null; 0], "{all:#?}");
 }
 
+/// A string whose memory the program allocates and the C++ library releases, by an operator that jumps to free.
+const STRINGS: &str = "
+#include <string>
+int main(int argc, char **)
+{
+    std::string s(argc + 30, 'x');
+    s += s;
+    std::string t = s + s;
+    t.append(s).insert(3, s);
+    return t.size() != 248;
+}
+";
+
+#[test]
+fn strings_that_the_library_releases_are_released_rightly() {
+    for flags in [&["-O1", "-g"][..], &["-O2"], &["-O2", "-std=c++20"]] {
+        let program = TestProgram::from_source("strings.cpp", STRINGS, flags);
+        let all = errors(&program.record_by("translate"));
+        assert_eq!(wrong(&all), [&Value::Null; 0], "{flags:?}: {all:#?}");
+    }
+}
+
+/// Children read blocks that their parent releases as soon as it has made them.
+const RELEASED_AFTER_FORK: &str = "
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+    for (int i = 0; i < 30; i++) {
+        char *block = malloc(100);
+        memset(block, i, 100);
+        pid_t child = fork();
+        if (child == 0) {
+            volatile int sum = 0;
+            for (int j = 0; j < 100; j++)
+                sum += block[j];
+            free(block);
+            _exit(sum != 100 * i);
+        }
+        free(block);
+        free(malloc(100));
+        int status;
+        if (waitpid(child, &status, 0) != child || status)
+            return 1;
+    }
+    return 0;
+}
+";
+
+#[test]
+fn a_forked_child_has_the_blocks_that_its_parent_had_then() {
+    let program = TestProgram::from_source("released_after_fork.c", RELEASED_AFTER_FORK, &["-O1", "-g"]);
+    for tracer in ["translate", "protect"] {
+        let all = errors(&program.record_by(tracer));
+        assert_eq!(wrong(&all), [&Value::Null; 0], "{tracer}: {all:#?}");
+    }
+}
+
 /// Writes and reads over the end of a block, from inside of it.
 const OVER_THE_END: &str = "
 #include <stdlib.h>

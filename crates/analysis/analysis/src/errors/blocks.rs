@@ -18,7 +18,7 @@ pub(super) struct FollowedBlock {
     pub(super) id: BlockId,
     pub(super) start: VirtAddr,
     pub(super) len: u64,
-    /// The bytes that the allocator gave, at least `len`: the program may use them all.
+    /// The bytes that the allocator gave, at least `len`: the program may use them all, once it asked how many they are.
     pub(super) usable: u64,
     pub(super) function: AllocationFunction,
     pub(super) is_mapping: bool,
@@ -64,10 +64,11 @@ impl FollowedBlock {
         addr.checked_sub(self.start).unwrap_or(0)
     }
 
-    /// Whether bytes that begin in it end after what the allocator gave. A mapping ends with its last page.
+    /// Whether bytes that begin in it, or behind it within what the allocator gave, end after what was asked for. A mapping ends with
+    /// its last page.
     #[inline]
     pub(super) fn is_overrun(&self, addr: VirtAddr, len: u64) -> bool {
-        self.offset_of(addr).saturating_add(len) > self.usable && !self.is_mapping
+        self.offset_of(addr).saturating_add(len) > self.len && !self.is_mapping
     }
 
     /// Bytes are written.
@@ -163,8 +164,8 @@ pub(super) fn is_right_release(
     operator: CalledOperator,
 ) -> bool {
     use AllocationFunction::{Delete, DeleteArray, New, NewArray};
-    let is_new = matches!(block.function, New | NewArray) || block.operator.is_within;
-    let is_delete = matches!(released, Delete | DeleteArray) || operator.is_within;
+    let is_new = matches!(block.function, New | NewArray) || block.operator.is_operator();
+    let is_delete = matches!(released, Delete | DeleteArray) || operator.is_operator();
     match (is_new && is_delete, block.operator.is_array, operator.is_array) {
         (true, Some(allocated), Some(released)) => allocated == released,
         (true, ..) => true,
@@ -212,12 +213,11 @@ mod tests {
     #[test]
     fn the_end_of_an_access_counts_too() {
         let mut block = FollowedBlock::new(VirtAddr(0x1000), 21, AllocationFunction::Malloc, false);
-        block.usable = 24;
         let check = |addr, len, expect| assert_eq!(block.is_overrun(VirtAddr(addr), len), expect, "{addr:x}");
-        check(0x1010, 8, false);
-        check(0x1017, 1, false);
-        check(0x1011, 8, true);
-        check(0x1017, 2, true);
+        check(0x1010, 5, false);
+        check(0x1014, 1, false);
+        check(0x1010, 8, true);
+        check(0x1015, 1, true);
         check(0x1000, u64::MAX, true);
         block.is_mapping = true;
         assert!(!block.is_overrun(VirtAddr(0x1017), 64));
@@ -238,6 +238,10 @@ mod tests {
         check(New, told(Some(true)), Delete, told(None), true);
         let within = CalledOperator { is_within: true, is_array: None };
         check(Malloc, within, Delete, told(Some(true)), true);
+        // An operator that ends with a jump: the call is the operator's, the function malloc or free.
+        check(New, told(None), Free, told(Some(false)), true);
+        check(NewArray, told(Some(true)), Free, told(Some(false)), false);
+        check(Malloc, told(Some(false)), Delete, told(None), true);
         check(New, told(Some(true)), Free, within, true);
         check(Malloc, told(None), Delete, told(Some(false)), false);
         for (allocated, released, expect) in [

@@ -16,6 +16,13 @@ pub(super) struct CalledOperator {
     pub(super) is_array: Option<bool>,
 }
 
+impl CalledOperator {
+    /// Whether an operator was called, whichever function it went on to.
+    pub(super) fn is_operator(self) -> bool {
+        self.is_within || self.is_array.is_some()
+    }
+}
+
 /// Looks at calls.
 #[derive(Debug, Default)]
 pub(super) struct CalledOperators {

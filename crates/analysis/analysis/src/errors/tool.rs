@@ -280,26 +280,53 @@ impl MemoryErrors {
         true
     }
 
-    /// An access that begins in a block and ends after it. Loads of whole vectors, and those of the C library's functions, may read more than they
-    /// use; nobody writes more than that.
-    fn overrun(&mut self, at: &mut Moment<'_>, access: &Access, number: u32, place: Option<CallPlace>) {
+    /// An instruction's access that ends after what was asked for. Loads of whole vectors, of words that begin within the block and cross no
+    /// boundary of their own, and those of the C library's functions may read more than they use; nobody writes more than that.
+    fn access_over_end(
+        &mut self,
+        at: &mut Moment<'_>,
+        access: &Access,
+        number: u32,
+        place: Option<CallPlace>,
+    ) {
         const WORD_BYTES: u32 = 8;
-        let reads_more = access.size > WORD_BYTES || is_runtime(at.resolver, access.ip);
-        if access.kind == AccessKind::Prefetch || !access.kind.writes() && reads_more {
+        let begins_within = access.addr.distance(self.blocks.get(number).start) < self.blocks.get(number).len;
+        let reads_more = access.size > WORD_BYTES
+            || begins_within && access.addr.0.is_multiple_of(access.size.into())
+            || is_runtime(at.resolver, access.ip);
+        if access.kind != AccessKind::Prefetch && (access.kind.writes() || !reads_more) {
+            let (addr, len) = (access.addr, access.size.into());
+            self.over_end(at, access.kind.name(), addr, len, number, place);
+        }
+    }
+
+    /// Bytes that end after what was asked for.
+    fn over_end(
+        &mut self,
+        at: &mut Moment<'_>,
+        doing: &str,
+        addr: VirtAddr,
+        bytes: u64,
+        number: u32,
+        place: Option<CallPlace>,
+    ) {
+        let block = self.blocks.get(number);
+        let (allocated, len, offset) = (block.allocated, block.len, addr.distance(block.start));
+        // glibc's rule is known; others give a quarter more, and up to 16 bytes where that is little.
+        let most = block.usable.max(len.saturating_add(len / 4 + 16));
+        if offset.saturating_add(bytes) <= most && asks_usable_size(at.resolver) {
             return;
         }
-        let block = self.blocks.get(number);
-        let (allocated, len, offset) = (block.allocated, block.len, access.addr.distance(block.start));
         let key = ErrorKey::new(MemoryErrorKind::OutOfBounds, place, allocated);
-        let place = block.place(access.addr);
-        let (kind, size) = (access.kind.name(), access.size);
-        let variable = at.resolver.resolve_data(access.addr).variable;
+        let place = block.place(addr);
+        let variable = at.resolver.resolve_data(addr).variable;
         self.add(key, || {
-            let what = format!(
-                "{kind} of {} at {offset}, over the end of a block of {len}",
-                amount(size.into(), "byte")
-            );
-            FoundError::new(what, size.into(), variable_text(at.resolver, variable), Some(place))
+            let amount = amount(bytes, "byte");
+            let what = match offset.checked_sub(len) {
+                Some(after) => format!("{doing} of {amount}, {after} after a block of {len}"),
+                None => format!("{doing} of {amount} at {offset}, over the end of a block of {len}"),
+            };
+            FoundError::new(what, bytes, variable_text(at.resolver, variable), Some(place))
         });
     }
 
@@ -393,7 +420,7 @@ impl MemoryErrors {
                 let base = ArrayBase::Block(block.start, block.len);
                 self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
                 if self.blocks.get(number).is_overrun(addr, len) {
-                    self.overrun(at, access, number, at.places.get(index).copied());
+                    self.access_over_end(at, access, number, at.places.get(index).copied());
                 }
                 let block = self.blocks.get(number);
                 let is_load = access.kind == AccessKind::Load && self.unwritten.is_none();
@@ -438,6 +465,11 @@ impl MemoryErrors {
                     block.write(addr, len);
                 } else if is_system_call(op.function) && block.is_unwritten(addr, len) {
                     self.unwritten_output(at, op, number, addr, len);
+                }
+                let is_told = !matches!(op.function, BlockFunction::Allocator | BlockFunction::Signal);
+                if is_told && self.blocks.get(number).is_overrun(addr, len) {
+                    let doing = format!("{} by {}", kind.name(), op.function.name());
+                    self.over_end(at, &doing, addr, len, number, at.places.first().copied());
                 }
             }
             VariableClass::Released
@@ -595,6 +627,11 @@ fn variable_text(resolver: &Resolver, id: VariableId) -> String {
 fn is_system_call(function: BlockFunction) -> bool {
     use BlockFunction::{Pwrite, Send, Write, Writev};
     matches!(function, Write | Pwrite | Writev | Send)
+}
+
+/// Whether some code of the process may know how many bytes the allocator really gave, and use them.
+fn asks_usable_size(resolver: &Resolver) -> bool {
+    resolver.image().instances().any(|(_, instance)| instance.module.asks_usable_size())
 }
 
 /// Whether the C library or the dynamic linker accesses it.

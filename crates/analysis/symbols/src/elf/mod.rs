@@ -7,9 +7,11 @@ mod file;
 mod plt;
 mod section;
 mod symbol;
+mod usable;
 
 pub(crate) use extents::{FunctionExtents, ReadExtents};
 pub(crate) use file::{ElfFacts, ElfSource, ReadBuildId, ReadFacts, WithElf, section_at};
 pub use section::{FilePlace, Section, SectionKind, Segment};
 pub(crate) use symbol::SymbolTable;
 pub use symbol::{Symbol, SymbolKind};
+pub(crate) use usable::AsksUsableSize;
