@@ -4,7 +4,7 @@
 
 use core::arch::asm;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 pub use libc::{
     CLONE_PARENT_SETTID, CLONE_SETTLS, CLONE_THREAD, CLONE_VFORK, CLONE_VM, EAGAIN, EBADF, EEXIST, EFAULT,
@@ -230,8 +230,19 @@ pub fn set_mask(mask: u64) -> u64 {
     old
 }
 
+/// Files may be opened. Not where a filter of system calls would end the program for that.
+static MAY_OPEN: AtomicBool = AtomicBool::new(true);
+
+/// No file can be opened from now on.
+pub fn forbid_files() {
+    MAY_OPEN.store(false, Ordering::Relaxed);
+}
+
 /// Opens a file to read; `path` ends with a zero byte.
 pub fn open_read(path: &core::ffi::CStr) -> Option<Fd> {
+    if !MAY_OPEN.load(Ordering::Relaxed) {
+        return None;
+    }
     // SAFETY: the path is a terminated string.
     let fd = unsafe {
         call!(libc::SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0)

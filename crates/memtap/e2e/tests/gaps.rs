@@ -82,6 +82,35 @@ fn a_program_that_asks_to_be_traced_goes_on_natively() {
     }
 }
 
+/// A filter of system calls that the program gives itself holds for the tracer, too: where that needs what is denied, the program goes
+/// on without it, and ends as natively.
+#[test]
+fn a_program_that_denies_itself_what_memtap_needs_goes_on_natively() {
+    let program = TestProgram::named("denies_itself.c");
+    program.check(&program.run());
+    for tracer in ["--tracer=protect", "--tracer=translate"] {
+        for how in ["strict", "errno", "kill"] {
+            let line = [program.path.display().to_string(), how.to_owned()];
+            let recording = record(&[tracer.to_owned()], &line, b"");
+            let err = recording.outcome.err();
+            assert_eq!(recording.outcome.out(), program.header.stdout, "{tracer} {how}: {err}");
+            assert_eq!(
+                (recording.outcome.status, recording.trace.number("gaps")),
+                (5, 1),
+                "{tracer} {how}: {err}"
+            );
+            assert!(err.contains("it denies itself calls that memtap needs, such as mmap"), "{err}");
+        }
+        // What it can do without it does not call, and nothing is missing.
+        let line = [program.path.display().to_string(), "files".to_owned()];
+        let recording = record(&[tracer.to_owned()], &line, b"");
+        let err = recording.outcome.err();
+        assert_eq!(recording.outcome.out(), program.header.stdout, "{tracer}: {err}");
+        assert_eq!((recording.outcome.status, recording.trace.number("gaps")), (5, 0), "{tracer}: {err}");
+        assert!(recording.trace.number("accesses") >= 300_000, "{tracer}: {err}");
+    }
+}
+
 /// Others of its threads could not go on, so it can't ask: that is told.
 #[test]
 fn a_threaded_program_is_refused_to_be_traced() {

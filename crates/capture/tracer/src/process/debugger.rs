@@ -9,18 +9,14 @@ use core::str;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use buffers::Record;
-use memref::{GapReason, VirtAddr};
+use memref::VirtAddr;
 use proc_files::TaskStatus;
 use tracee::frame::UContext;
-use tracee::{sys, tls};
+use tracee::sys;
 
-use crate::process::{give_back, image};
-use crate::protect::{fork_copy, views};
-use crate::signal::{actions, waiting};
+use crate::process::unrecorded;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
-use crate::translate::state::ThreadTranslation;
-use crate::translate::{process, thread_buffers, translated_thread};
 
 /// What is said of such a program.
 pub(crate) const WHY: &str = "it runs under a debugger";
@@ -48,7 +44,7 @@ pub(crate) fn trace_me(thread: &mut TracedThread, context: &mut UContext) -> isi
     }
     let result = ask();
     if result == 0 {
-        go_on_natively(thread, context);
+        unrecorded::go_on_natively(thread, context, ASKS);
     }
     result
 }
@@ -72,42 +68,6 @@ pub(crate) fn before_exec() {
 fn ask() -> isize {
     // SAFETY: no pointers.
     unsafe { sys::syscall(libc::SYS_ptrace as usize, [libc::PTRACE_TRACEME as usize, 0, 0, 0, 0, 0]) }
-}
-
-/// The process goes on as one that nobody records, from its context on, which is the program's own. It has one thread, the calling one.
-fn go_on_natively(thread: &mut TracedThread, context: &mut UContext) {
-    let mut words = image::program();
-    words.push(ASKS);
-    thread.emit_gap(GapReason::UntracedProgram, 1, context.gregs.rip, words.as_bytes());
-    process::tell_work(thread);
-    if tls::by_gs() {
-        // What is reached by gs stays its.
-        thread_buffers::settle(thread);
-        thread.submit();
-        thread.translation = ThreadTranslation::NONE;
-    } else {
-        translated_thread::end_running(thread);
-        // SAFETY: no pointers; gs was nobody's.
-        unsafe {
-            sys::syscall(libc::SYS_arch_prctl as usize, [sys::ARCH_SET_GS, 0, 0, 0, 0, 0]);
-        }
-    }
-    views::close_all(false);
-    PROCESS.recording.store(false, Ordering::Release);
-    fork_copy::give_back_all();
-    // SAFETY: the one thread is here, and its context is not in the cache.
-    unsafe { give_back::give_back() };
-    TracedThread::watch_system_calls(false);
-    // The program's actions and its mask, with what it blocks: what has come of that meanwhile comes to the kernel.
-    let mask = context.mask | thread.signals.virtual_mask;
-    sys::set_mask(!0);
-    actions::give_back_all();
-    while let Some(kept) = waiting::take_kept(thread, !0) {
-        waiting::send_again(&kept);
-    }
-    thread.signals.virtual_mask = 0;
-    context.mask = mask;
-    context.stack = thread.signals.alt_stack;
 }
 
 /// Whether a process of this recording traces the calling thread. Somebody else who does, such as whoever debugs the tracer, can't be told

@@ -15,6 +15,7 @@ use buffers::flow::Live;
 use code_cache::CallSite;
 use tracee::frame::UContext;
 
+use crate::process::filters;
 use crate::registers::TRAP_FLAG;
 use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
 use crate::state::process::PROCESS;
@@ -89,6 +90,8 @@ fn is_direct(call: &SystemCall) -> bool {
         | libc::SYS_readlink
         | libc::SYS_readlinkat
         | libc::SYS_restart_syscall => false,
+        // The process may have to go on natively.
+        libc::SYS_seccomp | libc::SYS_prctl if filters::is_one(call) => false,
         // They wait, and end with EINTR under signals that come faster than their handlers return (`stepping`).
         libc::SYS_pause => false,
         number => {

@@ -8,7 +8,7 @@ use memref::{BlockKind, GapReason, VirtAddr};
 use tracee::frame::{AltStack, SigAction, SigInfo, UContext};
 use tracee::sys;
 
-use crate::process::{births, debugger, exec, surroundings, threads};
+use crate::process::{births, debugger, exec, filters, surroundings, threads};
 use crate::protect::{pages, views};
 use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
 use crate::signal::{actions, alt_stack, delivery, rseq, wait_limit, waiting};
@@ -179,6 +179,9 @@ impl SystemCall {
                 libc::SYS_rseq => Some(rseq::pretend(thread, &self.args)),
                 libc::SYS_ptrace if a == u64::from(libc::PTRACE_TRACEME) => {
                     Some(debugger::trace_me(thread, context))
+                }
+                libc::SYS_seccomp | libc::SYS_prctl if filters::before(thread, context, self) => {
+                    Some(NOT_MADE)
                 }
                 // A second dispatcher.
                 libc::SYS_prctl if a as usize == sys::PR_SET_SYSCALL_USER_DISPATCH => {
