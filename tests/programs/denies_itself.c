@@ -1,10 +1,13 @@
 // Denies itself system calls as sandboxes do, accesses more than a buffer holds, and ends by a plain call:
-// denies_itself strict | errno | kill | files. The last one denies files and signals alone, by the end of the process.
+// denies_itself strict | errno | kill | files. The last one denies files and signals alone, by the end of the process. With another argument
+// it has a second thread.
+// build: -pthread
 // args: errno
 // stdout: sum 44999850000
 // status: 5
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,13 +27,22 @@ static int install(struct sock_filter *filter, unsigned short len) {
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+static void *waits(void *unused) {
+    pause();
+    return unused;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "errno";
+    pthread_t thread;
+    if (argc > 2 && pthread_create(&thread, 0, waits, 0))
+        return 8;
     struct sock_filter few[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         IS_ALLOWED(SYS_read),
         IS_ALLOWED(SYS_write),
         IS_ALLOWED(SYS_exit),
+        IS_ALLOWED(SYS_exit_group),
         IS_ALLOWED(SYS_rt_sigreturn),
         OTHERS(strcmp(what, "kill") ? SECCOMP_RET_ERRNO | 1 : SECCOMP_RET_KILL_PROCESS),
     };
@@ -59,5 +71,5 @@ int main(int argc, char **argv) {
     char line[64];
     int len = snprintf(line, sizeof line, "sum %ld\n", sum);
     write(1, line, len);
-    syscall(SYS_exit, 5);
+    syscall(argc > 2 ? SYS_exit_group : SYS_exit, 5);
 }

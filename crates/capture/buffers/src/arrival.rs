@@ -34,17 +34,20 @@ pub enum Refusal {
     Sanitizer = 5,
     /// The list of its mappings can't be read.
     NoProc = 6,
+    /// It was traced, and a fault of the tracer ended it.
+    Bug = 7,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NoAddressSpace,
         Self::NoMemory,
         Self::NoDispatch,
         Self::NotMapped,
         Self::Sanitizer,
         Self::NoProc,
+        Self::Bug,
     ];
 
     /// From a word; zero and what is no refusal is none.

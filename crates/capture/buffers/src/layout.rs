@@ -15,7 +15,7 @@ use crate::arrival::{Arrival, Refusal};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Version of this layout. A tracer of another version must not touch the pool.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Bytes of one buffer. Small, because reused memory that stays in the cache is worth more than few hand-overs.
 pub const BUFFER_BYTES: usize = 64 << 10;
 /// Buffers of a pool, and so the threads that can be traced at the same time.
@@ -266,7 +266,12 @@ impl ProcessSlot {
         self.end();
     }
 
-    /// Why it runs untraced, where it does. To be asked once it has ended.
+    /// Notes that the tracer failed in it, which ends it.
+    pub fn fail(&self) {
+        self.refusal.store(Refusal::Bug as u32, Ordering::Relaxed);
+    }
+
+    /// Why it runs untraced, where it does, or what became of it. To be asked once it has ended.
     pub fn refusal(&self) -> Option<Refusal> {
         Refusal::from_code(self.refusal.load(Ordering::Relaxed))
     }

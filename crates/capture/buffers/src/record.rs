@@ -243,6 +243,17 @@ pub enum Record<'a> {
         /// Instructions that were stepped; `None`: what they accessed is not known.
         executed: Option<u64>,
     },
+    /// A signal ends the process, unless somebody else comes first.
+    Death {
+        /// The instruction of the program that faulted, or the call by which the thread sends it.
+        ip: VirtAddr,
+        /// What was accessed or executed, where it is a fault.
+        addr: VirtAddr,
+        /// Its number.
+        signal: u8,
+        /// Why it came (siginfo's `si_code`).
+        code: i32,
+    },
     /// The thread has no more to say.
     ThreadEnd,
     /// The process has no more to say; its exit status where it named one (exec: none).
@@ -280,6 +291,7 @@ const TAG_STEP_END: u8 = 18;
 const TAG_EXECUTED: u8 = 19;
 const TAG_EXEC: u8 = 20;
 const TAG_EXEC_FAILED: u8 = 21;
+const TAG_DEATH: u8 = 22;
 
 const TAG_SYNC: u8 = 32;
 
@@ -457,6 +469,11 @@ pub fn encode(record: &Record<'_>, bytes: &mut [u8; MAX_RECORD_BYTES]) -> usize 
             out.word(executed.unwrap_or(0));
             out.word(0);
         }
+        Record::Death { ip, addr, signal, code } => {
+            out.head(ip, none, signal, TAG_DEATH);
+            out.word(addr.0);
+            out.word(u64::from(code as u32));
+        }
         Record::ThreadEnd => out.head(none, none, 0, TAG_THREAD_END),
         Record::ProcessEnd { status } => {
             out.head(none, none, 0, TAG_PROCESS_END);
@@ -612,6 +629,12 @@ impl<'a> Records<'a> {
                 let executed = self.word(2)?;
                 Record::StepEnd { executed: (code != 0).then_some(executed) }
             }
+            TAG_DEATH => Record::Death {
+                ip,
+                addr: VirtAddr(self.word(2)?),
+                signal: code,
+                code: self.word(3)? as u32 as i32,
+            },
             TAG_THREAD_END => Record::ThreadEnd,
             TAG_PROCESS_END => {
                 Record::ProcessEnd { status: (self.word(2)? != 0).then_some(self.word(3)? as u8) }
@@ -716,6 +739,7 @@ mod tests {
                 Record::Expected { ip, addr: a, kind: access, size, executed: n, bytes: &name },
                 Record::Expected { ip, addr: a, kind: access, size, executed: n, bytes: &[] },
                 Record::StepEnd { executed: (size % 2 == 0).then_some(n) },
+                Record::Death { ip, addr: VirtAddr(n), signal: bits, code: m as i32 },
                 Record::ThreadEnd,
                 Record::ThreadBase { addr: VirtAddr(0x7fff_0000_1740) },
                 Record::ProcessEnd { status: (size % 3 == 0).then_some(bits) },

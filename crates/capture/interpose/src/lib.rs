@@ -27,6 +27,7 @@ fn on_panic(info: &core::panic::PanicInfo<'_>) -> ! {
     let mut line = tracee::text::Text::<512>::new();
     let _ = writeln!(line, "memtap: a bug in the tracer ({info}); the program ends");
     tracee::sys::complain(line.as_bytes());
+    tracer::note_bug();
     tracee::sys::exit_group(134)
 }
 

@@ -144,6 +144,7 @@ fn words_of(refusal: Refusal) -> &'static str {
         Refusal::Sanitizer => {
             "its sanitizer keeps memory where page protection needs addresses; --tracer translate records it"
         }
+        Refusal::Bug => "a bug in memtap's tracer ended it, with the line above; please report it",
         Refusal::NoProc => "/proc/self/maps can't be read where it runs; /proc must be mounted there",
     }
 }

@@ -160,6 +160,9 @@ fn close(
     started: Instant,
     translated: bool,
 ) -> Result<(), Error> {
+    if let Some(end) = end {
+        sink.program_ended(end)?;
+    }
     sink.finish()?;
     if translated {
         trace.set_property("instructions", &sink.instructions().to_string())?;

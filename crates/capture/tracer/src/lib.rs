@@ -36,4 +36,5 @@ mod syscall;
 mod translate;
 mod watch;
 
+pub use process::give_back::note_bug;
 pub use process::start::construct;

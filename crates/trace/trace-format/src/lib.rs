@@ -88,8 +88,8 @@ pub use reader::{
     ThreadAccesses, Trace, TypedCursor, TypedFrame, ValueCursor,
 };
 pub use record::{
-    COUNTER_GAP_CAUSE, COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, CounterRecord, DataAccess,
-    DataValue, ModuleRecord, ProcessRecord, ThreadRecord,
+    COUNTER_DEATH, COUNTER_GAP_CAUSE, COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK,
+    CounterRecord, DataAccess, DataValue, ModuleRecord, ProcessRecord, ThreadRecord,
 };
 pub use simtrace::{SimEntry, SimStore, SimStream};
 pub use storage::{FileStorage, Storage, TraceSource};

@@ -64,6 +64,9 @@ pub const COUNTER_WORK: u32 = 2;
 /// The code of a counter of missing events: its name is their reason, as [`GapReason`](memref::GapReason) names it, a colon, a space
 /// and the cause in words.
 pub const COUNTER_GAP_CAUSE: u32 = 3;
+/// The code of a counter of signals that ended a process, by the instruction and the thread: its name is that of the signal (`SIGSEGV`), and where
+/// the thread told why it came, after a space, that (`SEGV_MAPERR`), and after another one the address concerned (`0x10`).
+pub const COUNTER_DEATH: u32 = 4;
 
 /// How often something happened at an instruction. Records that differ in `count` alone add up.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

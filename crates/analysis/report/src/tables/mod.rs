@@ -3,6 +3,7 @@
 pub mod caches;
 pub mod choice;
 pub mod compared;
+pub mod deaths;
 pub mod determinism;
 pub mod errors;
 mod grid;

@@ -11,6 +11,7 @@ use trace_format::{
 
 use crate::Error;
 use crate::number::{amount, grouped};
+use crate::tables::deaths::{Death, deaths};
 
 /// Writes the streams of a file: bytes, frames, entries, bytes an entry, thread, name.
 ///
@@ -55,6 +56,7 @@ pub struct Totals {
     untraced: Vec<String>,
     /// Why events are missing, as far as that is known.
     causes: Vec<GapCause>,
+    deaths: Vec<Death>,
     /// What the tracer itself did, of all processes, in its own order.
     work: Vec<WorkCount>,
     /// What could not be read of the trace, a line each.
@@ -184,6 +186,7 @@ impl Totals {
             slow,
             untraced,
             causes,
+            deaths: deaths(session)?,
             work,
             damaged: trace.damage_met().iter().map(ToString::to_string).collect(),
         })
@@ -237,6 +240,7 @@ impl Totals {
                 .map(|row| json!({"reason": row.reason, "cause": row.cause, "count": row.count}))
                 .collect::<Vec<_>>(),
             "untraced_programs": self.untraced,
+            "deaths": self.deaths.iter().map(Death::to_json).collect::<Vec<_>>(),
             "slow_path": slow,
             "tracer_work": self.work.iter().map(|row| (row.name.clone(), json!(row.times))).collect::<serde_json::Map<_, _>>(),
             "instructions": self.instructions,
@@ -326,6 +330,9 @@ impl Totals {
             for row in self.causes.iter().filter(is_shown) {
                 writeln!(out, "{:>16}  {}", grouped(row.count), row.cause)?;
             }
+        }
+        for death in &self.deaths {
+            writeln!(out, "{death}")?;
         }
         for program in &self.untraced {
             writeln!(out, "not traced: {program}")?;

@@ -207,7 +207,7 @@ fn plugin_option(library: &Path, socket: &str, settings: &[String]) -> String {
 }
 
 fn in_short(totals: MachineTotals) -> Totals {
-    Totals { accesses: totals.accesses, slow: 0, gaps: totals.gaps }
+    Totals { accesses: totals.accesses, slow: 0, gaps: totals.gaps, deaths: 0 }
 }
 
 fn describe(trace: &TraceWriter, plan: &MachinePlan, ram_bytes: u64) -> Result<(), Error> {

@@ -73,6 +73,7 @@ impl Sink<'_> {
                 name: words.clone(),
             })?;
             self.lone_gap(process, GapReason::UntracedProgram, 1, &words)?;
+            self.trace.end_process(process, now_ns(), None)?;
             self.untraced.insert(words);
         }
         Ok(())
@@ -85,11 +86,12 @@ impl Sink<'_> {
         }
         let process = self.trace.add_process(&ProcessRecord::default())?;
         let cause = "more threads or processes than a recording has room for";
-        self.lone_gap(process, GapReason::TooManyThreads, count.into(), cause)
+        self.lone_gap(process, GapReason::TooManyThreads, count.into(), cause)?;
+        self.trace.end_process(process, now_ns(), None)
     }
 
-    /// A gap that is all that is known of a process.
-    fn lone_gap(
+    /// A gap of a process that no thread of it can tell.
+    pub(super) fn lone_gap(
         &mut self,
         process: ProcessId,
         reason: GapReason,
@@ -103,7 +105,6 @@ impl Sink<'_> {
         let thread = self.trace.add_thread(&record)?;
         let mut shard = self.trace.shard(thread)?;
         shard.push(&Event::Gap(Gap { process, thread, cycle: 0, count, reason, addr: VirtAddr(0) }))?;
-        shard.end()?;
-        self.trace.end_process(process, now_ns(), None)
+        shard.end()
     }
 }

@@ -7,6 +7,7 @@
 
 mod build_id;
 pub(crate) mod causes;
+mod deaths;
 mod intake;
 mod lost;
 mod parts;
@@ -49,6 +50,8 @@ pub struct Totals {
     pub slow: u64,
     /// Events that are known to be missing.
     pub gaps: u64,
+    /// Processes that are known to have ended by a signal.
+    pub deaths: u64,
 }
 
 /// A traced process of the session.

@@ -20,7 +20,7 @@ use crate::command_line;
 use crate::listener::{Heard, Hit};
 
 /// The number of the process that was started first.
-const FIRST_PROCESS: u32 = 0;
+pub(super) const FIRST_PROCESS: u32 = 0;
 
 impl Sink<'_> {
     /// A buffer of records.
@@ -137,6 +137,7 @@ impl Sink<'_> {
                 self.step_end(thread, executed);
                 Ok(())
             }
+            Record::Death { ip, addr, signal, code } => self.death(thread, signal, code, (ip, addr)),
             Record::ThreadEnd => self.trace.end_thread(thread.id, now_ns()),
             Record::ProcessEnd { status } => {
                 if let Some(process) = self.processes.get_mut(&thread.process) {

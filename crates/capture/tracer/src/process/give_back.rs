@@ -1,4 +1,5 @@
-//! What is a process's own, given back where it goes on as one that nobody records: it was left, or asks to be traced.
+//! What is a process's own, given back where it goes on as one that nobody records: it was left, asks to be traced, or denies itself
+//! what we need. And the word that is left where it can't.
 
 use core::sync::atomic::Ordering;
 
@@ -27,4 +28,13 @@ pub(crate) unsafe fn give_back() {
     }
     PROCESS.pool.store(0, Ordering::Release);
     limits::give_back(true);
+}
+
+/// A fault of the tracer's ends the process: the recorder is told, whatever state it is in.
+pub fn note_bug() {
+    if let Some(pool) = PROCESS.pool()
+        && let Some(slot) = pool.process(PROCESS.number.load(Ordering::Relaxed))
+    {
+        slot.fail();
+    }
 }

@@ -78,7 +78,7 @@ pub(crate) fn take_over(handlers: Handlers) {
         if let Some(place) = actions.get_mut(signal as usize) {
             *place = old;
         }
-        if OURS & mask::bit(signal) != 0 {
+        if is_taken(signal, &old) {
             install_fault_handler(signal);
         } else if old.handler > SIG_IGN {
             set_real(signal, &handled(signal, &old));
@@ -114,10 +114,20 @@ fn handled(signal: i32, wanted: &SigAction) -> SigAction {
     real
 }
 
-fn install_fault_handler(signal: i32) {
+/// Whether a signal comes to us though the program does not handle it: one that we live on, or a fault that ends the program, so that we
+/// can tell where.
+fn is_taken(signal: i32, wanted: &SigAction) -> bool {
+    OURS & mask::bit(signal) != 0 || FAULTS & mask::bit(signal) != 0 && wanted.handler == SIG_DFL
+}
+
+fn fault_handler(signal: i32) -> SigAction {
     let mut action = real_action(address_of_handler(signal), 0, handler_mask(signal));
     action.flags |= libc::SA_NODEFER as u64;
-    set_real(signal, &action);
+    action
+}
+
+fn install_fault_handler(signal: i32) {
+    set_real(signal, &fault_handler(signal));
 }
 
 fn address_of_handler(signal: i32) -> u64 {
@@ -156,6 +166,8 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
         if OURS & mask::bit(signal) == 0 {
             let real = if wanted.handler > SIG_IGN {
                 handled(signal, &wanted)
+            } else if is_taken(signal, &wanted) {
+                fault_handler(signal)
             } else {
                 SigAction { restorer: stubs::restorer(), flags: wanted.flags | SA_RESTORER, ..wanted }
             };
@@ -173,11 +185,11 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
     0
 }
 
-/// Undoes [`take_over`] for the signals that are ours: the program is on its own.
+/// Undoes [`take_over`] for faults: the program is on its own.
 pub(crate) fn give_back() {
     let actions = ACTIONS.lock();
-    for signal in [libc::SIGSEGV, libc::SIGTRAP, libc::SIGSYS] {
-        if let Some(action) = actions.get(signal as usize) {
+    for signal in 1..=64 {
+        if let Some(action) = actions.get(signal as usize).filter(|_| FAULTS & mask::bit(signal) != 0) {
             set_real(signal, action);
         }
     }
@@ -187,8 +199,9 @@ pub(crate) fn give_back() {
 pub(crate) fn give_back_all() {
     let actions = ACTIONS.lock();
     for signal in 1..=64 {
-        let ours = OURS & mask::bit(signal) != 0;
-        if let Some(action) = actions.get(signal as usize).filter(|action| ours || action.handler > SIG_IGN) {
+        let is_fault = FAULTS & mask::bit(signal) != 0;
+        let is_ours = |action: &&SigAction| is_fault || action.handler > SIG_IGN;
+        if let Some(action) = actions.get(signal as usize).filter(is_ours) {
             set_real(signal, action);
         }
     }

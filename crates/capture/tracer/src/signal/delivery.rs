@@ -16,6 +16,7 @@ use crate::protect::pages;
 use crate::registers::{DIRECTION_FLAG, RESUME_FLAG, TRAP_FLAG};
 use crate::signal::actions::{self, ACTIONS, SIG_DFL, SIG_IGN};
 use crate::signal::alt_stack::{self, SS_AUTODISARM};
+use crate::signal::deaths;
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, SYSCALL_BYTES, StubPlace};
 use crate::signal::thread::SetAside;
@@ -84,7 +85,7 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
         return;
     }
     if action.handler <= SIG_IGN || (blocked && synchronous) {
-        die_by(thread, signal, info, synchronous);
+        die_by(thread, signal, info, context, synchronous);
         return;
     }
     let gregs = &mut context.gregs;
@@ -118,7 +119,7 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
         // No room for the frame is SIGSEGV, which dies by it if it was the one.
         let fault = SigInfo::fault(libc::SIGSEGV, libc::SI_KERNEL, 0);
         if signal == libc::SIGSEGV {
-            die_by(thread, signal, &fault, false);
+            die_by(thread, signal, &fault, context, false);
         } else {
             // SAFETY: the caller's promise.
             unsafe { deliver(thread, libc::SIGSEGV, &fault, context) };
@@ -163,7 +164,8 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
 }
 
 /// The program has no handler: let the kernel do what it does then.
-fn die_by(thread: &mut TracedThread, signal: i32, info: &SigInfo, synchronous: bool) {
+fn die_by(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &UContext, synchronous: bool) {
+    deaths::tell(thread, signal, info, context.gregs.rip);
     // After a trap and after a call that a filter refused the next instruction would be executed.
     let comes_again = synchronous && !matches!(signal, libc::SIGTRAP | libc::SIGSYS);
     if OURS & mask::bit(signal) != 0 || synchronous {
@@ -176,7 +178,6 @@ fn die_by(thread: &mut TracedThread, signal: i32, info: &SigInfo, synchronous: b
         }
         // That of a fault comes again by itself when the instruction is executed once more.
     } else {
-        let _ = info;
         let args = [sys::getpid() as usize, sys::gettid() as usize, signal as usize, 0, 0, 0];
         actions::reset(signal);
         // SAFETY: no pointers.

@@ -11,7 +11,7 @@ use tracee::sys;
 use crate::process::{births, debugger, exec, filters, surroundings, threads};
 use crate::protect::{pages, views};
 use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
-use crate::signal::{actions, alt_stack, delivery, rseq, wait_limit, waiting};
+use crate::signal::{actions, alt_stack, deaths, delivery, rseq, wait_limit, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
@@ -199,6 +199,7 @@ impl SystemCall {
                     Some(stubs::wait(self.number as usize, &args, context.mask))
                 }
                 _ => {
+                    deaths::before_call(thread, self, context.mask | thread.signals.virtual_mask);
                     if self.sends_trap_to_thread() {
                         births::wait_for_all();
                     }

@@ -370,6 +370,13 @@ pub(crate) fn open(start: u64, end: u64) -> Option<CodeStretches> {
     VIEWS.lock().open(start, end)
 }
 
+/// Whether a page has, or had, translated code, for which it was kept from being written.
+pub(crate) fn had_code(addr: u64) -> bool {
+    let page = addr & !(PAGE_BYTES - 1);
+    let views = VIEWS.lock();
+    views.closed.contains_key(&page) || views.opened.contains(&page)
+}
+
 /// Whether a page that was just found not to be writable is by now: another thread has opened it.
 pub(crate) fn was_opened(addr: u64) -> bool {
     let page = addr & !(PAGE_BYTES - 1);

@@ -7,10 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use memref::RegionKind;
-use recorder::{Direction, GapCause, MachineFilter, MachineRecorder, RecordedRun, Recorder, RemoteStore};
+use recorder::{
+    Direction, GapCause, MachineFilter, MachineRecorder, ProgramEnd, RecordedRun, Recorder, RemoteStore,
+};
+use report::tables::deaths::deaths;
 use report::{amount, grouped};
 use trace_server::Address;
 
+use crate::inputs;
 use crate::progress::short_bytes;
 use crate::recording::{Teller, flag_of_signals, in_options};
 
@@ -390,18 +394,44 @@ fn run_attached(args: &Args, pid: u32) -> Result<ExitCode> {
 /// Says what was recorded, and what can be asked now.
 fn tell_of_trace(args: &Args, took: Duration, run: &RecordedRun) {
     let file = run.output.display();
+    let until = match run.end {
+        ProgramEnd::Killed(_) => " until a signal ended the program",
+        _ => "",
+    };
     let missing = missing(run.totals.gaps);
     let accesses = amount(run.totals.accesses, "access");
     let (size, is_here) = match run.output.metadata() {
         Ok(facts) if facts.is_file() && args.server.is_none() => (format!(", {}", bytes(facts.len())), true),
         _ => (String::new(), false),
     };
-    eprintln!("memtap: wrote {file}: {accesses}{size} in {:.1} s; {missing}", took.as_secs_f64());
+    eprintln!("memtap: wrote {file}: {accesses}{size} in {:.1} s; {missing}{until}", took.as_secs_f64());
     if is_here {
         let by = if args.tracer == Some(TracerName::Qemu) { "process" } else { "variable,function" };
         eprintln!(
             "memtap: next: memtap report {file} (what is accessed most); memtap report {file} --by {by} (by whom)"
         );
+    }
+}
+
+/// Deaths that are told at the end; `memtap stat` tells all.
+const MAX_DEATHS: usize = 10;
+
+/// Says which processes a signal ended, and where.
+fn tell_of_deaths(args: &Args, run: &RecordedRun) {
+    let count = run.totals.deaths;
+    if count == 0 || args.never {
+        return;
+    }
+    let told = match args.server {
+        None => inputs::session(&run.output).and_then(|session| Ok(deaths(&session)?)).unwrap_or_default(),
+        Some(_) => Vec::new(),
+    };
+    for death in told.iter().take(MAX_DEATHS) {
+        eprintln!("memtap: {death}");
+    }
+    if let Some(more @ 1..) = count.checked_sub(told.len().min(MAX_DEATHS) as u64) {
+        let processes = amount(more, "process");
+        eprintln!("memtap: {processes} ended by signals; memtap stat says which");
     }
 }
 
@@ -453,6 +483,7 @@ fn ended(args: &Args, took: Duration, run: &RecordedRun) -> Result<ExitCode> {
     if !args.quiet && !args.never {
         tell_of_trace(args, took, run);
     }
+    tell_of_deaths(args, run);
     for program in run.untraced.iter().take(MAX_UNTRACED) {
         eprintln!("memtap: not recorded: {program}");
     }

@@ -1,0 +1,87 @@
+//! A process that a signal ends: what it was, where, and whether it may have been our doing.
+//!
+//! The kernel ends a process without a word, so a thread tells what it knows before: of a fault that the program does not handle, and
+//! of a signal that it sends to itself (abort). Where the program might be alive without us, that is a gap.
+
+use buffers::Record;
+use memref::{GapReason, VirtAddr};
+use tracee::frame::SigInfo;
+use tracee::sys;
+
+use crate::process::image;
+use crate::registers::SEGV_ACCERR;
+use crate::signal::actions::{ACTIONS, SIG_DFL};
+use crate::signal::mask;
+use crate::state::process::PROCESS;
+use crate::state::thread::TracedThread;
+use crate::syscall::call::SystemCall;
+use crate::syscall::program_memory;
+use crate::translate::code_views;
+
+/// The thread is about to end its process by a signal that came at that instruction.
+pub(crate) fn tell(thread: &mut TracedThread, signal: i32, info: &SigInfo, ip: u64) {
+    if PROCESS.pool().is_none() || PROCESS.is_vfork_child() {
+        return;
+    }
+    if let Some(why) = may_be_ours(signal, info, ip) {
+        let mut words = image::program();
+        words.push(why);
+        thread.emit_gap(GapReason::LostControl, 1, ip, words.as_bytes());
+    }
+    emit(thread, signal, info.code, ip, if info.code > 0 { info.addr } else { 0 });
+}
+
+fn emit(thread: &mut TracedThread, signal: i32, code: i32, ip: u64, addr: u64) {
+    thread.emit(&Record::Death { ip: VirtAddr(ip), addr: VirtAddr(addr), signal: signal as u8, code });
+}
+
+/// What we may have to do with it, after the program's name.
+fn may_be_ours(signal: i32, info: &SigInfo, ip: u64) -> Option<&'static [u8]> {
+    if info.code <= 0 {
+        return None;
+    }
+    if PROCESS.owns_code(ip) || sys::is_own(ip, ip + 1) {
+        return Some(b" (a signal ended it in code of memtap's; please report it)");
+    }
+    let is_denied = signal == libc::SIGSEGV && info.code == SEGV_ACCERR;
+    if is_denied && PROCESS.settings().translate && code_views::had_code(info.addr) {
+        return Some(
+            b" (it ended by a write to a page with code, which memtap had closed; please report it)",
+        );
+    }
+    (signal == libc::SIGSYS && program_memory::is_filtered())
+        .then_some(b" (its filter of system calls ended it, and may have met a call of memtap's)")
+}
+
+/// The program is about to make a call: where that sends its own thread a signal that ends the process, it is told.
+pub(crate) fn before_call(thread: &mut TracedThread, call: &SystemCall, blocked: u64) {
+    let [first, second, third, ..] = call.args.map(|arg| arg as u32);
+    let (is_own, signal) = match call.number {
+        libc::SYS_kill => (first == sys::getpid(), second),
+        libc::SYS_tkill => (first == sys::gettid(), second),
+        libc::SYS_tgkill => (second == sys::gettid(), third),
+        _ => return,
+    };
+    if is_own && ends(signal as i32) && blocked & mask::bit(signal as i32) == 0 && !PROCESS.is_vfork_child() {
+        emit(thread, signal as i32, libc::SI_TKILL, call.ip, 0);
+    }
+}
+
+/// Whether a process ends by a signal that is sent to it.
+fn ends(signal: i32) -> bool {
+    let others = [
+        libc::SIGCHLD,
+        libc::SIGCONT,
+        libc::SIGURG,
+        libc::SIGWINCH,
+        libc::SIGSTOP,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+    ];
+    if !(1..=64).contains(&signal) || others.contains(&signal) {
+        return false;
+    }
+    signal == libc::SIGKILL
+        || ACTIONS.lock().get(signal as usize).is_some_and(|action| action.handler == SIG_DFL)
+}
