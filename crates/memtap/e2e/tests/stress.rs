@@ -96,8 +96,8 @@ fn forks() {
         "--vfork 1 --vfork-ops 10",
         "--clone 1 --clone-ops 5",
         "--daemon 1 --daemon-ops 5",
-        "--exec 1 --exec-ops 5",
-        "--exec 1 --exec-ops 5 --exec-fork-method spawn",
+        "--exec 1 --exec-ops 5 --exec-max 4",
+        "--exec 1 --exec-ops 5 --exec-max 4 --exec-fork-method spawn",
         "--prctl 1 --prctl-ops 3",
         "--resched 1 --resched-ops 20",
     ]);
