@@ -49,8 +49,7 @@ extern "C" fn finish() {
 
 /// Whether there is a profile to write: preloaded, or attached to and not yet left.
 fn is_profiling() -> bool {
-    let state = attached::STATE.load(Ordering::Relaxed);
-    is_running() || matches!(state, attached::RUNNING | attached::STOPPING)
+    is_running() || attached::is_profiling()
 }
 
 /// Writes the profile where the program ends without running exit handlers.

@@ -238,6 +238,28 @@ fn what_forked_children_counted_is_there_at_the_end() {
     assert_eq!(running.end(), "fine\n");
 }
 
+/// The probe of `_exit` stays in a child that goes on after the attachment: what it counted is nobody's then.
+#[test]
+fn children_that_outlive_an_attachment_write_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(&build(dir.path(), "children.c", &[]));
+    let out = tempfile::tempdir().unwrap();
+    let process = Attached::start(running.pid(), &library(), &settings(out.path(), None)).unwrap();
+    running.says("go", "done");
+    assert_eq!(process.end().unwrap(), 0);
+    let files = || -> Vec<_> {
+        let entries = fs::read_dir(out.path()).unwrap().map(Result::unwrap);
+        let facts = |entry: fs::DirEntry| (entry.file_name(), entry.metadata().unwrap().modified().unwrap());
+        let mut files: Vec<_> = entries.map(facts).collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    running.says("end", "done");
+    assert_eq!(files(), before);
+    assert_eq!(running.end(), "fine\n");
+}
+
 #[test]
 fn a_program_that_blocks_all_signals_runs_into_traps_unharmed() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 // For each line of its standard input it forks a child that calls work 1000 times and stays, or, where the line is "stop", stops itself,
-// and one that calls it 500 times and ends by _exit; then it says "done". Children that stay are killed at the end.
+// and one that calls it 500 times and ends by _exit; then it says "done". Where the line is "end", the child that stays has to call _exit
+// instead. Children that stay are killed at the end.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@ static volatile long sum;
 
 KEPT void work(int n) { sum += n; }
 
+static void leave(int signal) { _exit(signal == SIGTERM ? 3 : 4); }
+
 static pid_t fork_one(int calls, int stays, int stops) {
     int done[2];
     char c;
@@ -20,6 +23,7 @@ static pid_t fork_one(int calls, int stays, int stops) {
     pid_t child = fork();
     if (child < 0) abort();
     if (child == 0) {
+        signal(SIGTERM, leave);
         for (int i = 0; i < calls; i++) work(i);
         if (write(done[1], "", 1) != 1) abort();
         if (stops) raise(SIGSTOP);
@@ -39,6 +43,14 @@ int main(void) {
     fflush(stdout);
     pid_t stay = 0;
     while (fgets(line, sizeof line, stdin)) {
+        if (!strncmp(line, "end", 3)) {
+            kill(stay, SIGTERM);
+            if (waitpid(stay, &status, 0) != stay || !WIFEXITED(status) || WEXITSTATUS(status) != 3) abort();
+            stay = 0;
+            printf("done\n");
+            fflush(stdout);
+            continue;
+        }
         int stops = !strncmp(line, "stop", 4);
         if (stay) kill(stay, SIGKILL), waitpid(stay, 0, 0);
         stay = fork_one(1000, 1, stops);
@@ -48,7 +60,7 @@ int main(void) {
         printf("done\n");
         fflush(stdout);
     }
-    kill(stay, SIGKILL);
+    if (stay) kill(stay, SIGKILL);
     printf("fine\n");
     return 0;
 }

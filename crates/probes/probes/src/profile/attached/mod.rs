@@ -9,7 +9,7 @@ pub mod begin;
 pub mod children;
 pub mod end;
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use begin::start;
 pub use end::settle;
@@ -47,6 +47,12 @@ pub const STAGE: u32 = 0xff;
 #[must_use]
 pub fn stage(state: u32) -> u32 {
     state & STAGE
+}
+
+/// Whether this process is attached to and has not been left: there is a profile to write.
+#[must_use]
+pub fn is_profiling() -> bool {
+    matches!(STATE.load(Ordering::Relaxed), RUNNING | STOPPING)
 }
 
 /// Where the attachment stands; written by this library, and as [`STOPPING`] by the process that attached.
