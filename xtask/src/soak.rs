@@ -180,9 +180,12 @@ impl Load {
     fn start(count: usize) -> Result<Self> {
         let mut load = Self(Vec::new());
         for _ in 0..count {
-            let mut busy = Command::new("sh");
-            let child = busy.args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
-            load.0.push(child.context("can't start sh")?);
+            // Each ends with this process, however that ends: its standard input is a pipe of which this process has the other end. Nothing
+            // is ever written there, so a read that times out says that it is still open.
+            let mut busy = Command::new("bash");
+            let turn = "while :; do for ((i = 0; i < 100000; i++)); do :; done; read -r -t 0.001; [ $? -gt 128 ] || exit; done";
+            let child = busy.args(["-c", turn]).stdin(Stdio::piped()).spawn();
+            load.0.push(child.context("can't start bash")?);
         }
         Ok(load)
     }

@@ -73,6 +73,16 @@ pub fn spawn(command: &mut Command) -> Limited {
     Limited { child, _over: over }
 }
 
+/// What a test has started ends with the test, whatever became of that.
+impl Drop for Limited {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            kill_group(self.child.id());
+            let _ = self.child.wait();
+        }
+    }
+}
+
 /// The whole group: a recorder that hangs has a program that waits.
 fn kill_group(group: u32) {
     let _ = Command::new("kill").args(["-9", "--", &format!("-{group}")]).status();

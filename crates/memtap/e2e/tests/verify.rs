@@ -94,8 +94,7 @@ fn bytes_of_several_threads_are_left_out() {
     let recording = TestProgram::named("threads.c").record_with("translate", &["--verify=1000000", "--data"]);
     let verified = &recording.trace.stat()["verified"];
     assert_eq!(verified["mismatches"], 0, "{verified}");
-    let share = share_with_bytes(&recording);
-    assert!(0.0 < share && share < 1.0, "{verified}");
+    assert!((0.01..0.5).contains(&share_with_bytes(&recording)), "{verified}");
 }
 
 /// Two processes write the same page while a third look would find it changed; the clock is in a page of the kernel's.
@@ -139,8 +138,7 @@ fn bytes_that_others_change_are_left_out() {
     assert_eq!(recording.outcome.out(), "done\n");
     let verified = &recording.trace.stat()["verified"];
     assert_eq!((&verified["mismatches"], recording.outcome.status), (&0.into(), 0), "{verified}");
-    let share = share_with_bytes(&recording);
-    assert!(0.0 < share && share < 1.0, "{verified}");
+    assert!((0.1..0.95).contains(&share_with_bytes(&recording)), "{verified}");
 }
 
 #[test]

@@ -203,11 +203,23 @@ pub(crate) fn tell(
     file_offset: u64,
     name: &[u8],
 ) {
+    tell_as_of(recorder::next_order(), thread, change, range, file_offset, name);
+}
+
+/// Tells the recorder of a region that changed at an order drawn before: memory that goes is another thread's at once.
+pub(crate) fn tell_as_of(
+    order: u64,
+    thread: &mut TracedThread,
+    change: RegionChange,
+    range: &Range,
+    file_offset: u64,
+    name: &[u8],
+) {
     let rights = [(sys::PROT_READ, 1), (sys::PROT_WRITE, 2), (sys::PROT_EXEC, 4)]
         .iter()
         .fold(0, |rights, (prot, bit)| if range.prot & prot != 0 { rights | bit } else { rights });
     thread.emit(&Record::Region {
-        order: recorder::next_order(),
+        order,
         change,
         kind: range.kind,
         rights,

@@ -92,7 +92,7 @@ impl SystemCall {
         let [addr, len, ..] = self.args.map(|arg| arg as u64);
         let bytes = pages::whole_pages(len);
         // Drawn before: as soon as the memory is gone, another thread may get the same addresses.
-        let order = recorder::next_order();
+        let (order, region_order) = (recorder::next_order(), recorder::next_order());
         if pages::is_page_start(addr) && len != 0 {
             views::drop_views(addr, addr.saturating_add(bytes));
             code_changes::on_mapping(MappingChange::Unmapped { start: addr, len: bytes });
@@ -118,7 +118,7 @@ impl SystemCall {
                 traced: false,
                 shared: false,
             };
-            views::tell(thread, RegionChange::Unmap, &range, 0, b"");
+            views::tell_as_of(region_order, thread, RegionChange::Unmap, &range, 0, b"");
         }
         result
     }
