@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use buffers::{BufferState, ProcessState};
@@ -38,12 +39,12 @@ impl<'a, 's> Drain<'a, 's> {
         Self { pool, sink, living, known: 0, unentered: BTreeSet::new(), pids: BTreeSet::new() }
     }
 
-    /// Reads until the program has ended and all has been read, and waits at most `wait` for those who outlive it. After an error nothing more can be kept: the program goes
-    /// on, unrecorded.
+    /// Reads until the program has ended and all has been read, and waits at most `wait` for those who outlive it; no longer than until `leave` is
+    /// set. After an error nothing more can be kept: the program goes on, unrecorded.
     pub(crate) fn run(
         &mut self,
         program: &Waiter,
-        wait: Option<Duration>,
+        (wait, leave): (Option<Duration>, &AtomicBool),
         output: &Path,
         tell: &mut dyn FnMut(Notice<'_>),
     ) -> Result<(), Error> {
@@ -65,6 +66,9 @@ impl<'a, 's> Drain<'a, 's> {
                 looked = Instant::now();
                 self.leave_ended()?;
                 tell(Notice::Progress { totals: self.sink.totals(), output });
+            }
+            if leave.load(Ordering::Relaxed) {
+                break;
             }
             if over && !self.living.is_empty() {
                 let since = *over_since.get_or_insert_with(Instant::now);

@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) running: Option<RunningProcess>,
     /// How long processes are waited for that outlive the program; `None`: until they end.
     pub(crate) wait: Option<Duration>,
+    /// Set where the recording of a program is to end at once, whoever still runs.
+    pub(crate) leave: Arc<AtomicBool>,
     /// What a traced process is told.
     pub(crate) config: Config,
     /// Where the trace goes.

@@ -61,6 +61,7 @@ pub struct Recorder {
     children: bool,
     verify: Option<u32>,
     wait: Option<Duration>,
+    leave: Arc<AtomicBool>,
     trace: TraceOptions,
     library: Option<PathBuf>,
 }
@@ -90,6 +91,7 @@ impl Recorder {
             children: true,
             verify: None,
             wait: None,
+            leave: Arc::default(),
             trace: TraceOptions::default(),
             library: None,
         }
@@ -119,6 +121,14 @@ impl Recorder {
         if let Subject::Process { stop, .. } = &mut self.subject {
             *stop = flag;
         }
+        self
+    }
+
+    /// The recording of a program ends at once when this is set: the program and all that it started go on, unrecorded, and each of them is a
+    /// gap.
+    #[must_use]
+    pub fn leave_flag(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.leave = flag;
         self
     }
 
@@ -249,6 +259,7 @@ impl Recorder {
             linkage,
             running: None,
             wait: self.wait,
+            leave: Arc::clone(&self.leave),
             trace: self.trace_plan(name, &config),
             program,
             config,
@@ -288,6 +299,7 @@ impl Recorder {
             linkage: Linkage::Dynamic,
             running: Some(running),
             wait: None,
+            leave: Arc::default(),
             trace: self.trace_plan(&program.to_string_lossy(), &config),
             program,
             config,

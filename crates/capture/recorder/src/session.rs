@@ -1,6 +1,7 @@
 //! A recording from its plan to a finished trace: the outline of all that the recorder does with programs and processes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use buffers::Config;
@@ -53,10 +54,11 @@ pub(crate) fn listen(
     if plan.running.is_none() {
         sink.announce_program(FIRST_ANNOUNCEMENT, &plan.program.to_string_lossy());
     }
-    let drained = Drain::new(service.pool(), &mut sink).run(&waiter, plan.wait, output, tell);
+    let drained = Drain::new(service.pool(), &mut sink).run(&waiter, (plan.wait, &plan.leave), output, tell);
     service.close();
     // The end, where it is known; and what is wrong where it is not, or with the process that was left.
-    let (end, problem) = match waiter.wait(tell) {
+    let is_left = plan.leave.load(Ordering::Relaxed) && !waiter.is_over();
+    let (end, problem) = match if is_left { Ok(ProgramEnd::NotWaited) } else { waiter.wait(tell) } {
         Ok(end) => (Some(end), None),
         Err(Failure::NotEntered(error)) => {
             drop((sink, trace));

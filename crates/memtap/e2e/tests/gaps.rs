@@ -1,9 +1,11 @@
 //! Nothing is lost silently: what could not be seen is a gap, `record` says so, and its exit status shows it.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use e2e::{Recording, TestProgram, memtap, record, run, tool};
+use e2e::{Recording, TestProgram, memtap, record, run, spawn, tool};
 use serde_json::json;
 
 /// A program that can be traced starts one that can't: page protection needs a loader that takes it along.
@@ -183,6 +185,39 @@ fn a_child_with_the_thread_pointer_of_a_threaded_program_is_recorded_or_told() {
     let recording = record(&["--tracer=translate".to_owned()], &program.command_line(), b"");
     assert_eq!(recording.outcome.out(), program.header.stdout);
     assert_eq!((recording.trace.number("gaps"), recording.outcome.status), (0, 0));
+}
+
+/// The first SIGTERM is the program's; after the second one `record` ends with what it has.
+#[test]
+fn a_recording_ends_whatever_its_program_does() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // It ends with this test.
+    let script = "trap '' TERM; echo ready; while [ -e on ]; do sleep 0.1; done";
+    std::fs::write(directory.path().join("on"), "").expect("a file");
+    let mut command = Command::new(memtap());
+    command.args(["record", "-o", "t.memtap", "--", "sh", "-c", script]).current_dir(directory.path());
+    // No pipe: the program, which goes on, would keep it open.
+    let errors = directory.path().join("errors");
+    command.stderr(std::fs::File::create(&errors).expect("a file"));
+    let mut recording = spawn(command.stdout(Stdio::piped()));
+    let mut line = String::new();
+    BufReader::new(recording.stdout.take().expect("piped above")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    let id = recording.id().to_string();
+    let terminate = || Command::new("kill").arg(&id).status().expect("kill runs");
+    terminate();
+    // Two that wait at the same time are one: the first was seen once it has been passed on, of which nothing is to be seen here.
+    let begun = Instant::now();
+    while recording.try_wait().expect("a child").is_none() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(100));
+        terminate();
+    }
+    let status = recording.wait().expect("it ends");
+    let said = std::fs::read_to_string(&errors).expect("text");
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("goes on after the end of the recording"), "{said}");
+    let stat = run(Command::new(memtap()).args(["stat", "t.memtap"]).current_dir(directory.path()), b"");
+    assert_eq!(stat.status, 0, "{}", stat.err());
 }
 
 /// Where SIGCHLD is ignored, the kernel keeps no status of a child: that is no status 0.

@@ -2,7 +2,7 @@
 //! they are this process's.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -31,6 +31,7 @@ pub(crate) struct Teller {
     outliving_since: Option<Instant>,
     /// Whether the program may be stopped when it is to end.
     stops: bool,
+    end: Arc<ForcedEnd>,
     problem: Result<()>,
 }
 
@@ -38,12 +39,26 @@ impl Teller {
     /// Nothing told yet.
     pub(crate) fn new(how_to_end: Option<&'static str>) -> Self {
         let (progress, problem) = (Progress::new(), Ok(()));
-        Self { progress, how_to_end, says_outliving: false, outliving_since: None, stops: false, problem }
+        let end = Arc::default();
+        Self {
+            progress,
+            how_to_end,
+            says_outliving: false,
+            outliving_since: None,
+            stops: false,
+            end,
+            problem,
+        }
     }
 
     /// Nothing told yet, of a program that is stopped now and then.
     pub(crate) fn of_stopped_program() -> Self {
         Self { stops: true, ..Self::new(None) }
+    }
+
+    /// Set where the recording is to end at once.
+    pub(crate) fn leave_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.end.leave)
     }
 
     /// Says, too, where processes outlive the program and are waited for.
@@ -52,6 +67,7 @@ impl Teller {
     }
 
     fn outlived(&mut self, processes: usize) {
+        self.end.program_is_over.store(true, Ordering::Relaxed);
         let since = *self.outliving_since.get_or_insert_with(Instant::now);
         if self.says_outliving && since.elapsed() >= PATIENCE {
             self.says_outliving = false;
@@ -77,7 +93,9 @@ impl Teller {
         }
         self.progress.clear();
         match notice {
-            Notice::Started { pid } => self.problem = forward_signals(*pid, self.stops),
+            Notice::Started { pid } => {
+                self.problem = forward_signals(*pid, self.stops, Arc::clone(&self.end))
+            }
             Notice::Attached { pid } => {
                 eprintln!("memtap: recording process {pid}{}", self.how_to_end.unwrap_or_default());
             }
@@ -95,12 +113,30 @@ impl Teller {
     }
 }
 
+/// What ends a recording that its program does not end.
+#[derive(Debug, Default)]
+struct ForcedEnd {
+    leave: Arc<AtomicBool>,
+    /// The program has ended; others go on.
+    program_is_over: AtomicBool,
+}
+
 /// Signals that end a recording are passed on to the program, which decides; the trace is finished either way. Those that
 /// the terminal sends (Ctrl-C) reach the program by themselves. One that `stops` would not see them before somebody continues it.
-fn forward_signals(pid: u32, stops: bool) -> Result<()> {
+///
+/// The second one ends the recording whatever the program does. Of those that the terminal sends only the ones after the program's end
+/// count: an interpreter takes many.
+fn forward_signals(pid: u32, stops: bool, end: Arc<ForcedEnd>) -> Result<()> {
     let mut signals = SignalsInfo::<WithOrigin>::new(ENDING).context("signals can't be handled")?;
     std::thread::spawn(move || {
+        let mut count = 0;
         for origin in &mut signals {
+            if origin.process.is_some() || end.program_is_over.load(Ordering::Relaxed) {
+                count += 1;
+            }
+            if count > 1 {
+                end.leave.store(true, Ordering::Relaxed);
+            }
             let signal = rustix::process::Signal::from_named_raw(origin.signal);
             let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
             if let (Some(_), Some(signal), Some(pid)) = (origin.process, signal, pid) {

@@ -115,6 +115,7 @@ impl Watcher {
             linkage: self.linkage,
             running: None,
             wait: None,
+            leave: std::sync::Arc::default(),
             config: Config {
                 regions: regions.iter().fold(0, |mask, kind| mask | 1 << kind.code()),
                 children: true,

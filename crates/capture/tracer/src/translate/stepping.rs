@@ -19,7 +19,9 @@ const MAX_DOUBLINGS: u32 = 6;
 pub(crate) fn step(thread: &mut TracedThread, context: &mut UContext) {
     if !thread.translation.stepping {
         thread.translation.stepping = true;
-        thread.translation.step_mask = context.mask;
+        // At the end of a call in the gate signals that came meanwhile still have all others blocked: from here on that is the steps'
+        // doing, and their end's to undo.
+        thread.translation.step_mask = thread.signals.held_mask.take().unwrap_or(context.mask);
         context.mask = !OURS;
         let rip = context.gregs.rip;
         if gate::is_in_gate(thread, rip) && !gate::is_after_gate(rip) {

@@ -370,6 +370,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         args.machine_recorder(name, rest).record_with(|notice| teller.tell(&notice))
     } else {
         let subject = Recorder::of_program(name).args(rest);
+        let subject = subject.leave_flag(teller.leave_flag());
         args.recorder(subject).record_with(|notice| teller.tell(&notice))
     };
     ended(args, started.elapsed(), &teller.end(run.map_err(in_options))?)
