@@ -215,6 +215,7 @@ programs! {
     maps_device: "maps_device.c",
     shared_process: "shared_process.c",
     clone_vm: "clone_vm.c",
+    code_by_calls: "code_by_calls.c",
     ignored_asleep: "ignored_asleep.c",
     looks_at_its_crash: "looks_at_its_crash.c",
     prefetch: "prefetch.S",

@@ -4,13 +4,29 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use e2e::{Recording, TestProgram, record};
+use e2e::{TestProgram, Trace, memtap, run};
 use serde_json::Value;
 
 const TRACERS: [&str; 2] = ["--tracer=protect", "--tracer=translate"];
 
+/// What `record` says of a program and of its end, with status and trace.
+struct Told {
+    status: i32,
+    err: String,
+    trace: Trace,
+    _directory: tempfile::TempDir,
+}
+
+fn told(tracer: &str, line: &[String]) -> Told {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("t.memtap");
+    let outcome =
+        run(Command::new(memtap()).args(["record", tracer, "-o"]).arg(&path).arg("--").args(line), b"");
+    Told { status: outcome.status, err: outcome.err(), trace: Trace::at(path), _directory: directory }
+}
+
 /// Runs the program with these words natively and recorded, which have to end alike.
-fn ended(file: &str, words: &[&str], tracer: &str) -> Recording {
+fn ended(file: &str, words: &[&str], tracer: &str) -> Told {
     let program = TestProgram::named(file);
     let natively = Command::new(&program.path).args(words).output().expect("it runs");
     let status = natively.status.signal().map_or_else(|| natively.status.code(), |signal| Some(128 + signal));
@@ -18,17 +34,16 @@ fn ended(file: &str, words: &[&str], tracer: &str) -> Recording {
         .into_iter()
         .chain(words.iter().map(|word| (*word).to_owned()))
         .collect();
-    let recording = record(&[tracer.to_owned()], &line, b"");
-    assert_eq!(Some(recording.outcome.status), status, "{words:?} {tracer}: {}", recording.outcome.err());
-    recording
+    let told = told(tracer, &line);
+    assert_eq!(Some(told.status), status, "{words:?} {tracer}: {}", told.err);
+    told
 }
 
 /// Ends by its own doing: the death alone is told, and nothing is missing.
 fn check_death(how: &str, signal: &str, code: Option<&str>, function: &str) {
     for tracer in TRACERS {
-        let recording = ended("ends_by.c", &[how], tracer);
-        let err = recording.outcome.err();
-        let stat = recording.trace.stat();
+        let Told { err, trace, .. } = ended("ends_by.c", &[how], tracer);
+        let stat = trace.stat();
         assert_eq!(stat["gaps"], 0, "{how} {tracer}: {err}");
         let deaths = stat["deaths"].as_array().expect("a list");
         let [death] = &deaths[..] else { panic!("{how} {tracer}: {deaths:?}") };
@@ -38,7 +53,7 @@ fn check_death(how: &str, signal: &str, code: Option<&str>, function: &str) {
         let place = death["place"].as_str().unwrap_or("none");
         assert!(place.contains(function), "{how} {tracer}: {death}");
         assert!(err.contains(&format!("ended by {signal}")) && err.contains(place), "{how} {tracer}: {err}");
-        let text = recording.trace.ask("stat", &[]).out();
+        let text = trace.ask("stat", &[]).out();
         assert!(text.contains(&format!("ended by {signal}")), "{how} {tracer}: {text}");
     }
 }
@@ -62,19 +77,20 @@ fn signals_that_a_program_sends_itself_are_told_with_their_sender() {
 #[test]
 fn the_death_of_a_child_is_told() {
     check_death("child", "SIGSEGV", Some("SEGV_MAPERR"), "ends_by.c:16");
-    let recording = ended("ends_by.c", &["child"], TRACERS[1]);
-    assert_eq!(recording.outcome.status, 11, "that of its parent");
+    assert_eq!(ended("ends_by.c", &["child"], TRACERS[1]).status, 11, "that of its parent");
 }
 
 /// What another process ends is told by who waits for it; nobody knows where it was.
 #[test]
 fn a_program_that_another_kills_is_told() {
     let line = ["sh", "-c", "sh -c 'kill -9 $PPID; :' & wait; sleep 100"].map(str::to_owned);
-    let recording = record(&[], &line, b"");
-    let err = recording.outcome.err();
-    assert_eq!(recording.outcome.status, 137, "{err}");
-    assert!(err.contains("ended by SIGKILL, process 0\n"), "{err}");
-    let deaths = recording.trace.stat()["deaths"].clone();
+    let Told { status, err, trace, .. } = told(TRACERS[1], &line);
+    assert_eq!(status, 137, "{err}");
+    assert!(
+        err.contains("until a signal ended the program") && err.contains("ended by SIGKILL, process 0\n"),
+        "{err}"
+    );
+    let deaths = trace.stat()["deaths"].clone();
     assert_eq!((&deaths[0]["signal"], &deaths[0]["place"]), (&"SIGKILL".into(), &Value::Null), "{deaths}");
 }
 
@@ -83,21 +99,20 @@ fn a_program_that_another_kills_is_told() {
 fn the_end_by_a_filter_is_no_complete_recording() {
     let program = TestProgram::named("denies_itself.c");
     let line = [program.path.display().to_string(), "kill".to_owned(), "thread".to_owned()];
-    let recording = record(&[], &line, b"");
-    let err = recording.outcome.err();
-    let causes = recording.trace.stat()["gap_causes"].to_string();
-    assert!(recording.trace.number("gaps") >= 1 && recording.outcome.status != 0, "{err}");
+    let Told { status, err, trace, .. } = told(TRACERS[1], &line);
+    let causes = trace.stat()["gap_causes"].to_string();
+    assert!(trace.number("gaps") >= 1 && status != 0, "{err}");
     assert!(causes.contains("it has several threads, and may end by that"), "{causes}");
-    if recording.outcome.status == 128 + 31 {
+    if status == 128 + 31 {
         assert!(causes.contains("its filter of system calls ended it"), "{causes}");
-        let deaths = recording.trace.stat()["deaths"].clone();
+        let deaths = trace.stat()["deaths"].clone();
         assert_eq!(deaths[0]["signal"], "SIGSYS", "{deaths}");
     }
 }
 
 #[test]
 fn a_program_that_ends_well_has_no_deaths() {
-    let recording = record(&[], &["true".to_owned()], b"");
-    assert_eq!(recording.trace.stat()["deaths"], Value::Array(Vec::new()));
-    assert!(!recording.outcome.err().contains("ended by"), "{}", recording.outcome.err());
+    let Told { err, trace, .. } = told(TRACERS[1], &["true".to_owned()]);
+    assert_eq!(trace.stat()["deaths"], Value::Array(Vec::new()));
+    assert!(err.contains("nothing is missing\n") && !err.contains("ended by"), "{err}");
 }

@@ -17,7 +17,7 @@ use crate::state::thread::TracedThread;
 use crate::syscall::call::SystemCall;
 use crate::syscall::scratch::Scratch;
 use crate::syscall::table::{self, Arg, Manner, SignalSet};
-use crate::syscall::{direct, paths, program_memory, program_writes};
+use crate::syscall::{code_writes, direct, paths, program_memory, program_writes};
 use crate::translate::code_changes::{self, MappingChange};
 use crate::translate::{context, stepping, translated_thread};
 
@@ -353,6 +353,7 @@ impl SystemCall {
             result = call(thread);
         }
         scratch.copy_back();
+        code_writes::after(self, result);
         if result != NOT_MADE {
             thread.after_descriptors(self.number, self.ip, &self.args, result);
         }

@@ -1,6 +1,7 @@
 //! The program's system calls: which arguments are pointers, and what is made of each call. Start with `dispatch`.
 
 pub(crate) mod call;
+mod code_writes;
 pub(crate) mod direct;
 pub(crate) mod dispatch;
 pub(crate) mod limits;

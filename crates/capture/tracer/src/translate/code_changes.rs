@@ -5,7 +5,7 @@ use code_cache::Place;
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
 use crate::translate::code_ranges;
-use crate::translate::code_views::{self, CodeStretch, CodeStretches};
+use crate::translate::code_views::{self, CodeStretch, CodeStretches, FileId};
 use crate::translate::engine::ENGINE;
 
 /// What a system call does to the program's mappings. Lengths are as the program gave them.
@@ -19,6 +19,8 @@ pub(crate) enum MappingChange {
     Protected { start: u64, len: u64, prot: i32 },
     /// Bytes have changed otherwise than by writing.
     Discarded { start: u64, len: u64 },
+    /// A file was written by a call, at these places in it.
+    Written { file: FileId, stretch: CodeStretch },
     /// Memory is about to be moved.
     Moving { start: u64, len: u64 },
     /// It was; `keeps`: what is left there stays mapped.
@@ -46,7 +48,7 @@ impl MappingChange {
                 code_ranges::forget(stretch(start, len))
             }
             Self::Moved { new, new_len, .. } => code_ranges::forget(stretch(new, new_len)),
-            Self::Discarded { .. } | Self::Attached { .. } => {}
+            Self::Discarded { .. } | Self::Written { .. } | Self::Attached { .. } => {}
             // How long it was the kernel knows.
             Self::Detached { .. } => code_ranges::forget_all(),
         }
@@ -64,6 +66,7 @@ impl MappingChange {
             Self::Unmapped { start, len } => code_views::unmapped(stretch(start, len)),
             Self::Protected { start, len, prot } => code_views::protected(stretch(start, len), prot),
             Self::Discarded { start, len } => code_views::changed(stretch(start, len)),
+            Self::Written { file, stretch } => code_views::written(file, stretch),
             Self::Moving { start, len } => code_views::moving(stretch(start, len)),
             Self::Moved { old, old_len, new, new_len, keeps } => {
                 code_views::moved(stretch(old, old_len), stretch(new, new_len), keeps)

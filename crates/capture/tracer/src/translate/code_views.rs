@@ -6,10 +6,12 @@
 //! faults then, gets its right back ([`open`]), and the code is forgotten. A mapping that gets the right to write later
 //! makes the code that it shows forgotten at once.
 //!
-//! What other processes write, and what is written to a file by calls instead of through a mapping, is not seen.
+//! What is written to such a file by calls instead of through a mapping, and to the process's own memory as a file, is seen by the call
+//! ([`written`]). What other processes write is not.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use tracee::lock::{Guard, Lock};
 use tracee::maps::{self, Mapping};
@@ -22,7 +24,7 @@ const NO_DEVICE: u64 = u64::MAX;
 
 /// Device and number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileId {
+pub(crate) struct FileId {
     device: u64,
     number: u64,
 }
@@ -55,7 +57,12 @@ pub(crate) struct Views {
     /// Pages that got their rights back, each once, and how many did: a fault of another thread may come to its handler much later.
     opened: [u64; OPENED],
     openings: usize,
+    /// Files that are the process's own memory.
+    memory: Vec<FileId>,
 }
+
+/// See [`is_written_by_calls`].
+static BY_CALLS: AtomicBool = AtomicBool::new(false);
 
 /// Pages that are remembered so.
 const OPENED: usize = 512;
@@ -92,6 +99,7 @@ impl Views {
         unwatched: 0,
         opened: [0; OPENED],
         openings: 0,
+        memory: Vec::new(),
     };
 
     /// The views that have something between two addresses, and where they begin.
@@ -132,6 +140,9 @@ impl Views {
     }
 
     fn add(&mut self, start: u64, end: u64, prot: i32, shown: Option<Shown>) {
+        if shown.is_some() && prot & sys::PROT_EXEC != 0 {
+            BY_CALLS.store(true, Ordering::Relaxed);
+        }
         if start < end && (shown.is_some() || is_both(prot)) {
             self.list.insert(start, View { end, prot, shown });
         }
@@ -370,6 +381,40 @@ pub(crate) fn open(start: u64, end: u64) -> Option<CodeStretches> {
     VIEWS.lock().open(start, end)
 }
 
+/// Whether calls may write what the program executes: it executes a file that is mapped shared, or has opened its own memory as a file.
+pub(crate) fn is_written_by_calls() -> bool {
+    BY_CALLS.load(Ordering::Relaxed)
+}
+
+/// A file was opened that is the process's own memory.
+pub(crate) fn note_memory(file: FileId) {
+    BY_CALLS.store(true, Ordering::Relaxed);
+    let mut views = VIEWS.lock();
+    if !views.memory.contains(&file) {
+        views.memory.push(file);
+    }
+}
+
+/// Whether a file is the process's own memory.
+pub(crate) fn is_memory(file: FileId) -> bool {
+    VIEWS.lock().memory.contains(&file)
+}
+
+/// A file was written at these places. Where code is to be forgotten.
+pub(crate) fn written(file: FileId, places: CodeStretch) -> CodeStretches {
+    let views = VIEWS.lock();
+    let shows = |(&at, view): (&u64, &View)| {
+        let shown = view.shown.filter(|shown| shown.file == file)?;
+        let first = places.start.max(shown.offset);
+        let last = places.end.min(shown.offset.saturating_add(view.end - at));
+        (first < last).then(|| {
+            let start = at + (first - shown.offset);
+            CodeStretch { start, end: start + (last - first) }
+        })
+    };
+    views.list.iter().filter_map(shows).collect()
+}
+
 /// Whether a page has, or had, translated code, for which it was kept from being written.
 pub(crate) fn had_code(addr: u64) -> bool {
     let page = addr & !(PAGE_BYTES - 1);
@@ -408,7 +453,8 @@ pub(crate) fn forget_all() {
 }
 
 /// Device and number of the file that a descriptor stands for.
-fn file_of(fd: i32) -> Option<FileId> {
+/// What a descriptor stands for; `None` where it is none.
+pub(crate) fn file_of(fd: i32) -> Option<FileId> {
     // SAFETY: zeros are a valid structure.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
     let args = [fd as usize, &raw mut stat as usize, 0, 0, 0, 0];

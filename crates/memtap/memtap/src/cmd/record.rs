@@ -420,7 +420,7 @@ const MAX_DEATHS: usize = 10;
 /// Says which processes a signal ended, and where.
 fn tell_of_deaths(args: &Args, run: &RecordedRun) {
     let count = run.totals.deaths;
-    if count == 0 || args.never {
+    if count == 0 || args.quiet || args.never {
         return;
     }
     let told = match args.server {
