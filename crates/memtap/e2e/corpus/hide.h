@@ -3,12 +3,22 @@
 #ifndef HIDE_H
 #define HIDE_H
 
-#define HIDE(value)                                                                                                    \
+#ifdef __cplusplus
+template <typename T>
+static inline __attribute__((always_inline)) T hidden(T value)
+{
+    __asm__ volatile("" : "+r"(value) : : "memory");
+    return value;
+}
+#define HIDE(...) hidden(__VA_ARGS__)
+#else
+#define HIDE(...)                                                                                                      \
     __extension__({                                                                                                    \
-        __typeof__(value) hidden = (value);                                                                            \
+        __auto_type hidden = (__VA_ARGS__);                                                                            \
         __asm__ volatile("" : "+r"(hidden) : : "memory");                                                              \
         hidden;                                                                                                        \
     })
+#endif
 
 /* Somebody may read all that this points to. */
 #define SHOW(pointer) __asm__ volatile("" : : "r"(pointer) : "memory")
