@@ -44,7 +44,10 @@ fn reported(case: &CorpusCase, finding: &Value) -> Option<Reported> {
         CaseQuestion::Errors => {
             let kind = text(&finding["kind"]);
             let detail = text(&finding["leak_kind"]);
-            let is_expected = case.head.expects.iter().any(|expect| expect.kind == kind);
+            let expects = case.head.expects.iter();
+            let is_expected = expects
+                .filter(|expect| expect.kind == kind)
+                .any(|expect| expect.detail.as_ref().is_none_or(|of| *of == detail));
             // A block that a pointer was left to, or of which nothing is known, is lost only where the case says so.
             let is_reachable = kind == "leak" && (detail.is_empty() || detail == "reachable");
             if REMARKS.contains(&&*kind) || is_reachable && !is_expected {

@@ -2,6 +2,7 @@
 // command: errors
 // record: --data
 // expect: leak definite
+// expect: leak indirect
 #include <memory>
 #include "../hide.h"
 

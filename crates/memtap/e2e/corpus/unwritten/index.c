@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include "../hide.h"
 
-static int table[256];
+static int numbers[256];
 
 int main(void)
 {
+    int *table = HIDE((int *)numbers);
     unsigned char *bytes = HIDE(malloc(64));
     bytes[0] = 1;
     bytes = HIDE(bytes);
