@@ -2,7 +2,6 @@
 // command: errors
 // record: --flow full
 // expect: uninitialised
-// memtap misses: addresses that are made of such bytes are no decision
 #include <stdlib.h>
 #include "../hide.h"
 
