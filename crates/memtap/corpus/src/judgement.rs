@@ -30,8 +30,7 @@ impl Judgement {
         let expects = &case.head.expects;
         let missed = expects.iter().filter(|expect| !reported.iter().any(|one| fits(case, expect, one)));
         let accused = reported.iter().filter(|one| {
-            !expects.iter().any(|expect| fits(case, expect, one))
-                && !case.head.allowed.iter().any(|kind| *kind == one.kind)
+            !expects.iter().any(|expect| fits(case, expect, one)) && !case.head.allowed.contains(&one.kind)
         });
         Self {
             missed: missed
@@ -52,7 +51,7 @@ impl Judgement {
 
     /// Why an answer is not what the head says the tool's answer is today; nothing where it is.
     pub fn against_head(&self, case: &CorpusCase) -> Option<String> {
-        let is_known = |reason: &Option<String>, what: &[String]| reason.is_some() == !what.is_empty();
+        let is_known = |reason: &Option<String>, what: &[String]| reason.is_some() != what.is_empty();
         let head = &case.head;
         if !is_known(&head.misses, &self.missed) {
             return Some(match &head.misses {

@@ -2,6 +2,7 @@
 // command: errors
 // expect: nothing
 #define _GNU_SOURCE
+#include <stddef.h>
 #include <sys/mman.h>
 #include "../hide.h"
 
