@@ -4,6 +4,7 @@
 //! A row is a kind of error. After the table come what memtap missed and whom any tool accused falsely. The programs are in
 //! `crates/memtap/e2e/corpus`, and each says at its head what is true of it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,11 +92,18 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         println!("- not judged: {failure}");
     }
     let memtap_at = options.judges.iter().position(|judge| *judge == Judge::Memtap);
-    let against = |one: &Judged<'_>| one.answers[memtap_at?].as_ref()?.against_head(one.case);
-    let surprises = judged.iter().filter(|one| against(one).is_some()).count();
-    if surprises > 0 || !failures.is_empty() {
+    let against = |one: &Judged<'_>| {
+        let problem = one.answers[memtap_at?].as_ref()?.against_head(one.case, one.build)?;
+        Some(format!("- {problem} ({})", one.build.name()))
+    };
+    let surprises: Vec<String> = judged.iter().filter_map(against).collect();
+    if !surprises.is_empty() {
+        println!("Heads that are not true of memtap any more:\n\n{}", surprises.join("\n"));
+    }
+    if !surprises.is_empty() || !failures.is_empty() {
         bail!(
-            "{surprises} answers of memtap are not what the heads say, {} cases were not judged",
+            "{} answers of memtap are not what the heads say, {} cases were not judged",
+            surprises.len(),
             failures.len()
         );
     }
@@ -223,33 +231,34 @@ fn table(options: &Options, judged: &[Judged<'_>]) -> String {
     table.text("### Findings")
 }
 
-/// What memtap missed, with the reason that the head gives, and whom the judges accused falsely.
+/// What the judges missed, and whom they accused falsely: a line for each case and what was said of it, with its builds.
 fn lists(options: &Options, judged: &[Judged<'_>]) -> String {
     let mut text = String::new();
     for (at, judge) in options.judges.iter().enumerate() {
-        let lines = |of: fn(&Judgement) -> &[String], reason: fn(&CorpusCase) -> Option<&String>| {
-            let mut lines = String::new();
+        let is_memtap = *judge == Judge::Memtap;
+        let lines = |of: fn(&Judgement) -> &[String],
+                     reason: for<'c> fn(&'c Judged<'_>) -> Option<&'c str>| {
+            let mut builds: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
             for one in judged {
-                let Some(answer) = &one.answers[at] else { continue };
-                if of(answer).is_empty() {
+                let Some(words) = one.answers[at].as_ref().map(of).filter(|words| !words.is_empty()) else {
                     continue;
-                }
-                let _ = write!(lines, "- {}, {}", one.case.title(), one.build.name());
-                let words = of(answer).join("; ");
-                if !words.trim().is_empty() {
-                    let _ = write!(lines, ": {}", words.trim());
-                }
-                match reason(one.case) {
-                    Some(reason) if *judge == Judge::Memtap => {
-                        let _ = writeln!(lines, " ({reason})");
-                    }
-                    _ => lines.push('\n'),
-                }
+                };
+                // Why memtap does so stands in the head; where it does not, memtap's answer is news.
+                let why = match reason(one) {
+                    Some(reason) if is_memtap => reason.to_owned(),
+                    None if is_memtap => format!("**not in the head**: {}", words.join("; ")),
+                    _ => words.join("; "),
+                };
+                builds.entry((one.case.title(), why)).or_default().push(one.build.name());
             }
-            lines
+            let line = |((title, why), builds): (&(String, String), &Vec<&str>)| {
+                let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+                format!("- {title} ({}){why}\n", builds.join(", "))
+            };
+            builds.iter().map(line).collect::<String>()
         };
-        let missed = lines(|answer| &answer.missed, |case| case.head.misses.as_ref());
-        let accused = lines(|answer| &answer.accused, |case| case.head.accuses.as_ref());
+        let missed = lines(|answer| &answer.missed, |one| one.case.misses(one.build));
+        let accused = lines(|answer| &answer.accused, |one| one.case.accuses(one.build));
         for (what, lines) in [("Missed by", missed), ("Falsely reported by", accused)] {
             if !lines.is_empty() {
                 let _ = write!(text, "\n{what} {}:\n\n{lines}", judge.name());

@@ -98,7 +98,8 @@ impl CaseBuild {
         let header = case.source.parent().and_then(Path::parent).unwrap_or(Path::new(".")).join("hide.h");
         let mut hasher = DefaultHasher::new();
         (compiler, &line, &case.source, read(&case.source)?, read(&header)?).hash(&mut hasher);
-        let place = dir.join(format!("{:016x}", hasher.finish()));
+        let sanitized = if more.is_empty() { "" } else { "-sanitized" };
+        let place = dir.join(format!("{}-{}{sanitized}-{:016x}", case.kind, self.name(), hasher.finish()));
         let binary = place.join(&case.name);
         if binary.exists() {
             return Ok(binary);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{CaseHead, CorpusError};
+use crate::{CaseBuild, CaseHead, CorpusError, KnownFault};
 
 /// A small program whose errors are known.
 #[derive(Clone, Debug)]
@@ -46,6 +46,16 @@ impl CorpusCase {
     /// `KIND/NAME`
     pub fn title(&self) -> String {
         format!("{}/{}", self.kind, self.name)
+    }
+
+    /// Why memtap is known to miss it in this build; nothing where it finds it.
+    pub fn misses(&self, build: CaseBuild) -> Option<&str> {
+        KnownFault::first(&self.head.misses, build.name())
+    }
+
+    /// Why memtap is known to accuse it falsely in this build, or may do so; nothing where it does not.
+    pub fn accuses(&self, build: CaseBuild) -> Option<&str> {
+        KnownFault::first(&self.head.accuses, build.name()).or(self.head.may_accuse.as_deref())
     }
 
     pub(crate) fn extension(&self) -> &str {

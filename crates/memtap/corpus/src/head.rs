@@ -47,6 +47,15 @@ pub struct ExpectedFinding {
     pub detail: Option<String>,
 }
 
+/// What a tool is known to say wrongly today.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownFault {
+    /// The builds in which it does; all where it is empty.
+    pub builds: Vec<String>,
+    /// Why.
+    pub reason: String,
+}
+
 /// What the head of a case says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaseHead {
@@ -68,10 +77,13 @@ pub struct CaseHead {
     pub flags: Vec<String>,
     /// `expect:` what is wrong. Nothing in a clean program, which says `expect: nothing`.
     pub expects: Vec<ExpectedFinding>,
-    /// `memtap misses:` why memtap does not find it today.
-    pub misses: Option<String>,
-    /// `memtap accuses:` why memtap says more than the truth today.
-    pub accuses: Option<String>,
+    /// `memtap misses: REASON` where memtap does not find it today; `memtap misses in: BUILDS: REASON` where it does so in some
+    /// builds alone.
+    pub misses: Vec<KnownFault>,
+    /// `memtap accuses:` or `memtap accuses in:` where memtap says more than the truth today.
+    pub accuses: Vec<KnownFault>,
+    /// `memtap may accuse:` why it depends on the machine whether memtap says more than the truth.
+    pub may_accuse: Option<String>,
     /// `allowed:` kinds of findings that docs/limitations.md announces.
     pub allowed: Vec<String>,
     /// Lines that end with the mark.
@@ -136,8 +148,11 @@ impl CaseHead {
                 self.expects
                     .push(ExpectedFinding { kind: kind.to_owned(), detail: detail.map(str::to_owned) });
             }
-            "memtap misses" => self.misses = Some(value.to_owned()),
-            "memtap accuses" => self.accuses = Some(value.to_owned()),
+            "memtap misses" => self.misses.push(KnownFault::everywhere(value)),
+            "memtap accuses" => self.accuses.push(KnownFault::everywhere(value)),
+            "memtap may accuse" => self.may_accuse = Some(value.to_owned()),
+            "memtap misses in" => self.misses.push(KnownFault::in_builds(value)?),
+            "memtap accuses in" => self.accuses.push(KnownFault::in_builds(value)?),
             "allowed" => self.allowed = words(),
             _ => return Err(format!("{key:?} is no key of a head")),
         }
@@ -145,10 +160,29 @@ impl CaseHead {
     }
 }
 
-/// A key is one or two words in lower case before a colon.
+impl KnownFault {
+    fn everywhere(reason: &str) -> Self {
+        Self { builds: Vec::new(), reason: reason.to_owned() }
+    }
+
+    fn in_builds(value: &str) -> Result<Self, String> {
+        let (builds, reason) =
+            value.split_once(": ").ok_or_else(|| format!("{value:?} names no builds before a colon"))?;
+        let builds: Vec<String> = builds.split_whitespace().map(str::to_owned).collect();
+        Ok(Self { builds, reason: reason.to_owned() })
+    }
+
+    /// The first of them that holds in a build.
+    pub(crate) fn first<'f>(faults: &'f [Self], build: &str) -> Option<&'f str> {
+        let holds = |fault: &&Self| fault.builds.is_empty() || fault.builds.iter().any(|name| name == build);
+        faults.iter().find(holds).map(|fault| &*fault.reason)
+    }
+}
+
+/// A key is a few words in lower case before a colon.
 fn split_key(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(": ")?;
-    let is_key = key.split(' ').count() <= 2 && key.bytes().all(|b| b.is_ascii_lowercase() || b == b' ');
+    let is_key = key.split(' ').count() <= 3 && key.bytes().all(|b| b.is_ascii_lowercase() || b == b' ');
     is_key.then(|| (key, value.trim()))
 }
 
@@ -169,8 +203,17 @@ mod tests {
         assert_eq!(head.record_options, ["--data"]);
         let leak = ExpectedFinding { kind: "leak".into(), detail: Some("definite".into()) };
         assert_eq!(head.expects, [leak]);
-        assert_eq!(head.misses.as_deref(), Some("for a reason that takes two lines"));
+        let reason = "for a reason that takes two lines";
+        assert_eq!(KnownFault::first(&head.misses, "gcc-O2"), Some(reason));
         assert_eq!(head.marked, BTreeSet::from([9]));
+    }
+
+    #[test]
+    fn faults_of_some_builds() {
+        let text = "// A case.\n// expect: leak\n// memtap misses in: gcc-O2 clang-O2: no branch\n";
+        let head = CaseHead::parse(text).expect("it is one");
+        assert_eq!(KnownFault::first(&head.misses, "clang-O2"), Some("no branch"));
+        assert_eq!(KnownFault::first(&head.misses, "gcc-O1"), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod process;
 pub use build::CaseBuild;
 pub use case::CorpusCase;
 pub use error::CorpusError;
-pub use head::{CaseHead, CaseQuestion, ExpectedFinding};
+pub use head::{CaseHead, CaseQuestion, ExpectedFinding, KnownFault};
 pub use judgement::{Judgement, Reported};
 pub use memtap::judge_by_memtap;
 pub use others::{judge_by_sanitizer, judge_by_valgrind};

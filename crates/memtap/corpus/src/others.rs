@@ -30,10 +30,11 @@ pub fn judge_by_valgrind(case: &CorpusCase, binary: &Path) -> Result<Option<Judg
     run(&mut command, case.head.input.as_bytes())?;
     let said = std::fs::read_to_string(log.path())
         .map_err(|error| CorpusError::File { path: log.path().to_path_buf(), error })?;
-    // Quiet as it is, it says nothing but what is wrong. The first line is the complaint, the others where.
-    let complaint = said.lines().map(|line| line.rsplit("== ").next().unwrap_or(line));
-    let complaint = complaint.filter(|line| !line.trim().is_empty()).take(3).collect::<Vec<_>>().join(", ");
-    Ok(Some(Judgement::of_complaint(case, (!complaint.is_empty()).then_some(complaint))))
+    // Quiet as it is, it says nothing but what is wrong, after who the threads are, and followed by where that is.
+    let lines = said.lines().map(|line| line.rsplit("== ").next().unwrap_or(line));
+    let mut complaints =
+        lines.filter(|line| line.starts_with(char::is_alphanumeric) && !line.starts_with("Thread #"));
+    Ok(Some(Judgement::of_complaint(case, complaints.next().map(str::to_owned))))
 }
 
 /// Builds a case with sanitizers and runs it; nothing where there is none for such errors.

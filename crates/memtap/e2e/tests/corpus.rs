@@ -39,7 +39,7 @@ fn check(kinds: &[&str]) {
         let judged =
             build.build(case, &dir).and_then(|binary| corpus::judge_by_memtap(&memtap, case, &binary));
         match judged {
-            Ok(judgement) => judgement.against_head(case),
+            Ok(judgement) => judgement.against_head(case, build),
             Err(error) => Some(format!("{}: {error}", case.title())),
         }
     };

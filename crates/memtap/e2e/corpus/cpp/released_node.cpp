@@ -9,7 +9,9 @@ int main()
     std::list<long> list(9, 3);
     long seen = 0;
     for (auto at = list.begin(); seen < 5; ++at, ++seen)
-        if (seen == 3)
+        if (seen == 3) {
             list.erase(at);
+            SHOW(&list);
+        }
     return HIDE(seen) == 77;
 }

@@ -1,6 +1,7 @@
 // One member of a struct is not set, and decides.
 // command: errors
 // expect: uninitialised
+// memtap misses in: gcc-O2: the compiler makes the decision a conditional move
 #include <stdlib.h>
 #include "../hide.h"
 
