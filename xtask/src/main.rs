@@ -1,6 +1,6 @@
 //! Developer tasks: `cargo xtask test`, `demo`, `bench`, `stress`, `fuzz`, `dist`.
 //!
-//! Everything a fresh machine needs is installed by the task that needs it. This crate depends on anyhow alone, so that
+//! Everything a fresh machine needs is installed by the task that needs it. This crate has few dependencies, so that
 //! it is built in seconds; it deliberately links nothing of memtap and drives the built binary instead.
 #![forbid(unsafe_code)]
 

@@ -192,10 +192,10 @@ mod tests {
 
     #[test]
     fn a_head_is_read() {
-        let text = "// Writes behind\n// a block: by one.\n// command: errors --top 3\n// record: --data\n// expect: leak definite\n\
+        let text = "// Writes behind\n// a block of 24 bytes: by one.\n// command: errors --top 3\n// record: --data\n// expect: leak definite\n\
                     // memtap misses: for a reason that\n// takes two lines\n\nint x; // here\n// expect: nothing\n";
         let head = CaseHead::parse(text).expect("it is one");
-        assert_eq!(head.about, "Writes behind a block: by one.");
+        assert_eq!(head.about, "Writes behind a block of 24 bytes: by one.");
         assert_eq!(
             (head.question, head.command_options),
             (CaseQuestion::Errors, vec!["--top".into(), "3".into()])
