@@ -89,7 +89,7 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
         std::fs::write(DOCUMENT, format!("{head}{text}")).context(DOCUMENT)?;
     }
     for failure in &failures {
-        println!("- not judged: {failure}");
+        println!("- not judged: {}", failure.to_string().lines().next().unwrap_or_default());
     }
     let memtap_at = options.judges.iter().position(|judge| *judge == Judge::Memtap);
     let against = |one: &Judged<'_>| {

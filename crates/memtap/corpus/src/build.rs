@@ -57,7 +57,8 @@ impl CaseBuild {
         self.build_with(case, &[], dir)
     }
 
-    /// The same with the sanitizers that look for what the case is about; none does so in stable Rust.
+    /// The same with the sanitizers that look for what the case is about. Nothing where there is none, as in stable Rust, or where the
+    /// compiler has come without it: the case itself was built before.
     pub(crate) fn build_sanitized(
         self,
         case: &CorpusCase,
@@ -69,7 +70,11 @@ impl CaseBuild {
             CaseQuestion::Race => &["-fsanitize=thread"],
             CaseQuestion::Taint => return Ok(None),
         };
-        self.build_with(case, flags, dir).map(Some)
+        match self.build_with(case, flags, dir) {
+            Ok(binary) => Ok(Some(binary)),
+            Err(CorpusError::Command { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn build_with(self, case: &CorpusCase, more: &[&str], dir: &Path) -> Result<PathBuf, CorpusError> {

@@ -34,7 +34,9 @@ pub fn judge_by_valgrind(case: &CorpusCase, binary: &Path) -> Result<Option<Judg
     let lines = said.lines().map(|line| line.rsplit("== ").next().unwrap_or(line));
     let mut complaints =
         lines.filter(|line| line.starts_with(char::is_alphanumeric) && !line.starts_with("Thread #"));
-    Ok(Some(Judgement::of_complaint(case, complaints.next().map(str::to_owned))))
+    // The same words in each run: not the addresses.
+    let complaint = complaints.next().map(|line| line.split(" at 0x").next().unwrap_or(line).to_owned());
+    Ok(Some(Judgement::of_complaint(case, complaint)))
 }
 
 /// Builds a case with sanitizers and runs it; nothing where there is none for such errors.
@@ -50,5 +52,7 @@ pub fn judge_by_sanitizer(
     command.env("ASAN_OPTIONS", "allocator_may_return_null=1:detect_stack_use_after_return=1");
     let ended = run(&mut command, case.head.input.as_bytes())?;
     let complaint = ended.stderr.lines().find(|line| COMPLAINTS.iter().any(|words| line.contains(words)));
-    Ok(Some(Judgement::of_complaint(case, complaint.map(str::to_owned))))
+    // The same words in each run.
+    let complaint = complaint.map(|line| line.split(" (pid=").next().unwrap_or(line).to_owned());
+    Ok(Some(Judgement::of_complaint(case, complaint)))
 }

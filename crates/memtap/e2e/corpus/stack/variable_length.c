@@ -1,7 +1,7 @@
 // Stores behind an array of variable length.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: DWARF has no bound of an array of variable length that memtap reads
+// memtap misses: the bound of the array is a variable, which is not looked at
 #include "../hide.h"
 
 NOINLINE static int fill(int len, int count)
