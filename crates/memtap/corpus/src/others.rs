@@ -30,10 +30,12 @@ pub fn judge_by_valgrind(case: &CorpusCase, binary: &Path) -> Result<Option<Judg
     run(&mut command, case.head.input.as_bytes())?;
     let said = std::fs::read_to_string(log.path())
         .map_err(|error| CorpusError::File { path: log.path().to_path_buf(), error })?;
-    // Quiet as it is, it says nothing but what is wrong, after who the threads are, and followed by where that is.
-    let lines = said.lines().map(|line| line.rsplit("== ").next().unwrap_or(line));
-    let mut complaints =
-        lines.filter(|line| line.starts_with(char::is_alphanumeric) && !line.starts_with("Thread #"));
+    // Quiet as it is, it says nothing with its mark but what is wrong, after who the threads are, and followed by where that is. Without
+    // the mark it says what debug information it does not understand.
+    let lines = said.lines().filter(|line| line.starts_with("==")).filter_map(|line| line.split_once("== "));
+    let mut complaints = lines
+        .map(|(_, words)| words)
+        .filter(|words| words.starts_with(char::is_alphanumeric) && !words.starts_with("Thread #"));
     // The same words in each run: not the addresses.
     let complaint = complaints.next().map(|line| line.split(" at 0x").next().unwrap_or(line).to_owned());
     Ok(Some(Judgement::of_complaint(case, complaint)))
