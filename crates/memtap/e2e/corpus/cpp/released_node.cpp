@@ -8,7 +8,7 @@ int main()
 {
     std::list<long> list(9, 3);
     long seen = 0;
-    for (auto at = list.begin(); seen < 5; ++at, ++seen)
+    for (auto at = list.begin(); seen < 5; ++*HIDE(&at), ++seen)
         if (seen == 3) {
             list.erase(at);
             SHOW(&list);
