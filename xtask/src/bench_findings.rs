@@ -84,8 +84,8 @@ pub(crate) fn run(rest: &[&str]) -> Result<()> {
     let text = format!("{}{}", table(&options, &judged), lists(&options, &judged));
     println!("{text}");
     if options.is_recorded {
-        let head =
-            "# Findings\n\nWhat `cargo xtask bench findings` prints: a program counts once for each build.\n";
+        let head = "# Findings\n\nWhat `cargo xtask bench findings` prints: a program counts once for each build. Races are asked of \
+                    helgrind and the thread sanitizer in place of memcheck and AddressSanitizer.\n";
         std::fs::write(DOCUMENT, format!("{head}{text}")).context(DOCUMENT)?;
     }
     for failure in &failures {
