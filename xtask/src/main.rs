@@ -1,11 +1,12 @@
 //! Developer tasks: `cargo xtask test`, `demo`, `bench`, `stress`, `fuzz`, `dist`.
 //!
-//! Everything a fresh machine needs is installed by the task that needs it. This crate depends on anyhow alone, so that
+//! Everything a fresh machine needs is installed by the task that needs it. This crate has few dependencies, so that
 //! it is built in seconds; it deliberately links nothing of memtap and drives the built binary instead.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod bench_answers;
+mod bench_findings;
 mod bench_machine;
 mod bench_probes;
 mod bench_record;
@@ -40,6 +41,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench record               page protection, one table: native, memtap, Lackey, and the two-signal mechanism
   bench translate            what recording every access costs: programs, one access, start-up
   bench answers              what answers cost: tables, an index, a long trace, and the first answer beside DHAT
+  bench findings [--only KIND[/CASE]] [--tools memtap,memcheck,asan] [--builds gcc-O1,...] [--memtap PATH] [--jobs N] [--record]
+                             small programs whose errors are known, judged by memtap, memcheck and AddressSanitizer, in one table
   bench machine              one table: QEMU alone, with an empty plugin, and memtap, over a boot of Linux
   bench store [FILE...]      the encoders, on files of 32-byte entries (also .xz) or on programs that memtap records
   bench probes [PART...]     probes beside XRay, uprobes, a hooking crate and the paper: layer, others, profiler, figures

@@ -15,10 +15,13 @@ impl Table {
     }
 
     pub(crate) fn print(&self, title: &str) {
-        println!("\n{title}\n");
-        for row in &self.rows {
-            println!("| {} |", row.join(" | "));
-        }
+        print!("{}", self.text(title));
+    }
+
+    /// What is printed.
+    pub(crate) fn text(&self, title: &str) -> String {
+        let rows: String = self.rows.iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
+        format!("\n{title}\n\n{rows}")
     }
 }
 

@@ -1,0 +1,17 @@
+// The result of a realloc that fails overwrites the only pointer.
+// command: errors
+// record: --data
+// expect: leak definite
+// memtap misses: words that functions left on the stack when they returned count as pointers
+#include <stdint.h>
+#include <stdlib.h>
+#include "../hide.h"
+
+static char *volatile text;
+
+int main(void)
+{
+    text = malloc(100); // here
+    text = realloc(text, HIDE((size_t)PTRDIFF_MAX));
+    return text != NULL;
+}

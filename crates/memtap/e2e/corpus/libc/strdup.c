@@ -1,0 +1,17 @@
+// A strdup of a block without a zero.
+// command: errors
+// expect: out_of_bounds
+// memtap misses: loads of the C library's functions over the end of a block are not told where they are whole vectors
+#include <stdlib.h>
+#include <string.h>
+#include "../hide.h"
+
+int main(void)
+{
+    char *block = HIDE(malloc(24));
+    memset(block, 'x', HIDE(24));
+    char *copy = HIDE(strdup(HIDE(block))); // here
+    free(block);
+    free(copy);
+    return 0;
+}

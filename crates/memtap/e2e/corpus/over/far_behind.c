@@ -1,0 +1,15 @@
+// Stores 400 bytes behind the last block of the heap.
+// command: errors
+// expect: out_of_bounds
+// memtap misses: the access is further from any block than an allocator's header is long
+#include <stdlib.h>
+#include "../hide.h"
+
+int main(void)
+{
+    char *block = HIDE(malloc(24));
+    block[HIDE(424)] = 1; // here
+    SHOW(block);
+    free(block);
+    return 0;
+}

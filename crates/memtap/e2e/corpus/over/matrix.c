@@ -1,0 +1,21 @@
+// Every element of a matrix, by rows.
+// command: errors
+// expect: nothing
+#include <stdlib.h>
+#include "../hide.h"
+
+NOINLINE static void put(float *matrix, int width, int x, int y)
+{
+    matrix[y * width + x] = 1;
+}
+
+int main(void)
+{
+    float *matrix = HIDE(malloc(4 * 3 * sizeof *matrix));
+    for (int y = 0; y < HIDE(3); y++)
+        for (int x = 0; x < HIDE(4); x++)
+            put(matrix, HIDE(4), x, y);
+    SHOW(matrix);
+    free(matrix);
+    return 0;
+}

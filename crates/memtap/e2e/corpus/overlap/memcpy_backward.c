@@ -1,0 +1,16 @@
+// A memcpy to before its source, which it overlaps.
+// command: errors
+// expect: overlap
+// memtap misses: it does not look for overlapping copies
+#include <stdlib.h>
+#include <string.h>
+#include "../hide.h"
+
+int main(void)
+{
+    char *block = HIDE(calloc(100, 1));
+    memcpy(HIDE(block), HIDE(block + 1), HIDE(99)); // here
+    SHOW(block);
+    free(block);
+    return 0;
+}

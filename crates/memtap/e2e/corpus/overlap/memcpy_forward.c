@@ -1,0 +1,16 @@
+// A memcpy whose ends overlap.
+// command: errors
+// expect: overlap
+// memtap misses: it does not look for overlapping copies
+#include <stdlib.h>
+#include <string.h>
+#include "../hide.h"
+
+int main(void)
+{
+    char *block = HIDE(calloc(100, 1));
+    memcpy(HIDE(block + 8), HIDE(block), HIDE(64)); // here
+    SHOW(block);
+    free(block);
+    return 0;
+}

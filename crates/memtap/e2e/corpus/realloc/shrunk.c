@@ -1,0 +1,17 @@
+// Uses what realloc took away when it made the block smaller.
+// command: errors
+// expect: out_of_bounds
+#include <stdlib.h>
+#include "../hide.h"
+
+int main(void)
+{
+    char *block = HIDE(malloc(200));
+    block[199] = 1;
+    SHOW(block);
+    block = HIDE(realloc(block, 40));
+    block[HIDE(40)] = 1; // here
+    SHOW(block);
+    free(block);
+    return 0;
+}

@@ -1,0 +1,28 @@
+// One member of a struct is not set, and decides.
+// command: errors
+// expect: uninitialised
+// memtap misses in: gcc-O2: the compiler makes the decision a conditional move
+#include <stdlib.h>
+#include "../hide.h"
+
+struct options {
+    int level, is_loud;
+    long limit;
+};
+
+NOINLINE static long limit(const struct options *options)
+{
+    if (options->is_loud) // here
+        return 2 * options->limit;
+    return options->limit;
+}
+
+int main(void)
+{
+    struct options *options = HIDE(malloc(sizeof *options));
+    options->level = 1;
+    options->limit = 30;
+    long max = limit(HIDE(options));
+    free(options);
+    return max == 77;
+}
