@@ -1,6 +1,7 @@
 //! One ELF file: its functions, data objects, lines and types.
 
 use std::{
+    collections::HashMap,
     ops::Range,
     path::{Path, PathBuf},
     sync::{
@@ -16,7 +17,9 @@ use crate::{
     BuildId, Error, FilePlace, LineFrame, LocalVariable, SearchPath, Section, SectionKind, Segment, Symbol,
     SymbolKind, TypeLayout,
     dwarf::{self, DebugInfo, DebugType, TypeRef, TypedFunction},
-    elf::{AsksUsableSize, ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, section_at},
+    elf::{
+        AsksUsableSize, ElfFacts, ElfSource, FunctionExtents, ReadExtents, ReadFacts, ReadSlots, section_at,
+    },
 };
 
 /// A variable or constant of a module.
@@ -59,6 +62,8 @@ pub struct Module {
     /// Its functions by the frame table, once they were asked for.
     extents: OnceLock<FunctionExtents>,
     asks_usable_size: OnceLock<bool>,
+    /// The slots of its global offset table, once they were asked for.
+    slots: OnceLock<HashMap<LinkAddr, String>>,
     /// Why there is no debug information though the file has some.
     problem: OnceLock<Arc<Error>>,
 }
@@ -142,6 +147,7 @@ impl Module {
             debug: OnceLock::new(),
             extents: OnceLock::new(),
             asks_usable_size: OnceLock::new(),
+            slots: OnceLock::new(),
             problem: OnceLock::new(),
         }
     }
@@ -266,6 +272,17 @@ impl Module {
             // Of a file that is not there nothing is known.
             file.and_then(read).unwrap_or(true)
         })
+    }
+
+    /// The function whose address the loader puts into a slot of the global offset table, by its name in the file. Reads the
+    /// relocations on the first call.
+    pub fn slot_function(&self, slot: LinkAddr) -> Option<&str> {
+        let slots = self.slots.get_or_init(|| {
+            let file = self.file.as_ref();
+            let read = |file: &PathBuf| ElfSource::Path(file.clone()).with(file, ReadSlots).ok();
+            file.and_then(read).unwrap_or_default()
+        });
+        slots.get(&slot).map(String::as_str)
     }
 
     /// The functions at an address with their source lines, innermost inlined one first; empty without debug

@@ -189,6 +189,20 @@ fn procedure_linkage() {
 }
 
 #[test]
+fn slots_of_functions() {
+    for flags in [["-O1"].as_slice(), &["-O1", "-fno-plt"], &["-Wl,-z,lazy", "-O1"]] {
+        let built = build("gcc", C, flags);
+        let module = open(&built.path);
+        let text = run(Command::new("objdump").arg("-R").arg(&built.path));
+        let line = text.lines().find(|line| line.contains(" printf@")).unwrap();
+        let slot = u64::from_str_radix(line.split_whitespace().next().unwrap(), 16).unwrap();
+        assert_eq!(module.slot_function(LinkAddr(slot)), Some("printf"), "{flags:?}");
+        assert_eq!(module.slot_function(LinkAddr(slot + 1)), None);
+        assert_eq!(module.slot_function(LinkAddr(nm(&built.path, "text"))), None);
+    }
+}
+
+#[test]
 fn stripped_programs_name_sections_and_modules() {
     let built = build("gcc", C, &["-O0"]);
     let (matrix, func1) = (nm(&built.path, "matrix"), nm(&built.path, "func1"));

@@ -72,6 +72,43 @@ fn strings_that_the_library_releases_are_released_rightly() {
     }
 }
 
+/// A destructor that jumps to operator delete, called through a pointer; and blocks of operator new that free is given.
+const CALLS: &str = "
+#include <cstdlib>
+struct base { virtual ~base() = default; };
+struct derived : base { long value = 3; ~derived() override { value = 4; } };
+__attribute__((noinline)) static void by_table(base *one) { delete one; asm volatile(\"\"); }
+__attribute__((noinline)) static void by_pointer(void (*release)(long *), long *one) { release(one); asm volatile(\"\"); }
+__attribute__((noinline)) static void deletes(long *one) { delete one; }
+__attribute__((noinline)) static void jumps(long *one) { free(one); }
+__attribute__((noinline)) static void calls(long *one) { free(one); asm volatile(\"\"); }
+int main()
+{
+    void (*volatile release)(long *) = deletes;
+    by_table(new derived);
+    by_pointer(release, new long(3));
+    deletes(new long(3));
+    jumps(new long(3));
+    calls(new long(3));
+    return 0;
+}
+";
+
+#[test]
+fn a_release_is_wrong_where_the_call_says_what_it_calls() {
+    for flags in [&["-O2", "-g"][..], &["-O2", "-fno-plt"], &["-O2", "-no-pie", "-Wl,-z,lazy"]] {
+        let program = TestProgram::from_source("calls.cpp", CALLS, flags);
+        for tracer in ["translate", "protect"] {
+            let all = errors(&program.record_by(tracer));
+            let mut found: Vec<_> = wrong(&all).into_iter().map(told).collect();
+            found.sort();
+            let expect = ["calls(long*)", "main"]
+                .map(|function| ("mismatched_free".to_owned(), function.to_owned(), 1));
+            assert_eq!(found, expect, "{flags:?} {tracer}: {all:#?}");
+        }
+    }
+}
+
 /// Children read blocks that their parent releases as soon as it has made them.
 const RELEASED_AFTER_FORK: &str = "
 #include <stdlib.h>

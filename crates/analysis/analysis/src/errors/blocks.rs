@@ -169,8 +169,16 @@ pub(super) fn is_right_release(
     match (is_new && is_delete, block.operator.is_array, operator.is_array) {
         (true, Some(allocated), Some(released)) => allocated == released,
         (true, ..) => true,
+        // What is not known to be a call of malloc or free may be one of an operator that went on to it by a jump.
+        _ if !is_certain(block.function, block.operator) || !is_certain(released, operator) => true,
         (false, ..) => go_together(block.function, released),
     }
+}
+
+/// Whether the program called that function, or an operator that is known.
+fn is_certain(function: AllocationFunction, call: CalledOperator) -> bool {
+    use AllocationFunction::{Delete, DeleteArray, New, NewArray};
+    matches!(function, New | NewArray | Delete | DeleteArray) || call.is_operator() || call.is_plain
 }
 
 /// Whether a function of a release goes with one that allocates, of two families.
@@ -226,7 +234,8 @@ mod tests {
     #[test]
     fn releases_go_with_allocations() {
         use AllocationFunction::{Delete, DeleteArray, Free, Malloc, New, NewArray, Realloc};
-        let told = |is_array| CalledOperator { is_within: false, is_array };
+        let told = |is_array| CalledOperator { is_array, ..CalledOperator::default() };
+        let plain = CalledOperator { is_plain: true, ..CalledOperator::default() };
         let check = |allocated, made, released, by, expect| {
             let mut block = FollowedBlock::new(VirtAddr(0), 8, allocated, true);
             block.operator = made;
@@ -236,14 +245,19 @@ mod tests {
         check(New, told(Some(false)), Delete, told(Some(true)), false);
         check(New, told(Some(true)), Delete, told(Some(true)), true);
         check(New, told(Some(true)), Delete, told(None), true);
-        let within = CalledOperator { is_within: true, is_array: None };
+        let within = CalledOperator { is_within: true, ..CalledOperator::default() };
         check(Malloc, within, Delete, told(Some(true)), true);
         // An operator that ends with a jump: the call is the operator's, the function malloc or free.
         check(New, told(None), Free, told(Some(false)), true);
         check(NewArray, told(Some(true)), Free, told(Some(false)), false);
         check(Malloc, told(Some(false)), Delete, told(None), true);
         check(New, told(Some(true)), Free, within, true);
-        check(Malloc, told(None), Delete, told(Some(false)), false);
+        check(Malloc, plain, Delete, told(Some(false)), false);
+        check(New, told(Some(false)), Free, plain, false);
+        check(New, within, Free, plain, false);
+        // A call through a pointer, of a function that jumps to an operator.
+        check(New, told(Some(false)), Free, told(None), true);
+        check(Malloc, told(None), Delete, told(Some(false)), true);
         for (allocated, released, expect) in [
             (Malloc, Free, true),
             (Realloc, Free, true),

@@ -170,6 +170,23 @@ impl WithElf for ReadBuildId {
     }
 }
 
+/// Reads the slots of the global offset table.
+pub(crate) struct ReadSlots;
+
+impl WithElf for ReadSlots {
+    type Extract = HashMap<LinkAddr, String>;
+
+    fn call<'data, R: ReadRef<'data>>(
+        self,
+        _path: &Path,
+        elf: &ElfFile64<'data, Endianness, R>,
+    ) -> HashMap<LinkAddr, String> {
+        let mut slots = HashMap::new();
+        read_slots(elf, &mut slots);
+        slots
+    }
+}
+
 fn read_segments<'data, R: ReadRef<'data>>(
     elf: &ElfFile64<'data, Endianness, R>,
     facts: &mut ElfFacts,

@@ -10,7 +10,7 @@ mod symbol;
 mod usable;
 
 pub(crate) use extents::{FunctionExtents, ReadExtents};
-pub(crate) use file::{ElfFacts, ElfSource, ReadBuildId, ReadFacts, WithElf, section_at};
+pub(crate) use file::{ElfFacts, ElfSource, ReadBuildId, ReadFacts, ReadSlots, WithElf, section_at};
 pub use section::{FilePlace, Section, SectionKind, Segment};
 pub(crate) use symbol::SymbolTable;
 pub use symbol::{Symbol, SymbolKind};

@@ -2,8 +2,6 @@
 // command: errors
 // record: --data
 // expect: nothing
-// memtap accuses in: gcc-O2 clang-O2: the destructor jumps to operator delete, so the call of it is the C++ library's of the destructor,
-// through a pointer, and names no operator
 #include <locale>
 #include <string>
 #include <sstream>

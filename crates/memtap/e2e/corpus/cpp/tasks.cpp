@@ -1,8 +1,6 @@
 // Tasks by std::async and std::packaged_task.
 // command: errors
 // expect: nothing
-// memtap accuses in: gcc-O2 clang-O2: the destructor jumps to operator delete, so the call of it is the C++ library's of the destructor,
-// through a pointer, and names no operator
 #include <future>
 #include <string>
 #include <thread>
