@@ -19,6 +19,11 @@ static void look(pid_t parent) {
     struct user_regs_struct registers;
     long attached = ptrace(PTRACE_ATTACH, parent, 0, 0);
     waitpid(parent, &status, __WALL);
+    // One of memtap's may come before that of attaching: the parent goes on with it, as under any debugger.
+    while (WIFSTOPPED(status) && WSTOPSIG(status) != SIGSTOP) {
+        ptrace(PTRACE_CONT, parent, 0, WSTOPSIG(status));
+        waitpid(parent, &status, __WALL);
+    }
     long got = ptrace(PTRACE_GETREGS, parent, 0, &registers);
     long word = ptrace(PTRACE_PEEKDATA, parent, (void *)&value, 0);
     printf("attached %ld, stop %d, registers %ld, value %ld\n", attached, WSTOPSIG(status), got, word);

@@ -42,7 +42,7 @@ fn ended(file: &str, words: &[&str], tracer: &str) -> Told {
 /// Ends by its own doing: the death alone is told, and nothing is missing.
 fn check_death(how: &str, signal: &str, code: Option<&str>, function: &str) {
     for tracer in TRACERS {
-        let Told { err, trace, .. } = ended("ends_by.c", &[how], tracer);
+        let Told { err, trace, _directory, .. } = ended("ends_by.c", &[how], tracer);
         let stat = trace.stat();
         assert_eq!(stat["gaps"], 0, "{how} {tracer}: {err}");
         let deaths = stat["deaths"].as_array().expect("a list");
@@ -84,7 +84,7 @@ fn the_death_of_a_child_is_told() {
 #[test]
 fn a_program_that_another_kills_is_told() {
     let line = ["sh", "-c", "sh -c 'kill -9 $PPID; :' & wait; sleep 100"].map(str::to_owned);
-    let Told { status, err, trace, .. } = told(TRACERS[1], &line);
+    let Told { status, err, trace, _directory } = told(TRACERS[1], &line);
     assert_eq!(status, 137, "{err}");
     assert!(
         err.contains("until a signal ended the program") && err.contains("ended by SIGKILL, process 0\n"),
@@ -99,7 +99,7 @@ fn a_program_that_another_kills_is_told() {
 fn the_end_by_a_filter_is_no_complete_recording() {
     let program = TestProgram::named("denies_itself.c");
     let line = [program.path.display().to_string(), "kill".to_owned(), "thread".to_owned()];
-    let Told { status, err, trace, .. } = told(TRACERS[1], &line);
+    let Told { status, err, trace, _directory } = told(TRACERS[1], &line);
     let causes = trace.stat()["gap_causes"].to_string();
     assert!(trace.number("gaps") >= 1 && status != 0, "{err}");
     assert!(causes.contains("it has several threads, and may end by that"), "{causes}");
@@ -112,7 +112,7 @@ fn the_end_by_a_filter_is_no_complete_recording() {
 
 #[test]
 fn a_program_that_ends_well_has_no_deaths() {
-    let Told { err, trace, .. } = told(TRACERS[1], &["true".to_owned()]);
+    let Told { err, trace, _directory, .. } = told(TRACERS[1], &["true".to_owned()]);
     assert_eq!(trace.stat()["deaths"], Value::Array(Vec::new()));
     assert!(err.contains("nothing is missing\n") && !err.contains("ended by"), "{err}");
 }
