@@ -80,6 +80,23 @@ fn the_death_of_a_child_is_told() {
     assert_eq!(ended("ends_by.c", &["child"], TRACERS[1]).status, 11, "that of its parent");
 }
 
+/// A program that becomes another one is no process that has ended.
+#[test]
+fn a_death_after_exec_is_told_once() {
+    let program = TestProgram::named("ends_by.c").path.display().to_string();
+    for (how, signal) in [("segv", "SIGSEGV"), ("term", "SIGTERM")] {
+        let line = ["sh".to_owned(), "-c".to_owned(), format!("exec {program} {how}")];
+        let Told { trace, _directory, .. } = told(TRACERS[1], &line);
+        let deaths = trace.stat()["deaths"].clone();
+        assert_eq!(deaths.as_array().map(Vec::len), Some(1), "{deaths}");
+        assert_eq!(
+            (&deaths[0]["signal"], &deaths[0]["program"]),
+            (&signal.into(), &program.as_str().into()),
+            "{deaths}"
+        );
+    }
+}
+
 /// What another process ends is told by who waits for it; nobody knows where it was.
 #[test]
 fn a_program_that_another_kills_is_told() {

@@ -70,7 +70,12 @@ impl Sink<'_> {
     /// How the program that was started ended: by a signal that nobody told of, perhaps.
     pub(crate) fn program_ended(&mut self, end: ProgramEnd) -> Result<(), Error> {
         let ProgramEnd::Killed(signal) = end else { return Ok(()) };
-        let Some(process) = self.processes.get(&FIRST_PROCESS) else { return Ok(()) };
+        // By exec it may have become others, each a process of the pool: the last one is who has ended.
+        let Some(pid) = self.processes.get(&FIRST_PROCESS).map(|process| process.record.pid) else {
+            return Ok(());
+        };
+        let became = self.processes.iter().filter(|(_, process)| process.record.pid == pid);
+        let Some((_, process)) = became.max_by_key(|(number, _)| **number) else { return Ok(()) };
         let id = process.id;
         if process.status == Some(-signal) {
             return Ok(());
