@@ -1,6 +1,6 @@
 // Denies itself system calls as sandboxes do, accesses more than a buffer holds, and ends by a plain call:
-// denies_itself strict | errno | kill | files. The last one denies files and signals alone, by the end of the process. With another argument
-// it has a second thread.
+// denies_itself strict | errno | kill | files | trap. files denies files and signals alone, by the end of the process; trap denies some calls by
+// a signal, and makes one of them. With another argument it has a second thread.
 // build: -pthread
 // args: errno
 // stdout: sum 44999850000
@@ -54,15 +54,25 @@ int main(int argc, char **argv) {
         KILLS(SYS_process_vm_readv),
         OTHERS(SECCOMP_RET_ALLOW),
     };
+    struct sock_filter traps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        IF(SYS_getppid, SECCOMP_RET_TRAP),
+        IF(SYS_readlink, SECCOMP_RET_TRAP),
+        OTHERS(SECCOMP_RET_ALLOW),
+    };
     int failed;
     if (!strcmp(what, "strict"))
         failed = prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
     else if (!strcmp(what, "files"))
         failed = install(no_files, sizeof no_files / sizeof *no_files);
+    else if (!strcmp(what, "trap"))
+        failed = install(traps, sizeof traps / sizeof *traps);
     else
         failed = install(few, sizeof few / sizeof *few);
     if (failed)
         return 9;
+    if (!strcmp(what, "trap"))
+        getppid();
     volatile long sum = 0;
     for (int round = 0; round < 300000; round++) {
         sum += round;

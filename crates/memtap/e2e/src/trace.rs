@@ -44,7 +44,7 @@ impl Trace {
     }
 
     /// The trace of that name in a directory that goes with it.
-    pub(crate) fn within(dir: tempfile::TempDir, name: &str) -> Self {
+    pub fn within(dir: tempfile::TempDir, name: &str) -> Self {
         Self { path: dir.path().join(name), _dir: Some(dir) }
     }
 

@@ -1,7 +1,6 @@
 //! A program that a signal ends is never a recording of which nothing is said: which signal it was, and where, stands in `record`'s last
 //! lines and in `stat`, and what may have been memtap's doing is a gap.
 
-use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 use e2e::{TestProgram, Trace, memtap, run};
@@ -14,35 +13,33 @@ struct Told {
     status: i32,
     err: String,
     trace: Trace,
-    _directory: tempfile::TempDir,
 }
 
 fn told(tracer: &str, line: &[String]) -> Told {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("t.memtap");
     let outcome =
-        run(Command::new(memtap()).args(["record", tracer, "-o"]).arg(&path).arg("--").args(line), b"");
-    Told { status: outcome.status, err: outcome.err(), trace: Trace::at(path), _directory: directory }
+        run(Command::new(memtap()).args(["record", tracer, "-o"]).arg(path).arg("--").args(line), b"");
+    Told { status: outcome.status, err: outcome.err(), trace: Trace::within(directory, "t.memtap") }
 }
 
 /// Runs the program with these words natively and recorded, which have to end alike.
 fn ended(file: &str, words: &[&str], tracer: &str) -> Told {
     let program = TestProgram::named(file);
-    let natively = Command::new(&program.path).args(words).output().expect("it runs");
-    let status = natively.status.signal().map_or_else(|| natively.status.code(), |signal| Some(128 + signal));
+    let status = run(Command::new(&program.path).args(words), b"").status;
     let line: Vec<String> = [program.path.display().to_string()]
         .into_iter()
         .chain(words.iter().map(|word| (*word).to_owned()))
         .collect();
     let told = told(tracer, &line);
-    assert_eq!(Some(told.status), status, "{words:?} {tracer}: {}", told.err);
+    assert_eq!(told.status, status, "{words:?} {tracer}: {}", told.err);
     told
 }
 
 /// Ends by its own doing: the death alone is told, and nothing is missing.
 fn check_death(how: &str, signal: &str, code: Option<&str>, function: &str) {
     for tracer in TRACERS {
-        let Told { err, trace, _directory, .. } = ended("ends_by.c", &[how], tracer);
+        let Told { err, trace, .. } = ended("ends_by.c", &[how], tracer);
         let stat = trace.stat();
         assert_eq!(stat["gaps"], 0, "{how} {tracer}: {err}");
         let deaths = stat["deaths"].as_array().expect("a list");
@@ -86,7 +83,7 @@ fn a_death_after_exec_is_told_once() {
     let program = TestProgram::named("ends_by.c").path.display().to_string();
     for (how, signal) in [("segv", "SIGSEGV"), ("term", "SIGTERM")] {
         let line = ["sh".to_owned(), "-c".to_owned(), format!("exec {program} {how}")];
-        let Told { trace, _directory, .. } = told(TRACERS[1], &line);
+        let Told { trace, .. } = told(TRACERS[1], &line);
         let deaths = trace.stat()["deaths"].clone();
         assert_eq!(deaths.as_array().map(Vec::len), Some(1), "{deaths}");
         assert_eq!(
@@ -101,7 +98,7 @@ fn a_death_after_exec_is_told_once() {
 #[test]
 fn a_program_that_another_kills_is_told() {
     let line = ["sh", "-c", "sh -c 'kill -9 $PPID; :' & wait; sleep 100"].map(str::to_owned);
-    let Told { status, err, trace, _directory } = told(TRACERS[1], &line);
+    let Told { status, err, trace } = told(TRACERS[1], &line);
     assert_eq!(status, 137, "{err}");
     assert!(
         err.contains("until a signal ended the program") && err.contains("ended by SIGKILL, process 0\n"),
@@ -116,7 +113,7 @@ fn a_program_that_another_kills_is_told() {
 fn the_end_by_a_filter_is_no_complete_recording() {
     let program = TestProgram::named("denies_itself.c");
     let line = [program.path.display().to_string(), "kill".to_owned(), "thread".to_owned()];
-    let Told { status, err, trace, _directory } = told(TRACERS[1], &line);
+    let Told { status, err, trace } = told(TRACERS[1], &line);
     let causes = trace.stat()["gap_causes"].to_string();
     assert!(trace.number("gaps") >= 1 && status != 0, "{err}");
     assert!(causes.contains("it has several threads, and may end by that"), "{causes}");
@@ -127,9 +124,25 @@ fn the_end_by_a_filter_is_no_complete_recording() {
     }
 }
 
+/// One that is answered by a signal which nobody handles is the program's end, whatever else the filter denies: nothing is asked then.
+#[test]
+fn the_end_by_a_call_that_a_filter_answers_with_a_signal_is_told() {
+    for tracer in TRACERS {
+        let Told { err, trace, .. } = ended("denies_itself.c", &["trap"], tracer);
+        let stat = trace.stat();
+        assert_eq!(stat["deaths"][0]["signal"], "SIGSYS", "{tracer}: {err}");
+        assert_eq!(stat["deaths"][0]["code"], "SYS_SECCOMP", "{tracer}: {err}");
+        assert!(stat["deaths"][0]["place"].to_string().contains("getppid"), "{tracer}: {err}");
+        assert!(
+            stat["gap_causes"].to_string().contains("its filter of system calls ended it"),
+            "{tracer}: {stat}"
+        );
+    }
+}
+
 #[test]
 fn a_program_that_ends_well_has_no_deaths() {
-    let Told { err, trace, _directory, .. } = told(TRACERS[1], &["true".to_owned()]);
+    let Told { err, trace, .. } = told(TRACERS[1], &["true".to_owned()]);
     assert_eq!(trace.stat()["deaths"], Value::Array(Vec::new()));
     assert!(err.contains("nothing is missing\n") && !err.contains("ended by"), "{err}");
 }

@@ -3,17 +3,19 @@
 //! The kernel ends a process without a word, so a thread tells what it knows before: of a fault that the program does not handle, and
 //! of a signal that it sends to itself (abort). Where the program might be alive without us, that is a gap.
 
+use core::sync::atomic::Ordering;
+
 use buffers::Record;
 use memref::{GapReason, VirtAddr};
 use tracee::frame::SigInfo;
 use tracee::sys;
 
-use crate::process::image;
 use crate::registers::SEGV_ACCERR;
 use crate::signal::actions::{ACTIONS, SIG_DFL};
 use crate::signal::mask;
+use crate::signal::stubs::SYSCALL_BYTES;
 use crate::state::process::PROCESS;
-use crate::state::thread::TracedThread;
+use crate::state::thread::{GATE_CALL, NATIVE_CALL, TracedThread};
 use crate::syscall::call::SystemCall;
 use crate::syscall::program_memory;
 use crate::translate::code_views;
@@ -23,34 +25,50 @@ pub(crate) fn tell(thread: &mut TracedThread, signal: i32, info: &SigInfo, ip: u
     if PROCESS.pool().is_none() || PROCESS.is_vfork_child() {
         return;
     }
-    if let Some(why) = may_be_ours(signal, info, ip) {
-        let mut words = image::program();
-        words.push(why);
-        thread.emit_gap(GapReason::LostControl, 1, ip, words.as_bytes());
+    let (mut ip, mut addr) = (ip, if info.code > 0 { info.addr } else { 0 });
+    // A call that a filter answers with a signal is made in our code, for the program.
+    if signal == libc::SIGSYS
+        && PROCESS.owns_code(ip)
+        && let Some(call) = call_under_way(thread)
+    {
+        (ip, addr) = (call, call);
     }
-    emit(thread, signal, info.code, ip, if info.code > 0 { info.addr } else { 0 });
+    if let Some(why) = may_be_ours(signal, info, ip) {
+        thread.emit_gap(GapReason::LostControl, 1, ip, why);
+    }
+    emit(thread, signal, info.code, ip, addr);
+}
+
+/// The instruction of the call that the thread makes for the program in a handler.
+fn call_under_way(thread: &TracedThread) -> Option<u64> {
+    let context = thread.system_call.calling.load(Ordering::Relaxed);
+    if context.is_null() || context == GATE_CALL || context == NATIVE_CALL {
+        return None;
+    }
+    // SAFETY: the context of a handler that this thread has not left.
+    Some(unsafe { (*context).gregs.rip }.wrapping_sub(SYSCALL_BYTES))
 }
 
 fn emit(thread: &mut TracedThread, signal: i32, code: i32, ip: u64, addr: u64) {
     thread.emit(&Record::Death { ip: VirtAddr(ip), addr: VirtAddr(addr), signal: signal as u8, code });
 }
 
-/// What we may have to do with it, after the program's name.
+/// What we may have to do with it. No call is made to find out: a filter that ends the program may deny it, which would end here once more.
 fn may_be_ours(signal: i32, info: &SigInfo, ip: u64) -> Option<&'static [u8]> {
     if info.code <= 0 {
         return None;
     }
+    if signal == libc::SIGSYS && program_memory::is_filtered() {
+        return Some(b"its filter of system calls ended it, and may have met a call of memtap's");
+    }
     if PROCESS.owns_code(ip) || sys::is_own(ip, ip + 1) {
-        return Some(b" (a signal ended it in code of memtap's; please report it)");
+        return Some(b"a signal ended it in code of memtap's; please report it");
     }
     let is_denied = signal == libc::SIGSEGV && info.code == SEGV_ACCERR;
     if is_denied && PROCESS.settings().translate && code_views::had_code(info.addr) {
-        return Some(
-            b" (it ended by a write to a page with code, which memtap had closed; please report it)",
-        );
+        return Some(b"it ended by a write to a page with code, which memtap had closed; please report it");
     }
-    (signal == libc::SIGSYS && program_memory::is_filtered())
-        .then_some(b" (its filter of system calls ended it, and may have met a call of memtap's)")
+    None
 }
 
 /// The program is about to make a call: where that sends its own thread a signal that ends the process, it is told.
