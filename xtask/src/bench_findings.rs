@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use corpus::{CaseBuild, CorpusCase, CorpusError, Judgement};
@@ -156,24 +154,10 @@ fn judge_all<'a>(
     memtap: &Path,
     pairs: &[(&'a CorpusCase, CaseBuild)],
 ) -> (Vec<Judged<'a>>, Vec<CorpusError>) {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&(case, build)) = pairs.get(at) else { break };
-                    let judged = judge(options, memtap, case, build);
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push((at, judged));
-                }
-            });
-        }
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_by_key(|(at, _)| *at);
+    let results =
+        corpus::in_parallel(pairs, options.jobs, |(case, build)| judge(options, memtap, case, *build));
     let (mut judged, mut failures) = (Vec::new(), Vec::new());
-    for (_, result) in results {
+    for result in results {
         match result {
             Ok(one) => judged.push(one),
             Err(error) => failures.push(error),

@@ -13,6 +13,7 @@ mod head;
 mod judgement;
 mod memtap;
 mod others;
+mod parallel;
 mod process;
 
 pub use build::CaseBuild;
@@ -22,3 +23,4 @@ pub use head::{CaseHead, CaseQuestion, ExpectedFinding, KnownFault};
 pub use judgement::{Judgement, Reported};
 pub use memtap::judge_by_memtap;
 pub use others::{judge_by_sanitizer, judge_by_valgrind};
+pub use parallel::in_parallel;

@@ -3,9 +3,6 @@
 //! The programs are in `crates/memtap/e2e/corpus`. A head also says what memtap is known to miss; a test fails where that is found,
 //! so that heads stay true. `cargo xtask bench findings` builds them with more compilers and asks other tools as well.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-
 use corpus::{CaseBuild, CorpusCase};
 use e2e::{bin_dir, memtap, repository};
 
@@ -33,7 +30,6 @@ fn check(kinds: &[&str]) {
     let cases: Vec<CorpusCase> =
         all().into_iter().filter(|case| kinds.contains(&case.kind.as_str())).collect();
     let (dir, memtap) = (bin_dir().join("e2e-corpus"), memtap());
-    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let judge = |case: &CorpusCase| {
         let builds = [CaseBuild::GccO1, CaseBuild::RustcO];
         let build = builds.into_iter().find(|build| build.fits(case))?;
@@ -44,16 +40,7 @@ fn check(kinds: &[&str]) {
             Err(error) => Some(format!("{}: {error}", case.title())),
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    wrong.lock().unwrap_or_else(PoisonError::into_inner).extend(judge(case));
-                }
-            });
-        }
-    });
-    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let wrong: Vec<String> = corpus::in_parallel(&cases, AT_A_TIME, judge).into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
