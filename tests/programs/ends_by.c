@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "fetch"))
         ((void (*)(void))0x1234)();
     if (!strcmp(how, "write"))
-        *(volatile char *)how = *(volatile char *)main = 1;
+        *(volatile char *)main = 1;
     if (!strcmp(how, "fpe"))
         return 7 / zero + (zero = 7 % zero);
     if (!strcmp(how, "ill"))

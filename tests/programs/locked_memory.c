@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static long resident(void)
 {
@@ -19,7 +21,10 @@ static long resident(void)
 int main(void)
 {
     char *block;
-    mlockall(MCL_CURRENT | MCL_FUTURE);
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0 && (geteuid() == 0 || limit.rlim_cur == RLIM_INFINITY))
+        puts("not allowed");
     block = malloc(1 << 16);
     memset(block, 1, 1 << 16);
     if (resident() >= 0 && resident() < 128 << 20)
