@@ -1,8 +1,7 @@
 //! Reading buffers until nobody is left who could fill one: when, and in which order. What is read goes to the sink.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use buffers::{BufferState, ProcessState};
@@ -11,6 +10,7 @@ use buffers_host::OwnedPool;
 use crate::elsewhere;
 use crate::flushes::Flushes;
 use crate::living::LiveProcesses;
+use crate::plan::Plan;
 use crate::sink::Sink;
 use crate::waiter::Waiter;
 use crate::{Error, Notice};
@@ -39,13 +39,12 @@ impl<'a, 's> Drain<'a, 's> {
         Self { pool, sink, living, known: 0, unentered: BTreeSet::new(), pids: BTreeSet::new() }
     }
 
-    /// Reads until the program has ended and all has been read, and waits at most `wait` for those who outlive it; no longer than until `leave` is
-    /// set. After an error nothing more can be kept: the program goes on, unrecorded.
+    /// Reads until the program has ended and all has been read, and waits as long as the plan says for those who outlive it; no longer than until it
+    /// is told to leave. After an error nothing more can be kept: the program goes on, unrecorded.
     pub(crate) fn run(
         &mut self,
         program: &Waiter,
-        (wait, leave): (Option<Duration>, &AtomicBool),
-        output: &Path,
+        plan: &Plan,
         tell: &mut dyn FnMut(Notice<'_>),
     ) -> Result<(), Error> {
         let mut flushes = Flushes::from(Instant::now());
@@ -65,15 +64,16 @@ impl<'a, 's> Drain<'a, 's> {
             if over || looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
                 self.leave_ended()?;
-                tell(Notice::Progress { totals: self.sink.totals(), output });
+                tell(Notice::Progress { totals: self.sink.totals(), output: &plan.trace.output });
             }
-            if leave.load(Ordering::Relaxed) {
+            if plan.leave.load(Ordering::Relaxed) {
                 break;
             }
             if over && !self.living.is_empty() {
                 let since = *over_since.get_or_insert_with(Instant::now);
                 // Children that were just forked get the time to say who they are.
-                let wait = wait.map(|wait| if self.expects_children() { wait.max(ARRIVAL) } else { wait });
+                let wait =
+                    plan.wait.map(|wait| if self.expects_children() { wait.max(ARRIVAL) } else { wait });
                 if wait.is_some_and(|wait| since.elapsed() >= wait) {
                     break;
                 }

@@ -54,11 +54,12 @@ pub(crate) fn listen(
     if plan.running.is_none() {
         sink.announce_program(FIRST_ANNOUNCEMENT, &plan.program.to_string_lossy());
     }
-    let drained = Drain::new(service.pool(), &mut sink).run(&waiter, (plan.wait, &plan.leave), output, tell);
+    let drained = Drain::new(service.pool(), &mut sink).run(&waiter, plan, tell);
     service.close();
     // The end, where it is known; and what is wrong where it is not, or with the process that was left.
     let is_left = plan.leave.load(Ordering::Relaxed) && !waiter.is_over();
-    let (end, problem) = match if is_left { Ok(ProgramEnd::NotWaited) } else { waiter.wait(tell) } {
+    let ended = if is_left { Ok(ProgramEnd::NotWaited) } else { waiter.wait(tell) };
+    let (end, problem) = match ended {
         Ok(end) => (Some(end), None),
         Err(Failure::NotEntered(error)) => {
             drop((sink, trace));

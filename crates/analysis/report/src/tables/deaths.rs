@@ -31,8 +31,11 @@ pub struct Death {
 /// Where the trace can't be read.
 pub fn deaths(session: &Session) -> Result<Vec<Death>, Error> {
     let counters = session.trace().counters()?;
-    let told: Vec<CounterRecord> =
-        counters.into_iter().filter(|counter| counter.code == COUNTER_DEATH).collect();
+    named(session, counters.into_iter().filter(|counter| counter.code == COUNTER_DEATH).collect())
+}
+
+/// What these counters of deaths tell.
+pub(super) fn named(session: &Session, told: Vec<CounterRecord>) -> Result<Vec<Death>, Error> {
     if told.is_empty() {
         return Ok(Vec::new());
     }

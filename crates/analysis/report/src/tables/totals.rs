@@ -6,12 +6,13 @@ use analysis::{Session, Summary};
 use memref::{AllocationKind, RegionChange};
 use serde_json::{Value, json};
 use trace_format::{
-    COUNTER_GAP_CAUSE, COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, StreamKind, Trace,
+    COUNTER_DEATH, COUNTER_GAP_CAUSE, COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, StreamKind,
+    Trace,
 };
 
 use crate::Error;
 use crate::number::{amount, grouped};
-use crate::tables::deaths::{Death, deaths};
+use crate::tables::deaths::{self, Death};
 
 /// Writes the streams of a file: bytes, frames, entries, bytes an entry, thread, name.
 ///
@@ -111,6 +112,7 @@ impl Totals {
         let mut untraced = Vec::new();
         let mut work: Vec<WorkCount> = Vec::new();
         let mut causes: Vec<GapCause> = Vec::new();
+        let mut deaths = Vec::new();
         let counters = trace.counters()?;
         let named = counters.iter().any(|counter| counter.code == COUNTER_SLOW_PATH);
         let resolvers = if named { session.regions_at_end()? } else { Vec::new() };
@@ -137,6 +139,7 @@ impl Totals {
                     Some(row) => row.times += counter.count,
                     None => work.push(WorkCount { name: counter.name, times: counter.count }),
                 },
+                COUNTER_DEATH => deaths.push(counter),
                 COUNTER_GAP_CAUSE => {
                     let (reason, cause) = counter.name.split_once(": ").unwrap_or(("", &counter.name));
                     match causes.iter_mut().find(|row| row.reason == reason && row.cause == cause) {
@@ -186,7 +189,7 @@ impl Totals {
             slow,
             untraced,
             causes,
-            deaths: deaths(session)?,
+            deaths: deaths::named(session, deaths)?,
             work,
             damaged: trace.damage_met().iter().map(ToString::to_string).collect(),
         })

@@ -1,6 +1,6 @@
 //! Processes that a signal ended.
 
-use memref::{GapReason, VirtAddr};
+use memref::{GapReason, ProcessId, ThreadId, VirtAddr};
 use signal_hook::low_level::signal_name;
 use trace_format::{COUNTER_DEATH, CounterRecord, Error};
 
@@ -10,9 +10,9 @@ use super::thread::TracedThread;
 use crate::ProgramEnd;
 
 /// Of each signal that an instruction can raise, the name of each code from 1 on (sigaction(2)).
-const CODES: [(u8, &[&str]); 6] = [
+const CODES: [(i32, &[&str]); 6] = [
     (
-        4,
+        libc::SIGILL,
         &[
             "ILL_ILLOPC",
             "ILL_ILLOPN",
@@ -24,10 +24,10 @@ const CODES: [(u8, &[&str]); 6] = [
             "ILL_BADSTK",
         ],
     ),
-    (5, &["TRAP_BRKPT", "TRAP_TRACE", "TRAP_BRANCH", "TRAP_HWBKPT"]),
-    (7, &["BUS_ADRALN", "BUS_ADRERR", "BUS_OBJERR", "BUS_MCEERR_AR", "BUS_MCEERR_AO"]),
+    (libc::SIGTRAP, &["TRAP_BRKPT", "TRAP_TRACE", "TRAP_BRANCH", "TRAP_HWBKPT"]),
+    (libc::SIGBUS, &["BUS_ADRALN", "BUS_ADRERR", "BUS_OBJERR", "BUS_MCEERR_AR", "BUS_MCEERR_AO"]),
     (
-        8,
+        libc::SIGFPE,
         &[
             "FPE_INTDIV",
             "FPE_INTOVF",
@@ -39,32 +39,35 @@ const CODES: [(u8, &[&str]); 6] = [
             "FPE_FLTSUB",
         ],
     ),
-    (11, &["SEGV_MAPERR", "SEGV_ACCERR", "SEGV_BNDERR", "SEGV_PKUERR"]),
-    (31, &["SYS_SECCOMP"]),
+    (libc::SIGSEGV, &["SEGV_MAPERR", "SEGV_ACCERR", "SEGV_BNDERR", "SEGV_PKUERR"]),
+    (libc::SIGSYS, &["SYS_SECCOMP"]),
 ];
-const SIGSYS: i32 = 31;
 
 impl Sink<'_> {
     /// A thread has told that a signal ends its process.
     pub(super) fn death(
         &mut self,
         thread: &TracedThread,
-        signal: u8,
+        signal: i32,
         code: i32,
         (ip, addr): (VirtAddr, VirtAddr),
     ) -> Result<(), Error> {
-        self.totals.deaths += 1;
         if let Some(process) = self.processes.get_mut(&thread.process) {
-            process.status = Some(-i32::from(signal));
+            process.status = Some(-signal);
         }
-        self.trace.add_counter(&CounterRecord {
-            process: self.process_id(thread.process),
-            thread: Some(thread.id),
-            ip,
-            code: COUNTER_DEATH,
-            count: 1,
-            name: words(signal, code, addr),
-        })
+        let process = self.process_id(thread.process);
+        self.add_death(process, Some(thread.id), ip, words(signal, code, addr))
+    }
+
+    fn add_death(
+        &mut self,
+        process: ProcessId,
+        thread: Option<ThreadId>,
+        ip: VirtAddr,
+        name: String,
+    ) -> Result<(), Error> {
+        self.totals.deaths += 1;
+        self.trace.add_counter(&CounterRecord { process, thread, ip, code: COUNTER_DEATH, count: 1, name })
     }
 
     /// How the program that was started ended: by a signal that nobody told of, perhaps.
@@ -80,23 +83,13 @@ impl Sink<'_> {
         if process.status == Some(-signal) {
             return Ok(());
         }
-        if signal == SIGSYS {
-            let cause = format!(
-                "{}: its filter of system calls ended it, and may have met a call of memtap's",
-                process.record.exe
-            );
+        if signal == libc::SIGSYS {
+            let exe = &process.record.exe;
+            let cause =
+                format!("{exe}: its filter of system calls ended it, and may have met a call of memtap's");
             self.lone_gap(id, GapReason::LostControl, 1, &cause)?;
         }
-        self.totals.deaths += 1;
-        let name = name(signal);
-        self.trace.add_counter(&CounterRecord {
-            process: id,
-            thread: None,
-            ip: VirtAddr(0),
-            code: COUNTER_DEATH,
-            count: 1,
-            name,
-        })
+        self.add_death(id, None, VirtAddr(0), name(signal))
     }
 }
 
@@ -105,9 +98,9 @@ fn name(signal: i32) -> String {
 }
 
 /// The signal, and why it came, where that has a name.
-fn words(signal: u8, code: i32, addr: VirtAddr) -> String {
+fn words(signal: i32, code: i32, addr: VirtAddr) -> String {
     let codes = CODES.iter().find(|(of, _)| *of == signal).map_or(&[][..], |(_, codes)| codes);
-    let name = name(signal.into());
+    let name = name(signal);
     let code = usize::try_from(code).ok().and_then(|code| code.checked_sub(1)).and_then(|at| codes.get(at));
     code.map_or_else(|| name.clone(), |code| format!("{name} {code} {addr}"))
 }

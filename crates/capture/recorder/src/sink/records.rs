@@ -137,7 +137,7 @@ impl Sink<'_> {
                 self.step_end(thread, executed);
                 Ok(())
             }
-            Record::Death { ip, addr, signal, code } => self.death(thread, signal, code, (ip, addr)),
+            Record::Death { ip, addr, signal, code } => self.death(thread, signal.into(), code, (ip, addr)),
             Record::ThreadEnd => self.trace.end_thread(thread.id, now_ns()),
             Record::ProcessEnd { status } => {
                 if let Some(process) = self.processes.get_mut(&thread.process) {

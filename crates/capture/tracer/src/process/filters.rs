@@ -7,13 +7,13 @@
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
+use libc::sock_filter;
 use memref::GapReason;
 use tracee::frame::UContext;
 use tracee::sys;
 use tracee::text::Text;
 
-use crate::process::filter_code::{self, Call, Instruction, MAX_LEN};
-use crate::process::{image, unrecorded};
+use crate::process::{filter_code, unrecorded};
 use crate::recorder;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -30,19 +30,18 @@ enum Wanted {
 }
 
 fn wanted(call: &SystemCall) -> Option<Wanted> {
-    let [a, b, c, ..] = call.args;
-    let (is_filter, program) = match call.number {
-        libc::SYS_seccomp => (a as u32 == libc::SECCOMP_SET_MODE_FILTER, c),
-        libc::SYS_prctl if a as i32 == libc::PR_SET_SECCOMP => (b as u32 == libc::SECCOMP_MODE_FILTER, c),
-        _ => return None,
-    };
-    let is_strict = match call.number {
-        libc::SYS_seccomp => a as u32 == libc::SECCOMP_SET_MODE_STRICT,
-        _ => b as u32 == libc::SECCOMP_MODE_STRICT,
-    };
-    match (is_filter, is_strict) {
-        (true, _) => Some(Wanted::Filter(program as u64)),
-        (_, true) => Some(Wanted::Strict),
+    let [first, second, third, ..] = call.args;
+    match call.number {
+        libc::SYS_seccomp => match first as u32 {
+            libc::SECCOMP_SET_MODE_STRICT => Some(Wanted::Strict),
+            libc::SECCOMP_SET_MODE_FILTER => Some(Wanted::Filter(third as u64)),
+            _ => None,
+        },
+        libc::SYS_prctl if first as i32 == libc::PR_SET_SECCOMP => match second as u32 {
+            libc::SECCOMP_MODE_STRICT => Some(Wanted::Strict),
+            libc::SECCOMP_MODE_FILTER => Some(Wanted::Filter(third as u64)),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -79,9 +78,7 @@ pub(crate) fn before(thread: &mut TracedThread, context: &mut UContext, call: &S
     }
     if !PROCESS.is_vfork_child() {
         why.push(b"; it has several threads, and may end by that)");
-        let mut words = image::program();
-        words.push(why.as_bytes());
-        thread.emit_gap(GapReason::LostControl, 1, call.ip, words.as_bytes());
+        unrecorded::tell(thread, GapReason::LostControl, call.ip, why.as_bytes());
     }
     false
 }
@@ -105,22 +102,19 @@ impl Filter {
     fn at(program: u64) -> Option<Self> {
         let len = program_memory::word(program + offset_of!(libc::sock_fprog, len) as u64) as u16;
         let start = program_memory::value::<u64>(program + offset_of!(libc::sock_fprog, filter) as u64)?;
-        (1..=MAX_LEN).contains(&len).then_some(Self { len, start })
+        (1..=libc::BPF_MAXINSNS as u16).contains(&len).then_some(Self { len, start })
     }
 
-    fn instruction(&self, at: u32) -> Option<Instruction> {
-        if at >= self.len.into() {
-            return None;
-        }
-        program_memory::value(self.start.wrapping_add(u64::from(at) * Instruction::BYTES))
-            .map(Instruction::from_word)
+    fn instruction(&self, at: u32) -> Option<sock_filter> {
+        let offset = u64::from(at) * size_of::<sock_filter>() as u64;
+        (at < self.len.into()).then(|| program_memory::value(self.start.wrapping_add(offset)))?
     }
 
     /// What it says to a call of the tracer's; `None`: the kernel will refuse the filter.
     fn action(&self, number: libc::c_long, args: [u64; 6]) -> Option<u32> {
         // A filter may know from which code the program makes its calls. This is not it.
         let ip = PROCESS.text[0].load(Ordering::Relaxed);
-        let action = filter_code::action(&Call::new(number, ip, args), |at| self.instruction(at))?;
+        let action = filter_code::action(&filter_code::call(number, ip, args), |at| self.instruction(at))?;
         Some(action & libc::SECCOMP_RET_ACTION_FULL)
     }
 

@@ -20,12 +20,17 @@ pub(crate) fn is_possible() -> bool {
     !PROCESS.is_threaded() && !PROCESS.has_sharer() && !PROCESS.is_vfork_child()
 }
 
+/// Tells a gap with these words after the program's name, at that instruction.
+pub(crate) fn tell(thread: &mut TracedThread, reason: GapReason, ip: u64, why: &[u8]) {
+    let mut words = image::program();
+    words.push(why);
+    thread.emit_gap(reason, 1, ip, words.as_bytes());
+}
+
 /// The process goes on so, from its context on, which is the program's own; a gap, with these words after the program's name. Where
 /// that [is possible](is_possible).
 pub(crate) fn go_on_natively(thread: &mut TracedThread, context: &mut UContext, why: &[u8]) {
-    let mut words = image::program();
-    words.push(why);
-    thread.emit_gap(GapReason::UntracedProgram, 1, context.gregs.rip, words.as_bytes());
+    tell(thread, GapReason::UntracedProgram, context.gregs.rip, why);
     process::tell_work(thread);
     if tls::by_gs() {
         // What is reached by gs stays its.

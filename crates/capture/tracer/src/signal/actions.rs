@@ -35,17 +35,6 @@ pub(crate) const SIG_DFL: u64 = 0;
 pub(crate) const SIG_IGN: u64 = 1;
 pub(crate) const SA_RESTORER: u64 = 0x0400_0000;
 
-/// What the kernel is told for a signal that the program handles.
-fn real_action(handler: u64, flags: u64, mask: u64) -> SigAction {
-    let kept = flags & (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
-    SigAction {
-        handler,
-        flags: kept | (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64 | SA_RESTORER,
-        restorer: stubs::restorer(),
-        mask,
-    }
-}
-
 pub(crate) fn set_real(signal: i32, action: &SigAction) -> isize {
     // SAFETY: the kernel reads the structure.
     unsafe {
@@ -79,7 +68,7 @@ pub(crate) fn take_over(handlers: Handlers) {
             *place = old;
         }
         if is_taken(signal, &old) {
-            install_fault_handler(signal);
+            set_real(signal, &handled(signal, &SigAction::default()));
         } else if old.handler > SIG_IGN {
             set_real(signal, &handled(signal, &old));
         }
@@ -105,33 +94,26 @@ pub(crate) unsafe fn call_fault_handler(signal: i32, info: &mut SigInfo, context
     }
 }
 
-/// What the kernel is told where the program handles a signal.
+/// What the kernel is told where a signal comes to us, with what of the program's action concerns the kernel.
 fn handled(signal: i32, wanted: &SigAction) -> SigAction {
-    let mut real = real_action(address_of_handler(signal), wanted.flags, handler_mask(signal));
-    if FAULTS & mask::bit(signal) != 0 {
-        real.flags |= libc::SA_NODEFER as u64;
+    let kept = wanted.flags & (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
+    let nested = if is_fault(signal) { libc::SA_NODEFER as u64 } else { 0 };
+    SigAction {
+        handler: address_of_handler(signal),
+        flags: kept | nested | (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64 | SA_RESTORER,
+        restorer: stubs::restorer(),
+        mask: handler_mask(signal),
     }
-    real
 }
 
 /// Whether a signal comes to us though the program does not handle it: one that we live on, or a fault that ends the program, so that we
 /// can tell where.
 fn is_taken(signal: i32, wanted: &SigAction) -> bool {
-    OURS & mask::bit(signal) != 0 || FAULTS & mask::bit(signal) != 0 && wanted.handler == SIG_DFL
-}
-
-fn fault_handler(signal: i32) -> SigAction {
-    let mut action = real_action(address_of_handler(signal), 0, handler_mask(signal));
-    action.flags |= libc::SA_NODEFER as u64;
-    action
-}
-
-fn install_fault_handler(signal: i32) {
-    set_real(signal, &fault_handler(signal));
+    OURS & mask::bit(signal) != 0 || is_fault(signal) && wanted.handler == SIG_DFL
 }
 
 fn address_of_handler(signal: i32) -> u64 {
-    let handler = if FAULTS & mask::bit(signal) != 0 { &FAULT_HANDLER } else { &SENT_HANDLER };
+    let handler = if is_fault(signal) { &FAULT_HANDLER } else { &SENT_HANDLER };
     handler.load(Ordering::Acquire)
 }
 
@@ -167,7 +149,7 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
             let real = if wanted.handler > SIG_IGN {
                 handled(signal, &wanted)
             } else if is_taken(signal, &wanted) {
-                fault_handler(signal)
+                handled(signal, &SigAction::default())
             } else {
                 SigAction { restorer: stubs::restorer(), flags: wanted.flags | SA_RESTORER, ..wanted }
             };
@@ -187,21 +169,22 @@ pub(crate) unsafe fn sigaction(signal: i32, new: u64, old: u64, size: usize) -> 
 
 /// Undoes [`take_over`] for faults: the program is on its own.
 pub(crate) fn give_back() {
-    let actions = ACTIONS.lock();
-    for signal in 1..=64 {
-        if let Some(action) = actions.get(signal as usize).filter(|_| FAULTS & mask::bit(signal) != 0) {
-            set_real(signal, action);
-        }
-    }
+    give_back_where(|signal, _| is_fault(signal));
 }
 
 /// Undoes [`take_over`] for all signals, each with what the program wants by now.
 pub(crate) fn give_back_all() {
+    give_back_where(|signal, action| is_fault(signal) || action.handler > SIG_IGN);
+}
+
+fn is_fault(signal: i32) -> bool {
+    FAULTS & mask::bit(signal) != 0
+}
+
+fn give_back_where(is_ours: impl Fn(i32, &SigAction) -> bool) {
     let actions = ACTIONS.lock();
     for signal in 1..=64 {
-        let is_fault = FAULTS & mask::bit(signal) != 0;
-        let is_ours = |action: &&SigAction| is_fault || action.handler > SIG_IGN;
-        if let Some(action) = actions.get(signal as usize).filter(is_ours) {
+        if let Some(action) = actions.get(signal as usize).filter(|action| is_ours(signal, action)) {
             set_real(signal, action);
         }
     }

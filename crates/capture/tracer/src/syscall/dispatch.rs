@@ -353,8 +353,8 @@ impl SystemCall {
             result = call(thread);
         }
         scratch.copy_back();
-        code_writes::after(self, result);
         if result != NOT_MADE {
+            code_writes::after(self, result);
             thread.after_descriptors(self.number, self.ip, &self.args, result);
         }
         if PROCESS.is_recording() && result != NOT_MADE && thread.calls.silent == 0 {

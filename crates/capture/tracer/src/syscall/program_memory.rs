@@ -77,6 +77,7 @@ impl AnyBytes for [u64; 8] {}
 impl AnyBytes for SigAction {}
 impl AnyBytes for SigInfo {}
 impl AnyBytes for AltStack {}
+impl AnyBytes for libc::sock_filter {}
 
 /// A value in the program's memory, wherever it is open; `None` where it can't be read.
 pub(crate) fn value<T: AnyBytes>(addr: u64) -> Option<T> {

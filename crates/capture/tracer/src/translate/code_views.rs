@@ -168,18 +168,23 @@ impl Views {
         found.push(CodeStretch { start, end });
         for (from, part) in self.within(start, end) {
             let Some(shown) = part.shown else { continue };
-            let bytes = shown.offset..shown.offset + (part.end - from);
-            for (&at, view) in &self.list {
-                let Some(other) = view.shown.filter(|other| other.file == shown.file) else { continue };
-                let first = bytes.start.max(other.offset);
-                let last = bytes.end.min(other.offset + (view.end - at));
-                if first < last {
-                    let start = at + (first - other.offset);
-                    found.push(CodeStretch { start, end: start + (last - first) });
-                }
-            }
+            let places = CodeStretch { start: shown.offset, end: shown.offset + (part.end - from) };
+            found.extend(self.showing(shown.file, places));
         }
         found
+    }
+
+    /// Where these places of a file are shown.
+    fn showing(&self, file: FileId, places: CodeStretch) -> impl Iterator<Item = CodeStretch> {
+        self.list.iter().filter_map(move |(&at, view)| {
+            let shown = view.shown.filter(|shown| shown.file == file)?;
+            let first = places.start.max(shown.offset);
+            let last = places.end.min(shown.offset.saturating_add(view.end - at));
+            (first < last).then(|| {
+                let start = at + (first - shown.offset);
+                CodeStretch { start, end: start + (last - first) }
+            })
+        })
     }
 
     /// Whether a stretch has shared memory in it.
@@ -402,17 +407,7 @@ pub(crate) fn is_memory(file: FileId) -> bool {
 
 /// A file was written at these places. Where code is to be forgotten.
 pub(crate) fn written(file: FileId, places: CodeStretch) -> CodeStretches {
-    let views = VIEWS.lock();
-    let shows = |(&at, view): (&u64, &View)| {
-        let shown = view.shown.filter(|shown| shown.file == file)?;
-        let first = places.start.max(shown.offset);
-        let last = places.end.min(shown.offset.saturating_add(view.end - at));
-        (first < last).then(|| {
-            let start = at + (first - shown.offset);
-            CodeStretch { start, end: start + (last - first) }
-        })
-    };
-    views.list.iter().filter_map(shows).collect()
+    VIEWS.lock().showing(file, places).collect()
 }
 
 /// Whether a page has, or had, translated code, for which it was kept from being written.
