@@ -51,11 +51,10 @@ pub(crate) fn check_now(pid: u32) -> Result<(), Error> {
     if status.field("Tgid") != pid.to_string() {
         return Err(Error::NoProcess(pid));
     }
-    let state = status.field("State");
-    if state.starts_with(['Z', 'X']) || status.field("VmSize").is_empty() {
+    if !has_program(status) {
         return Err(Error::NoProgram(pid));
     }
-    if state.starts_with('T') {
+    if status.field("State").starts_with('T') {
         return Err(Error::StoppedBySignal(pid));
     }
     if let Ok(tracer @ 1..) = status.field("TracerPid").parse() {
@@ -80,8 +79,17 @@ pub(crate) fn check_now(pid: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The refusal of a debugger's rights, with what the system says about them.
+/// Whether the process has memory; one that has ended has given it back.
+fn has_program(status: TaskStatus<'_>) -> bool {
+    !status.field("State").starts_with(['Z', 'X']) && !status.field("VmSize").is_empty()
+}
+
+/// The refusal of a debugger's rights, with what the system says about them. What is left of a process that has ended is root's.
 pub(crate) fn permission(pid: u32) -> Error {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    if !status.is_ok_and(|text| has_program(TaskStatus(&text))) {
+        return Error::Ended(pid);
+    }
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
         .map(|now| format!(" (it is {})", now.trim()))
         .unwrap_or_default();
