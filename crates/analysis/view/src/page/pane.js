@@ -2,7 +2,7 @@
 
 import { Counting } from "./counting.js";
 import { RowTable, faint } from "./rows.js";
-import { bytes, counted, grouped, share } from "./words.js";
+import { bytes, counted, grouped, share, shortPath } from "./words.js";
 
 const NAMES = {
   variable: "variable or block", field: "variable and field", type: "type", function: "function", line: "line", thread: "thread", page: "page", region: "region",
@@ -55,8 +55,8 @@ export class TablePane extends Counting {
   lineButton(name) {
     const button = document.createElement("button");
     button.className = "link";
-    button.textContent = name;
-    button.title = "Show the source with the counts of its lines";
+    button.textContent = shortPath(name);
+    button.title = `Show the source with the counts of its lines: ${name}`;
     button.addEventListener("click", () => this.dispatchEvent(new CustomEvent("lined", { detail: name })));
     return button;
   }

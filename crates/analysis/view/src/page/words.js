@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers and paths as people read them.
 
 const THIN = "\u202f";
 
@@ -31,6 +31,13 @@ export function bytes(number) {
 /** One thing or several. */
 export function counted(number, one, several = `${one}s`) {
   return `${grouped(number)} ${number === 1 ? one : several}`;
+}
+
+/** The last folders of a path, as many as fit into so many characters. */
+export function shortPath(path, most = 60) {
+  if (path.length <= most) return path;
+  const slash = path.indexOf("/", path.length - most + 1);
+  return slash < 0 ? path : `…${path.slice(slash)}`;
 }
 
 /** A part of a whole in per cent. */
