@@ -48,9 +48,9 @@ impl CorpusCase {
         format!("{}/{}", self.kind, self.name)
     }
 
-    /// Why memtap is known to miss it in this build; nothing where it finds it.
+    /// Why memtap is known to miss it in this build, or may do so; nothing where it finds it.
     pub fn misses(&self, build: CaseBuild) -> Option<&str> {
-        KnownFault::first(&self.head.misses, build.name())
+        KnownFault::first(&self.head.misses, build.name()).or(self.head.may_miss.as_deref())
     }
 
     /// Why memtap is known to accuse it falsely in this build, or may do so; nothing where it does not.

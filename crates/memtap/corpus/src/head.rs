@@ -80,6 +80,8 @@ pub struct CaseHead {
     /// `memtap misses: REASON` where memtap does not find it today; `memtap misses in: BUILDS: REASON` where it does so in some
     /// builds alone.
     pub misses: Vec<KnownFault>,
+    /// `memtap may miss:` why it depends on the machine whether memtap finds it.
+    pub may_miss: Option<String>,
     /// `memtap accuses:` or `memtap accuses in:` where memtap says more than the truth today.
     pub accuses: Vec<KnownFault>,
     /// `memtap may accuse:` why it depends on the machine whether memtap says more than the truth.
@@ -150,6 +152,7 @@ impl CaseHead {
             }
             "memtap misses" => self.misses.push(KnownFault::everywhere(value)),
             "memtap accuses" => self.accuses.push(KnownFault::everywhere(value)),
+            "memtap may miss" => self.may_miss = Some(value.to_owned()),
             "memtap may accuse" => self.may_accuse = Some(value.to_owned()),
             "memtap misses in" => self.misses.push(KnownFault::in_builds(value)?),
             "memtap accuses in" => self.accuses.push(KnownFault::in_builds(value)?),
