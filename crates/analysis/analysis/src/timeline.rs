@@ -168,7 +168,7 @@ impl Tool for Timeline {
     fn change(&mut self, resolver: &mut Resolver, _: &Allocation, change: HeapChange) {
         let process = resolver.process();
         match change {
-            HeapChange::Allocated(new) => {
+            HeapChange::Allocated(new) | HeapChange::AllocatedForFreed { new, .. } => {
                 let bytes = bytes_of(resolver, new);
                 self.heap(process, |live| live.saturating_add(bytes));
             }

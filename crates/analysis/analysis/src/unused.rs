@@ -225,7 +225,9 @@ impl Tool for Unused {
     fn change(&mut self, resolver: &mut Resolver, _: &Allocation, change: HeapChange) {
         let process = resolver.process();
         match change {
-            HeapChange::Allocated(new) => self.begin(process, new, None),
+            HeapChange::Allocated(new) | HeapChange::AllocatedForFreed { new, .. } => {
+                self.begin(process, new, None)
+            }
             HeapChange::Replaced { old, new } => {
                 let old = self.find(process, old);
                 if let Some(old) = old.and_then(|old| self.uses.get_mut(old as usize)) {

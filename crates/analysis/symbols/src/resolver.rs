@@ -142,7 +142,7 @@ impl Resolver {
                 .map_or(0, |block| block.extent().max(event.len).saturating_add(VirtAddr::PAGE_BYTES))
         };
         match change {
-            HeapChange::Allocated(id) => {
+            HeapChange::Allocated(id) | HeapChange::AllocatedForFreed { new: id, .. } => {
                 let extent = self.heap.block(id).map_or(0, HeapBlock::extent);
                 self.cache.forget(event.addr, mapped_len(event.kind, extent));
             }

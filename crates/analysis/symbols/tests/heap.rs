@@ -221,6 +221,10 @@ fn what_events_say() {
     assert_eq!(apply(Realloc, 0x5000, 16, 0x5000), HeapChange::Replaced { old: BlockId(1), new: BlockId(2) });
     assert_eq!(apply(Realloc, 0x6000, 16, 0), HeapChange::Allocated(BlockId(3)));
     assert_eq!(apply(Brk, 0x7000, 16, 0x6000), HeapChange::Ignored);
+    assert_eq!(apply(Malloc, 0x8000, 32, 0), HeapChange::Allocated(BlockId(4)));
+    assert_eq!(apply(Free, 0x8000, 0, 0), HeapChange::Released(BlockId(4)));
+    let grown = HeapChange::AllocatedForFreed { freed: BlockId(4), new: BlockId(5) };
+    assert_eq!(apply(Realloc, 0x8000, 64, 0x8000), grown);
     // Shrunk in place: the tail is the old block's, released. 16 bytes more than 24 are too few for a block of their own.
     let tail = |at| map.get(VirtAddr(at)).map(|hit| (hit.block, hit.offset, hit.state));
     assert_eq!(tail(0x5027), Some((BlockId(2), 39, BlockState::Live)));

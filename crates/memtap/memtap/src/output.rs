@@ -5,6 +5,9 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use analysis::Session;
 use report::tables::look::Look;
 
+/// The width of lines that are read as text, where nobody says how wide they may be.
+const COLUMNS: usize = 100;
+
 /// Standard output. Once its reader is gone (`| head`), writing fails with [`ReaderGone`], with which the command ends well.
 pub(crate) struct Out {
     inner: BufWriter<StdoutLock<'static>>,
@@ -34,14 +37,15 @@ impl Out {
 
     /// How a table looks here: as wide as the terminal unless it may be wider, and coloured where the user wants that.
     pub(crate) fn look(&self, wide: bool) -> Look {
-        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let columns = columns.or_else(|| {
-            let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-            Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-        });
+        let columns = columns();
         let is_terminal = io::stdout().is_terminal();
         let columns = columns.filter(|_| is_terminal && !wide);
         Look { columns, colour: anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never }
+    }
+
+    /// The width of lines that are cut also where they go to another program or a file: nothing where they may be of any width.
+    pub(crate) fn width(&self, wide: bool) -> Option<usize> {
+        (!wide).then(|| columns().unwrap_or(COLUMNS))
     }
 
     /// Writes a line.
@@ -55,6 +59,15 @@ impl Out {
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         Ok(self.flush()?)
     }
+}
+
+/// Of the terminal, or what the user says.
+fn columns() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.or_else(|| {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    })
 }
 
 impl Write for Out {

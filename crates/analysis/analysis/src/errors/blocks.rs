@@ -183,9 +183,9 @@ fn is_certain(function: AllocationFunction, call: CalledOperator) -> bool {
 
 /// Whether a function of a release goes with one that allocates, of two families.
 fn go_together(allocated: AllocationFunction, released: AllocationFunction) -> bool {
-    use AllocationFunction::{Delete, DeleteArray, Free, New, NewArray};
+    use AllocationFunction::{Delete, DeleteArray, Free, New, NewArray, Realloc, Reallocarray};
     match released {
-        Free => !matches!(allocated, New | NewArray),
+        Free | Realloc | Reallocarray => !matches!(allocated, New | NewArray),
         Delete | DeleteArray => matches!(allocated, New | NewArray),
         _ => true,
     }
@@ -261,6 +261,8 @@ mod tests {
         for (allocated, released, expect) in [
             (Malloc, Free, true),
             (Realloc, Free, true),
+            (Malloc, Realloc, true),
+            (NewArray, Realloc, false),
             (New, Delete, true),
             (NewArray, DeleteArray, true),
             (New, Free, false),

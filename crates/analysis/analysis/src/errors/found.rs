@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::reach::LeakKind;
+use crate::Owner;
 use crate::layout::{BlockAddress, FieldNames, TypeConflict};
 use crate::stack::{CallPlace, CalledFunction, StackNames};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MemoryErrorKind {
+    /// An access that a signal answered, by which the process ended.
+    Wild,
     /// An access to a block after its release.
     UseAfterFree,
     /// An access between blocks.
@@ -31,6 +34,7 @@ impl MemoryErrorKind {
     /// In JSON.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Wild => "wild",
             Self::UseAfterFree => "use_after_free",
             Self::OutOfBounds => "out_of_bounds",
             Self::InvalidFree => "invalid_free",
@@ -59,6 +63,48 @@ pub struct StackPlace {
     pub line: Option<u32>,
     /// The functions from the outermost one on, this one last.
     pub stack: Vec<String>,
+    /// The innermost function whose source is the user's, and where in it, where that is another one.
+    pub own: Option<SourcePlace>,
+}
+
+/// A function, and a place in its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePlace {
+    /// Its name.
+    pub function: String,
+    /// The source file.
+    pub file: String,
+    /// The line.
+    pub line: Option<u32>,
+}
+
+impl SourcePlace {
+    /// The innermost function of a stack that is the user's, unless that is the innermost of all.
+    fn own(stack: &[CalledFunction]) -> Option<Self> {
+        let index = stack.iter().rposition(is_users)?;
+        let function = stack.get(index).filter(|_| index + 1 < stack.len())?;
+        let file = function.file.as_ref()?.to_string();
+        Some(Self { function: function.function.to_string(), file, line: function.line })
+    }
+}
+
+/// Whether a function's source is one that the user has: not that of a compiler's or a system's library.
+fn is_users(function: &CalledFunction) -> bool {
+    const LIBRARIES: [&str; 5] = ["/rustc/", "/usr/", "/build/", "/.cargo/", "/registry/src/"];
+    let is_library = |file: &str| {
+        LIBRARIES[..3].iter().any(|start| file.starts_with(start))
+            || LIBRARIES[3..].iter().any(|part| file.contains(part))
+    };
+    let is_program = |module: &str| Owner::of_module(module) == Owner::Program;
+    function.module.as_deref().is_none_or(is_program)
+        && function.file.as_deref().is_some_and(|file| file.starts_with('/') && !is_library(file))
+}
+
+impl StackPlace {
+    /// The functions from the innermost one on, each with how often it stands there in a row: it called itself.
+    pub fn folded(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.stack.chunk_by(|a, b| a == b).rev().filter_map(|row| Some((&**row.first()?, row.len())))
+    }
 }
 
 /// Something that is wrong, as often as it happened in one way.
@@ -144,6 +190,7 @@ pub(super) fn named(
             file: last.and_then(|last| last.file.as_ref().map(ToString::to_string)),
             line: last.and_then(|last| last.line),
             stack: stack.iter().map(|function| function.function.to_string()).collect(),
+            own: SourcePlace::own(&stack),
         }
     };
     let all = found.iter().map(|(key, found)| {
@@ -175,13 +222,26 @@ pub(super) fn named(
     all
 }
 
+/// Whether two places differ in nothing but how deep a function has called itself, or where a library's function was.
+fn is_one_place(one: Option<&StackPlace>, other: Option<&StackPlace>) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return one.is_none() && other.is_none() };
+    let place = |of: &StackPlace| match &of.own {
+        Some(own) => (Some(own.file.clone()), own.line),
+        None => (of.file.clone(), of.line),
+    };
+    one.function == other.function
+        && place(one) == place(other)
+        && one.folded().map(|(function, _)| function).eq(other.folded().map(|(function, _)| function))
+}
+
 /// Instructions of one source line, as of a loop that was unrolled, are one.
 fn joined(all: impl Iterator<Item = MemoryError>) -> Vec<MemoryError> {
     let mut joined: Vec<MemoryError> = Vec::new();
     for one in all {
         let is_same = |other: &&mut MemoryError| {
-            (other.kind, other.leak_kind, &other.access, &other.allocated, &other.field)
-                == (one.kind, one.leak_kind, &one.access, &one.allocated, &one.field)
+            (other.kind, other.leak_kind, &other.field) == (one.kind, one.leak_kind, &one.field)
+                && is_one_place(other.access.as_ref(), one.access.as_ref())
+                && is_one_place(other.allocated.as_ref(), one.allocated.as_ref())
         };
         match joined.iter_mut().rev().find(is_same) {
             Some(other) => {

@@ -4,21 +4,25 @@
 //! What is told is one, as far as the trace tells: bytes that the allocator rounded a block up by are the program's, vectors that
 //! string functions read past the ends of strings are right, and so is the allocator's own work. A read of bytes that were
 //! never written is told where an instruction compares them right there, or a comparison and a jump follow it; where control flow was
-//! recorded, wherever they decide. Copies of them are none. What is not told may be
+//! recorded, wherever they decide. Copies of them are none. An access that ended the program is no event of the trace; the death of the
+//! process tells of it. What is not told may be
 //! an error all the same. Each finding comes with the stacks of the access, the allocation and the release.
 
 mod arrays;
 mod blocks;
 mod compares;
+mod exact;
 mod found;
 mod frames;
+mod inner;
 mod operators;
 mod pointers;
 mod reach;
 mod tool;
 mod unwritten;
 mod values;
+mod wild;
 
-pub use found::{MemoryError, MemoryErrorKind, StackPlace};
+pub use found::{MemoryError, MemoryErrorKind, SourcePlace, StackPlace};
 pub use reach::LeakKind;
 pub use tool::MemoryErrors;

@@ -1,5 +1,7 @@
 //! What of the blocks that were never released could still have been reached, in the terms of Valgrind's memcheck.
 
+use super::inner::InnerPointers;
+
 /// Whether a pointer to a block that was never released was still stored at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LeakKind {
@@ -47,6 +49,8 @@ pub(super) struct PointerWord {
 pub(super) struct LiveBlock {
     pub(super) start: u64,
     pub(super) len: u64,
+    /// Pointers into it that count as one to its start.
+    pub(super) inner: InnerPointers,
 }
 
 /// The kind of each of these blocks, which are in the order of their addresses. `roots` are pointers outside of all blocks; `words` those in
@@ -59,10 +63,10 @@ pub(super) fn leak_kinds(
     let find = |value: u64| {
         let number = blocks.partition_point(|block| block.start <= value).checked_sub(1)?;
         let into = value - blocks[number].start;
-        (into < blocks[number].len.max(1)).then_some((number, into > 0))
+        (into < blocks[number].len.max(1)).then_some((number, !blocks[number].inner.keep(into)))
     };
     let targets = |number: usize| {
-        let LiveBlock { start, len } = blocks[number];
+        let LiveBlock { start, len, .. } = blocks[number];
         let first = words.partition_point(|word| word.at < start);
         let inside = words[first..].iter().take_while(move |word| word.at < start.saturating_add(len));
         inside.filter_map(|word| find(word.value))
@@ -106,9 +110,13 @@ mod tests {
     use super::*;
 
     /// Blocks of 32 bytes at 0x100, 0x200, ...; pointers in them, and roots.
-    fn check(blocks: u64, words: &[(u64, u64)], roots: &[u64], expect: &[LeakKind]) {
-        let blocks: Vec<LiveBlock> =
-            (1..=blocks).map(|number| LiveBlock { start: number * 0x100, len: 32 }).collect();
+    fn check(blocks: usize, words: &[(u64, u64)], roots: &[u64], expect: &[LeakKind]) {
+        check_kept(&vec![InnerPointers::None; blocks], words, roots, expect);
+    }
+
+    fn check_kept(inner: &[InnerPointers], words: &[(u64, u64)], roots: &[u64], expect: &[LeakKind]) {
+        let block = |(start, inner): (u64, &InnerPointers)| LiveBlock { start, len: 32, inner: *inner };
+        let blocks: Vec<LiveBlock> = (0x100..).step_by(0x100).zip(inner).map(block).collect();
         let words: Vec<PointerWord> = words.iter().map(|&(at, value)| PointerWord { at, value }).collect();
         assert_eq!(leak_kinds(&blocks, &words, roots.iter().copied()), expect, "{words:?} {roots:?}");
     }
@@ -124,5 +132,13 @@ mod tests {
         check(2, &[(0x100, 0x200)], &[0x110], &[Possible, Possible]);
         check(2, &[(0x100, 0x200)], &[0x110, 0x100], &[Reachable, Reachable]);
         check(1, &[(0x100, 0x100)], &[0x120, 0xff], &[Definite]);
+    }
+
+    #[test]
+    fn what_a_library_keeps_by_its_middle_is_reachable() {
+        use InnerPointers::{All, At, None};
+        check_kept(&[All, None], &[(0x108, 0x200)], &[0x118], &[Reachable; 2]);
+        check_kept(&[At(16), At(16)], &[], &[0x110, 0x208], &[Reachable, Possible]);
+        check_kept(&[All], &[], &[0x120], &[Definite]);
     }
 }

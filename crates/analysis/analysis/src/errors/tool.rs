@@ -3,27 +3,30 @@
 use std::collections::BTreeMap;
 
 use memref::{
-    Access, AccessKind, Allocation, AllocationKind, BlockFunction, BlockOp, Event, ProcessId, RegionKind,
-    ThreadId, VirtAddr,
+    Access, AccessKind, Allocation, AllocationFunction, AllocationKind, BlockFunction, BlockOp, Event, Order,
+    ProcessId, RegionKind, ThreadId, VirtAddr,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{BlockId, BlockState, HeapBlock, HeapChange, RegionId, Resolver, VariableId, VariableKind};
 
 use super::arrays::{ArrayBase, ArrayBounds};
 use super::blocks::{FollowedBlock, FollowedBlocks, is_right_release};
 use super::compares::ComparingLoads;
+use super::exact::ExactLoads;
 use super::found::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
 use super::frames::CallFrames;
-use super::operators::CalledOperators;
+use super::inner::{InnerPointers, KeptByLibraries};
+use super::operators::{CalledOperator, CalledOperators};
 use super::pointers::PointerWords;
 use super::reach::{self, LeakKind, LiveBlock};
 use super::unwritten::{DecidedBy, UnwrittenBytes, UnwrittenDecision};
 use super::values::AccessValues;
+use super::wild::{LostThreads, WildAccess};
 use crate::labelled::RecordedFlow;
 use crate::layout::{BlockAddress, BlockTypes, FieldNames};
-use crate::stack::{CallPlace, Contexts, StackNames};
-use crate::stale::scan::{self, RecentAccesses};
-use crate::{Error, Moment, Owner, Session, Tool, amount, has_stacks};
+use crate::stack::{CallPlace, StackNames, Stacks};
+use crate::stale::scan::{RecentAccesses, StringLoads};
+use crate::{Death, Error, Moment, Owner, Session, Tool, amount, has_stacks};
 
 /// The bytes between two blocks that are the allocator's: the size of the second one.
 const HEADER_BYTES: u64 = 8;
@@ -47,6 +50,8 @@ pub struct MemoryErrors {
     blocks: FollowedBlocks,
     classes: Vec<Option<VariableClass>>,
     recent: FxHashMap<ThreadId, RecentAccesses>,
+    strings: StringLoads,
+    exact: ExactLoads,
     /// Releases that the map of blocks did not understand, until their event comes: by process and order.
     odd: FxHashMap<(ProcessId, u64), HeapChange>,
     compares: ComparingLoads,
@@ -61,6 +66,9 @@ pub struct MemoryErrors {
     unwritten: Option<UnwrittenBytes>,
     /// Where values were recorded.
     pointers: Option<Pointers>,
+    lost: LostThreads,
+    /// Threads that gave the allocator what is no block, and have allocated and released nothing since.
+    confused: FxHashSet<ThreadId>,
     found: BTreeMap<ErrorKey, FoundError>,
     /// Missing events, which can have written or released.
     pub missing: u64,
@@ -85,6 +93,8 @@ impl MemoryErrors {
             blocks: FollowedBlocks::default(),
             classes: Vec::new(),
             recent: FxHashMap::default(),
+            strings: StringLoads::default(),
+            exact: ExactLoads::default(),
             odd: FxHashMap::default(),
             compares: ComparingLoads::default(),
             arrays: ArrayBounds::default(),
@@ -94,22 +104,32 @@ impl MemoryErrors {
             votes: BlockTypes::default(),
             pointers: values.map(|values| Pointers { values, words: PointerWords::default() }),
             unwritten: RecordedFlow::of(session)?.map(UnwrittenBytes::new),
+            lost: LostThreads::default(),
+            confused: FxHashSet::default(),
             found: BTreeMap::new(),
             missing: 0,
         })
     }
 
-    /// What was found, errors first. To be asked after the replay of all of that session, with the resolvers that it ended with.
+    /// What was found, errors first. To be asked after the replay of all of that session, with the stacks and the resolvers that it ended
+    /// with.
     ///
     /// # Errors
     /// Where the trace can't be read.
     pub fn errors(
         mut self,
         session: &Session,
-        contexts: &Contexts,
-        resolvers: &[Resolver],
+        stacks: &mut Stacks,
+        resolvers: &mut [Resolver],
     ) -> Result<Vec<MemoryError>, Error> {
-        let kinds = self.leak_kinds(resolvers);
+        for death in session.deaths()? {
+            let resolver = resolvers.iter_mut().find(|resolver| resolver.process() == death.process);
+            if let Some(resolver) = resolver {
+                self.wild_access(&death, stacks, resolver);
+            }
+        }
+        let names = StackNames::new(session.names(), stacks.contexts());
+        let kinds = self.leak_kinds(resolvers, &mut KeptByLibraries::new(&names));
         self.add_leaks(&kinds);
         for outside in std::mem::take(&mut self.arrays).into_found() {
             let key = ErrorKey::new(MemoryErrorKind::OutOfBounds, outside.place, None);
@@ -117,11 +137,39 @@ impl MemoryErrors {
         }
         session.keep_heap_types(self.votes)?;
         let fields = FieldNames::new(session, self.found.values().filter_map(|found| found.place))?;
-        Ok(named(&self.found, &StackNames::new(session.names(), contexts), &fields))
+        Ok(named(&self.found, &names, &fields))
+    }
+
+    /// What a process ended by, where that was an access of its own.
+    fn wild_access(&mut self, death: &Death, stacks: &mut Stacks, resolver: &mut Resolver) {
+        // What the allocator does with what is no block follows from that.
+        if death.thread.is_some_and(|thread| self.confused.contains(&thread)) {
+            return;
+        }
+        let last = death.thread.and_then(|thread| self.recent.get(&thread)?.accesses().last());
+        let Some(wild) = WildAccess::of(death, resolver, &self.lost, last.map(|access| access.addr)) else {
+            return;
+        };
+        let WildAccess { thread, access, what, is_released } = wild;
+        let process = death.process;
+        let at = &mut Moment { resolver, process, thread, order: Order::MAX, places: &[] };
+        let place = Some(stacks.access(at, &access));
+        if is_released {
+            self.use_after_free(at, &access, place);
+            return;
+        }
+        let name = at.resolver.resolve_data(access.addr).variable;
+        self.add(ErrorKey::new(MemoryErrorKind::Wild, place, None), || {
+            FoundError::new(what, access.size.into(), variable_text(at.resolver, name), None)
+        });
     }
 
     /// Which blocks that were not released could still be reached, by process and block.
-    fn leak_kinds(&self, resolvers: &[Resolver]) -> FxHashMap<(ProcessId, BlockId), LeakKind> {
+    fn leak_kinds(
+        &self,
+        resolvers: &[Resolver],
+        kept: &mut KeptByLibraries<'_>,
+    ) -> FxHashMap<(ProcessId, BlockId), LeakKind> {
         let mut kinds = FxHashMap::default();
         let Some(Pointers { words, .. }) = &self.pointers else { return kinds };
         for resolver in resolvers {
@@ -141,8 +189,11 @@ impl MemoryErrors {
                     None => region.is_some_and(|region| region.kind != RegionKind::Heap),
                 }
             };
-            let live: Vec<LiveBlock> =
-                blocks.iter().map(|block| LiveBlock { start: block.start.0, len: block.len }).collect();
+            let live = blocks.iter().map(|block| {
+                let inner = block.allocated.map_or(InnerPointers::None, |allocated| kept.of(allocated));
+                LiveBlock { start: block.start.0, len: block.len, inner }
+            });
+            let live: Vec<LiveBlock> = live.collect();
             let roots = words.iter().filter(|word| is_root(word.at)).map(|word| word.value);
             let all = reach::leak_kinds(&live, &words, roots);
             kinds.extend(blocks.iter().zip(all).map(|(block, kind)| ((process, block.id), kind)));
@@ -281,7 +332,8 @@ impl MemoryErrors {
     }
 
     /// An instruction's access that ends after what was asked for. Loads of whole vectors, of words that begin within the block and cross no
-    /// boundary of their own, and those of the C library's functions may read more than they use; nobody writes more than that.
+    /// boundary of their own, and those of the C library's functions may read more than they use, unless they are known not to; nobody writes
+    /// more than that.
     fn access_over_end(
         &mut self,
         at: &mut Moment<'_>,
@@ -294,6 +346,7 @@ impl MemoryErrors {
         let reads_more = access.size > WORD_BYTES
             || begins_within && access.addr.0.is_multiple_of(access.size.into())
             || is_runtime(at.resolver, access.ip);
+        let reads_more = reads_more && !self.exact.is_one(at.resolver, access.ip);
         if access.kind != AccessKind::Prefetch && (access.kind.writes() || !reads_more) {
             let (addr, len) = (access.addr, access.size.into());
             self.over_end(at, access.kind.name(), addr, len, number, place);
@@ -436,7 +489,8 @@ impl MemoryErrors {
                 }
                 let before = self.recent.get(&at.thread).map_or(&[][..], |recent| recent.accesses());
                 let before = accesses[..index].iter().rev().chain(before.iter().rev());
-                if scan::is_right(at.resolver, access, before, accesses.get(index + 1))
+                if self.strings.is_right(at.resolver, access, before, accesses.get(index + 1))
+                    && !self.exact.is_one(at.resolver, access.ip)
                     || is_linker(at.resolver, access.ip)
                 {
                     return;
@@ -503,6 +557,7 @@ impl MemoryErrors {
     fn allocation(&mut self, at: &mut Moment<'_>, event: &Allocation) {
         let place = at.places.first().copied();
         let odd = self.odd.remove(&(at.process, event.order));
+        self.confused.remove(&at.thread);
         match event.kind {
             AllocationKind::Free => {
                 let hit = at.resolver.heap().get(event.addr);
@@ -514,17 +569,12 @@ impl MemoryErrors {
                 }
             }
             kind if kind.allocates() => {
-                if kind == AllocationKind::Realloc
-                    && let Some(HeapChange::Replaced { old, .. }) = odd
-                    && let Some(old) = self.blocks.of(at.process, old)
-                {
-                    let (start, len) = (old.start, old.len.min(event.len));
-                    old.release(place);
-                    if let Some(Pointers { words, .. }) =
-                        self.pointers.as_mut().filter(|_| start != event.addr)
-                    {
-                        words.moved(at.process, start, event.addr, len);
+                match odd.filter(|_| kind == AllocationKind::Realloc) {
+                    Some(HeapChange::Replaced { old, .. }) => self.reallocated(at, event, old, place),
+                    Some(HeapChange::AllocatedForFreed { freed, .. }) => {
+                        self.reallocated_freed(at, freed, place);
                     }
+                    _ => {}
                 }
                 let Some(hit) = at.resolver.heap().get(event.addr).filter(|hit| hit.offset == 0) else {
                     return;
@@ -553,19 +603,48 @@ impl MemoryErrors {
         }
     }
 
+    /// A block that realloc gave back for another one.
+    fn reallocated(
+        &mut self,
+        at: &mut Moment<'_>,
+        event: &Allocation,
+        old: BlockId,
+        place: Option<CallPlace>,
+    ) {
+        let Some(block) = self.blocks.known(at.process, old) else { return };
+        let (start, len) = (block.start, block.len.min(event.len));
+        self.released(at, event, old, place);
+        if let Some(Pointers { words, .. }) = self.pointers.as_mut().filter(|_| start != event.addr) {
+            words.moved(at.process, start, event.addr, len);
+        }
+    }
+
+    /// Realloc was given a block that had been released.
+    fn reallocated_freed(&mut self, at: &Moment<'_>, freed: BlockId, place: Option<CallPlace>) {
+        let Some(block) = self.blocks.known(at.process, freed) else { return };
+        let (allocated, freed, len, of) = (block.allocated, block.freed, block.len, block.place(block.start));
+        self.add(ErrorKey::new(MemoryErrorKind::InvalidFree, place, allocated), || {
+            let what = format!("realloc of a block of {len} that was released");
+            FoundError { freed, ..FoundError::new(what, len, String::new(), Some(of)) }
+        });
+    }
+
     fn released(&mut self, at: &mut Moment<'_>, event: &Allocation, id: BlockId, place: Option<CallPlace>) {
         let newest = self.newest.get(&at.thread).copied();
         let operator = self.operators.of(at.resolver, event);
         let Some(block) = self.blocks.of(at.process, id) else { return };
         let (by, with, allocated, len) = (block.function, event.function, block.allocated, block.len);
-        let of = block.place(event.addr);
+        let (start, of) = (block.start, block.place(block.start));
         let is_right = is_right_release(block, with, operator);
-        let is_array = |is_array| if is_array == Some(true) { " for an array" } else { "" };
-        let (made_as, released_as) = (is_array(block.operator.is_array), is_array(operator.is_array));
-        block.is_temporary = newest == Some(id);
+        let as_array = |function: AllocationFunction, call: CalledOperator| {
+            let is_named = matches!(function, AllocationFunction::NewArray | AllocationFunction::DeleteArray);
+            if call.is_array == Some(true) && !is_named { " for an array" } else { "" }
+        };
+        let (made_as, released_as) = (as_array(by, block.operator), as_array(with, operator));
+        block.is_temporary = newest == Some(id) && event.kind == AllocationKind::Free;
         block.release(place);
         if !is_right {
-            let variable = at.resolver.resolve_data(event.addr).variable;
+            let variable = at.resolver.resolve_data(start).variable;
             let key = ErrorKey::new(MemoryErrorKind::MismatchedFree, place, allocated);
             self.add(key, || {
                 let what =
@@ -597,7 +676,9 @@ impl MemoryErrors {
             (
                 _,
                 None,
-                Some(
+                // Where nothing is mapped, nothing was ever allocated.
+                None
+                | Some(
                     RegionKind::Stack
                     | RegionKind::Data
                     | RegionKind::Bss
@@ -611,6 +692,7 @@ impl MemoryErrors {
         let key = ErrorKey::new(MemoryErrorKind::InvalidFree, place, allocated);
         let place = block.as_ref().map(|block| block.place(event.addr));
         let len = block.map_or(0, |block| block.len);
+        self.confused.insert(at.thread);
         self.add(key, || {
             let name = variable_text(at.resolver, name.variable);
             FoundError { freed, ..FoundError::new(what, len, name, place) }
@@ -698,14 +780,18 @@ impl Tool for MemoryErrors {
                 self.range(at, op, op.written(), AccessKind::Store);
             }
             Event::Allocation(event) => self.allocation(at, event),
-            Event::Gap(gap) => self.missing += gap.count,
+            Event::Gap(gap) => {
+                self.missing += gap.count;
+                self.lost.gap(gap);
+            }
             _ => {}
         }
         Ok(())
     }
 
     fn change(&mut self, resolver: &mut Resolver, event: &Allocation, change: HeapChange) {
-        if matches!(change, HeapChange::FreedTwice(_) | HeapChange::Unknown | HeapChange::Replaced { .. }) {
+        use HeapChange::{AllocatedForFreed, FreedTwice, Replaced, Unknown};
+        if matches!(change, FreedTwice(_) | Unknown | Replaced { .. } | AllocatedForFreed { .. }) {
             self.odd.insert((resolver.process(), event.order), change);
         }
     }

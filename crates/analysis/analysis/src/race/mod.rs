@@ -581,7 +581,9 @@ impl Tool for Races {
             }
         };
         match change {
-            HeapChange::Allocated(id) | HeapChange::Released(id) => forget_block(id),
+            HeapChange::Allocated(id)
+            | HeapChange::AllocatedForFreed { new: id, .. }
+            | HeapChange::Released(id) => forget_block(id),
             HeapChange::Replaced { old, new } => {
                 forget_block(old);
                 forget_block(new);

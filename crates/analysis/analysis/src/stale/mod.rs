@@ -14,7 +14,7 @@ use memref::{BlockOp, VirtAddr};
 use symbols::{BlockId, BlockState, CodeId, HeapChange, Resolver, VariableKind};
 
 use crate::{Count, Error, Moment, Tool};
-use scan::RecentAccesses;
+use scan::{RecentAccesses, StringLoads};
 
 /// All accesses of one function to blocks of one site after their release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,7 @@ pub struct Stale {
     released_by: HashMap<ProcessId, Vec<Option<CodeId>>>,
     /// What each thread accessed last, in batches before the present one.
     recent: HashMap<ThreadId, RecentAccesses>,
+    strings: StringLoads,
     /// Blocks that were freed again.
     pub double_frees: Vec<DoubleFree>,
     /// Frees of addresses at which no known block begins: how many. Blocks from before the recording count here.
@@ -148,7 +149,7 @@ impl Tool for Stale {
             let before = self.recent.get(&at.thread).map_or(&[][..], |recent| recent.accesses());
             let before = accesses[..index].iter().rev().chain(before.iter().rev());
             if access.kind != AccessKind::Prefetch
-                && !scan::is_right(at.resolver, access, before, accesses.get(index + 1))
+                && !self.strings.is_right(at.resolver, access, before, accesses.get(index + 1))
             {
                 self.count(at, access);
             }

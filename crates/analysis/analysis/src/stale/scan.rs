@@ -8,13 +8,18 @@
 //! - Vectors are loaded in groups of up to four whose bytes are looked at together. One without a live byte is right if those
 //!   before it, each of which meets the next, lead back to live memory.
 //!
-//! A load under a mask is recorded as single elements: those of one instruction, one after the other, are one vector here.
+//! A load under a mask is recorded as single elements: those of one instruction, one after the other, are one vector here. Of one that is
+//! alone, the vector may begin before it.
 //!
 //! The allocator's own work is no use either: parts of it are not called through malloc and free, such as what a thread's end
 //! gives back, and `malloc_usable_size` reads what is before a block.
 
 use memref::{Access, AccessKind, VirtAddr};
-use symbols::{BlockState, CodeName, LinkAddr, Resolver};
+use rustc_hash::FxHashMap;
+use symbols::{BlockState, CodeId, CodeName, LinkAddr, Resolver};
+use x86::{Instruction, MAX_INSTRUCTION_BYTES};
+
+use crate::code_files::CodeFiles;
 
 /// Loads of fewer bytes are no vectors, but may be elements of one.
 const LEAST_VECTOR: u32 = 16;
@@ -48,18 +53,55 @@ impl RecentAccesses {
     }
 }
 
-/// Whether an access to released memory is such a load, or one of the allocator; `before` is what its thread accessed before, the
-/// last one first, and `after` what it accesses next.
-pub(crate) fn is_right<'a>(
-    resolver: &mut Resolver,
-    access: &Access,
-    before: impl Iterator<Item = &'a Access> + Clone,
-    after: Option<&Access>,
-) -> bool {
-    let Some(code) = resolver.code_name(access.ip) else { return false };
-    // Vectors are the most of them.
-    access.kind == AccessKind::Load && is_of_c_library(&code) && runs_over(resolver, access, before, after)
-        || is_allocator(resolver, access.ip)
+/// Knows such loads.
+#[derive(Debug, Default)]
+pub(crate) struct StringLoads {
+    files: CodeFiles,
+    /// Whether an instruction loads under a mask.
+    masked: FxHashMap<CodeId, bool>,
+}
+
+impl StringLoads {
+    /// Whether an access to released memory is such a load, or one of the allocator; `before` is what its thread accessed before, the
+    /// last one first, and `after` what it accesses next.
+    pub(crate) fn is_right<'a>(
+        &mut self,
+        resolver: &mut Resolver,
+        access: &Access,
+        before: impl Iterator<Item = &'a Access> + Clone,
+        after: Option<&Access>,
+    ) -> bool {
+        let Some(code) = resolver.code_name(access.ip) else { return false };
+        // Vectors are the most of them.
+        access.kind == AccessKind::Load
+            && is_of_c_library(&code)
+            && (runs_over(resolver, access, before, after) || self.is_lone_lane(resolver, access))
+            || is_allocator(resolver, access.ip)
+    }
+
+    /// Whether it is an element of a vector in which live memory was masked away.
+    fn is_lone_lane(&mut self, resolver: &mut Resolver, access: &Access) -> bool {
+        access.size < LEAST_VECTOR
+            && may_begin_live(resolver, access.addr, range(access).1)
+            && self.is_masked(resolver, access.ip)
+    }
+
+    fn is_masked(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> bool {
+        let code = resolver.resolve_code(ip);
+        let files = &mut self.files;
+        *self.masked.entry(code).or_insert_with(|| {
+            let mut buffer = [0; MAX_INSTRUCTION_BYTES];
+            let instruction =
+                files.at(resolver, ip, &mut buffer).and_then(|bytes| Instruction::decode(bytes, ip.0));
+            instruction.is_some_and(|instruction| instruction.mask().is_some())
+        })
+    }
+}
+
+/// Whether a vector that holds these bytes may begin with live ones: none was released that begins there.
+fn may_begin_live(resolver: &Resolver, low: VirtAddr, high: VirtAddr) -> bool {
+    let begins = resolver.heap().get(low).is_some_and(|hit| hit.offset == 0);
+    !begins && is_live(resolver, VirtAddr(high.0.saturating_sub(MOST_VECTOR)), low)
 }
 
 fn runs_over<'a>(
@@ -86,8 +128,7 @@ fn runs_over<'a>(
         next.ip == access.ip && next.addr > access.addr && range(next).1.distance(low) <= MOST_VECTOR
     };
     if access.size < LEAST_VECTOR && (low < access.addr || after.is_some_and(follows)) {
-        let begins = resolver.heap().get(low).is_some_and(|hit| hit.offset == 0);
-        if !begins && is_live(resolver, VirtAddr(high.0.saturating_sub(MOST_VECTOR)), low) {
+        if may_begin_live(resolver, low, high) {
             return true;
         }
     }

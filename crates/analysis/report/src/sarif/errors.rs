@@ -10,7 +10,8 @@ use super::{SarifFinding, SarifFrame, SarifPlace, SarifRule, write};
 use crate::tables::errors::thing;
 
 /// One for each kind, in their order.
-const RULES: [SarifRule; 8] = [
+const RULES: [SarifRule; 9] = [
+    SarifRule { id: "wild", text: "An access that ended the program", level: "error" },
     SarifRule { id: "use_after_free", text: "An access to a block after its release", level: "error" },
     SarifRule { id: "out_of_bounds", text: "An access between blocks", level: "error" },
     SarifRule { id: "invalid_free", text: "The release of what is no block", level: "error" },
@@ -82,6 +83,7 @@ mod tests {
     #[test]
     fn each_kind_has_a_rule_of_its_level() {
         for kind in [
+            MemoryErrorKind::Wild,
             MemoryErrorKind::UseAfterFree,
             MemoryErrorKind::OutOfBounds,
             MemoryErrorKind::InvalidFree,

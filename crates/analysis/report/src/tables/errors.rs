@@ -7,11 +7,16 @@ use serde_json::{Value, json};
 
 use super::look::{Look, Tone, Toned};
 use super::rows::{conflicts_json, doubt_of_type};
+use super::shorten::shorten;
 use super::{json as write_json, mark_doubt, place, times};
 use crate::number::amount;
 
-/// Functions of a stack that people see.
+/// Functions of a stack that people see, in lines that have an end.
 const FUNCTIONS: usize = 8;
+/// The width of their names there.
+const NAME_COLUMNS: usize = 50;
+/// The width of the path of a file that is not the user's.
+const LIBRARY_FILE_COLUMNS: usize = 30;
 
 /// Writes them as a JSON array.
 ///
@@ -20,7 +25,12 @@ const FUNCTIONS: usize = 8;
 pub fn errors_json(errors: &[MemoryError], uncertain: bool, out: &mut dyn Write) -> io::Result<()> {
     let place = |place: &Option<StackPlace>| {
         place.as_ref().map(|place| {
-            json!({ "function": place.function, "file": place.file, "line": place.line, "stack": place.stack })
+            let own = place.own.as_ref();
+            let own = own.map(|own| json!({ "function": own.function, "file": own.file, "line": own.line }));
+            json!({
+                "function": place.function, "file": place.file, "line": place.line, "stack": place.stack,
+                "own": own,
+            })
         })
     };
     let all = errors.iter().map(|error| {
@@ -37,7 +47,8 @@ pub fn errors_json(errors: &[MemoryError], uncertain: bool, out: &mut dyn Write)
     write_json(&all.collect::<Value>(), out)
 }
 
-/// Writes them for people: all errors, and the first `top` calls with blocks that were never released or used, each.
+/// Writes them for people: all errors, and the first `top` calls with blocks that were never released or used, each. Stacks are cut to
+/// `width` characters; without it they are whole.
 ///
 /// # Errors
 /// Where the output can't be written.
@@ -45,6 +56,7 @@ pub fn errors_text(
     errors: &[MemoryError],
     uncertain: bool,
     top: usize,
+    width: Option<usize>,
     look: Look,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -61,12 +73,13 @@ pub fn errors_text(
         writeln!(out, "{}{}", Toned(look, Tone::Strong, &head), super::doubt(uncertain))?;
         let words = match error.kind {
             MemoryErrorKind::InvalidFree | MemoryErrorKind::MismatchedFree => "released",
+            MemoryErrorKind::Wild => "made",
             _ => "accessed",
         };
         let places =
             [(words, &error.access), ("allocated", &error.allocated), ("released before", &error.freed)];
         for (words, place) in places {
-            stack(words, place.as_ref(), out)?;
+            stack(words, place.as_ref(), width, out)?;
         }
     }
     if wrong.is_empty() {
@@ -97,9 +110,9 @@ pub fn errors_text(
                 amount(note.bytes, "byte"),
                 amount(note.times, "block")
             );
-            stack(&words, note.allocated.as_ref(), out)?;
+            stack(&words, note.allocated.as_ref(), width, out)?;
             if note.last_access.is_some() {
-                stack("  last accessed", note.last_access.as_ref(), out)?;
+                stack("  last accessed", note.last_access.as_ref(), width, out)?;
             }
         }
         if let Some(more) = of_kind.len().checked_sub(top).filter(|more| *more > 0) {
@@ -122,11 +135,32 @@ pub(crate) fn thing(error: &MemoryError) -> String {
     }
 }
 
-fn stack(words: &str, at: Option<&StackPlace>, out: &mut dyn Write) -> io::Result<()> {
+fn stack(words: &str, at: Option<&StackPlace>, width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let Some(at) = at else { return Ok(()) };
-    let mut names: Vec<&str> = at.stack.iter().rev().map(String::as_str).take(FUNCTIONS).collect();
-    if at.stack.len() > FUNCTIONS {
-        names.push("...");
+    let file = at.file.as_deref().map(|file| match (&at.own, width) {
+        // A library's, which nobody opens.
+        (Some(_), Some(_)) => shorten(file, LIBRARY_FILE_COLUMNS),
+        _ => file.to_owned(),
+    });
+    let place = place(file.as_deref(), at.line);
+    let most = width.map_or(usize::MAX, |_| FUNCTIONS);
+    let mut names = String::new();
+    for (index, (function, count)) in at.folded().enumerate() {
+        let function = if width.is_some() { shorten(function, NAME_COLUMNS) } else { function.to_owned() };
+        let recursive = if count > 1 { " (recursive)" } else { "" };
+        let before = if index == 0 { "" } else { " < " };
+        let name = format!("{before}{function}{recursive}");
+        let columns = [words, &names, &name, &place].iter().map(|part| part.chars().count()).sum::<usize>();
+        let is_cut = index > 0 && width.is_some_and(|width| columns + "   by  < ...".len() > width);
+        if index == most || is_cut {
+            names.push_str(" < ...");
+            break;
+        }
+        names.push_str(&name);
     }
-    writeln!(out, "  {words} by {}{}", names.join(" < "), place(at.file.as_deref(), at.line))
+    writeln!(out, "  {words} by {names}{place}")?;
+    let Some(own) = at.own.as_ref().filter(|_| width.is_some()) else { return Ok(()) };
+    let indent = words.len() - words.trim_start().len() + 4;
+    let function = shorten(&own.function, NAME_COLUMNS);
+    writeln!(out, "{:indent$}called from {function}{}", "", super::place(Some(&own.file), own.line))
 }

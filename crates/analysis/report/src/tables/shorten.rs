@@ -16,6 +16,13 @@ pub fn shorten(name: &str, columns: usize) -> String {
         Some((kind, place)) => (format!("<{kind}@"), place.to_owned()),
         None => (String::new(), name.to_owned()),
     };
+    // Rust's `<Type<Argument> as Trait>::function`.
+    if let Some(qualified) = name.strip_prefix('<').filter(|_| prefix.is_empty()) {
+        let qualified = format!("<{}", without_inside(qualified, '<', '>'));
+        if fits(&qualified) {
+            return qualified;
+        }
+    }
     for (open, close) in [('<', '>'), ('(', ')')] {
         let body = short.strip_prefix(&prefix).unwrap_or(&rest).to_owned();
         short = format!("{prefix}{}", without_inside(&body, open, close));
@@ -94,6 +101,8 @@ mod tests {
             30,
             "std::vector<…>::push_back(…)",
         );
+        check("<alloc::sync::Arc<T, A> as Drop>::drop", 36, "<alloc::sync::Arc<…> as Drop>::drop");
+        check("<alloc::sync::Arc<T, A> as Drop>::drop", 30, "<…>::drop");
         check("f()", 2, "f…");
         check("/usr/src/project/lib/table.c:33", 20, "…/lib/table.c:33");
         check("<malloc@Map<int, int>::grow(int)+36>", 30, "<malloc@Map<…>::grow(int)+36>");

@@ -2,17 +2,16 @@
 
 use std::io::{self, Write};
 
-use analysis::{Session, Summary};
+use analysis::{Death, Session, Summary};
 use memref::{AllocationKind, RegionChange};
 use serde_json::{Value, json};
 use trace_format::{
-    COUNTER_DEATH, COUNTER_GAP_CAUSE, COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, StreamKind,
-    Trace,
+    COUNTER_GAP_CAUSE, COUNTER_SLOW_PATH, COUNTER_UNTRACED_PROGRAM, COUNTER_WORK, StreamKind, Trace,
 };
 
 use crate::Error;
 use crate::number::{amount, grouped};
-use crate::tables::deaths::{self, Death};
+use crate::tables::deaths::{self, NamedDeath};
 
 /// Writes the streams of a file: bytes, frames, entries, bytes an entry, thread, name.
 ///
@@ -57,7 +56,7 @@ pub struct Totals {
     untraced: Vec<String>,
     /// Why events are missing, as far as that is known.
     causes: Vec<GapCause>,
-    deaths: Vec<Death>,
+    deaths: Vec<NamedDeath>,
     /// What the tracer itself did, of all processes, in its own order.
     work: Vec<WorkCount>,
     /// What could not be read of the trace, a line each.
@@ -112,8 +111,8 @@ impl Totals {
         let mut untraced = Vec::new();
         let mut work: Vec<WorkCount> = Vec::new();
         let mut causes: Vec<GapCause> = Vec::new();
-        let mut deaths = Vec::new();
         let counters = trace.counters()?;
+        let deaths: Vec<Death> = counters.iter().filter_map(Death::of).collect();
         let named = counters.iter().any(|counter| counter.code == COUNTER_SLOW_PATH);
         let resolvers = if named { session.regions_at_end()? } else { Vec::new() };
         for counter in counters {
@@ -139,7 +138,6 @@ impl Totals {
                     Some(row) => row.times += counter.count,
                     None => work.push(WorkCount { name: counter.name, times: counter.count }),
                 },
-                COUNTER_DEATH => deaths.push(counter),
                 COUNTER_GAP_CAUSE => {
                     let (reason, cause) = counter.name.split_once(": ").unwrap_or(("", &counter.name));
                     match causes.iter_mut().find(|row| row.reason == reason && row.cause == cause) {
@@ -243,7 +241,7 @@ impl Totals {
                 .map(|row| json!({"reason": row.reason, "cause": row.cause, "count": row.count}))
                 .collect::<Vec<_>>(),
             "untraced_programs": self.untraced,
-            "deaths": self.deaths.iter().map(Death::to_json).collect::<Vec<_>>(),
+            "deaths": self.deaths.iter().map(NamedDeath::to_json).collect::<Vec<_>>(),
             "slow_path": slow,
             "tracer_work": self.work.iter().map(|row| (row.name.clone(), json!(row.times))).collect::<serde_json::Map<_, _>>(),
             "instructions": self.instructions,

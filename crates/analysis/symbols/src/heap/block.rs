@@ -84,6 +84,13 @@ pub enum HeapChange {
         /// The new one.
         new: BlockId,
     },
+    /// A new block, by a realloc of one that was freed already.
+    AllocatedForFreed {
+        /// The block that was freed.
+        freed: BlockId,
+        /// The new one.
+        new: BlockId,
+    },
     /// A block was freed.
     Released(BlockId),
     /// Memory was unmapped.

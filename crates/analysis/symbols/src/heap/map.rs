@@ -80,11 +80,16 @@ impl HeapMap {
                 self.allocate(event, None)
             }
             AllocationKind::Realloc => {
-                let old = self.starting_at(event.old_addr);
+                let given = self.get(event.old_addr).filter(|hit| hit.offset == 0);
+                let of = |state| given.filter(|hit| hit.state == state).map(|hit| hit.block);
+                let (old, freed) = (of(BlockState::Live), of(BlockState::Freed));
                 if let Some(old) = old {
                     self.release(old, BlockState::Freed);
                 }
-                self.allocate(event, old)
+                match (self.allocate(event, old), freed) {
+                    (HeapChange::Allocated(new), Some(freed)) => HeapChange::AllocatedForFreed { freed, new },
+                    (change, _) => change,
+                }
             }
             AllocationKind::Mremap => {
                 let old =
@@ -163,10 +168,6 @@ impl HeapMap {
     pub fn forged_name(&self, id: BlockId, state: BlockState, place: &str) -> Option<String> {
         let site = self.site(self.block(id)?.site)?;
         Some(forge(site.kind, state, id.number(), place))
-    }
-
-    fn starting_at(&self, addr: VirtAddr) -> Option<BlockId> {
-        self.get(addr).filter(|hit| hit.state == BlockState::Live && hit.offset == 0).map(|hit| hit.block)
     }
 
     fn site_id(&mut self, site: AllocationSite) -> SiteId {

@@ -2,7 +2,6 @@
 // command: errors
 // record: --data
 // expect: nothing
-// memtap accuses: the loader's own table of what is loaded, which it keeps by a pointer into its middle
 // flags: -ldl
 #include <dlfcn.h>
 #include "../hide.h"

@@ -1,6 +1,7 @@
 // A loop over a list erases a node and goes on from it.
 // command: errors
 // expect: use_after_free
+// allowed: wild
 #include <list>
 #include "../hide.h"
 

@@ -2,8 +2,6 @@
 // command: errors
 // record: --data
 // expect: nothing
-// memtap accuses: the table of thread-local memory that pthread_create allocated, which the C library keeps together with the
-// thread's stack by a pointer into its middle
 #include <pthread.h>
 #include <stdlib.h>
 #include "../hide.h"

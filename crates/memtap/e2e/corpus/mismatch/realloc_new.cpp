@@ -1,7 +1,6 @@
 // Grows what new gave by realloc.
 // command: errors
 // expect: mismatched_free
-// memtap misses: what realloc is given is not held to who allocated it
 #include <cstdlib>
 #include "../hide.h"
 

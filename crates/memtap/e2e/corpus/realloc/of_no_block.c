@@ -1,7 +1,6 @@
 // Asks realloc to grow what is no block.
 // command: errors
 // expect: invalid_free
-// memtap misses: a realloc of no block is no event of its own
 #include <stdlib.h>
 #include "../hide.h"
 

@@ -2,7 +2,6 @@
 // command: errors
 // record: --data
 // expect: nothing
-// memtap accuses: the main thread's handle and tables of thread-local memory, which the libraries keep by pointers into their middles
 use std::hint::black_box;
 use std::thread;
 

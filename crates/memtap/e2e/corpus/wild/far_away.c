@@ -1,7 +1,6 @@
 // Stores to an address that was computed from garbage.
 // command: errors
 // expect: wild
-// memtap misses: an access that faults is none, and is not in the trace
 #include <stdint.h>
 #include "../hide.h"
 

@@ -1,7 +1,6 @@
 // Stores through null.
 // command: errors
 // expect: wild
-// memtap misses: an access that faults is none, and is not in the trace
 #include <stdlib.h>
 #include "../hide.h"
 

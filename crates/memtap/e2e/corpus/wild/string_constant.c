@@ -1,7 +1,6 @@
 // Stores into a string constant.
 // command: errors
 // expect: wild
-// memtap misses: an access that faults is none, and is not in the trace
 #include "../hide.h"
 
 int main(void)

@@ -1,7 +1,6 @@
 // Loads from a mapping that was taken away.
 // command: errors
 // expect: use_after_free
-// memtap misses: an access that faults is none, and is not in the trace
 #include <sys/mman.h>
 #include "../hide.h"
 

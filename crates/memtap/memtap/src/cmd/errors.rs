@@ -8,6 +8,7 @@ use analysis::has_stacks;
 use analysis::stack::Stacks;
 use anyhow::{Context, Result};
 use clap::Parser;
+use report::tables::deaths::deaths;
 use report::tables::errors::{errors_json, errors_text};
 
 use crate::inputs;
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Show so many calls that made blocks which were never released, or never used
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+    /// Whole stacks and names of functions, wider than the terminal, or than 100 columns where there is none
+    #[arg(long)]
+    wide: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -44,9 +48,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = inputs::session(&args.file)?;
     let mut errors = MemoryErrors::new(&session)?;
     let mut stacks = Stacks::new(&session);
-    let resolvers = session.replay_in_context(&Default::default(), None, &mut stacks, &mut errors)?;
+    let mut resolvers = session.replay_in_context(&Default::default(), None, &mut stacks, &mut errors)?;
     let missing = errors.missing;
-    let mut found = errors.errors(&session, stacks.contexts(), &resolvers)?;
+    let mut found = errors.errors(&session, &mut stacks, &mut resolvers)?;
     let before = found.len();
     found.retain(|error| !suppressions.iter().any(|suppression| suppression.fits(error)));
     let suppressed = before - found.len();
@@ -56,11 +60,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else if args.sarif {
         report::sarif::errors(&found, missing > 0, &working_directory()?, &mut out)?;
     } else {
-        let look = out.look(false);
-        errors_text(&found, missing > 0, args.top, look, &mut out)?;
+        let look = out.look(args.wide);
+        errors_text(&found, missing > 0, args.top, out.width(args.wide), look, &mut out)?;
     }
     out.finish()?;
     note_problems(&session);
+    for death in deaths(&session)? {
+        eprintln!("memtap: note: {death}");
+    }
     if !has_stacks(&session) {
         eprintln!(
             "memtap: note: accesses to stacks were not recorded, so stacks of functions are not known; record with --tracer translate"
