@@ -8,11 +8,13 @@
 //! tell which of two atomic accesses came first (`overlap`).
 //!
 //! What the C library does inside of its own functions is neither checked nor taken for synchronisation: its locks are
-//! events where they are the program's, and nobody's business where they are its own.
+//! events where they are the program's, and nobody's business where they are its own. What memcpy and its relatives access is the
+//! program's (`copies`).
 
 pub(crate) mod atomics;
 mod calls;
 mod clock;
+mod copies;
 mod overlap;
 mod runtimes;
 mod shadow;
@@ -27,9 +29,10 @@ use memref::{
 use rustc_hash::FxHashMap;
 use symbols::{Call, CodeName, HeapChange, Resolver};
 
-use self::atomics::{Atomics, Nature};
+use self::atomics::{Atomics, CodeKind, Nature};
 use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
+use self::copies::LibraryCalls;
 use self::overlap::Overlap;
 use self::shadow::{AccessHistory, EarlierAccess};
 use crate::layout::{FieldNames, VariableAddress};
@@ -65,6 +68,7 @@ pub struct Race {
     pub variable: String,
     /// Where it is, for its field.
     pub(crate) place: VariableAddress,
+    pub(crate) process: ProcessId,
     /// Bytes that both touched.
     pub len: u64,
     /// The one that the replay came to first.
@@ -166,6 +170,7 @@ struct ProcessClocks {
     ended: FxHashMap<VirtAddr, Clock>,
     handles: FxHashMap<VirtAddr, ThreadId>,
     atomics: Atomics,
+    library_calls: LibraryCalls,
 }
 
 impl ProcessClocks {
@@ -218,7 +223,11 @@ impl Races {
     pub fn into_races(mut self) -> (Vec<Race>, u64) {
         let possibly_ordered = self.pass_all();
         let (gaps, all) = (self.gaps, self.gaps_of_all);
-        let mut races: Vec<Race> = self.races.into_values().collect();
+        let is_lock = |race: &Race| {
+            // Somebody looked at it before it was known to be one.
+            self.processes.get(&race.process).is_some_and(|process| process.atomics.is_lock(race.place.addr))
+        };
+        let mut races: Vec<Race> = self.races.into_values().filter(|race| !is_lock(race)).collect();
         for race in &mut races {
             // A lost event may have been synchronisation of either side, or of one between them.
             race.uncertain = all || !gaps.is_empty();
@@ -246,9 +255,9 @@ impl Races {
         state
     }
 
-    fn site(&mut self, thread: ThreadId, ip: VirtAddr, kind: AccessKind) -> u32 {
+    fn site(&mut self, thread: ThreadId, ip: VirtAddr, kind: AccessKind, row: u32) -> u32 {
         let state = &mut self.threads[thread.0 as usize];
-        let (locks, row) = (state.locks, state.frames.row());
+        let locks = state.locks;
         let sites = &mut self.sites;
         *state.sites.entry(SiteKey { ip, kind, row }).or_insert_with(|| {
             sites.push(AccessSite { ip, kind, locks, row });
@@ -276,10 +285,16 @@ impl Races {
         let nature = if block {
             Atomics::of_block(code)
         } else {
-            process.atomics.of_access(at.resolver, code, addr, len as u32, kind)
+            process.atomics.of_access(at.resolver, at.thread, code, addr, len as u32, kind)
         };
+        let row = self.threads[at.thread.0 as usize].frames.row();
         if nature != Nature::Ignored {
-            self.check(at, ip, RaceAccess { addr, len, kind, atomic: nature == Nature::Atomic });
+            self.check(at, ip, row, RaceAccess { addr, len, kind, atomic: nature == Nature::Atomic });
+        } else if code == CodeKind::CLibrary
+            && let Some(call) = process.library_calls.of(at.resolver, &mut process.atomics, &self.rows, row)
+            && call.counts(kind, block)
+        {
+            self.check(at, call.ip, call.row, RaceAccess { addr, len, kind, atomic: false });
         }
         if !block && control != CallEffect::Other {
             self.threads[at.thread.0 as usize].frames.follow(&mut self.rows, control, ip, addr, kind);
@@ -287,9 +302,9 @@ impl Races {
     }
 
     /// Looks whether an access races.
-    fn check(&mut self, at: &mut Moment<'_>, ip: VirtAddr, access: RaceAccess) {
+    fn check(&mut self, at: &mut Moment<'_>, ip: VirtAddr, row: u32, access: RaceAccess) {
         self.accesses += 1;
-        let site = self.site(at.thread, ip, access.kind);
+        let site = self.site(at.thread, ip, access.kind, row);
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         let now = self.apply(at.process, at.thread, access, site, &mut found);
@@ -346,7 +361,8 @@ impl Races {
         let site_of = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
         let (a, b) = (site_of(&first), site_of(&second));
         let key = if a <= b { (site_name(&variable), a, b) } else { (site_name(&variable), b, a) };
-        let race = Race { variable, place, len: hit.len, first, second, times: 1, uncertain: false };
+        let process = at.process;
+        let race = Race { variable, place, process, len: hit.len, first, second, times: 1, uncertain: false };
         self.find(key, race, hit.epoch, now);
     }
 

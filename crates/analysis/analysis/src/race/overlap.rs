@@ -369,6 +369,7 @@ mod tests {
                 let race = Race {
                     variable: String::new(),
                     place: VariableAddress { variable: symbols::VariableId(0), addr: VirtAddr(0) },
+                    process: ProcessId(0),
                     len: 8,
                     first,
                     second,
