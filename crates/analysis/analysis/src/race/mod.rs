@@ -19,6 +19,7 @@ mod overlap;
 mod runtimes;
 mod shadow;
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 
@@ -66,6 +67,12 @@ pub struct Side {
 pub struct Race {
     /// What was accessed: a variable with its field, or a forged name.
     pub variable: String,
+    /// Of a block of the heap: the type that it is of, where all accesses agree on it.
+    pub type_name: Option<String>,
+    /// That type's field.
+    pub field: Option<String>,
+    /// The libraries, where both accesses are inside of ones of which there are no source lines: not the program's own code.
+    pub library: Option<String>,
     /// Where it is, for its field.
     pub(crate) place: VariableAddress,
     pub(crate) process: ProcessId,
@@ -91,6 +98,10 @@ pub fn name_fields(session: &Session, races: &mut [Race]) -> Result<(), Error> {
     for race in races {
         if let Some(name) = fields.name(names, race.place) {
             race.variable = name;
+        }
+        let typed = race.place.in_block(names).and_then(|place| fields.typed(place));
+        if let Some(typed) = typed.filter(|typed| typed.conflicts.is_empty()) {
+            (race.type_name, race.field) = (Some(typed.type_name.to_string()), typed.field);
         }
     }
     Ok(())
@@ -219,7 +230,7 @@ impl Races {
         self.processes.values().flat_map(|process| process.atomics.runtimes()).cloned().collect()
     }
 
-    /// What was found, by variable and place, and how many that atomic variables may have ordered.
+    /// What was found, by variable and place, what is inside of libraries last, and how many that atomic variables may have ordered.
     pub fn into_races(mut self) -> (Vec<Race>, u64) {
         let possibly_ordered = self.pass_all();
         let (gaps, all) = (self.gaps, self.gaps_of_all);
@@ -233,7 +244,9 @@ impl Races {
             race.uncertain = all || !gaps.is_empty();
         }
         races.sort_by(|a, b| {
-            let key = |race: &Race| (race.variable.clone(), race.first.clone(), race.second.clone());
+            let key = |race: &Race| {
+                (race.library.clone(), race.variable.clone(), race.first.clone(), race.second.clone())
+            };
             key(a).cmp(&key(b))
         });
         (races, possibly_ordered)
@@ -356,13 +369,26 @@ impl Races {
         }
         let variable = variable_name(at.resolver, hit.addr, hit.len as u32);
         let place = VariableAddress { variable: at.resolver.resolve_data(hit.addr).variable, addr: hit.addr };
+        let library = inside_of(library(at.resolver, first.ip), library(at.resolver, second.ip));
         let first = self.side(at.resolver, hit.epoch.thread, first);
         let second = self.side(at.resolver, at.thread, second);
         let site_of = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
         let (a, b) = (site_of(&first), site_of(&second));
         let key = if a <= b { (site_name(&variable), a, b) } else { (site_name(&variable), b, a) };
         let process = at.process;
-        let race = Race { variable, place, process, len: hit.len, first, second, times: 1, uncertain: false };
+        let race = Race {
+            variable,
+            type_name: None,
+            field: None,
+            library,
+            place,
+            process,
+            len: hit.len,
+            first,
+            second,
+            times: 1,
+            uncertain: false,
+        };
         self.find(key, race, hit.epoch, now);
     }
 
@@ -551,6 +577,23 @@ fn site_name(variable: &str) -> String {
         None => variable,
     };
     stem.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// The library that an instruction is in, if no source line of it is known.
+fn library(resolver: &mut Resolver, ip: VirtAddr) -> Option<String> {
+    let code = resolver.code_name(ip)?;
+    let module = code.module.as_deref().filter(|module| module.contains(".so"))?;
+    code.line().is_none().then(|| module.to_owned())
+}
+
+/// The libraries that both accesses are in.
+fn inside_of(first: Option<String>, second: Option<String>) -> Option<String> {
+    let (first, second) = (first?, second?);
+    match first.cmp(&second) {
+        Ordering::Equal => Some(first),
+        Ordering::Less => Some(format!("{first} and {second}")),
+        Ordering::Greater => Some(format!("{second} and {first}")),
+    }
 }
 
 fn lock_name(resolver: &mut Resolver, held: &HeldLock) -> String {

@@ -1,11 +1,12 @@
-//! Data races: both sides of each.
+//! Data races: both sides of each, and how many are inside of libraries.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use analysis::race::{Race, Side};
 use serde_json::{Value, json};
 
-use super::{Finding, call_json, doubt, mark_doubt, place, times};
+use super::{Finding, call_json, doubt, findings, mark_doubt, place, times};
 use crate::number::amount;
 
 impl Finding for Race {
@@ -18,8 +19,8 @@ impl Finding for Race {
             })
         };
         let mut object = json!({
-            "variable": self.variable, "len": self.len, "first": side(&self.first), "second": side(&self.second),
-            "times": self.times,
+            "variable": self.variable, "type": self.type_name, "field": self.field, "library": self.library,
+            "len": self.len, "first": side(&self.first), "second": side(&self.second), "times": self.times,
         });
         mark_doubt(&mut object, self.uncertain);
         object
@@ -27,7 +28,11 @@ impl Finding for Race {
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let (times, doubt) = (times(self.times), doubt(self.uncertain));
-        writeln!(out, "race on {} ({}{times}){doubt}", self.variable, amount(self.len, "byte"))?;
+        let (name, block) = match &self.field {
+            Some(field) => (field, format!("{}, ", self.variable)),
+            None => (&self.variable, String::new()),
+        };
+        writeln!(out, "race on {name} ({block}{}{times}){doubt}", amount(self.len, "byte"))?;
         for side in [&self.first, &self.second] {
             let at = place(side.file.as_deref(), side.line);
             let locks = if side.locks.is_empty() { "no lock".to_owned() } else { side.locks.join(", ") };
@@ -44,4 +49,28 @@ impl Finding for Race {
         }
         Ok(())
     }
+}
+
+/// Writes races for a terminal: those of the program's own code, and of those inside of libraries how many there are; all of them where
+/// that is asked.
+///
+/// # Errors
+/// Where the output can't be written.
+pub fn races_text(races: &[Race], all: bool, out: &mut dyn Write) -> io::Result<()> {
+    // Those inside of libraries are the last ones.
+    let own = races.iter().position(|race| race.library.is_some()).filter(|_| !all).unwrap_or(races.len());
+    let (own, inside) = races.split_at(own);
+    if !own.is_empty() || inside.is_empty() {
+        findings(own, false, "no race was seen", out)?;
+    } else {
+        writeln!(out, "no race was seen in code of the program's own")?;
+    }
+    let mut libraries: BTreeMap<&str, usize> = BTreeMap::new();
+    for library in inside.iter().filter_map(|race| race.library.as_deref()) {
+        *libraries.entry(library).or_default() += 1;
+    }
+    for (library, count) in libraries {
+        writeln!(out, "{} inside of {library} (--all shows them)", amount(count as u64, "race"))?;
+    }
+    Ok(())
 }
