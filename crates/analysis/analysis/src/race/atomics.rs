@@ -46,6 +46,9 @@ pub(crate) enum CodeKind {
     CLibrary,
     /// Of a run-time library whose variables we don't know: nothing of it is reported.
     Runtime,
+    /// Of a runtime that is linked into the program, which looks at the program's variables and lets it look at its own as it knows to be
+    /// safe: nothing is reported of which it is a side.
+    LinkedRuntime,
     Locked,
     /// As locked, and one by which a lock may be taken.
     Exchange,
@@ -139,7 +142,7 @@ impl Atomics {
     ) -> Nature {
         match code {
             CodeKind::Ignored | CodeKind::CLibrary => return Nature::Ignored,
-            CodeKind::Runtime => return Nature::Atomic,
+            CodeKind::Runtime | CodeKind::LinkedRuntime => return Nature::Atomic,
             CodeKind::Locked => {
                 self.cells.entry(addr.0).or_default();
                 return Nature::Atomic;
@@ -186,9 +189,21 @@ impl Atomics {
     /// What a block operation is, by its caller.
     pub(crate) fn of_block(code: CodeKind) -> Nature {
         match code {
-            CodeKind::Ignored | CodeKind::CLibrary | CodeKind::Runtime => Nature::Ignored,
+            CodeKind::Ignored | CodeKind::CLibrary | CodeKind::Runtime | CodeKind::LinkedRuntime => {
+                Nature::Ignored
+            }
             _ => Nature::Plain,
         }
+    }
+
+    /// Whether one of two accesses that seem to race is one of a runtime that is linked into the program.
+    pub(crate) fn is_of_linked_runtime(
+        &mut self,
+        resolver: &mut Resolver,
+        first: AccessSite,
+        second: AccessSite,
+    ) -> bool {
+        [first, second].iter().any(|site| self.code(resolver, site.ip).0 == CodeKind::LinkedRuntime)
     }
 
     /// Whether two accesses that seem to race may both be atomic by what became known later: a plain move that came before
@@ -271,7 +286,7 @@ impl Atomics {
             }
         }
         if name.as_deref().is_some_and(|name| self.runtimes.has(name)) {
-            return CodeKind::Runtime;
+            return CodeKind::LinkedRuntime;
         }
         // Each thread of Rust takes a lock there when it begins and when it ends, which orders nothing that is the program's.
         let function = name.as_deref().and_then(|name| name.function.clone());
@@ -285,12 +300,13 @@ impl Atomics {
         let Some(frame) = name.frames().first() else { return CodeKind::Unknown };
         let Some(line) = &frame.line else { return CodeKind::Unknown };
         let file = &*line.file;
-        if is_atomic_file(file) {
+        if is_atomic_file(file) || is_of_go_atomics(file) {
             return CodeKind::AtomicLine;
         }
         let Some(number) = line.line else { return CodeKind::Unknown };
         let Some(text) = self.text(file, number) else { return CodeKind::Unknown };
-        if names_atomic(&text) { CodeKind::AtomicLine } else { CodeKind::PlainLine }
+        let is_atomic = names_atomic(&text) || file.ends_with(".go") && text.contains("atomic.");
+        if is_atomic { CodeKind::AtomicLine } else { CodeKind::PlainLine }
     }
 
     /// A line of a source file, if the file is there.
@@ -319,6 +335,11 @@ fn is_atomic_file(file: &str) -> bool {
             | "atomic_timed_wait.h"
             | "atomic_futex.h"
     )
+}
+
+/// Whether a file is one of Go's packages of atomics, whose functions become plain moves.
+fn is_of_go_atomics(file: &str) -> bool {
+    file.ends_with(".go") && (file.contains("/sync/atomic/") || file.contains("/runtime/atomic/"))
 }
 
 fn names_atomic(line: &str) -> bool {
@@ -427,5 +448,7 @@ mod tests {
         assert!(is_atomic_file("/usr/include/c++/12/bits/atomic_base.h"));
         assert!(is_atomic_file("/rustc/abc/library/core/src/sync/atomic.rs"));
         assert!(!is_atomic_file("/tmp/atomic.c"));
+        assert!(is_of_go_atomics("/usr/lib/go/src/sync/atomic/value.go"));
+        assert!(!is_of_go_atomics("/usr/lib/go/src/sync/mutex.go"));
     }
 }

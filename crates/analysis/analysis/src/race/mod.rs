@@ -363,7 +363,8 @@ impl Races {
         let first = self.sites[hit.site as usize];
         let second = self.sites[site as usize];
         if let Some(process) = self.processes.get_mut(&at.process)
-            && process.atomics.may_both_be_atomic(at.resolver, hit.addr, first, second)
+            && (process.atomics.is_of_linked_runtime(at.resolver, first, second)
+                || process.atomics.may_both_be_atomic(at.resolver, hit.addr, first, second))
         {
             return;
         }
