@@ -71,8 +71,9 @@ pub struct Race {
     pub type_name: Option<String>,
     /// That type's field.
     pub field: Option<String>,
-    /// The libraries, where both accesses are inside of ones of which there are no source lines: not the program's own code.
-    pub library: Option<String>,
+    /// The modules, where both accesses are inside of ones of which there are no source lines, and these are libraries or the accesses plain
+    /// moves: those may be to atomic variables.
+    pub inside: Option<String>,
     /// Where it is, for its field.
     pub(crate) place: VariableAddress,
     pub(crate) process: ProcessId,
@@ -230,7 +231,7 @@ impl Races {
         self.processes.values().flat_map(|process| process.atomics.runtimes()).cloned().collect()
     }
 
-    /// What was found, by variable and place, what is inside of libraries last, and how many that atomic variables may have ordered.
+    /// What was found, by variable and place, what is inside of modules without source lines last, and how many that atomic variables may have ordered.
     pub fn into_races(mut self) -> (Vec<Race>, u64) {
         let possibly_ordered = self.pass_all();
         let (gaps, all) = (self.gaps, self.gaps_of_all);
@@ -245,7 +246,7 @@ impl Races {
         }
         races.sort_by(|a, b| {
             let key = |race: &Race| {
-                (race.library.clone(), race.variable.clone(), race.first.clone(), race.second.clone())
+                (race.inside.clone(), race.variable.clone(), race.first.clone(), race.second.clone())
             };
             key(a).cmp(&key(b))
         });
@@ -370,7 +371,7 @@ impl Races {
         }
         let variable = variable_name(at.resolver, hit.addr, hit.len as u32);
         let place = VariableAddress { variable: at.resolver.resolve_data(hit.addr).variable, addr: hit.addr };
-        let library = inside_of(library(at.resolver, first.ip), library(at.resolver, second.ip));
+        let inside = inside(at.resolver, first, second);
         let first = self.side(at.resolver, hit.epoch.thread, first);
         let second = self.side(at.resolver, at.thread, second);
         let site_of = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
@@ -381,7 +382,7 @@ impl Races {
             variable,
             type_name: None,
             field: None,
-            library,
+            inside,
             place,
             process,
             len: hit.len,
@@ -580,21 +581,27 @@ fn site_name(variable: &str) -> String {
     stem.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
-/// The library that an instruction is in, if no source line of it is known.
-fn library(resolver: &mut Resolver, ip: VirtAddr) -> Option<String> {
+/// The module that an instruction is in, if no source line of it is known.
+fn module_without_lines(resolver: &mut Resolver, ip: VirtAddr) -> Option<String> {
     let code = resolver.code_name(ip)?;
-    let module = code.module.as_deref().filter(|module| module.contains(".so"))?;
+    let module = code.module.as_deref()?;
     code.line().is_none().then(|| module.to_owned())
 }
 
-/// The libraries that both accesses are in.
-fn inside_of(first: Option<String>, second: Option<String>) -> Option<String> {
-    let (first, second) = (first?, second?);
-    match first.cmp(&second) {
-        Ordering::Equal => Some(first),
-        Ordering::Less => Some(format!("{first} and {second}")),
-        Ordering::Greater => Some(format!("{second} and {first}")),
+/// See [`Race::inside`].
+fn inside(resolver: &mut Resolver, first: AccessSite, second: AccessSite) -> Option<String> {
+    let modules = [first, second].map(|site| module_without_lines(resolver, site.ip));
+    let [Some(a), Some(b)] = modules else { return None };
+    let are_moves = [first, second].iter().all(|site| site.kind != AccessKind::Modify);
+    let are_libraries = [&a, &b].iter().all(|module| module.contains(".so"));
+    if !are_moves && !are_libraries {
+        return None;
     }
+    Some(match a.cmp(&b) {
+        Ordering::Equal => a,
+        Ordering::Less => format!("{a} and {b}"),
+        Ordering::Greater => format!("{b} and {a}"),
+    })
 }
 
 fn lock_name(resolver: &mut Resolver, held: &HeldLock) -> String {

@@ -370,7 +370,7 @@ mod tests {
                     variable: String::new(),
                     type_name: None,
                     field: None,
-                    library: None,
+                    inside: None,
                     place: VariableAddress { variable: symbols::VariableId(0), addr: VirtAddr(0) },
                     process: ProcessId(0),
                     len: 8,

@@ -1,4 +1,4 @@
-//! Data races: both sides of each, and how many are inside of libraries.
+//! Data races: both sides of each, and how many are in code without source lines.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ impl Finding for Race {
             })
         };
         let mut object = json!({
-            "variable": self.variable, "type": self.type_name, "field": self.field, "library": self.library,
+            "variable": self.variable, "type": self.type_name, "field": self.field, "inside": self.inside,
             "len": self.len, "first": side(&self.first), "second": side(&self.second), "times": self.times,
         });
         mark_doubt(&mut object, self.uncertain);
@@ -51,26 +51,29 @@ impl Finding for Race {
     }
 }
 
-/// Writes races for a terminal: those of the program's own code, and of those inside of libraries how many there are; all of them where
-/// that is asked.
+/// Writes races for a terminal: those in code with source lines, and of the others how many there are; all of them where that is asked.
 ///
 /// # Errors
 /// Where the output can't be written.
 pub fn races_text(races: &[Race], all: bool, out: &mut dyn Write) -> io::Result<()> {
-    // Those inside of libraries are the last ones.
-    let own = races.iter().position(|race| race.library.is_some()).filter(|_| !all).unwrap_or(races.len());
+    // Those without lines are the last ones.
+    let own = races.iter().position(|race| race.inside.is_some()).filter(|_| !all).unwrap_or(races.len());
     let (own, inside) = races.split_at(own);
     if !own.is_empty() || inside.is_empty() {
         findings(own, false, "no race was seen", out)?;
     } else {
-        writeln!(out, "no race was seen in code of the program's own")?;
+        writeln!(out, "no race was seen in code with source lines")?;
     }
-    let mut libraries: BTreeMap<&str, usize> = BTreeMap::new();
-    for library in inside.iter().filter_map(|race| race.library.as_deref()) {
-        *libraries.entry(library).or_default() += 1;
+    let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
+    for module in inside.iter().filter_map(|race| race.inside.as_deref()) {
+        *modules.entry(module).or_default() += 1;
     }
-    for (library, count) in libraries {
-        writeln!(out, "{} inside of {library} (--all shows them)", amount(count as u64, "race"))?;
+    for (module, count) in modules {
+        let count = amount(count as u64, "possible race");
+        writeln!(
+            out,
+            "{count} inside of {module}, of which there are no source lines, so that atomic variables are not known (--all)"
+        )?;
     }
     Ok(())
 }

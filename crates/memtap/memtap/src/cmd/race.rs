@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// As SARIF 2.1.0, which editors and services for code review show at the lines; files below the working directory are relative to it
     #[arg(long, conflicts_with_all = ["json", "unit"])]
     sarif: bool,
-    /// Show also those inside of libraries of which there are no source lines; without, how many there are (JSON has all)
+    /// Show also those in code without source lines, which may be accesses of atomic variables; without, how many there are (JSON has all)
     #[arg(long)]
     all: bool,
     /// Exit with status 3 if there is a race
