@@ -1,6 +1,5 @@
 // A block is copied while another thread writes into it.
 // build: -pthread
-// translate: no
 // race: buffer
 #include <pthread.h>
 #include <string.h>

@@ -14,6 +14,7 @@ mod block_lines;
 mod block_total;
 mod block_use;
 pub mod cache;
+mod callees;
 mod chosen;
 mod code_files;
 mod compared;

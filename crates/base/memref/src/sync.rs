@@ -63,8 +63,10 @@ coded! {
         Futex = 9 "futex",
         /// OpenMP's parallel regions, barriers, critical sections, locks and tasks.
         OpenMp = 10 "openmp",
-        /// Reading and writing pipes, sockets and eventfds; `object` is a number with bit 63.
+        /// Reading and writing pipes, sockets, eventfds and message queues, and System V's semaphores; `object` is a number with bit 63.
         Descriptor = 11 "descriptor",
+        /// Sending signals, and being sent them; `object` is a number with bit 63.
+        Signal = 12 "signal",
     }
 }
 

@@ -118,6 +118,11 @@ impl Instruction {
         self.inner.has_lock_prefix() || self.inner.mnemonic() == Mnemonic::Xchg && self.names_memory()
     }
 
+    /// Whether it is one by which locks are taken: it sets memory and gives what was there, or sets it where something was there.
+    pub fn is_exchange(&self) -> bool {
+        matches!(self.inner.mnemonic(), Mnemonic::Xchg | Mnemonic::Cmpxchg | Mnemonic::Bts)
+    }
+
     /// Whether one of its operands is memory that it names.
     pub fn names_memory(&self) -> bool {
         self.inner.op_kinds().any(|kind| kind == OpKind::Memory)
@@ -329,6 +334,18 @@ mod tests {
             assert!(!decode(bytes).is_locked(), "{bytes:x?}");
         }
         assert!(!Instruction::default().is_locked());
+    }
+
+    #[test]
+    fn locks_are_taken_by_exchanges() {
+        // lock cmpxchg [rdi], esi; xchg [rax], ecx; lock bts [rax], 0
+        for bytes in [&[0xf0_u8, 0x0f, 0xb1, 0x37][..], &[0x87, 0x08], &[0xf0, 0x0f, 0xba, 0x28, 0x00]] {
+            assert!(decode(bytes).is_exchange(), "{bytes:x?}");
+        }
+        // lock inc [rax]; lock xadd [rax], ecx; mov [rax], ecx
+        for bytes in [&[0xf0_u8, 0xff, 0x00][..], &[0xf0, 0x0f, 0xc1, 0x08], &[0x89, 0x08]] {
+            assert!(!decode(bytes).is_exchange(), "{bytes:x?}");
+        }
     }
 
     #[test]

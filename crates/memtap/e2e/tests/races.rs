@@ -4,8 +4,9 @@
 //! between alternatives) and marks the lines that may take part with `// RACE`.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
-use e2e::{TestProgram, Trace, repository};
+use e2e::{TestProgram, Trace, bin_dir, repository};
 use serde_json::Value;
 
 fn programs(prefix: &str, extension: &str) -> Vec<String> {
@@ -60,7 +61,7 @@ fn wrong(file: &str, tracer: &str) -> Vec<String> {
             wrong.push(format!("{file}: unexpected: {race}"));
         }
         let keys: Vec<&String> = race.as_object().expect("an object").keys().collect();
-        if keys != ["first", "len", "second", "times", "variable"] {
+        if keys != ["field", "first", "inside", "len", "second", "times", "type", "variable"] {
             wrong.push(format!("{file}: keys {keys:?}"));
         }
         for side in ["first", "second"] {
@@ -210,4 +211,34 @@ fn a_translated_race_tells_who_called() {
         stacks.sort();
         assert_eq!(stacks, [[function, "from_left", "left"], [function, "from_right", "right"]], "{race}");
     }
+}
+
+#[test]
+fn a_race_for_a_field_of_a_block_names_type_and_field() {
+    let recording = TestProgram::named("race/racy_heap_field.c").record_by("translate");
+    let (found, _) = races(&recording.trace);
+    let [race] = found.as_slice() else { panic!("{found:#?}") };
+    assert_eq!((&race["type"], &race["field"]), (&"stats".into(), &"stats.hits".into()), "{race:#}");
+    let text = recording.trace.ask("race", &[]).out();
+    assert!(text.contains("race on stats.hits (<") && text.contains(">.hits, 8 bytes"), "{text}");
+}
+
+#[test]
+fn races_in_code_without_lines_come_last_and_are_counted() {
+    let source = repository().join("tests/programs/race/counting_library.c");
+    let library = bin_dir().join("e2e-libcounting.so");
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
+    assert!(compiler.status().expect("gcc is there").success());
+    let flags = ["-Wl,--no-as-needed", library.to_str().expect("a path in UTF-8")];
+    let recording = TestProgram::built("race/with_library.c", &flags).record_by("translate");
+    let (found, _) = races(&recording.trace);
+    let modules: Vec<&Value> = found.iter().map(|race| &race["inside"]).collect();
+    assert_eq!(modules, [&Value::Null, &"e2e-libcounting.so".into()], "{found:#?}");
+    let text = recording.trace.ask("race", &[]).out();
+    assert!(text.starts_with("race on own ("), "{text}");
+    assert!(text.ends_with("not known (--all)\n"), "{text}");
+    let all = recording.trace.ask("race", &["--all"]).out();
+    assert_eq!(all.matches("race on ").count(), 2, "{all}");
+    assert!(!all.contains("inside of"), "{all}");
 }

@@ -7,14 +7,16 @@
 //! 3. code that comes from a library's header or module of atomics is atomic, and a line of the program that calls such
 //!    a function by name (`atomic_`, `__atomic_`, `__sync_`);
 //! 4. otherwise a plain move is atomic where an instruction of (1) was seen at the same address, unless the variable is
-//!    known to be of a plain type and the line is known to name no such function.
+//!    known to be of a plain type and the line is known to name no such function;
+//! 5. of such a variable a plain store by a thread that exchanged it before releases a lock of the program's own, which x86-64 allows. From then
+//!    on its plain moves are atomic.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use memref::{AccessKind, VirtAddr};
-use rustc_hash::{FxHashMap, FxHashSet};
+use memref::{AccessKind, ThreadId, VirtAddr};
+use rustc_hash::FxHashMap;
 use symbols::{Resolver, VariableId};
 use trace_format::Trace;
 use x86::{Instruction, MAX_INSTRUCTION_BYTES};
@@ -40,9 +42,16 @@ pub(crate) enum Nature {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodeKind {
     Ignored,
+    /// Of the C library: what its functions do for the program may be looked at.
+    CLibrary,
     /// Of a run-time library whose variables we don't know: nothing of it is reported.
     Runtime,
+    /// Of a runtime that is linked into the program, which looks at the program's variables and lets it look at its own as it knows to be
+    /// safe: nothing is reported of which it is a side.
+    LinkedRuntime,
     Locked,
+    /// As locked, and one by which a lock may be taken.
+    Exchange,
     AtomicLine,
     PlainLine,
     Unknown,
@@ -58,6 +67,15 @@ enum Type {
     Unknown,
 }
 
+/// What is known of an address that a locked instruction has accessed.
+#[derive(Debug, Default)]
+struct Cell {
+    /// Who exchanged it, and has not stored to it since.
+    takers: Vec<ThreadId>,
+    /// One of them released it by a plain store.
+    is_lock: bool,
+}
+
 /// What has been found out so far.
 #[derive(Debug, Default)]
 pub(crate) struct Atomics {
@@ -65,7 +83,7 @@ pub(crate) struct Atomics {
     types: FxHashMap<VariableId, Type>,
     parts: FxHashMap<(VariableId, u64), Type>,
     /// Addresses that a locked instruction has accessed.
-    cells: FxHashSet<u64>,
+    cells: FxHashMap<u64, Cell>,
     files: HashMap<String, Option<Arc<Vec<String>>>>,
     code_files: CodeFiles,
     runtimes: Runtimes,
@@ -84,6 +102,8 @@ const IGNORED: [&str; 10] = [
     "librt",
     "libmemtap",
 ];
+/// Those of them that are the C library itself.
+const C_LIBRARY: [&str; 2] = ["libc.so", "libc-"];
 /// Whether what a module does to memory is its own business: the C library, the loader, the run-time of OpenMP.
 pub(crate) fn is_inner(module: &str) -> bool {
     IGNORED.iter().any(|ignored| module.starts_with(ignored))
@@ -114,16 +134,24 @@ impl Atomics {
     pub(crate) fn of_access(
         &mut self,
         resolver: &mut Resolver,
+        thread: ThreadId,
         code: CodeKind,
         addr: VirtAddr,
         size: u32,
         kind: AccessKind,
     ) -> Nature {
         match code {
-            CodeKind::Ignored => return Nature::Ignored,
-            CodeKind::Runtime => return Nature::Atomic,
+            CodeKind::Ignored | CodeKind::CLibrary => return Nature::Ignored,
+            CodeKind::Runtime | CodeKind::LinkedRuntime => return Nature::Atomic,
             CodeKind::Locked => {
-                self.cells.insert(addr.0);
+                self.cells.entry(addr.0).or_default();
+                return Nature::Atomic;
+            }
+            CodeKind::Exchange => {
+                let takers = &mut self.cells.entry(addr.0).or_default().takers;
+                if !takers.contains(&thread) {
+                    takers.push(thread);
+                }
                 return Nature::Atomic;
             }
             _ if kind == AccessKind::Modify => return Nature::Plain,
@@ -135,18 +163,47 @@ impl Atomics {
         let of = self.variable(resolver, addr);
         let atomic = match (of, code) {
             (Type::Atomic, _) | (_, CodeKind::AtomicLine) => true,
-            (Type::Plain, CodeKind::PlainLine) => false,
-            _ => self.cells.contains(&addr.0),
+            (Type::Plain, CodeKind::PlainLine) => self.is_of_lock(thread, addr, kind),
+            _ => self.cells.contains_key(&addr.0),
         };
         if atomic { Nature::Atomic } else { Nature::Plain }
+    }
+
+    /// Whether a plain move to a variable of a plain type is one to a lock of the program's own.
+    fn is_of_lock(&mut self, thread: ThreadId, addr: VirtAddr, kind: AccessKind) -> bool {
+        let Some(cell) = self.cells.get_mut(&addr.0) else { return false };
+        if kind == AccessKind::Store
+            && let Some(index) = cell.takers.iter().position(|taker| *taker == thread)
+        {
+            cell.takers.swap_remove(index);
+            cell.is_lock = true;
+        }
+        cell.is_lock
+    }
+
+    /// Whether the word is a lock of the program's own, by all that is known.
+    pub(crate) fn is_lock(&self, addr: VirtAddr) -> bool {
+        self.cells.get(&addr.0).is_some_and(|cell| cell.is_lock)
     }
 
     /// What a block operation is, by its caller.
     pub(crate) fn of_block(code: CodeKind) -> Nature {
         match code {
-            CodeKind::Ignored | CodeKind::Runtime => Nature::Ignored,
+            CodeKind::Ignored | CodeKind::CLibrary | CodeKind::Runtime | CodeKind::LinkedRuntime => {
+                Nature::Ignored
+            }
             _ => Nature::Plain,
         }
+    }
+
+    /// Whether one of two accesses that seem to race is one of a runtime that is linked into the program.
+    pub(crate) fn is_of_linked_runtime(
+        &mut self,
+        resolver: &mut Resolver,
+        first: AccessSite,
+        second: AccessSite,
+    ) -> bool {
+        [first, second].iter().any(|site| self.code(resolver, site.ip).0 == CodeKind::LinkedRuntime)
     }
 
     /// Whether two accesses that seem to race may both be atomic by what became known later: a plain move that came before
@@ -158,12 +215,12 @@ impl Atomics {
         first: AccessSite,
         second: AccessSite,
     ) -> bool {
-        if !self.cells.contains(&addr.0) {
+        if !self.cells.contains_key(&addr.0) {
             return false;
         }
         let of = self.variable(resolver, addr);
         let mut may = |site: AccessSite| match self.code(resolver, site.ip).0 {
-            CodeKind::Locked | CodeKind::AtomicLine | CodeKind::Runtime => true,
+            CodeKind::Locked | CodeKind::Exchange | CodeKind::AtomicLine | CodeKind::Runtime => true,
             _ if site.kind == AccessKind::Modify => false,
             CodeKind::PlainLine => of != Type::Plain,
             _ => true,
@@ -218,6 +275,9 @@ impl Atomics {
         let name = resolver.code_name(ip);
         let module = name.as_deref().and_then(|name| name.module.clone());
         if let Some(module) = &module {
+            if C_LIBRARY.iter().any(|start| module.starts_with(start)) {
+                return CodeKind::CLibrary;
+            }
             if is_inner(module) {
                 return CodeKind::Ignored;
             }
@@ -226,7 +286,7 @@ impl Atomics {
             }
         }
         if name.as_deref().is_some_and(|name| self.runtimes.has(name)) {
-            return CodeKind::Runtime;
+            return CodeKind::LinkedRuntime;
         }
         // Each thread of Rust takes a lock there when it begins and when it ends, which orders nothing that is the program's.
         let function = name.as_deref().and_then(|name| name.function.clone());
@@ -234,18 +294,19 @@ impl Atomics {
             return CodeKind::Ignored;
         }
         if instruction.is_locked() {
-            return CodeKind::Locked;
+            return if instruction.is_exchange() { CodeKind::Exchange } else { CodeKind::Locked };
         }
         let Some(name) = name else { return CodeKind::Unknown };
         let Some(frame) = name.frames().first() else { return CodeKind::Unknown };
         let Some(line) = &frame.line else { return CodeKind::Unknown };
         let file = &*line.file;
-        if is_atomic_file(file) {
+        if is_atomic_file(file) || is_of_go_atomics(file) {
             return CodeKind::AtomicLine;
         }
         let Some(number) = line.line else { return CodeKind::Unknown };
         let Some(text) = self.text(file, number) else { return CodeKind::Unknown };
-        if names_atomic(&text) { CodeKind::AtomicLine } else { CodeKind::PlainLine }
+        let is_atomic = names_atomic(&text) || file.ends_with(".go") && text.contains("atomic.");
+        if is_atomic { CodeKind::AtomicLine } else { CodeKind::PlainLine }
     }
 
     /// A line of a source file, if the file is there.
@@ -274,6 +335,11 @@ fn is_atomic_file(file: &str) -> bool {
             | "atomic_timed_wait.h"
             | "atomic_futex.h"
     )
+}
+
+/// Whether a file is one of Go's packages of atomics, whose functions become plain moves.
+fn is_of_go_atomics(file: &str) -> bool {
+    file.ends_with(".go") && (file.contains("/sync/atomic/") || file.contains("/runtime/atomic/"))
 }
 
 fn names_atomic(line: &str) -> bool {
@@ -382,5 +448,7 @@ mod tests {
         assert!(is_atomic_file("/usr/include/c++/12/bits/atomic_base.h"));
         assert!(is_atomic_file("/rustc/abc/library/core/src/sync/atomic.rs"));
         assert!(!is_atomic_file("/tmp/atomic.c"));
+        assert!(is_of_go_atomics("/usr/lib/go/src/sync/atomic/value.go"));
+        assert!(!is_of_go_atomics("/usr/lib/go/src/sync/mutex.go"));
     }
 }

@@ -60,11 +60,16 @@ impl Rows {
 
     /// The instructions that called, the last one first.
     pub(super) fn calls(&self, row: u32) -> impl Iterator<Item = VirtAddr> {
+        self.outwards(row).map(|(ip, _)| ip)
+    }
+
+    /// The instructions that called, the last one first, each with the row that it was made in.
+    pub(super) fn outwards(&self, row: u32) -> impl Iterator<Item = (VirtAddr, u32)> {
         let mut next = row;
         std::iter::from_fn(move || {
             let &CallRow { without_last, ip } = self.list.get((next as usize).checked_sub(1)?)?;
             next = without_last;
-            Some(ip)
+            Some((ip, without_last))
         })
         .take(MOST)
     }

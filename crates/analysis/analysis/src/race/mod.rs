@@ -8,15 +8,18 @@
 //! tell which of two atomic accesses came first (`overlap`).
 //!
 //! What the C library does inside of its own functions is neither checked nor taken for synchronisation: its locks are
-//! events where they are the program's, and nobody's business where they are its own.
+//! events where they are the program's, and nobody's business where they are its own. What memcpy and its relatives access is the
+//! program's (`copies`).
 
 pub(crate) mod atomics;
 mod calls;
 mod clock;
+mod copies;
 mod overlap;
 mod runtimes;
 mod shadow;
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 
@@ -27,9 +30,10 @@ use memref::{
 use rustc_hash::FxHashMap;
 use symbols::{Call, CodeName, HeapChange, Resolver};
 
-use self::atomics::{Atomics, Nature};
+use self::atomics::{Atomics, CodeKind, Nature};
 use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
+use self::copies::LibraryCalls;
 use self::overlap::Overlap;
 use self::shadow::{AccessHistory, EarlierAccess};
 use crate::layout::{FieldNames, VariableAddress};
@@ -63,8 +67,16 @@ pub struct Side {
 pub struct Race {
     /// What was accessed: a variable with its field, or a forged name.
     pub variable: String,
+    /// Of a block of the heap: the type that it is of, where all accesses agree on it.
+    pub type_name: Option<String>,
+    /// That type's field.
+    pub field: Option<String>,
+    /// The modules, where both accesses are inside of ones of which there are no source lines, and these are libraries or the accesses plain
+    /// moves: those may be to atomic variables.
+    pub inside: Option<String>,
     /// Where it is, for its field.
     pub(crate) place: VariableAddress,
+    pub(crate) process: ProcessId,
     /// Bytes that both touched.
     pub len: u64,
     /// The one that the replay came to first.
@@ -87,6 +99,10 @@ pub fn name_fields(session: &Session, races: &mut [Race]) -> Result<(), Error> {
     for race in races {
         if let Some(name) = fields.name(names, race.place) {
             race.variable = name;
+        }
+        let typed = race.place.in_block(names).and_then(|place| fields.typed(place));
+        if let Some(typed) = typed.filter(|typed| typed.conflicts.is_empty()) {
+            (race.type_name, race.field) = (Some(typed.type_name.to_string()), typed.field);
         }
     }
     Ok(())
@@ -166,6 +182,7 @@ struct ProcessClocks {
     ended: FxHashMap<VirtAddr, Clock>,
     handles: FxHashMap<VirtAddr, ThreadId>,
     atomics: Atomics,
+    library_calls: LibraryCalls,
 }
 
 impl ProcessClocks {
@@ -214,17 +231,23 @@ impl Races {
         self.processes.values().flat_map(|process| process.atomics.runtimes()).cloned().collect()
     }
 
-    /// What was found, by variable and place, and how many that atomic variables may have ordered.
+    /// What was found, by variable and place, what is inside of modules without source lines last, and how many that atomic variables may have ordered.
     pub fn into_races(mut self) -> (Vec<Race>, u64) {
         let possibly_ordered = self.pass_all();
         let (gaps, all) = (self.gaps, self.gaps_of_all);
-        let mut races: Vec<Race> = self.races.into_values().collect();
+        let is_lock = |race: &Race| {
+            // Somebody looked at it before it was known to be one.
+            self.processes.get(&race.process).is_some_and(|process| process.atomics.is_lock(race.place.addr))
+        };
+        let mut races: Vec<Race> = self.races.into_values().filter(|race| !is_lock(race)).collect();
         for race in &mut races {
             // A lost event may have been synchronisation of either side, or of one between them.
             race.uncertain = all || !gaps.is_empty();
         }
         races.sort_by(|a, b| {
-            let key = |race: &Race| (race.variable.clone(), race.first.clone(), race.second.clone());
+            let key = |race: &Race| {
+                (race.inside.clone(), race.variable.clone(), race.first.clone(), race.second.clone())
+            };
             key(a).cmp(&key(b))
         });
         (races, possibly_ordered)
@@ -246,9 +269,9 @@ impl Races {
         state
     }
 
-    fn site(&mut self, thread: ThreadId, ip: VirtAddr, kind: AccessKind) -> u32 {
+    fn site(&mut self, thread: ThreadId, ip: VirtAddr, kind: AccessKind, row: u32) -> u32 {
         let state = &mut self.threads[thread.0 as usize];
-        let (locks, row) = (state.locks, state.frames.row());
+        let locks = state.locks;
         let sites = &mut self.sites;
         *state.sites.entry(SiteKey { ip, kind, row }).or_insert_with(|| {
             sites.push(AccessSite { ip, kind, locks, row });
@@ -276,10 +299,16 @@ impl Races {
         let nature = if block {
             Atomics::of_block(code)
         } else {
-            process.atomics.of_access(at.resolver, code, addr, len as u32, kind)
+            process.atomics.of_access(at.resolver, at.thread, code, addr, len as u32, kind)
         };
+        let row = self.threads[at.thread.0 as usize].frames.row();
         if nature != Nature::Ignored {
-            self.check(at, ip, RaceAccess { addr, len, kind, atomic: nature == Nature::Atomic });
+            self.check(at, ip, row, RaceAccess { addr, len, kind, atomic: nature == Nature::Atomic });
+        } else if code == CodeKind::CLibrary
+            && let Some(call) = process.library_calls.of(at.resolver, &mut process.atomics, &self.rows, row)
+            && call.counts(kind, block)
+        {
+            self.check(at, call.ip, call.row, RaceAccess { addr, len, kind, atomic: false });
         }
         if !block && control != CallEffect::Other {
             self.threads[at.thread.0 as usize].frames.follow(&mut self.rows, control, ip, addr, kind);
@@ -287,9 +316,9 @@ impl Races {
     }
 
     /// Looks whether an access races.
-    fn check(&mut self, at: &mut Moment<'_>, ip: VirtAddr, access: RaceAccess) {
+    fn check(&mut self, at: &mut Moment<'_>, ip: VirtAddr, row: u32, access: RaceAccess) {
         self.accesses += 1;
-        let site = self.site(at.thread, ip, access.kind);
+        let site = self.site(at.thread, ip, access.kind, row);
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         let now = self.apply(at.process, at.thread, access, site, &mut found);
@@ -335,18 +364,33 @@ impl Races {
         let first = self.sites[hit.site as usize];
         let second = self.sites[site as usize];
         if let Some(process) = self.processes.get_mut(&at.process)
-            && process.atomics.may_both_be_atomic(at.resolver, hit.addr, first, second)
+            && (process.atomics.is_of_linked_runtime(at.resolver, first, second)
+                || process.atomics.may_both_be_atomic(at.resolver, hit.addr, first, second))
         {
             return;
         }
         let variable = variable_name(at.resolver, hit.addr, hit.len as u32);
         let place = VariableAddress { variable: at.resolver.resolve_data(hit.addr).variable, addr: hit.addr };
+        let inside = inside(at.resolver, first, second);
         let first = self.side(at.resolver, hit.epoch.thread, first);
         let second = self.side(at.resolver, at.thread, second);
         let site_of = |side: &Side| (side.function.clone(), side.file.clone(), side.line);
         let (a, b) = (site_of(&first), site_of(&second));
         let key = if a <= b { (site_name(&variable), a, b) } else { (site_name(&variable), b, a) };
-        let race = Race { variable, place, len: hit.len, first, second, times: 1, uncertain: false };
+        let process = at.process;
+        let race = Race {
+            variable,
+            type_name: None,
+            field: None,
+            inside,
+            place,
+            process,
+            len: hit.len,
+            first,
+            second,
+            times: 1,
+            uncertain: false,
+        };
         self.find(key, race, hit.epoch, now);
     }
 
@@ -535,6 +579,29 @@ fn site_name(variable: &str) -> String {
         None => variable,
     };
     stem.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// The module that an instruction is in, if no source line of it is known.
+fn module_without_lines(resolver: &mut Resolver, ip: VirtAddr) -> Option<String> {
+    let code = resolver.code_name(ip)?;
+    let module = code.module.as_deref()?;
+    code.line().is_none().then(|| module.to_owned())
+}
+
+/// See [`Race::inside`].
+fn inside(resolver: &mut Resolver, first: AccessSite, second: AccessSite) -> Option<String> {
+    let modules = [first, second].map(|site| module_without_lines(resolver, site.ip));
+    let [Some(a), Some(b)] = modules else { return None };
+    let are_moves = [first, second].iter().all(|site| site.kind != AccessKind::Modify);
+    let are_libraries = [&a, &b].iter().all(|module| module.contains(".so"));
+    if !are_moves && !are_libraries {
+        return None;
+    }
+    Some(match a.cmp(&b) {
+        Ordering::Equal => a,
+        Ordering::Less => format!("{a} and {b}"),
+        Ordering::Greater => format!("{b} and {a}"),
+    })
 }
 
 fn lock_name(resolver: &mut Resolver, held: &HeldLock) -> String {

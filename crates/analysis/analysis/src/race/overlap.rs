@@ -368,7 +368,11 @@ mod tests {
                 let key = (hit.addr.to_string(), place(&first), place(&second));
                 let race = Race {
                     variable: String::new(),
+                    type_name: None,
+                    field: None,
+                    inside: None,
                     place: VariableAddress { variable: symbols::VariableId(0), addr: VirtAddr(0) },
+                    process: ProcessId(0),
                     len: 8,
                     first,
                     second,

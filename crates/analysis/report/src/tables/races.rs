@@ -1,11 +1,12 @@
-//! Data races: both sides of each.
+//! Data races: both sides of each, and how many are in code without source lines.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use analysis::race::{Race, Side};
 use serde_json::{Value, json};
 
-use super::{Finding, call_json, doubt, mark_doubt, place, times};
+use super::{Finding, call_json, doubt, findings, mark_doubt, place, times};
 use crate::number::amount;
 
 impl Finding for Race {
@@ -18,8 +19,8 @@ impl Finding for Race {
             })
         };
         let mut object = json!({
-            "variable": self.variable, "len": self.len, "first": side(&self.first), "second": side(&self.second),
-            "times": self.times,
+            "variable": self.variable, "type": self.type_name, "field": self.field, "inside": self.inside,
+            "len": self.len, "first": side(&self.first), "second": side(&self.second), "times": self.times,
         });
         mark_doubt(&mut object, self.uncertain);
         object
@@ -27,7 +28,11 @@ impl Finding for Race {
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let (times, doubt) = (times(self.times), doubt(self.uncertain));
-        writeln!(out, "race on {} ({}{times}){doubt}", self.variable, amount(self.len, "byte"))?;
+        let (name, block) = match &self.field {
+            Some(field) => (field, format!("{}, ", self.variable)),
+            None => (&self.variable, String::new()),
+        };
+        writeln!(out, "race on {name} ({block}{}{times}){doubt}", amount(self.len, "byte"))?;
         for side in [&self.first, &self.second] {
             let at = place(side.file.as_deref(), side.line);
             let locks = if side.locks.is_empty() { "no lock".to_owned() } else { side.locks.join(", ") };
@@ -44,4 +49,31 @@ impl Finding for Race {
         }
         Ok(())
     }
+}
+
+/// Writes races for a terminal: those in code with source lines, and of the others how many there are; all of them where that is asked.
+///
+/// # Errors
+/// Where the output can't be written.
+pub fn races_text(races: &[Race], all: bool, out: &mut dyn Write) -> io::Result<()> {
+    // Those without lines are the last ones.
+    let own = races.iter().position(|race| race.inside.is_some()).filter(|_| !all).unwrap_or(races.len());
+    let (own, inside) = races.split_at(own);
+    if !own.is_empty() || inside.is_empty() {
+        findings(own, false, "no race was seen", out)?;
+    } else {
+        writeln!(out, "no race was seen in code with source lines")?;
+    }
+    let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
+    for module in inside.iter().filter_map(|race| race.inside.as_deref()) {
+        *modules.entry(module).or_default() += 1;
+    }
+    for (module, count) in modules {
+        let count = amount(count as u64, "possible race");
+        writeln!(
+            out,
+            "{count} inside of {module}, of which there are no source lines, so that atomic variables are not known (--all)"
+        )?;
+    }
+    Ok(())
 }

@@ -5,7 +5,9 @@
 //! the ends of a socketpair not the same one; those are numbered when they are made, and the table says which descriptor is which. What
 //! else is read and written orders nothing.
 //!
-//! Left out are waits that end without a read (epoll), and message queues. Objects of which no more is known than their kind (sockets without
+//! POSIX's message queues are descriptors, too; message queues and semaphores of System V have numbers of their own.
+//!
+//! Left out are waits that end without a read (epoll, select). Objects of which no more is known than their kind (sockets without
 //! names, eventfds that were there before the tracer) are one: a race may be missed, none is invented.
 
 use core::mem::offset_of;
@@ -22,10 +24,12 @@ use crate::syscall::program_memory;
 
 /// Descriptors that the table has room for; programs have few others.
 const KNOWN: usize = 4096;
-/// What the table says of a descriptor, where it is no object: not looked at yet, orders nothing, a socket, whose names may change.
+/// What the table says of a descriptor, where it is no object: not looked at yet, orders nothing, a socket, whose names may change, a
+/// signalfd.
 const UNKNOWN: u64 = 0;
 const NOTHING: u64 = 1;
 const SOCKET: u64 = 2;
+const SIGNALS: u64 = 3;
 /// Objects are no addresses: these have this bit.
 const OBJECT: u64 = 1 << 63;
 
@@ -39,7 +43,7 @@ static THREADED: AtomicBool = AtomicBool::new(false);
 
 /// What objects are made of: kinds that have numbers of their own.
 #[derive(Clone, Copy)]
-enum Sort {
+pub(super) enum Sort {
     Inode,
     Made,
     Eventfd,
@@ -48,10 +52,13 @@ enum Sort {
     UnixName,
     UnixNoName,
     Filtered,
+    Signal,
+    MessageQueue,
+    Semaphores,
 }
 
 /// The object that a sort and two numbers stand for.
-fn object(sort: Sort, a: u64, b: u64) -> u64 {
+pub(super) fn object(sort: Sort, a: u64, b: u64) -> u64 {
     let mut hash = 0u64;
     for word in [sort as u64, a, b] {
         // SplitMix64: neighbours become far from each other.
@@ -206,15 +213,25 @@ fn socket_object(fd: usize, sends: bool) -> Option<u64> {
 /// The object that is written or read there.
 fn object_of(fd: usize, sends: bool) -> Option<u64> {
     match look_up(fd) {
-        UNKNOWN | NOTHING => None,
+        UNKNOWN | NOTHING | SIGNALS => None,
         SOCKET if program_memory::is_filtered() => Some(object(Sort::Filtered, 0, 0)),
         SOCKET => socket_object(fd, sends),
         object => Some(object),
     }
 }
 
+/// The object of a call that is about no descriptor: what System V has numbers for.
+fn numbered(number: libc::c_long, id: usize) -> Option<u64> {
+    let sort = match number {
+        libc::SYS_msgsnd | libc::SYS_msgrcv => Sort::MessageQueue,
+        libc::SYS_semop | libc::SYS_semtimedop => Sort::Semaphores,
+        _ => return None,
+    };
+    Some(object(sort, id as u64, 0))
+}
+
 /// Whether calls are looked at, and for whom: not before there is a second thread.
-fn is_looked_at() -> bool {
+pub(super) fn is_looked_at() -> bool {
     if THREADED.load(Ordering::Relaxed) {
         return true;
     }
@@ -242,12 +259,16 @@ const READABLE: u16 = (libc::POLLIN | libc::POLLPRI | libc::POLLRDHUP | libc::PO
 const MOST_POLLED: u64 = 64;
 
 impl TracedThread {
-    fn tell_object(&mut self, kind: SyncKind, ip: u64, object: Option<u64>) {
+    fn tell_descriptor(&mut self, kind: SyncKind, ip: u64, object: Option<u64>) {
         if let Some(object) = object {
-            let order = recorder::next_order();
-            let (function, object) = (SyncFunction::Descriptor, VirtAddr(object));
-            self.emit(&Record::Sync { order, ip: VirtAddr(ip), kind, function, object, value: 0 });
+            self.tell_object(SyncFunction::Descriptor, kind, ip, object);
         }
+    }
+
+    pub(super) fn tell_object(&mut self, function: SyncFunction, kind: SyncKind, ip: u64, object: u64) {
+        let order = recorder::next_order();
+        let object = VirtAddr(object);
+        self.emit(&Record::Sync { order, ip: VirtAddr(ip), kind, function, object, value: 0 });
     }
 
     /// A call is about to be made: what it writes to is given up.
@@ -264,6 +285,11 @@ impl TracedThread {
             | libc::SYS_sendfile
             | libc::SYS_shutdown
             | libc::SYS_close
+            | libc::SYS_timerfd_settime
+            | libc::SYS_mq_timedsend
+            | libc::SYS_msgsnd
+            | libc::SYS_semop
+            | libc::SYS_semtimedop
             | libc::SYS_connect => args[0],
             libc::SYS_tee | libc::SYS_dup2 | libc::SYS_dup3 => args[1],
             libc::SYS_splice => args[2],
@@ -291,8 +317,8 @@ impl TracedThread {
             // Nothing is closed.
             return;
         }
-        let object = name.object().or_else(|| object_of(fd, true));
-        self.tell_object(SyncKind::Release, ip, object);
+        let object = name.object().or_else(|| numbered(number, fd)).or_else(|| object_of(fd, true));
+        self.tell_descriptor(SyncKind::Release, ip, object);
         // What the kernel reads it reads for those who take it up.
         self.calls.keeps_order = object.is_some();
     }
@@ -325,11 +351,18 @@ impl TracedThread {
             | libc::SYS_recvmmsg
             | libc::SYS_splice
             | libc::SYS_tee
+            | libc::SYS_mq_timedreceive
+            | libc::SYS_msgrcv
+            | libc::SYS_semop
+            | libc::SYS_semtimedop
             | libc::SYS_accept
             | libc::SYS_accept4 => args[0],
             libc::SYS_poll | libc::SYS_ppoll => args[0],
             libc::SYS_eventfd
             | libc::SYS_eventfd2
+            | libc::SYS_signalfd
+            | libc::SYS_signalfd4
+            | libc::SYS_mq_open
             | libc::SYS_socketpair
             | libc::SYS_dup
             | libc::SYS_dup2
@@ -340,22 +373,41 @@ impl TracedThread {
             _ => return,
         };
         if !sys::failed(result) {
-            self.take_descriptor(number, ip, args, fd);
+            self.take_descriptor(number, ip, args, fd, result);
         }
     }
 
     #[cold]
-    fn take_descriptor(&mut self, number: libc::c_long, ip: u64, args: &[usize; 6], fd: usize) {
+    fn take_descriptor(
+        &mut self,
+        number: libc::c_long,
+        ip: u64,
+        args: &[usize; 6],
+        fd: usize,
+        result: isize,
+    ) {
         if !is_looked_at() || PROCESS.is_vfork_child() {
             return;
         }
-        if !matches!(number, libc::SYS_poll | libc::SYS_ppoll) {
-            return self.tell_object(SyncKind::Acquire, ip, object_of(fd, false));
+        match number {
+            libc::SYS_poll | libc::SYS_ppoll => {}
+            libc::SYS_read if get(fd) == SIGNALS => {
+                return self.take_read_signals(ip, args[1] as u64, result as u64);
+            }
+            libc::SYS_readv if get(fd) == SIGNALS => {
+                // The first buffer: who reads signals has one.
+                let at = program_memory::word(args[1] as u64);
+                return self.take_read_signals(ip, at, result as u64);
+            }
+            _ => {
+                let object = numbered(number, fd).or_else(|| object_of(fd, false));
+                return self.tell_descriptor(SyncKind::Acquire, ip, object);
+            }
         }
         for index in 0..MOST_POLLED.min(args[1] as u64) {
             let polled = program_memory::word(args[0] as u64 + index * size_of::<libc::pollfd>() as u64);
             if (polled >> 48) as u16 & READABLE != 0 {
-                self.tell_object(SyncKind::Acquire, ip, object_of(polled as u32 as usize, false));
+                self.tell_descriptor(SyncKind::Acquire, ip, object_of(polled as u32 as usize, false));
             }
         }
     }
@@ -368,6 +420,13 @@ impl TracedThread {
         }
         match number {
             libc::SYS_eventfd | libc::SYS_eventfd2 => set(result as usize, next_made()),
+            libc::SYS_signalfd | libc::SYS_signalfd4 => set(result as usize, SIGNALS),
+            // To fstat it is a file.
+            libc::SYS_mq_open => {
+                if let Some(status) = sys::status(result as i32) {
+                    set(result as usize, object(Sort::Inode, status.st_dev, status.st_ino));
+                }
+            }
             libc::SYS_socketpair => {
                 let made = next_made();
                 for fd in pair(args[3] as u64) {

@@ -161,6 +161,7 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
             len: sp.wrapping_sub(frame_at),
         });
     }
+    thread.take_signal(interrupted, signal, info);
 }
 
 /// The program has no handler: let the kernel do what it does then.

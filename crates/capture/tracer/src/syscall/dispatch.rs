@@ -110,6 +110,7 @@ impl SystemCall {
                     None
                 }
                 libc::SYS_rt_sigaction => {
+                    thread.before_signals(self.number, self.ip, &self.args);
                     let result = actions::sigaction(a as i32, b, c, d as usize);
                     Some(self.exchanged(thread, result, b, c, ACTION_BYTES))
                 }
@@ -299,16 +300,20 @@ impl SystemCall {
                     }
                     self.block(thread, BlockKind::Fill, info, size_of::<SigInfo>() as u64);
                 }
+                thread.take_signal(self.ip, kept.signal, &kept.info);
                 return kept.signal as isize;
             }
         }
         // SAFETY: the caller vouches for the call as the program would to the kernel.
-        unsafe { self.make_described(thread, &Maker::Handler(context.mask)) }
+        let result = unsafe { self.make_described(thread, &Maker::Handler(context.mask)) };
+        thread.take_waited_signal(self.ip, &self.args, result);
+        result
     }
 
     /// A call whose pointers the table knows.
     pub(super) unsafe fn make_described(&self, thread: &mut TracedThread, maker: &Maker) -> isize {
         surroundings::before(self.number, &self.args);
+        thread.before_signals(self.number, self.ip, &self.args);
         let (manner, kinds) = table::describe(self.number);
         // Where code is translated, memory is open at any time.
         if manner == Manner::Open && !PROCESS.settings().translate {

@@ -1,7 +1,6 @@
 // Two threads copy into the same buffer by memcpy.
 // command: race
 // expect: race
-// memtap misses: what the C library's functions access takes no part in races of translated programs
 #include <pthread.h>
 #include <string.h>
 #include "../hide.h"

@@ -1,7 +1,6 @@
 // A thread tells the main one by a signal that its result is there.
 // command: race
 // expect: nothing
-// memtap accuses: waiting for a signal that another thread sends (sigwait, pthread_kill) orders nothing
 #include <pthread.h>
 #include <signal.h>
 #include "../hide.h"

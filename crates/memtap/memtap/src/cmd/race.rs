@@ -8,6 +8,7 @@ use analysis::{needs_synchronisation, orders_atomics};
 use anyhow::{Context, Result};
 use clap::Parser;
 use report::tables::findings;
+use report::tables::races::races_text;
 
 use super::analysis_args::AnalysisArgs;
 use crate::inputs;
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// As SARIF 2.1.0, which editors and services for code review show at the lines; files below the working directory are relative to it
     #[arg(long, conflicts_with_all = ["json", "unit"])]
     sarif: bool,
+    /// Show also those in code without source lines, which may be accesses of atomic variables; without, how many there are (JSON has all)
+    #[arg(long)]
+    all: bool,
     /// Exit with status 3 if there is a race
     #[arg(long)]
     fail_on_race: bool,
@@ -51,8 +55,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Out::stdout();
     if args.sarif {
         report::sarif::races(&races, &working_directory()?, &mut out)?;
+    } else if shared.json {
+        findings(&races, true, "", &mut out)?;
     } else {
-        findings(&races, shared.json, "no race was seen", &mut out)?;
+        races_text(&races, args.all, &mut out)?;
     }
     out.finish()?;
     note_problems(&session);
