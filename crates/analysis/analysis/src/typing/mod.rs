@@ -8,7 +8,7 @@ mod types;
 mod walk;
 
 pub(crate) use arrays::BoundedArray;
-pub(crate) use types::{CodeTypes, KnownType, TypedCode};
+pub(crate) use types::{AllocationWay, CodeTypes, KnownAllocation, KnownType, TypedCode};
 
 use symbols::{DebugType, LinkAddr};
 

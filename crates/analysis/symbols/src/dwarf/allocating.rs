@@ -105,7 +105,8 @@ impl GenericFunction {
         let parameter = DebugType(self.parameter?);
         match () {
             () if is_table => Some(AllocatedType::Table(parameter)),
-            () if is_box || is_vector || is_unique => Some(AllocatedType::Element(parameter)),
+            () if is_unique => Some(AllocatedType::One(parameter)),
+            () if is_box || is_vector => Some(AllocatedType::Element(parameter)),
             () => None,
         }
     }
@@ -147,7 +148,8 @@ mod tests {
         check("grow_one<Global>", "_ZN5alloc7raw_vec20RawVecInner$LT$A$GT$8grow_one17h0E", None);
         let table = Some(AllocatedType::Table(DebugType(2)));
         check("reserve_rehash<u64>", "_ZN9hashbrown3raw21RawTable$LT$T$C$A$GT$14reserve_rehash17h0E", table);
-        check("make_unique<Player>", "_ZSt11make_uniqueI6PlayerJEE", element);
+        let one = Some(AllocatedType::One(DebugType(2)));
+        check("make_unique<Player>", "_ZSt11make_uniqueI6PlayerJEE", one);
         let pointer = Some(AllocatedType::PointedTo(DebugType(1)));
         check("allocate", "_ZNSt15__new_allocatorI4ItemE8allocateEmPKv", pointer);
         check("main", "_ZN4bank4main17h0E", None);

@@ -47,6 +47,8 @@ pub struct TypedVariable {
 /// What a function allocates blocks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocatedType {
+    /// One of that type; what its constructor allocates, which may be part of the same code, is something else.
+    One(DebugType),
     /// One or several of that type.
     Element(DebugType),
     /// What that pointer type points to.
