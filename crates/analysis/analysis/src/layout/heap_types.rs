@@ -281,6 +281,11 @@ impl HeapTypes {
         self.conflicts.against(&self.votes, type_)
     }
 
+    /// The part of the accesses that know a type, which say another one than their block has.
+    pub fn doubt(&self) -> f64 {
+        self.conflicts.doubt()
+    }
+
     /// The part of the votes for a type that agree.
     pub(super) fn confidence(&self, type_: u32) -> f64 {
         self.conflicts.confidence(type_)
