@@ -37,6 +37,28 @@ impl Count {
         Self { loads, stores, modifies, bytes }
     }
 
+    /// What is left of it without others.
+    #[must_use]
+    pub fn without(self, others: Self) -> Self {
+        Self {
+            loads: self.loads.saturating_sub(others.loads),
+            stores: self.stores.saturating_sub(others.stores),
+            modifies: self.modifies.saturating_sub(others.modifies),
+            bytes: self.bytes.saturating_sub(others.bytes),
+        }
+    }
+
+    /// The smaller one of each figure: where rows share accesses, their sum may be more than there are.
+    #[must_use]
+    pub fn at_most(self, most: Self) -> Self {
+        Self {
+            loads: self.loads.min(most.loads),
+            stores: self.stores.min(most.stores),
+            modifies: self.modifies.min(most.modifies),
+            bytes: self.bytes.min(most.bytes),
+        }
+    }
+
     /// Loads, stores and modifies together.
     pub fn accesses(&self) -> u64 {
         self.loads + self.stores + self.modifies

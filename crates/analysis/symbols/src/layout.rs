@@ -115,6 +115,48 @@ impl TypeLayout {
         Some(path)
     }
 
+    /// Where the number, the pointer or the union that holds an offset ends, or the padding there.
+    pub fn part_end(&self, offset: u64) -> u64 {
+        self.part_at(offset, 0).1
+    }
+
+    /// Whether an offset is in a number, a pointer or a union, and not in padding.
+    pub fn has_part(&self, offset: u64) -> bool {
+        self.part_at(offset, 0).0
+    }
+
+    /// Whether there is a part, and where it or the padding ends.
+    fn part_at(&self, offset: u64, depth: usize) -> (bool, u64) {
+        match &self.kind {
+            TypeKind::Array { element, .. } if element.bytes > 0 && depth < MAX_DEPTH => {
+                let start = offset - offset % element.bytes;
+                let (is_part, end) = element.part_at(offset - start, depth + 1);
+                (is_part, start.saturating_add(end))
+            }
+            TypeKind::Struct(members) if depth < MAX_DEPTH => {
+                let holders = members.iter().filter_map(|member| match member.bits {
+                    Some(bits) if member.overlaps_bits(offset, 1) => {
+                        Some((true, bits.first.saturating_add(bits.count).div_ceil(8)))
+                    }
+                    None if member.holds(offset) => {
+                        let (is_part, end) = member.layout.part_at(offset - member.offset, depth + 1);
+                        Some((is_part, member.offset.saturating_add(end)))
+                    }
+                    _ => None,
+                });
+                let holders: Vec<(bool, u64)> = holders.collect();
+                // Bases without members have a byte in which something else lies.
+                let parts = holders.iter().filter(|(is_part, _)| *is_part);
+                parts.max().copied().unwrap_or_else(|| {
+                    let next = members.iter().map(|member| member.offset).filter(|next| *next > offset);
+                    let ends = holders.iter().map(|(_, end)| *end).chain(next);
+                    (false, ends.min().unwrap_or(self.bytes.max(offset.saturating_add(1))))
+                })
+            }
+            _ => (true, self.bytes.max(offset.saturating_add(1))),
+        }
+    }
+
     /// Offset and type of what a path names: `.pixels[3].red`, `[1]`; the whole for an empty one. `None` if there is no
     /// such member or element. For a bit field the offset is that of its first byte.
     pub fn find(self: &Arc<Self>, path: &str) -> Option<(u64, Arc<Self>)> {
@@ -318,6 +360,37 @@ mod tests {
         assert_eq!(frame.find(".nothing"), None);
         assert_eq!(frame.find("width"), None);
         assert_eq!(frame.find("").map(|found| found.0), Some(0));
+    }
+
+    #[test]
+    fn parts_end_where_the_next_begins() {
+        let empty = aggregate(1, TypeKind::Struct(Vec::new()));
+        let pair = aggregate(
+            16,
+            TypeKind::Struct(vec![
+                member("", 0, &empty),
+                member("a", 0, &scalar(4)),
+                member("b", 8, &scalar(8)),
+            ]),
+        );
+        let whole = aggregate(
+            40,
+            TypeKind::Struct(vec![
+                member("pairs", 0, &array(&pair, &[2])),
+                bits("c", 256, 3),
+                bits("d", 259, 9),
+            ]),
+        );
+        let check = |offset: u64, expect: (bool, u64)| {
+            assert_eq!((whole.has_part(offset), whole.part_end(offset)), expect, "at {offset}");
+        };
+        check(0, (true, 4));
+        check(5, (false, 8));
+        check(8, (true, 16));
+        check(20, (false, 24));
+        check(27, (true, 32));
+        check(32, (true, 34));
+        check(36, (false, 40));
     }
 
     #[test]

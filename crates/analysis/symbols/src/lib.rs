@@ -33,7 +33,9 @@ mod store;
 pub use ::elf::LinkAddr;
 pub use archive::{ArchivedModule, archive};
 pub use build_id::BuildId;
-pub use dwarf::{DebugType, LocalVariable, TypedFunction, TypedVariable, VariablePlace};
+pub use dwarf::{
+    AllocatedType, AllocatingCode, DebugType, LocalVariable, TypedFunction, TypedVariable, VariablePlace,
+};
 pub use elf::{FilePlace, Section, SectionKind, Segment, Symbol, SymbolKind};
 pub use error::Error;
 pub use heap::{AllocationSite, BlockHit, BlockId, BlockState, HeapBlock, HeapChange, HeapMap, SiteId};

@@ -266,6 +266,22 @@ impl Resolver {
         path
     }
 
+    /// The fields and elements that an access of `size` bytes at `addr` touches, the one that it begins in first, with padding between
+    /// them left out. Empty where no debug information tells the type.
+    pub fn field_paths(&mut self, addr: VirtAddr, size: u32) -> Vec<Arc<str>> {
+        let offset = self.resolve_data(addr).offset;
+        let mut paths: Vec<Arc<str>> = self.field_path(addr, size).into_iter().collect();
+        let Some(layout) = self.type_of(addr).filter(|_| !paths.is_empty()) else { return paths };
+        let mut at = layout.part_end(offset);
+        while at < offset.saturating_add(size.into()) && at < layout.bytes {
+            if layout.has_part(at) {
+                paths.extend(layout.path(at, None).map(Arc::from));
+            }
+            at = layout.part_end(at).max(at + 1);
+        }
+        paths
+    }
+
     /// The full text for an address: `frame.pixels[3].red`, or `<malloc0014@func1+230>+8`, or `[heap]+64`.
     pub fn data_text(&mut self, addr: VirtAddr, size: u32) -> String {
         let name = self.resolve_data(addr);

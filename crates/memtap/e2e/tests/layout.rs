@@ -259,6 +259,125 @@ fn boxes_lists_and_maps_of_rust() {
 }
 
 #[test]
+fn accesses_of_several_fields_count_to_each() {
+    for level in ["-O0", "-O1", "-O2", "-O3"] {
+        let recording = TestProgram::built("layout/merged.c", &[level]).record_by("translate");
+        let all = layouts(&recording);
+        let point = named(&all, "type", "point");
+        assert_eq!((&point["blocks"], &point["complete"]), (&10.into(), &true.into()), "{level}: {point:#}");
+        let expect = [("x", 1000, 1000), ("y", 1000, 1000), ("z", 1000, 0), ("w", 1000, 0)];
+        for (field, reads, writes) in expect {
+            assert_eq!(used(point, field), (reads, writes), "{level}: {field}");
+        }
+        assert_eq!((used(point, "kind"), used(point, "unused")), ((0, 10), (0, 0)), "{level}");
+        let label = named(point["fields"].as_array().expect("fields"), "name", "label");
+        assert_eq!((used(point, "label"), &label["block_writes"]), ((0, 0), &10.into()), "{level}");
+        let text = recording.trace.ask("layout", &["--type", "point"]).out();
+        for (field, note) in
+            [("kind", "(never read)"), ("unused", "(never used)"), ("label", "(by block operations)")]
+        {
+            let row = text.lines().find(|line| line.contains(&format!("  {field}  ")));
+            assert!(row.is_some_and(|row| row.ends_with(note)), "{level}: {text}");
+        }
+        // The same of heap blocks and of static variables, by another command.
+        let fields = rows(&recording, "field");
+        let reads = |name: &str| {
+            let row = named(&fields, "name", name);
+            ["loads", "modifies"].iter().filter_map(|key| row[*key].as_u64()).sum::<u64>()
+        };
+        assert_eq!((reads("point.y"), reads("point.w")), (1000, 1000), "{level}");
+        assert_eq!((reads("total.up"), reads("total.down")), (100, 101), "{level}");
+        // Totals count each access once, and so does a function that touches several fields by one.
+        let line = |by: &str, name: &str| {
+            let text = recording.trace.ask("report", &["--by", by, "--wide", "--all"]).out();
+            let is_of =
+                |line: &&str| line.trim_end().ends_with(name) || line.contains(&format!("  {name}  ("));
+            let line = text.lines().find(is_of).unwrap_or_else(|| panic!("{level}: no {name} in {text}"));
+            line.chars().filter(char::is_ascii_digit).collect::<String>()
+        };
+        let figures = |of: &Value| format!("{}{}", of["loads"], of["stores"]);
+        let stat = recording.trace.stat();
+        assert!(line("field", "total").contains(&figures(&stat)), "{level}");
+        assert!(line("function,field", "total").contains(&figures(&stat)), "{level}");
+        let functions = rows(&recording, "function");
+        let alone = figures(named(&functions, "name", "move"));
+        assert!(line("function,field", "move").contains(&alone), "{level}: {alone}");
+    }
+}
+
+#[test]
+fn fields_of_a_part_of_a_run_are_not_called_unused() {
+    let program = TestProgram::built("layout/merged.c", &["-O2"]);
+    let recording = program.record_with("translate", &["--stop", "add"]);
+    let text = recording.trace.ask("layout", &["--type", "point"]).out();
+    assert!(text.contains("(not seen)") && !text.contains("never"), "{text}");
+}
+
+#[test]
+fn unions_headers_and_trailing_arrays_of_objects_in_c() {
+    for level in ["-O0", "-O1", "-O2", "-O3"] {
+        let all = layouts(&TestProgram::built("layout/objects.c", &[level]).record_by("translate"));
+        let slot = named(&all, "type", "slot");
+        assert_eq!(used(slot, "value"), (6400, 6400), "{level}");
+        assert_eq!(used(slot, "tag").1, 6400, "{level}");
+        // Who reads `slot.value` and who reads `entry.value` reads the same bytes.
+        let node = named(&all, "type", "node");
+        assert_eq!(used(node, "entry.value|slot.value"), (200, 200), "{level}");
+        assert_eq!(used(node, "entry.tag|slot.tag").1, 200, "{level}");
+        assert_eq!(
+            (used(node, "entry.key_tag"), used(node, "entry.key")),
+            ((200, 200), (200, 200)),
+            "{level}"
+        );
+        assert_eq!(used(node, "entry.unused"), (0, 0), "{level}");
+        // All that is known of an object by those who walk the list is its header.
+        let string = named(&all, "type", "string");
+        assert_eq!((&string["blocks"], &string["objects"]), (&2.into(), &2.into()), "{level}");
+        assert_eq!(string["conflicts"], serde_json::json!([]), "{level}");
+        assert_eq!(used(string, "next").0, 200, "{level}");
+        assert_eq!((used(string, "marked").1, used(string, "hash").0), (202, 400), "{level}");
+        let table = named(&all, "type", "table");
+        assert_eq!((&table["blocks"], &table["conflicts"]), (&1.into(), &serde_json::json!([])), "{level}");
+    }
+}
+
+#[test]
+fn blocks_are_what_the_code_that_allocates_them_was_made_for() {
+    for level in ["-O0", "-O1", "-O2", "-O3"] {
+        let all = layouts(&TestProgram::built("layout/game.cpp", &[level]).record_by("translate"));
+        check_reads(&all, "Player", 20, &[("gold", 2000), ("rank", 0)], level);
+        check_reads(&all, "Session", 20, &[("hits", 2000), ("misses", 0), ("level", 2000)], level);
+        let is_shared = |one: &&Value| {
+            one["type"].as_str().is_some_and(|name| name.starts_with("_Sp_counted_ptr_inplace<Item,"))
+        };
+        let shared = all.iter().find(is_shared).unwrap_or_else(|| panic!("{level}: {all:#?}"));
+        assert!(shared["confidence"].as_f64() > Some(0.99), "{level}: {shared:#}");
+        let fields = shared["fields"].as_array().expect("fields").iter();
+        let ends = |end: &str| {
+            fields.clone().find(|one| one["name"].as_str().is_some_and(|name| name.ends_with(end)))
+        };
+        for (end, reads) in [(".count", 2000), (".weight", 0)] {
+            assert_eq!(ends(end).map(|field| &field["loads"]), Some(&reads.into()), "{level}: {shared:#}");
+        }
+    }
+    for level in ["1", "2", "3"] {
+        let flag = format!("-Copt-level={level}");
+        let all = layouts(&TestProgram::built("layout/bank.rs", &[&flag]).record_by("translate"));
+        // The map's control bytes are no entries.
+        check_reads(&all, "(u64, bank::Account)", 1, &[("1.balance", 3000), ("1.flags", 0)], level);
+        assert_eq!(named(&all, "type", "(u64, bank::Account)")["objects"], 128, "{level}");
+        let shared = "RcInner<core::cell::RefCell<bank::Account>>";
+        check_reads(&all, shared, 40, &[("value.value.value.balance", 4000)], level);
+        let transfer = named(&all, "type", "Transfer");
+        assert_eq!((used(transfer, "amount").0, used(transfer, "day").0), (3000, 0), "{level}");
+        let is_inner = |one: &&Value| {
+            one["type"].as_str().is_some_and(|name| name.contains("InternalNode<u64, bank::Account>"))
+        };
+        assert_eq!(all.iter().find(is_inner).map(|one| &one["blocks"]), Some(&1.into()), "{level}");
+    }
+}
+
+#[test]
 fn code_without_debug_information_has_no_types() {
     let recording = TestProgram::built("layout/cells.c", &["-g0"]).record_by("translate");
     let outcome = recording.trace.ask("layout", &["--json"]);

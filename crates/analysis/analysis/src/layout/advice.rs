@@ -10,10 +10,9 @@ const HOT: f64 = 0.9;
 pub(super) fn advice(type_: &TypeUse) -> Vec<String> {
     let mut all = Vec::new();
     all.extend(split(type_));
-    let never_read = type_
-        .fields
-        .iter()
-        .filter(|field| field.count.loads + field.count.modifies == 0 && field.count.stores > 0);
+    let never_read = type_.fields.iter().filter(|field| !field.is_read() && field.count.stores > 0);
+    // What is not seen is no advice.
+    let never_read = never_read.filter(|_| type_.is_complete);
     let names: Vec<String> = never_read.clone().map(|field| format!("`{}`", field.name)).collect();
     if !names.is_empty() {
         let bytes: u64 = never_read.map(|field| field.size).sum();

@@ -48,6 +48,13 @@ impl TypeConflicts {
         agreed as f64 / self.all(type_).max(1) as f64
     }
 
+    /// The part of all votes that do not agree.
+    pub(super) fn doubt(&self) -> f64 {
+        let agreed: u64 = self.agreed.values().sum();
+        let others: u64 = self.others.values().flat_map(FxHashMap::values).sum();
+        others as f64 / (agreed + others).max(1) as f64
+    }
+
     fn all(&self, type_: u32) -> u64 {
         let against: u64 = self.others.get(&type_).into_iter().flat_map(FxHashMap::values).sum();
         self.agreed.get(&type_).copied().unwrap_or(0) + against

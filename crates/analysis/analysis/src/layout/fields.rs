@@ -1,12 +1,14 @@
 //! The fields of a type: its members one after the other, those of members that are structures in their place.
 
-use symbols::{TypeKind, TypeLayout};
+use symbols::{Member, TypeKind, TypeLayout};
 
 use crate::Count;
 
 /// Members nest no deeper here.
 const MOST_DEPTH: u32 = 12;
 const MOST_FIELDS: usize = 512;
+/// The owner of bytes between fields.
+pub(super) const NO_FIELD: u16 = u16::MAX;
 
 /// A field, and how it is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,55 @@ pub struct FieldUse {
     pub count: Count,
     /// The threads that accessed it.
     pub threads: Vec<u32>,
+    /// Block operations that read it: memcpy and the like, system calls.
+    pub block_reads: u64,
+    /// Those that wrote it.
+    pub block_writes: u64,
+    /// Others have its bytes, too.
+    pub(super) is_alternative: bool,
+    /// Bytes of an element, of an array.
+    element_bytes: u64,
+}
+
+/// How well a field fits an access, best last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FieldFit {
+    Overlaps,
+    Element,
+    Whole,
+}
+
+impl FieldUse {
+    /// Behind its last byte.
+    fn end(&self) -> u64 {
+        self.offset + self.size
+    }
+
+    /// How it fits an access of so many bytes at an offset; nothing where it has none of them.
+    pub(super) fn fit(&self, offset: u64, len_bytes: u64) -> Option<FieldFit> {
+        if offset >= self.end() || self.offset >= offset.saturating_add(len_bytes) {
+            return None;
+        }
+        let is_element = || {
+            self.element_bytes == len_bytes
+                && offset.checked_sub(self.offset).is_some_and(|into| into.is_multiple_of(len_bytes))
+        };
+        Some(match () {
+            () if self.offset == offset && self.size == len_bytes => FieldFit::Whole,
+            () if is_element() => FieldFit::Element,
+            () => FieldFit::Overlaps,
+        })
+    }
+
+    /// Whether anything reads it.
+    pub fn is_read(&self) -> bool {
+        self.count.loads + self.count.modifies + self.block_reads > 0
+    }
+
+    /// Whether anything reads or writes it.
+    pub fn is_used(&self) -> bool {
+        self.is_read() || self.count.stores + self.block_writes > 0
+    }
 }
 
 /// Bytes of a type that no field has.
@@ -34,7 +85,8 @@ pub struct TypeHole {
     pub size: u64,
 }
 
-/// The fields of a type. Of a union, each member is one; a number or an array is a field alone.
+/// The fields of a type. Members of a union are fields of their own unless all have the same bytes; a number or an array is a field
+/// alone.
 pub(super) fn fields_of(layout: &TypeLayout) -> Vec<FieldUse> {
     fields_with(layout, None)
 }
@@ -48,28 +100,57 @@ pub(super) struct StoredPart<'a> {
 
 /// The same, with the fields of what is built in an array of bytes instead of these.
 pub(super) fn fields_with(layout: &TypeLayout, stored: Option<StoredPart<'_>>) -> Vec<FieldUse> {
-    let mut fields = Vec::new();
+    let mut fields: Vec<FoundField> = Vec::new();
     add(layout, "", 0, 0, &mut fields);
     if let Some(StoredPart { offset, layout }) = stored {
         let covers =
-            |field: &FieldUse| field.offset <= offset && offset + layout.bytes <= field.offset + field.size;
+            |found: &FoundField| found.field.offset <= offset && offset + layout.bytes <= found.field.end();
         if let Some(place) = fields.iter().position(covers) {
-            let name = fields.remove(place).name;
+            let name = fields.remove(place).field.name;
             add(layout, &name, offset, 1, &mut fields);
         }
     }
-    // What has no bytes is not accessed (markers of Rust, empty bases).
-    fields.retain(|field: &FieldUse| field.size > 0);
-    fields.sort_by_key(|field| field.offset);
-    fields
+    // What has no bytes is not accessed (markers of Rust, empty bases), unless it is what objects end in.
+    let is_tail = |field: &FieldUse| field.offset == layout.bytes && field.element_bytes > 0;
+    fields.retain(|found| found.field.size > 0 || is_tail(&found.field));
+    fields.sort_by_key(|found| found.field.offset);
+    join_bits(fields)
 }
 
-fn add(layout: &TypeLayout, name: &str, offset: u64, depth: u32, fields: &mut Vec<FieldUse>) {
+/// Bit fields that share a byte are one field: whichever of them an access is about, it is of all of them.
+fn join_bits(fields: Vec<FoundField>) -> Vec<FieldUse> {
+    let mut joined: Vec<FoundField> = Vec::new();
+    for found in fields {
+        match joined.last_mut() {
+            Some(last) if last.is_bits && found.is_bits && found.field.offset < last.field.end() => {
+                let parent = found.field.name.rfind('.').map_or(0, |dot| dot + 1);
+                let name = &found.field.name[parent..];
+                last.field.name = format!("{}|{name}", last.field.name);
+                last.field.size = last.field.size.max(found.field.end() - last.field.offset);
+            }
+            _ => joined.push(found),
+        }
+    }
+    joined.into_iter().map(|found| found.field).collect()
+}
+
+/// A field on its way.
+struct FoundField {
+    field: FieldUse,
+    /// Some bits of its bytes.
+    is_bits: bool,
+}
+
+fn add(layout: &TypeLayout, name: &str, offset: u64, depth: u32, fields: &mut Vec<FoundField>) {
     let field = || FieldUse {
         name: if name.is_empty() { "[value]".to_owned() } else { name.to_owned() },
         type_name: layout.name.to_string(),
         offset,
         size: layout.bytes,
+        element_bytes: match &layout.kind {
+            TypeKind::Array { element, .. } => element.bytes,
+            _ => 0,
+        },
         ..FieldUse::default()
     };
     match &layout.kind {
@@ -78,34 +159,73 @@ fn add(layout: &TypeLayout, name: &str, offset: u64, depth: u32, fields: &mut Ve
         TypeKind::Struct(members)
             if depth < MOST_DEPTH && fields.len() < MOST_FIELDS && !members.is_empty() =>
         {
-            for member in members {
-                let inner = match (name.is_empty(), member.name.is_empty()) {
-                    (_, true) => name.to_owned(),
-                    (true, false) => member.name.to_string(),
-                    (false, false) => format!("{name}.{}", member.name),
-                };
-                match member.bits {
-                    Some(bits) => fields.push(FieldUse {
-                        name: inner,
-                        type_name: member.layout.name.to_string(),
-                        offset: offset + bits.first / 8,
-                        size: (bits.first + bits.count).div_ceil(8) - bits.first / 8,
-                        ..FieldUse::default()
-                    }),
-                    None => add(&member.layout, &inner, offset + member.offset, depth + 1, fields),
-                }
+            members.iter().for_each(|member| add_member(member, name, offset, depth, fields));
+        }
+        TypeKind::Union(members) if depth < MOST_DEPTH && fields.len() < MOST_FIELDS => {
+            let mut alternatives = Vec::new();
+            members.iter().for_each(|member| add_member(member, name, offset, depth, &mut alternatives));
+            alternatives.retain(|found| found.field.size > 0);
+            match joined_alternatives(alternatives, name) {
+                Some(alternatives) => fields.extend(alternatives),
+                None => fields.push(FoundField { field: field(), is_bits: false }),
             }
         }
-        _ => fields.push(field()),
+        _ => fields.push(FoundField { field: field(), is_bits: false }),
     }
+}
+
+fn add_member(member: &Member, name: &str, offset: u64, depth: u32, fields: &mut Vec<FoundField>) {
+    let inner = match (name.is_empty(), member.name.is_empty()) {
+        (_, true) => name.to_owned(),
+        (true, false) => member.name.to_string(),
+        (false, false) => format!("{name}.{}", member.name),
+    };
+    match member.bits {
+        Some(bits) => {
+            let field = FieldUse {
+                name: inner,
+                type_name: member.layout.name.to_string(),
+                offset: offset + bits.first / 8,
+                size: (bits.first + bits.count).div_ceil(8) - bits.first / 8,
+                ..FieldUse::default()
+            };
+            fields.push(FoundField { field, is_bits: true });
+        }
+        None => add(&member.layout, &inner, offset + member.offset, depth + 1, fields),
+    }
+}
+
+/// What the members of a union consist of, those with the same bytes as one: `value.i|value.n` tells that nobody knows which of them an
+/// access is about. Nothing where all have the same bytes: then the union is the field.
+fn joined_alternatives(alternatives: Vec<FoundField>, union: &str) -> Option<Vec<FoundField>> {
+    let mut joined: Vec<FoundField> = Vec::new();
+    for mut found in alternatives {
+        let same = joined
+            .iter_mut()
+            .find(|other| (other.field.offset, other.field.size) == (found.field.offset, found.field.size));
+        match same {
+            Some(same) => {
+                let name = found.field.name.strip_prefix(union).unwrap_or(&found.field.name);
+                same.field.name = format!("{}|{}", same.field.name, name.trim_start_matches('.'));
+                if same.field.type_name != found.field.type_name {
+                    same.field.type_name.clear();
+                }
+            }
+            None => {
+                found.field.is_alternative = true;
+                joined.push(found);
+            }
+        }
+    }
+    (joined.len() > 1).then_some(joined)
 }
 
 /// The field that each byte belongs to: of several the last that begins at or before it.
 pub(super) fn by_byte(fields: &[FieldUse], bytes: u64) -> Vec<u16> {
-    let mut owners = vec![u16::MAX; bytes as usize];
+    let mut owners = vec![NO_FIELD; bytes as usize];
     for (number, field) in fields.iter().enumerate() {
         for byte in field.offset..(field.offset + field.size).min(bytes) {
-            if owners[byte as usize] == u16::MAX {
+            if owners[byte as usize] == NO_FIELD {
                 owners[byte as usize] = number as u16;
             }
         }
@@ -116,7 +236,7 @@ pub(super) fn by_byte(fields: &[FieldUse], bytes: u64) -> Vec<u16> {
 /// Runs of bytes that belong to no field.
 pub(super) fn holes(owners: &[u16]) -> Vec<TypeHole> {
     let mut holes: Vec<TypeHole> = Vec::new();
-    for (offset, _) in owners.iter().enumerate().filter(|(_, owner)| **owner == u16::MAX) {
+    for (offset, _) in owners.iter().enumerate().filter(|(_, owner)| **owner == NO_FIELD) {
         let offset = offset as u64;
         match holes.last_mut() {
             Some(hole) if hole.offset + hole.size == offset => hole.size += 1,
@@ -130,7 +250,7 @@ pub(super) fn holes(owners: &[u16]) -> Vec<TypeHole> {
 mod tests {
     use std::sync::Arc;
 
-    use symbols::Member;
+    use symbols::BitField;
 
     use super::*;
 
@@ -169,5 +289,63 @@ mod tests {
         assert_eq!((owners[3], owners[4], owners[23]), (0, u16::MAX, 2));
         assert_eq!(holes(&owners), [TypeHole { offset: 4, size: 4 }, TypeHole { offset: 9, size: 7 }]);
         assert_eq!(fields_of(&scalar("double", 8))[0].name, "[value]");
+    }
+
+    #[test]
+    fn members_of_unions_are_fields_unless_all_have_the_same_bytes() {
+        let number = TypeLayout {
+            name: "Number".into(),
+            bytes: 8,
+            kind: TypeKind::Union(vec![
+                member("i", 0, &scalar("long", 8)),
+                member("n", 0, &scalar("double", 8)),
+            ]),
+        };
+        let number = Arc::new(number);
+        assert_eq!(fields_of(&number).len(), 1);
+        let slot = Arc::new(TypeLayout {
+            name: "Slot".into(),
+            bytes: 16,
+            kind: TypeKind::Struct(vec![member("value", 0, &number), member("tag", 8, &scalar("char", 1))]),
+        });
+        let entry = TypeLayout {
+            name: "Entry".into(),
+            bytes: 16,
+            kind: TypeKind::Union(vec![
+                member("whole", 0, &slot),
+                member("raw", 0, &scalar("long", 8)),
+                member("low", 0, &scalar("int", 4)),
+            ]),
+        };
+        let fields = fields_of(&entry);
+        let names: Vec<(&str, u64, u64)> =
+            fields.iter().map(|field| (field.name.as_str(), field.offset, field.size)).collect();
+        assert_eq!(names, [("whole.value|raw", 0, 8), ("low", 0, 4), ("whole.tag", 8, 1)]);
+        let fits: Vec<Option<FieldFit>> = fields.iter().map(|field| field.fit(0, 4)).collect();
+        assert_eq!(fits, [Some(FieldFit::Overlaps), Some(FieldFit::Whole), None]);
+    }
+
+    #[test]
+    fn bit_fields_of_one_byte_are_one() {
+        let bits = |name: &str, first, count| Member {
+            name: name.into(),
+            offset: first / 8,
+            bits: Some(BitField { first, count }),
+            layout: scalar("unsigned", 4),
+        };
+        let flags = TypeLayout {
+            name: "Flags".into(),
+            bytes: 4,
+            kind: TypeKind::Struct(vec![
+                bits("a", 0, 3),
+                bits("b", 3, 7),
+                bits("c", 10, 2),
+                bits("d", 16, 8),
+            ]),
+        };
+        let fields = fields_of(&flags);
+        let names: Vec<(&str, u64, u64)> =
+            fields.iter().map(|field| (field.name.as_str(), field.offset, field.size)).collect();
+        assert_eq!(names, [("a|b|c", 0, 2), ("d", 2, 1)]);
     }
 }

@@ -8,7 +8,7 @@ use symbols::{BlockId, VariableId};
 use trace_format::Filter;
 
 use super::conflicts::{TypeConflict, TypeConflicts};
-use super::fields::{FieldUse, StoredPart, by_byte, fields_with};
+use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with};
 use super::votes::{BlockTypes, DecidedType, PlacedType, TypedShare, VotedVariable};
 use crate::typing::CodeTypes;
 use crate::{Error, Session};
@@ -34,6 +34,10 @@ pub(crate) struct TypeTable {
     pub(crate) fields: Vec<FieldUse>,
     /// The field of each byte.
     pub(super) owners: Vec<u16>,
+    /// Whether members of a union are among the fields.
+    has_alternatives: bool,
+    /// The array without a bound that its objects end in.
+    tail: Option<u16>,
     /// Blocks of it, or of arrays of it.
     pub(crate) blocks: u64,
     /// Bytes of these blocks.
@@ -49,6 +53,18 @@ impl TypeTable {
     pub(super) fn bytes(&self) -> u64 {
         self.owners.len() as u64
     }
+
+    fn touch_alternatives(&self, offset: u64, len_bytes: u64, touched: &mut Vec<u16>) {
+        let fits = || {
+            self.fields
+                .iter()
+                .enumerate()
+                .filter_map(|(number, field)| Some((number, field, field.fit(offset, len_bytes)?)))
+        };
+        let best = fits().filter(|(_, field, _)| field.is_alternative).map(|(.., fit)| fit).max();
+        let chosen = fits().filter(|(_, field, fit)| !field.is_alternative || Some(*fit) == best);
+        touched.extend(chosen.map(|(number, ..)| number as u16));
+    }
 }
 
 /// What an address of a block is.
@@ -61,6 +77,8 @@ pub(crate) struct TypedPlace {
     pub(super) offset: u64,
     /// The number of the object in its block.
     pub(super) element: u64,
+    /// It lies behind the objects of the block.
+    is_behind: bool,
 }
 
 /// What is built in the bytes of a type, in most of its blocks.
@@ -87,7 +105,7 @@ impl HeapTypes {
         for (id, known) in votes.known.iter().enumerate() {
             let VotedVariable::Block(number) = *known else { continue };
             let Some(decided) = &decided[number as usize] else { continue };
-            let PlacedType { type_, base } = decided.placed;
+            let type_ = decided.placed.type_;
             let index = type_ as usize;
             if index >= tables.len() {
                 tables.resize_with(index + 1, || None);
@@ -102,8 +120,11 @@ impl HeapTypes {
                     layout: votes.types.layout(part.type_),
                 });
                 let fields = fields_with(layout, stored);
+                let tail = fields.iter().rposition(|field| field.size == 0);
                 TypeTable {
                     owners: by_byte(&fields, layout.bytes),
+                    has_alternatives: fields.iter().any(|field| field.is_alternative),
+                    tail: tail.map(|tail| tail as u16),
                     fields,
                     blocks: 0,
                     block_bytes: 0,
@@ -111,10 +132,12 @@ impl HeapTypes {
                     example: VariableId(id as u32),
                 }
             });
-            let len = votes.blocks[number as usize].len;
             table.blocks += 1;
-            table.block_bytes += len;
-            table.objects += (len.saturating_sub(base.into()) / layout.bytes).max(1);
+            table.block_bytes += votes.blocks[number as usize].len;
+            table.objects += match table.tail {
+                Some(_) => 1,
+                None => (decided.objects_bytes / layout.bytes).max(1),
+            };
         }
         let numbers = votes.blocks.iter().enumerate();
         let number_of = numbers.map(|(number, block)| ((block.process, block.id), number as u32)).collect();
@@ -150,12 +173,43 @@ impl HeapTypes {
     #[inline]
     fn place_in(&self, block: u32, addr: VirtAddr) -> Option<TypedPlace> {
         let block = block as usize;
-        let placed = self.decided[block].as_ref()?.placed;
+        let decided = self.decided[block].as_ref()?;
+        let placed = decided.placed;
         let table = self.table(placed.type_)?;
         let from_block = addr.0.wrapping_sub(self.votes.blocks[block].start.0);
         let into = from_block.checked_sub(placed.base.into())?;
+        let type_ = placed.type_;
+        if let Some(tail) = table.tail.filter(|_| into >= table.bytes()) {
+            return Some(TypedPlace { type_, field: tail, offset: into, element: 0, is_behind: true });
+        }
         let (element, offset) = (into / table.bytes(), into % table.bytes());
-        Some(TypedPlace { type_: placed.type_, field: table.owners[offset as usize], offset, element })
+        let is_behind = into >= decided.objects_bytes;
+        let field = if is_behind { NO_FIELD } else { table.owners[offset as usize] };
+        Some(TypedPlace { type_, field, offset, element, is_behind })
+    }
+
+    /// The fields that an access of so many bytes is of, each once, the first one first: of the same object, and of those behind it.
+    /// Of members of a union those that fit best.
+    pub(crate) fn touched(&self, place: TypedPlace, len_bytes: u64, fields: &mut Vec<u16>) {
+        fields.clear();
+        let Some(table) = self.table(place.type_).filter(|_| !place.is_behind) else {
+            fields.push(place.field);
+            return;
+        };
+        let bytes = table.bytes();
+        if table.has_alternatives {
+            table.touch_alternatives(place.offset, len_bytes, fields);
+        } else if place.offset < bytes {
+            for byte in 0..len_bytes.clamp(1, bytes) {
+                let owner = table.owners[((place.offset + byte) % bytes) as usize];
+                if owner != NO_FIELD && fields.last() != Some(&owner) && fields.first() != Some(&owner) {
+                    fields.push(owner);
+                }
+            }
+        }
+        if fields.is_empty() {
+            fields.push(place.field);
+        }
     }
 
     /// The field that an address in that variable lies in, to be appended to the block's name: `.hits`, of one of several
@@ -225,6 +279,11 @@ impl HeapTypes {
     /// What else accesses to blocks of a type take them for, most first.
     pub(crate) fn conflicts(&self, type_: u32) -> Vec<TypeConflict> {
         self.conflicts.against(&self.votes, type_)
+    }
+
+    /// The part of the accesses that know a type, which say another one than their block has.
+    pub fn doubt(&self) -> f64 {
+        self.conflicts.doubt()
     }
 
     /// The part of the votes for a type that agree.

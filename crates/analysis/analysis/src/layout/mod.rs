@@ -20,7 +20,6 @@ pub use conflicts::TypeConflict;
 pub(crate) use field_names::{BlockAddress, FieldNames, VariableAddress};
 pub use fields::{FieldUse, TypeHole};
 pub use heap_types::HeapTypes;
-pub(crate) use heap_types::TypedPlace;
 pub use live::LiveFields;
 pub use uses::{FieldPair, TypeUse, TypeUses};
 pub(crate) use votes::BlockTypes;

@@ -1,13 +1,17 @@
 //! What lies in a type at an offset.
 
-use symbols::{TypeKind, TypeLayout};
+use symbols::{Member, TypeKind, TypeLayout};
 
 /// Types nest no deeper here.
 const MOST_DEPTH: u32 = 16;
+/// Members that a header has at least: one alone may have its name by chance.
+const LEAST_HEADER: usize = 2;
 
 /// How a type has another one in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PartWay {
+    /// Its members are the first ones of the other, too, as headers of objects in C are.
+    Header,
     /// In an array of bytes, where anything may be built (`std::map` keeps its values so).
     Storage,
     /// As a member, an element, a base class or itself.
@@ -25,6 +29,9 @@ fn find(outer: &TypeLayout, offset: u64, inner: &TypeLayout, depth: u32) -> Opti
     }
     if depth > MOST_DEPTH {
         return None;
+    }
+    if offset == 0 && is_header(outer, inner) {
+        return Some(PartWay::Header);
     }
     match &outer.kind {
         TypeKind::Scalar => None,
@@ -46,6 +53,21 @@ fn find(outer: &TypeLayout, offset: u64, inner: &TypeLayout, depth: u32) -> Opti
     }
 }
 
+/// Whether a structure begins with all members of another one.
+fn is_header(outer: &TypeLayout, inner: &TypeLayout) -> bool {
+    let (TypeKind::Struct(all), TypeKind::Struct(first)) = (&outer.kind, &inner.kind) else { return false };
+    first.len() >= LEAST_HEADER
+        && inner.bytes <= outer.bytes
+        && first.iter().all(|member| {
+            let is_same = |other: &Member| {
+                other.name == member.name
+                    && other.offset == member.offset
+                    && other.layout.bytes == member.layout.bytes
+            };
+            !member.name.is_empty() && all.iter().any(is_same)
+        })
+}
+
 fn is_byte(layout: &TypeLayout) -> bool {
     layout.bytes == 1 && layout.kind == TypeKind::Scalar
 }
@@ -53,8 +75,6 @@ fn is_byte(layout: &TypeLayout) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-
-    use symbols::Member;
 
     use super::*;
 
@@ -82,5 +102,19 @@ mod tests {
         let nodes = of("", 96, TypeKind::Array { element: Arc::clone(&node), counts: vec![3] });
         assert_eq!(part_at(&nodes, 64, &base), Some(PartWay::Member));
         assert_eq!(part_at(&node, 0, &node), Some(PartWay::Member));
+    }
+
+    #[test]
+    fn headers_of_objects_in_c() {
+        let (long, byte) = (of("long", 8, TypeKind::Scalar), of("char", 1, TypeKind::Scalar));
+        let header = || vec![member("next", 0, &long), member("tag", 8, &byte)];
+        let object = of("object", 16, TypeKind::Struct(header()));
+        let mut members = header();
+        members.push(member("len", 16, &long));
+        let string = of("string", 24, TypeKind::Struct(members));
+        assert_eq!(part_at(&string, 0, &object), Some(PartWay::Header));
+        assert_eq!(part_at(&object, 0, &string), None);
+        let other = vec![member("next", 0, &long), member("tag", 8, &long), member("len", 16, &long)];
+        assert_eq!(part_at(&of("other", 24, TypeKind::Struct(other)), 0, &object), None);
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use memref::{Access, AccessKind, Event, ThreadId};
+use memref::{Access, AccessKind, BlockFunction, BlockOp, Event, MarkerKind, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 
 use super::HeapTypes;
 use super::advice::advice;
 use super::conflicts::TypeConflict;
-use super::fields::{FieldUse, TypeHole, holes};
+use super::fields::{FieldUse, NO_FIELD, TypeHole, holes};
 use super::heap_types::{TypeTable, TypedPlace};
 use crate::{Count, Error, Moment, Tool};
 
@@ -61,6 +61,8 @@ pub struct TypeUse {
     pub pairs: Vec<FieldPair>,
     /// What could be done, in words.
     pub advice: Vec<String>,
+    /// Whether all accesses of its blocks are known, and that they are of it: only then a field without any was never used.
+    pub is_complete: bool,
     /// All its accesses.
     pub count: Count,
 }
@@ -72,12 +74,23 @@ struct FieldNumbers {
     second: u16,
 }
 
+/// Block operations on a field.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockOps {
+    reads: u64,
+    writes: u64,
+}
+
 /// What one type collects.
 #[derive(Debug, Default)]
 struct CountedType {
     /// By field and thread.
     counts: BTreeMap<(u16, ThreadId), Count>,
+    /// Block operations by field: those that read it, and those that wrote it.
+    blocks: FxHashMap<u16, BlockOps>,
     pairs: FxHashMap<FieldNumbers, u64>,
+    /// By line, if an object begins with one.
+    lines: BTreeMap<u64, u64>,
     direct: u64,
     flow: u64,
     all: Count,
@@ -98,6 +111,9 @@ struct ThreadObjects {
     objects: [ObjectInUse; OBJECTS],
 }
 
+/// The part of the votes that may disagree where all accesses of blocks are taken for those of their type.
+const MOST_DOUBT: f64 = 0.005;
+
 /// Counts by field.
 #[derive(Debug)]
 pub struct TypeUses {
@@ -109,6 +125,12 @@ pub struct TypeUses {
     typed: u64,
     /// Missing events.
     pub missing: u64,
+    /// Recording was switched off or on in between.
+    is_partial: bool,
+    /// Where recording began, of each process.
+    begun: BTreeMap<ProcessId, VirtAddr>,
+    /// The fields of one access.
+    touched: Vec<u16>,
 }
 
 impl TypeUses {
@@ -121,6 +143,9 @@ impl TypeUses {
             heap: 0,
             typed: 0,
             missing: 0,
+            is_partial: false,
+            begun: BTreeMap::new(),
+            touched: Vec::new(),
         }
     }
 
@@ -139,19 +164,61 @@ impl TypeUses {
         self.typed += 1;
         let counted = self.counted.entry(place.type_).or_default();
         counted.all.add(access);
-        counted.counts.entry((place.field, at.thread)).or_default().add(access);
+        self.types.touched(place, access.size.into(), &mut self.touched);
+        for field in &self.touched {
+            counted.counts.entry((*field, at.thread)).or_default().add(access);
+        }
+        if self.touched.first() != Some(&NO_FIELD) {
+            let last_byte = place.offset + u64::from(access.size.max(1)) - 1;
+            for line in place.offset / LINE_BYTES..=last_byte / LINE_BYTES {
+                *counted.lines.entry(line).or_default() += 1;
+            }
+        }
         match self.types.code().known(at.resolver.resolve_code(access.ip)) {
             Some(known) if known.is_named => counted.direct += 1,
             Some(_) => counted.flow += 1,
             None => {}
         }
-        if (place.field as usize) < PAIRED {
-            self.together(at.thread, access, place);
+        let paired = self.touched.iter().filter(|field| usize::from(**field) < PAIRED);
+        let mask = paired.fold(0, |mask, field| mask | 1 << field);
+        if mask != 0 {
+            self.together(at.thread, access, place, mask);
         }
     }
 
-    fn together(&mut self, thread: ThreadId, access: &Access, place: TypedPlace) {
-        let TypedPlace { type_, field, offset, element } = place;
+    /// Recording was switched on or off: where `main` begins and ends, all that the program itself does is recorded.
+    fn switched(&mut self, at: &mut Moment<'_>, kind: MarkerKind, ip: VirtAddr) {
+        let name = at.resolver.code_name(ip).and_then(|name| name.function.clone());
+        let is_of_main = ip.0 != 0 && name.is_none_or(|name| &*name == "main");
+        let begun = match kind {
+            MarkerKind::Start => self.begun.insert(at.process, ip).is_none(),
+            _ => self.begun.get(&at.process) == Some(&ip),
+        };
+        self.is_partial |= !is_of_main || !begun;
+    }
+
+    /// A block operation: what of each object it reads or writes.
+    fn block_op(&mut self, at: &mut Moment<'_>, op: &BlockOp) {
+        // Zeros that calloc writes and what realloc moves is no use that the program makes of a field.
+        if op.function == BlockFunction::Allocator {
+            return;
+        }
+        let reads = op.read().into_iter().chain(op.compared()).map(|range| (range, false));
+        let ranges: Vec<_> = reads.chain(op.written().map(|range| (range, true))).collect();
+        for ((addr, len), writes) in ranges.into_iter().filter(|((_, len), _)| *len > 0) {
+            let variable = at.resolver.resolve_data(addr).variable;
+            let Some(place) = self.types.place(variable, addr) else { continue };
+            let blocks = &mut self.counted.entry(place.type_).or_default().blocks;
+            self.types.touched(place, len, &mut self.touched);
+            for field in &self.touched {
+                let ops = blocks.entry(*field).or_default();
+                *if writes { &mut ops.writes } else { &mut ops.reads } += 1;
+            }
+        }
+    }
+
+    fn together(&mut self, thread: ThreadId, access: &Access, place: TypedPlace, mask: u64) {
+        let TypedPlace { type_, offset, element, .. } = place;
         let object = access.addr.0 - offset;
         let new = || ThreadObjects { accesses: 0, objects: [ObjectInUse::default(); OBJECTS] };
         let objects = self.threads.entry(thread).or_insert_with(new);
@@ -160,10 +227,10 @@ impl TypeUses {
         let slot = ((object >> 4) ^ element) as usize % OBJECTS;
         let used = &mut objects.objects[slot];
         if used.object == object && used.type_ == type_ && now - used.since < TOGETHER {
-            used.mask |= 1 << field;
+            used.mask |= mask;
             return;
         }
-        let over = std::mem::replace(used, ObjectInUse { object, type_, mask: 1 << field, since: now });
+        let over = std::mem::replace(used, ObjectInUse { object, type_, mask, since: now });
         self.end(over);
     }
 
@@ -192,6 +259,7 @@ impl TypeUses {
         for (type_, one) in &mut all {
             one.conflicts = self.types.conflicts(*type_);
             one.confidence = self.types.confidence(*type_);
+            one.is_complete = self.missing == 0 && !self.is_partial && one.confidence >= 1.0 - MOST_DOUBT;
             one.advice = advice(one);
         }
         let mut all: Vec<TypeUse> = all.into_values().collect();
@@ -208,7 +276,16 @@ impl CountedType {
             let Some(field) = fields.get_mut(*field as usize) else { continue };
             field.count += *count;
             field.threads.push(thread.0);
-            lines[(field.offset / LINE_BYTES) as usize] += count.accesses();
+        }
+        for (line, accesses) in &self.lines {
+            // What reaches into the next element, or is behind the type, is of no line of it.
+            if let Some(known) = lines.get_mut(*line as usize) {
+                *known += accesses;
+            }
+        }
+        for (field, ops) in &self.blocks {
+            let Some(field) = fields.get_mut(*field as usize) else { continue };
+            (field.block_reads, field.block_writes) = (ops.reads, ops.writes);
         }
         let named = |field: u16| table.fields[field as usize].name.clone();
         let mut pairs: Vec<FieldPair> = self
@@ -243,6 +320,7 @@ impl CountedType {
             lines,
             pairs,
             advice: Vec::new(),
+            is_complete: true,
             count: self.all,
         }
     }
@@ -256,9 +334,14 @@ impl Tool for TypeUses {
         Ok(())
     }
 
-    fn event(&mut self, _: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
-        if let Event::Gap(gap) = event {
-            self.missing += gap.count;
+    fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) -> Result<(), Error> {
+        match event {
+            Event::Gap(gap) => self.missing += gap.count,
+            Event::Block(op) => self.block_op(at, op),
+            Event::Marker(marker) if marker.kind != MarkerKind::Mark => {
+                self.switched(at, marker.kind, marker.ip)
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -5,13 +5,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::{BlockId, BlockState, Resolver, SiteId, VariableId, VariableKind};
 
 use super::parts::{PartWay, part_at};
-use crate::typing::{CodeTypes, KnownType};
+use crate::typing::{AllocationWay, CodeTypes, KnownAllocation, KnownType};
 use crate::{Error, Moment, Tool};
 
 /// Candidates of a block; more than that are no majority.
 const MOST_CANDIDATES: usize = 24;
 /// Blocks up to this size are taken for one object whose parts have their places; larger ones for arrays, whose elements are one.
 const MOST_OBJECT_BYTES: u64 = 512;
+/// Bytes that hashbrown looks at together, at the end of each of its tables once more.
+const TABLE_GROUP_BYTES: u64 = 16;
 
 /// A type that begins at a place of a block, and, unless that is one object, again after each of its sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +39,8 @@ pub(super) struct VotedBlock {
     pub(super) id: BlockId,
     pub(super) site: SiteId,
     votes: Vec<TypeVote>,
+    /// What the code that allocated it was made for.
+    allocated: Option<KnownAllocation>,
 }
 
 /// What a variable is.
@@ -68,6 +72,8 @@ pub(crate) struct BlockTypes {
     share: TypedShare,
     /// What the results of allocating calls are taken for.
     made_at: FxHashMap<(ProcessId, SiteId), Vec<u32>>,
+    /// What allocating calls were made for.
+    allocated_at: FxHashMap<(ProcessId, SiteId), Option<KnownAllocation>>,
     /// Calls in functions that allocate for everyone.
     everyones: FxHashSet<(ProcessId, SiteId)>,
 }
@@ -84,6 +90,18 @@ pub(super) struct DecidedType {
     pub(super) others: Vec<(PlacedType, u64)>,
     /// What is built in its bytes, and where in it.
     pub(super) stored: Option<PlacedType>,
+    /// Bytes of the block, from where the type begins on, that are objects of it.
+    pub(super) objects_bytes: u64,
+}
+
+/// Bytes of a table of hashbrown that hold its entries; behind them are a byte for each and those of one group.
+fn table_bytes(block_bytes: u64, entry_bytes: u64) -> u64 {
+    let fits = |count: u64| count * entry_bytes + count + TABLE_GROUP_BYTES <= block_bytes;
+    let mut count = 1;
+    while fits(2 * count) {
+        count *= 2;
+    }
+    (count * entry_bytes).min(block_bytes)
 }
 
 /// Functions of Rust's library through which all allocations go.
@@ -92,6 +110,8 @@ fn allocates_for_everyone(function: &str) -> bool {
     ["__rdl_", "__rust_", "alloc::alloc::", "std::alloc::System"].iter().any(|start| name.starts_with(start))
         || name.contains("::__rdl_")
         || name.contains("std::sys::alloc::")
+        // What vectors of all types grow by.
+        || name.contains("RawVecInner")
 }
 
 /// What was voted for in a block, each where it began at first.
@@ -144,6 +164,7 @@ impl BlockTypes {
                     id,
                     site: block.site,
                     votes: Vec::new(),
+                    allocated: None,
                 })
             }
             _ => None,
@@ -158,7 +179,8 @@ impl BlockTypes {
         };
         let number = self.blocks.len() as u32;
         let votes = self.made(resolver, &block);
-        self.blocks.push(VotedBlock { votes, ..block });
+        let allocated = self.allocated(resolver, &block);
+        self.blocks.push(VotedBlock { votes, allocated, ..block });
         self.known[index] = VotedVariable::Block(number);
         Some(number)
     }
@@ -179,6 +201,23 @@ impl BlockTypes {
         candidates
             .map(|type_| TypeVote { placed: PlacedType { type_: *type_, base: 0 }, count: 0, first: 0 })
             .collect()
+    }
+
+    /// What the code that allocated a block was made for. Bytes say nothing: anything may be built in them.
+    fn allocated(&mut self, resolver: &mut Resolver, block: &VotedBlock) -> Option<KnownAllocation> {
+        let ip = resolver.heap().site(block.site)?.ip;
+        let site = (block.process, block.site);
+        let types = &mut self.types;
+        let found = self.allocated_at.entry(site).or_insert_with(|| types.allocated(resolver, ip));
+        found.filter(|found| {
+            let bytes = self.types.layout(found.type_).bytes;
+            let fits = match found.way {
+                AllocationWay::One => block.len == bytes,
+                AllocationWay::Several => block.len >= bytes && block.len.is_multiple_of(bytes),
+                AllocationWay::Table => block.len > bytes,
+            };
+            bytes > 1 && fits
+        })
     }
 
     /// Whether a block's call is made for blocks of all types, as that in Rust's allocator is.
@@ -236,9 +275,16 @@ impl BlockTypes {
         let by_site: FxHashMap<_, _> =
             by_site.into_iter().map(|(key, votes)| (key, self.winner(&votes, u64::MAX))).collect();
         let decided = self.blocks.iter().enumerate().map(|(number, block)| {
+            if let Some(allocated) = block.allocated {
+                return Some(self.as_allocated(number as u32, allocated));
+            }
             let whole = self.winner(&self.candidates(number as u32), block.len);
             let of_size = || by_size.get(&(block.process, block.site, block.len)).cloned().flatten();
-            let of_site = || by_site.get(&(block.process, block.site)).cloned().flatten();
+            // A block of another size is an array, or it is something else.
+            let is_array = |decided: &DecidedType| {
+                block.len.is_multiple_of(self.types.layout(decided.placed.type_).bytes)
+            };
+            let of_site = || by_site.get(&(block.process, block.site)).cloned().flatten().filter(is_array);
             // Numbers alone are what a block has that holds nothing else, and its site may know better; a wrapper of a number is a
             // part of what the site knows, or else not.
             let is_part = |whole: &DecidedType, site: &DecidedType| {
@@ -259,9 +305,12 @@ impl BlockTypes {
                 let end = u64::from(decided.placed.base) + self.types.layout(decided.placed.type_).bytes;
                 end <= block.len.max(1)
             };
-            site.filter(|site| whole.is_none() || self.types.is_aggregate(site.placed.type_))
+            let decided = site
+                .filter(|site| whole.is_none() || self.types.is_aggregate(site.placed.type_))
                 .or(whole)
-                .filter(fits)
+                .filter(fits)?;
+            let objects_bytes = block.len.saturating_sub(decided.placed.base.into());
+            Some(DecidedType { objects_bytes, ..decided })
         });
         decided.collect()
     }
@@ -281,6 +330,29 @@ impl BlockTypes {
             let fills = placed.base == 0 && len.is_multiple_of(layout(placed).bytes);
             (*sum, fills, *own, layout(placed).bytes)
         })?;
+        Some(self.decided(&all, placed, votes, len))
+    }
+
+    /// The type of a block that the allocating code knows.
+    fn as_allocated(&self, number: u32, allocated: KnownAllocation) -> DecidedType {
+        let block = &self.blocks[number as usize];
+        let placed = PlacedType { type_: allocated.type_, base: 0 };
+        let mut all: Vec<(PlacedType, u64)> = self.candidates(number).into_iter().collect();
+        all.sort_unstable_by_key(|(placed, _)| *placed);
+        let parts = all.iter().filter(|(part, _)| self.agreement(part, &placed).is_some());
+        let votes = parts.map(|(_, votes)| votes).sum();
+        let decided = self.decided(&all, placed, votes, block.len);
+        let entry_bytes = self.types.layout(allocated.type_).bytes;
+        let objects_bytes = match allocated.way {
+            AllocationWay::Table => table_bytes(block.len, entry_bytes),
+            AllocationWay::One | AllocationWay::Several => decided.objects_bytes,
+        };
+        DecidedType { placed, objects_bytes, ..decided }
+    }
+
+    /// What was voted for, held against one type.
+    fn decided(&self, all: &[(PlacedType, u64)], placed: PlacedType, votes: u64, len: u64) -> DecidedType {
+        let layout = |placed: &PlacedType| self.types.layout(placed.type_);
         let mut others: Vec<(PlacedType, u64)> =
             all.iter().filter(|(part, _)| self.agreement(part, &placed).is_none()).copied().collect();
         others.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
@@ -301,7 +373,15 @@ impl BlockTypes {
             first if len > MOST_OBJECT_BYTES => (first % bytes) as u32,
             _ => first,
         };
-        Some(DecidedType { placed: PlacedType { base, ..placed }, raw: placed, votes, others, stored })
+        let objects_bytes = len.saturating_sub(base.into());
+        DecidedType {
+            placed: PlacedType { base, ..placed },
+            raw: placed,
+            votes,
+            others,
+            stored,
+            objects_bytes,
+        }
     }
 
     /// Where a part lies in the whole, or in an element of an array of it.

@@ -37,11 +37,25 @@ struct Counted {
     numbering: Numbering,
     counts: Vec<Count>,
     groups: VariableGroups,
+    /// What one access is counted to besides the first.
+    further: Vec<u32>,
+    /// What was counted to these.
+    again: Count,
 }
 
 impl Counted {
     fn new(numbering: Numbering) -> Self {
-        Self { numbering, counts: Vec::new(), groups: VariableGroups::default() }
+        let (counts, further) = (Vec::new(), Vec::new());
+        Self { numbering, counts, groups: VariableGroups::default(), further, again: Count::default() }
+    }
+
+    fn add(&mut self, at: &mut Moment<'_>, access: &Access, number: u32) {
+        slot(&mut self.counts, number).add(access);
+        self.numbering.further(at, access, &mut self.further);
+        for number in &self.further {
+            slot(&mut self.counts, *number).add(access);
+            self.again.add(access);
+        }
     }
 }
 
@@ -150,6 +164,12 @@ impl Tally {
         self.pages.as_ref().unwrap_or(&self.no_pages)
     }
 
+    /// What rows of a table have together of accesses that other rows have, too: those of several fields.
+    pub fn shared(&self, by: By) -> Count {
+        let counted = self.counted.iter().find(|counted| counted.numbering.serves(by));
+        counted.map(|counted| counted.again).unwrap_or_default()
+    }
+
     /// The rows of a table, most accessed first, equals by name.
     pub fn rows(&self, by: By, session: &Session, resolvers: &[Resolver]) -> Vec<AccessRow> {
         let mut rows = match by {
@@ -197,24 +217,25 @@ impl CountsPart for Tally {
 
 impl Tool for Tally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
-        for Counted { numbering, counts, .. } in &mut self.counted {
-            if let Numbering::Variable = numbering
+        for counted in &mut self.counted {
+            if let Numbering::Variable = counted.numbering
                 && self.chosen.is_all()
             {
                 for access in accesses {
                     let name = at.resolver.resolve_data(access.addr);
-                    slot(counts, name.variable.0).add(access);
+                    slot(&mut counted.counts, name.variable.0).add(access);
                 }
             } else if self.chosen.is_all() {
                 for access in accesses {
-                    slot(counts, numbering.number(at, access)).add(access);
+                    let number = counted.numbering.number(at, access);
+                    counted.add(at, access, number);
                 }
             } else {
                 let begin = self.chosen.tell(at.thread, accesses.len());
                 for (index, access) in (begin..).zip(accesses) {
-                    let number = numbering.number(at, access);
+                    let number = counted.numbering.number(at, access);
                     if self.chosen.has(at.thread, index, access) {
-                        slot(counts, number).add(access);
+                        counted.add(at, access, number);
                     }
                 }
             }
@@ -237,7 +258,7 @@ impl Tool for Tally {
         frame: &ExecutedFrame,
         part: Range<usize>,
     ) -> Result<(), Error> {
-        for Counted { numbering, groups, counts } in &mut self.counted {
+        for Counted { numbering, groups, counts, .. } in &mut self.counted {
             if let Numbering::Block(stacks) = numbering {
                 stacks.executions(at, frame, part.clone());
             }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use memref::{Access, Event, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
-use symbols::{CodeId, FunctionId, RegionId, VariableId};
+use symbols::{CodeId, FunctionId, RegionId, Resolver, VariableId};
 
 use super::By;
+use super::group::any_element;
 use super::locals::{LocalThing, Locals};
 use super::slot::slot;
-use crate::layout::{HeapTypes, TypedPlace};
+use crate::layout::HeapTypes;
 use crate::machine::Machine;
 use crate::stack::Stacks;
 use crate::{Error, Moment, Owner, Session, has_stacks};
@@ -76,24 +77,48 @@ struct FieldPlace {
     size: u32,
 }
 
-/// Numbers of the fields at places that were met, so that none is found by its name.
+/// Numbers of the fields at places that were met, the one that an access begins in first, so that none is found by its name.
 #[derive(Debug, Default)]
-pub(crate) struct FieldPlaces(FxHashMap<FieldPlace, u32>);
+pub(crate) struct FieldPlaces {
+    numbers: FxHashMap<FieldPlace, Box<[u32]>>,
+    /// The fields of one access to a heap block.
+    touched: Vec<u16>,
+}
 
 /// Places that are kept; a large array has more elements than are worth it.
 const MOST_PLACES: usize = 1 << 20;
 
 impl FieldPlaces {
     #[inline]
-    fn number(&mut self, place: FieldPlace, find: impl FnOnce() -> u32) -> u32 {
-        if let Some(&number) = self.0.get(&place) {
-            return number;
+    fn numbers(&mut self, place: FieldPlace, find: impl FnOnce() -> Box<[u32]>) -> &[u32] {
+        if self.numbers.len() >= MOST_PLACES && !self.numbers.contains_key(&place) {
+            self.numbers.clear();
         }
-        if self.0.len() >= MOST_PLACES {
-            self.0.clear();
-        }
-        *self.0.entry(place).or_insert_with(find)
+        self.numbers.entry(place).or_insert_with(find)
     }
+}
+
+/// Numbers of the fields of a variable that an access touches, of elements of an array one.
+fn numbers_of_paths(
+    resolver: &mut Resolver,
+    fields: &mut Numbered<FieldThing>,
+    variable: VariableId,
+    access: &Access,
+) -> Box<[u32]> {
+    let paths = resolver.field_paths(access.addr, access.size);
+    let mut seen: Vec<String> = Vec::new();
+    let mut numbers = Vec::new();
+    for path in paths {
+        let family = any_element(&path).unwrap_or_else(|| path.to_string());
+        if !seen.contains(&family) {
+            seen.push(family);
+            numbers.push(fields.number(FieldThing::Of(variable, path)));
+        }
+    }
+    if numbers.is_empty() {
+        numbers.push(fields.number(FieldThing::Of(variable, "".into())));
+    }
+    numbers.into()
 }
 
 /// What a row by type is made of.
@@ -199,14 +224,16 @@ impl Numbering {
                 // A block of numbers alone is best called by who allocated it.
                 let placed = types.place(name.variable, access.addr);
                 if let Some(placed) = placed.filter(|placed| types.is_aggregate(placed.type_)) {
-                    let TypedPlace { type_, field, .. } = placed;
+                    let type_ = placed.type_;
+                    types.touched(placed, access.size.into(), &mut places.touched);
+                    let field = places.touched[0];
                     return fields.number(FieldThing::Typed { type_, field });
                 }
                 let (variable, offset, size) = (name.variable, name.offset, access.size);
-                places.number(FieldPlace { variable, offset, size }, || {
-                    let path = at.resolver.field_path(access.addr, access.size).unwrap_or_default();
-                    fields.number(FieldThing::Of(variable, path))
-                })
+                let numbers = places.numbers(FieldPlace { variable, offset, size }, || {
+                    numbers_of_paths(at.resolver, fields, variable, access)
+                });
+                numbers[0]
             }
             Self::Type(things, known, types) => {
                 let variable = at.resolver.resolve_data(access.addr).variable;
@@ -234,6 +261,27 @@ impl Numbering {
             }
             Self::Local(locals) => locals.number(at, access),
         }
+    }
+
+    /// What else an access is counted to, which was just numbered: the fields that it reaches into after the first.
+    #[inline]
+    pub(crate) fn further(&mut self, at: &mut Moment<'_>, access: &Access, numbers: &mut Vec<u32>) {
+        numbers.clear();
+        let Self::Field(fields, places, types) = self else { return };
+        if access.size < 2 {
+            return;
+        }
+        let name = at.resolver.resolve_data(access.addr);
+        let placed = types.place(name.variable, access.addr);
+        if let Some(placed) = placed.filter(|placed| types.is_aggregate(placed.type_)) {
+            let type_ = placed.type_;
+            types.touched(placed, access.size.into(), &mut places.touched);
+            let further = places.touched.iter().skip(1);
+            numbers.extend(further.map(|&field| fields.number(FieldThing::Typed { type_, field })));
+            return;
+        }
+        let place = FieldPlace { variable: name.variable, offset: name.offset, size: access.size };
+        numbers.extend(places.numbers.get(&place).into_iter().flatten().skip(1));
     }
 
     pub(crate) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {

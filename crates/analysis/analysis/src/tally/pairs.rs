@@ -43,6 +43,10 @@ pub struct PairTally {
     place_of: FxHashMap<[u32; 2], u32>,
     /// The last pair of each second number: mostly the next one is the same.
     last: Vec<Option<LastPair>>,
+    /// What a first number has more than once, as its accesses have several second ones.
+    again: Vec<Count>,
+    /// What all pairs have more than once.
+    shared: Count,
     chosen: Chosen,
     style: SiteStyle,
 }
@@ -59,6 +63,8 @@ impl PairTally {
             counts: Vec::new(),
             place_of: FxHashMap::default(),
             last: Vec::new(),
+            again: Vec::new(),
+            shared: Count::default(),
             chosen: Chosen::default(),
             style: SiteStyle::default(),
         })
@@ -99,6 +105,11 @@ impl PairTally {
         &mut self.counts[place as usize].1
     }
 
+    /// What the pairs have together of accesses that other pairs have, too: those of several fields.
+    pub fn shared(&self) -> Count {
+        self.shared
+    }
+
     /// All pairs: sorted by the first ones as asked, then by their own counts.
     pub fn rows(&self, session: &Session, resolvers: &[Resolver], sort: SortKey) -> Vec<PairRow> {
         let [first, second] = [0, 1].map(|side: usize| {
@@ -111,9 +122,15 @@ impl PairTally {
                 *pairs.entry((one, other)).or_default() += *count;
             }
         }
+        let again = self.again.iter().enumerate().filter(|(_, again)| again.accesses() > 0);
+        let again: Vec<(usize, Count)> =
+            again.filter_map(|(number, again)| Some((first.row(number as u32)?, *again))).collect();
         let (mut firsts, seconds) = (first.into_rows(), second.into_rows());
         for ((one, _), count) in &pairs {
             firsts[*one].count += *count;
+        }
+        for (row, again) in again {
+            firsts[row].count = firsts[row].count.without(again);
         }
         // Their places are kept while they are sorted, since two may have the same name.
         let mut order: Vec<usize> = (0..firsts.len()).collect();
@@ -155,11 +172,24 @@ impl CountsPart for PairTally {
 impl Tool for PairTally {
     fn accesses(&mut self, at: &mut Moment<'_>, accesses: &[Access]) -> Result<(), Error> {
         let begin = if self.chosen.is_all() { 0 } else { self.chosen.tell(at.thread, accesses.len()) };
+        let mut further = [Vec::new(), Vec::new()];
         for (index, access) in (begin..).zip(accesses) {
             let [first, second] = &mut self.numberings;
             let pair = [first.number(at, access), second.number(at, access)];
             if self.chosen.has(at.thread, index, access) {
-                self.count(pair).add(access);
+                first.further(at, access, &mut further[0]);
+                second.further(at, access, &mut further[1]);
+                for (index, one) in [pair[0]].iter().chain(&further[0]).enumerate() {
+                    for (other_index, other) in [pair[1]].iter().chain(&further[1]).enumerate() {
+                        self.count([*one, *other]).add(access);
+                        if other_index > 0 {
+                            slot(&mut self.again, *one).add(access);
+                        }
+                        if index + other_index > 0 {
+                            self.shared.add(access);
+                        }
+                    }
+                }
             }
         }
         Ok(())

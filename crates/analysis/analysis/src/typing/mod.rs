@@ -8,7 +8,7 @@ mod types;
 mod walk;
 
 pub(crate) use arrays::BoundedArray;
-pub(crate) use types::{CodeTypes, KnownType, TypedCode};
+pub(crate) use types::{AllocationWay, CodeTypes, KnownAllocation, KnownType, TypedCode};
 
 use symbols::{DebugType, LinkAddr};
 
@@ -25,6 +25,8 @@ enum HeldValue {
         is_named: bool,
         /// The static variable from whose start on it was counted.
         home: Option<LinkAddr>,
+        /// It is a part of what the register points to, so that no other element of an array follows it.
+        is_part: bool,
     },
     /// The canonical frame address and so many bytes.
     Frame(i64),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;
-use symbols::{CodeId, DebugType, Instance, LinkAddr, Module, Resolver, TypeKind, TypeLayout};
+use symbols::{AllocatedType, CodeId, DebugType, Instance, LinkAddr, Module, Resolver, TypeKind, TypeLayout};
 use x86::{Examiner, Instruction, MAX_INSTRUCTION_BYTES};
 
 use super::arrays::{BoundedArray, bounded_array, local_array};
@@ -39,6 +39,24 @@ pub(crate) struct KnownType {
     pub(crate) is_indexed: bool,
     /// Debug information says it of that register; else it was followed there.
     pub(crate) is_named: bool,
+}
+
+/// What a call allocates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownAllocation {
+    /// The number of the type of one object.
+    pub(crate) type_: u32,
+    /// How many.
+    pub(crate) way: AllocationWay,
+}
+
+/// How many objects of its type a block has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AllocationWay {
+    One,
+    Several,
+    /// A power of two, with a byte for each and 16 more behind.
+    Table,
 }
 
 /// A function of a module; modules live as long as the session, so that their place in memory tells them apart.
@@ -120,6 +138,27 @@ impl CodeTypes {
         let Some((module, address, walked)) = self.walked_at(resolver, call, code) else { return Vec::new() };
         let types = walked.results.get(&address).into_iter().flatten();
         types.filter_map(|type_| self.number(&module, *type_)).collect()
+    }
+
+    /// What the generic function that calls the allocator at that address allocates, where it was made for one type.
+    pub(crate) fn allocated(&mut self, resolver: &mut Resolver, call: VirtAddr) -> Option<KnownAllocation> {
+        let code = resolver.resolve_code(call);
+        let name = resolver.names().code(code)?;
+        let (module, address) = name.place()?;
+        if !module.has_debug_info() {
+            return None;
+        }
+        let function = module.typed_function(module.function_at(address)?.address)?;
+        // The innermost one comes last; one that returns a pointer to anything leaves it to those that it was inlined into.
+        let mut around =
+            function.allocating.iter().rev().filter(|allocating| allocating.code.contains(&address));
+        let (type_, way) = around.find_map(|allocating| match allocating.allocates {
+            AllocatedType::One(type_) => Some((type_, AllocationWay::One)),
+            AllocatedType::Element(type_) => Some((type_, AllocationWay::Several)),
+            AllocatedType::Table(type_) => Some((type_, AllocationWay::Table)),
+            AllocatedType::PointedTo(pointer) => Some((module.pointee(pointer)?, AllocationWay::Several)),
+        })?;
+        Some(KnownAllocation { type_: self.number(module, type_)?, way })
     }
 
     /// The array that an instruction takes elements of, with its name: it adds what is not known to the start of it.

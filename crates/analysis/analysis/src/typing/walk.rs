@@ -94,8 +94,14 @@ fn one_of(
     bytes_of: impl Fn(DebugType) -> Option<u64>,
 ) -> Option<HeldValue> {
     let (
-        HeldValue::Pointer { type_, offset, home, is_named, .. },
-        HeldValue::Pointer { type_: other_type, offset: other_offset, home: other_home, .. },
+        HeldValue::Pointer { type_, offset, home, is_named, is_part, .. },
+        HeldValue::Pointer {
+            type_: other_type,
+            offset: other_offset,
+            home: other_home,
+            is_part: is_other_part,
+            ..
+        },
     ) = (own, other)
     else {
         return None;
@@ -104,17 +110,19 @@ fn one_of(
         || bytes_of(type_).is_some_and(|bytes| offset.abs_diff(other_offset).is_multiple_of(bytes));
     let is_one = type_ == other_type && home == other_home && (home.is_some() || is_element());
     let offset = offset.min(other_offset);
-    is_one.then_some(HeldValue::Pointer { type_, offset, is_indexed: true, is_named, home })
+    let is_part = is_part || is_other_part;
+    is_one.then_some(HeldValue::Pointer { type_, offset, is_indexed: true, is_named, home, is_part })
 }
 
 fn moved(value: HeldValue, by: i64, indexed: bool) -> Option<HeldValue> {
     Some(match value {
-        HeldValue::Pointer { type_, offset, is_indexed, is_named, home } => HeldValue::Pointer {
+        HeldValue::Pointer { type_, offset, is_indexed, is_named, home, is_part } => HeldValue::Pointer {
             type_,
             offset: offset.wrapping_add(by),
             is_indexed: is_indexed || indexed,
             is_named,
             home,
+            is_part,
         },
         HeldValue::Frame(offset) => HeldValue::Frame(offset.wrapping_add(by)),
         value if by == 0 && !indexed => value,
@@ -282,10 +290,16 @@ impl FunctionWalk<'_> {
                 if let (Some(HeldValue::Returned(from)), 0) = (state.get(register), added) {
                     self.becomes(from, type_);
                 }
+                // What points to the whole tells more than that a part of it is here.
+                let is_part = added > 0;
+                if is_part && matches!(state.get(register), Some(HeldValue::Pointer { .. })) {
+                    continue;
+                }
                 let offset = added.wrapping_neg();
+                let (is_indexed, is_named, home) = (false, true, None);
                 state.set(
                     register,
-                    Some(HeldValue::Pointer { type_, offset, is_indexed: false, is_named: true, home: None }),
+                    Some(HeldValue::Pointer { type_, offset, is_indexed, is_named, home, is_part }),
                 );
             }
         }
@@ -314,6 +328,7 @@ impl FunctionWalk<'_> {
             is_indexed: false,
             is_named: true,
             home: (offset == 0 || self.is_array_in(type_, offset)).then_some(address),
+            is_part: false,
         });
         // The first function stands after the offset of the whole and its type.
         let table = || self.class_of(address).map(|_| HeldValue::VirtualTable(address));
@@ -348,7 +363,9 @@ impl FunctionWalk<'_> {
             HeldValue::Returned(from) => {
                 let pointer = match self.address(operand, state) {
                     Some(HeldValue::Frame(slot)) => self.pointer_in_frame(slot, address, state),
-                    Some(HeldValue::Pointer { type_, offset, .. }) => self.part(type_, offset),
+                    Some(HeldValue::Pointer { type_, offset, is_part, .. }) => {
+                        self.part(type_, offset, is_part)
+                    }
                     None if operand.base.is_none() && operand.index.is_none() => {
                         self.static_part(LinkAddr(operand.displacement as u64))
                     }
@@ -393,7 +410,7 @@ impl FunctionWalk<'_> {
 
     fn accessed(&self, operand: &MemoryOperand, state: &WalkState) -> Option<TypedCode> {
         match self.address(operand, state)? {
-            HeldValue::Pointer { type_, offset, is_indexed, is_named, home } => {
+            HeldValue::Pointer { type_, offset, is_indexed, is_named, home, .. } => {
                 Some(TypedCode { type_, offset, is_indexed, is_named, home })
             }
             _ => None,
@@ -407,7 +424,7 @@ impl FunctionWalk<'_> {
                 let known = operand.index.is_none().then(|| state.slots.get(&slot).copied()).flatten();
                 return known.or_else(|| self.pointed_to(self.pointer_in_frame(slot, address, state)?));
             }
-            Some(HeldValue::Pointer { type_, offset, .. }) => self.part(type_, offset),
+            Some(HeldValue::Pointer { type_, offset, is_part, .. }) => self.part(type_, offset, is_part),
             Some(HeldValue::Returned(_) | HeldValue::VirtualTable(_)) => None,
             None if operand.base.is_none() && operand.index.is_none() => {
                 self.static_part(LinkAddr(operand.displacement as u64))
@@ -417,9 +434,9 @@ impl FunctionWalk<'_> {
         self.pointed_to(pointer?)
     }
 
-    fn part(&self, type_: DebugType, offset: i64) -> Option<DebugType> {
+    fn part(&self, type_: DebugType, offset: i64, is_part: bool) -> Option<DebugType> {
         let bytes = self.module.layout_of(type_)?.bytes;
-        let offset = u64::try_from(offset).ok()?;
+        let offset = u64::try_from(offset).ok().filter(|offset| !is_part || *offset < bytes)?;
         // An element of an array: the pointer is to its first one.
         self.module.part_of_type(type_, offset.checked_rem(bytes)?)
     }
@@ -450,7 +467,14 @@ impl FunctionWalk<'_> {
 
     fn pointed_to(&self, pointer: DebugType) -> Option<HeldValue> {
         let type_ = self.module.pointee(pointer)?;
-        Some(HeldValue::Pointer { type_, offset: 0, is_indexed: false, is_named: false, home: None })
+        Some(HeldValue::Pointer {
+            type_,
+            offset: 0,
+            is_indexed: false,
+            is_named: false,
+            home: None,
+            is_part: false,
+        })
     }
 
     /// What a call leaves in rax.
@@ -461,13 +485,27 @@ impl FunctionWalk<'_> {
             let type_ = self.module.held_pointee(returns)?;
             // A pointer to anything is what it is taken for.
             self.module.layout_of(type_).filter(|layout| layout.bytes > 0)?;
-            Some(HeldValue::Pointer { type_, offset: 0, is_indexed: false, is_named: false, home: None })
+            Some(HeldValue::Pointer {
+                type_,
+                offset: 0,
+                is_indexed: false,
+                is_named: false,
+                home: None,
+                is_part: false,
+            })
         };
         let taken_for = || {
             let [type_] = *self.found.results.get(&step.address).filter(|_| self.is_again)?.as_slice() else {
                 return None;
             };
-            Some(HeldValue::Pointer { type_, offset: 0, is_indexed: false, is_named: false, home: None })
+            Some(HeldValue::Pointer {
+                type_,
+                offset: 0,
+                is_indexed: false,
+                is_named: false,
+                home: None,
+                is_part: false,
+            })
         };
         typed().or_else(taken_for).or(Some(HeldValue::Returned(step.address)))
     }

@@ -23,13 +23,13 @@ pub fn layouts_json(types: &[TypeUse], out: &mut dyn Write) -> io::Result<()> {
         json!({
             "name": field.name, "type": field.type_name, "offset": field.offset, "size": field.size,
             "loads": field.count.loads, "stores": field.count.stores, "modifies": field.count.modifies,
-            "threads": field.threads,
+            "block_reads": field.block_reads, "block_writes": field.block_writes, "threads": field.threads,
         })
     };
     let all = types.iter().map(|one| {
         json!({
             "type": one.name, "bytes": one.bytes, "blocks": one.blocks, "objects": one.objects, "block_bytes": one.block_bytes,
-            "typed_by": one.typed_by, "confidence": one.confidence, "accesses": one.count.accesses(),
+            "typed_by": one.typed_by, "confidence": one.confidence, "complete": one.is_complete, "accesses": one.count.accesses(),
             "conflicts": conflicts_json(&one.conflicts),
             "fields": one.fields.iter().map(field).collect::<Vec<_>>(),
             "holes": one.holes.iter().map(|hole| json!({ "offset": hole.offset, "size": hole.size })).collect::<Vec<_>>(),
@@ -101,10 +101,14 @@ fn fields(one: &TypeUse) -> Grid {
     let mut rows: Vec<(u64, GridRow)> = Vec::new();
     for field in &one.fields {
         let count = field.count;
-        let note = match () {
-            () if count.accesses() == 0 => "(never used)",
-            () if count.loads + count.modifies == 0 => "(never read)",
-            () => "",
+        // Where accesses may be missing, nobody knows of all.
+        let note = match one.is_complete {
+            true if !field.is_used() => "(never used)",
+            false if !field.is_used() => "(not seen)",
+            _ if count.accesses() == 0 => "(by block operations)",
+            true if !field.is_read() => "(never read)",
+            false if !field.is_read() => "(not seen read)",
+            _ => "",
         };
         let threads =
             if field.threads.len() > 1 { Figure::Number(field.threads.len() as u64) } else { Figure::Empty };

@@ -47,7 +47,10 @@ fn groups(rows: Vec<PairRow>, all: bool) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut family_at = std::collections::HashMap::new();
     let mut last: Option<AccessRow> = None;
+    // What the group had before this first row, and what the pairs of this row add: no more than it has, where they share accesses.
+    let (mut before, mut added) = (Count::default(), Count::default());
     for PairRow { first, second } in rows {
+        let of_first = first.count;
         let is_new = last.as_ref() != Some(&first);
         let family = first.family.clone().filter(|_| !all).map(|family| (family, first.module.clone()));
         let place = match &family {
@@ -75,8 +78,11 @@ fn groups(rows: Vec<PairRow>, all: bool) -> Vec<Group> {
             group.first.size += first.size;
             group.first.things += first.things;
             last = Some(first);
+            (before, added) = (group.first.count, Count::default());
         }
-        group.first.count += second.count;
+        added += second.count;
+        group.first.count = before;
+        group.first.count += added.at_most(of_first);
         let same = |other: &&mut AccessRow| {
             (&other.name, &other.module, &other.line) == (&second.name, &second.module, &second.line)
         };
@@ -106,6 +112,7 @@ pub fn pairs_text(
     let all = total.accesses();
     let mut of_rows = Count::default();
     rows.iter().for_each(|row| of_rows += row.second.count);
+    let of_rows = of_rows.at_most(total);
     let mut groups = groups(rows, shown.all);
     // The groups are divided as the rows of the first table alone are; a place says which is which.
     let firsts: Vec<AccessRow> = groups
@@ -176,21 +183,26 @@ mod tests {
     use super::*;
     use analysis::{Owner, SortKey};
 
-    fn pair(first: &str, second: &str, loads: u64, family: Option<&str>, owner: Owner) -> PairRow {
-        let row = |name: &str| AccessRow { name: name.into(), things: 1, ..AccessRow::default() };
+    fn pair(first: (&str, u64), second: (&str, u64), family: Option<&str>, owner: Owner) -> PairRow {
+        let row = |(name, loads): (&str, u64)| AccessRow {
+            name: name.into(),
+            things: 1,
+            count: Count { loads, ..Count::default() },
+            ..AccessRow::default()
+        };
         PairRow {
             first: AccessRow { family: family.map(str::to_owned), ..row(first) },
-            second: AccessRow { count: Count { loads, ..Count::default() }, owner, ..row(second) },
+            second: AccessRow { owner, ..row(second) },
         }
     }
 
     #[test]
     fn each_row_is_followed_by_those_that_belong_to_it() {
         let rows = vec![
-            pair("table", "lookup", 60, None, Owner::Program),
-            pair("table", "memset", 10, None, Owner::CLibrary),
-            pair("<malloc0001@make+3>", "walk", 20, Some("<malloc@make+3>"), Owner::Program),
-            pair("<malloc0002@make+3>", "walk", 10, Some("<malloc@make+3>"), Owner::Program),
+            pair(("table", 70), ("lookup", 60), None, Owner::Program),
+            pair(("table", 70), ("memset", 10), None, Owner::CLibrary),
+            pair(("<malloc0001@make+3>", 20), ("walk", 20), Some("<malloc@make+3>"), Owner::Program),
+            pair(("<malloc0002@make+3>", 10), ("walk", 10), Some("<malloc@make+3>"), Owner::Program),
         ];
         let total = Count { loads: 100, ..Count::default() };
         let shown = Shown { by: By::Variable, sort: SortKey::Accesses, top: 20, all: false, folded: true };
@@ -207,6 +219,23 @@ mod tests {
  30.0 %     30    walk
 100.0 %    100  total
 "
+        );
+    }
+
+    #[test]
+    fn a_row_has_what_its_pairs_share_once() {
+        let rows = vec![
+            pair(("move", 60), ("point.x", 60), None, Owner::Program),
+            pair(("move", 60), ("point.y", 60), None, Owner::Program),
+        ];
+        let total = Count { loads: 60, ..Count::default() };
+        let shown = Shown { by: By::Function, sort: SortKey::Accesses, top: 20, all: false, folded: true };
+        let mut out = Vec::new();
+        pairs_text(rows, total, [By::Function, By::Field], &shown, Look::default(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("100.0 %     60  move\n") && text.contains("100.0 %     60  total\n"),
+            "{text}"
         );
     }
 }

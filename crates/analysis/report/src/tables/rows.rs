@@ -231,7 +231,7 @@ pub fn rows_text(
         return writeln!(out, "nothing was accessed here");
     }
     let (by, all) = (shown.by, total.accesses());
-    let of_rows = sum(&rows);
+    let of_rows = sum(&rows).at_most(total);
     let Split { shown: rows, summed } = split(rows, shown);
     let mut sources = Sources::default();
     let mut lines: Vec<GridRow> = rows

@@ -4,6 +4,7 @@
 //! once, [`types`] one by one.
 #![allow(non_upper_case_globals, reason = "the constants are DWARF's own names")]
 
+mod allocating;
 mod die;
 mod lines;
 mod locals;
@@ -25,7 +26,9 @@ pub(crate) use separate::separate_file;
 pub(crate) use self::die::TypeRef;
 pub use self::locals::LocalVariable;
 pub(crate) use self::statics::Missing;
-pub use self::typed::{DebugType, TypedFunction, TypedVariable, VariablePlace};
+pub use self::typed::{
+    AllocatedType, AllocatingCode, DebugType, TypedFunction, TypedVariable, VariablePlace,
+};
 use self::{
     lines::Lines, locals::Locals, sections::Sections, shapes::TypeShapes, statics::Statics,
     typed::TypedFunctions, types::Types,

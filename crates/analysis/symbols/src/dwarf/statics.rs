@@ -281,7 +281,7 @@ impl StaticsReader {
     }
 }
 
-fn local_offset(unit: &SliceUnit<'_>, global: usize) -> Option<UnitOffset> {
+pub(super) fn local_offset(unit: &SliceUnit<'_>, global: usize) -> Option<UnitOffset> {
     gimli::DebugInfoOffset(global).to_unit_offset(&unit.header)
 }
 

@@ -11,6 +11,7 @@ use gimli::{
     DW_TAG_lexical_block, DW_TAG_subprogram, DW_TAG_variable, Expression, Operation,
 };
 
+use super::allocating::Origins;
 use super::die::{self, SliceDwarf, SliceUnit};
 use super::locals::{ReadFunctions, UnitFunctions, frame_base};
 use super::sections::{Sections, Slice};
@@ -43,6 +44,28 @@ pub struct TypedVariable {
     pub part: u64,
 }
 
+/// What a function allocates blocks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocatedType {
+    /// One of that type; what its constructor allocates, which may be part of the same code, is something else.
+    One(DebugType),
+    /// One or several of that type.
+    Element(DebugType),
+    /// What that pointer type points to.
+    PointedTo(DebugType),
+    /// A power of two of that type, and a byte for each and 16 more behind them, as hashbrown's tables are.
+    Table(DebugType),
+}
+
+/// Code of a generic function that allocates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllocatingCode {
+    /// Its instructions.
+    pub code: Range<LinkAddr>,
+    /// What it allocates.
+    pub allocates: AllocatedType,
+}
+
 /// What debug information tells of the values in a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypedFunction {
@@ -52,6 +75,8 @@ pub struct TypedFunction {
     pub returns: Option<DebugType>,
     /// The type of its first parameter.
     pub first_parameter: Option<DebugType>,
+    /// Generic functions that allocate and are part of it, those that were inlined into others after these.
+    pub allocating: Vec<AllocatingCode>,
 }
 
 /// The functions read so far, by unit and address.
@@ -88,6 +113,7 @@ struct OpenTyped {
 struct UnitReader<'a, 's> {
     dwarf: &'a SliceDwarf<'s>,
     unit: &'a SliceUnit<'s>,
+    origins: Origins<'a, 's>,
     scopes: Vec<OpenScope>,
     open: OpenTyped,
     found: &'a mut UnitFunctions<Arc<TypedFunction>>,
@@ -100,11 +126,17 @@ fn read_unit(
 ) -> Result<(), gimli::Error> {
     let dwarf = sections.dwarf();
     let unit = die::unit_at(&dwarf, start)?;
-    let mut reader =
-        UnitReader { dwarf: &dwarf, unit: &unit, scopes: Vec::new(), open: OpenTyped::default(), found };
+    let mut reader = UnitReader {
+        dwarf: &dwarf,
+        unit: &unit,
+        origins: Origins::new(sections, &dwarf),
+        scopes: Vec::new(),
+        open: OpenTyped::default(),
+        found,
+    };
     let mut entries = unit.entries_raw(None)?;
     while !entries.is_empty() {
-        let depth = entries.next_depth();
+        let (depth, offset) = (entries.next_depth(), entries.next_offset());
         let Some(abbreviation) = entries.read_abbreviation()? else { continue };
         reader.close(depth);
         let (tag, specs) = (abbreviation.tag(), abbreviation.attributes());
@@ -132,7 +164,13 @@ fn read_unit(
                 }
                 reader.variable(&attributes)?;
             }
-            _ => reader.scope(depth, tag == DW_TAG_subprogram, &attributes)?,
+            _ => {
+                reader.scope(depth, tag == DW_TAG_subprogram, &attributes)?;
+                if tag != DW_TAG_lexical_block {
+                    let origin = reader.origin(&attributes).or_else(|| die::global(&unit, offset));
+                    reader.allocating(depth, origin);
+                }
+            }
         }
     }
     reader.close(isize::MIN);
@@ -187,14 +225,26 @@ impl<'s> UnitReader<'_, 's> {
         let Some(address) = address.filter(|_| self.scopes.is_empty()) else { return Ok(()) };
         self.scopes.push(OpenScope { depth, code, function: Some(address) });
         let base = value(attributes, DW_AT_frame_base).and_then(|value| frame_base(self.unit, value));
+        let returns = self.type_of(attributes);
         self.open = OpenTyped {
             base,
             base_register: value(attributes, DW_AT_frame_base)
                 .and_then(|value| base_register(self.unit, value)),
             has_parameter: false,
-            typed: TypedFunction { returns: self.type_of(attributes), ..TypedFunction::default() },
+            typed: TypedFunction { returns, ..TypedFunction::default() },
         };
         Ok(())
+    }
+
+    /// What the function that was just opened allocates.
+    fn allocating(&mut self, depth: isize, origin: Option<usize>) {
+        let (Some(origin), Some(scope)) = (origin, self.scopes.last()) else { return };
+        if scope.code.is_empty() || scope.depth != depth {
+            return;
+        }
+        let Some(allocates) = self.origins.allocated_by(origin) else { return };
+        let all = scope.code.iter().map(|code| AllocatingCode { code: code.clone(), allocates });
+        self.open.typed.allocating.extend(all);
     }
 
     fn code(&self, attributes: &Attributes<'s>) -> Result<Vec<Range<LinkAddr>>, gimli::Error> {
@@ -218,14 +268,15 @@ impl<'s> UnitReader<'_, 's> {
     }
 
     /// The type, which may stand at the entry that this one is an instance of.
-    fn type_of(&self, attributes: &Attributes<'s>) -> Option<DebugType> {
+    fn type_of(&mut self, attributes: &Attributes<'s>) -> Option<DebugType> {
         let own = value(attributes, DW_AT_type).and_then(|value| die::reference(self.unit, &value));
-        let origin = || {
-            let origin =
-                value(attributes, DW_AT_abstract_origin).or(value(attributes, DW_AT_specification))?;
-            super::statics::type_of(self.unit, die::reference(self.unit, &origin)?)
-        };
-        own.or_else(origin).map(DebugType)
+        own.or_else(|| self.origins.type_of(self.origin(attributes)?)).map(DebugType)
+    }
+
+    /// The entry that this one is an instance of.
+    fn origin(&self, attributes: &Attributes<'s>) -> Option<usize> {
+        let origin = value(attributes, DW_AT_abstract_origin).or(value(attributes, DW_AT_specification))?;
+        die::reference(self.unit, &origin)
     }
 
     /// The first parameter of a function itself.

@@ -130,6 +130,9 @@ pub(crate) fn size(sections: &Sections, dwarf: &SliceDwarf<'_>, at: usize) -> u6
     build.size(at, 0).unwrap_or(0)
 }
 
+/// Types of libstdc++ that are bytes for one object of the type that they have as a parameter.
+const BUFFERS: [&str; 2] = ["__aligned_membuf<", "__aligned_buffer<"];
+
 /// Before the name of an atomic type of C.
 const ATOMIC: &str = "_Atomic ";
 
@@ -229,7 +232,13 @@ impl<'s> Build<'s, '_> {
                     inner
                 });
             }
-            DW_TAG_structure_type | DW_TAG_class_type => TypeKind::Struct(self.members(&unit, offset, depth)),
+            DW_TAG_structure_type | DW_TAG_class_type => {
+                let mut members = self.members(&unit, offset, depth);
+                if BUFFERS.iter().any(|start| name.starts_with(start)) {
+                    self.fill_buffer(&unit, offset, depth, &mut members);
+                }
+                TypeKind::Struct(members)
+            }
             DW_TAG_union_type => TypeKind::Union(self.members(&unit, offset, depth)),
             DW_TAG_array_type => {
                 let element = self.layout(type_of(&unit, &entry)?, depth + 1)?;
@@ -247,6 +256,21 @@ impl<'s> Build<'s, '_> {
             self.children(unit, root, depth, &mut members);
         }
         members
+    }
+
+    /// A buffer holds what it was made for, whatever its bytes are declared as.
+    fn fill_buffer(
+        &mut self,
+        unit: &SliceUnit<'s>,
+        offset: gimli::UnitOffset,
+        depth: usize,
+        members: &mut [Member],
+    ) {
+        let Some(inner) = super::allocating::parameter(unit, offset) else { return };
+        let Some(layout) = self.layout(inner, depth + 1) else { return };
+        if let Some(storage) = members.iter_mut().find(|member| layout.bytes <= member.layout.bytes) {
+            storage.layout = layout;
+        }
     }
 
     fn children(

@@ -56,6 +56,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             );
         }
     }
+    // First how much of it is known: the tables may be long.
+    if !has_debug_info && share.accesses > 0 {
+        eprintln!(
+            "memtap: note: the code that accesses heap blocks has no debug information, so nothing has a type; build with -g, or see memtap report --by allocation"
+        );
+    } else if share.accesses > 0 {
+        let percent = |part: u64| part as f64 * 100.0 / share.accesses as f64;
+        eprintln!(
+            "memtap: {:.1} % of {} accesses to heap blocks have a type ({:.1} % by a variable, {:.1} % by following pointers, the rest by their blocks); {:.1} % of those that know one say another than their block has",
+            covered * 100.0,
+            report::grouped(share.accesses),
+            percent(share.by_variable),
+            percent(share.by_flow),
+            heap.doubt() * 100.0
+        );
+    }
     let mut out = Out::stdout();
     if args.json {
         layouts_json(&types, &mut out)?;
@@ -65,20 +81,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     note_problems(&session);
-    if !has_debug_info && share.accesses > 0 {
-        eprintln!(
-            "memtap: note: the code that accesses heap blocks has no debug information, so nothing has a type; build with -g, or see memtap report --by allocation"
-        );
-    } else if share.accesses > 0 {
-        let percent = |part: u64| part as f64 * 100.0 / share.accesses as f64;
-        eprintln!(
-            "memtap: {:.1} % of {} accesses to heap blocks have a type ({:.1} % by a variable, {:.1} % by following pointers, the rest by their blocks)",
-            covered * 100.0,
-            report::grouped(share.accesses),
-            percent(share.by_variable),
-            percent(share.by_flow)
-        );
-    }
     if missing > 0 {
         eprintln!(
             "memtap: note: {} from the trace; fields may be used more than it says",

@@ -341,13 +341,20 @@ fn by_one(session: &Session, args: &Args, by: By) -> Result<ExitCode> {
         tally.replay(session, &selection.all_events(), selection.thread)?
     };
     drop(reading);
-    show_rows(session, args, tally.rows(by, session, &resolvers), by)
+    let rows = tally.rows(by, session, &resolvers);
+    show_rows(session, args, rows, tally.shared(by), by)
 }
 
-/// Writes the rows that are asked for.
-fn show_rows(session: &Session, args: &Args, mut rows: Vec<AccessRow>, by: By) -> Result<ExitCode> {
+/// Writes the rows that are asked for. `shared` is what they have more than once.
+fn show_rows(
+    session: &Session,
+    args: &Args,
+    mut rows: Vec<AccessRow>,
+    shared: Count,
+    by: By,
+) -> Result<ExitCode> {
     SortKey::from(args.sort).sort(&mut rows);
-    let total = total(&rows);
+    let total = total(&rows).without(shared);
     let mut rows = match args.choice().rows(rows) {
         Ok(rows) => rows,
         Err(words) => return nothing(args, &words),
@@ -388,6 +395,7 @@ fn by_two(session: &Session, args: &Args, asked: [By; 2], by: [By; 2]) -> Result
     let rows = tally.rows(session, &resolvers, args.sort.into());
     let mut total = Count::default();
     rows.iter().for_each(|row| total += row.second.count);
+    let total = total.without(tally.shared());
     let mut rows = match args.choice().pairs(rows) {
         Ok(rows) => rows,
         Err(words) => return nothing(args, &words),
@@ -523,5 +531,5 @@ fn by_guest_name(session: &Session, args: &Args, named: machine::Named) -> Resul
         things: 1,
         ..AccessRow::default()
     };
-    show_rows(session, args, counts.into_iter().map(row).collect(), By::Variable)
+    show_rows(session, args, counts.into_iter().map(row).collect(), Count::default(), By::Variable)
 }
