@@ -53,9 +53,9 @@ impl CorpusCase {
         KnownFault::first(&self.head.misses, build.name()).or(self.head.may_miss.as_deref())
     }
 
-    /// Why memtap is known to accuse it falsely in this build, or may do so; nothing where it does not.
+    /// Why memtap is known to accuse it falsely in this build; nothing where it does not.
     pub fn accuses(&self, build: CaseBuild) -> Option<&str> {
-        KnownFault::first(&self.head.accuses, build.name()).or(self.head.may_accuse.as_deref())
+        KnownFault::first(&self.head.accuses, build.name())
     }
 
     pub(crate) fn extension(&self) -> &str {

@@ -84,8 +84,6 @@ pub struct CaseHead {
     pub may_miss: Option<String>,
     /// `memtap accuses:` or `memtap accuses in:` where memtap says more than the truth today.
     pub accuses: Vec<KnownFault>,
-    /// `memtap may accuse:` why it depends on the machine whether memtap says more than the truth.
-    pub may_accuse: Option<String>,
     /// `allowed:` kinds of findings that docs/limitations.md announces.
     pub allowed: Vec<String>,
     /// Lines that end with the mark.
@@ -153,7 +151,6 @@ impl CaseHead {
             "memtap misses" => self.misses.push(KnownFault::everywhere(value)),
             "memtap accuses" => self.accuses.push(KnownFault::everywhere(value)),
             "memtap may miss" => self.may_miss = Some(value.to_owned()),
-            "memtap may accuse" => self.may_accuse = Some(value.to_owned()),
             "memtap misses in" => self.misses.push(KnownFault::in_builds(value)?),
             "memtap accuses in" => self.accuses.push(KnownFault::in_builds(value)?),
             "allowed" => self.allowed = words(),

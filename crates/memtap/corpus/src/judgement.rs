@@ -59,7 +59,7 @@ impl Judgement {
                 Some(_) => format!("{}: is found; its head says that it is missed", case.title()),
             });
         }
-        if case.head.may_accuse.is_none() && !is_known(accuses, &self.accused) {
+        if !is_known(accuses, &self.accused) {
             return Some(match accuses {
                 None => format!("{}: falsely accused: {}", case.title(), self.accused.join("; ")),
                 Some(_) => format!("{}: is not accused; its head says that it is", case.title()),

@@ -127,10 +127,9 @@ fn runs_over<'a>(
     let follows = |next: &Access| {
         next.ip == access.ip && next.addr > access.addr && range(next).1.distance(low) <= MOST_VECTOR
     };
-    if access.size < LEAST_VECTOR && (low < access.addr || after.is_some_and(follows)) {
-        if may_begin_live(resolver, low, high) {
-            return true;
-        }
+    let is_element = access.size < LEAST_VECTOR && (low < access.addr || after.is_some_and(follows));
+    if is_element && may_begin_live(resolver, low, high) {
+        return true;
     }
     if has_live_byte(resolver, access) {
         let begins = resolver.heap().get(access.addr).is_some_and(|hit| hit.offset == 0);

@@ -251,9 +251,7 @@ fn hook(thread: &mut TracedThread, context: &UContext, call: AllocatorCall, retu
 /// The process ends in a call: what realloc was given is told, as it is of free, which may be why.
 pub(crate) fn end_unfinished(thread: &mut TracedThread) {
     let depth = thread.translation.depth;
-    let is_realloc = |hook: &&Hook| {
-        hook.old != 0 && matches!(hook.event, Some((AllocationKind::Realloc, _)))
-    };
+    let is_realloc = |hook: &&Hook| hook.old != 0 && matches!(hook.event, Some((AllocationKind::Realloc, _)));
     let hook = thread.translation.hooks.iter().take(depth).find(is_realloc).copied();
     let Some(Hook { event: Some((_, function)), old, return_to, .. }) = hook else { return };
     if !PROCESS.is_recording() {
