@@ -72,6 +72,7 @@ pub(crate) fn listen(
     let verified = (verify > 0).then(|| sink.verified().clone());
     let closed = drained
         .and_then(|()| verified.as_ref().map_or(Ok(()), |verified| keep_verified(&trace, verified)))
+        .and_then(|()| if begins_at_main(plan) { Ok(sink.never_begun()?) } else { Ok(()) })
         .and_then(|()| close(&trace, &mut sink, end, started, translate));
     if let Err(error) = closed {
         // What is written stays readable, and says that the rest is missing, as far as there is room for that.
@@ -125,7 +126,7 @@ fn describe(trace: &TraceWriter, plan: &Plan) -> Result<(), Error> {
     // program tells of no calls before recording starts.
     if !config.translate {
         trace.set_property("syncs", "1")?;
-    } else if config.at_main && plan.running.is_none() {
+    } else if begins_at_main(plan) {
         trace.set_property("syncs", "calls")?;
     }
     if config.flow {
@@ -153,6 +154,11 @@ fn keep_verified(trace: &TraceWriter, verified: &Verified) -> Result<(), Error> 
         trace.set_property("verified_first_mismatches", &verified.shown.join("\n"))?;
     }
     Ok(())
+}
+
+/// Whether recording is to begin with each program's main.
+fn begins_at_main(plan: &Plan) -> bool {
+    plan.config.at_main && plan.running.is_none()
 }
 
 /// The last counts, and what is known of the run at its end.

@@ -29,6 +29,22 @@ fn a_static_child_is_a_gap() {
     assert!(stat.contains("untraced program"), "{stat}");
 }
 
+/// Recording begins with main, and a program need not have one that the C library calls: a trace of nothing is not complete.
+#[test]
+fn a_program_that_never_comes_to_main_is_a_gap() {
+    let program = TestProgram::built("own_start.c", &["-nostartfiles"]).path.display().to_string();
+    let shell = [tool("sh").display().to_string(), "-c".to_owned(), format!("{program}; exit 3")];
+    for tracer in ["--tracer=translate", "--tracer=protect"] {
+        let recording = record(&[tracer.to_owned()], std::slice::from_ref(&program), b"");
+        let err = recording.outcome.err();
+        assert_eq!((&*recording.outcome.out(), recording.outcome.status), ("began by itself\n", 1), "{err}");
+        assert_eq!((recording.trace.number("accesses"), recording.trace.number("gaps")), (0, 1), "{err}");
+        assert!(err.contains("never came to a main"), "{err}");
+        let recording = record(&[tracer.to_owned()], &shell, b"");
+        assert_eq!((recording.outcome.status, recording.trace.number("gaps")), (3, 1));
+    }
+}
+
 /// A shell asks the kernel to execute it, is refused, and reads it itself: nothing is lost.
 #[test]
 fn a_script_that_names_no_interpreter_is_no_gap() {

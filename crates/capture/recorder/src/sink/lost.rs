@@ -5,8 +5,8 @@ use buffers::{Pool, ProcessSlot};
 use memref::{Event, Gap, GapReason, ProcessId, VirtAddr};
 use trace_format::{COUNTER_UNTRACED_PROGRAM, CounterRecord, Error, ProcessRecord, ThreadRecord};
 
-use super::Sink;
 use super::thread::TracedThread;
+use super::{Sink, TracedProcess};
 use crate::announced::{AnnouncedProgram, LostProgram};
 use crate::clock::now_ns;
 use crate::elsewhere;
@@ -88,6 +88,23 @@ impl Sink<'_> {
         let cause = "more threads or processes than a recording has room for";
         self.lone_gap(process, GapReason::TooManyThreads, count.into(), cause)?;
         self.trace.end_process(process, now_ns(), None)
+    }
+
+    /// Processes in which recording was to begin with main, and which never came there: their start-up code is not the C library's, as
+    /// that of Go's dynamic programs, or they ended before.
+    pub(crate) fn never_begun(&mut self) -> Result<(), Error> {
+        let is_one = |process: &&TracedProcess| !process.has_begun && !process.arguments.is_empty();
+        let unbegun = self.processes.values().filter(is_one);
+        let mut unbegun: Vec<(ProcessId, String)> =
+            unbegun.map(|process| (process.id, process.record.exe.clone())).collect();
+        unbegun.sort_unstable_by_key(|(process, _)| *process);
+        for (process, exe) in unbegun {
+            let cause = format!(
+                "{exe}: it never came to a main that the C library calls, so nothing of it is recorded"
+            );
+            self.lone_gap(process, GapReason::UntracedProgram, 1, &cause)?;
+        }
+        Ok(())
     }
 
     /// A gap of a process that no thread of it can tell.

@@ -61,6 +61,8 @@ struct TracedProcess {
     /// Its command line, as far as it was told.
     arguments: Vec<u8>,
     status: Option<i32>,
+    /// Whether recording ever began in it.
+    has_begun: bool,
 }
 
 /// An instruction of a process that takes the slow path.
@@ -206,7 +208,9 @@ impl<'a> Sink<'a> {
         if let Some(parent) = parent_number {
             self.blocks.add_process(number, parent);
         }
-        self.processes.insert(number, TracedProcess { id, record, arguments: Vec::new(), status: None });
+        let process =
+            TracedProcess { id, record, arguments: Vec::new(), status: None, has_begun: parent.is_some() };
+        self.processes.insert(number, process);
         if let Some(listener) = &mut self.listener {
             listener.process(number, pid, parent_number);
         }

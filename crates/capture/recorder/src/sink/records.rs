@@ -86,7 +86,12 @@ impl Sink<'_> {
                 thread.order = thread.order.max(order);
                 thread.push_counted(&Event::Sync(Sync { cycle, order, ip, kind, function, object, value }))
             }
-            Record::Marker { order, ip, kind, name } => marker(thread, order, ip, kind, name),
+            Record::Marker { order, ip, kind, name } => {
+                if let Some(process) = self.processes.get_mut(&thread.process) {
+                    process.has_begun |= kind == MarkerKind::Start;
+                }
+                marker(thread, order, ip, kind, name)
+            }
             Record::Gap { reason, count, addr, name } => self.told_gap(thread, reason, count, addr, name),
             Record::Region { order, change, kind, rights, traced, start, len, file_offset, name } => {
                 let process = self.process_id(thread.process);
