@@ -194,6 +194,7 @@ programs! {
     exits: "exits.c",
     thread_local: "thread_local.c",
     many_threads: "many_threads.c",
+    small_stacks: "small_stacks.c",
     locked: "locked.c",
     exceptions: "exceptions.cpp",
     cancel: "cancel.c",

@@ -1,5 +1,7 @@
 //! Threads that a call is about to create, until they come up.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use tracee::lock::Lock;
 use tracee::sys;
 
@@ -9,6 +11,8 @@ use crate::state::thread::TracedThread;
 #[derive(Clone, Copy)]
 pub(crate) struct Birth {
     pub(crate) rsp: u64,
+    /// And comes to its trap with this one; zero: with its own.
+    pub(crate) trap_rsp: u64,
     pub(crate) resume: u64,
     pub(crate) virtual_mask: u64,
     /// Its state, made by its creator: the new thread's own stack may be small.
@@ -35,8 +39,42 @@ pub(crate) enum Newborn {
     },
 }
 
+/// So many can be on their way at a time.
+pub(crate) const MOST_BIRTHS: usize = 64;
+
 /// Those of this process; the stack pointer of a free place is zero.
-pub(crate) static BIRTHS: Lock<[Birth; 64]> = Lock::new([Birth::NONE; 64]);
+pub(crate) static BIRTHS: Lock<[Birth; MOST_BIRTHS]> = Lock::new([Birth::NONE; MOST_BIRTHS]);
+
+/// Where a new thread comes to its trap: on a stack of ours, as its own may have no room for a signal's frame and handler. Go's have 8 KiB, and
+/// what lies below is the program's.
+///
+/// The same places as [`BIRTHS`]. Written under its lock, by the creator before the call, and read by assembly in the new thread, which
+/// finds its own by its stack pointer; nobody else's is that one meanwhile.
+pub(crate) static BIRTH_STACKS: [BirthStack; MOST_BIRTHS] = [const { BirthStack::none() }; MOST_BIRTHS];
+
+/// Two stack pointers. Read by assembly.
+#[repr(C)]
+pub(crate) struct BirthStack {
+    /// With which the thread begins; zero: nobody looks for it.
+    program: AtomicU64,
+    /// With which it comes to its trap.
+    own: AtomicU64,
+}
+
+impl BirthStack {
+    const fn none() -> Self {
+        Self { program: AtomicU64::new(0), own: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn set(&self, program: u64, own: u64) {
+        self.own.store(own, Ordering::Relaxed);
+        self.program.store(program, Ordering::Release);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.program.store(0, Ordering::Relaxed);
+    }
+}
 
 /// Waits until all that are on their way have come up: the kernel keeps one SIGTRAP for a thread, and drops one that is sent while
 /// the trap of its birth is. Not for long: what a call that failed has left never comes up.
@@ -59,6 +97,7 @@ impl Birth {
     /// No thread.
     pub(crate) const NONE: Self = Self {
         rsp: 0,
+        trap_rsp: 0,
         resume: 0,
         virtual_mask: 0,
         thread: core::ptr::null_mut(),

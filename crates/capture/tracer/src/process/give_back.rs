@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::process::births::{BIRTHS, Birth};
+use crate::process::births::{BIRTH_STACKS, BIRTHS, Birth, BirthStack, MOST_BIRTHS};
 use crate::process::breakpoint;
 use crate::state::process::PROCESS;
 use crate::syscall::limits;
@@ -18,7 +18,8 @@ pub(crate) unsafe fn give_back() {
     PROCESS.ready.store(false, Ordering::Release);
     breakpoint::forget();
     sync::forget();
-    *BIRTHS.lock() = [Birth::NONE; 64];
+    *BIRTHS.lock() = [Birth::NONE; MOST_BIRTHS];
+    BIRTH_STACKS.iter().for_each(BirthStack::clear);
     // SAFETY: the caller's promise.
     unsafe { process::forget_all() };
     if let Some(pool) = PROCESS.pool()

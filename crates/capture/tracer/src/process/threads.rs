@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering;
 
 use buffers::Record;
 use memref::{GapReason, RegionKind, SyncFunction, SyncKind, VirtAddr};
-use tracee::frame::UContext;
+use tracee::frame::{AltStack, UContext};
 use tracee::{sys, tls};
 
-use crate::process::births::{BIRTHS, Birth, Newborn};
+use crate::process::births::{BIRTH_STACKS, BIRTHS, Birth, Newborn};
 use crate::process::{forks, namespaces};
 use crate::protect::ranges::RANGES;
 use crate::protect::{gs_words, pages, sharing, views};
@@ -21,6 +21,8 @@ use crate::syscall::program_memory;
 use crate::translate::{context, process, translated_thread};
 
 const PAGE_BYTES: usize = 4096;
+/// Below the stack pointer, what belongs to whoever is interrupted.
+const RED_ZONE_BYTES: u64 = 128;
 
 /// fork, vfork, clone and clone3. `None`: the program goes on in a redirected call.
 pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &SystemCall) -> Option<isize> {
@@ -95,7 +97,8 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
             .iter()
             .position(|birth| birth.rsp == stack)
             .or(births.iter().position(|birth| birth.rsp == 0));
-        if let Some(place) = index.and_then(|index| births.get_mut(index)) {
+        let stacks = index.and_then(|index| BIRTH_STACKS.get(index));
+        if let Some((place, stacks)) = index.and_then(|index| births.get_mut(index)).zip(stacks) {
             // An entry that is left from a call that failed has a state that can be used.
             let mut state = if place.thread.is_null() && !is_vfork && !is_stranger {
                 TracedThread::prepare().unwrap_or(core::ptr::null_mut())
@@ -115,7 +118,15 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
                 Newborn::Sharer
             };
             let (virtual_mask, process) = (thread.signals.virtual_mask, thread.process);
-            *place = Birth { rsp: stack, resume, virtual_mask, thread: state, created, kind, process };
+            // SAFETY: null, or prepared: nobody uses it before the new thread does.
+            let trap_rsp =
+                unsafe { state.as_ref() }.map_or(0, |state| trap_stack(&state.signals.handler_stack));
+            match trap_rsp {
+                0 => stacks.clear(),
+                _ => stacks.set(stack, trap_rsp),
+            }
+            *place =
+                Birth { rsp: stack, trap_rsp, resume, virtual_mask, thread: state, created, kind, process };
         }
     }
     if !is_vfork && !is_stranger {
@@ -126,6 +137,11 @@ pub(crate) fn clone(thread: &mut TracedThread, context: &mut UContext, call: &Sy
     }
     context.gregs.rip = stubs::clone_entry();
     None
+}
+
+/// Where the trap of a new thread finds its stack: at the top of that of its handlers, below a red zone.
+fn trap_stack(stack: &AltStack) -> u64 {
+    (stack.sp + stack.size - RED_ZONE_BYTES) & !63
 }
 
 /// Records that a thread is being made; the new one names this order when it starts.
@@ -192,9 +208,18 @@ pub(crate) fn be_born(context: &mut UContext) {
     let gregs = &mut context.gregs;
     let birth = {
         let mut births = BIRTHS.lock();
-        let found = births.iter_mut().find(|birth| birth.rsp == gregs.rsp && birth.rsp != 0);
-        found.map(|birth| core::mem::replace(birth, Birth::NONE))
+        let is_it = |birth: &&mut Birth| birth.rsp != 0 && [birth.rsp, birth.trap_rsp].contains(&gregs.rsp);
+        let found = births.iter_mut().zip(&BIRTH_STACKS).find(|(birth, _)| is_it(birth));
+        found.map(|(birth, stacks)| {
+            stacks.clear();
+            core::mem::replace(birth, Birth::NONE)
+        })
     };
+    if let Some(birth) = &birth {
+        gregs.rsp = birth.rsp;
+        // The call left the flags there, and the way to the trap has changed them.
+        gregs.rflags = gregs.r11;
+    }
     let kind = birth.map_or(Newborn::VforkChild, |birth| birth.kind);
     match kind {
         Newborn::Thread => {}

@@ -4,6 +4,7 @@
 use core::arch::global_asm;
 use core::sync::atomic::AtomicU64;
 
+use crate::process::births::{BIRTH_STACKS, MOST_BIRTHS};
 use crate::signal::mask::{FAULTS, OURS};
 
 /// A result that no system call has: the call was not made, make it again after the signal's handler.
@@ -26,6 +27,7 @@ unsafe extern "C" {
     fn memtap_redirect_done();
     fn memtap_clone();
     fn memtap_clone_child();
+    fn memtap_clone_trap();
     fn memtap_sigreturn();
     fn memtap_wait(number: usize, args: *const usize, mask: *const u64) -> isize;
     fn memtap_gate_wait(number: usize, args: *const usize, arrivals: *const AtomicU64, seen: u64) -> isize;
@@ -52,6 +54,8 @@ global_asm!(
     ".hidden memtap_clone",
     ".globl memtap_clone_child",
     ".hidden memtap_clone_child",
+    ".globl memtap_clone_trap",
+    ".hidden memtap_clone_trap",
     ".globl memtap_wait",
     ".hidden memtap_wait",
     ".globl memtap_wait_begin",
@@ -95,7 +99,8 @@ global_asm!(
     "mov rcx, qword ptr [rip + memtap_tls@gottpoff]",
     "mov rcx, qword ptr fs:[rcx]",
     "jmp qword ptr [rcx]",
-    // clone and vfork: the parent goes on at AssemblyWords::vfork_resume, the child reports to our trap handler.
+    // clone and vfork: the parent goes on at AssemblyWords::vfork_resume, the child reports to our trap handler, on the stack that its
+    // creator has for that (`births::BIRTH_STACKS`). r11 keeps the flags.
     "memtap_clone:",
     "syscall",
     "mov rcx, rax",
@@ -109,6 +114,16 @@ global_asm!(
     "mov rcx, qword ptr fs:[rcx]",
     "jmp qword ptr [rcx + 8]",
     "memtap_clone_child:",
+    "lea rcx, [rip + {births}]",
+    ".rept {most}",
+    "cmp rsp, qword ptr [rcx]",
+    "je 3f",
+    "add rcx, 16",
+    ".endr",
+    "jmp memtap_clone_trap",
+    "3:",
+    "mov rsp, qword ptr [rcx + 8]",
+    "memtap_clone_trap:",
     "int3",
     // memtap_wait(number, args, mask): a system call that the program's signals may interrupt.
     "memtap_wait:",
@@ -187,6 +202,8 @@ global_asm!(
     "ret",
     thread = const tracee::tls::GS_AT,
     others = const OTHERS,
+    births = sym BIRTH_STACKS,
+    most = const MOST_BIRTHS,
 );
 
 fn address(function: unsafe extern "C" fn()) -> u64 {
@@ -205,12 +222,12 @@ pub(crate) fn clone_entry() -> u64 {
 
 /// Whether a trap is that of a child that was just created.
 pub(crate) fn is_birth(rip: u64) -> bool {
-    rip == address(memtap_clone_child) + 1
+    rip == address(memtap_clone_trap) + 1
 }
 
 /// Whether a child that was just created has not come to that trap yet.
 pub(crate) fn is_unborn(gregs: &x86::Registers) -> bool {
-    let way = address(memtap_clone) + SYSCALL_BYTES..=address(memtap_clone_child);
+    let way = address(memtap_clone) + SYSCALL_BYTES..=address(memtap_clone_trap);
     way.contains(&gregs.rip) && gregs.rax == 0
 }
 
@@ -311,9 +328,9 @@ mod tests {
         check(clone_entry(), Some(StubPlace::BeforeClone));
         check(clone_entry() + SYSCALL_BYTES, Some(StubPlace::AfterClone));
         check(address(memtap_clone_child), None);
-        assert!(is_birth(address(memtap_clone_child) + 1) && !is_birth(clone_entry()));
+        assert!(is_birth(address(memtap_clone_trap) + 1) && !is_birth(clone_entry()));
         let unborn = |rip, rax| is_unborn(&x86::Registers { rip, rax, ..Default::default() });
-        assert!(unborn(clone_entry() + SYSCALL_BYTES, 0) && unborn(address(memtap_clone_child), 0));
+        assert!(unborn(clone_entry() + SYSCALL_BYTES, 0) && unborn(address(memtap_clone_trap), 0));
         assert!(!unborn(clone_entry() + SYSCALL_BYTES, 7) && !unborn(clone_entry(), 0));
         check(address(memtap_wait_begin) - 1, None);
         check(address(memtap_wait_begin), Some(StubPlace::BeforeWait));
