@@ -1,4 +1,6 @@
 // Begins at an entry point of its own, without the C library's start-up code, as Go's dynamic programs do.
+// build: -nostartfiles
+// lackey: no
 #include <stdio.h>
 #include <stdlib.h>
 

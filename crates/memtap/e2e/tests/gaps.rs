@@ -32,7 +32,7 @@ fn a_static_child_is_a_gap() {
 /// Recording begins with main, and a program need not have one that the C library calls: a trace of nothing is not complete.
 #[test]
 fn a_program_that_never_comes_to_main_is_a_gap() {
-    let program = TestProgram::built("own_start.c", &["-nostartfiles"]).path.display().to_string();
+    let program = TestProgram::named("own_start.c").path.display().to_string();
     let shell = [tool("sh").display().to_string(), "-c".to_owned(), format!("{program}; exit 3")];
     for tracer in ["--tracer=translate", "--tracer=protect"] {
         let recording = record(&[tracer.to_owned()], std::slice::from_ref(&program), b"");

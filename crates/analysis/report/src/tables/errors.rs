@@ -145,13 +145,17 @@ fn stack(words: &str, at: Option<&StackPlace>, width: Option<usize>, out: &mut d
     let place = place(file.as_deref(), at.line);
     let most = width.map_or(usize::MAX, |_| FUNCTIONS);
     let mut names = String::new();
-    for (index, (function, count)) in at.folded().enumerate() {
+    let mut functions = at.folded().enumerate().peekable();
+    while let Some((index, (function, count))) = functions.next() {
         let function = if width.is_some() { shorten(function, NAME_COLUMNS) } else { function.to_owned() };
         let recursive = if count > 1 { " (recursive)" } else { "" };
         let before = if index == 0 { "" } else { " < " };
         let name = format!("{before}{function}{recursive}");
-        let columns = [words, &names, &name, &place].iter().map(|part| part.chars().count()).sum::<usize>();
-        let is_cut = index > 0 && width.is_some_and(|width| columns + "   by  < ...".len() > width);
+        let rest = if functions.peek().is_some() { " < ..." } else { "" };
+        // The place comes behind, however long its path is: how much of a stack is shown does not depend on where the source lies.
+        let parts = ["  ", words, " by ", &names, &name, rest];
+        let columns: usize = parts.iter().map(|part| part.chars().count()).sum();
+        let is_cut = index > 0 && width.is_some_and(|width| columns > width);
         if index == most || is_cut {
             names.push_str(" < ...");
             break;
