@@ -21,7 +21,7 @@ use symbols::{Resolver, VariableId};
 use trace_format::Trace;
 use x86::{Instruction, MAX_INSTRUCTION_BYTES};
 
-use super::AccessSite;
+use super::access_site::AccessSite;
 use super::calls::CallEffect;
 use super::runtimes::Runtimes;
 use crate::Error;

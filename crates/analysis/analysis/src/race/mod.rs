@@ -11,6 +11,7 @@
 //! events where they are the program's, and nobody's business where they are its own. What memcpy and its relatives access is the
 //! program's (`copies`).
 
+mod access_site;
 pub(crate) mod atomics;
 mod calls;
 mod clock;
@@ -30,6 +31,7 @@ use memref::{
 use rustc_hash::FxHashMap;
 use symbols::{Call, CodeName, HeapChange, Resolver};
 
+use self::access_site::AccessSite;
 use self::atomics::{Atomics, CodeKind, Nature};
 use self::calls::{CallEffect, Frames, Rows};
 use self::clock::{Clock, Epoch};
@@ -106,16 +108,6 @@ pub fn name_fields(session: &Session, races: &mut [Race]) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// An access as the shadow remembers it, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AccessSite {
-    ip: VirtAddr,
-    kind: AccessKind,
-    locks: u32,
-    /// The row of calls that it was in.
-    row: u32,
 }
 
 /// What a thread's sites are known by while it holds the same locks.

@@ -4,14 +4,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use gimli::{
-    DW_AT_abstract_origin, DW_AT_linkage_name, DW_AT_name, DW_AT_specification, DW_AT_type,
-    DW_TAG_template_type_parameter,
-};
+use gimli::{DW_AT_abstract_origin, DW_AT_linkage_name, DW_AT_name, DW_AT_specification, DW_AT_type};
 
 use super::die::{self, SliceDwarf, SliceUnit};
 use super::sections::Sections;
-use super::statics::local_offset;
 use super::typed::{AllocatedType, DebugType};
 
 /// Entries that say together what a function is: its instance, where that was inlined from, its declaration.
@@ -56,7 +52,7 @@ impl<'a, 's> Origins<'a, 's> {
     /// The type that an entry has.
     pub(super) fn type_of(&mut self, at: usize) -> Option<usize> {
         let unit = self.unit(at)?;
-        super::statics::type_of(&unit, at)
+        die::type_of(&unit, at)
     }
 
     /// What the function that an entry describes allocates.
@@ -74,7 +70,7 @@ impl<'a, 's> Origins<'a, 's> {
         let mut next = Some(at);
         for _ in 0..MOST_ENTRIES {
             let Some((at, unit)) = next.take().and_then(|at| Some((at, self.unit(at)?))) else { break };
-            let Some(offset) = local_offset(&unit, at) else { break };
+            let Some(offset) = die::local_offset(&unit, at) else { break };
             let Ok(entry) = unit.entry(offset) else { break };
             let value = |name| entry.attr_value(name).ok().flatten();
             let text = |name| die::text(self.dwarf, &unit, value(name)?).map(str::to_owned);
@@ -82,7 +78,7 @@ impl<'a, 's> Origins<'a, 's> {
             function.name = function.name.or_else(|| text(DW_AT_name));
             function.linkage_name = function.linkage_name.or_else(|| text(DW_AT_linkage_name));
             function.returns = function.returns.or_else(|| reference(DW_AT_type));
-            function.parameter = function.parameter.or_else(|| parameter(&unit, offset));
+            function.parameter = function.parameter.or_else(|| die::template_parameter(&unit, offset));
             next = reference(DW_AT_abstract_origin).or_else(|| reference(DW_AT_specification));
         }
         function
@@ -110,19 +106,6 @@ impl GenericFunction {
             () => None,
         }
     }
-}
-
-/// The first template parameter of an entry that is a type.
-pub(super) fn parameter(unit: &SliceUnit<'_>, offset: gimli::UnitOffset) -> Option<usize> {
-    let mut tree = unit.entries_tree(Some(offset)).ok()?;
-    let mut children = tree.root().ok()?.children();
-    while let Ok(Some(child)) = children.next() {
-        let entry = child.entry();
-        if entry.tag() == DW_TAG_template_type_parameter {
-            return die::reference(unit, &entry.attr_value(DW_AT_type).ok()??);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Reading single attributes of entries.
 
 use elf::LinkAddr;
-use gimli::{Attribute, AttributeValue, Dwarf, Operation, Unit, UnitOffset, UnitSectionOffset};
+use gimli::{
+    Attribute, AttributeValue, DW_AT_type, DW_TAG_template_type_parameter, Dwarf, Operation, Unit,
+    UnitOffset, UnitSectionOffset,
+};
 
 use super::sections::Slice;
 
@@ -91,4 +94,28 @@ pub(crate) fn member_location(unit: &SliceUnit<'_>, attribute: &Attribute<Slice<
         Operation::UnsignedConstant { value } => Some(value),
         _ => None,
     }
+}
+
+/// Where an entry of `.debug_info` lies in a unit.
+pub(super) fn local_offset(unit: &SliceUnit<'_>, global: usize) -> Option<UnitOffset> {
+    gimli::DebugInfoOffset(global).to_unit_offset(&unit.header)
+}
+
+/// The type that an entry of a unit has.
+pub(super) fn type_of(unit: &SliceUnit<'_>, at: usize) -> Option<usize> {
+    let entry = unit.entry(local_offset(unit, at)?).ok()?;
+    reference(unit, &entry.attr_value(DW_AT_type).ok()??)
+}
+
+/// The first template parameter of an entry that is a type.
+pub(super) fn template_parameter(unit: &SliceUnit<'_>, offset: gimli::UnitOffset) -> Option<usize> {
+    let mut tree = unit.entries_tree(Some(offset)).ok()?;
+    let mut children = tree.root().ok()?.children();
+    while let Ok(Some(child)) = children.next() {
+        let entry = child.entry();
+        if entry.tag() == DW_TAG_template_type_parameter {
+            return reference(unit, &entry.attr_value(DW_AT_type).ok()??);
+        }
+    }
+    None
 }

@@ -216,7 +216,7 @@ fn read_unit(
                 }
                 let (Some(function), Some(offset)) = (open.as_mut(), offset) else { continue };
                 let Some(name) = name.or_else(|| name_of(&dwarf, &unit, origin, 0)) else { continue };
-                let type_ref = type_ref.or_else(|| super::statics::type_of(&unit, origin?));
+                let type_ref = type_ref.or_else(|| die::type_of(&unit, origin?));
                 let bytes = type_ref.map_or(0, |at| size(sections, &dwarf, at, &mut sizes));
                 let offset = offset + function.base;
                 function.locals.push(Arc::new(LocalVariable { name: name.into(), offset, bytes }));

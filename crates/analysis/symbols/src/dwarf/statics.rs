@@ -273,16 +273,12 @@ impl StaticsReader {
             // An instance of an inlined function: name and type are in the abstract one.
             let unit = die::unit_at(dwarf, sections.unit_of(origin)?).ok()?;
             name = name.or_else(|| name_of(dwarf, &unit, Some(origin), 0).map(str::to_owned));
-            type_ref = type_ref.or_else(|| type_of(&unit, origin));
+            type_ref = type_ref.or_else(|| die::type_of(&unit, origin));
         }
         let bytes =
             type_ref.map_or(0, |at| *sizes.entry(at).or_insert_with(|| types::size(sections, dwarf, at)));
         Some(StaticVariable { address: found.address, bytes, name: name?, type_ref: type_ref.map(TypeRef) })
     }
-}
-
-pub(super) fn local_offset(unit: &SliceUnit<'_>, global: usize) -> Option<UnitOffset> {
-    gimli::DebugInfoOffset(global).to_unit_offset(&unit.header)
 }
 
 /// The name of an entry of the same unit, or of the one that it refers to.
@@ -292,7 +288,7 @@ pub(super) fn name_of<'a>(
     at: Option<usize>,
     depth: usize,
 ) -> Option<&'a str> {
-    let entry = unit.entry(local_offset(unit, at?)?).ok()?;
+    let entry = unit.entry(die::local_offset(unit, at?)?).ok()?;
     if let Ok(Some(name)) = entry.attr_value(DW_AT_name) {
         return die::text(dwarf, unit, name);
     }
@@ -303,9 +299,4 @@ pub(super) fn name_of<'a>(
         return name_of(dwarf, unit, next, depth + 1);
     }
     None
-}
-
-pub(super) fn type_of(unit: &SliceUnit<'_>, at: usize) -> Option<usize> {
-    let entry = unit.entry(local_offset(unit, at)?).ok()?;
-    die::reference(unit, &entry.attr_value(DW_AT_type).ok()??)
 }

@@ -266,7 +266,7 @@ impl<'s> Build<'s, '_> {
         depth: usize,
         members: &mut [Member],
     ) {
-        let Some(inner) = super::allocating::parameter(unit, offset) else { return };
+        let Some(inner) = die::template_parameter(unit, offset) else { return };
         let Some(layout) = self.layout(inner, depth + 1) else { return };
         if let Some(storage) = members.iter_mut().find(|member| layout.bytes <= member.layout.bytes) {
             storage.layout = layout;

@@ -18,7 +18,7 @@ use crate::state::process::PROCESS;
 use crate::state::thread::{GATE_CALL, NATIVE_CALL, TracedThread};
 use crate::syscall::call::SystemCall;
 use crate::syscall::program_memory;
-use crate::translate::{code_views, entry_calls};
+use crate::translate::{code_views, unfinished};
 
 /// The thread is about to end its process by a signal that came at that instruction.
 pub(crate) fn tell(thread: &mut TracedThread, signal: i32, info: &SigInfo, ip: u64) {
@@ -50,7 +50,7 @@ fn call_under_way(thread: &TracedThread) -> Option<u64> {
 }
 
 fn emit(thread: &mut TracedThread, signal: i32, code: i32, ip: u64, addr: u64) {
-    entry_calls::end_unfinished(thread);
+    unfinished::end(thread);
     thread.emit(&Record::Death { ip: VirtAddr(ip), addr: VirtAddr(addr), signal: signal as u8, code });
 }
 

@@ -248,19 +248,6 @@ fn hook(thread: &mut TracedThread, context: &UContext, call: AllocatorCall, retu
     push(thread, Hook { return_to, rsp: regs.rsp + 8, is_above, event, len, old, place, stream: None });
 }
 
-/// The process ends in a call: what realloc was given is told, as it is of free, which may be why.
-pub(crate) fn end_unfinished(thread: &mut TracedThread) {
-    let depth = thread.translation.depth;
-    let is_realloc = |hook: &&Hook| hook.old != 0 && matches!(hook.event, Some((AllocationKind::Realloc, _)));
-    let hook = thread.translation.hooks.iter().take(depth).find(is_realloc).copied();
-    let Some(Hook { event: Some((_, function)), old, return_to, .. }) = hook else { return };
-    if !PROCESS.is_recording() {
-        return;
-    }
-    let (kind, order) = (AllocationKind::Free, recorder::next_order());
-    AllocationEvent { kind, function, order, addr: old, len: 0, old: 0, return_to }.tell_as(thread);
-}
-
 /// The return of a function that is one event, and of those that went on in it.
 pub(crate) fn end_hook(thread: &mut TracedThread, context: &mut UContext) -> bool {
     let mut has_ended = false;

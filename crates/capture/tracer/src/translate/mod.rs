@@ -35,6 +35,7 @@ pub(crate) mod sync;
 pub(crate) mod thread_buffers;
 pub(crate) mod translated_thread;
 pub(crate) mod traps;
+pub(crate) mod unfinished;
 pub(crate) mod verify;
 pub(crate) mod verify_window;
 pub(crate) mod work;

@@ -1,0 +1,13 @@
+//! What makes accesses one to a race.
+
+use memref::{AccessKind, VirtAddr};
+
+/// An access as the shadow remembers it, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AccessSite {
+    pub(super) ip: VirtAddr,
+    pub(super) kind: AccessKind,
+    pub(super) locks: u32,
+    /// The row of calls that it was in.
+    pub(super) row: u32,
+}
