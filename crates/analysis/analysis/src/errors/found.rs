@@ -90,10 +90,10 @@ impl SourcePlace {
 
 /// Whether a function's source is one that the user has: not that of a compiler's or a system's library.
 fn is_users(function: &CalledFunction) -> bool {
-    const LIBRARIES: [&str; 5] = ["/rustc/", "/usr/", "/build/", "/.cargo/", "/registry/src/"];
+    const SYSTEM: [&str; 3] = ["/rustc/", "/usr/", "/build/"];
+    const FETCHED: [&str; 2] = ["/.cargo/", "/registry/src/"];
     let is_library = |file: &str| {
-        LIBRARIES[..3].iter().any(|start| file.starts_with(start))
-            || LIBRARIES[3..].iter().any(|part| file.contains(part))
+        SYSTEM.iter().any(|start| file.starts_with(start)) || FETCHED.iter().any(|part| file.contains(part))
     };
     let is_program = |module: &str| Owner::of_module(module) == Owner::Program;
     function.module.as_deref().is_none_or(is_program)
@@ -101,6 +101,14 @@ fn is_users(function: &CalledFunction) -> bool {
 }
 
 impl StackPlace {
+    /// Where it is in the user's source; where that is not known, or it has no part in it, in what source it is.
+    fn source(&self) -> (Option<&str>, Option<u32>) {
+        match &self.own {
+            Some(own) => (Some(&own.file), own.line),
+            None => (self.file.as_deref(), self.line),
+        }
+    }
+
     /// The functions from the innermost one on, each with how often it stands there in a row: it called itself.
     pub fn folded(&self) -> impl Iterator<Item = (&str, usize)> {
         self.stack.chunk_by(|a, b| a == b).rev().filter_map(|row| Some((&**row.first()?, row.len())))
@@ -225,12 +233,8 @@ pub(super) fn named(
 /// Whether two places differ in nothing but how deep a function has called itself, or where a library's function was.
 fn is_one_place(one: Option<&StackPlace>, other: Option<&StackPlace>) -> bool {
     let (Some(one), Some(other)) = (one, other) else { return one.is_none() && other.is_none() };
-    let place = |of: &StackPlace| match &of.own {
-        Some(own) => (Some(own.file.clone()), own.line),
-        None => (of.file.clone(), of.line),
-    };
     one.function == other.function
-        && place(one) == place(other)
+        && one.source() == other.source()
         && one.folded().map(|(function, _)| function).eq(other.folded().map(|(function, _)| function))
 }
 

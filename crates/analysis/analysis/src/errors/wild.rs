@@ -52,37 +52,37 @@ impl WildAccess {
         }
         let ip = death.ip;
         let fault = death.fault.as_ref();
+        let wild = |addr, size, kind, what| {
+            let access = Access { cycle: 0, ip, addr, size, kind };
+            Some(Self { thread, access, what, is_released: false })
+        };
         if let Some(fault) = fault.filter(|fault| fault.addr == ip) {
-            let access = Access { cycle: 0, ip, addr: ip, size: 0, kind: AccessKind::Load };
-            let why = cause(&fault.code, "executed");
-            let what = format!("a branch to {}{why}", pointed(ip));
-            return Some(Self { thread, access, what, is_released: false });
+            let what = format!("a branch to {}{}", pointed(ip), cause(&fault.code, "executed"));
+            return wild(ip, 0, AccessKind::Load, what);
         }
         let is_below =
             |addr: VirtAddr| last.is_some_and(|last| last > addr && last.distance(addr) < MOST_FRAME);
         let is_on_stack = fault.is_some_and(|fault| is_below(fault.addr));
         let operand = faulting_operand(resolver, ip, is_on_stack)?;
-        let size = u32::from(operand.len_bytes);
-        let kind = operand.kind.name();
-        let of =
-            if size == 0 { kind.to_owned() } else { format!("{kind} of {}", amount(size.into(), "byte")) };
-        let Some(fault) = fault else {
-            let access = Access { cycle: 0, ip, addr: VirtAddr(0), size, kind: operand.kind };
-            let what = format!("{of} at what can't be an address: its upper bits are not those of one");
-            return Some(Self { thread, access, what, is_released: false });
+        let (size, kind) = (u32::from(operand.len_bytes), operand.kind);
+        let of = match size {
+            0 => kind.name().to_owned(),
+            _ => format!("{} of {}", kind.name(), amount(size.into(), "byte")),
         };
-        let addr = fault.addr;
+        let Some(fault) = fault else {
+            let what = format!("{of} at what can't be an address: its upper bits are not those of one");
+            return wild(VirtAddr(0), size, kind, what);
+        };
         let why = if operand.base == Some(STACK_POINTER) && is_on_stack {
             ", below the stack, which has no more room".to_owned()
         } else {
-            cause(&fault.code, if operand.kind.writes() { "written" } else { "read" })
+            cause(&fault.code, if kind.writes() { "written" } else { "read" })
         };
-        let access = Access { cycle: 0, ip, addr, size, kind: operand.kind };
-        let what = format!("{of} at {}{why}", pointed(addr));
         // A block, or a mapping, was there once, and nothing is since.
         let is_released = fault.code == "SEGV_MAPERR"
-            && resolver.heap().get(addr).is_some_and(|hit| hit.state != BlockState::Live);
-        Some(Self { thread, access, what, is_released })
+            && resolver.heap().get(fault.addr).is_some_and(|hit| hit.state != BlockState::Live);
+        let wild = wild(fault.addr, size, kind, format!("{of} at {}{why}", pointed(fault.addr)))?;
+        Some(Self { is_released, ..wild })
     }
 }
 

@@ -35,3 +35,10 @@ enum HeldValue {
     /// The table of virtual functions at an address.
     VirtualTable(LinkAddr),
 }
+
+impl HeldValue {
+    /// The address of something of that type, of which no more is known.
+    fn pointer_to(type_: DebugType) -> Self {
+        Self::Pointer { type_, offset: 0, is_indexed: false, is_named: false, home: None, is_part: false }
+    }
+}

@@ -467,14 +467,7 @@ impl FunctionWalk<'_> {
 
     fn pointed_to(&self, pointer: DebugType) -> Option<HeldValue> {
         let type_ = self.module.pointee(pointer)?;
-        Some(HeldValue::Pointer {
-            type_,
-            offset: 0,
-            is_indexed: false,
-            is_named: false,
-            home: None,
-            is_part: false,
-        })
+        Some(HeldValue::pointer_to(type_))
     }
 
     /// What a call leaves in rax.
@@ -485,27 +478,13 @@ impl FunctionWalk<'_> {
             let type_ = self.module.held_pointee(returns)?;
             // A pointer to anything is what it is taken for.
             self.module.layout_of(type_).filter(|layout| layout.bytes > 0)?;
-            Some(HeldValue::Pointer {
-                type_,
-                offset: 0,
-                is_indexed: false,
-                is_named: false,
-                home: None,
-                is_part: false,
-            })
+            Some(HeldValue::pointer_to(type_))
         };
         let taken_for = || {
             let [type_] = *self.found.results.get(&step.address).filter(|_| self.is_again)?.as_slice() else {
                 return None;
             };
-            Some(HeldValue::Pointer {
-                type_,
-                offset: 0,
-                is_indexed: false,
-                is_named: false,
-                home: None,
-                is_part: false,
-            })
+            Some(HeldValue::pointer_to(type_))
         };
         typed().or_else(taken_for).or(Some(HeldValue::Returned(step.address)))
     }
