@@ -63,6 +63,8 @@ pub struct Unused {
     parents: HashMap<ProcessId, ProcessId>,
     /// Followed for the sites of the blocks, where the trace has calls.
     stacks: Option<Stacks>,
+    /// Events that were lost: they may have used any block.
+    pub missing: u64,
 }
 
 impl Unused {
@@ -214,10 +216,14 @@ impl Tool for Unused {
         if let Some(stacks) = &mut self.stacks {
             stacks.event(at, event);
         }
-        if let Event::Block(block) = event {
-            self.mark_range(at.resolver, block.read(), false);
-            self.mark_range(at.resolver, block.compared(), false);
-            self.mark_range(at.resolver, block.written(), true);
+        match event {
+            Event::Block(block) => {
+                self.mark_range(at.resolver, block.read(), false);
+                self.mark_range(at.resolver, block.compared(), false);
+                self.mark_range(at.resolver, block.written(), true);
+            }
+            Event::Gap(gap) => self.missing += gap.count,
+            _ => {}
         }
         Ok(())
     }

@@ -44,8 +44,12 @@ pub fn unused_text(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     if rows.is_empty() {
-        return writeln!(out, "every block that was allocated was written and read");
+        return writeln!(out, "every block that was allocated during the recording was written and read");
     }
+    writeln!(
+        out,
+        "of blocks allocated during the recording; older ones, static variables and stacks are left out"
+    )?;
     let column = |head, worth| Column { head, worth, left: false };
     let columns = vec![
         column("blocks", ALWAYS),

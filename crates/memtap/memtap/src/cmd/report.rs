@@ -441,6 +441,12 @@ fn by_use(session: &Session, args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     note_problems(session);
+    if tool.missing > 0 {
+        eprintln!(
+            "memtap: note: {} from the trace; what is never read here may have been read there",
+            report::missing(tool.missing)
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
