@@ -75,6 +75,8 @@ pub use replay::{Moment, ThreadPart, Tool};
 pub use session::{ArchivedSymbols, Session};
 pub use stale::{DoubleFree, Stale, StaleAccess};
 pub use summary::{BlockOpCount, Summary};
-pub use tally::{AccessRow, By, PairRow, PairTally, SortKey, Tally, join_families, page_row};
+pub use tally::{
+    AccessRow, By, MadeBlock, MadeObjects, PairRow, PairTally, SortKey, Tally, join_families, page_row,
+};
 pub use timeline::{HeapSample, TimeSample, Timeline};
 pub use unused::{Unused, UnusedRow};

@@ -137,7 +137,14 @@ fn people_see_the_programs_own_first_and_sums_after_it() {
         lines.last().is_some_and(|last| last.starts_with("100.0 %") && last.ends_with("total")),
         "{table}"
     );
-    for words in ["<malloc@write_receipt+", "[the dynamic linker's: ", "[the C library's: ", "find::i"] {
+    for words in [
+        "malloc at ",
+        " order at ",
+        "-inventory.c:54\n",
+        "[the dynamic linker's: ",
+        "[the C library's: ",
+        "find::i",
+    ] {
         assert!(table.contains(words), "no {words}: {table}");
     }
     assert!(!table.contains("libc.so.6:"), "the C library's are folded: {table}");
@@ -149,6 +156,62 @@ fn people_see_the_programs_own_first_and_sums_after_it() {
     assert!(who.contains("    find"), "who accesses it: {who}");
     let threads = text(&recording, &["--by", "thread"]);
     assert!(threads.contains("thread 0 main ("), "{threads}");
+}
+
+/// A vector, a map, objects of a class and of a structure, a buffer, and two threads.
+const PLACES: &str = r#"
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+struct Particle { float x[9]; };
+struct Session { long hits; Session() : hits(1) {} };
+static int step(std::vector<Particle> &all) { int sum = 0; for (auto &one : all) sum += int(++one.x[1]); return sum; }
+static int depth(int n) { volatile int here[20]; here[n] = n; return n ? depth(n - 1) + here[n] : 0; }
+int main() {
+    std::vector<Particle> particles(200); // line 12
+    std::map<std::string, int> names;
+    names["a name that is longer than a string keeps by itself"] = 1;
+    Session *session = new Session; // line 15
+    volatile char *buffer = (char *)malloc(500); // line 16
+    for (int i = 0; i < 500; i++) buffer[i] = char(session->hits);
+    int sums[2];
+    std::thread one([&] { sums[0] = depth(9); }), other([&] { sums[1] = depth(9); });
+    one.join(), other.join();
+    int sum = step(particles) + sums[0] + sums[1] + int(names.size()) + buffer[499];
+    delete session;
+    free((void *)buffer);
+    return sum == 0;
+}
+"#;
+
+#[test]
+fn blocks_are_called_by_type_and_line_and_stacks_by_thread() {
+    let program = TestProgram::from_source("places.cpp", PLACES, &["-O1"]);
+    let recording = record(&[], &program.command_line(), b"");
+    assert_eq!(recording.outcome.status, 0, "{}", recording.outcome.err());
+    let table = text(&recording, &["--top", "1000"]);
+    for words in [" Particle[200] at ", "-places.cpp:12\n", " Session at ", " malloc at "] {
+        assert!(table.contains(words), "no {words:?}: {table}");
+    }
+    let widest = |table: &str| table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    assert!(widest(&table) <= 120, "names are cut in a pipe: {table}");
+    assert!(widest(&text(&recording, &["--top", "1000", "--wide"])) > 120);
+    // Both names choose the row.
+    for name in ["Particle*", "<malloc@main+*"] {
+        assert!(text(&recording, &["--name", name]).contains(" Particle[200] at "), "{name}");
+    }
+    let all = text(&recording, &["--all", "--name", "Particle*"]);
+    assert!(all.contains("<malloc0") && all.contains("(Particle[200] at "), "{all}");
+    let rows = rows(&recording, &["--by", "local"]);
+    let particles = rows.iter().find(|row| row["type"] == "Particle[200]").expect("its row");
+    assert!(particles["line"].as_str().is_some_and(|line| line.ends_with("-places.cpp:12")), "{particles}");
+    assert!(!rows.iter().any(|row| row["type"].is_string() && row["region"] != "heap"));
+    let mut threads: Vec<u64> =
+        rows.iter().filter_map(|row| row["threads"].as_array()).flatten().filter_map(Value::as_u64).collect();
+    threads.sort_unstable();
+    assert_eq!(threads, [0, 1, 2], "each thread has a stack of its own");
 }
 
 #[test]

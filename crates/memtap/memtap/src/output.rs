@@ -35,12 +35,15 @@ impl Out {
         Self { inner: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
     }
 
-    /// How a table looks here: as wide as the terminal unless it may be wider, and coloured where the user wants that.
+    /// How a table looks here: as wide as the terminal unless it may be wider, and coloured where the user wants that. Where it goes to
+    /// another program or a file, names are cut, and figures are whole.
     pub(crate) fn look(&self, wide: bool) -> Look {
-        let columns = columns();
-        let is_terminal = io::stdout().is_terminal();
-        let columns = columns.filter(|_| is_terminal && !wide);
-        Look { columns, colour: anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never }
+        let exact = !io::stdout().is_terminal();
+        Look {
+            columns: self.width(wide),
+            exact,
+            colour: anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
+        }
     }
 
     /// The width of lines that are cut also where they go to another program or a file: nothing where they may be of any width.

@@ -190,11 +190,16 @@ impl BlockTypes {
         let Some(ip) = resolver.heap().site(block.site).map(|site| site.ip) else { return Vec::new() };
         let site = (block.process, block.site);
         let types = self.made_at.entry(site).or_insert_with(|| {
-            let code = resolver.code_name(ip);
-            if code.and_then(|code| code.function.clone()).is_some_and(|name| allocates_for_everyone(&name)) {
+            let code = resolver.resolve_code(ip);
+            if resolver
+                .names()
+                .code(code)
+                .and_then(|code| code.function.clone())
+                .is_some_and(|name| allocates_for_everyone(&name))
+            {
                 self.everyones.insert(site);
             }
-            self.types.results(resolver, ip)
+            self.types.results(resolver, ip, code)
         });
         let fits = |type_: &&u32| self.types.layout(**type_).bytes <= block.len;
         let candidates = types.iter().filter(fits);
@@ -203,21 +208,16 @@ impl BlockTypes {
             .collect()
     }
 
-    /// What the code that allocated a block was made for. Bytes say nothing: anything may be built in them.
+    /// What the code that allocated a block was made for.
     fn allocated(&mut self, resolver: &mut Resolver, block: &VotedBlock) -> Option<KnownAllocation> {
         let ip = resolver.heap().site(block.site)?.ip;
         let site = (block.process, block.site);
         let types = &mut self.types;
-        let found = self.allocated_at.entry(site).or_insert_with(|| types.allocated(resolver, ip));
-        found.filter(|found| {
-            let bytes = self.types.layout(found.type_).bytes;
-            let fits = match found.way {
-                AllocationWay::One => block.len == bytes,
-                AllocationWay::Several => block.len >= bytes && block.len.is_multiple_of(bytes),
-                AllocationWay::Table => block.len > bytes,
-            };
-            bytes > 1 && fits
-        })
+        let found = self.allocated_at.entry(site).or_insert_with(|| {
+            let code = resolver.resolve_code(ip);
+            types.allocated(resolver, code)
+        });
+        found.filter(|found| found.fits(block.len, self.types.layout(found.type_).bytes))
     }
 
     /// Whether a block's call is made for blocks of all types, as that in Rust's allocator is.

@@ -71,7 +71,7 @@ const MAX_ROUNDS: usize = 16;
 /// The register of the first argument, and of the second.
 const ARGUMENTS: [u8; 2] = [7, 6];
 /// What the languages' own libraries begin their names with.
-const LIBRARIES: [&str; 10] = [
+const LIBRARIES: [&str; 14] = [
     "alloc::",
     "<alloc::",
     "core::",
@@ -82,6 +82,11 @@ const LIBRARIES: [&str; 10] = [
     "hashbrown::",
     "__gnu_cxx::",
     "__rust",
+    // Names that the demangler does not know (make_shared with its conditions).
+    "_ZSt",
+    "_ZNSt",
+    "_ZNKSt",
+    "_ZN9__gnu_cxx",
 ];
 
 /// A chain of calls from the one that allocates outwards: instructions, each in its function.

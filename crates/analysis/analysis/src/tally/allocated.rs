@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use memref::{AllocationKind, ProcessId};
-use symbols::{BlockId, Resolver, SiteId};
+use symbols::{BlockId, BlockState, HeapBlock, Resolver, SiteId};
 
+use super::made::{MadeBlock, MadeObjects};
 use crate::Session;
 use crate::block_total::BlockTotal;
 use crate::stack::{AllocationSites, NamedSite, SiteStyle, Stacks};
+use crate::typing::CodeTypes;
 
 /// An allocation site and the kind of its allocations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +42,9 @@ pub(crate) struct BlockSites<'a> {
     /// Whether lines are told: that reads debug information.
     with_lines: bool,
     of_call: HashMap<(ProcessId, SiteId), NamedSite>,
+    types: CodeTypes,
+    /// What blocks of a call and a size were made for.
+    made: HashMap<(ProcessId, SiteId, u64), Option<MadeObjects>>,
 }
 
 impl<'a> BlockSites<'a> {
@@ -52,7 +57,16 @@ impl<'a> BlockSites<'a> {
         with_lines: bool,
     ) -> Self {
         let in_context = stacks.map(|stacks| AllocationSites::find(session.names(), stacks, resolvers));
-        Self { session, resolvers, in_context, style, with_lines, of_call: HashMap::new() }
+        Self {
+            session,
+            resolvers,
+            in_context,
+            style,
+            with_lines,
+            of_call: HashMap::new(),
+            types: CodeTypes::default(),
+            made: HashMap::new(),
+        }
     }
 
     /// Whether names of blocks tell another place than the call of the allocator.
@@ -69,6 +83,24 @@ impl<'a> BlockSites<'a> {
     pub(crate) fn of(&mut self, process: ProcessId, block: BlockId) -> Option<BlockSite> {
         let resolver = self.resolver(process)?;
         self.of_block(resolver, block, resolver.heap().block(block)?.site)
+    }
+
+    /// What the code that allocated a block says of it. Reads debug information.
+    pub(super) fn made(
+        &mut self,
+        process: ProcessId,
+        block: BlockId,
+        state: BlockState,
+    ) -> Option<MadeBlock> {
+        let resolver = self.resolver(process)?;
+        let HeapBlock { site: id, len, .. } = *resolver.heap().block(block)?;
+        let site = *resolver.heap().site(id)?;
+        let types = &mut self.types;
+        let objects = self.made.entry((process, id, len)).or_insert_with(|| {
+            let code = resolver.site_code(id)?;
+            MadeObjects::of(types, resolver, site.ip, code, len)
+        });
+        Some(MadeBlock { kind: site.kind, objects: objects.clone(), state })
     }
 
     fn of_block(&mut self, resolver: &Resolver, block: BlockId, site: SiteId) -> Option<BlockSite> {

@@ -62,7 +62,8 @@ impl<'a> Grouper<'a> {
         resolvers: &'a [Resolver],
         style: SiteStyle,
     ) -> Self {
-        let sites = BlockSites::new(session, numbering.stacks(), resolvers, style, by == By::Allocation);
+        let with_lines = matches!(by, By::Variable | By::Local | By::Allocation);
+        let sites = BlockSites::new(session, numbering.stacks(), resolvers, style, with_lines);
         Self {
             by,
             session,
@@ -94,9 +95,9 @@ impl<'a> Grouper<'a> {
 
     fn make(&mut self, number: u32) -> Option<usize> {
         let (shared, row) = match self.by {
-            By::Variable => (Shared::Number(number), self.variable(self.numbering.variable(number), "")?),
+            By::Variable => (Shared::Number(number), self.whole_variable(self.numbering.variable(number))?),
             By::Local => match self.numbering.local(number)? {
-                LocalThing::Variable(id) => (Shared::Number(number), self.variable(id, "")?),
+                LocalThing::Variable(id) => (Shared::Number(number), self.whole_variable(id)?),
                 LocalThing::Frame(function) => (Shared::Number(number), self.frame(function)),
                 LocalThing::Local(function, offset) => {
                     (Shared::Number(number), self.local(function, offset)?)
@@ -121,6 +122,18 @@ impl<'a> Grouper<'a> {
         self.rows.push(row);
         self.row_of.insert(shared, place);
         Some(place)
+    }
+
+    /// A variable, and of a heap block what the code that allocated it says.
+    fn whole_variable(&mut self, id: VariableId) -> Option<AccessRow> {
+        let row = self.variable(id, "")?;
+        let variable = self.session.names().variable(id)?;
+        let VariableKind::Block { process, block, state } = variable.kind else {
+            return Some(AccessRow { threads: self.numbering.threads_of_stack(id), ..row });
+        };
+        let line = self.sites.of(process, block).and_then(|site| site.place.line);
+        let made = self.sites.made(process, block, state);
+        Some(AccessRow { line: line.as_deref().map(str::to_owned), made, ..row })
     }
 
     fn variable(&mut self, id: VariableId, path: &str) -> Option<AccessRow> {

@@ -1,6 +1,8 @@
 //! Stacks split by function and local variable: an access to its thread's own stack belongs to the frame that it lies in,
 //! whoever made it. All other accesses belong to their variable.
 
+use std::collections::BTreeSet;
+
 use memref::{Access, Event, RegionKind, ThreadId};
 use rustc_hash::FxHashMap;
 use symbols::{FunctionId, Resolver, VariableId, VariableKind};
@@ -35,6 +37,10 @@ pub(crate) struct Locals {
     of_variable: Vec<u32>,
     /// Whether a variable is the memory of a stack, by its number.
     is_stack: Vec<Option<bool>>,
+    /// The threads that had frames in the memory of a stack.
+    threads: FxHashMap<VariableId, BTreeSet<ThreadId>>,
+    /// The last of these.
+    last: Option<(VariableId, ThreadId)>,
     places: FxHashMap<(FunctionId, i64), u32>,
     /// The canonical frame address of the function with which a thread began, where it is known.
     outermost: FxHashMap<ThreadId, Option<u64>>,
@@ -47,6 +53,8 @@ impl Locals {
             things: Numbered::default(),
             of_variable: Vec::new(),
             is_stack: Vec::new(),
+            threads: FxHashMap::default(),
+            last: None,
             places: FxHashMap::default(),
             outermost: FxHashMap::default(),
         }
@@ -58,6 +66,11 @@ impl Locals {
 
     pub(super) fn get(&self, number: u32) -> Option<LocalThing> {
         self.things.get(number).copied()
+    }
+
+    /// The threads whose stack that memory is, or was one after the other.
+    pub(super) fn threads(&self, stack: VariableId) -> Vec<u32> {
+        self.threads.get(&stack).into_iter().flatten().map(|thread| thread.0).collect()
     }
 
     pub(super) fn event(&mut self, at: &mut Moment<'_>, event: &Event<String>) {
@@ -72,6 +85,10 @@ impl Locals {
         let Some(frame) = self.stacks.frame(at.thread, variable, is_stack, access.addr) else {
             return self.of_variable(variable);
         };
+        if is_stack && self.last != Some((variable, at.thread)) {
+            self.last = Some((variable, at.thread));
+            self.threads.entry(variable).or_default().insert(at.thread);
+        }
         let cfa = frame.cfa.map(|cfa| cfa.0).or_else(|| {
             *self.outermost.entry(at.thread).or_insert_with(|| {
                 let pushes = access.kind == memref::AccessKind::Store && access.size == 8;

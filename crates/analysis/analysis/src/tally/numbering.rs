@@ -340,6 +340,12 @@ impl Numbering {
         let Self::Local(locals) = self else { return None };
         locals.get(number)
     }
+
+    /// The threads whose stack a variable is, where that was followed.
+    pub(super) fn threads_of_stack(&self, variable: VariableId) -> Vec<u32> {
+        let Self::Local(locals) = self else { return Vec::new() };
+        locals.threads(variable)
+    }
 }
 
 /// The last region that was at an address, where nothing is any more at the end.

@@ -1,5 +1,6 @@
 //! What a table has rows of, and a row.
 
+use super::made::MadeBlock;
 use crate::layout::TypeConflict;
 use crate::{Count, Owner};
 
@@ -59,16 +60,34 @@ pub struct AccessRow {
     pub size: u64,
     /// How many things the row stands for: blocks of a site; else 1.
     pub things: u64,
-    /// Source file and line, where the row has one.
+    /// Source file and line, where the row has one: of a heap block that of the call which allocated it.
     pub line: Option<String>,
+    /// Of a heap block, what the code that allocated it says.
+    pub made: Option<MadeBlock>,
     /// The file name of the module it lies in; of a block that of the code which allocated it.
     pub module: String,
     /// Whose it is.
     pub owner: Owner,
     /// The name that all blocks of one call have together, `<malloc@func1+230>`, or all elements of an array.
     pub family: Option<String>,
+    /// Of a stack, the threads that it belonged to, by their numbers.
+    pub threads: Vec<u32>,
     /// Of heap blocks by their type: what else accesses to them take them for, most first.
     pub conflicts: Vec<TypeConflict>,
+}
+
+impl AccessRow {
+    /// The row as people call it: a heap block by its type and the line that allocated it.
+    #[must_use]
+    pub fn in_words(self) -> Self {
+        match (&self.made, &self.line) {
+            (Some(made), Some(line)) => {
+                let [name, family] = made.words(line);
+                Self { name, family: Some(family), ..self }
+            }
+            _ => self,
+        }
+    }
 }
 
 /// How rows are sorted: the largest first, names in alphabetical order. Equals are sorted by name.
@@ -134,7 +153,8 @@ pub fn join_families(rows: Vec<AccessRow>) -> Vec<AccessRow> {
             joined.push(row);
             continue;
         };
-        match place_of.get(&(family.clone(), row.module.clone())) {
+        let key = (family.clone(), row.module.clone(), row.line.clone());
+        match place_of.get(&key) {
             Some(&place) => {
                 let whole: &mut AccessRow = &mut joined[place];
                 whole.count += row.count;
@@ -143,7 +163,7 @@ pub fn join_families(rows: Vec<AccessRow>) -> Vec<AccessRow> {
                 whole.name = family;
             }
             None => {
-                place_of.insert((family, row.module.clone()), joined.len());
+                place_of.insert(key, joined.len());
                 joined.push(row);
             }
         }

@@ -50,6 +50,18 @@ pub(crate) struct KnownAllocation {
     pub(crate) way: AllocationWay,
 }
 
+impl KnownAllocation {
+    /// Whether a block of that size can be what this says, with objects of that size. Bytes say nothing: anything may be built in them.
+    pub(crate) fn fits(self, block_bytes: u64, object_bytes: u64) -> bool {
+        let fits = match self.way {
+            AllocationWay::One => block_bytes == object_bytes,
+            AllocationWay::Several => block_bytes >= object_bytes && block_bytes.is_multiple_of(object_bytes),
+            AllocationWay::Table => block_bytes > object_bytes,
+        };
+        object_bytes > 1 && fits
+    }
+}
+
 /// How many objects of its type a block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AllocationWay {
@@ -133,16 +145,14 @@ impl CodeTypes {
     }
 
     /// What the result of the call at that address is taken for.
-    pub(crate) fn results(&mut self, resolver: &mut Resolver, call: VirtAddr) -> Vec<u32> {
-        let code = resolver.resolve_code(call);
+    pub(crate) fn results(&mut self, resolver: &Resolver, call: VirtAddr, code: CodeId) -> Vec<u32> {
         let Some((module, address, walked)) = self.walked_at(resolver, call, code) else { return Vec::new() };
         let types = walked.results.get(&address).into_iter().flatten();
         types.filter_map(|type_| self.number(&module, *type_)).collect()
     }
 
     /// What the generic function that calls the allocator at that address allocates, where it was made for one type.
-    pub(crate) fn allocated(&mut self, resolver: &mut Resolver, call: VirtAddr) -> Option<KnownAllocation> {
-        let code = resolver.resolve_code(call);
+    pub(crate) fn allocated(&mut self, resolver: &Resolver, code: CodeId) -> Option<KnownAllocation> {
         let name = resolver.names().code(code)?;
         let (module, address) = name.place()?;
         if !module.has_debug_info() {

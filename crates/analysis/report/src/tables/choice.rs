@@ -32,7 +32,9 @@ impl Choice {
     }
 
     fn keeps_row(&self, row: &AccessRow) -> bool {
-        self.keeps(&row.name, row.family.as_deref(), &row.module)
+        let in_words = || row.made.is_some().then(|| row.clone().in_words());
+        let keeps = |row: &AccessRow| self.keeps(&row.name, row.family.as_deref(), &row.module);
+        keeps(row) || in_words().as_ref().is_some_and(keeps)
     }
 
     /// The rows that are shown.
@@ -120,7 +122,8 @@ impl Choice {
             return format!("--module {module}: no row is of it{}", suggestion(&near(module, modules)));
         }
         let Some(name) = &self.name else { return "no row matches".to_owned() };
-        let names = rows.iter().map(|row| row.family.as_deref().unwrap_or(&row.name));
+        let called: Vec<AccessRow> = rows.iter().map(|row| (*row).clone().in_words()).collect();
+        let names = called.iter().map(|row| row.family.as_deref().unwrap_or(&row.name));
         let of_module = self.module.as_ref().filter(|_| rows.iter().any(|row| self.keeps_name(row)));
         if let Some(module) = of_module {
             return format!("--name {name}: is no name of --module {module}; leave one of them out");

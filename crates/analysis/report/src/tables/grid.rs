@@ -12,6 +12,8 @@ const NAME_COLUMNS: usize = 36;
 const LEAST_NAME_COLUMNS: usize = 12;
 /// A note that is cut to less says nothing.
 const LEAST_NOTE_COLUMNS: usize = 20;
+/// Where figures are whole, a note has so many.
+const EXACT_NOTE_COLUMNS: usize = 48;
 const GAP: &str = "  ";
 
 /// A cell of a column.
@@ -99,17 +101,19 @@ impl Grid {
                 line.push_str(&aligned(&figure.text(is_short), *width, column.left));
                 line.push_str(GAP);
             }
-            let room = look.columns.map_or(usize::MAX, |columns| {
-                columns.saturating_sub(left + row.indent).max(LEAST_NAME_COLUMNS)
-            });
+            let least = if look.exact { NAME_COLUMNS } else { LEAST_NAME_COLUMNS };
+            let room = look
+                .columns
+                .map_or(usize::MAX, |columns| columns.saturating_sub(left + row.indent).max(least));
             let name = shorten(&row.name, room);
             let room = room.saturating_sub(name.chars().count() + GAP.len());
+            let room = if look.exact { room.max(EXACT_NOTE_COLUMNS) } else { room };
             line.push_str(&" ".repeat(row.indent));
             line.push_str(&name);
             let line = if row.note.is_empty() { line.trim_end().to_owned() } else { line };
             write!(out, "{}", Toned(look, row.tone, &line))?;
             if !row.note.is_empty() && room >= row.note.chars().count().min(LEAST_NOTE_COLUMNS) {
-                write!(out, "{GAP}{}", Toned(look, Tone::Faint, &shorten(&row.note, room)))?;
+                write!(out, "{GAP}{}", Toned(look, Tone::Faint, &shorten_note(&row.note, room)))?;
             }
             writeln!(out)?;
         }
@@ -152,7 +156,7 @@ impl Grid {
 
     /// Makes it fit, and says whether its figures are short for that.
     fn fit(&mut self, look: Look) -> bool {
-        let Some(columns) = look.columns else { return false };
+        let Some(columns) = look.columns.filter(|_| !look.exact) else { return false };
         let longest = self.rows.iter().map(|row| row.indent + row.name.chars().count()).max().unwrap_or(0);
         let needed = longest.min(NAME_COLUMNS);
         let fits = |grid: &Self, is_short| {
@@ -170,6 +174,14 @@ impl Grid {
             }
         }
         true
+    }
+}
+
+/// What stands in brackets keeps them, and its end.
+fn shorten_note(note: &str, columns: usize) -> String {
+    match note.strip_prefix('(').and_then(|inside| inside.strip_suffix(')')) {
+        Some(inside) => format!("({})", shorten(inside, columns.saturating_sub(2))),
+        None => shorten(note, columns),
     }
 }
 
@@ -198,7 +210,7 @@ mod tests {
 
     fn check(columns: Option<usize>, expect: &str) {
         let mut out = Vec::new();
-        grid().write(Look { columns, colour: false }, &mut out).unwrap();
+        grid().write(Look { columns, ..Look::default() }, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, expect);
         if let Some(columns) = columns {
@@ -234,7 +246,7 @@ mod tests {
     #[test]
     fn colours_are_there_where_they_are_asked_for() {
         let mut out = Vec::new();
-        grid().write(Look { columns: None, colour: true }, &mut out).unwrap();
+        grid().write(Look { colour: true, ..Look::default() }, &mut out).unwrap();
         assert!(String::from_utf8(out).unwrap().starts_with("\x1b[1m"));
     }
 }

@@ -7,6 +7,8 @@ use std::fmt;
 pub struct Look {
     /// Columns of characters; `None`: as many as it takes.
     pub columns: Option<usize>,
+    /// All figures whole, however few columns that leaves for names.
+    pub exact: bool,
     /// Whether escape sequences give colours.
     pub colour: bool,
 }

@@ -49,7 +49,13 @@ fn groups(rows: Vec<PairRow>, all: bool) -> Vec<Group> {
     let mut last: Option<AccessRow> = None;
     // What the group had before this first row, and what the pairs of this row add: no more than it has, where they share accesses.
     let (mut before, mut added) = (Count::default(), Count::default());
+    // A name in words says the line.
+    let in_words = |row: AccessRow| match row.made.is_some() && !all {
+        true => AccessRow { made: None, line: None, ..row.in_words() },
+        false => row,
+    };
     for PairRow { first, second } in rows {
+        let (first, second) = (in_words(first), in_words(second));
         let of_first = first.count;
         let is_new = last.as_ref() != Some(&first);
         let family = first.family.clone().filter(|_| !all).map(|family| (family, first.module.clone()));

@@ -48,6 +48,12 @@ pub(super) fn row_json(row: &AccessRow) -> Value {
         "module": row.module,
         "owner": row.owner.name(),
     });
+    if !row.threads.is_empty() {
+        object["threads"] = json!(row.threads);
+    }
+    if let Some(objects) = row.made.as_ref().and_then(|made| made.objects.as_ref()) {
+        object["type"] = json!(objects.name());
+    }
     if !row.conflicts.is_empty() {
         object["conflicts"] = conflicts_json(&row.conflicts);
     }
@@ -195,7 +201,7 @@ impl SummedRows {
 /// Divides rows into what is shown and what is summed up.
 pub(super) fn split(mut rows: Vec<AccessRow>, shown: &Shown) -> Split {
     if !shown.all {
-        rows = join_families(rows);
+        rows = join_families(rows.into_iter().map(AccessRow::in_words).collect());
     }
     shown.sort.sort(&mut rows);
     let mut others: Vec<(Owner, Vec<AccessRow>)> = Vec::new();
@@ -239,7 +245,7 @@ pub fn rows_text(
         .map(|row| GridRow {
             figures: figures(by, &row.count, all, Some(row)),
             name: row.name.clone(),
-            note: note(by, row, &mut sources),
+            note: note(shown, row, &mut sources),
             ..GridRow::default()
         })
         .collect();
@@ -248,15 +254,34 @@ pub fn rows_text(
 }
 
 /// What is said after a row's name.
-fn note(by: By, row: &AccessRow, sources: &mut Sources) -> String {
+fn note(shown: &Shown, row: &AccessRow, sources: &mut Sources) -> String {
+    let by = shown.by;
     match (by, row.line.as_deref()) {
+        (_, Some(line)) if let Some(made) = &row.made => match &made.objects {
+            // Its name says so.
+            _ if !shown.all => String::new(),
+            Some(_) => format!("({})", row.clone().in_words().name),
+            None => format!("({line})"),
+        },
         (By::Line, Some(line)) => sources.text(line).unwrap_or_default(),
         (_, Some(line)) => format!("({line})"),
         (By::Function, None) if row.module == row.name => "(has no symbols)".to_owned(),
         (By::Function, None) => format!("({})", row.module),
+        _ if !row.threads.is_empty() => of_threads(&row.threads),
         _ if !row.conflicts.is_empty() => format!("({})", doubt_of_type(&row.conflicts)),
         _ => String::new(),
     }
+}
+
+/// Threads that people see of a stack.
+const THREADS: usize = 4;
+
+/// Whose stack it is: `(of thread 1)`, `(of threads 1, 4)`.
+fn of_threads(threads: &[u32]) -> String {
+    let shown: Vec<String> = threads.iter().take(THREADS).map(u32::to_string).collect();
+    let more = if threads.len() > THREADS { ", ..." } else { "" };
+    let many = if threads.len() > 1 { "s" } else { "" };
+    format!("(of thread{many} {}{more})", shown.join(", "))
 }
 
 #[cfg(test)]
