@@ -47,6 +47,35 @@ fn fields_of_cells_and_nodes() {
     }
 }
 
+/// A stripped program's blocks are used as those of the same program with types are.
+#[test]
+fn places_of_blocks_without_a_type_are_used_as_the_fields_there() {
+    let typed = TestProgram::built("layout/cells.c", &["-O1"]).record_by("translate");
+    let fields = layouts(&typed);
+    let node = named(&fields, "type", "node");
+    let nameless = TestProgram::built("layout/cells.c", &["-O1", "-s"]).record_by("translate");
+    let outcome = nameless.trace.ask("layout", &["--offsets", "--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let sites: Vec<Value> = serde_json::from_slice(&outcome.stdout).expect("an array");
+    let site = sites
+        .iter()
+        .find(|one| (&one["bytes"], &one["blocks"]) == (&node["bytes"], &node["blocks"]))
+        .unwrap_or_else(|| panic!("no {node:#} in {sites:#?}"));
+    let number = |place: &Value, key: &str| place[key].as_u64().expect("a number");
+    for field in node["fields"].as_array().expect("fields") {
+        let (begin, end) = (number(field, "offset"), number(field, "offset") + number(field, "size"));
+        for key in ["loads", "stores", "modifies"] {
+            let inside = site["offsets"].as_array().expect("places").iter();
+            let inside = inside.filter(|place| (begin..end).contains(&number(place, "offset")));
+            let sum: u64 = inside.map(|place| number(place, key)).sum();
+            assert_eq!(sum, number(field, key), "{key} of {field}");
+        }
+    }
+    assert_eq!(site["accesses"], node["accesses"]);
+    let table = nameless.trace.ask("layout", &[]);
+    assert!(table.out().contains("50 blocks of 32 bytes"), "people are shown it: {}", table.out());
+}
+
 /// All rows of a report.
 fn rows(recording: &Recording, by: &str) -> Vec<Value> {
     let outcome = recording.trace.ask("report", &["--by", by, "--json"]);

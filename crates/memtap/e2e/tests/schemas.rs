@@ -68,6 +68,8 @@ fn the_heap() {
     let stale = TestProgram::named("stale/read.c").record_by("translate");
     fits_and_has_some("errors", &stale, "errors", &[]);
     let cells = TestProgram::named("layout/cells.c").record_by("translate");
+    let nameless = TestProgram::built("layout/cells.c", &["-s"]).record_by("translate");
+    fits_and_has_some("layout-offsets", &nameless, "layout", &["--offsets"]);
     fits_and_has_some("layout", &cells, "layout", &[]);
 }
 

@@ -9,7 +9,7 @@ use trace_format::Filter;
 
 use super::conflicts::{TypeConflict, TypeConflicts};
 use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with};
-use super::votes::{BlockTypes, DecidedType, PlacedType, TypedShare, VotedVariable};
+use super::votes::{BlockTypes, DecidedType, PlacedType, TypedShare, VotedBlock, VotedVariable};
 use crate::typing::CodeTypes;
 use crate::{Error, Session};
 
@@ -237,6 +237,11 @@ impl HeapTypes {
         let place =
             self.place_in(number, addr).filter(|place| is_inside && self.is_aggregate(place.type_))?;
         Some(&self.table(place.type_)?.fields.get(usize::from(place.field))?.name)
+    }
+
+    /// A block by its number.
+    pub(super) fn block(&self, number: u32) -> &VotedBlock {
+        &self.votes.blocks[number as usize]
     }
 
     /// The number of a block that was accessed.

@@ -4,7 +4,7 @@
 //! begins. A block has the type that most of its own votes say; one without votes has that of the other blocks of its allocation
 //! site with its size, or of its site alone. In the second ([`TypeUses`]) all accesses to such a block are counted by field,
 //! also those that know no type themselves. What lies in a larger type at that place, and members' scalars, agree with it; the
-//! rest is told as a conflict.
+//! rest is told as a conflict. What has no type is counted by place in the blocks of a call ([`OffsetUses`]).
 
 mod advice;
 mod conflicts;
@@ -12,6 +12,7 @@ mod field_names;
 mod fields;
 mod heap_types;
 mod live;
+mod offsets;
 mod parts;
 mod uses;
 mod votes;
@@ -21,6 +22,7 @@ pub(crate) use field_names::{BlockAddress, FieldNames, VariableAddress};
 pub use fields::{FieldUse, TypeHole};
 pub use heap_types::HeapTypes;
 pub use live::LiveFields;
+pub use offsets::{OffsetUse, OffsetUses, SiteUse};
 pub use uses::{FieldPair, TypeUse, TypeUses};
 pub(crate) use votes::BlockTypes;
 pub use votes::TypedShare;

@@ -2,7 +2,7 @@
 
 use memref::{Access, AccessKind, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
-use symbols::{BlockId, BlockState, Resolver, SiteId, VariableId, VariableKind};
+use symbols::{BlockId, BlockState, CodeName, Resolver, SiteId, VariableId, VariableKind};
 
 use super::parts::{PartWay, part_at};
 use crate::typing::{AllocationWay, CodeTypes, KnownAllocation, KnownType};
@@ -74,7 +74,7 @@ pub(crate) struct BlockTypes {
     made_at: FxHashMap<(ProcessId, SiteId), Vec<u32>>,
     /// What allocating calls were made for.
     allocated_at: FxHashMap<(ProcessId, SiteId), Option<KnownAllocation>>,
-    /// Calls in functions that allocate for everyone.
+    /// Calls in functions that may allocate for everyone.
     everyones: FxHashSet<(ProcessId, SiteId)>,
 }
 
@@ -104,14 +104,21 @@ fn table_bytes(block_bytes: u64, entry_bytes: u64) -> u64 {
     (count * entry_bytes).min(block_bytes)
 }
 
-/// Functions of Rust's library through which all allocations go.
-fn allocates_for_everyone(function: &str) -> bool {
+/// Whether a call may be made for blocks of all types: in Rust's library, and in code of which nobody knows what it is for, such as a
+/// stripped program's only call of realloc.
+fn allocates_for_everyone(code: &CodeName) -> bool {
+    let function = code.function.as_deref().unwrap_or_default();
     let name = function.trim_start_matches('<');
-    ["__rdl_", "__rust_", "alloc::alloc::", "std::alloc::System"].iter().any(|start| name.starts_with(start))
-        || name.contains("::__rdl_")
-        || name.contains("std::sys::alloc::")
-        // What vectors of all types grow by.
-        || name.contains("RawVecInner")
+    let is_rusts = || {
+        ["__rdl_", "__rust_", "alloc::alloc::", "std::alloc::System"].iter().any(|start| name.starts_with(start))
+            || name.contains("::__rdl_")
+            || name.contains("std::sys::alloc::")
+            // What vectors of all types grow by.
+            || name.contains("RawVecInner")
+    };
+    let is_unknown = || code.place().is_some_and(|(module, _)| !module.has_debug_info());
+    // Functions of C++'s library are made for one type, and say which.
+    is_rusts() || is_unknown() && !name.starts_with("std::")
 }
 
 /// What was voted for in a block, each where it began at first.
@@ -191,12 +198,7 @@ impl BlockTypes {
         let site = (block.process, block.site);
         let types = self.made_at.entry(site).or_insert_with(|| {
             let code = resolver.resolve_code(ip);
-            if resolver
-                .names()
-                .code(code)
-                .and_then(|code| code.function.clone())
-                .is_some_and(|name| allocates_for_everyone(&name))
-            {
+            if resolver.names().code(code).is_none_or(|code| allocates_for_everyone(&code)) {
                 self.everyones.insert(site);
             }
             self.types.results(resolver, ip, code)
@@ -220,7 +222,7 @@ impl BlockTypes {
         found.filter(|found| found.fits(block.len, self.types.layout(found.type_).bytes))
     }
 
-    /// Whether a block's call is made for blocks of all types, as that in Rust's allocator is.
+    /// Whether a block's call may be made for blocks of all types, as that in Rust's allocator is.
     fn is_everyones(&self, block: &VotedBlock) -> bool {
         self.everyones.contains(&(block.process, block.site))
     }

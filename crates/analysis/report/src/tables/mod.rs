@@ -11,6 +11,7 @@ pub mod layouts;
 pub mod lines;
 pub mod look;
 pub mod machine;
+pub mod offsets;
 pub mod pairs;
 pub mod races;
 pub mod realtime;

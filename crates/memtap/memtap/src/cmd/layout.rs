@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use analysis::layout::{TypeUse, TypeUses};
+use analysis::Session;
+use analysis::layout::{HeapTypes, OffsetUses, TypeUse, TypeUses};
 use anyhow::Result;
 use clap::Parser;
 use report::tables::layouts::{layouts_json, layouts_text};
+use report::tables::offsets::{offsets_json, offsets_text};
 
 use super::limit::Limit;
 use crate::inputs;
@@ -15,6 +17,9 @@ use crate::output::{Out, note_problems};
 
 /// A limit that was asked for is passed.
 const PASSED: u8 = 3;
+
+/// Where fewer of the accesses have a type, people are shown the blocks without one, too.
+const MOSTLY_TYPED: f64 = 0.5;
 
 /// Show which types heap blocks have, and how each field is used: hot, never read, holes, what to split off
 #[derive(Debug, Parser)]
@@ -24,6 +29,10 @@ pub(crate) struct Args {
     /// Only this type
     #[arg(long = "type", value_name = "T")]
     only: Option<String>,
+    /// Instead of types: blocks without one, by the call that allocated them and their size, and which places in them are used. People see
+    /// that, too, where most accesses are to such blocks
+    #[arg(long, conflicts_with_all = ["only", "fail_if"])]
+    offsets: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -42,6 +51,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let session = inputs::session(&args.file)?;
     let heap = session.heap_types()?;
+    if args.offsets {
+        by_offset(&session, heap, args)?;
+        note_problems(&session);
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut uses = TypeUses::new(Arc::clone(&heap));
     session.replay(&Default::default(), None, &mut uses)?;
     let (covered, missing) = (uses.covered(), uses.missing);
@@ -59,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // First how much of it is known: the tables may be long.
     if !has_debug_info && share.accesses > 0 {
         eprintln!(
-            "memtap: note: the code that accesses heap blocks has no debug information, so nothing has a type; build with -g, or see memtap report --by allocation"
+            "memtap: note: the code that accesses heap blocks has no debug information, so nothing has a type; build with -g"
         );
     } else if share.accesses > 0 {
         let percent = |part: u64| part as f64 * 100.0 / share.accesses as f64;
@@ -80,6 +94,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         layouts_text(&types, args.top, look, &mut out)?;
     }
     out.finish()?;
+    // Programs ask for what they want.
+    if covered < MOSTLY_TYPED && share.accesses > 0 && !args.json && args.only.is_none() {
+        by_offset(&session, heap, args)?;
+    }
     note_problems(&session);
     if missing > 0 {
         eprintln!(
@@ -88,6 +106,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     Ok(passed(&args.fail_if, &types))
+}
+
+/// Blocks without a type, by place.
+fn by_offset(session: &Session, heap: Arc<HeapTypes>, args: &Args) -> Result<()> {
+    let mut uses = OffsetUses::new(session, heap);
+    let resolvers = session.replay(&Default::default(), None, &mut uses)?;
+    let missing = uses.missing;
+    let sites = uses.sites(session, &resolvers);
+    let mut out = Out::stdout();
+    if args.json {
+        offsets_json(&sites, &mut out)?;
+    } else {
+        let look = out.look(args.wide);
+        offsets_text(&sites, args.top, look, &mut out)?;
+    }
+    out.finish()?;
+    if missing > 0 {
+        eprintln!(
+            "memtap: note: {} from the trace; places may be used more than it says",
+            report::missing(missing)
+        );
+    }
+    Ok(())
 }
 
 fn passed(limits: &[Limit], types: &[TypeUse]) -> ExitCode {
