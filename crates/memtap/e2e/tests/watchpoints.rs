@@ -222,6 +222,21 @@ fn taint_follows_the_way_that_was_taken_where_it_is_known() {
 }
 
 #[test]
+fn taint_says_in_plain_words_what_input_decides() {
+    let cases = [
+        ("exec_missing.c", "the program that execve runs, or its arguments"),
+        ("path.c", "the name of a file, in openat"),
+        ("rename.c", "the name of a file, in rename"),
+        ("size.c", "how much memory malloc gives"),
+    ];
+    for (file, words) in cases {
+        let text =
+            TestProgram::named(&format!("taint/{file}")).record_by("translate").trace.ask("taint", &[]).out();
+        assert!(text.lines().any(|line| line == format!("input decides: {words}")), "{file}: {text}");
+    }
+}
+
+#[test]
 fn taint_explains_the_way_through_registers() {
     let recording = TestProgram::named("taint/overflow.c").record_by("translate");
     let found: Value =

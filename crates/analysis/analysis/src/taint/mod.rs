@@ -152,7 +152,7 @@ impl Taint {
     /// What was found: jumps first, then by place.
     pub fn findings(&self) -> Vec<Finding> {
         let mut all: Vec<Finding> = self.findings.values().cloned().collect();
-        all.sort_by(|a, b| (a.sink, &a.at, &a.detail).cmp(&(b.sink, &b.at, &b.detail)));
+        all.sort_by(|a, b| (a.sink, &a.at, &a.operand).cmp(&(b.sink, &b.at, &b.operand)));
         all
     }
 
@@ -425,13 +425,13 @@ impl Taint {
                 // It is told where the program called it.
                 let ip =
                     caller.and_then(|index| thread.calls.get(index)).map_or(decoded.addr(), |call| call.from);
-                self.find(at, SinkKind::Format, ip, label, format!("format of {plain}"));
+                self.find(at, SinkKind::Format, ip, label, plain.to_owned());
                 return;
             }
         }
     }
 
-    fn find(&mut self, at: &mut Moment<'_>, sink: SinkKind, ip: VirtAddr, label: Label, detail: String) {
+    fn find(&mut self, at: &mut Moment<'_>, sink: SinkKind, ip: VirtAddr, label: Label, operand: String) {
         if label == 0 {
             return;
         }
@@ -445,7 +445,7 @@ impl Taint {
         let unknown = || Input { kind: "unknown".into(), spot: None, name: None };
         let finding = Finding {
             sink,
-            detail,
+            operand,
             at: spot(at.resolver, ip),
             thread: at.thread,
             source: self.inputs.get(source as usize).cloned().unwrap_or_else(unknown),
@@ -526,7 +526,7 @@ impl Taint {
                 let number = self.call_number(at, block.ip);
                 let name = number.map_or("a system call", |number| arguments_of(number).1);
                 let ip = self.caller_of(at, block.ip);
-                self.find(at, SinkKind::SystemCallMemory, ip, label, format!("memory that {name} reads"));
+                self.find(at, SinkKind::SystemCallMemory, ip, label, name.to_owned());
             }
         }
         let Some((addr, len)) = block.written() else { return };
@@ -562,8 +562,7 @@ impl Taint {
         if code.is_none_or(|code| code.module.as_deref().is_none_or(is_inner)) {
             return;
         }
-        let detail = format!("size of {}", event.function.name());
-        self.find(at, SinkKind::AllocationSize, event.ip, label, detail);
+        self.find(at, SinkKind::AllocationSize, event.ip, label, event.function.name().to_owned());
     }
 
     /// The program's own call that leads to an instruction of the C library.
