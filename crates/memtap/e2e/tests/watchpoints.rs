@@ -225,6 +225,7 @@ fn taint_follows_the_way_that_was_taken_where_it_is_known() {
 fn taint_says_in_plain_words_what_input_decides() {
     let cases = [
         ("exec_missing.c", "the program that execve runs, or its arguments"),
+        ("format_text.c", "the format of printf"),
         ("path.c", "the name of a file, in openat"),
         ("rename.c", "the name of a file, in rename"),
         ("size.c", "how much memory malloc gives"),

@@ -14,7 +14,7 @@ pub enum SinkKind {
     SystemCall,
     /// What a system call reads through a pointer, but for the data of write and send: names of files, structures.
     SystemCallMemory,
-    /// A directive of a format.
+    /// A format.
     Format,
     /// How much memory is asked for.
     AllocationSize,
