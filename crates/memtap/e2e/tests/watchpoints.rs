@@ -202,7 +202,11 @@ fn taint_finds_input_that_decides_and_nothing_else() {
                     }
                 }
             }
-            assert_eq!(seen, program.header.sinks, "{file} {options:?}: {found:#?}");
+            // Of several inputs the order depends on which of them was looked at first.
+            seen.sort();
+            let mut expected = program.header.sinks.clone();
+            expected.sort();
+            assert_eq!(seen, expected, "{file} {options:?}: {found:#?}");
         }
     }
 }

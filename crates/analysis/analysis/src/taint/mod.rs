@@ -511,14 +511,22 @@ impl Taint {
         {
             self.look(at, addr, len);
             let Some(process) = self.processes.get(&at.process) else { return };
-            let label = (addr.0..addr.0.saturating_add(len))
-                .map(|byte| process.shadow.get(VirtAddr(byte)))
-                .find(|&label| label != 0);
-            if let Some(label) = label {
+            // What the kernel reads may be put together from several inputs.
+            let mut labels: Vec<(u32, Label)> = Vec::new();
+            for byte in addr.0..addr.0.saturating_add(len) {
+                let label = process.shadow.get(VirtAddr(byte));
+                let source = if label == 0 { continue } else { self.labels.origin(label).0 };
+                if labels.iter().all(|&(known, _)| known != source) {
+                    labels.push((source, label));
+                }
+            }
+            if !labels.is_empty() {
                 let number = self.call_number(at, block.ip);
                 let name = number.map_or("a system call", |number| arguments_of(number).1);
                 let ip = self.caller_of(at, block.ip);
-                self.find(at, SinkKind::SystemCallMemory, ip, label, name.to_owned());
+                for (_, label) in labels {
+                    self.find(at, SinkKind::SystemCallMemory, ip, label, name.to_owned());
+                }
             }
         }
         let Some((addr, len)) = block.written() else { return };
