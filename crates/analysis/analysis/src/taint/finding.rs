@@ -178,3 +178,8 @@ pub(super) fn spot(resolver: &mut Resolver, ip: VirtAddr) -> Spot {
     let (file, line) = code.line().map_or((None, None), |(file, line)| (Some(file.to_owned()), line));
     Spot { function, file, line }
 }
+
+/// Whether a module is a language's own library, whose calls are what the program asked it for.
+pub(super) fn is_of_language(module: &str) -> bool {
+    ["libstdc++", "libc++"].iter().any(|library| module.starts_with(library))
+}

@@ -28,7 +28,7 @@ use symbols::{HeapChange, Resolver};
 use watch_models::{CostModel, Origin, UnitKind, Watched};
 use x86::RegisterBytes;
 
-use self::finding::{spot, way};
+use self::finding::{is_of_language, spot, way};
 use self::formats::FormatTexts;
 use self::inherited::{Inherited, inherited};
 use self::path::Way;
@@ -559,22 +559,29 @@ impl Taint {
         let Some(label) = label else { return };
         // What the C library asks for by itself, such as for the locale's files, is its own business.
         let code = at.resolver.code_name(event.ip);
-        if code.is_none_or(|code| code.module.as_deref().is_none_or(is_inner)) {
+        let module = code.as_ref().and_then(|code| code.module.as_deref());
+        let Some(module) = module.filter(|module| !is_inner(module)) else {
             return;
-        }
-        self.find(at, SinkKind::AllocationSize, event.ip, label, event.function.name().to_owned());
+        };
+        let ip = if is_of_language(module) { self.caller_of(at, event.ip) } else { event.ip };
+        self.find(at, SinkKind::AllocationSize, ip, label, event.function.name().to_owned());
     }
 
-    /// The program's own call that leads to an instruction of the C library.
+    /// The program's own call that leads to an instruction of the C library, or one of the C++ library.
     fn caller(&self, at: &mut Moment<'_>, calls: &[OpenCall], ip: VirtAddr) -> VirtAddr {
+        let mut nearest = None;
         for call in calls.iter().rev() {
             let name = at.resolver.code_name(call.from);
-            let inner = name.as_ref().and_then(|name| name.module.as_deref()).is_none_or(is_inner);
-            if !inner {
+            let Some(module) = name.as_ref().and_then(|name| name.module.as_deref()) else { continue };
+            if is_inner(module) {
+                continue;
+            }
+            if !is_of_language(module) {
                 return call.from;
             }
+            nearest = nearest.or(Some(call.from));
         }
-        ip
+        nearest.unwrap_or(ip)
     }
 
     /// The program's own call that leads there, for a thread that is not at work.
