@@ -18,7 +18,7 @@ const MAX_CALLS: usize = 4096;
 pub(crate) const MAX_UNWIND: usize = 4;
 
 /// A call that has not returned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenCall {
     /// Where its return address is.
     slot: VirtAddr,

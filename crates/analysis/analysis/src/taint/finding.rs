@@ -14,7 +14,7 @@ pub enum SinkKind {
     SystemCall,
     /// What a system call reads through a pointer, but for the data of write and send: names of files, structures.
     SystemCallMemory,
-    /// A directive of a format.
+    /// A format.
     Format,
     /// How much memory is asked for.
     AllocationSize,
@@ -32,6 +32,42 @@ impl SinkKind {
         }
     }
 }
+
+/// System calls that read through pointers nothing but names of files.
+const PATH_CALLS: &[&str] = &[
+    "access",
+    "chdir",
+    "chmod",
+    "chown",
+    "chroot",
+    "creat",
+    "faccessat",
+    "faccessat2",
+    "fchmodat",
+    "fchownat",
+    "lchown",
+    "link",
+    "linkat",
+    "lstat",
+    "mkdir",
+    "mkdirat",
+    "newfstatat",
+    "open",
+    "openat",
+    "readlink",
+    "readlinkat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "rmdir",
+    "stat",
+    "statx",
+    "symlink",
+    "symlinkat",
+    "truncate",
+    "unlink",
+    "unlinkat",
+];
 
 /// A place in the code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,8 +96,8 @@ pub struct Input {
 pub struct Finding {
     /// What kind of place.
     pub sink: SinkKind,
-    /// What exactly: a register, an argument.
-    pub detail: String,
+    /// What exactly: the register of a jump, the argument of a system call, else the call's name.
+    pub operand: String,
     /// Where.
     pub at: Spot,
     /// Which thread.
@@ -76,6 +112,37 @@ pub struct Finding {
     pub times: u64,
     /// Whether something before it could not be followed.
     pub uncertain: bool,
+}
+
+impl Finding {
+    /// What exactly, briefly, for programs.
+    pub fn detail(&self) -> String {
+        let operand = &self.operand;
+        match self.sink {
+            SinkKind::Jump | SinkKind::SystemCall => operand.clone(),
+            SinkKind::SystemCallMemory => format!("memory that {operand} reads"),
+            SinkKind::Format => format!("format of {operand}"),
+            SinkKind::AllocationSize => format!("size of {operand}"),
+        }
+    }
+
+    /// What input decides, for people.
+    pub fn words(&self) -> String {
+        let operand = &self.operand;
+        match self.sink {
+            SinkKind::Jump => format!("jump, {operand}"),
+            SinkKind::SystemCall => format!("system call, {operand}"),
+            SinkKind::SystemCallMemory if matches!(operand.as_str(), "execve" | "execveat") => {
+                format!("the program that {operand} runs, or its arguments")
+            }
+            SinkKind::SystemCallMemory if PATH_CALLS.contains(&operand.as_str()) => {
+                format!("the name of a file, in {operand}")
+            }
+            SinkKind::SystemCallMemory => format!("what {operand} reads"),
+            SinkKind::Format => format!("the format of {operand}"),
+            SinkKind::AllocationSize => format!("how much memory {operand} gives"),
+        }
+    }
 }
 
 /// The places of a path: lines of the program, and functions of libraries without their lines.
@@ -110,4 +177,9 @@ pub(super) fn spot(resolver: &mut Resolver, ip: VirtAddr) -> Spot {
     };
     let (file, line) = code.line().map_or((None, None), |(file, line)| (Some(file.to_owned()), line));
     Spot { function, file, line }
+}
+
+/// Whether a module is a language's own library, whose calls are what the program asked it for.
+pub(super) fn is_of_language(module: &str) -> bool {
+    ["libstdc++", "libc++"].iter().any(|library| module.starts_with(library))
 }

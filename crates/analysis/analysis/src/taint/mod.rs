@@ -28,8 +28,8 @@ use symbols::{HeapChange, Resolver};
 use watch_models::{CostModel, Origin, UnitKind, Watched};
 use x86::RegisterBytes;
 
-use self::finding::{spot, way};
-use self::formats::FORMATTERS;
+use self::finding::{is_of_language, spot, way};
+use self::formats::FormatTexts;
 use self::inherited::{Inherited, inherited};
 use self::path::Way;
 use self::sizes::size_registers;
@@ -100,6 +100,8 @@ pub struct Taint {
     findings: BTreeMap<FindingKey, Finding>,
     arguments: Option<Range<VirtAddr>>,
     units: UnitSet,
+    /// By thread, where input was printed.
+    formats: FxHashMap<ThreadId, FormatTexts>,
     /// Where it was recorded.
     flow: Option<RecordedFlow>,
     /// Bytes that came in.
@@ -139,6 +141,7 @@ impl Taint {
             findings: BTreeMap::new(),
             arguments,
             units: UnitSet::new(kinds),
+            formats: FxHashMap::default(),
             flow: RecordedFlow::of(session)?,
             input_bytes: 0,
             accesses: 0,
@@ -152,7 +155,7 @@ impl Taint {
     /// What was found: jumps first, then by place.
     pub fn findings(&self) -> Vec<Finding> {
         let mut all: Vec<Finding> = self.findings.values().cloned().collect();
-        all.sort_by(|a, b| (a.sink, &a.at, &a.detail).cmp(&(b.sink, &b.at, &b.detail)));
+        all.sort_by(|a, b| (a.sink, &a.at, &a.operand).cmp(&(b.sink, &b.at, &b.operand)));
         all
     }
 
@@ -198,6 +201,11 @@ impl Taint {
             accesses.iter().filter(|access| process.shadow.any(access.addr, access.size.into())).count();
         self.tainted_accesses += touched as u64;
         let decoded = process.code.at(at.resolver, ip);
+        let follows_text =
+            self.formats.get(&at.thread).is_some_and(|texts| texts.before(&thread.calls, accesses).is_some());
+        if touched > 0 || follows_text {
+            self.format(at, &thread, ip, accesses);
+        }
         if touched > 0 || !thread.registers.are_clean() {
             match &decoded {
                 Some(decoded) => self.execute(at, &mut thread, decoded, accesses),
@@ -213,6 +221,9 @@ impl Taint {
         }
         if let Some(decoded) = &decoded {
             thread.note_call(decoded, accesses);
+        }
+        if let Some(texts) = self.formats.get_mut(&at.thread) {
+            texts.leave(&thread.calls);
         }
         thread.last = Some(LastAccess { ip, cycle });
         self.threads.insert(at.thread, thread);
@@ -322,7 +333,6 @@ impl Taint {
     ) {
         self.followed += 1;
         self.sinks(at, &thread.registers, &thread.calls, decoded, accesses);
-        self.format(at, thread, decoded, accesses);
         let propagation =
             Propagation { flow: &decoded.flow, ip: decoded.addr(), accesses, rules: LabelRules::Any };
         let Some(process) = self.processes.get_mut(&at.process) else { return };
@@ -393,45 +403,27 @@ impl Taint {
         call_number(&mut self.processes.get_mut(&at.process)?.code, at.resolver, ip)
     }
 
-    /// A directive of a format: a byte that printf itself reads, and not a function that it calls to read an argument.
-    fn format(
-        &mut self,
-        at: &mut Moment<'_>,
-        thread: &LabelledThread,
-        decoded: &KnownInstruction,
-        accesses: &[Access],
-    ) {
-        let [access] = accesses else { return };
-        // Arguments are read as words.
-        if access.size != 1 || !access.kind.reads() {
-            return;
-        }
-        let Some(process) = self.processes.get(&at.process) else { return };
-        let label = process.shadow.get(access.addr);
-        if label == 0 {
-            return;
-        }
-        for depth in 0..2 {
-            let Some(call) =
-                thread.calls.len().checked_sub(depth + 1).and_then(|index| thread.calls.get(index))
-            else {
-                return;
-            };
-            let (from, caller) = (call.from, thread.calls.len().checked_sub(depth + 2));
-            let name = at.resolver.code_name(from).and_then(|name| name.function.clone());
-            let name = name.as_deref().unwrap_or_default();
-            let plain = name.trim_start_matches('_').trim_start_matches("IO_").trim_end_matches("_chk");
-            if FORMATTERS.iter().any(|&(formatter, levels)| formatter == plain && levels == depth) {
-                // It is told where the program called it.
-                let ip =
-                    caller.and_then(|index| thread.calls.get(index)).map_or(decoded.addr(), |call| call.from);
-                self.find(at, SinkKind::Format, ip, label, format!("format of {plain}"));
-                return;
-            }
+    /// A format: a byte of it that printf itself reads, and not a function that it calls to read an argument; or the byte behind a text
+    /// that it has just copied, which is input up to there.
+    fn format(&mut self, at: &mut Moment<'_>, thread: &LabelledThread, ip: VirtAddr, accesses: &[Access]) {
+        let Some(process) = self.processes.get_mut(&at.process) else { return };
+        let texts = self.formats.entry(at.thread).or_default();
+        let own = accesses.iter().filter(|access| access.kind.reads()).find_map(|access| {
+            let bytes = 0..u64::from(access.size);
+            bytes.map(|index| process.shadow.get(access.addr.offset(index))).find(|&label| label != 0)
+        });
+        let Some(label) = own.or_else(|| texts.before(&thread.calls, accesses)) else { return };
+        let Some(call) = texts.call(&mut process.code, at.resolver, &thread.calls) else { return };
+        if call.reader + 1 != thread.calls.len() {
+            texts.copied(&process.shadow, &thread.calls, &call, accesses);
+        } else if let [Access { size: 1, .. }] = accesses {
+            // Arguments are read as words.
+            let ip = call.caller.unwrap_or(ip);
+            self.find(at, SinkKind::Format, ip, label, call.name.to_owned());
         }
     }
 
-    fn find(&mut self, at: &mut Moment<'_>, sink: SinkKind, ip: VirtAddr, label: Label, detail: String) {
+    fn find(&mut self, at: &mut Moment<'_>, sink: SinkKind, ip: VirtAddr, label: Label, operand: String) {
         if label == 0 {
             return;
         }
@@ -445,7 +437,7 @@ impl Taint {
         let unknown = || Input { kind: "unknown".into(), spot: None, name: None };
         let finding = Finding {
             sink,
-            detail,
+            operand,
             at: spot(at.resolver, ip),
             thread: at.thread,
             source: self.inputs.get(source as usize).cloned().unwrap_or_else(unknown),
@@ -519,14 +511,22 @@ impl Taint {
         {
             self.look(at, addr, len);
             let Some(process) = self.processes.get(&at.process) else { return };
-            let label = (addr.0..addr.0.saturating_add(len))
-                .map(|byte| process.shadow.get(VirtAddr(byte)))
-                .find(|&label| label != 0);
-            if let Some(label) = label {
+            // What the kernel reads may be put together from several inputs.
+            let mut labels: Vec<(u32, Label)> = Vec::new();
+            for byte in addr.0..addr.0.saturating_add(len) {
+                let label = process.shadow.get(VirtAddr(byte));
+                let source = if label == 0 { continue } else { self.labels.origin(label).0 };
+                if labels.iter().all(|&(known, _)| known != source) {
+                    labels.push((source, label));
+                }
+            }
+            if !labels.is_empty() {
                 let number = self.call_number(at, block.ip);
                 let name = number.map_or("a system call", |number| arguments_of(number).1);
                 let ip = self.caller_of(at, block.ip);
-                self.find(at, SinkKind::SystemCallMemory, ip, label, format!("memory that {name} reads"));
+                for (_, label) in labels {
+                    self.find(at, SinkKind::SystemCallMemory, ip, label, name.to_owned());
+                }
             }
         }
         let Some((addr, len)) = block.written() else { return };
@@ -559,23 +559,29 @@ impl Taint {
         let Some(label) = label else { return };
         // What the C library asks for by itself, such as for the locale's files, is its own business.
         let code = at.resolver.code_name(event.ip);
-        if code.is_none_or(|code| code.module.as_deref().is_none_or(is_inner)) {
+        let module = code.as_ref().and_then(|code| code.module.as_deref());
+        let Some(module) = module.filter(|module| !is_inner(module)) else {
             return;
-        }
-        let detail = format!("size of {}", event.function.name());
-        self.find(at, SinkKind::AllocationSize, event.ip, label, detail);
+        };
+        let ip = if is_of_language(module) { self.caller_of(at, event.ip) } else { event.ip };
+        self.find(at, SinkKind::AllocationSize, ip, label, event.function.name().to_owned());
     }
 
-    /// The program's own call that leads to an instruction of the C library.
+    /// The program's own call that leads to an instruction of the C library, or one of the C++ library.
     fn caller(&self, at: &mut Moment<'_>, calls: &[OpenCall], ip: VirtAddr) -> VirtAddr {
+        let mut nearest = None;
         for call in calls.iter().rev() {
             let name = at.resolver.code_name(call.from);
-            let inner = name.as_ref().and_then(|name| name.module.as_deref()).is_none_or(is_inner);
-            if !inner {
+            let Some(module) = name.as_ref().and_then(|name| name.module.as_deref()) else { continue };
+            if is_inner(module) {
+                continue;
+            }
+            if !is_of_language(module) {
                 return call.from;
             }
+            nearest = nearest.or(Some(call.from));
         }
-        ip
+        nearest.unwrap_or(ip)
     }
 
     /// The program's own call that leads there, for a thread that is not at work.

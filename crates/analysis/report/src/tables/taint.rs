@@ -22,7 +22,7 @@ impl Finding for taint::Finding {
             "at": self.source.spot.as_ref().map(spot_json),
         });
         let mut object = json!({
-            "sink": self.sink.name(), "detail": self.detail, "function": self.at.function, "file": self.at.file,
+            "sink": self.sink.name(), "detail": self.detail(), "function": self.at.function, "file": self.at.file,
             "line": self.at.line, "thread": self.thread.0, "source": source,
             "path": self.path.iter().map(spot_json).collect::<Vec<_>>(), "times": self.times,
         });
@@ -32,8 +32,7 @@ impl Finding for taint::Finding {
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let (times, doubt) = (times(self.times), doubt(self.uncertain));
-        let (sink, detail) = (self.sink.name().replace('_', " "), &self.detail);
-        writeln!(out, "input decides: {sink}, {detail}{times}{doubt}")?;
+        writeln!(out, "input decides: {}{times}{doubt}", self.words())?;
         writeln!(out, "  at {} by thread {}", shown(&self.at), self.thread.0)?;
         let from = match (&self.source.spot, &self.source.name) {
             (Some(spot), _) => format!(" by {}", shown(spot)),

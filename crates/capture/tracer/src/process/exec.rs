@@ -82,9 +82,7 @@ pub(crate) fn exec(thread: &mut TracedThread, context: &mut UContext, call: &Sys
     let image = if verdict == Verdict::Static { pages::open_address(path) } else { 0 };
     let traced = matches!(verdict, Verdict::Traceable | Verdict::Static);
     let announcement = PROCESS.pool().filter(|_| traced).map_or(0, |pool| pool.control().next_announcement());
-    if verdict != Verdict::Missing {
-        call.log_exec(thread);
-    }
+    call.log_exec(thread, verdict != Verdict::Missing);
     if count(argv).and(count(envp)).is_none() {
         // It fails; whether for that or for the file is the kernel's to say, which looks for the file first.
         let mut args = call.args;

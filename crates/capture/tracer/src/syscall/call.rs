@@ -98,15 +98,15 @@ impl SystemCall {
         }
     }
 
-    /// Records what the kernel reads of a program that is about to be executed: its path and its arguments.
-    pub(crate) fn log_exec(&self, thread: &mut TracedThread) {
+    /// Records what the kernel reads of a program that is about to be executed: its path and, where there is a file, its arguments.
+    pub(crate) fn log_exec(&self, thread: &mut TracedThread, has_file: bool) {
         if !PROCESS.is_recording() || thread.calls.silent != 0 {
             return;
         }
         let [a, b, c, ..] = self.args.map(|arg| arg as u64);
         let (path, argv) = if self.number == libc::SYS_execveat { (b, c) } else { (a, b) };
         self.log(thread, Arg::Path, path, 0);
-        for index in 0..if argv == 0 { 0 } else { MOST_ARGUMENTS } {
+        for index in 0..if argv == 0 || !has_file { 0 } else { MOST_ARGUMENTS } {
             match program_memory::value(argv + index * 8) {
                 Some(0) | None => break,
                 Some(argument) => self.log(thread, Arg::Path, argument, 0),
