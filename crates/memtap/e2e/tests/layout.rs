@@ -47,6 +47,61 @@ fn fields_of_cells_and_nodes() {
     }
 }
 
+/// As Lua has it: one call allocates everything; strings are shorter than their structure, which ends in `char contents[1]`; and an array
+/// of numbers has the size of other objects.
+const ONE_ALLOCATOR: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+struct object { struct object *next; unsigned char kind, mark; };
+struct string { struct object *next; unsigned char kind, mark; unsigned hash; char contents[1]; };
+struct node { union { void *p; double n; } value; unsigned char kind; int next; struct object *key; };
+struct closure { struct object *next; unsigned char kind, mark; void *code; struct object *upvalues[1]; };
+static struct object *all;
+__attribute__((noinline)) static void *allocate(size_t bytes) { return malloc(bytes); }
+__attribute__((noinline)) static void *object(size_t bytes, int kind)
+{
+    struct object *made = allocate(bytes);
+    made->kind = kind, made->mark = 0;
+    made->next = all, all = made;
+    return made;
+}
+int main(int argc, char **argv)
+{
+    unsigned sum = 0;
+    for (int i = 0; i < 20; i++) {
+        struct string *string = object(offsetof(struct string, contents) + 3, 1);
+        string->hash = i * argc, string->contents[0] = 'a' + i, string->contents[1] = 0;
+        struct closure *closure = object(offsetof(struct closure, upvalues), 2);
+        closure->code = main;
+        struct node *nodes = allocate(2 * sizeof *nodes);
+        for (int n = 0; n < 2; n++)
+            nodes[n].value.n = n, nodes[n].kind = 3, nodes[n].next = n, nodes[n].key = all;
+        sum += string->hash + nodes[argc].next + (closure->code != 0);
+    }
+    unsigned *code = allocate(2 * sizeof(struct node));
+    for (int i = 0; i < 1000; i++)
+        code[i % 12] += i;
+    for (struct object *one = all; one; one = one->next)
+        sum += one->kind;
+    printf("%u\n", sum + code[5]);
+    return 0;
+}
+"#;
+
+#[test]
+fn blocks_of_one_allocator_keep_their_types() {
+    for level in ["-O0", "-O1", "-O2"] {
+        let source = ONE_ALLOCATOR.replace("#include <stdlib.h>", "#include <stddef.h>\n#include <stdlib.h>");
+        let program = TestProgram::from_source("one_allocator.c", &source, &[level]);
+        let recording = e2e::record(&[], &program.command_line(), b"");
+        let all = layouts(&recording);
+        let blocks = |name: &str| named(&all, "type", name)["blocks"].as_u64().expect("a number");
+        assert_eq!((blocks("string"), blocks("closure"), blocks("node")), (20, 20, 20), "{level}: {all:#?}");
+        assert!(!all.iter().any(|one| one["type"] == "object"), "{level}: {all:#?}");
+        assert_eq!(blocks("unsigned int"), 1, "{level}");
+    }
+}
+
 /// A stripped program's blocks are used as those of the same program with types are.
 #[test]
 fn places_of_blocks_without_a_type_are_used_as_the_fields_there() {

@@ -53,6 +53,20 @@ fn find(outer: &TypeLayout, offset: u64, inner: &TypeLayout, depth: u32) -> Opti
     }
 }
 
+/// Whether a type has a number or pointer of so many bytes at an offset.
+pub(super) fn has_scalar(outer: &TypeLayout, offset: u64, bytes: u64) -> bool {
+    match &outer.kind {
+        TypeKind::Scalar => offset == 0 && outer.bytes == bytes,
+        TypeKind::Array { element, .. } => {
+            element.bytes > 0 && has_scalar(element, offset % element.bytes, bytes)
+        }
+        TypeKind::Struct(members) | TypeKind::Union(members) => members.iter().any(|member| {
+            let into = offset.checked_sub(member.offset);
+            into.is_some_and(|into| has_scalar(&member.layout, into, bytes))
+        }),
+    }
+}
+
 /// Whether a structure begins with all members of another one.
 fn is_header(outer: &TypeLayout, inner: &TypeLayout) -> bool {
     let (TypeKind::Struct(all), TypeKind::Struct(first)) = (&outer.kind, &inner.kind) else { return false };
@@ -102,6 +116,19 @@ mod tests {
         let nodes = of("", 96, TypeKind::Array { element: Arc::clone(&node), counts: vec![3] });
         assert_eq!(part_at(&nodes, 64, &base), Some(PartWay::Member));
         assert_eq!(part_at(&node, 0, &node), Some(PartWay::Member));
+    }
+
+    #[test]
+    fn numbers_have_their_places() {
+        let (long, int) = (of("long", 8, TypeKind::Scalar), of("int", 4, TypeKind::Scalar));
+        let value = of("value", 8, TypeKind::Union(vec![member("p", 0, &long), member("n", 0, &int)]));
+        let node =
+            of("node", 24, TypeKind::Struct(vec![member("value", 0, &value), member("next", 12, &int)]));
+        for (offset, bytes, expect) in
+            [(0, 8, true), (0, 4, true), (12, 4, true), (8, 4, false), (12, 8, false)]
+        {
+            assert_eq!(has_scalar(&node, offset, bytes), expect, "{bytes} bytes at {offset}");
+        }
     }
 
     #[test]

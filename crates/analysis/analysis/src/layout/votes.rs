@@ -2,9 +2,11 @@
 
 use memref::{Access, AccessKind, ProcessId, VirtAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
-use symbols::{BlockId, BlockState, CodeName, Resolver, SiteId, VariableId, VariableKind};
+use symbols::{
+    BlockId, BlockState, CodeName, Resolver, SiteId, TypeKind, TypeLayout, VariableId, VariableKind,
+};
 
-use super::parts::{PartWay, part_at};
+use super::parts::{PartWay, has_scalar, part_at};
 use crate::typing::{AllocationWay, CodeTypes, KnownAllocation, KnownType};
 use crate::{Error, Moment, Tool};
 
@@ -102,6 +104,18 @@ fn table_bytes(block_bytes: u64, entry_bytes: u64) -> u64 {
         count *= 2;
     }
     (count * entry_bytes).min(block_bytes)
+}
+
+/// Bytes that a block of that type has at least: a structure that ends in an array is allocated as long as that is needed, in C also where
+/// the array has a bound of one (`char contents[1]`).
+fn least_bytes(layout: &TypeLayout) -> u64 {
+    match &layout.kind {
+        TypeKind::Struct(members) => match members.last() {
+            Some(last) if matches!(last.layout.kind, TypeKind::Array { .. }) => last.offset,
+            _ => layout.bytes,
+        },
+        _ => layout.bytes,
+    }
 }
 
 /// Whether a call may be made for blocks of all types: in Rust's library, and in code of which nobody knows what it is for, such as a
@@ -300,12 +314,14 @@ impl BlockTypes {
             };
             let site = match &whole {
                 None => of_size().or_else(of_site),
-                Some(whole) if !self.types.is_aggregate(whole.placed.type_) => of_size().or_else(of_site),
+                Some(whole) if !self.types.is_aggregate(whole.placed.type_) => {
+                    of_size().or_else(of_site).filter(|site| self.has_numbers(block, &site.placed))
+                }
                 Some(whole) => of_size().filter(|site| is_part(whole, site)),
             };
             let fits = |decided: &DecidedType| {
-                let end = u64::from(decided.placed.base) + self.types.layout(decided.placed.type_).bytes;
-                end <= block.len.max(1)
+                let least = least_bytes(self.types.layout(decided.placed.type_));
+                u64::from(decided.placed.base) + least <= block.len.max(1)
             };
             let decided = site
                 .filter(|site| whole.is_none() || self.types.is_aggregate(site.placed.type_))
@@ -317,10 +333,20 @@ impl BlockTypes {
         decided.collect()
     }
 
+    /// Whether a type has all the numbers that a block's accesses took it for, at their places: else it is something else.
+    fn has_numbers(&self, block: &VotedBlock, whole: &PlacedType) -> bool {
+        let outer = self.types.layout(whole.type_);
+        block.votes.iter().filter(|vote| vote.count > 0).all(|vote| {
+            let inner = self.types.layout(vote.placed.type_);
+            self.types.is_aggregate(vote.placed.type_)
+                || has_scalar(outer, self.within(&vote.placed, whole), inner.bytes)
+        })
+    }
+
     /// The type that most votes agree with; a larger one has its parts' votes.
     pub(super) fn winner(&self, votes: &Candidates, len: u64) -> Option<DecidedType> {
         let layout = |placed: &PlacedType| self.types.layout(placed.type_);
-        let fits = |placed: &PlacedType| u64::from(placed.base) + layout(placed).bytes <= len;
+        let fits = |placed: &PlacedType| u64::from(placed.base) + least_bytes(layout(placed)) <= len;
         let mut all: Vec<(PlacedType, u64)> = votes.iter().map(|(placed, votes)| (*placed, *votes)).collect();
         all.sort_unstable_by_key(|(placed, _)| *placed);
         let sums = all.iter().filter(|(placed, _)| fits(placed)).map(|(whole, own)| {
