@@ -1,7 +1,7 @@
 //! How blocks are used whose type nobody knows, as in stripped programs: accesses by their place in the block. Blocks of one size that one
 //! call allocated are taken for objects of one kind.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use memref::{Access, AccessKind, Event, ProcessId, ThreadId};
@@ -65,11 +65,8 @@ struct CountedKind {
     example: (ProcessId, BlockId),
     blocks: u64,
     /// By place.
-    offsets: Vec<OffsetUse>,
+    offsets: BTreeMap<u64, OffsetUse>,
 }
-
-/// A block that has a type, or is too large.
-const LEFT_OUT: u32 = u32::MAX;
 
 /// Counts accesses to blocks without a type by place.
 #[derive(Debug)]
@@ -79,8 +76,8 @@ pub struct OffsetUses {
     stacks: Option<Stacks>,
     kinds: Vec<CountedKind>,
     kind_of: FxHashMap<BlockKind, u32>,
-    /// The kind of each block that was accessed.
-    of_block: FxHashMap<u32, u32>,
+    /// The kind of each block that was accessed; none of one that has a type, or is too large.
+    of_block: FxHashMap<u32, Option<u32>>,
     /// Missing events.
     pub missing: u64,
 }
@@ -99,26 +96,29 @@ impl OffsetUses {
     }
 
     /// The kind of a block, by the number that it has in the types.
-    fn kind(&mut self, number: u32) -> u32 {
+    fn kind(&mut self, number: u32) -> Option<u32> {
         if let Some(&known) = self.of_block.get(&number) {
             return known;
         }
         let block = self.types.block(number);
         let (process, id, bytes) = (block.process, block.id, block.len);
-        let kind = if bytes > MOST_BYTES || self.types.type_of_block(number).is_some() {
-            LEFT_OUT
-        } else {
+        let is_counted = bytes <= MOST_BYTES && self.types.type_of_block(number).is_none();
+        let kind = is_counted.then(|| {
             let place = self.stacks.as_ref().and_then(|stacks| stacks.blocks().get(process, id));
-            let next = self.kinds.len() as u32;
             let key = BlockKind { process, site: block.site, place, bytes };
-            let kind = *self.kind_of.entry(key).or_insert(next);
-            if kind == next {
-                let offsets = vec![OffsetUse::default(); bytes as usize];
-                self.kinds.push(CountedKind { bytes, example: (process, id), blocks: 0, offsets });
-            }
-            self.kinds[kind as usize].blocks += 1;
+            let kinds = &mut self.kinds;
+            let kind = *self.kind_of.entry(key).or_insert_with(|| {
+                kinds.push(CountedKind {
+                    bytes,
+                    example: (process, id),
+                    blocks: 0,
+                    offsets: BTreeMap::new(),
+                });
+                kinds.len() as u32 - 1
+            });
+            kinds[kind as usize].blocks += 1;
             kind
-        };
+        });
         self.of_block.insert(number, kind);
         kind
     }
@@ -126,9 +126,11 @@ impl OffsetUses {
     fn access(&mut self, at: &mut Moment<'_>, access: &Access) {
         let name = at.resolver.resolve_data(access.addr);
         let Some(number) = self.types.block_of(name.variable) else { return };
-        let kind = self.kind(number);
-        let kind = self.kinds.get_mut(kind as usize);
-        if let Some(place) = kind.and_then(|kind| kind.offsets.get_mut(name.offset as usize)) {
+        let Some(kind) = self.kind(number) else { return };
+        let kind = &mut self.kinds[kind as usize];
+        // What lies behind a block, of the bytes that the allocator has left, is no place in it.
+        if name.offset < kind.bytes {
+            let place = kind.offsets.entry(name.offset).or_default();
             place.count.add(access);
             place.size = place.size.max(access.size.into());
             let ThreadId(thread) = at.thread;
@@ -139,34 +141,37 @@ impl OffsetUses {
     /// The kinds of blocks, most accesses first. Reads debug information.
     pub fn sites(self, session: &Session, resolvers: &[Resolver]) -> Vec<SiteUse> {
         let mut sites = BlockSites::new(session, self.stacks.as_ref(), resolvers, SiteStyle::default(), true);
-        let mut of_site: HashMap<(String, u64), SiteUse> = HashMap::new();
+        let mut of_site: HashMap<(String, u64), (SiteUse, BTreeMap<u64, OffsetUse>)> = HashMap::new();
         for kind in self.kinds {
             let (process, block) = kind.example;
             let Some(site) = sites.of(process, block) else { continue };
-            let whole = of_site.entry((site.name(), kind.bytes)).or_insert_with(|| SiteUse {
-                site: site.name(),
-                line: site.place.line.as_deref().map(str::to_owned),
-                module: site.module().to_owned(),
-                bytes: kind.bytes,
-                blocks: 0,
-                offsets: vec![OffsetUse::default(); kind.bytes as usize],
-                count: Count::default(),
+            let (whole, offsets) = of_site.entry((site.name(), kind.bytes)).or_insert_with(|| {
+                let whole = SiteUse {
+                    site: site.name(),
+                    line: site.place.line.as_deref().map(str::to_owned),
+                    module: site.module().to_owned(),
+                    bytes: kind.bytes,
+                    blocks: 0,
+                    offsets: Vec::new(),
+                    count: Count::default(),
+                };
+                (whole, BTreeMap::new())
             });
             whole.blocks += kind.blocks;
-            for (sum, part) in whole.offsets.iter_mut().zip(kind.offsets) {
+            for (offset, part) in kind.offsets {
+                whole.count += part.count;
+                let sum =
+                    offsets.entry(offset).or_insert_with(|| OffsetUse { offset, ..OffsetUse::default() });
                 sum.count += part.count;
                 sum.size = sum.size.max(part.size);
                 sum.threads.extend(part.threads);
-                whole.count += part.count;
             }
         }
-        let mut all: Vec<SiteUse> = of_site.into_values().collect();
-        for one in &mut all {
-            for (offset, place) in one.offsets.iter_mut().enumerate() {
-                place.offset = offset as u64;
-            }
-            one.offsets.retain(|place| place.count.accesses() > 0);
-        }
+        let whole = |(whole, offsets): (SiteUse, BTreeMap<u64, OffsetUse>)| SiteUse {
+            offsets: offsets.into_values().collect(),
+            ..whole
+        };
+        let mut all: Vec<SiteUse> = of_site.into_values().map(whole).collect();
         let key = |one: &SiteUse| (std::cmp::Reverse(one.count.accesses()), one.site.clone(), one.bytes);
         all.sort_by_cached_key(key);
         all

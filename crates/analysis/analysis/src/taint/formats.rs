@@ -75,8 +75,9 @@ impl FormatTexts {
         })?;
         let outermost = at + levels;
         let entry = entry(code, resolver, calls.get(outermost)?)?;
-        let inside = (outermost..calls.len()).rev();
-        let reader = inside.into_iter().find(|&index| entry_is(code, resolver, &calls[index], entry))?;
+        let reader = (outermost..calls.len())
+            .rev()
+            .find(|&index| self::entry(code, resolver, &calls[index]) == Some(entry))?;
         Some(FormatCall {
             name,
             caller: at.checked_sub(1).and_then(|index| calls.get(index)).map(|call| call.from),
@@ -113,8 +114,8 @@ impl FormatTexts {
         let [access] = accesses else { return None };
         let is_reader = calls.len() == copied.depth + 1 && calls.last() == Some(&copied.reader);
         let is_byte = access.size == 1 && access.kind.reads();
-        let ends = copied.ends.iter().filter(|_| is_reader && is_byte);
-        ends.into_iter().find(|(end, _)| *end == access.addr).map(|&(_, label)| label)
+        let mut ends = copied.ends.iter().filter(|_| is_reader && is_byte);
+        ends.find(|(end, _)| *end == access.addr).map(|&(_, label)| label)
     }
 
     /// Calls may have returned: what another call copied is none of the next one's format.
@@ -138,8 +139,4 @@ fn entry(code: &mut ProgramCode, resolver: &Resolver, call: &OpenCall) -> Option
         Successor::Call(target) => Some(target),
         _ => None,
     }
-}
-
-fn entry_is(code: &mut ProgramCode, resolver: &Resolver, call: &OpenCall, target: VirtAddr) -> bool {
-    entry(code, resolver, call) == Some(target)
 }

@@ -126,12 +126,13 @@ impl<'a> Grouper<'a> {
 
     /// A variable, and of a heap block what the code that allocated it says.
     fn whole_variable(&mut self, id: VariableId) -> Option<AccessRow> {
-        let row = self.variable(id, "")?;
         let variable = self.session.names().variable(id)?;
+        let site = self.site_of(&variable);
+        let row = self.row_of_variable(&variable, site.as_ref(), "");
         let VariableKind::Block { process, block, state } = variable.kind else {
             return Some(AccessRow { threads: self.numbering.threads_of_stack(id), ..row });
         };
-        let line = self.sites.of(process, block).and_then(|site| site.place.line);
+        let line = site.and_then(|site| site.place.line);
         let made = self.sites.made(process, block, state);
         Some(AccessRow { line: line.as_deref().map(str::to_owned), made, ..row })
     }
@@ -139,25 +140,29 @@ impl<'a> Grouper<'a> {
     fn variable(&mut self, id: VariableId, path: &str) -> Option<AccessRow> {
         let variable = self.session.names().variable(id)?;
         let site = self.site_of(&variable);
-        let module = match &site {
+        Some(self.row_of_variable(&variable, site.as_ref(), path))
+    }
+
+    fn row_of_variable(&self, variable: &Variable, site: Option<&BlockSite>, path: &str) -> AccessRow {
+        let module = match site {
             Some(site) => site.module().to_owned(),
             None => variable.module.as_deref().unwrap_or("").to_owned(),
         };
-        let forged = site.as_ref().and_then(|site| self.name_in_context(&variable, site));
+        let forged = site.and_then(|site| self.name_in_context(variable, site));
         let name: &str = forged.as_deref().unwrap_or(&variable.name);
-        Some(AccessRow {
+        AccessRow {
             name: format!("{name}{path}"),
-            family: family(&variable, name),
+            family: family(variable, name),
             region: variable.region.to_string(),
             size: variable.bytes,
             things: 1,
             owner: match site {
                 Some(_) => Owner::of_module(&module),
-                None => Owner::of_variable(&variable),
+                None => Owner::of_variable(variable),
             },
             module,
             ..AccessRow::default()
-        })
+        }
     }
 
     fn field(&mut self, number: u32) -> Option<AccessRow> {
