@@ -87,6 +87,12 @@ impl TestProgram {
         run(Command::new(&line[0]).args(&line[1..]).envs(self.environment()), self.header.stdin.as_bytes())
     }
 
+    /// Whether a run did what the head says.
+    pub(crate) fn is_as_natively(&self, outcome: &Finished) -> bool {
+        let (out, err) = (outcome.out(), outcome.err());
+        out == self.header.stdout && err == self.header.stderr && outcome.status == self.header.status
+    }
+
     /// Asserts that a run did what the head says.
     pub fn check(&self, outcome: &Finished) {
         assert_eq!(outcome.out(), self.header.stdout, "standard output of {:?}", self.path);

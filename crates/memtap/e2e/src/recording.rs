@@ -64,6 +64,11 @@ impl TestProgram {
         options.extend(self.header.record.iter().cloned());
         let recording =
             record_in(self.environment(), &options, &self.command_line(), self.header.stdin.as_bytes());
+        if !self.is_as_natively(&recording.outcome) {
+            // How it ended is in the trace, which goes with the test.
+            let stat = recording.trace.ask("stat", &[]);
+            eprintln!("memtap stat:\n{}{}", stat.out(), stat.err());
+        }
         self.check(&recording.outcome);
         recording
     }
