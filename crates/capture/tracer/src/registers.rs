@@ -3,6 +3,9 @@
 /// si_code of a fault for want of a right.
 pub(crate) const SEGV_ACCERR: i32 = 2;
 
+/// si_code of a trap for which the processor gave no reason.
+pub(crate) const TRAP_BRKPT: i32 = libc::TRAP_BRKPT;
+
 /// si_code of a trap by the trap flag.
 pub(crate) const TRAP_TRACE: i32 = libc::TRAP_TRACE;
 

@@ -18,7 +18,7 @@ use crate::registers::{ALIGNMENT_FLAG, SEGV_ACCERR};
 use crate::signal::actions::{self, Handlers};
 use crate::signal::mask::{self, FAULTS, OURS};
 use crate::signal::stubs::{self, NOT_MADE, StubPlace};
-use crate::signal::{delivery, wait_limit, waiting};
+use crate::signal::{delivery, trap_reason, wait_limit, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::{direct, dispatch, old_calls};
@@ -70,6 +70,9 @@ unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UCo
     }
     if is_access && hits::on_fault(&mut context.gregs.rip) {
         return;
+    }
+    if signal == libc::SIGTRAP {
+        trap_reason::complete(info, context);
     }
     if signal == libc::SIGTRAP && stubs::is_birth(context.gregs.rip) {
         threads::be_born(context);

@@ -8,5 +8,6 @@ pub(crate) mod mask;
 pub(crate) mod rseq;
 pub(crate) mod stubs;
 pub(crate) mod thread;
+pub(crate) mod trap_reason;
 pub(crate) mod wait_limit;
 pub(crate) mod waiting;

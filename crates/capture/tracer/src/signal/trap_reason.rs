@@ -1,0 +1,52 @@
+//! Why a trap of an instruction came, where the kernel was not told.
+//!
+//! The processor says in DR6 that it was the trap flag. In a virtual machine that is lost now and then: the kernel finds the
+//! register empty, and takes the trap for that of an `int1`, the only other one that leaves nothing there. Whoever steps would
+//! miss a step. The instruction itself tells the two apart.
+
+use tracee::frame::{SigInfo, UContext};
+
+use crate::registers::{TRAP_BRKPT, TRAP_TRACE};
+use crate::syscall::program_memory;
+
+/// The whole of `int1`, but for prefixes.
+const INT1: u8 = 0xf1;
+
+/// A SIGTRAP: one by the trap flag says so after this.
+pub(crate) fn complete(info: &mut SigInfo, context: &UContext) {
+    if info.code == TRAP_BRKPT && !is_after_int1(context.gregs.rip) {
+        info.code = TRAP_TRACE;
+    }
+}
+
+fn is_after_int1(rip: u64) -> bool {
+    let mut before = [0];
+    program_memory::read(rip.wrapping_sub(1), &mut before) && before == [INT1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the code is after a trap with that code, and the address after the last one of these bytes.
+    fn completed(code: i32, bytes: &[u8]) -> i32 {
+        let rip = bytes.as_ptr_range().end as u64;
+        let mut info = SigInfo::fault(libc::SIGTRAP, code, rip);
+        // SAFETY: plain numbers and pointers, which may all be zero.
+        let mut context: UContext = unsafe { core::mem::zeroed() };
+        context.gregs.rip = rip;
+        complete(&mut info, &context);
+        info.code
+    }
+
+    #[test]
+    fn a_step_without_its_reason_is_told_from_int1() {
+        let (nop, int1) = ([0x90, 0x90], [0x90, INT1]);
+        assert_eq!(completed(TRAP_BRKPT, &nop), TRAP_TRACE);
+        assert_eq!(completed(TRAP_TRACE, &nop), TRAP_TRACE);
+        assert_eq!(completed(TRAP_BRKPT, &int1), TRAP_BRKPT);
+        // A breakpoint, which the kernel raises itself, and one that somebody has sent.
+        assert_eq!(completed(libc::SI_KERNEL, &nop), libc::SI_KERNEL);
+        assert_eq!(completed(libc::SI_USER, &nop), libc::SI_USER);
+    }
+}
