@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use crate::register::{Gpr, MaskRegister};
+use crate::slot::SPILL_RAX;
 
 const NOP: u8 = 0x90;
 /// A jump that will be patched may begin at most there in a fetch of instructions, by where its distance begins.
@@ -16,6 +17,11 @@ const LAST_DISTANCE_IN_FETCH: u64 = patchable::FETCH_BYTES - patchable::DISTANCE
 mod patchable {
     pub(super) const FETCH_BYTES: u64 = 32;
     pub(super) const DISTANCE_BYTES: u64 = 4;
+}
+
+/// An address that instructions can name as a number.
+fn low_address(address: u64) -> Option<u32> {
+    i32::try_from(address).ok().map(i32::cast_unsigned)
 }
 
 /// A piece of code that will stand at a known address.
@@ -274,7 +280,7 @@ impl Assembler {
         self.distance()
     }
 
-    // Look-up of indirect branches: of rcx by rdx, in tables below 2 GiB.
+    // Look-up of indirect branches: of rcx by rdx, in tables below 2 GiB or anywhere else.
 
     /// movzx edx, cx
     pub(crate) fn low_half_of_rcx(&mut self) {
@@ -292,9 +298,15 @@ impl Assembler {
     }
 
     /// mov rax, [rdx * 8 + table]
-    pub(crate) fn load_rax_from(&mut self, table: u32) {
-        self.put(&[0x48, 0x8b, 0x04, 0xd5]);
-        self.put_number(table);
+    pub(crate) fn load_rax_from(&mut self, table: u64) {
+        if let Some(low) = low_address(table) {
+            self.put(&[0x48, 0x8b, 0x04, 0xd5]);
+            self.put_number(low);
+            return;
+        }
+        self.number(Gpr::RAX, table);
+        // mov rax, [rax + rdx * 8]
+        self.put(&[0x48, 0x8b, 0x04, 0xd0]);
     }
 
     /// lea rcx, [rcx + addend]; one of the first eight registers.
@@ -303,16 +315,32 @@ impl Assembler {
         self.put(&[0x48, 0x8d, 0x0c, addend.low() << 3 | Gpr::RCX.low()]);
     }
 
-    /// jmp [rdx * 8 + table]
-    pub(crate) fn jump_by_table(&mut self, table: u32) {
-        self.put(&[0xff, 0x24, 0xd5]);
-        self.put_number(table);
+    /// jmp [rdx * 8 + table]; where the table is not below 2 GiB, rdx is lost.
+    pub(crate) fn jump_by_table(&mut self, table: u64) {
+        if let Some(low) = low_address(table) {
+            self.put(&[0xff, 0x24, 0xd5]);
+            self.put_number(low);
+            return;
+        }
+        self.store_gs(SPILL_RAX, Gpr::RAX);
+        self.number(Gpr::RAX, table);
+        // mov rdx, [rax + rdx * 8]
+        self.put(&[0x48, 0x8b, 0x14, 0xd0]);
+        self.load_gs(Gpr::RAX, SPILL_RAX);
+        // jmp rdx
+        self.put(&[0xff, 0xe2]);
     }
 
-    /// `jmp [address]`
-    pub(crate) fn jump_by_word(&mut self, address: u32) {
-        self.put(&[0xff, 0x24, 0x25]);
-        self.put_number(address);
+    /// `jmp [address]`; where that is not below 2 GiB, rdx is lost.
+    pub(crate) fn jump_by_word(&mut self, address: u64) {
+        if let Some(low) = low_address(address) {
+            self.put(&[0xff, 0x24, 0x25]);
+            self.put_number(low);
+            return;
+        }
+        self.number(Gpr::RDX, address);
+        // jmp [rdx]
+        self.put(&[0xff, 0x22]);
     }
 
     /// lea register, [a word of this code]. Returns where the distance of the word is, for [`Self::set_distance`].

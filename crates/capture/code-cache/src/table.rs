@@ -1,6 +1,7 @@
 //! Where indirect branches look their targets up.
 //!
-//! Below 2 GiB, so that code reaches it by absolute address. An indirect branch, a return included, jumps through one of 65,536
+//! Below 2 GiB, so that code reaches it by absolute address; where the program has reserved all of that for itself (as Chromium
+//! does), anywhere else, for three instructions more a branch. An indirect branch, a return included, jumps through one of 65,536
 //! *ways*, which its target's low 16 bits choose: a piece of code that compares the target with the one it is for, and goes
 //! on to that one's block or to the search. The search looks through 65,536 pairs of words and some more, the pair for a
 //! target at the target's low 16 bits or in one of the next free places. A pair is the negated target (so that a sum of zero
@@ -29,8 +30,18 @@ pub(crate) struct BranchTable {
 }
 
 impl BranchTable {
-    /// Makes an empty one. `None` where there is no room below 2 GiB.
+    /// Makes an empty one. `None` where there is no room.
     pub(crate) fn new() -> Option<Self> {
+        Self::low().or_else(Self::anywhere)
+    }
+
+    fn anywhere() -> Option<Self> {
+        let at = sys::map_anonymous(BYTES as u64, sys::PROT_READ | sys::PROT_WRITE)?;
+        Some(Self { base: at as u64 })
+    }
+
+    /// Below 2 GiB.
+    fn low() -> Option<Self> {
         let rw = sys::PROT_READ | sys::PROT_WRITE;
         let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
         let mut at = 0x7e00_0000u64;
@@ -59,19 +70,19 @@ impl BranchTable {
         unsafe { sys::munmap(self.base, BYTES as u64) };
     }
 
-    /// Address of the pairs, which fits into 31 bits.
-    pub(crate) fn base(&self) -> u32 {
-        self.base as u32
+    /// Address of the pairs.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
     }
 
-    /// Address of the ways, which fits into 31 bits.
-    pub(crate) fn ways(&self) -> u32 {
-        self.base as u32 + WAYS_AT as u32
+    /// Address of the ways.
+    pub(crate) fn ways(&self) -> u64 {
+        self.base + WAYS_AT as u64
     }
 
-    /// Address of the word that says where the search begins, which fits into 31 bits.
-    pub(crate) fn probe(&self) -> u32 {
-        self.base as u32 + PROBE_AT as u32
+    /// Address of the word that says where the search begins.
+    pub(crate) fn probe(&self) -> u64 {
+        self.base + PROBE_AT as u64
     }
 
     fn probe_word(&self) -> &AtomicU64 {

@@ -188,6 +188,7 @@ programs! {
     gs_base: "gs_base.c",
     rseq: "rseq.c",
     rseq_own: "rseq_own.c",
+    low_reserved: "low_reserved.c",
     exec: "exec.c",
     closing: "closing.c",
     reserve: "reserve.c",

@@ -15,7 +15,7 @@ use crate::slot::{SPILL_RAX, SPILL_RCX};
 
 /// The way to one target of indirect branches, from the target that is in rcx: to the code `to` if that is the one it is for, else
 /// to the search, through the word at `probe`. rcx and rdx are spilled; a block's entry loads rdx again.
-pub(crate) fn emit_way(at: u64, target: u64, to: u64, probe: u32) -> Assembler {
+pub(crate) fn emit_way(at: u64, target: u64, to: u64, probe: u64) -> Assembler {
     let mut code = Assembler::new(at);
     code.number(Gpr::RDX, target.wrapping_neg());
     code.add_to_rcx(Gpr::RDX);
@@ -31,7 +31,7 @@ pub(crate) fn emit_way(at: u64, target: u64, to: u64, probe: u32) -> Assembler {
 
 /// The search for a target whose way is another one's, or not there yet: through its places in the table, and out of the cache
 /// at an empty one. rcx and rdx are spilled.
-pub(crate) fn emit_probe(at: u64, table: u32, mode: Mode) -> Assembler {
+pub(crate) fn emit_probe(at: u64, table: u64, mode: Mode) -> Assembler {
     let mut code = Assembler::new(at);
     code.store_gs(SPILL_RAX, Gpr::RAX);
     code.store_gs(TARGET_AT, Gpr::RCX);

@@ -105,7 +105,7 @@ pub(crate) struct Around {
     /// Where the code will stand.
     pub(crate) at: u64,
     /// The mode's ways to targets of indirect branches ([`crate::table::BranchTable::ways`]).
-    pub(crate) ways: u32,
+    pub(crate) ways: u64,
     /// The number that the next link will have.
     pub(crate) next_link: u32,
     /// The number of the tracer's own function that stands there.

@@ -595,6 +595,28 @@ fn the_search_ends_at_a_pair_or_out_of_the_cache() {
     );
 }
 
+/// A program may have reserved all addresses below 2 GiB.
+#[test]
+fn tables_may_lie_anywhere() {
+    let at = 0x7f00_0000_0000;
+    let way = listing(emit_way(CACHE, 0x7f00_1234_5678, CACHE + 0x100, at).bytes(), CACHE);
+    assert_eq!(way[5..7], ["mov rdx, 0x7f0000000000", "jmp [rdx]"], "{way:#?}");
+    let search = listing(emit_probe(CACHE, at, Mode::Silent).bytes(), CACHE);
+    let pair = ["mov rax, 0x7f0000000000", "mov rax, [rax + rdx*8]"];
+    assert!(search.windows(2).any(|lines| lines == pair), "{search:#?}");
+    let mut code = Assembler::new(CACHE);
+    code.jump_by_table(at + 8);
+    check_lines(
+        &listing(code.bytes(), CACHE),
+        "
+        mov gs:[spill_rax], rax
+        mov rax, 0x7f0000000008
+        mov rdx, [rax + rdx*8]
+        mov rax, gs:[spill_rax]
+        jmp rdx",
+    );
+}
+
 /// mov rax, [rax]; mov rcx, [rcx]; and so on, without rsp; jmp
 const ALL_REGISTERS: [u8; 51] = [
     0x48, 0x8b, 0x00, 0x48, 0x8b, 0x09, 0x48, 0x8b, 0x12, 0x48, 0x8b, 0x1b, 0x48, 0x8b, 0x6d, 0, 0x48, 0x8b,
