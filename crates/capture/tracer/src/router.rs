@@ -210,6 +210,12 @@ fn on_own_fault(thread: &mut TracedThread, signal: i32, info: &SigInfo, context:
     if direct::is_refused(thread, signal, context) {
         return;
     }
+    let is_fault = matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE);
+    if is_fault && gate::is_in_handler(thread, context) {
+        // What was done for the program in a handler, on the handler's own stack: the program could do nothing about it.
+        delivery::die_in_handler(thread, signal, info, context);
+        return;
+    }
     delivery::leave_redirect(thread, context);
     let fault_at = context.gregs.rip;
     let native = NativeContext::of_fault(thread, context);

@@ -140,6 +140,17 @@ fn the_end_by_a_call_that_a_filter_answers_with_a_signal_is_told() {
     }
 }
 
+/// A handler of the program's would find registers of memtap's, and where it went on nobody could tell the two apart.
+#[test]
+fn a_fault_of_memtap_is_no_fault_of_the_program() {
+    let line = [TestProgram::named("bad_mark.c").path.display().to_string()];
+    let Told { status, err, trace } = told(TRACERS[1], &line);
+    assert_eq!(status, 128 + 11, "{err}");
+    let stat = trace.stat();
+    assert_eq!(stat["deaths"][0]["signal"], "SIGSEGV", "{err}");
+    assert!(stat["gap_causes"].to_string().contains("a signal ended it in code of memtap's"), "{stat}");
+}
+
 #[test]
 fn a_program_that_ends_well_has_no_deaths() {
     let Told { err, trace, .. } = told(TRACERS[1], &["true".to_owned()]);

@@ -20,6 +20,9 @@ use crate::syscall::call::SystemCall;
 use crate::syscall::program_memory;
 use crate::translate::{code_views, unfinished};
 
+/// What a gap says of a fault of ours.
+const IN_OUR_CODE: &[u8] = b"a signal ended it in code of memtap's; please report it";
+
 /// The thread is about to end its process by a signal that came at that instruction.
 pub(crate) fn tell(thread: &mut TracedThread, signal: i32, info: &SigInfo, ip: u64) {
     if PROCESS.pool().is_none() || PROCESS.is_vfork_child() {
@@ -37,6 +40,15 @@ pub(crate) fn tell(thread: &mut TracedThread, signal: i32, info: &SigInfo, ip: u
         thread.emit_gap(GapReason::LostControl, 1, ip, why);
     }
     emit(thread, signal, info.code, ip, addr);
+}
+
+/// The same of a fault in a handler of ours.
+pub(crate) fn tell_of_handler(thread: &mut TracedThread, signal: i32, info: &SigInfo, ip: u64) {
+    if PROCESS.pool().is_none() || PROCESS.is_vfork_child() {
+        return;
+    }
+    thread.emit_gap(GapReason::LostControl, 1, ip, IN_OUR_CODE);
+    emit(thread, signal, info.code, ip, info.addr);
 }
 
 /// The instruction of the call that the thread makes for the program in a handler.
@@ -63,7 +75,7 @@ fn may_be_ours(signal: i32, info: &SigInfo, ip: u64) -> Option<&'static [u8]> {
         return Some(b"its filter of system calls ended it, and may have met a call of memtap's");
     }
     if PROCESS.owns_code(ip) || sys::is_own(ip, ip + 1) {
-        return Some(b"a signal ended it in code of memtap's; please report it");
+        return Some(IN_OUR_CODE);
     }
     let is_denied = signal == libc::SIGSEGV && info.code == SEGV_ACCERR;
     if is_denied && PROCESS.settings().translate && code_views::had_code(info.addr) {

@@ -164,6 +164,14 @@ pub(crate) unsafe fn deliver(thread: &mut TracedThread, signal: i32, info: &SigI
     thread.take_signal(interrupted, signal, info);
 }
 
+/// A handler of ours has faulted, in its own code or in a library's that it called: the process ends by it, and that is told.
+pub(crate) fn die_in_handler(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &UContext) {
+    deaths::tell_of_handler(thread, signal, info, context.gregs.rip);
+    thread.submit();
+    // It comes again when the instruction is executed once more.
+    actions::reset(signal);
+}
+
 /// The program has no handler: let the kernel do what it does then.
 fn die_by(thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &UContext, synchronous: bool) {
     deaths::tell(thread, signal, info, context.gregs.rip);
