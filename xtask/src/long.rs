@@ -1,6 +1,6 @@
 //! `cargo xtask long`: what takes hours. Programs that are not the project's run natively and recorded, each with its own tests, and must
-//! come to the same verdicts: stress-ng's stressors and the tests of Python's library. Then what else takes long: drawn programs,
-//! patched code, killed recorders, fuzzing.
+//! come to the same verdicts: stress-ng's stressors and the tests of Python's library. Then what else takes long: a JVM (`long_jvm`), drawn
+//! programs, patched code, killed recorders, fuzzing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::install::{self, Tool};
-use crate::{differ, fuzz, shell, stress};
+use crate::{differ, fuzz, long_jvm, shell, stress};
 
 /// Debian's Python, which its tests are packaged for.
 const PYTHON: &str = "/usr/bin/python3";
@@ -43,6 +43,7 @@ type Part = fn() -> Result<()>;
 const PARTS: &[(&str, Part)] = &[
     ("stressors", stressors),
     ("python", python),
+    ("jvm", long_jvm::run),
     ("differ", || differ::run(&[SEEDS])),
     ("patches", || stress::run("probes", &[])),
     ("kills", || stress::run("kills", &[])),

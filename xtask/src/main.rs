@@ -22,6 +22,7 @@ mod fuzz;
 mod install;
 mod kernel;
 mod long;
+mod long_jvm;
 mod nextest;
 mod progress;
 mod python;
