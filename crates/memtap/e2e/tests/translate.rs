@@ -50,3 +50,10 @@ fn system_calls_are_not_ended_by_the_begin_of_recording() {
         TestProgram::named("waiting.c").record_with("translate", &["--start", "begin", "--stop", "finish"]);
     assert_eq!(recording.trace.number("markers"), 40);
 }
+
+/// The loader is asked for them while another thread holds its lock.
+#[test]
+fn functions_of_libraries_that_come_later_are_found() {
+    let trace = TestProgram::named("late_functions.c").record_by("translate").trace;
+    assert_eq!(trace.number("gaps"), 0);
+}

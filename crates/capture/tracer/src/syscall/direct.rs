@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering;
 use buffers::flow::Live;
 use code_cache::CallSite;
 use tracee::frame::UContext;
+use tracee::sys;
 
 use crate::process::filters;
 use crate::registers::TRAP_FLAG;
@@ -64,6 +65,14 @@ pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Regi
     (gregs.rcx, gregs.r11) = (site.next, gregs.rflags);
     gregs.rip = site.after;
     Made::Here
+}
+
+/// Makes a call of a library's that code of ours has called: it is neither the program's nor recorded.
+pub(crate) fn make_for_library(context: &mut UContext) {
+    let gregs = &mut context.gregs;
+    let args = [gregs.rdi, gregs.rsi, gregs.rdx, gregs.r10, gregs.r8, gregs.r9].map(|word| word as usize);
+    // SAFETY: the library vouches for its own arguments.
+    gregs.rax = unsafe { sys::syscall(gregs.rax as usize, args) } as u64;
 }
 
 /// Whether this is a child of vfork. Where it is killed in a call, its parent is to find its own state as it was: not busy, and not

@@ -4,9 +4,9 @@ use code_cache::Place;
 
 use crate::protect::pages::{self, PAGE_BYTES};
 use crate::state::process::PROCESS;
-use crate::translate::code_ranges;
 use crate::translate::code_views::{self, CodeStretch, CodeStretches, FileId};
 use crate::translate::engine::ENGINE;
+use crate::translate::{code_ranges, entry_table};
 
 /// What a system call does to the program's mappings. Lengths are as the program gave them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,7 @@ pub(crate) fn on_mapping(change: MappingChange) {
     let mut engine = ENGINE.lock();
     for stretch in change.stretches() {
         engine.invalidate(stretch.start, stretch.end);
+        entry_table::forget(stretch.start, stretch.end);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use code_cache::Mode;
 use memref::BlockKind;
@@ -40,7 +40,10 @@ pub(crate) enum EntryKind {
 #[derive(Clone, Copy)]
 pub(crate) struct EntryPoint {
     pub(crate) addr: u64,
+    /// Zero where no library that was there at start-up has it, see [`real_of`].
     pub(crate) real: u64,
+    /// Its place in the table.
+    number: usize,
     pub(crate) kind: EntryKind,
     pub(crate) name: &'static CStr,
 }
@@ -92,9 +95,13 @@ fn watched_kind(name: &CStr, implementation: unsafe extern "C" fn()) -> EntryKin
 }
 
 static TABLE: EntryPoints = EntryPoints(UnsafeCell::new((
-    [EntryPoint { addr: 0, real: 0, kind: EntryKind::Plain, name: c"" }; MAX],
+    [EntryPoint { addr: 0, real: 0, number: 0, kind: EntryKind::Plain, name: c"" }; MAX],
     0,
 )));
+/// The real functions of libraries that were loaded since, by the entry's number; zero: not known.
+static LATE: [AtomicU64; MAX] = [const { AtomicU64::new(0) }; MAX];
+/// Whether any of them is known.
+static HAS_LATE: AtomicBool = AtomicBool::new(false);
 /// From where to where the real functions lie that are entries themselves.
 static REAL: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// Those among them that an allocator's function calls that does not return.
@@ -159,7 +166,7 @@ pub(crate) fn prepare(is_preloaded: bool) {
             (from, until) = (from.min(addr), until.max(addr + 1));
         }
         if let Some(place) = table.0.get_mut(table.1) {
-            *place = EntryPoint { addr, real, kind, name };
+            *place = EntryPoint { addr, real, number: table.1, kind, name };
             table.1 += 1;
         }
     }
@@ -167,7 +174,7 @@ pub(crate) fn prepare(is_preloaded: bool) {
         (from, until) = (from.min(addr), until.max(addr + 1));
         let is_known = table.0.iter().take(table.1).any(|entry| entry.addr == addr);
         if let Some(place) = table.0.get_mut(table.1).filter(|_| !is_known) {
-            *place = EntryPoint { addr, real: addr, kind, name: c"an allocator's function" };
+            *place = EntryPoint { addr, real: addr, number: table.1, kind, name: c"an allocator's function" };
             table.1 += 1;
         }
     };
@@ -243,15 +250,40 @@ pub(crate) fn is_entry(addr: u64) -> bool {
     find(addr).is_some()
 }
 
-/// The real function's address, asked for again where its library was not there at start-up.
-pub(crate) fn real_of(entry: &EntryPoint) -> u64 {
+/// The real function's address; zero where it is not known, or not yet.
+fn known(entry: &EntryPoint) -> u64 {
     if entry.real != 0 {
         return entry.real;
     }
-    real::look_up(entry.name) as u64
+    LATE.get(entry.number).map_or(0, |late| late.load(Ordering::Relaxed))
 }
 
-/// Where a call of the function at `addr` goes without us.
+/// The real function's address. The loader is asked where its library was not there at start-up: not by whoever holds a lock that
+/// another thread may wait for in the loader.
+pub(crate) fn real_of(entry: &EntryPoint) -> u64 {
+    let known = known(entry);
+    if known != 0 {
+        return known;
+    }
+    let found = real::look_up(entry.name) as u64;
+    if let Some(late) = LATE.get(entry.number).filter(|_| found != 0) {
+        late.store(found, Ordering::Relaxed);
+        HAS_LATE.store(true, Ordering::Relaxed);
+    }
+    found
+}
+
+/// What lay there is gone, or is something else now.
+pub(crate) fn forget(start: u64, end: u64) {
+    if !HAS_LATE.load(Ordering::Relaxed) {
+        return;
+    }
+    for late in LATE.iter().filter(|late| (start..end).contains(&late.load(Ordering::Relaxed))) {
+        late.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Where a call of the function at `addr` goes without us, as far as that is known.
 pub(crate) fn resolve(addr: u64, mode: Mode) -> u64 {
     let Some(entry) = find(addr) else { return addr };
     let plain = match entry.kind {
@@ -264,7 +296,7 @@ pub(crate) fn resolve(addr: u64, mode: Mode) -> u64 {
         EntryKind::Allocator(_) | EntryKind::Note(_) | EntryKind::Sync(_) => mode != Mode::Record,
         EntryKind::Raises => mode != Mode::Silent,
     };
-    match real_of(entry) {
+    match known(entry) {
         real if plain && real != 0 => real,
         _ => addr,
     }

@@ -154,6 +154,10 @@ pub(crate) fn gate_stack(thread: &TracedThread) -> u64 {
 /// Whether a signal that is never blocked came while a handler of ours runs: one makes a system call by which the program sends
 /// it to itself.
 pub(crate) fn is_in_handler(thread: &TracedThread, context: &UContext) -> bool {
-    !is_in_gate(thread, context.gregs.rip)
-        && alt_stack::is_on(&thread.signals.handler_stack, context.gregs.rsp)
+    !is_in_gate(thread, context.gregs.rip) && is_ours(thread, context)
+}
+
+/// Whether code of ours runs there, or of a library that ours has called: in a handler or on the way through the gate.
+pub(crate) fn is_ours(thread: &TracedThread, context: &UContext) -> bool {
+    alt_stack::is_on(&thread.signals.handler_stack, context.gregs.rsp)
 }
