@@ -499,6 +499,21 @@ fn boxes_lists_and_maps_of_rust() {
 }
 
 #[test]
+fn vectors_that_grew_and_objects_of_a_trait() {
+    for level in ["1", "2", "3"] {
+        let flag = format!("-Copt-level={level}");
+        let all = layouts(&TestProgram::built("layout/shapes.rs", &[&flag]).record_by("translate"));
+        let reads = |type_: &str, field: &str| used(named(&all, "type", type_), field).0;
+        assert_eq!((reads("Item", "price"), reads("Item", "count")), (10_000, 10_000), "{level}");
+        assert_eq!((reads("Item", "flags"), reads("Item", "kind")), (2000, 10_000), "{level}");
+        check_reads(&all, "Circle", 20, &[("radius", 200), ("id", 0)], level);
+        check_reads(&all, "Square", 20, &[("side", 200), ("id", 0), ("hits", 0)], level);
+        assert_eq!((reads("Event", "Key.code"), reads("Event", "Move.y")), (1000, 1000), "{level}");
+        assert_eq!(reads("Event", "Key.at|Move.x"), 2000, "{level}");
+    }
+}
+
+#[test]
 fn accesses_of_several_fields_count_to_each() {
     for level in ["-O0", "-O1", "-O2", "-O3"] {
         let recording = TestProgram::built("layout/merged.c", &[level]).record_by("translate");
