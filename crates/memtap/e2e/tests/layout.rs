@@ -102,6 +102,162 @@ fn blocks_of_one_allocator_keep_their_types() {
     }
 }
 
+/// What one call allocates, as in Lua and SQLite: objects that are longer than their type (an array of one at the end, a name behind it),
+/// and a table of pointers of their size, of which nobody knows a type.
+const LONGER_OBJECTS: &str = r#"
+#include <stdio.h>
+#include <stddef.h>
+#include <stdlib.h>
+struct object { struct object *next; unsigned char kind, mark; };
+struct text { struct object *next; unsigned char kind, mark; unsigned hash; char contents[1]; };
+struct closure { struct object *next; unsigned char kind, mark; void *code; struct object *upvalues[1]; };
+struct record { long id, count; char *name; };
+static struct object *all;
+#define APART __attribute__((noipa)) static
+APART void *allocate(size_t bytes) { return malloc(bytes); }
+APART void *object(size_t bytes, int kind)
+{
+    struct object *made = allocate(bytes);
+    made->kind = kind, made->mark = 0;
+    made->next = all, all = made;
+    return made;
+}
+APART void fill(struct text *text, int n) { for (int i = 0; i < n; i++) text->contents[i] = 'a' + i; }
+APART void bind(struct closure *closure, int n) { for (int i = 0; i < n; i++) closure->upvalues[i] = all; }
+APART void name(struct record *record, int n)
+{
+    record->name = (char *)(record + 1);
+    for (int i = 0; i < n; i++)
+        record->name[i] = 'a' + i;
+    record->name[n] = 0;
+}
+APART long id(struct record *record) { return record->id; }
+APART long spell(struct record *record)
+{
+    long sum = 0;
+    for (char *at = record->name; *at; at++)
+        sum += *at;
+    return sum;
+}
+APART void turn(void **table, int n)
+{
+    for (int i = 0; i < 1000; i++) {
+        void *first = table[i % n];
+        table[i % n] = table[(i + 1) % n];
+        table[(i + 1) % n] = first;
+    }
+}
+int main(int argc, char **argv)
+{
+    long sum = 0;
+    for (int i = 0; i < 10; i++) {
+        struct text *text = object(offsetof(struct text, contents) + 41, 1);
+        text->hash = i * argc;
+        fill(text, 40);
+        struct closure *closure = object(offsetof(struct closure, upvalues) + 3 * sizeof(void *), 2);
+        closure->code = main;
+        bind(closure, 3);
+        // One has a name as long as itself.
+        int letters = i == 5 ? sizeof(struct record) - 1 : 5 + i;
+        struct record *record = allocate(sizeof(struct record) + letters + 1);
+        record->id = i + argc;
+        name(record, letters);
+        for (int n = 0; n < 10; n++)
+            sum += id(record) + spell(record);
+    }
+    void **table = allocate(offsetof(struct closure, upvalues) + 3 * sizeof(void *));
+    for (int i = 0; i < 6; i++)
+        table[i] = all;
+    turn(table, 5 + argc);
+    for (struct object *one = all; one; one = one->next)
+        sum += one->kind;
+    printf("%ld\n", sum);
+    return 0;
+}
+"#;
+
+#[test]
+fn what_follows_an_object_is_no_other_one() {
+    for level in ["-O0", "-O1", "-O2"] {
+        let flags = [level, "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns", "-fno-unroll-loops"];
+        let program = TestProgram::from_source("longer_objects.c", LONGER_OBJECTS, &flags);
+        let all = layouts(&e2e::record(&[], &program.command_line(), b""));
+        let check = |type_: &str, field: &str, expect: (u64, u64)| {
+            let layout = named(&all, "type", type_);
+            assert_eq!(
+                (&layout["blocks"], &layout["objects"]),
+                (&10.into(), &10.into()),
+                "{level}: {layout:#}"
+            );
+            assert_eq!(used(layout, field), expect, "{level}: {type_}.{field}: {all:#?}");
+        };
+        check("text", "next", (10, 10));
+        check("text", "kind", (10, 10));
+        check("text", "contents", (0, 400));
+        check("closure", "next", (10, 10));
+        check("closure", "code", (0, 10));
+        check("closure", "upvalues", (0, 30));
+        check("record", "id", (100, 10));
+        check("record", "count", (0, 0));
+    }
+}
+
+/// As SQLite has it: what an array did not need of its block is given to other objects, and a word with the size precedes all.
+const TWO_ARRAYS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+struct op { unsigned short code, flags; int a, b, c; };
+struct value { double number; char *text; long len, flags, owner; };
+#define APART __attribute__((noipa)) static
+APART long *sized(size_t bytes) { long *block = malloc(bytes + sizeof(long)); *block = bytes; return block + 1; }
+APART void code(struct op *ops, int n) { for (int i = 0; i < n; i++) ops[i].code = i; }
+APART long run(struct op *ops, int n)
+{
+    long sum = 0;
+    for (struct op *op = ops; op < ops + n; op++)
+        sum += op->code;
+    return sum;
+}
+APART void set(struct value *value, long len) { value->len = len; }
+APART long len(struct value *value) { return value->len; }
+int main(int argc, char **argv)
+{
+    struct op *ops = (struct op *)sized(1024);
+    code(ops, 19 + argc);
+    struct value *values = (struct value *)(ops + 19 + argc);
+    long sum = 0;
+    for (int i = 0; i < 10; i++) {
+        set(values + i, i);
+        sum += run(ops, 19 + argc) + len(values + i) + len(values + i);
+    }
+    printf("%ld\n", sum);
+    return 0;
+}
+"#;
+
+#[test]
+fn two_arrays_of_one_block_have_their_types() {
+    for level in ["-O0", "-O1", "-O2"] {
+        let flags = [level, "-fno-tree-vectorize", "-fno-unroll-loops"];
+        let program = TestProgram::from_source("two_arrays.c", TWO_ARRAYS, &flags);
+        let all = layouts(&e2e::record(&[], &program.command_line(), b""));
+        let check = |type_: &str, objects: u64, field: &str, expect: (u64, u64)| {
+            let layout = named(&all, "type", type_);
+            assert_eq!(
+                (&layout["blocks"], &layout["objects"]),
+                (&1.into(), &objects.into()),
+                "{level}: {all:#?}"
+            );
+            assert_eq!(layout["conflicts"], serde_json::json!([]), "{level}");
+            assert_eq!(used(layout, field), expect, "{level}: {type_}.{field}: {all:#?}");
+        };
+        check("op", 20, "code", (200, 20));
+        check("op", 20, "flags", (0, 0));
+        check("value", 10, "len", (20, 10));
+        check("value", 10, "number", (0, 0));
+    }
+}
+
 /// A stripped program's blocks are used as those of the same program with types are.
 #[test]
 fn places_of_blocks_without_a_type_are_used_as_the_fields_there() {
@@ -339,6 +495,21 @@ fn boxes_lists_and_maps_of_rust() {
             check(shared, 20, &[("value.value.value.balance", 200), ("value.value.value.visits", 201)]);
             assert_eq!(named(&all, "type", "(u64, collections::Account)")["blocks"], 1, "{level}");
         }
+    }
+}
+
+#[test]
+fn vectors_that_grew_and_objects_of_a_trait() {
+    for level in ["1", "2", "3"] {
+        let flag = format!("-Copt-level={level}");
+        let all = layouts(&TestProgram::built("layout/shapes.rs", &[&flag]).record_by("translate"));
+        let reads = |type_: &str, field: &str| used(named(&all, "type", type_), field).0;
+        assert_eq!((reads("Item", "price"), reads("Item", "count")), (10_000, 10_000), "{level}");
+        assert_eq!((reads("Item", "flags"), reads("Item", "kind")), (2000, 10_000), "{level}");
+        check_reads(&all, "Circle", 20, &[("radius", 200), ("id", 0)], level);
+        check_reads(&all, "Square", 20, &[("side", 200), ("id", 0), ("hits", 0)], level);
+        assert_eq!((reads("Event", "Key.code"), reads("Event", "Move.y")), (1000, 1000), "{level}");
+        assert_eq!(reads("Event", "Key.at|Move.x"), 2000, "{level}");
     }
 }
 

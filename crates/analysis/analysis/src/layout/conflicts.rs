@@ -35,6 +35,9 @@ impl TypeConflicts {
         for one in decided.iter().flatten() {
             let type_ = one.placed.type_;
             *all.agreed.entry(type_).or_default() += one.votes;
+            if let Some(beside) = one.beside {
+                *all.agreed.entry(beside.type_).or_default() += beside.votes;
+            }
             for (other, votes) in &one.others {
                 *all.others.entry(type_).or_default().entry(other.type_).or_default() += votes;
             }

@@ -2,6 +2,7 @@
 
 use symbols::{Member, TypeKind, TypeLayout};
 
+use super::parts::array_of_one;
 use crate::Count;
 
 /// Members nest no deeper here.
@@ -115,6 +116,18 @@ pub(super) fn fields_with(layout: &TypeLayout, stored: Option<StoredPart<'_>>) -
     fields.retain(|found| found.field.size > 0 || is_tail(&found.field));
     fields.sort_by_key(|found| found.field.offset);
     join_bits(fields)
+}
+
+/// The field that objects of a type end in where they may be longer than the type: an array without a bound, and where blocks are known
+/// to be longer, one of a single element, as C has it (`char contents[1]`).
+pub(super) fn open_end(layout: &TypeLayout, fields: &[FieldUse], are_longer: bool) -> Option<u16> {
+    let last = fields.iter().rposition(|field| field.size == 0);
+    let of_one = || {
+        let member = array_of_one(layout).filter(|_| are_longer)?;
+        let is_it = |field: &FieldUse| field.offset == member.offset && field.size == member.layout.bytes;
+        fields.iter().rposition(is_it)
+    };
+    last.or_else(of_one).map(|number| number as u16)
 }
 
 /// Bit fields that share a byte are one field: whichever of them an access is about, it is of all of them.
@@ -289,6 +302,22 @@ mod tests {
         assert_eq!((owners[3], owners[4], owners[23]), (0, u16::MAX, 2));
         assert_eq!(holes(&owners), [TypeHole { offset: 4, size: 4 }, TypeHole { offset: 9, size: 7 }]);
         assert_eq!(fields_of(&scalar("double", 8))[0].name, "[value]");
+    }
+
+    #[test]
+    fn objects_may_end_in_an_array_of_one() {
+        let array = |count| {
+            let kind = TypeKind::Array { element: scalar("char", 1), counts: vec![count] };
+            Arc::new(TypeLayout { name: "".into(), bytes: count, kind })
+        };
+        let check = |count, are_longer, expect| {
+            let members = vec![member("len", 0, &scalar("int", 4)), member("contents", 4, &array(count))];
+            let layout = TypeLayout { name: "String".into(), bytes: 8, kind: TypeKind::Struct(members) };
+            assert_eq!(open_end(&layout, &fields_of(&layout), are_longer), expect, "{count} {are_longer}");
+        };
+        check(1, true, Some(1));
+        check(1, false, None);
+        check(4, true, None);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use memref::{ProcessId, VirtAddr};
-use rustc_hash::FxHashMap;
-use symbols::{BlockId, VariableId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use symbols::{BlockId, TypeLayout, VariableId};
 use trace_format::Filter;
 
 use super::conflicts::{TypeConflict, TypeConflicts};
-use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with};
+use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with, open_end};
 use super::votes::{BlockTypes, DecidedType, PlacedType, TypedShare, VotedBlock, VotedVariable};
 use crate::typing::CodeTypes;
 use crate::{Error, Session};
@@ -27,6 +27,13 @@ pub struct HeapTypes {
     tables: Vec<Option<TypeTable>>,
 }
 
+/// The field that has all bytes from an offset on.
+#[derive(Clone, Copy, Debug)]
+struct ArrayTail {
+    field: u16,
+    offset: u64,
+}
+
 /// A type that blocks have.
 #[derive(Debug)]
 pub(crate) struct TypeTable {
@@ -36,8 +43,8 @@ pub(crate) struct TypeTable {
     pub(super) owners: Vec<u16>,
     /// Whether members of a union are among the fields.
     has_alternatives: bool,
-    /// The array without a bound that its objects end in.
-    tail: Option<u16>,
+    /// The array that its objects end in, however long they are.
+    tail: Option<ArrayTail>,
     /// Blocks of it, or of arrays of it.
     pub(crate) blocks: u64,
     /// Bytes of these blocks.
@@ -49,9 +56,34 @@ pub(crate) struct TypeTable {
 }
 
 impl TypeTable {
+    fn new(
+        layout: &TypeLayout,
+        stored: Option<StoredPart<'_>>,
+        are_longer: bool,
+        example: VariableId,
+    ) -> Self {
+        let fields = fields_with(layout, stored);
+        let tail = open_end(layout, &fields, are_longer);
+        Self {
+            owners: by_byte(&fields, layout.bytes),
+            has_alternatives: fields.iter().any(|field| field.is_alternative),
+            tail: tail.map(|field| ArrayTail { field, offset: fields[usize::from(field)].offset }),
+            fields,
+            blocks: 0,
+            block_bytes: 0,
+            objects: 0,
+            example,
+        }
+    }
+
     /// Bytes of an object.
     pub(super) fn bytes(&self) -> u64 {
         self.owners.len() as u64
+    }
+
+    /// The array at the end, for what lies in it.
+    fn tail_at(&self, offset: u64) -> Option<u16> {
+        self.tail.filter(|tail| offset >= tail.offset).map(|tail| tail.field)
     }
 
     fn touch_alternatives(&self, offset: u64, len_bytes: u64, touched: &mut Vec<u16>) {
@@ -97,47 +129,72 @@ fn stored_parts(decided: &[Option<DecidedType>]) -> FxHashMap<u32, PlacedType> {
     most.into_iter().map(|(type_, (_, stored))| (type_, stored)).collect()
 }
 
+/// Types of which blocks are allocated that do not consist of their objects alone: something else is in them, too, or they are shorter.
+fn irregular_types(votes: &BlockTypes, decided: &[Option<DecidedType>]) -> FxHashSet<u32> {
+    let is_irregular = |one: &&DecidedType| {
+        let type_ = one.placed.type_;
+        let are_all = one.objects_bytes.is_multiple_of(votes.types.layout(type_).bytes);
+        !one.is_allocated && votes.types.is_aggregate(type_) && (!are_all || one.beside.is_some())
+    };
+    let all = decided.iter().flatten().filter(is_irregular);
+    all.flat_map(|one| [one.placed.type_].into_iter().chain(one.beside.map(|beside| beside.type_))).collect()
+}
+
+/// Types of which blocks have more bytes than one object.
+fn longer_types(votes: &BlockTypes, decided: &[Option<DecidedType>]) -> FxHashSet<u32> {
+    let is_longer = |(block, one): &(&VotedBlock, &DecidedType)| {
+        !one.is_allocated
+            && block.len.saturating_sub(one.placed.base.into()) > votes.types.layout(one.placed.type_).bytes
+    };
+    let known = votes.blocks.iter().zip(decided).filter_map(|(block, one)| Some((block, one.as_ref()?)));
+    known.filter(is_longer).map(|(_, one)| one.placed.type_).collect()
+}
+
 impl HeapTypes {
     fn new(votes: BlockTypes) -> Self {
-        let decided = votes.decide();
+        let mut decided = votes.decide();
+        let irregular = irregular_types(&votes, &decided);
+        // Where anything may follow an object, another one does only if an access told so.
+        for one in decided.iter_mut().flatten() {
+            if !one.is_allocated && one.beside.is_none() && irregular.contains(&one.placed.type_) {
+                one.objects_bytes = one.told_bytes;
+            }
+        }
+        let longer = longer_types(&votes, &decided);
         let mut tables: Vec<Option<TypeTable>> = Vec::new();
         let stored = stored_parts(&decided);
         for (id, known) in votes.known.iter().enumerate() {
             let VotedVariable::Block(number) = *known else { continue };
             let Some(decided) = &decided[number as usize] else { continue };
-            let type_ = decided.placed.type_;
-            let index = type_ as usize;
-            if index >= tables.len() {
-                tables.resize_with(index + 1, || None);
-            }
-            let layout = votes.types.layout(type_);
-            if layout.bytes > MOST_BYTES {
-                continue;
-            }
-            let table = tables[index].get_or_insert_with(|| {
-                let stored = stored.get(&type_).map(|part| StoredPart {
-                    offset: part.base.into(),
-                    layout: votes.types.layout(part.type_),
-                });
-                let fields = fields_with(layout, stored);
-                let tail = fields.iter().rposition(|field| field.size == 0);
-                TypeTable {
-                    owners: by_byte(&fields, layout.bytes),
-                    has_alternatives: fields.iter().any(|field| field.is_alternative),
-                    tail: tail.map(|tail| tail as u16),
-                    fields,
-                    blocks: 0,
-                    block_bytes: 0,
-                    objects: 0,
-                    example: VariableId(id as u32),
-                }
+            let block_bytes = votes.blocks[number as usize].len;
+            let own = (decided.placed.type_, block_bytes, decided.objects_bytes);
+            let beside = decided.beside.map(|beside| {
+                let bytes = beside.end - beside.begin;
+                (beside.type_, bytes, bytes)
             });
-            table.blocks += 1;
-            table.block_bytes += votes.blocks[number as usize].len;
-            table.objects += match table.tail {
-                Some(_) => 1,
-                None => (decided.objects_bytes / layout.bytes).max(1),
-            };
+            for (type_, block_bytes, objects_bytes) in [own].into_iter().chain(beside) {
+                let index = type_ as usize;
+                if index >= tables.len() {
+                    tables.resize_with(index + 1, || None);
+                }
+                let layout = votes.types.layout(type_);
+                if layout.bytes > MOST_BYTES {
+                    continue;
+                }
+                let table = tables[index].get_or_insert_with(|| {
+                    let stored = stored.get(&type_).map(|part| StoredPart {
+                        offset: part.base.into(),
+                        layout: votes.types.layout(part.type_),
+                    });
+                    TypeTable::new(layout, stored, longer.contains(&type_), VariableId(id as u32))
+                });
+                table.blocks += 1;
+                table.block_bytes += block_bytes;
+                table.objects += match table.tail {
+                    Some(_) => 1,
+                    None => (objects_bytes / layout.bytes).max(1),
+                };
+            }
         }
         let numbers = votes.blocks.iter().enumerate();
         let number_of = numbers.map(|(number, block)| ((block.process, block.id), number as u32)).collect();
@@ -175,12 +232,19 @@ impl HeapTypes {
         let block = block as usize;
         let decided = self.decided[block].as_ref()?;
         let placed = decided.placed;
-        let table = self.table(placed.type_)?;
         let from_block = addr.0.wrapping_sub(self.votes.blocks[block].start.0);
+        if let Some(beside) = decided.beside.filter(|one| (one.begin..one.end).contains(&from_block)) {
+            let (type_, table) = (beside.type_, self.table(beside.type_)?);
+            let into = from_block - beside.begin;
+            let (element, offset) = (into / table.bytes(), into % table.bytes());
+            let field = table.owners[offset as usize];
+            return Some(TypedPlace { type_, field, offset, element, is_behind: false });
+        }
+        let table = self.table(placed.type_)?;
         let into = from_block.checked_sub(placed.base.into())?;
         let type_ = placed.type_;
-        if let Some(tail) = table.tail.filter(|_| into >= table.bytes()) {
-            return Some(TypedPlace { type_, field: tail, offset: into, element: 0, is_behind: true });
+        if let Some(field) = table.tail_at(into) {
+            return Some(TypedPlace { type_, field, offset: into, element: 0, is_behind: true });
         }
         let (element, offset) = (into / table.bytes(), into % table.bytes());
         let is_behind = into >= decided.objects_bytes;
@@ -200,8 +264,8 @@ impl HeapTypes {
         if table.has_alternatives {
             table.touch_alternatives(place.offset, len_bytes, fields);
         } else if place.offset < bytes {
-            for byte in 0..len_bytes.clamp(1, bytes) {
-                let owner = table.owners[((place.offset + byte) % bytes) as usize];
+            for offset in place.offset..place.offset + len_bytes.clamp(1, bytes) {
+                let owner = table.tail_at(offset).unwrap_or(table.owners[(offset % bytes) as usize]);
                 if owner != NO_FIELD && fields.last() != Some(&owner) && fields.first() != Some(&owner) {
                     fields.push(owner);
                 }

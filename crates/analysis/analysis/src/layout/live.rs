@@ -6,7 +6,7 @@ use memref::{ProcessId, VirtAddr};
 use symbols::{Resolver, SiteId};
 
 use super::fields::{FieldUse, by_byte, fields_of};
-use super::votes::{BlockTypes, Candidates, PlacedType};
+use super::votes::{BlockTypes, Candidates, PlacedType, VoteSum};
 
 /// Types that are larger have no fields.
 const MOST_BYTES: u64 = 1 << 16;
@@ -38,7 +38,8 @@ impl LiveFields {
         if let Some(known) = self.votes.types.at(resolver, ip)
             && let Some(placed) = self.votes.vote(number, addr, known)
         {
-            *self.of_site.entry(site).or_default().entry(placed).or_default() += 1;
+            let offset = known.offset.rem_euclid(self.votes.types.layout(known.type_).bytes as i64);
+            self.of_site.entry(site).or_default().entry(placed).or_default().add(VoteSum::one(offset as u32));
         }
         let own = self.votes.winner(&self.votes.candidates(number), len);
         let is_whole = |placed: &PlacedType| self.votes.types.is_aggregate(placed.type_);

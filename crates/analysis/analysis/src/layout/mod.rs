@@ -2,7 +2,7 @@
 //!
 //! Two replays. In the first ([`HeapTypes`]) each access whose type is known ([`crate::typing`]) votes for its block: the type, and where it
 //! begins. A block has the type that most of its own votes say; one without votes has that of the other blocks of its allocation
-//! site with its size, or of its site alone. In the second ([`TypeUses`]) all accesses to such a block are counted by field,
+//! site, where these have one type alone. In the second ([`TypeUses`]) all accesses to such a block are counted by field,
 //! also those that know no type themselves. What lies in a larger type at that place, and members' scalars, agree with it; the
 //! rest is told as a conflict. What has no type is counted by place in the blocks of a call ([`OffsetUses`]).
 

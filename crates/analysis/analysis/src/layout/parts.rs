@@ -53,6 +53,26 @@ fn find(outer: &TypeLayout, offset: u64, inner: &TypeLayout, depth: u32) -> Opti
     }
 }
 
+/// The same in objects that end in an array of one, where they are longer than their type. A loop over that array may be described as one
+/// over the objects.
+pub(super) fn part_behind(outer: &TypeLayout, offset: u64, inner: &TypeLayout) -> Option<PartWay> {
+    let last = array_of_one(outer)?;
+    let TypeKind::Array { element, .. } = &last.layout.kind else { return None };
+    let into = offset.checked_sub(last.offset)?;
+    if offset > 0 && outer.name == inner.name && outer.bytes == inner.bytes {
+        return Some(PartWay::Member);
+    }
+    part_at(element, into.checked_rem(element.bytes)?, inner)
+}
+
+/// The array of one that a structure ends in, as C has it for any number of elements: `char contents[1]`.
+pub(super) fn array_of_one(layout: &TypeLayout) -> Option<&Member> {
+    let TypeKind::Struct(members) = &layout.kind else { return None };
+    let is_one =
+        |last: &&Member| matches!(&last.layout.kind, TypeKind::Array { counts, .. } if *counts == [1]);
+    members.last().filter(is_one).filter(|_| members.len() > 1)
+}
+
 /// Whether a type has a number or pointer of so many bytes at an offset.
 pub(super) fn has_scalar(outer: &TypeLayout, offset: u64, bytes: u64) -> bool {
     match &outer.kind {
@@ -69,10 +89,15 @@ pub(super) fn has_scalar(outer: &TypeLayout, offset: u64, bytes: u64) -> bool {
 
 /// Whether a structure begins with all members of another one.
 fn is_header(outer: &TypeLayout, inner: &TypeLayout) -> bool {
+    inner.bytes <= outer.bytes && share_head(outer, inner, inner.bytes)
+}
+
+/// Whether a structure has all members of another one that begin up to an offset.
+pub(super) fn share_head(outer: &TypeLayout, inner: &TypeLayout, furthest: u64) -> bool {
     let (TypeKind::Struct(all), TypeKind::Struct(first)) = (&outer.kind, &inner.kind) else { return false };
-    first.len() >= LEAST_HEADER
-        && inner.bytes <= outer.bytes
-        && first.iter().all(|member| {
+    let head = || first.iter().filter(|member| member.offset <= furthest);
+    head().count() >= LEAST_HEADER
+        && head().all(|member| {
             let is_same = |other: &Member| {
                 other.name == member.name
                     && other.offset == member.offset
@@ -119,6 +144,24 @@ mod tests {
     }
 
     #[test]
+    fn arrays_of_one_go_on() {
+        let (long, int) = (of("long", 8, TypeKind::Scalar), of("int", 4, TypeKind::Scalar));
+        let item = of("item", 16, TypeKind::Struct(vec![member("at", 0, &long), member("kind", 8, &int)]));
+        let list = |count| {
+            let items =
+                of("", 16 * count, TypeKind::Array { element: Arc::clone(&item), counts: vec![count] });
+            of(
+                "list",
+                8 + 16 * count,
+                TypeKind::Struct(vec![member("len", 0, &int), member("items", 8, &items)]),
+            )
+        };
+        assert_eq!(part_behind(&list(1), 40, &item), Some(PartWay::Member));
+        assert_eq!(part_behind(&list(1), 36, &item), None);
+        assert_eq!(part_behind(&list(2), 40, &item), None, "its bound is what it says");
+    }
+
+    #[test]
     fn numbers_have_their_places() {
         let (long, int) = (of("long", 8, TypeKind::Scalar), of("int", 4, TypeKind::Scalar));
         let value = of("value", 8, TypeKind::Union(vec![member("p", 0, &long), member("n", 0, &int)]));
@@ -143,5 +186,11 @@ mod tests {
         assert_eq!(part_at(&object, 0, &string), None);
         let other = vec![member("next", 0, &long), member("tag", 8, &long), member("len", 16, &long)];
         assert_eq!(part_at(&of("other", 24, TypeKind::Struct(other)), 0, &object), None);
+        let mut members = header();
+        members.push(member("user", 16, &byte));
+        let data = of("data", 24, TypeKind::Struct(members));
+        assert!(share_head(&string, &data, 8), "both have a tag");
+        assert!(!share_head(&string, &data, 16), "one alone has a user");
+        assert!(!share_head(&string, &data, 0), "one member may be alike by chance");
     }
 }

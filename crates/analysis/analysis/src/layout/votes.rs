@@ -6,7 +6,7 @@ use symbols::{
     BlockId, BlockState, CodeName, Resolver, SiteId, TypeKind, TypeLayout, VariableId, VariableKind,
 };
 
-use super::parts::{PartWay, has_scalar, part_at};
+use super::parts::{PartWay, has_scalar, part_at, part_behind, share_head};
 use crate::typing::{AllocationWay, CodeTypes, KnownAllocation, KnownType};
 use crate::{Error, Moment, Tool};
 
@@ -14,6 +14,10 @@ use crate::{Error, Moment, Tool};
 const MOST_CANDIDATES: usize = 24;
 /// Blocks up to this size are taken for one object whose parts have their places; larger ones for arrays, whose elements are one.
 const MOST_OBJECT_BYTES: u64 = 512;
+/// The part of a block's votes that is for another type beside its own, at least: one in so many.
+const LEAST_BESIDE: u64 = 20;
+/// One block that is something else among so many does not make a call one for several types.
+const MOST_ALIKE: u64 = 50;
 /// Bytes that hashbrown looks at together, at the end of each of its tables once more.
 const TABLE_GROUP_BYTES: u64 = 16;
 
@@ -28,8 +32,12 @@ pub(super) struct PlacedType {
 struct TypeVote {
     placed: PlacedType,
     count: u64,
-    /// Where it began at first: in a larger block, whose elements are one, tells where in an element.
+    /// Where the first element of those that were accessed begins: in a larger block, whose elements are one, tells where in an element.
     first: u32,
+    /// Where the last one begins.
+    last: u32,
+    /// The place in the type furthest from its start that was accessed.
+    furthest: u32,
 }
 
 /// A block that was accessed.
@@ -94,6 +102,80 @@ pub(super) struct DecidedType {
     pub(super) stored: Option<PlacedType>,
     /// Bytes of the block, from where the type begins on, that are objects of it.
     pub(super) objects_bytes: u64,
+    /// Those of them up to the last object that an access told of.
+    pub(super) told_bytes: u64,
+    /// Whether the code that allocated the block knew its type.
+    pub(super) is_allocated: bool,
+    /// What else lies in the block, before its objects or behind them.
+    pub(super) beside: Option<BesideType>,
+}
+
+/// Objects of another type in a larger block, as where the rest of an array that is complete is given to something else.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BesideType {
+    pub(super) type_: u32,
+    /// Bytes from the start of the block.
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    pub(super) votes: u64,
+}
+
+/// Bytes of a block.
+#[derive(Clone, Copy, Debug)]
+struct BlockSpan {
+    begin: u64,
+    end: u64,
+}
+
+impl BlockSpan {
+    fn overlaps(self, other: Self) -> bool {
+        self.begin < other.end && other.begin < self.end
+    }
+}
+
+/// The votes for one candidate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct VoteSum {
+    pub(super) count: u64,
+    last: u32,
+    furthest: u32,
+}
+
+impl VoteSum {
+    /// One, of an access so many bytes from the start of the type.
+    pub(super) fn one(offset: u32) -> Self {
+        Self { count: 1, last: 0, furthest: offset }
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.last = self.last.max(other.last);
+        self.furthest = self.furthest.max(other.furthest);
+    }
+}
+
+/// A candidate, and the votes for it.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    placed: PlacedType,
+    votes: VoteSum,
+}
+
+/// The blocks of a call, or those of one size.
+#[derive(Debug, Default)]
+struct SiteBlocks {
+    votes: Candidates,
+    decided: Option<DecidedType>,
+    /// Blocks whose own votes say the same, and those that say something else.
+    alike: u64,
+    different: u64,
+}
+
+impl SiteBlocks {
+    /// What a block has of which its own votes say too little: a call that allocates several types tells nothing of it.
+    fn type_of_others(&self) -> Option<&DecidedType> {
+        self.decided.as_ref().filter(|_| self.different * MOST_ALIKE <= self.alike)
+    }
 }
 
 /// Bytes of a table of hashbrown that hold its entries; behind them are a byte for each and those of one group.
@@ -139,12 +221,22 @@ fn allocates_for_everyone(code: &CodeName) -> bool {
 fn candidates(block: &VotedBlock) -> Candidates {
     let mut all = Candidates::default();
     for vote in &block.votes {
-        *all.entry(PlacedType { base: vote.first, ..vote.placed }).or_default() += vote.count;
+        let TypeVote { count, last, furthest, .. } = *vote;
+        let placed = PlacedType { base: vote.first, ..vote.placed };
+        all.entry(placed).or_default().add(VoteSum { count, last, furthest });
     }
     all
 }
 
-pub(super) type Candidates = FxHashMap<PlacedType, u64>;
+pub(super) type Candidates = FxHashMap<PlacedType, VoteSum>;
+
+/// Candidates in an order that is the same each time.
+fn sorted(votes: &Candidates) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> =
+        votes.iter().map(|(placed, votes)| Candidate { placed: *placed, votes: *votes }).collect();
+    all.sort_unstable_by_key(|one| one.placed);
+    all
+}
 
 impl BlockTypes {
     /// What the instructions know.
@@ -220,7 +312,10 @@ impl BlockTypes {
         let fits = |type_: &&u32| self.types.layout(**type_).bytes <= block.len;
         let candidates = types.iter().filter(fits);
         candidates
-            .map(|type_| TypeVote { placed: PlacedType { type_: *type_, base: 0 }, count: 0, first: 0 })
+            .map(|type_| {
+                let placed = PlacedType { type_: *type_, base: 0 };
+                TypeVote { placed, count: 0, first: 0, last: 0, furthest: 0 }
+            })
             .collect()
     }
 
@@ -255,14 +350,24 @@ impl BlockTypes {
         if base >= block.len || known.is_indexed && in_element != 0 {
             return None;
         }
-        if let Some(vote) = block.votes.iter_mut().find(|vote| vote.placed == placed) {
+        let at = known.offset.rem_euclid(bytes as i64) as u32;
+        let base = base as u32;
+        let place = block.votes.iter().position(|vote| vote.placed == placed);
+        let place = match place {
+            None if block.votes.len() < MOST_CANDIDATES => {
+                block.votes.push(TypeVote { placed, count: 0, first: base, last: base, furthest: at });
+                Some(block.votes.len() - 1)
+            }
+            None => block.votes.iter().position(|vote| {
+                vote.placed.type_ == placed.type_ && u64::from(vote.placed.base) % bytes == in_element
+            }),
+            known => known,
+        };
+        if let Some(vote) = place.map(|place| &mut block.votes[place]) {
             vote.count += 1;
-        } else if block.votes.len() < MOST_CANDIDATES {
-            block.votes.push(TypeVote { placed, count: 1, first: base as u32 });
-        } else if let Some(vote) = block.votes.iter_mut().find(|vote| {
-            vote.placed.type_ == placed.type_ && u64::from(vote.placed.base) % bytes == in_element
-        }) {
-            vote.count += 1;
+            vote.first = vote.first.min(base);
+            vote.last = vote.last.max(base);
+            vote.furthest = vote.furthest.max(at);
         }
         Some(placed)
     }
@@ -274,33 +379,27 @@ impl BlockTypes {
 
     /// The type of each block.
     pub(super) fn decide(&self) -> Vec<Option<DecidedType>> {
-        let mut by_size: FxHashMap<(ProcessId, SiteId, u64), Candidates> = FxHashMap::default();
-        let mut by_site: FxHashMap<(ProcessId, SiteId), Candidates> = FxHashMap::default();
-        for block in &self.blocks {
-            if self.is_everyones(block) {
-                continue;
+        let numbered = 0..self.blocks.len() as u32;
+        let own: Vec<Option<DecidedType>> = numbered
+            .map(|number| match &self.blocks[number as usize] {
+                VotedBlock { allocated: Some(allocated), .. } => Some(self.as_allocated(number, *allocated)),
+                block => self.winner(&self.candidates(number), block.len),
+            })
+            .collect();
+        let by_size = self.sites(&own, |block| Some(block.len));
+        let by_site = self.sites(&own, |_| None);
+        let decided = self.blocks.iter().zip(own).map(|(block, whole)| {
+            if block.allocated.is_some() {
+                return whole;
             }
-            for (placed, count) in candidates(block) {
-                let key = (block.process, block.site, block.len);
-                *by_size.entry(key).or_default().entry(placed).or_default() += count;
-                *by_site.entry((block.process, block.site)).or_default().entry(placed).or_default() += count;
-            }
-        }
-        let by_size: FxHashMap<_, _> =
-            by_size.into_iter().map(|(key, votes)| (key, self.winner(&votes, key.2))).collect();
-        let by_site: FxHashMap<_, _> =
-            by_site.into_iter().map(|(key, votes)| (key, self.winner(&votes, u64::MAX))).collect();
-        let decided = self.blocks.iter().enumerate().map(|(number, block)| {
-            if let Some(allocated) = block.allocated {
-                return Some(self.as_allocated(number as u32, allocated));
-            }
-            let whole = self.winner(&self.candidates(number as u32), block.len);
-            let of_size = || by_size.get(&(block.process, block.site, block.len)).cloned().flatten();
+            let of_size = || by_size.get(&(block.process, block.site, Some(block.len)))?.type_of_others();
             // A block of another size is an array, or it is something else.
-            let is_array = |decided: &DecidedType| {
+            let is_array = |decided: &&DecidedType| {
                 block.len.is_multiple_of(self.types.layout(decided.placed.type_).bytes)
             };
-            let of_site = || by_site.get(&(block.process, block.site)).cloned().flatten().filter(is_array);
+            let of_all = by_site.get(&(block.process, block.site, None)).and_then(SiteBlocks::type_of_others);
+            let is_of_one_type = of_all.is_some();
+            let of_site = || of_all.filter(is_array);
             // Numbers alone are what a block has that holds nothing else, and its site may know better; a wrapper of a number is a
             // part of what the site knows, or else not.
             let is_part = |whole: &DecidedType, site: &DecidedType| {
@@ -313,7 +412,9 @@ impl BlockTypes {
                     .is_some()
             };
             let site = match &whole {
-                None => of_size().or_else(of_site),
+                // That others of its size are one type says little where the call allocates several.
+                None if is_of_one_type => of_size().or_else(of_site),
+                None => None,
                 Some(whole) if !self.types.is_aggregate(whole.placed.type_) => {
                     of_size().or_else(of_site).filter(|site| self.has_numbers(block, &site.placed))
                 }
@@ -323,14 +424,73 @@ impl BlockTypes {
                 let least = least_bytes(self.types.layout(decided.placed.type_));
                 u64::from(decided.placed.base) + least <= block.len.max(1)
             };
-            let decided = site
-                .filter(|site| whole.is_none() || self.types.is_aggregate(site.placed.type_))
-                .or(whole)
-                .filter(fits)?;
-            let objects_bytes = block.len.saturating_sub(decided.placed.base.into());
-            Some(DecidedType { objects_bytes, ..decided })
+            let site = site.filter(|site| whole.is_none() || self.types.is_aggregate(site.placed.type_));
+            // Its own accesses tell of no object of what others are.
+            let told_by_others = |site: &DecidedType| DecidedType {
+                told_bytes: self.types.layout(site.placed.type_).bytes,
+                beside: None,
+                ..site.clone()
+            };
+            let decided = site.map(told_by_others).or(whole).filter(fits)?;
+            let objects_bytes = match decided.beside {
+                Some(_) => decided.objects_bytes,
+                None => block.len.saturating_sub(decided.placed.base.into()),
+            };
+            Some(DecidedType { objects_bytes, told_bytes: decided.told_bytes.min(objects_bytes), ..decided })
         });
-        decided.collect()
+        let mut decided: Vec<Option<DecidedType>> = decided.collect();
+        self.begin_as_others(&mut decided);
+        decided
+    }
+
+    /// Of an array behind something else the first elements may not have been accessed: then it begins where others of its type do.
+    fn begin_as_others(&self, decided: &mut [Option<DecidedType>]) {
+        let bases: FxHashSet<PlacedType> = decided.iter().flatten().map(|one| one.placed).collect();
+        let alone = |one: &&mut DecidedType| !one.is_allocated && one.beside.is_none();
+        for one in decided.iter_mut().flatten().filter(alone) {
+            let base = u64::from(one.placed.base);
+            let begin = (base % self.types.layout(one.placed.type_).bytes) as u32;
+            if begin > 0
+                && begin < one.placed.base
+                && bases.contains(&PlacedType { base: begin, ..one.placed })
+            {
+                one.placed.base = begin;
+                one.objects_bytes += base - u64::from(begin);
+                one.told_bytes += base - u64::from(begin);
+            }
+        }
+    }
+
+    /// What the blocks of each call are that a key tells apart, and whether their own votes agree on it.
+    fn sites(
+        &self,
+        own: &[Option<DecidedType>],
+        key: impl Fn(&VotedBlock) -> Option<u64>,
+    ) -> FxHashMap<(ProcessId, SiteId, Option<u64>), SiteBlocks> {
+        let mut sites: FxHashMap<_, SiteBlocks> = FxHashMap::default();
+        let of = |block: &VotedBlock| (block.process, block.site, key(block));
+        for block in self.blocks.iter().filter(|block| !self.is_everyones(block)) {
+            let site = sites.entry(of(block)).or_default();
+            for (placed, votes) in candidates(block) {
+                site.votes.entry(placed).or_default().add(votes);
+            }
+        }
+        for ((.., len), site) in &mut sites {
+            site.decided = self.winner(&site.votes, len.unwrap_or(u64::MAX));
+        }
+        for (block, own) in self.blocks.iter().zip(own) {
+            let (Some(own), Some(site)) = (own, sites.get_mut(&of(block))) else { continue };
+            let Some(decided) = site.decided.as_ref().filter(|_| own.votes > 0) else { continue };
+            let is_alike = match self.types.is_aggregate(own.placed.type_) {
+                true => {
+                    let votes = VoteSum { furthest: u32::MAX, ..VoteSum::default() };
+                    self.agreement(&Candidate { placed: own.raw, votes }, &decided.raw).is_some()
+                }
+                false => self.has_numbers(block, &decided.placed),
+            };
+            *if is_alike { &mut site.alike } else { &mut site.different } += 1;
+        }
+        sites
     }
 
     /// Whether a type has all the numbers that a block's accesses took it for, at their places: else it is something else.
@@ -346,12 +506,11 @@ impl BlockTypes {
     /// The type that most votes agree with; a larger one has its parts' votes.
     pub(super) fn winner(&self, votes: &Candidates, len: u64) -> Option<DecidedType> {
         let layout = |placed: &PlacedType| self.types.layout(placed.type_);
-        let fits = |placed: &PlacedType| u64::from(placed.base) + least_bytes(layout(placed)) <= len;
-        let mut all: Vec<(PlacedType, u64)> = votes.iter().map(|(placed, votes)| (*placed, *votes)).collect();
-        all.sort_unstable_by_key(|(placed, _)| *placed);
-        let sums = all.iter().filter(|(placed, _)| fits(placed)).map(|(whole, own)| {
-            let parts = all.iter().filter(|(part, _)| self.agreement(part, whole).is_some());
-            (parts.map(|(_, votes)| votes).sum::<u64>(), *own, *whole)
+        let fits = |one: &&Candidate| u64::from(one.placed.base) + least_bytes(layout(&one.placed)) <= len;
+        let all = sorted(votes);
+        let sums = all.iter().filter(fits).map(|whole| {
+            let parts = all.iter().filter(|part| self.agreement(part, &whole.placed).is_some());
+            (parts.map(|part| part.votes.count).sum::<u64>(), whole.votes.count, whole.placed)
         });
         let (votes, _, placed) = sums.max_by_key(|(sum, own, placed)| {
             // Of those that say the same, what fills the block.
@@ -365,43 +524,52 @@ impl BlockTypes {
     fn as_allocated(&self, number: u32, allocated: KnownAllocation) -> DecidedType {
         let block = &self.blocks[number as usize];
         let placed = PlacedType { type_: allocated.type_, base: 0 };
-        let mut all: Vec<(PlacedType, u64)> = self.candidates(number).into_iter().collect();
-        all.sort_unstable_by_key(|(placed, _)| *placed);
-        let parts = all.iter().filter(|(part, _)| self.agreement(part, &placed).is_some());
-        let votes = parts.map(|(_, votes)| votes).sum();
+        let all = sorted(&self.candidates(number));
+        let parts = all.iter().filter(|part| self.agreement(part, &placed).is_some());
+        let votes = parts.map(|part| part.votes.count).sum();
         let decided = self.decided(&all, placed, votes, block.len);
         let entry_bytes = self.types.layout(allocated.type_).bytes;
         let objects_bytes = match allocated.way {
             AllocationWay::Table => table_bytes(block.len, entry_bytes),
             AllocationWay::One | AllocationWay::Several => decided.objects_bytes,
         };
-        DecidedType { placed, objects_bytes, ..decided }
+        DecidedType { placed, objects_bytes, is_allocated: true, ..decided }
     }
 
     /// What was voted for, held against one type.
-    fn decided(&self, all: &[(PlacedType, u64)], placed: PlacedType, votes: u64, len: u64) -> DecidedType {
+    fn decided(&self, all: &[Candidate], placed: PlacedType, votes: u64, len: u64) -> DecidedType {
         let layout = |placed: &PlacedType| self.types.layout(placed.type_);
-        let mut others: Vec<(PlacedType, u64)> =
-            all.iter().filter(|(part, _)| self.agreement(part, &placed).is_none()).copied().collect();
+        let beside = (len > MOST_OBJECT_BYTES).then(|| self.beside(all, &placed, len)).flatten();
+        let is_beside = |part: &Candidate| beside.is_some_and(|beside| beside.type_ == part.placed.type_);
+        let others = all.iter().filter(|part| self.agreement(part, &placed).is_none() && !is_beside(part));
+        let mut others: Vec<(PlacedType, u64)> = others.map(|part| (part.placed, part.votes.count)).collect();
         others.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
-        let stored = all.iter().filter(|(part, _)| {
-            self.agreement(part, &placed) == Some(PartWay::Storage) && self.types.is_aggregate(part.type_)
+        let stored = all.iter().filter(|part| {
+            self.agreement(part, &placed) == Some(PartWay::Storage)
+                && self.types.is_aggregate(part.placed.type_)
         });
-        let stored = stored
-            .max_by_key(|(part, votes)| (*votes, layout(part).bytes))
-            .map(|(part, _)| PlacedType { type_: part.type_, base: self.within(part, &placed) as u32 });
+        let stored = stored.max_by_key(|part| (part.votes.count, layout(&part.placed).bytes)).map(|part| {
+            PlacedType { type_: part.placed.type_, base: self.within(&part.placed, &placed) as u32 }
+        });
         // An array from the start on, or what begins after something else.
         let bytes = layout(&placed).bytes;
-        let same = all.iter().filter(|(other, _)| {
-            other.type_ == placed.type_ && u64::from(other.base.abs_diff(placed.base)).is_multiple_of(bytes)
+        let same = all.iter().filter(|other| {
+            other.placed.type_ == placed.type_
+                && u64::from(other.placed.base.abs_diff(placed.base)).is_multiple_of(bytes)
         });
-        let first = same.map(|(other, _)| other.base).min().unwrap_or(placed.base);
+        let first = same.map(|other| other.placed.base).min().unwrap_or(placed.base);
+        let last = self.objects_of(all, &placed).map(|one| one.votes.last).max().unwrap_or(placed.base);
         let base = match u64::from(first) {
+            first if beside.is_some_and(|beside| beside.begin < first) => first as u32,
             first if first.is_multiple_of(bytes) => 0,
             first if len > MOST_OBJECT_BYTES => (first % bytes) as u32,
             _ => first,
         };
-        let objects_bytes = len.saturating_sub(base.into());
+        let told_bytes = (u64::from(last.saturating_sub(base)) / bytes + 1) * bytes;
+        let objects_bytes = match beside {
+            Some(_) => told_bytes,
+            None => len.saturating_sub(base.into()),
+        };
         DecidedType {
             placed: PlacedType { base, ..placed },
             raw: placed,
@@ -409,7 +577,46 @@ impl BlockTypes {
             others,
             stored,
             objects_bytes,
+            told_bytes: told_bytes.min(objects_bytes),
+            is_allocated: false,
+            beside,
         }
+    }
+
+    /// The candidates that tell of objects of a type: itself and its parts, but not numbers, which may be anything that follows.
+    fn objects_of<'a>(
+        &'a self,
+        all: &'a [Candidate],
+        placed: &'a PlacedType,
+    ) -> impl Iterator<Item = &'a Candidate> {
+        all.iter().filter(|one| {
+            one.placed == *placed
+                || self.types.is_aggregate(one.placed.type_) && self.agreement(one, placed).is_some()
+        })
+    }
+
+    /// The bytes of a block in which a candidate's objects were accessed.
+    fn span(&self, one: &Candidate) -> BlockSpan {
+        let end = u64::from(one.votes.last) + self.types.layout(one.placed.type_).bytes;
+        BlockSpan { begin: one.placed.base.into(), end }
+    }
+
+    /// What else has its own place in a block.
+    fn beside(&self, all: &[Candidate], placed: &PlacedType, len: u64) -> Option<BesideType> {
+        let own = self.objects_of(all, placed).map(|one| self.span(one));
+        let own = own.reduce(|a, b| BlockSpan { begin: a.begin.min(b.begin), end: a.end.max(b.end) })?;
+        let total: u64 = all.iter().map(|one| one.votes.count).sum();
+        let others = all.iter().filter(|one| {
+            let span = self.span(one);
+            self.types.is_aggregate(one.placed.type_)
+                && one.votes.count * LEAST_BESIDE >= total
+                && self.agreement(one, placed).is_none()
+                && !span.overlaps(own)
+                && span.end <= len
+        });
+        let most = others.max_by_key(|one| one.votes.count)?;
+        let BlockSpan { begin, end } = self.span(most);
+        Some(BesideType { type_: most.placed.type_, begin, end, votes: most.votes.count })
     }
 
     /// Where a part lies in the whole, or in an element of an array of it.
@@ -418,8 +625,9 @@ impl BlockTypes {
         (u64::from(part.base) + bytes - u64::from(whole.base) % bytes) % bytes
     }
 
-    /// How a vote goes with another one for the whole, if it does.
-    fn agreement(&self, part: &PlacedType, whole: &PlacedType) -> Option<PartWay> {
+    /// How votes go with those for the whole, if they do.
+    fn agreement(&self, candidate: &Candidate, whole: &PlacedType) -> Option<PartWay> {
+        let part = &candidate.placed;
         let (inner, outer) = (self.types.layout(part.type_), self.types.layout(whole.type_));
         let into = self.within(part, whole);
         if part.type_ == whole.type_ && into == 0 {
@@ -429,7 +637,12 @@ impl BlockTypes {
             let is_inside = self.types.is_aggregate(whole.type_) && inner.bytes <= outer.bytes;
             return is_inside.then_some(PartWay::Member);
         }
+        // Code that compilers join for several types is described as that of one: what both have alike tells neither from the other.
+        let is_head = || into == 0 && share_head(outer, inner, candidate.votes.furthest.into());
+        let from_start = u64::from(part.base.saturating_sub(whole.base));
         part_at(outer, into, inner)
+            .or_else(|| part_behind(outer, from_start, inner))
+            .or_else(|| is_head().then_some(PartWay::Header))
     }
 }
 
