@@ -596,6 +596,22 @@ fn unions_headers_and_trailing_arrays_of_objects_in_c() {
     }
 }
 
+/// A member that is a structure is one field; what reads two of its members reads it once.
+#[test]
+fn flat_layouts_have_members_alone() {
+    for level in ["-O0", "-O2"] {
+        let recording = TestProgram::built("layout/nested.c", &[level]).record_by("translate");
+        let deep = layouts(&recording);
+        let body = named(&deep, "type", "body");
+        assert_eq!((used(body, "at.x"), used(body, "at.y")), ((2000, 1001), (1000, 1)), "{level}");
+        let outcome = recording.trace.ask("layout", &["--flat", "--json"]);
+        let flat: Vec<Value> = serde_json::from_slice(&outcome.stdout).expect("an array");
+        let body = named(&flat, "type", "body");
+        assert_eq!((used(body, "at"), used(body, "id")), ((2000, 1002), (1, 1)), "{level}");
+        assert_eq!(body["fields"].as_array().map(Vec::len), Some(2), "{level}: {body:#}");
+    }
+}
+
 #[test]
 fn blocks_are_what_the_code_that_allocates_them_was_made_for() {
     for level in ["-O0", "-O1", "-O2", "-O3"] {

@@ -99,16 +99,36 @@ pub(super) struct StoredPart<'a> {
     pub(super) layout: &'a TypeLayout,
 }
 
-/// The same, with the fields of what is built in an array of bytes instead of these.
+/// The members of a type as one field each, whatever they are.
+pub(super) fn members_of(layout: &TypeLayout) -> Vec<FieldUse> {
+    opened(layout, None, 1)
+}
+
+/// The member that a field is, or is in.
+pub(super) fn member_of(field: &FieldUse, members: &[FieldUse]) -> Option<u16> {
+    let has_all = |member: &&FieldUse| member.offset <= field.offset && field.end() <= member.end();
+    let is_named = |member: &&FieldUse| {
+        field.name.strip_prefix(&member.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let named = members.iter().position(|member| has_all(&member) && is_named(&member));
+    named.or_else(|| members.iter().position(|member| has_all(&member))).map(|number| number as u16)
+}
+
+/// The same as [`fields_of`], with the fields of what is built in an array of bytes instead of these.
 pub(super) fn fields_with(layout: &TypeLayout, stored: Option<StoredPart<'_>>) -> Vec<FieldUse> {
+    opened(layout, stored, MOST_DEPTH)
+}
+
+/// Fields of structures that are nested so deep at most.
+fn opened(layout: &TypeLayout, stored: Option<StoredPart<'_>>, most_depth: u32) -> Vec<FieldUse> {
     let mut fields: Vec<FoundField> = Vec::new();
-    add(layout, "", 0, 0, &mut fields);
+    add(layout, "", 0, 0, most_depth, &mut fields);
     if let Some(StoredPart { offset, layout }) = stored {
         let covers =
             |found: &FoundField| found.field.offset <= offset && offset + layout.bytes <= found.field.end();
         if let Some(place) = fields.iter().position(covers) {
             let name = fields.remove(place).field.name;
-            add(layout, &name, offset, 1, &mut fields);
+            add(layout, &name, offset, 1, most_depth, &mut fields);
         }
     }
     // What has no bytes is not accessed (markers of Rust, empty bases), unless it is what objects end in.
@@ -154,7 +174,14 @@ struct FoundField {
     is_bits: bool,
 }
 
-fn add(layout: &TypeLayout, name: &str, offset: u64, depth: u32, fields: &mut Vec<FoundField>) {
+fn add(
+    layout: &TypeLayout,
+    name: &str,
+    offset: u64,
+    depth: u32,
+    most_depth: u32,
+    fields: &mut Vec<FoundField>,
+) {
     let field = || FieldUse {
         name: if name.is_empty() { "[value]".to_owned() } else { name.to_owned() },
         type_name: layout.name.to_string(),
@@ -170,13 +197,14 @@ fn add(layout: &TypeLayout, name: &str, offset: u64, depth: u32, fields: &mut Ve
         // An empty base class or member, which has a byte on paper.
         TypeKind::Struct(members) if members.is_empty() && depth > 0 => {}
         TypeKind::Struct(members)
-            if depth < MOST_DEPTH && fields.len() < MOST_FIELDS && !members.is_empty() =>
+            if depth < most_depth && fields.len() < MOST_FIELDS && !members.is_empty() =>
         {
-            members.iter().for_each(|member| add_member(member, name, offset, depth, fields));
+            members.iter().for_each(|member| add_member(member, name, offset, depth, most_depth, fields));
         }
-        TypeKind::Union(members) if depth < MOST_DEPTH && fields.len() < MOST_FIELDS => {
+        TypeKind::Union(members) if depth < most_depth && fields.len() < MOST_FIELDS => {
             let mut alternatives = Vec::new();
-            members.iter().for_each(|member| add_member(member, name, offset, depth, &mut alternatives));
+            let found = &mut alternatives;
+            members.iter().for_each(|member| add_member(member, name, offset, depth, most_depth, found));
             alternatives.retain(|found| found.field.size > 0);
             match joined_alternatives(alternatives, name) {
                 Some(alternatives) => fields.extend(alternatives),
@@ -187,7 +215,14 @@ fn add(layout: &TypeLayout, name: &str, offset: u64, depth: u32, fields: &mut Ve
     }
 }
 
-fn add_member(member: &Member, name: &str, offset: u64, depth: u32, fields: &mut Vec<FoundField>) {
+fn add_member(
+    member: &Member,
+    name: &str,
+    offset: u64,
+    depth: u32,
+    most_depth: u32,
+    fields: &mut Vec<FoundField>,
+) {
     let inner = match (name.is_empty(), member.name.is_empty()) {
         (_, true) => name.to_owned(),
         (true, false) => member.name.to_string(),
@@ -204,7 +239,11 @@ fn add_member(member: &Member, name: &str, offset: u64, depth: u32, fields: &mut
             };
             fields.push(FoundField { field, is_bits: true });
         }
-        None => add(&member.layout, &inner, offset + member.offset, depth + 1, fields),
+        None => {
+            // What a member without a name has (a base class, an anonymous union) counts as its owner's.
+            let nested = if member.name.is_empty() && most_depth == 1 { depth } else { depth + 1 };
+            add(&member.layout, &inner, offset + member.offset, nested, most_depth, fields);
+        }
     }
 }
 
@@ -302,6 +341,12 @@ mod tests {
         assert_eq!((owners[3], owners[4], owners[23]), (0, u16::MAX, 2));
         assert_eq!(holes(&owners), [TypeHole { offset: 4, size: 4 }, TypeHole { offset: 9, size: 7 }]);
         assert_eq!(fields_of(&scalar("double", 8))[0].name, "[value]");
+        let members = members_of(&outer);
+        let names: Vec<(&str, u64, u64)> =
+            members.iter().map(|field| (field.name.as_str(), field.offset, field.size)).collect();
+        assert_eq!(names, [("id", 0, 4), ("inner", 8, 16), ("next", 24, 8)]);
+        let numbers: Vec<_> = fields.iter().map(|field| member_of(field, &members)).collect();
+        assert_eq!(numbers, [Some(0), Some(1), Some(1), Some(2)]);
     }
 
     #[test]

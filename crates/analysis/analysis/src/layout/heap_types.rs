@@ -8,7 +8,7 @@ use symbols::{BlockId, TypeLayout, VariableId};
 use trace_format::Filter;
 
 use super::conflicts::{TypeConflict, TypeConflicts};
-use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with, open_end};
+use super::fields::{FieldUse, NO_FIELD, StoredPart, by_byte, fields_with, member_of, members_of, open_end};
 use super::votes::{BlockTypes, DecidedType, PlacedType, TypedShare, VotedBlock, VotedVariable};
 use crate::typing::CodeTypes;
 use crate::{Error, Session};
@@ -39,6 +39,9 @@ struct ArrayTail {
 pub(crate) struct TypeTable {
     /// Its fields in their order.
     pub(crate) fields: Vec<FieldUse>,
+    /// Its members, whatever they are, and the one that each field is in.
+    pub(super) members: Vec<FieldUse>,
+    pub(super) member_of: Vec<u16>,
     /// The field of each byte.
     pub(super) owners: Vec<u16>,
     /// Whether members of a union are among the fields.
@@ -64,7 +67,10 @@ impl TypeTable {
     ) -> Self {
         let fields = fields_with(layout, stored);
         let tail = open_end(layout, &fields, are_longer);
+        let members = members_of(layout);
         Self {
+            member_of: fields.iter().map(|field| member_of(field, &members).unwrap_or(NO_FIELD)).collect(),
+            members,
             owners: by_byte(&fields, layout.bytes),
             has_alternatives: fields.iter().any(|field| field.is_alternative),
             tail: tail.map(|field| ArrayTail { field, offset: fields[usize::from(field)].offset }),

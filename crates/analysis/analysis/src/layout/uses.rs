@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::HeapTypes;
 use super::advice::advice;
 use super::conflicts::TypeConflict;
-use super::fields::{FieldUse, NO_FIELD, TypeHole, holes};
+use super::fields::{FieldUse, NO_FIELD, TypeHole, by_byte, holes};
 use super::heap_types::{TypeTable, TypedPlace};
 use crate::{Count, Error, Moment, Tool};
 
@@ -118,6 +118,8 @@ const MOST_DOUBT: f64 = 0.005;
 #[derive(Debug)]
 pub struct TypeUses {
     types: Arc<HeapTypes>,
+    /// Members that are structures are one field each.
+    is_flat: bool,
     counted: FxHashMap<u32, CountedType>,
     threads: FxHashMap<ThreadId, ThreadObjects>,
     /// Accesses to heap blocks, and those to blocks that have a type.
@@ -138,6 +140,7 @@ impl TypeUses {
     pub fn new(types: Arc<HeapTypes>) -> Self {
         Self {
             types,
+            is_flat: false,
             counted: FxHashMap::default(),
             threads: FxHashMap::default(),
             heap: 0,
@@ -146,6 +149,24 @@ impl TypeUses {
             is_partial: false,
             begun: BTreeMap::new(),
             touched: Vec::new(),
+        }
+    }
+
+    /// Counts to members alone: those that are structures are one field each.
+    #[must_use]
+    pub fn flat(self) -> Self {
+        Self { is_flat: true, ..self }
+    }
+
+    /// Finds the fields that so many bytes at a place are of.
+    fn touch(&mut self, place: TypedPlace, len_bytes: u64) {
+        self.types.touched(place, len_bytes, &mut self.touched);
+        if let Some(table) = self.types.table(place.type_).filter(|_| self.is_flat) {
+            for field in &mut self.touched {
+                *field = table.member_of.get(usize::from(*field)).copied().unwrap_or(NO_FIELD);
+            }
+            self.touched.sort_unstable();
+            self.touched.dedup();
         }
     }
 
@@ -162,9 +183,9 @@ impl TypeUses {
         self.heap += 1;
         let Some(place) = self.types.place(variable, access.addr) else { return };
         self.typed += 1;
+        self.touch(place, access.size.into());
         let counted = self.counted.entry(place.type_).or_default();
         counted.all.add(access);
-        self.types.touched(place, access.size.into(), &mut self.touched);
         for field in &self.touched {
             counted.counts.entry((*field, at.thread)).or_default().add(access);
         }
@@ -208,8 +229,8 @@ impl TypeUses {
         for ((addr, len), writes) in ranges.into_iter().filter(|((_, len), _)| *len > 0) {
             let variable = at.resolver.resolve_data(addr).variable;
             let Some(place) = self.types.place(variable, addr) else { continue };
+            self.touch(place, len);
             let blocks = &mut self.counted.entry(place.type_).or_default().blocks;
-            self.types.touched(place, len, &mut self.touched);
             for field in &self.touched {
                 let ops = blocks.entry(*field).or_default();
                 *if writes { &mut ops.writes } else { &mut ops.reads } += 1;
@@ -254,7 +275,7 @@ impl TypeUses {
         let mut all: BTreeMap<u32, TypeUse> = BTreeMap::new();
         for (type_, counted) in &self.counted {
             let Some(table) = self.types.table(*type_) else { continue };
-            all.insert(*type_, counted.type_use(self.types.name(*type_), table));
+            all.insert(*type_, counted.type_use(self.types.name(*type_), table, self.is_flat));
         }
         for (type_, one) in &mut all {
             one.conflicts = self.types.conflicts(*type_);
@@ -269,8 +290,13 @@ impl TypeUses {
 }
 
 impl CountedType {
-    fn type_use(&self, name: &str, table: &TypeTable) -> TypeUse {
-        let (mut fields, bytes) = (table.fields.clone(), table.bytes());
+    fn type_use(&self, name: &str, table: &TypeTable, is_flat: bool) -> TypeUse {
+        let bytes = table.bytes();
+        let (known, holes) = match is_flat {
+            true => (&table.members, holes(&by_byte(&table.members, bytes))),
+            false => (&table.fields, holes(&table.owners)),
+        };
+        let mut fields = known.clone();
         let mut lines = vec![0; bytes.div_ceil(LINE_BYTES) as usize];
         for ((field, thread), count) in &self.counts {
             let Some(field) = fields.get_mut(*field as usize) else { continue };
@@ -287,7 +313,7 @@ impl CountedType {
             let Some(field) = fields.get_mut(*field as usize) else { continue };
             (field.block_reads, field.block_writes) = (ops.reads, ops.writes);
         }
-        let named = |field: u16| table.fields[field as usize].name.clone();
+        let named = |field: u16| known[field as usize].name.clone();
         let mut pairs: Vec<FieldPair> = self
             .pairs
             .iter()
@@ -315,7 +341,7 @@ impl CountedType {
             typed_by,
             confidence: 1.0,
             conflicts: Vec::new(),
-            holes: holes(&table.owners),
+            holes,
             fields,
             lines,
             pairs,

@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// that, too, where most accesses are to such blocks
     #[arg(long, conflicts_with_all = ["only", "fail_if"])]
     offsets: bool,
+    /// Members that are structures as one field each
+    #[arg(long, conflicts_with = "offsets")]
+    flat: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -56,7 +59,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         note_problems(&session);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut uses = TypeUses::new(Arc::clone(&heap));
+    let uses = TypeUses::new(Arc::clone(&heap));
+    let mut uses = if args.flat { uses.flat() } else { uses };
     session.replay(&Default::default(), None, &mut uses)?;
     let (covered, missing) = (uses.covered(), uses.missing);
     let (share, has_debug_info) = (heap.share(), heap.has_debug_info());
