@@ -2,13 +2,15 @@
 //! never released the program could still have reached.
 //!
 //! A word is one of eight bytes at an address that eight divides, as compilers store pointers. Stacks are followed apart: what lies below
-//! a return address when it is written is no program's any more.
+//! a return address when it is written, or below the stack pointer when a function has returned, is no program's any more.
 
-use memref::{Access, ProcessId, ThreadId, VirtAddr};
+use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
-use symbols::{RegionId, Resolver};
+use symbols::{CodeId, RegionId, Resolver};
+use x86::{Instruction, MAX_INSTRUCTION_BYTES, Transfer};
 
 use super::reach::PointerWord;
+use crate::code_files::CodeFiles;
 
 const WORD: u64 = 8;
 const PAGE_WORDS: usize = (VirtAddr::PAGE_BYTES / WORD) as usize;
@@ -20,6 +22,34 @@ const CALL_BYTES: std::ops::RangeInclusive<u64> = 2..=15;
 pub(super) struct PointerWords {
     processes: FxHashMap<ProcessId, ProcessWords>,
     threads: FxHashMap<ThreadId, ThreadWords>,
+    returns: Returns,
+}
+
+/// Knows the instructions that return from a function.
+#[derive(Default)]
+struct Returns {
+    files: CodeFiles,
+    known: FxHashMap<CodeId, bool>,
+}
+
+impl std::fmt::Debug for Returns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Returns").field("known", &self.known.len()).finish_non_exhaustive()
+    }
+}
+
+impl Returns {
+    /// Whether the instruction there is one. Of code that is in no file nobody knows.
+    fn is_one(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> bool {
+        let code = resolver.resolve_code(ip);
+        let files = &mut self.files;
+        *self.known.entry(code).or_insert_with(|| {
+            let mut buffer = [0; MAX_INSTRUCTION_BYTES];
+            let bytes = files.at(resolver, ip, &mut buffer);
+            let instruction = bytes.and_then(|bytes| Instruction::decode(bytes, ip.0));
+            instruction.is_some_and(|instruction| matches!(instruction.transfer(), Transfer::Return(_)))
+        })
+    }
 }
 
 /// The words of a process, but for those on stacks. Zero: no pointer.
@@ -105,6 +135,11 @@ impl ProcessWords {
 }
 
 impl ThreadWords {
+    /// The stack pointer is there: what lies below is left from functions that returned.
+    fn leave_below(&mut self, stack_pointer: u64) {
+        while self.words.pop_if(|word| word.at < stack_pointer).is_some() {}
+    }
+
     fn set(&mut self, at: u64, value: Option<u64>) {
         let place = self.words.partition_point(|word| word.at > at);
         let is_there = self.words.get(place).is_some_and(|word| word.at == at);
@@ -163,8 +198,17 @@ impl PointerWords {
             let value = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
             if CALL_BYTES.contains(&value.wrapping_sub(access.ip.0)) {
                 own.stack = resolver.resolve_data(access.addr).region;
-                while own.words.pop_if(|word| word.at < addr).is_some() {}
+                own.leave_below(addr);
             }
+        }
+        // A return takes its address from the stack, which then begins behind it.
+        let is_below = own.words.last().is_some_and(|lowest| lowest.at < addr);
+        if is_below
+            && (access.kind, u64::from(access.size)) == (AccessKind::Load, WORD)
+            && self.returns.is_one(resolver, access.ip)
+            && own.stack == resolver.resolve_data(access.addr).region
+        {
+            own.leave_below(addr.saturating_add(WORD));
         }
         let mut rest = bytes;
         let mut at = addr;
@@ -260,5 +304,16 @@ mod tests {
         own.set(0x18, None);
         own.clear(0x21, 1);
         assert_eq!(own.words, [PointerWord { at: 0x10, value: 0x10 }]);
+    }
+
+    #[test]
+    fn what_lies_below_the_stack_pointer_is_left() {
+        let mut own = ThreadWords::default();
+        for at in [0x20, 0x10, 0x18] {
+            own.set(at, Some(at));
+        }
+        own.leave_below(0x18);
+        let left: Vec<u64> = own.words.iter().map(|word| word.at).collect();
+        assert_eq!(left, [0x20, 0x18]);
     }
 }

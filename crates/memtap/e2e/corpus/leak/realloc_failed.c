@@ -2,7 +2,6 @@
 // command: errors
 // record: --data
 // expect: leak definite
-// memtap misses: words that functions left on the stack when they returned count as pointers
 #include <stdint.h>
 #include <stdlib.h>
 #include "../hide.h"
