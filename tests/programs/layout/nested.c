@@ -1,4 +1,5 @@
 // A structure in a structure: its members are read alone, and both at once.
+// stdout: 1000 0 7
 #include <stdio.h>
 #include <stdlib.h>
 #include "../access.h"
