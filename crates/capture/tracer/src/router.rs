@@ -104,11 +104,12 @@ unsafe extern "C" fn on_fault(signal: i32, info: &mut SigInfo, context: &mut UCo
     // SAFETY: this thread's state; the code that we interrupted is the program's, or ours outside of handlers, which
     // does not fault while it uses the state.
     let thread = unsafe { &mut *current };
-    let is_nested = if signal == libc::SIGSYS {
-        gate::is_ours(thread, context)
-    } else {
-        gate::is_in_handler(thread, context)
-    };
+    if signal == libc::SIGSYS && info.code == sys::SYS_USER_DISPATCH && gate::is_ours(thread, context) {
+        // The loader, which we ask for a function, makes calls of its own: it may have to wait, or writes what it looks up.
+        direct::make_for_library(context);
+        return;
+    }
+    let is_nested = gate::is_in_handler(thread, context);
     raised::learn(context);
     handle(thread, signal, info, context);
     if !is_nested {
@@ -167,8 +168,6 @@ impl Claimant {
     /// Handles a signal. `false`: it is not his.
     fn takes(self, thread: &mut TracedThread, signal: i32, info: &SigInfo, context: &mut UContext) -> bool {
         match self {
-            // The loader, which we ask for a function, makes calls of its own: it may have to wait, or writes what it looks up.
-            Self::SystemCall if gate::is_ours(thread, context) => direct::make_for_library(context),
             Self::SystemCall => {
                 let native = NativeContext::of_system_call(thread, context);
                 if info.is_call_of_32_bits() {

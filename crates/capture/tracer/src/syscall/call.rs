@@ -6,6 +6,7 @@ use buffers::Record;
 use memref::{AccessKind, AllocationFunction, AllocationKind, BlockFunction, BlockKind, VirtAddr};
 use tracee::sys;
 
+use crate::signal::stubs::SYSCALL_BYTES;
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
 use crate::syscall::program_memory;
@@ -26,6 +27,16 @@ pub(crate) struct SystemCall {
 }
 
 impl SystemCall {
+    /// That of an instruction which these registers are at, and which ends at that address.
+    pub(crate) fn of(gregs: &x86::Registers, end: u64) -> Self {
+        let args = [gregs.rdi, gregs.rsi, gregs.rdx, gregs.r10, gregs.r8, gregs.r9];
+        Self {
+            number: gregs.rax as libc::c_long,
+            args: args.map(|word| word as usize),
+            ip: end.wrapping_sub(SYSCALL_BYTES),
+        }
+    }
+
     /// Records that a call that succeeded took up one setting and gave back the one before, where the program asked.
     pub(crate) fn exchanged(
         &self,

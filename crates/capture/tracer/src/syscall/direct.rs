@@ -18,7 +18,7 @@ use tracee::sys;
 
 use crate::process::filters;
 use crate::registers::TRAP_FLAG;
-use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
+use crate::signal::stubs::{self, NOT_MADE};
 use crate::state::process::PROCESS;
 use crate::state::thread::{GATE_CALL, TracedThread};
 use crate::syscall::call::SystemCall;
@@ -43,9 +43,7 @@ pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Regi
     let site = CallSite::new(at, unsafe { (at as *const u64).read() });
     gregs.rip = site.instruction;
     let by_handler = Made::ByHandler(site.after);
-    let args = [gregs.rdi, gregs.rsi, gregs.rdx, gregs.r10, gregs.r8, gregs.r9].map(|word| word as usize);
-    let call =
-        SystemCall { number: gregs.rax as libc::c_long, args, ip: site.next.wrapping_sub(SYSCALL_BYTES) };
+    let call = SystemCall::of(gregs, site.next);
     let is_plain = !thread.translation.is_stepping()
         && !thread.window.is_due()
         && gregs.rflags & TRAP_FLAG == 0
@@ -70,9 +68,9 @@ pub(crate) fn make(thread: &mut TracedThread, live: &Live, gregs: &mut x86::Regi
 /// Makes a call of a library's that code of ours has called: it is neither the program's nor recorded.
 pub(crate) fn make_for_library(context: &mut UContext) {
     let gregs = &mut context.gregs;
-    let args = [gregs.rdi, gregs.rsi, gregs.rdx, gregs.r10, gregs.r8, gregs.r9].map(|word| word as usize);
+    let SystemCall { number, args, .. } = SystemCall::of(gregs, gregs.rip);
     // SAFETY: the library vouches for its own arguments.
-    gregs.rax = unsafe { sys::syscall(gregs.rax as usize, args) } as u64;
+    gregs.rax = unsafe { sys::syscall(number as usize, args) } as u64;
 }
 
 /// Whether this is a child of vfork. Where it is killed in a call, its parent is to find its own state as it was: not busy, and not

@@ -10,7 +10,7 @@ use tracee::sys;
 
 use crate::process::{births, debugger, exec, filters, surroundings, threads};
 use crate::protect::{pages, views};
-use crate::signal::stubs::{self, NOT_MADE, SYSCALL_BYTES};
+use crate::signal::stubs::{self, NOT_MADE};
 use crate::signal::{actions, alt_stack, deaths, delivery, rseq, wait_limit, waiting};
 use crate::state::process::PROCESS;
 use crate::state::thread::TracedThread;
@@ -55,13 +55,11 @@ impl Maker {
 /// `context` is that of a SIGSYS which system call dispatch raised.
 pub(crate) unsafe fn on_system_call(thread: &mut TracedThread, context: &mut UContext) {
     let gregs = context.gregs;
-    let number = gregs.rax as libc::c_long;
-    let args =
-        [gregs.rdi, gregs.rsi, gregs.rdx, gregs.r10, gregs.r8, gregs.r9].map(|register| register as usize);
     // The instruction leaves these in two registers.
     context.gregs.rcx = gregs.rip;
     context.gregs.r11 = gregs.rflags;
-    let call = SystemCall { number, args, ip: gregs.rip.wrapping_sub(SYSCALL_BYTES) };
+    let call = SystemCall::of(&gregs, gregs.rip);
+    let SystemCall { number, args, .. } = call;
     if number == libc::SYS_futex {
         thread.tell_futex(call.ip, &args, None);
     }
