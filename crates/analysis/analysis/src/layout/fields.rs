@@ -193,15 +193,15 @@ fn add(
         },
         ..FieldUse::default()
     };
+    // What a member without a name has (a base class, an anonymous union) is its owner's, however flat the view.
+    let is_opened = (depth < most_depth || name.is_empty()) && fields.len() < MOST_FIELDS;
     match &layout.kind {
         // An empty base class or member, which has a byte on paper.
         TypeKind::Struct(members) if members.is_empty() && depth > 0 => {}
-        TypeKind::Struct(members)
-            if depth < most_depth && fields.len() < MOST_FIELDS && !members.is_empty() =>
-        {
+        TypeKind::Struct(members) if is_opened && !members.is_empty() => {
             members.iter().for_each(|member| add_member(member, name, offset, depth, most_depth, fields));
         }
-        TypeKind::Union(members) if depth < most_depth && fields.len() < MOST_FIELDS => {
+        TypeKind::Union(members) if is_opened => {
             let mut alternatives = Vec::new();
             let found = &mut alternatives;
             members.iter().for_each(|member| add_member(member, name, offset, depth, most_depth, found));
@@ -239,11 +239,7 @@ fn add_member(
             };
             fields.push(FoundField { field, is_bits: true });
         }
-        None => {
-            // What a member without a name has (a base class, an anonymous union) counts as its owner's.
-            let nested = if member.name.is_empty() && most_depth == 1 { depth } else { depth + 1 };
-            add(&member.layout, &inner, offset + member.offset, nested, most_depth, fields);
-        }
+        None => add(&member.layout, &inner, offset + member.offset, depth + 1, most_depth, fields),
     }
 }
 
@@ -347,6 +343,21 @@ mod tests {
         assert_eq!(names, [("id", 0, 4), ("inner", 8, 16), ("next", 24, 8)]);
         let numbers: Vec<_> = fields.iter().map(|field| member_of(field, &members)).collect();
         assert_eq!(numbers, [Some(0), Some(1), Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn bases_are_opened_however_flat_the_view() {
+        let structure = |name: &str, bytes, members| {
+            Arc::new(TypeLayout { name: name.into(), bytes, kind: TypeKind::Struct(members) })
+        };
+        let (empty, int) = (structure("Tag", 1, vec![]), scalar("int", 4));
+        let base = structure("Entity", 4, vec![member("id", 0, &int)]);
+        let derived =
+            structure("Monster", 8, vec![member("", 0, &empty), member("", 0, &base), member("hp", 4, &int)]);
+        let names =
+            |fields: Vec<FieldUse>| -> Vec<String> { fields.into_iter().map(|field| field.name).collect() };
+        assert_eq!(names(members_of(&derived)), ["id", "hp"]);
+        assert_eq!(names(fields_of(&derived)), ["id", "hp"]);
     }
 
     #[test]
