@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memref::VirtAddr;
 use symbols::Resolver;
-use x86::{Instruction, MAX_INSTRUCTION_BYTES, Transfer};
+use x86::{Instruction, Transfer};
 
 use crate::code_files::CodeFiles;
 
@@ -28,8 +28,7 @@ impl Callees {
     ) -> Option<Arc<str>> {
         let mut at = call;
         for count in 0..MOST_INSTRUCTIONS {
-            let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-            let instruction = Instruction::decode(self.files.at(resolver, at, &mut buffer)?, at.0)?;
+            let instruction = self.files.instruction(resolver, at)?;
             let step = if count == 0 { Step::of_call(&instruction) } else { Step::within(&instruction) };
             at = match step? {
                 Step::Next(next) => next,

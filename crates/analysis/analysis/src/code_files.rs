@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use memref::VirtAddr;
 use symbols::Resolver;
-use x86::MAX_INSTRUCTION_BYTES;
+use x86::{Instruction, MAX_INSTRUCTION_BYTES};
 
 /// The files that were opened; `None`: can't be.
 #[derive(Debug, Default)]
@@ -16,6 +16,12 @@ pub(crate) struct CodeFiles {
 }
 
 impl CodeFiles {
+    /// The instruction at an address of code; `None` where there is no file, or none in it.
+    pub(crate) fn instruction(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Instruction> {
+        let mut buffer = [0; MAX_INSTRUCTION_BYTES];
+        Instruction::decode(self.at(resolver, ip, &mut buffer)?, ip.0)
+    }
+
     /// The bytes at an address of code, fewer where the mapped part of the file ends; `None` where there is no file.
     pub(crate) fn at<'a>(
         &mut self,

@@ -4,9 +4,7 @@
 use memref::VirtAddr;
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, Resolver};
-use x86::{
-    ByteRule, ByteSource, ByteTarget, Examiner, Instruction, MAX_INSTRUCTION_BYTES, RegisterKind, Transfer,
-};
+use x86::{ByteRule, ByteSource, ByteTarget, Examiner, Instruction, RegisterKind, Transfer};
 
 use crate::Owner;
 use crate::code_files::CodeFiles;
@@ -45,19 +43,19 @@ impl ComparingLoads {
     }
 
     fn look(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<bool> {
-        let load = self.instruction(resolver, ip)?;
+        let load = self.files.instruction(resolver, ip)?;
         if is_comparison(&load) {
             return Some(load.names_memory());
         }
         let register = self.loaded(&load)?;
         let mut at = VirtAddr(load.next());
         for _ in 0..MOST_AFTER {
-            let next = self.instruction(resolver, at)?;
+            let next = self.files.instruction(resolver, at)?;
             let registers = self.examiner.examine(&next).registers();
             at = VirtAddr(next.next());
             if is_comparison(&next) && registers.used >> register & 1 == 1 {
                 // A number made of the result may be masked away; a jump is a decision.
-                let jump = self.instruction(resolver, at)?;
+                let jump = self.files.instruction(resolver, at)?;
                 return Some(matches!(jump.transfer(), Transfer::Branch(..)));
             }
             if registers.written >> register & 1 == 1 || next.transfer() != Transfer::Next {
@@ -82,11 +80,6 @@ impl ComparingLoads {
                 _ => None,
             }
         })
-    }
-
-    fn instruction(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<Instruction> {
-        let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-        Instruction::decode(self.files.at(resolver, ip, &mut buffer)?, ip.0)
     }
 }
 

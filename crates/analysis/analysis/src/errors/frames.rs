@@ -3,7 +3,7 @@
 use memref::{Access, AccessKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, Resolver};
-use x86::{Instruction, MAX_INSTRUCTION_BYTES, Transfer};
+use x86::Transfer;
 
 use crate::code_files::CodeFiles;
 
@@ -68,9 +68,7 @@ impl CallFrames {
 }
 
 fn look(files: &mut CodeFiles, resolver: &Resolver, ip: VirtAddr) -> FrameChange {
-    let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-    let bytes = files.at(resolver, ip, &mut buffer);
-    match bytes.and_then(|bytes| Instruction::decode(bytes, ip.0)).map(|one| one.transfer()) {
+    match files.instruction(resolver, ip).map(|one| one.transfer()) {
         Some(Transfer::Call(_) | Transfer::CallIndirect) => FrameChange::Call,
         Some(Transfer::Return(_)) => FrameChange::Return,
         _ => FrameChange::None,

@@ -7,7 +7,7 @@
 use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, RegionId, Resolver};
-use x86::{Instruction, MAX_INSTRUCTION_BYTES, Transfer};
+use x86::Transfer;
 
 use super::reach::PointerWord;
 use crate::code_files::CodeFiles;
@@ -26,16 +26,10 @@ pub(super) struct PointerWords {
 }
 
 /// Knows the instructions that return from a function.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Returns {
     files: CodeFiles,
     known: FxHashMap<CodeId, bool>,
-}
-
-impl std::fmt::Debug for Returns {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Returns").field("known", &self.known.len()).finish_non_exhaustive()
-    }
 }
 
 impl Returns {
@@ -44,9 +38,7 @@ impl Returns {
         let code = resolver.resolve_code(ip);
         let files = &mut self.files;
         *self.known.entry(code).or_insert_with(|| {
-            let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-            let bytes = files.at(resolver, ip, &mut buffer);
-            let instruction = bytes.and_then(|bytes| Instruction::decode(bytes, ip.0));
+            let instruction = files.instruction(resolver, ip);
             instruction.is_some_and(|instruction| matches!(instruction.transfer(), Transfer::Return(_)))
         })
     }

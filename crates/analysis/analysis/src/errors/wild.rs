@@ -3,7 +3,7 @@
 use memref::{Access, AccessKind, Gap, GapReason, ThreadId, VirtAddr};
 use rustc_hash::FxHashSet;
 use symbols::{BlockState, Resolver};
-use x86::{Examiner, Instruction, MAX_INSTRUCTION_BYTES, MemoryOperand};
+use x86::{Examiner, MemoryOperand};
 
 use crate::code_files::CodeFiles;
 use crate::{Death, amount};
@@ -108,9 +108,7 @@ fn cause(code: &str, done: &str) -> String {
 /// The operand of the instruction there that met the fault: of several, not the stack's, unless the address is that; of two, the one
 /// that stores.
 fn faulting_operand(resolver: &Resolver, ip: VirtAddr, is_on_stack: bool) -> Option<MemoryOperand> {
-    let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-    let mut files = CodeFiles::default();
-    let instruction = Instruction::decode(files.at(resolver, ip, &mut buffer)?, ip.0)?;
+    let instruction = CodeFiles::default().instruction(resolver, ip)?;
     let mut examiner = Examiner::new();
     let effects = examiner.examine(&instruction);
     let operands = || effects.operands().filter(|operand| operand.kind != AccessKind::Prefetch);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memref::{AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::Resolver;
-use x86::{DataFlow, Examiner, Instruction, MAX_INSTRUCTION_BYTES, Transfer};
+use x86::{DataFlow, Examiner, Instruction, Transfer};
 
 use crate::code_files::CodeFiles;
 
@@ -115,9 +115,7 @@ impl ProgramCode {
     }
 
     fn decode(&mut self, resolver: &Resolver, ip: VirtAddr) -> Option<KnownInstruction> {
-        let mut bytes = [0; MAX_INSTRUCTION_BYTES];
-        let bytes = self.files.at(resolver, ip, &mut bytes)?;
-        let instruction = Instruction::decode(bytes, ip.0)?;
+        let instruction = self.files.instruction(resolver, ip)?;
         let effects = self.examiner.examine(&instruction);
         Some(KnownInstruction {
             successor: Successor::of(&instruction),

@@ -19,7 +19,7 @@ use memref::{AccessKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{Resolver, VariableId};
 use trace_format::Trace;
-use x86::{Instruction, MAX_INSTRUCTION_BYTES};
+use x86::Instruction;
 
 use super::access_site::AccessSite;
 use super::calls::CallEffect;
@@ -263,9 +263,7 @@ impl Atomics {
         if let Some(&code) = self.codes.get(&ip.0) {
             return code;
         }
-        let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-        let bytes = self.code_files.at(resolver, ip, &mut buffer);
-        let instruction = bytes.and_then(|bytes| Instruction::decode(bytes, ip.0)).unwrap_or_default();
+        let instruction = self.code_files.instruction(resolver, ip).unwrap_or_default();
         let code = (self.find_code(resolver, ip, &instruction), CallEffect::of(&instruction));
         self.codes.insert(ip.0, code);
         code

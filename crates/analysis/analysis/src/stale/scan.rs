@@ -17,7 +17,6 @@
 use memref::{Access, AccessKind, VirtAddr};
 use rustc_hash::FxHashMap;
 use symbols::{BlockState, CodeId, CodeName, LinkAddr, Resolver};
-use x86::{Instruction, MAX_INSTRUCTION_BYTES};
 
 use crate::code_files::CodeFiles;
 
@@ -90,9 +89,7 @@ impl StringLoads {
         let code = resolver.resolve_code(ip);
         let files = &mut self.files;
         *self.masked.entry(code).or_insert_with(|| {
-            let mut buffer = [0; MAX_INSTRUCTION_BYTES];
-            let instruction =
-                files.at(resolver, ip, &mut buffer).and_then(|bytes| Instruction::decode(bytes, ip.0));
+            let instruction = files.instruction(resolver, ip);
             instruction.is_some_and(|instruction| instruction.mask().is_some())
         })
     }
