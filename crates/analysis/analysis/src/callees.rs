@@ -44,6 +44,19 @@ impl Callees {
         }
         None
     }
+
+    /// Whether the instruction there accesses memory at a place of its module, as a variable of it.
+    pub(crate) fn names_static(&mut self, resolver: &Resolver, ip: VirtAddr) -> bool {
+        self.files.instruction(resolver, ip).is_some_and(|one| one.rip_relative().is_some())
+    }
+}
+
+/// The C library's function that a procedure linkage table's entry, or a function that checks bounds as well, is for: `memcpy` of
+/// `memcpy@plt` and `__memcpy_chk`.
+pub(crate) fn library_function(name: &str) -> &str {
+    let name = name.strip_suffix("@plt").unwrap_or(name);
+    let checked = name.strip_prefix("__").and_then(|inner| inner.strip_suffix("_chk"));
+    checked.unwrap_or(name)
 }
 
 /// The name of the function at an address.

@@ -43,9 +43,13 @@ fn is_exact(name: &CodeName) -> bool {
 }
 
 fn is_exact_function(function: &str) -> bool {
+    is_exact_copy(function) || COMPARES.iter().any(|known| function.starts_with(known))
+}
+
+/// Whether such a function of the C library copies.
+pub(super) fn is_exact_copy(function: &str) -> bool {
     let variant = COPIES.iter().find_map(|stem| function.strip_prefix(stem));
     variant.is_some_and(|variant| COPY_VARIANTS.iter().any(|known| variant.starts_with(known)))
-        || COMPARES.iter().any(|known| function.starts_with(known))
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub enum MemoryErrorKind {
     InvalidFree,
     /// A release by another function than goes with the one that allocated.
     MismatchedFree,
+    /// A copy whose source and destination overlap, by a function that does not allow it.
+    Overlap,
     /// A comparison of bytes that nobody wrote.
     Uninitialised,
     /// A block that was never released. No error by itself.
@@ -39,6 +41,7 @@ impl MemoryErrorKind {
             Self::OutOfBounds => "out_of_bounds",
             Self::InvalidFree => "invalid_free",
             Self::MismatchedFree => "mismatched_free",
+            Self::Overlap => "overlap",
             Self::Uninitialised => "uninitialised",
             Self::Leak => "leak",
             Self::Unused => "unused",

@@ -2,51 +2,63 @@
 
 use memref::{Access, AccessKind, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
-use symbols::{CodeId, Resolver};
+use symbols::Resolver;
 use x86::Transfer;
 
 use crate::code_files::CodeFiles;
 
 /// Bytes of a return address.
-const SLOT_BYTES: u32 = 8;
+pub(super) const SLOT_BYTES: u32 = 8;
 
-/// What an instruction does to frames.
+/// What an instruction, or an access of it, does to frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FrameChange {
+pub(super) enum FrameChange {
     None,
     Call,
     Return,
 }
 
+/// Knows the instructions that change frames. Of code that is in no file nobody knows.
+#[derive(Debug, Default)]
+pub(super) struct FrameCode {
+    files: CodeFiles,
+    known: Vec<Option<FrameChange>>,
+}
+
+impl FrameCode {
+    /// What the instruction there does.
+    pub(super) fn of(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> FrameChange {
+        let index = resolver.resolve_code(ip).0 as usize;
+        if index >= self.known.len() {
+            self.known.resize(index + 1, None);
+        }
+        match self.known[index] {
+            Some(change) => change,
+            None => *self.known[index].insert(look(&mut self.files, resolver, ip)),
+        }
+    }
+}
+
 /// The frames of all threads.
 #[derive(Debug, Default)]
 pub(super) struct CallFrames {
-    files: CodeFiles,
-    known: Vec<Option<FrameChange>>,
+    pub(super) code: FrameCode,
     /// Addresses of return addresses, the outermost first.
     threads: FxHashMap<ThreadId, Vec<VirtAddr>>,
 }
 
 impl CallFrames {
-    /// An access to what is no block and no variable, which may be a stack.
+    /// An access to what is no block and no variable, which may be a stack: what it does to the thread's frames.
     pub(super) fn access(
         &mut self,
         resolver: &mut Resolver,
         thread: ThreadId,
-        code: CodeId,
         access: &Access,
-    ) {
+    ) -> FrameChange {
         if access.size != SLOT_BYTES || !matches!(access.kind, AccessKind::Load | AccessKind::Store) {
-            return;
+            return FrameChange::None;
         }
-        let index = code.0 as usize;
-        if index >= self.known.len() {
-            self.known.resize(index + 1, None);
-        }
-        let change = match self.known[index] {
-            Some(change) => change,
-            None => *self.known[index].insert(look(&mut self.files, resolver, access.ip)),
-        };
+        let change = self.code.of(resolver, access.ip);
         match (change, access.kind) {
             (FrameChange::Call, AccessKind::Store) => {
                 let slots = self.threads.entry(thread).or_default();
@@ -57,8 +69,9 @@ impl CallFrames {
                 let slots = self.threads.entry(thread).or_default();
                 while slots.pop_if(|slot| *slot <= access.addr).is_some() {}
             }
-            _ => {}
+            _ => return FrameChange::None,
         }
+        change
     }
 
     /// The canonical frame address of the function that runs.

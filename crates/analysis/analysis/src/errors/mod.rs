@@ -1,5 +1,5 @@
-//! Errors in the use of dynamic memory: accesses after a release and between blocks, releases that are none, comparisons of bytes that
-//! nobody wrote; and what is no error but may be one: blocks that were never released, or never used.
+//! Errors in the use of dynamic memory: accesses after a release and between blocks, releases that are none, copies to what
+//! they are made from, comparisons of bytes that nobody wrote; and what is no error but may be one: blocks that were never released, or never used.
 //!
 //! What is told is one, as far as the trace tells: bytes that the allocator rounded a block up by are the program's, vectors that
 //! string functions read past the ends of strings are right, and so is the allocator's own work. A read of bytes that were
@@ -11,10 +11,12 @@
 mod arrays;
 mod blocks;
 mod compares;
+mod copies;
 mod exact;
 mod found;
 mod frames;
 mod inner;
+mod leaks;
 mod operators;
 mod pointers;
 mod reach;

@@ -7,7 +7,7 @@ use memref::{Allocation, AllocationFunction};
 use rustc_hash::FxHashMap;
 use symbols::{CodeId, Resolver};
 
-use crate::callees::Callees;
+use crate::callees::{Callees, library_function};
 
 /// What is known of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn is_known(name: &str) -> bool {
 fn is_plain(function: &str) -> bool {
     const NAMES: [&str; 7] =
         ["malloc", "free", "cfree", "free_sized", "free_aligned_sized", "__libc_malloc", "__libc_free"];
-    NAMES.contains(&function.strip_suffix("@plt").unwrap_or(function))
+    NAMES.contains(&library_function(function))
 }
 
 /// Whether that is one of the operators, and then whether for arrays.

@@ -6,11 +6,10 @@
 
 use memref::{Access, AccessKind, ProcessId, ThreadId, VirtAddr};
 use rustc_hash::FxHashMap;
-use symbols::{CodeId, RegionId, Resolver};
-use x86::Transfer;
+use symbols::{RegionId, Resolver};
 
+use super::frames::{FrameChange, FrameCode};
 use super::reach::PointerWord;
-use crate::code_files::CodeFiles;
 
 const WORD: u64 = 8;
 const PAGE_WORDS: usize = (VirtAddr::PAGE_BYTES / WORD) as usize;
@@ -22,26 +21,6 @@ const CALL_BYTES: std::ops::RangeInclusive<u64> = 2..=15;
 pub(super) struct PointerWords {
     processes: FxHashMap<ProcessId, ProcessWords>,
     threads: FxHashMap<ThreadId, ThreadWords>,
-    returns: Returns,
-}
-
-/// Knows the instructions that return from a function.
-#[derive(Debug, Default)]
-struct Returns {
-    files: CodeFiles,
-    known: FxHashMap<CodeId, bool>,
-}
-
-impl Returns {
-    /// Whether the instruction there is one. Of code that is in no file nobody knows.
-    fn is_one(&mut self, resolver: &mut Resolver, ip: VirtAddr) -> bool {
-        let code = resolver.resolve_code(ip);
-        let files = &mut self.files;
-        *self.known.entry(code).or_insert_with(|| {
-            let instruction = files.instruction(resolver, ip);
-            instruction.is_some_and(|instruction| matches!(instruction.transfer(), Transfer::Return(_)))
-        })
-    }
 }
 
 /// The words of a process, but for those on stacks. Zero: no pointer.
@@ -170,6 +149,7 @@ impl PointerWords {
     pub(super) fn access(
         &mut self,
         resolver: &mut Resolver,
+        frame_code: &mut FrameCode,
         thread: ThreadId,
         access: &Access,
         bytes: Option<&[u8]>,
@@ -197,7 +177,7 @@ impl PointerWords {
         let is_below = own.words.last().is_some_and(|lowest| lowest.at < addr);
         if is_below
             && (access.kind, u64::from(access.size)) == (AccessKind::Load, WORD)
-            && self.returns.is_one(resolver, access.ip)
+            && frame_code.of(resolver, access.ip) == FrameChange::Return
             && own.stack == resolver.resolve_data(access.addr).region
         {
             own.leave_below(addr.saturating_add(WORD));

@@ -12,13 +12,13 @@ use symbols::{BlockId, BlockState, HeapBlock, HeapChange, RegionId, Resolver, Va
 use super::arrays::{ArrayBase, ArrayBounds};
 use super::blocks::{FollowedBlock, FollowedBlocks, is_right_release};
 use super::compares::ComparingLoads;
+use super::copies::{OverlappingCopies, OverlappingCopy, overlapping_block};
 use super::exact::ExactLoads;
 use super::found::{ErrorKey, FoundError, MemoryError, MemoryErrorKind, named};
-use super::frames::CallFrames;
-use super::inner::{InnerPointers, KeptByLibraries};
+use super::frames::{CallFrames, FrameChange};
+use super::inner::KeptByLibraries;
 use super::operators::{CalledOperator, CalledOperators};
 use super::pointers::PointerWords;
-use super::reach::{self, LeakKind, LiveBlock};
 use super::unwritten::{DecidedBy, UnwrittenBytes, UnwrittenDecision};
 use super::values::AccessValues;
 use super::wild::{LostThreads, WildAccess};
@@ -47,7 +47,7 @@ enum VariableClass {
 /// Looks for errors.
 #[derive(Debug)]
 pub struct MemoryErrors {
-    blocks: FollowedBlocks,
+    pub(super) blocks: FollowedBlocks,
     classes: Vec<Option<VariableClass>>,
     recent: FxHashMap<ThreadId, RecentAccesses>,
     strings: StringLoads,
@@ -57,6 +57,7 @@ pub struct MemoryErrors {
     compares: ComparingLoads,
     arrays: ArrayBounds,
     frames: CallFrames,
+    copies: OverlappingCopies,
     operators: CalledOperators,
     /// The block that each thread allocated last.
     newest: FxHashMap<ThreadId, BlockId>,
@@ -65,20 +66,20 @@ pub struct MemoryErrors {
     /// Where control flow was recorded.
     unwritten: Option<UnwrittenBytes>,
     /// Where values were recorded.
-    pointers: Option<Pointers>,
+    pub(super) pointers: Option<Pointers>,
     lost: LostThreads,
     /// Threads that gave the allocator what is no block, and have allocated and released nothing since.
     confused: FxHashSet<ThreadId>,
-    found: BTreeMap<ErrorKey, FoundError>,
+    pub(super) found: BTreeMap<ErrorKey, FoundError>,
     /// Missing events, which can have written or released.
     pub missing: u64,
 }
 
 /// What memory holds.
 #[derive(Debug)]
-struct Pointers {
+pub(super) struct Pointers {
     values: AccessValues,
-    words: PointerWords,
+    pub(super) words: PointerWords,
 }
 
 impl MemoryErrors {
@@ -99,6 +100,7 @@ impl MemoryErrors {
             compares: ComparingLoads::default(),
             arrays: ArrayBounds::default(),
             frames: CallFrames::default(),
+            copies: OverlappingCopies::default(),
             operators: CalledOperators::default(),
             newest: FxHashMap::default(),
             votes: BlockTypes::default(),
@@ -162,76 +164,6 @@ impl MemoryErrors {
         self.add(ErrorKey::new(MemoryErrorKind::Wild, place, None), || {
             FoundError::new(what, access.size.into(), variable_text(at.resolver, name), None)
         });
-    }
-
-    /// Which blocks that were not released could still be reached, by process and block.
-    fn leak_kinds(
-        &self,
-        resolvers: &[Resolver],
-        kept: &mut KeptByLibraries<'_>,
-    ) -> FxHashMap<(ProcessId, BlockId), LeakKind> {
-        let mut kinds = FxHashMap::default();
-        let Some(Pointers { words, .. }) = &self.pointers else { return kinds };
-        for resolver in resolvers {
-            let process = resolver.process();
-            let of_process = |block: &&FollowedBlock| block.process == process && block.is_leak();
-            let mut blocks: Vec<&FollowedBlock> = self.blocks.iter().filter(of_process).collect();
-            blocks.sort_unstable_by_key(|block| block.start);
-            let words = words.of(process);
-            let is_root = |addr: u64| {
-                let addr = VirtAddr(addr);
-                let region =
-                    resolver.image().region_at(addr).and_then(|id| resolver.image().regions().region(id));
-                match resolver.heap().get(addr) {
-                    Some(hit) if hit.state == BlockState::Freed => false,
-                    Some(hit) => self.blocks.known(process, hit.block).is_none_or(|block| block.is_mapping),
-                    // What the allocator keeps between blocks is its own.
-                    None => region.is_some_and(|region| region.kind != RegionKind::Heap),
-                }
-            };
-            let live = blocks.iter().map(|block| {
-                let inner = block.allocated.map_or(InnerPointers::None, |allocated| kept.of(allocated));
-                LiveBlock { start: block.start.0, len: block.len, inner }
-            });
-            let live: Vec<LiveBlock> = live.collect();
-            let roots = words.iter().filter(|word| is_root(word.at)).map(|word| word.value);
-            let all = reach::leak_kinds(&live, &words, roots);
-            kinds.extend(blocks.iter().zip(all).map(|(block, kind)| ((process, block.id), kind)));
-        }
-        kinds
-    }
-
-    fn add_leaks(&mut self, leak_kinds: &FxHashMap<(ProcessId, BlockId), LeakKind>) {
-        let kinds = [
-            (MemoryErrorKind::Leak, "never released"),
-            (MemoryErrorKind::Unused, "never accessed"),
-            (MemoryErrorKind::Temporary, "released before anything else was allocated"),
-        ];
-        for block in self.blocks.iter().filter(|block| !block.is_mapping && block.allocated.is_some()) {
-            for (kind, what) in kinds {
-                let is_one = match kind {
-                    MemoryErrorKind::Leak => block.is_leak(),
-                    MemoryErrorKind::Unused => !block.is_accessed,
-                    _ => block.is_temporary,
-                };
-                if !is_one {
-                    continue;
-                }
-                let leak_kind = leak_kinds.get(&(block.process, block.id)).copied();
-                let leak_kind = leak_kind.filter(|_| kind == MemoryErrorKind::Leak);
-                let key = ErrorKey { leak_kind, ..ErrorKey::new(kind, None, block.allocated) };
-                let one = self.found.entry(key).or_insert_with(|| {
-                    let what = leak_kind.map_or(what.to_owned(), |kind| format!("{what}, {}", kind.words()));
-                    let name = block.function.name().to_owned();
-                    FoundError::new(what, 0, name, Some(block.place(block.start)))
-                });
-                if kind == MemoryErrorKind::Leak {
-                    one.last = block.last.or(one.last);
-                }
-                one.bytes += block.len;
-                one.times += 1;
-            }
-        }
     }
 
     fn class(
@@ -445,20 +377,49 @@ impl MemoryErrors {
         Ok(())
     }
 
+    /// A copy to what it is made from.
+    fn overlap(&mut self, at: &mut Moment<'_>, copy: OverlappingCopy) {
+        let OverlappingCopy { what, destination, len, place } = copy;
+        let name = at.resolver.resolve_data(destination);
+        let block = self.block_of(at.resolver, name.variable);
+        let allocated = block.as_ref().and_then(|block| block.allocated);
+        self.add(ErrorKey::new(MemoryErrorKind::Overlap, place, allocated), || {
+            let name = variable_text(at.resolver, name.variable);
+            FoundError::new(what, len, name, block.map(|block| block.place(destination)))
+        });
+    }
+
+    /// An access to what may be a stack: no variable and no block of the allocator's.
+    fn on_stack(&mut self, at: &mut Moment<'_>, access: &Access, place: Option<CallPlace>) {
+        let code = at.resolver.resolve_code(access.ip);
+        match self.frames.access(at.resolver, at.thread, access) {
+            FrameChange::Call => self.copies.called(at.resolver, at.thread, code, access),
+            FrameChange::Return => {
+                if let Some(copy) = self.copies.returned(at.thread, access.addr) {
+                    self.overlap(at, copy);
+                }
+            }
+            FrameChange::None => {}
+        }
+        if let Some(cfa) = self.frames.cfa(at.thread) {
+            self.arrays.access(at.resolver, code, access, ArrayBase::Frame(cfa), place);
+        }
+    }
+
     fn access(&mut self, at: &mut Moment<'_>, accesses: &[Access], index: usize) {
         let access = &accesses[index];
         let name = at.resolver.resolve_data(access.addr);
         let class = self.class(at.resolver, at.process, name.variable, name.region);
+        if self.copies.is_running()
+            && let Some(cfa) = self.frames.cfa(at.thread)
+        {
+            self.copies.access(at.resolver, at.thread, cfa, access, at.places.get(index).copied());
+        }
         match class {
             _ if access.kind == AccessKind::Prefetch
                 && matches!(class, VariableClass::Other | VariableClass::Static) => {}
             VariableClass::Other => {
-                let code = at.resolver.resolve_code(access.ip);
-                self.frames.access(at.resolver, at.thread, code, access);
-                if let Some(cfa) = self.frames.cfa(at.thread) {
-                    let place = at.places.get(index).copied();
-                    self.arrays.access(at.resolver, code, access, ArrayBase::Frame(cfa), place);
-                }
+                self.on_stack(at, access, at.places.get(index).copied());
             }
             VariableClass::Static => {
                 let (code, place) = (at.resolver.resolve_code(access.ip), at.places.get(index).copied());
@@ -469,9 +430,13 @@ impl MemoryErrors {
                 let block = self.blocks.get(number);
                 block.is_accessed = true;
                 block.last = at.places.get(index).copied();
-                let code = at.resolver.resolve_code(access.ip);
-                let base = ArrayBase::Block(block.start, block.len);
-                self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
+                if block.is_mapping {
+                    self.on_stack(at, access, at.places.get(index).copied());
+                } else {
+                    let code = at.resolver.resolve_code(access.ip);
+                    let base = ArrayBase::Block(block.start, block.len);
+                    self.arrays.access(at.resolver, code, access, base, at.places.get(index).copied());
+                }
                 if self.blocks.get(number).is_overrun(addr, len) {
                     self.access_over_end(at, access, number, at.places.get(index).copied());
                 }
@@ -736,7 +701,9 @@ impl Tool for MemoryErrors {
         if let Some(Pointers { values, words }) = &mut self.pointers {
             let thread = at.thread;
             let resolver = &mut *at.resolver;
-            let each = |access: &Access, bytes: Option<&[u8]>| words.access(resolver, thread, access, bytes);
+            let code = &mut self.frames.code;
+            let each =
+                |access: &Access, bytes: Option<&[u8]>| words.access(resolver, code, thread, access, bytes);
             if !values.next(thread, accesses, each)? {
                 self.pointers = None;
             }
@@ -774,6 +741,9 @@ impl Tool for MemoryErrors {
                 let written = op.written().filter(|_| op.function != BlockFunction::Allocator);
                 if let (Some((start, len)), Some(Pointers { words, .. })) = (written, &mut self.pointers) {
                     words.written(at.process, start, len);
+                }
+                if let Some(copy) = overlapping_block(op, at.places.first().copied()) {
+                    self.overlap(at, copy);
                 }
                 self.range(at, op, op.read(), AccessKind::Load);
                 self.range(at, op, op.compared(), AccessKind::Load);

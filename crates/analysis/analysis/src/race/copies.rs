@@ -9,7 +9,7 @@ use symbols::Resolver;
 
 use super::atomics::{Atomics, CodeKind, Nature};
 use super::calls::Rows;
-use crate::callees::Callees;
+use crate::callees::{Callees, library_function};
 
 /// Which accesses of a function are the program's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,7 @@ enum Counted {
 
 /// What of a function counts, by its name.
 fn counted(name: &str) -> Option<Counted> {
-    let name = name.strip_suffix("@plt").unwrap_or(name);
-    let name = match name.strip_prefix("__") {
-        Some(inner) => inner.strip_suffix("_chk").unwrap_or(name),
-        None => name,
-    };
-    Some(match name {
+    Some(match library_function(name) {
         "memcpy" | "memmove" | "mempcpy" | "memset" | "bcopy" | "bzero" | "explicit_bzero" => Counted::All,
         "strcpy" | "stpcpy" | "strncpy" | "stpncpy" | "strcat" | "strncat" | "strlcpy" | "strlcat"
         | "memccpy" => Counted::Stores,

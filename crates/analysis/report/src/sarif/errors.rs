@@ -10,7 +10,7 @@ use super::{SarifFinding, SarifFrame, SarifPlace, SarifRule, write};
 use crate::tables::errors::thing;
 
 /// One for each kind, in their order.
-const RULES: [SarifRule; 9] = [
+const RULES: [SarifRule; 10] = [
     SarifRule { id: "wild", text: "An access that ended the program", level: "error" },
     SarifRule { id: "use_after_free", text: "An access to a block after its release", level: "error" },
     SarifRule { id: "out_of_bounds", text: "An access between blocks", level: "error" },
@@ -20,6 +20,7 @@ const RULES: [SarifRule; 9] = [
         text: "A release that does not go with the allocation",
         level: "error",
     },
+    SarifRule { id: "overlap", text: "A copy whose source and destination overlap", level: "error" },
     SarifRule { id: "uninitialised", text: "A comparison of bytes that nobody wrote", level: "error" },
     SarifRule { id: "leak", text: "A block that was never released", level: "note" },
     SarifRule { id: "unused", text: "A block that was never accessed", level: "note" },
@@ -88,6 +89,7 @@ mod tests {
             MemoryErrorKind::OutOfBounds,
             MemoryErrorKind::InvalidFree,
             MemoryErrorKind::MismatchedFree,
+            MemoryErrorKind::Overlap,
             MemoryErrorKind::Uninitialised,
             MemoryErrorKind::Leak,
             MemoryErrorKind::Unused,

@@ -73,7 +73,7 @@ pub fn errors_text(
         writeln!(out, "{}{}", Toned(look, Tone::Strong, &head), super::doubt(uncertain))?;
         let words = match error.kind {
             MemoryErrorKind::InvalidFree | MemoryErrorKind::MismatchedFree => "released",
-            MemoryErrorKind::Wild => "made",
+            MemoryErrorKind::Wild | MemoryErrorKind::Overlap => "made",
             _ => "accessed",
         };
         let places =

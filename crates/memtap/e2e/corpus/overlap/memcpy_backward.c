@@ -1,7 +1,6 @@
 // A memcpy to before its source, which it overlaps.
 // command: errors
 // expect: overlap
-// memtap misses: it does not look for overlapping copies
 #include <stdlib.h>
 #include <string.h>
 #include "../hide.h"

@@ -1,7 +1,6 @@
 // A strcpy that moves a string to the front of its own buffer.
 // command: errors
 // expect: overlap
-// memtap misses: it does not look for overlapping copies
 #include <stdlib.h>
 #include <string.h>
 #include "../hide.h"

@@ -17,7 +17,7 @@ use crate::output::{Out, note_problems, working_directory};
 /// There are errors, and --fail-on-error asked.
 const FOUND: u8 = 3;
 
-/// Find errors in the use of the heap: after release, out of bounds, wrong releases, bytes nobody wrote; and leaks
+/// Find errors in the use of the heap: after release, out of bounds, wrong releases, copies that overlap, bytes nobody wrote; and leaks
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The trace

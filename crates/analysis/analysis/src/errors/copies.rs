@@ -1,0 +1,369 @@
+//! Copies by functions of the C library whose source and destination overlap, where the function does not allow it (C17, 7.24.2).
+//!
+//! memcpy and memmove are one function in glibc, so what was called is known from the call alone ([`Callees`]): a call by a pointer, and
+//! one that the compiler put into the caller, is none of these. Where the library's own instructions were recorded, what they load and
+//! store tells what was copied; memmove's variants that are known access no other byte ([`super::exact`]). Functions on strings store
+//! exactly what they copy, but may load an aligned vector that begins before the source. Then the first byte of another load within it
+//! is the source's; without one, or where the vector's own first byte may be it, it is an overlap only if it is one wherever the
+//! source can begin. A copy of something to itself is what compilers make of an assignment, and none.
+
+use std::ops::Range;
+
+use memref::{Access, BlockFunction, BlockOp, ThreadId, VirtAddr};
+use rustc_hash::FxHashMap;
+use symbols::{CodeId, CodeName, Resolver};
+
+use super::exact::is_exact_copy;
+use super::frames::SLOT_BYTES;
+use crate::callees::{Callees, library_function};
+use crate::stack::CallPlace;
+use crate::{Owner, amount};
+
+/// A function that is called uses no more of the stack below its return address.
+const MOST_FRAME: u64 = 4096;
+
+/// Functions that must not be given what overlaps, each with whether it copies a string.
+const FUNCTIONS: [(&str, bool); 5] =
+    [("memcpy", false), ("mempcpy", false), ("wmemcpy", false), ("strcpy", true), ("stpcpy", true)];
+
+fn is_known(name: &str) -> bool {
+    known(name).is_some()
+}
+
+fn known(name: &str) -> Option<CopyFunction> {
+    let name = library_function(name);
+    let (name, is_of_string) = *FUNCTIONS.iter().find(|(known, _)| *known == name)?;
+    Some(CopyFunction { name, is_of_string })
+}
+
+/// One of the functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CopyFunction {
+    name: &'static str,
+    is_of_string: bool,
+}
+
+/// A copy that must not have been made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OverlappingCopy {
+    /// In words.
+    pub(super) what: String,
+    pub(super) destination: VirtAddr,
+    pub(super) len: u64,
+    pub(super) place: Option<CallPlace>,
+}
+
+/// Looks at copies.
+#[derive(Debug, Default)]
+pub(super) struct OverlappingCopies {
+    callees: Callees,
+    calls: FxHashMap<CodeId, Option<CopyFunction>>,
+    copying: FxHashMap<CodeId, Copying>,
+    running: FxHashMap<ThreadId, RunningCopy>,
+}
+
+/// Whether an instruction is one of those that the library copies with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copying {
+    No,
+    Exactly,
+    Strings,
+}
+
+impl Copying {
+    fn named(name: &CodeName) -> Self {
+        let (Some(module), Some(function)) = (name.module.as_deref(), name.function.as_deref()) else {
+            return Self::No;
+        };
+        let is_string = ["__strcpy_", "__stpcpy_"].iter().any(|start| function.starts_with(start));
+        match Owner::of_module(module) {
+            Owner::CLibrary if is_exact_copy(function) => Self::Exactly,
+            Owner::CLibrary if is_string => Self::Strings,
+            _ => Self::No,
+        }
+    }
+}
+
+/// The first of the loads that a copy makes.
+#[derive(Clone, Copy, Debug)]
+struct FirstLoad {
+    addr: u64,
+    bytes: u64,
+}
+
+/// A call that has not returned yet.
+#[derive(Debug)]
+struct RunningCopy {
+    function: CopyFunction,
+    /// Where its return address is.
+    slot: VirtAddr,
+    first: Option<FirstLoad>,
+    /// The lowest address that was loaded from, and is no whole number of the first load's bytes.
+    unaligned: u64,
+    /// Whether something was loaded from the first one's address again.
+    is_repeated: bool,
+    loads: Range<u64>,
+    stores: Range<u64>,
+    /// Of the first store.
+    place: Option<CallPlace>,
+}
+
+impl OverlappingCopies {
+    /// A call, by the access that stores its return address.
+    pub(super) fn called(
+        &mut self,
+        resolver: &mut Resolver,
+        thread: ThreadId,
+        code: CodeId,
+        access: &Access,
+    ) {
+        let callees = &mut self.callees;
+        let look = || callees.of(resolver, access.ip, is_known).and_then(|name| known(&name));
+        let function = *self.calls.entry(code).or_insert_with(look);
+        if let Some(function) = function {
+            self.running.insert(thread, RunningCopy::new(function, access.addr));
+        }
+    }
+
+    /// Whether accesses have to be looked at.
+    #[inline]
+    pub(super) fn is_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// An access of a thread whose innermost frame begins there.
+    pub(super) fn access(
+        &mut self,
+        resolver: &mut Resolver,
+        thread: ThreadId,
+        cfa: VirtAddr,
+        access: &Access,
+        place: Option<CallPlace>,
+    ) {
+        let copy = self.running.get_mut(&thread).filter(|copy| copy.slot.offset(SLOT_BYTES.into()) == cfa);
+        let Some(copy) = copy else { return };
+        // The function's own frame; a vector of the source may begin there.
+        let frame = cfa.0.saturating_sub(MOST_FRAME)..cfa.0;
+        if frame.contains(&access.addr.0) && (access.kind.writes() || access.size <= SLOT_BYTES) {
+            return;
+        }
+        let code = resolver.resolve_code(access.ip);
+        let callees = &mut self.callees;
+        let copying = self.copying.entry(code).or_insert_with(|| match resolver.code_name(access.ip) {
+            Some(name) if !callees.names_static(resolver, access.ip) => Copying::named(&name),
+            _ => Copying::No,
+        });
+        let expected = if copy.function.is_of_string { Copying::Strings } else { Copying::Exactly };
+        if *copying == expected {
+            copy.add(access, place);
+        }
+    }
+
+    /// A return by the address there: what the call that ends by it did, if it must not.
+    pub(super) fn returned(&mut self, thread: ThreadId, slot: VirtAddr) -> Option<OverlappingCopy> {
+        // One whose return was not seen was left otherwise.
+        self.running.get(&thread).filter(|copy| copy.slot <= slot)?;
+        self.running.remove(&thread).filter(|copy| copy.slot == slot)?.overlapping()
+    }
+}
+
+impl RunningCopy {
+    fn new(function: CopyFunction, slot: VirtAddr) -> Self {
+        let unaligned = u64::MAX;
+        Self {
+            function,
+            slot,
+            first: None,
+            unaligned,
+            is_repeated: false,
+            loads: 0..0,
+            stores: 0..0,
+            place: None,
+        }
+    }
+
+    fn add(&mut self, access: &Access, place: Option<CallPlace>) {
+        let bytes = access.addr.0..access.addr.0.saturating_add(access.size.into());
+        let join = |range: &mut Range<u64>| {
+            *range = if range.is_empty() {
+                bytes.clone()
+            } else {
+                range.start.min(bytes.start)..range.end.max(bytes.end)
+            };
+        };
+        if access.kind.reads() {
+            self.is_repeated |= self.first.is_some_and(|first| first.addr == access.addr.0);
+            let load = FirstLoad { addr: access.addr.0, bytes: access.size.max(1).into() };
+            if !load.addr.is_multiple_of(self.first.get_or_insert(load).bytes) {
+                self.unaligned = self.unaligned.min(access.addr.0);
+            }
+            join(&mut self.loads);
+        }
+        if access.kind.writes() {
+            self.place = self.place.or(place);
+            join(&mut self.stores);
+        }
+    }
+
+    fn overlapping(&self) -> Option<OverlappingCopy> {
+        let len = self.stores.end - self.stores.start;
+        let FirstLoad { addr: first, bytes: size } = self.first?;
+        let vector = first..=first.saturating_add(size - 1);
+        // Of what was not recorded nobody knows where it began.
+        let sources = if !self.function.is_of_string {
+            (self.loads.end - self.loads.start == len).then_some(self.loads.start..=self.loads.start)?
+        } else if !first.is_multiple_of(size) {
+            first..=first
+        } else if vector.contains(&self.unaligned) {
+            let earliest = if self.is_repeated { first } else { self.unaligned };
+            earliest..=self.unaligned
+        } else {
+            vector
+        };
+        if self.function.is_of_string && self.loads.end.saturating_sub(*sources.start()) < len {
+            return None;
+        }
+        let destination = self.stores.start;
+        let overlaps = |source: u64| source != destination && source.abs_diff(destination) < len;
+        let is_one_side = *sources.start() > destination || *sources.end() < destination;
+        if !(is_one_side && overlaps(*sources.start()) && overlaps(*sources.end())) {
+            return None;
+        }
+        let is_known = sources.start() == sources.end();
+        let what = words(self.function.name, len, destination, is_known.then_some(*sources.start()));
+        Some(OverlappingCopy { what, destination: VirtAddr(destination), len, place: self.place })
+    }
+}
+
+/// The same of a copy that was recorded as one.
+pub(super) fn overlapping_block(op: &BlockOp, place: Option<CallPlace>) -> Option<OverlappingCopy> {
+    use BlockFunction::{Memcpy, Mempcpy, Stpcpy, Strcpy, Wcscpy, Wmemcpy, Wmempcpy};
+    if !matches!(op.function, Memcpy | Mempcpy | Stpcpy | Strcpy | Wcscpy | Wmemcpy | Wmempcpy) {
+        return None;
+    }
+    let ((source, len), (destination, _)) = (op.read()?, op.written()?);
+    if source == destination || source.0.abs_diff(destination.0) >= len {
+        return None;
+    }
+    let what = words(op.function.name(), len, destination.0, Some(source.0));
+    Some(OverlappingCopy { what, destination, len, place })
+}
+
+fn words(function: &str, len: u64, destination: u64, source: Option<u64>) -> String {
+    let from = match source {
+        Some(source) if source < destination => format!("from {} before", destination - source),
+        Some(source) => format!("from {} after", source - destination),
+        None => "from next to".to_owned(),
+    };
+    format!("{function} of {} {from} their destination, which they overlap", amount(len, "byte"))
+}
+
+#[cfg(test)]
+mod tests {
+    use memref::{AccessKind, BlockKind};
+
+    use super::*;
+
+    const TEXT: u64 = 0x5008;
+
+    fn run(name: &str, accesses: &[(AccessKind, u64, u32)]) -> Option<String> {
+        let function = known(name).expect("it is a known function");
+        let mut copy = RunningCopy::new(function, VirtAddr(0x7000));
+        for &(kind, addr, size) in accesses {
+            copy.add(&Access { cycle: 0, ip: VirtAddr(1), addr: VirtAddr(addr), size, kind }, None);
+        }
+        copy.overlapping().map(|found| found.what)
+    }
+
+    #[test]
+    fn functions_are_known_by_what_is_called() {
+        for (name, expect) in [
+            ("memcpy", Some(false)),
+            ("memcpy@plt", Some(false)),
+            ("__memcpy_chk@plt", Some(false)),
+            ("__strcpy_chk", Some(true)),
+            ("memmove", None),
+            ("__memmove_chk", None),
+            ("strcat", None),
+        ] {
+            assert_eq!(known(name).map(|function| function.is_of_string), expect, "{name}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_read_and_written_are_an_overlap() {
+        use AccessKind::{Load, Store};
+        let copy = |source, destination| {
+            run(
+                "memcpy",
+                &[
+                    (Load, source, 16),
+                    (Load, source + 8, 16),
+                    (Store, destination, 16),
+                    (Store, destination + 8, 16),
+                ],
+            )
+        };
+        assert_eq!(copy(TEXT, TEXT + 24), None);
+        assert_eq!(copy(TEXT + 24, TEXT), None);
+        assert_eq!(copy(TEXT, TEXT), None, "an assignment to itself");
+        let what = "memcpy of 24 bytes from 23 before their destination, which they overlap";
+        assert_eq!(copy(TEXT, TEXT + 23).as_deref(), Some(what));
+        assert!(copy(TEXT + 1, TEXT).is_some());
+        // Some of it was not recorded.
+        assert_eq!(run("memcpy", &[(Load, TEXT, 16), (Store, TEXT + 8, 16), (Store, TEXT + 16, 16)]), None);
+    }
+
+    #[test]
+    fn a_string_may_begin_anywhere_in_an_aligned_vector() {
+        use AccessKind::{Load, Store};
+        let copy = |load, destination, len| run("strcpy", &[(Load, load, 32), (Store, destination, len)]);
+        assert!(copy(TEXT, TEXT - 2, 20).is_some(), "it begins where an unaligned load does");
+        let aligned = 0x5000;
+        assert_eq!(copy(aligned, aligned + 16, 8), None, "its source may begin behind the destination");
+        assert_eq!(copy(aligned, aligned - 8, 8), None, "it ends before the earliest source");
+        assert_eq!(copy(aligned, aligned - 8, 20), None, "the source may begin 39 bytes behind");
+        assert!(copy(aligned, aligned - 8, 40).is_none(), "not all of it was loaded");
+        let again = |destination| {
+            run(
+                "strcpy",
+                &[
+                    (Load, aligned, 32),
+                    (Load, aligned + 9, 16),
+                    (Load, aligned + 12, 16),
+                    (Store, destination, 19),
+                ],
+            )
+        };
+        assert!(
+            again(aligned).is_some() && again(aligned - 11).is_none(),
+            "its source begins 9 bytes behind"
+        );
+        let far = [(Load, aligned, 32), (Load, aligned + 32, 32), (Store, aligned - 8, 40)];
+        let what = "strcpy of 40 bytes from next to their destination, which they overlap";
+        assert_eq!(run("strcpy", &far).as_deref(), Some(what));
+    }
+
+    #[test]
+    fn calls_that_were_recorded_as_one_tell_all() {
+        let op = |function, src: u64, dst: u64, len| {
+            let (src, dst) = (VirtAddr(src), VirtAddr(dst));
+            let op = BlockOp {
+                cycle: 0,
+                order: 0,
+                ip: VirtAddr(1),
+                kind: BlockKind::Copy,
+                function,
+                dst,
+                src,
+                len,
+            };
+            overlapping_block(&op, None).is_some()
+        };
+        assert!(op(BlockFunction::Memcpy, TEXT, TEXT + 3, 4));
+        assert!(op(BlockFunction::Strcpy, TEXT + 3, TEXT, 4));
+        assert!(!op(BlockFunction::Memcpy, TEXT, TEXT + 4, 4));
+        assert!(!op(BlockFunction::Memcpy, TEXT, TEXT, 4));
+        assert!(!op(BlockFunction::Memmove, TEXT, TEXT + 3, 4));
+    }
+}
