@@ -126,6 +126,17 @@ fn the_stack_is_split_by_function_and_variable() {
 }
 
 #[test]
+fn variables_of_optimised_code_are_found_by_the_stack_pointer() {
+    let recording = TestProgram::built("report/optimised.rs", &["-Copt-level=2"]).record_by("translate");
+    assert_eq!(recording.outcome.status, 0);
+    let locals = rows(&recording, &["--by", "local"]);
+    let row = locals.iter().find(|row| row["name"] == "optimised::fill::row").expect("its row");
+    // It is zeroed and summed up by whatever instructions the compiler takes.
+    assert_eq!((number(row, "size"), number(row, "bytes")), (200, 200 + 100 * 200 + 200));
+    assert!(number(row, "stores") > 2500);
+}
+
+#[test]
 fn people_see_the_programs_own_first_and_sums_after_it() {
     let recording = inventory();
     let table = text(&recording, &[]);

@@ -2,7 +2,7 @@
 //!
 //! A place is given in bytes from the canonical frame address (CFA), which is the address after that of the return address.
 //! Variables that live in registers, or at places that change within the function, are left away; so are functions whose frame
-//! base is neither the CFA itself nor the frame pointer of the usual prologue.
+//! base is neither the CFA itself, nor the frame pointer of the usual prologue, nor the stack pointer ([`super::frame_rows`]).
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use std::{
 use elf::LinkAddr;
 use gimli::{
     AttributeValue, DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_location, DW_AT_low_pc, DW_AT_name,
-    DW_AT_ranges, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_subprogram, DW_TAG_variable, Operation,
+    DW_AT_ranges, DW_AT_type, DW_TAG_formal_parameter, DW_TAG_subprogram, DW_TAG_variable, Operation, X86_64,
 };
 
 use super::{
@@ -133,12 +133,31 @@ fn unit_ranges(sections: &Sections) -> Vec<UnitRange> {
     all
 }
 
-/// What is added to a place from the frame base to have it from the CFA.
-pub(super) fn frame_base(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<i64> {
-    match value.exprloc_value()?.operations(unit.encoding()).next().ok()?? {
-        Operation::CallFrameCFA => Some(0),
-        Operation::Register { register } if register.0 == RBP => Some(-RBP_BELOW_CFA),
-        _ => None,
+/// What the places of a function's variables are counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrameBase {
+    Cfa,
+    FramePointer,
+    StackPointer,
+}
+
+impl FrameBase {
+    pub(super) fn read(unit: &SliceUnit<'_>, value: AttributeValue<Slice<'_>>) -> Option<Self> {
+        match value.exprloc_value()?.operations(unit.encoding()).next().ok()?? {
+            Operation::CallFrameCFA => Some(Self::Cfa),
+            Operation::Register { register } if register.0 == RBP => Some(Self::FramePointer),
+            Operation::Register { register: X86_64::RSP } => Some(Self::StackPointer),
+            _ => None,
+        }
+    }
+
+    /// How far above the CFA it is in that function.
+    pub(super) fn above_cfa(self, sections: &Sections, function: LinkAddr) -> Option<i64> {
+        match self {
+            Self::Cfa => Some(0),
+            Self::FramePointer => Some(-RBP_BELOW_CFA),
+            Self::StackPointer => Some(-sections.frame_rows.depth(function)?),
+        }
     }
 }
 
@@ -192,11 +211,13 @@ fn read_unit(
                                 address = ranges.next()?.map(|range| range.begin);
                             }
                         }
-                        DW_AT_frame_base => base = frame_base(&unit, attribute.value()),
+                        DW_AT_frame_base => base = FrameBase::read(&unit, attribute.value()),
                         _ => {}
                     }
                 }
-                if let (Some(address), Some(base)) = (address.map(LinkAddr), base) {
+                let address = address.map(LinkAddr);
+                let base = address.and_then(|address| base?.above_cfa(sections, address));
+                if let (Some(address), Some(base)) = (address, base) {
                     close(&mut open);
                     open = Some(OpenFunction { depth, address, base, locals: Vec::new() });
                 }

@@ -6,6 +6,7 @@
 
 mod allocating;
 mod die;
+mod frame_rows;
 mod lines;
 mod locals;
 mod sections;

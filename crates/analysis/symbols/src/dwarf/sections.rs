@@ -9,6 +9,7 @@ use std::{
 use gimli::{Dwarf, DwarfSections, EndianArcSlice, EndianSlice, LittleEndian, SectionId, UnitSectionOffset};
 use object::{Endianness, Object, ObjectSection, ReadRef, read::elf::ElfFile64};
 
+use super::frame_rows::FrameRows;
 use crate::{
     Error,
     elf::{ElfSource, WithElf},
@@ -25,6 +26,7 @@ pub(crate) struct Sections {
     bytes: DwarfSections<Arc<[u8]>>,
     /// Where each unit begins in `.debug_info`, sorted.
     units: Vec<usize>,
+    pub(super) frame_rows: FrameRows,
     /// The file they are in.
     path: PathBuf,
     /// The first damage that was met. Reading goes on after it, with what can be read.
@@ -35,7 +37,7 @@ struct Load;
 
 impl WithElf for Load {
     /// With the first section that can't be decompressed, and why.
-    type Extract = (DwarfSections<Arc<[u8]>>, Option<String>);
+    type Extract = (DwarfSections<Arc<[u8]>>, FrameRows, Option<String>);
 
     fn call<'data, R: ReadRef<'data>>(
         self,
@@ -53,14 +55,19 @@ impl WithElf for Load {
             });
             Ok::<_, gimli::Error>(bytes.map_or_else(Arc::default, Arc::from))
         });
-        (sections.unwrap_or_default(), damage)
+        let frame_rows = elf.section_by_name(".eh_frame").and_then(|section| {
+            let bytes = section.uncompressed_data().ok()?;
+            Some(FrameRows::new(Arc::from(bytes), section.address()))
+        });
+        (sections.unwrap_or_default(), frame_rows.unwrap_or_default(), damage)
     }
 }
 
 impl Sections {
     pub(crate) fn load(source: &ElfSource, path: &Path) -> Result<Self, Error> {
-        let (bytes, damage) = source.with(path, Load)?;
-        let mut sections = Self { bytes, units: Vec::new(), path: path.to_owned(), damage: OnceLock::new() };
+        let (bytes, frame_rows, damage) = source.with(path, Load)?;
+        let mut sections =
+            Self { bytes, units: Vec::new(), frame_rows, path: path.to_owned(), damage: OnceLock::new() };
         if let Some(damage) = damage {
             sections.note_damage(&damage);
         }

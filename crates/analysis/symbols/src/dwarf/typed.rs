@@ -13,7 +13,7 @@ use gimli::{
 
 use super::allocating::Origins;
 use super::die::{self, SliceDwarf, SliceUnit};
-use super::locals::{ReadFunctions, UnitFunctions, frame_base};
+use super::locals::{FrameBase, ReadFunctions, UnitFunctions};
 use super::sections::{Sections, Slice};
 
 /// A type of a module.
@@ -111,6 +111,7 @@ struct OpenTyped {
 }
 
 struct UnitReader<'a, 's> {
+    sections: &'a Sections,
     dwarf: &'a SliceDwarf<'s>,
     unit: &'a SliceUnit<'s>,
     origins: Origins<'a, 's>,
@@ -127,6 +128,7 @@ fn read_unit(
     let dwarf = sections.dwarf();
     let unit = die::unit_at(&dwarf, start)?;
     let mut reader = UnitReader {
+        sections,
         dwarf: &dwarf,
         unit: &unit,
         origins: Origins::new(sections, &dwarf),
@@ -224,10 +226,10 @@ impl<'s> UnitReader<'_, 's> {
         }
         let Some(address) = address.filter(|_| self.scopes.is_empty()) else { return Ok(()) };
         self.scopes.push(OpenScope { depth, code, function: Some(address) });
-        let base = value(attributes, DW_AT_frame_base).and_then(|value| frame_base(self.unit, value));
+        let base = value(attributes, DW_AT_frame_base).and_then(|value| FrameBase::read(self.unit, value));
         let returns = self.type_of(attributes);
         self.open = OpenTyped {
-            base,
+            base: base.and_then(|base| base.above_cfa(self.sections, address)),
             base_register: value(attributes, DW_AT_frame_base)
                 .and_then(|value| base_register(self.unit, value)),
             has_parameter: false,

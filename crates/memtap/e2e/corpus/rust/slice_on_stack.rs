@@ -1,7 +1,7 @@
 // Writes behind a local array through its pointer.
 // command: errors
 // expect: out_of_bounds
-// memtap misses: Rust's optimised code has no frame base that places the array
+// memtap misses: the address was not computed from the array's start with an index
 use std::hint::black_box;
 
 #[inline(never)]

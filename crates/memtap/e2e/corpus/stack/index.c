@@ -1,7 +1,7 @@
 // Stores behind the last element of a local array.
 // command: errors
 // expect: out_of_bounds
-// memtap misses in: clang-O1 clang-O2: the frame base is the stack pointer, and such arrays are not looked at
+// memtap misses in: clang-O2: the only instruction that takes the element behind the array takes no other
 #include "../hide.h"
 
 NOINLINE static int fill(int count)

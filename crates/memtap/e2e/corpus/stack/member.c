@@ -1,7 +1,6 @@
 // Stores behind an array that is a member, into the member after it.
 // command: errors
 // expect: out_of_bounds
-// memtap misses in: clang-O1 clang-O2: the frame base is the stack pointer, and such arrays are not looked at
 #include "../hide.h"
 
 struct record {
