@@ -334,6 +334,10 @@ extern "C" fn memtap_attach_finish() -> u64 {
     actions::give_back_all();
     // SAFETY: all threads have left.
     unsafe { give_back::give_back() };
+    for thread in TracedThread::all() {
+        // SAFETY: all threads have left.
+        unsafe { (*thread).give_memory_back() };
+    }
     let (base, len) = pool.span();
     // SAFETY: nothing of the tracer runs any more.
     unsafe { sys::munmap(base as u64, len as u64) };

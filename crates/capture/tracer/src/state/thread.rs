@@ -58,6 +58,61 @@ const _: () = {
     assert!(offset_of!(AssemblyWords, site_function) == 24);
 };
 
+/// Mappings that a state has for as long as its thread may be followed.
+#[derive(Clone, Copy)]
+struct ThreadMemory {
+    /// The signal stack, with the closed page below it.
+    stack: u64,
+    code: u64,
+    table: u64,
+    engine: u64,
+}
+
+impl ThreadMemory {
+    const STACK_BYTES: u64 = HANDLER_STACK_BYTES as u64 + PAGE_BYTES;
+    const ENGINE_BYTES: u64 = (size_of::<x86::CodeCache<'_>>() as u64).next_multiple_of(PAGE_BYTES);
+
+    fn map() -> Option<Self> {
+        let rw = sys::PROT_READ | sys::PROT_WRITE;
+        // One closed page below the stack: an overflow kills the program visibly instead of changing its memory.
+        let stack = sys::map_anonymous(Self::STACK_BYTES, sys::PROT_NONE)? as u64;
+        // SAFETY: a part of the mapping just made.
+        if sys::failed(unsafe { sys::mprotect(stack + PAGE_BYTES, HANDLER_STACK_BYTES as u64, rw) }) {
+            return None;
+        }
+        let code = sys::map_anonymous(CODE_BYTES as u64, rw | sys::PROT_EXEC)?;
+        let table = sys::map_anonymous(TABLE_BYTES as u64, rw)?;
+        // SAFETY: both mappings are fresh, of that length, and used for nothing else until they are unmapped, with the cache.
+        let cache = unsafe { x86::CodeCache::new(code, CODE_BYTES, table, TABLE_BYTES) };
+        let engine: *mut x86::CodeCache<'static> = sys::map_anonymous(Self::ENGINE_BYTES, rw)?.cast();
+        // SAFETY: fresh memory of sufficient size and alignment.
+        unsafe { engine.write(cache) };
+        Some(Self { stack, code: code as u64, table: table as u64, engine: engine as u64 })
+    }
+
+    /// # Safety
+    /// Nobody uses them.
+    unsafe fn unmap(self) {
+        for (start, len) in [
+            (self.stack, Self::STACK_BYTES),
+            (self.code, CODE_BYTES as u64),
+            (self.table, TABLE_BYTES as u64),
+            (self.engine, Self::ENGINE_BYTES),
+        ] {
+            // SAFETY: the caller's promise; mappings of ours.
+            unsafe { sys::munmap(start, len) };
+        }
+    }
+
+    fn handler_stack(self) -> AltStack {
+        AltStack { sp: self.stack + PAGE_BYTES, flags: 0, size: HANDLER_STACK_BYTES as u64 }
+    }
+
+    fn engine(self) -> *mut x86::CodeCache<'static> {
+        core::ptr::with_exposed_provenance_mut(self.engine as usize)
+    }
+}
+
 /// One thread. Used by that thread alone, from its handlers (all signals blocked) or with `busy` set.
 #[repr(C)]
 pub(crate) struct TracedThread {
@@ -77,8 +132,9 @@ pub(crate) struct TracedThread {
     /// The last order that this thread's records tell of.
     pub(crate) order: u64,
     pub(crate) writer: Writer,
-    /// Executes single instructions of the program.
+    /// Executes single instructions of the program. Null in a state whose memory was given back.
     pub(crate) engine: *mut x86::CodeCache<'static>,
+    memory: Option<ThreadMemory>,
     /// What a stub of the engine faulted with. Written by the nested handler, read by the step that it interrupted.
     pub(crate) nested: Option<SigInfo>,
     pub(crate) signals: ThreadSignals,
@@ -167,15 +223,18 @@ impl TracedThread {
                 || PROCESS.is_own(pid) && unsafe { sys::syscall(libc::SYS_tgkill as usize, args) } == 0;
             if !alive && owner.compare_exchange(old, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 // SAFETY: claimed: the former owner is dead and nobody else can claim it now.
-                unsafe { (*thread).reset() };
-                return Some(thread);
+                if unsafe { (*thread).reset() } {
+                    return Some(thread);
+                }
+                owner.store(0, Ordering::Release);
+                return None;
             }
         }
         None
     }
 
-    /// Back to the beginning, but for the memory that it owns.
-    fn reset(&mut self) {
+    /// Back to the beginning, but for the memory that it owns; that it has it.
+    fn reset(&mut self) -> bool {
         self.busy = 0;
         self.settled = false;
         self.order = 0;
@@ -188,29 +247,33 @@ impl TracedThread {
         self.watch.stack = OwnStack::default();
         self.translation = ThreadTranslation::NONE;
         self.parked = AtomicPtr::new(core::ptr::null_mut());
+        if self.memory.is_none()
+            && let Some(memory) = ThreadMemory::map()
+        {
+            self.signals = ThreadSignals::new(memory.handler_stack());
+            self.engine = memory.engine();
+            self.memory = Some(memory);
+        }
+        self.memory.is_some()
+    }
+
+    /// Leaves nothing of it but itself, since states are never unmapped.
+    ///
+    /// # Safety
+    /// Its thread was left, or is dead, and nothing of it is in use.
+    pub(crate) unsafe fn give_memory_back(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.engine = core::ptr::null_mut();
+            // SAFETY: the caller's promise.
+            unsafe { memory.unmap() };
+        }
     }
 
     fn make(tid: u32) -> Option<*mut TracedThread> {
         let rw = sys::PROT_READ | sys::PROT_WRITE;
         let own = (size_of::<TracedThread>() as u64).next_multiple_of(PAGE_BYTES);
         let memory = sys::map_anonymous(own, rw)?.cast::<TracedThread>();
-        // One closed page below the stack: an overflow kills the program visibly instead of changing its memory.
-        let stack =
-            sys::map_anonymous(HANDLER_STACK_BYTES as u64 + PAGE_BYTES, sys::PROT_NONE)? as u64 + PAGE_BYTES;
-        // SAFETY: a part of the mapping just made.
-        if sys::failed(unsafe { sys::mprotect(stack, HANDLER_STACK_BYTES as u64, rw) }) {
-            return None;
-        }
-        let code = sys::map_anonymous(CODE_BYTES as u64, rw | sys::PROT_EXEC)?;
-        let table = sys::map_anonymous(TABLE_BYTES as u64, rw)?;
-        // SAFETY: both mappings are fresh, of that length, and used for nothing else for as long as the process lives.
-        let cache = unsafe { x86::CodeCache::new(code, CODE_BYTES, table, TABLE_BYTES) };
-        let engine: *mut x86::CodeCache<'static> =
-            sys::map_anonymous((size_of::<x86::CodeCache<'_>>() as u64).next_multiple_of(PAGE_BYTES), rw)?
-                .cast();
-        // SAFETY: fresh memory of sufficient size and alignment.
-        unsafe { engine.write(cache) };
-        let handler_stack = AltStack { sp: stack, flags: 0, size: HANDLER_STACK_BYTES as u64 };
+        let mapped = ThreadMemory::map()?;
         let mut thread = TracedThread {
             words: AssemblyWords { resume: 0, vfork_resume: 0, site: 0, site_function: 0 },
             next: core::ptr::null_mut(),
@@ -222,9 +285,10 @@ impl TracedThread {
             settled: false,
             order: 0,
             writer: Writer::new(),
-            engine,
+            engine: mapped.engine(),
+            memory: Some(mapped),
             nested: None,
-            signals: ThreadSignals::new(handler_stack),
+            signals: ThreadSignals::new(mapped.handler_stack()),
             system_call: ThreadSystemCall::new(),
             calls: ThreadCalls::NEW,
             protection: ThreadProtection::NEW,
